@@ -1,0 +1,79 @@
+"""A batch of transactions: the unit in which history is proposed, logged, committed and applied.
+
+The payloads are packed once, by the leader. From there on the packed bytes travel untouched: into the
+frame, into every log, and are unpacked only where they are applied. What is said of a batch (its first
+and last zxid) therefore costs nothing per transaction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from zlib import crc32
+
+import msgpack
+from attrs import frozen
+
+from zab.core.errors import RemoteProtocolError
+from zab.core.zxid import COUNTER_MAX, Zxid, counter_of, show
+
+
+@frozen
+class Batch:
+    """`count` transactions with zxids `first`, `first + 1`, ... of one epoch; `body` holds their payloads.
+
+    A membership change is alone in its batch and is marked by `config`; its payload is the new
+    configuration's text. It is the only kind of transaction that the consensus itself understands.
+    """
+
+    first: Zxid
+    count: int
+    body: bytes
+    config: bool = False
+
+    @property
+    def last(self) -> Zxid:
+        return Zxid(self.first + self.count - 1)
+
+    @property
+    def size(self) -> int:
+        return len(self.body)
+
+    def payloads(self) -> list[bytes]:
+        """Unpack, checking that what was promised is there."""
+        try:
+            unpacked = msgpack.unpackb(self.body, use_list=True, max_bin_len=len(self.body))
+        except Exception as error:
+            raise RemoteProtocolError(f"batch at {show(self.first)}: body does not unpack: {error}") from error
+        if type(unpacked) is not list or len(unpacked) != self.count:
+            raise RemoteProtocolError(f"batch at {show(self.first)}: body is not a list of {self.count} payloads")
+        for payload in unpacked:
+            if type(payload) is not bytes:
+                raise RemoteProtocolError(f"batch at {show(self.first)}: a payload is {type(payload).__name__}")
+        return unpacked
+
+    def after(self, zxid: Zxid) -> Batch:
+        """The part of this batch behind `zxid`, which lies before its last transaction."""
+        if zxid < self.first:
+            return self
+        return pack(Zxid(zxid + 1), self.payloads()[zxid - self.first + 1 :], config=self.config)
+
+    def until(self, zxid: Zxid) -> Batch:
+        """The part of this batch up to and including `zxid`, which lies at or behind its first transaction."""
+        if zxid >= self.last:
+            return self
+        return pack(self.first, self.payloads()[: zxid - self.first + 1], config=self.config)
+
+
+def pack(first: Zxid, payloads: Sequence[bytes], config: bool = False) -> Batch:
+    assert payloads, "an empty batch has no zxid"
+    assert counter_of(first) + len(payloads) - 1 <= COUNTER_MAX, "a batch stays within one epoch"
+    return Batch(first, len(payloads), msgpack.packb(payloads), config)
+
+
+def digest_of(payloads: Iterable[bytes], digest: int) -> int:
+    """The digest of a history: CRC-32 carried on from transaction to transaction.
+
+    Two servers whose histories end at one zxid with different digests do not hold the same history,
+    whatever the numbers say.
+    """
+    return crc32(b"".join(payloads), digest)

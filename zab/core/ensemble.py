@@ -1,0 +1,257 @@
+"""Who is a member, who has a vote, and which sets of servers are a quorum.
+
+An `Ensemble` is one version of that answer. Its text is the one ZooKeeper uses, so that the same lines
+stand in a configuration file, in the log and in `/zookeeper/config`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+from enum import Enum
+from functools import cached_property
+
+from attrs import evolve, field, frozen
+
+from zab.core.errors import ConfigError
+from zab.core.zxid import NOTHING, ServerId, Zxid
+
+
+class Role(Enum):
+    PARTICIPANT = "participant"
+    OBSERVER = "observer"
+
+
+@frozen
+class Server:
+    """One `server.N=host:quorumPort:electionPort[:role][;[clientHost:]clientPort]` line."""
+
+    id: ServerId
+    host: str
+    quorum_port: int
+    election_port: int
+    role: Role = Role.PARTICIPANT
+    client_host: str | None = None
+    client_port: int | None = None
+
+    def text(self) -> str:
+        line = f"server.{self.id}={_bracketed(self.host)}:{self.quorum_port}:{self.election_port}:{self.role.value}"
+        if self.client_port is None:
+            return line
+        return f"{line};{_bracketed(self.client_host or '0.0.0.0')}:{self.client_port}"
+
+
+@frozen
+class Group:
+    """One `group.G=sid:sid:...` line; its members are voters, each in exactly one group."""
+
+    id: int
+    members: tuple[ServerId, ...]
+
+
+@frozen(slots=False)
+class Ensemble:
+    """One version of the membership. `version` is the zxid of the change that made it."""
+
+    servers: tuple[Server, ...] = field(converter=lambda servers: tuple(sorted(servers, key=lambda s: s.id)))
+    version: Zxid = NOTHING
+    groups: tuple[Group, ...] = ()
+    weights: Mapping[ServerId, int] = field(factory=dict, converter=dict)
+
+    def __attrs_post_init__(self) -> None:
+        ids = [server.id for server in self.servers]
+        for sid in ids:
+            if ids.count(sid) > 1:
+                raise ConfigError(f"server.{sid} is listed twice")
+        for server in self.servers:
+            if server.quorum_port == server.election_port:
+                raise ConfigError(f"server.{server.id}: quorum port and election port are both {server.quorum_port}")
+        for sid, weight in self.weights.items():
+            if sid not in ids:
+                raise ConfigError(f"weight.{sid}: there is no server.{sid}")
+            if weight < 0:
+                raise ConfigError(f"weight.{sid}={weight}: a weight is not negative")
+        if self.groups:
+            grouped = [sid for group in self.groups for sid in group.members]
+            for sid in grouped:
+                if grouped.count(sid) > 1:
+                    raise ConfigError(f"server {sid} is in more than one group")
+            for sid in self.voters:
+                if sid not in grouped:
+                    raise ConfigError(f"server {sid} votes but is in no group")
+            for sid in grouped:
+                if sid not in self.voters:
+                    raise ConfigError(f"server {sid} is in a group but is no participant")
+            if all(not self._group_weight(group) for group in self.groups):
+                raise ConfigError("every group has weight 0: nobody could ever lead")
+        elif self.weights:
+            raise ConfigError("weights have a meaning only together with groups")
+
+    # -- members ---------------------------------------------------------------------------------
+
+    @cached_property
+    def by_id(self) -> dict[ServerId, Server]:
+        return {server.id: server for server in self.servers}
+
+    @cached_property
+    def voters(self) -> tuple[ServerId, ...]:
+        return tuple(server.id for server in self.servers if server.role is Role.PARTICIPANT)
+
+    @cached_property
+    def observers(self) -> tuple[ServerId, ...]:
+        return tuple(server.id for server in self.servers if server.role is Role.OBSERVER)
+
+    def weight(self, sid: ServerId) -> int:
+        if sid not in self.voters:
+            return 0
+        return self.weights.get(sid, 1)
+
+    def same_members(self, other: Ensemble) -> bool:
+        return evolve(self, version=NOTHING) == evolve(other, version=NOTHING)
+
+    # -- quorums ---------------------------------------------------------------------------------
+
+    def is_quorum(self, acks: Collection[ServerId]) -> bool:
+        """Any two sets for which this holds have a server in common."""
+        if not self.groups:
+            return sum(sid in acks for sid in self.voters) > len(self.voters) // 2
+        won = counted = 0
+        for group in self.groups:
+            total = self._group_weight(group)
+            if not total:
+                continue
+            counted += 1
+            won += sum(self.weight(sid) for sid in group.members if sid in acks) > total // 2
+        return won > counted // 2
+
+    def quorum_zxid(self, acked: Mapping[ServerId, Zxid]) -> Zxid:
+        """The newest zxid that a quorum has reached, where each server acknowledged all up to its entry."""
+        if not self.groups:
+            reached = sorted((acked.get(sid, NOTHING) for sid in self.voters), reverse=True)
+            return reached[len(reached) // 2] if reached else NOTHING
+        for zxid in sorted({acked.get(sid, NOTHING) for sid in self.voters}, reverse=True):
+            if self.is_quorum([sid for sid in self.voters if acked.get(sid, NOTHING) >= zxid]):
+                return zxid
+        return NOTHING
+
+    def _group_weight(self, group: Group) -> int:
+        return sum(self.weight(sid) for sid in group.members)
+
+    # -- text ------------------------------------------------------------------------------------
+
+    def text(self) -> str:
+        lines = [server.text() for server in self.servers]
+        lines += [f"group.{group.id}={':'.join(str(sid) for sid in group.members)}" for group in self.groups]
+        lines += [f"weight.{sid}={weight}" for sid, weight in sorted(self.weights.items())]
+        lines.append(f"version={self.version:x}")
+        return "\n".join(lines)
+
+    @classmethod
+    def parse(cls, text: str) -> Ensemble:
+        """The inverse of `text`. Entries may stand in any order; a comma separates as well as a newline."""
+        servers: list[Server] = []
+        groups: list[Group] = []
+        weights: dict[ServerId, int] = {}
+        version = NOTHING
+        for line in re.split(r"[\n,]", text):
+            key, equals, value = line.strip().partition("=")
+            if not key and not equals:
+                continue
+            kind, _, number = key.partition(".")
+            if key == "version":
+                version = Zxid(_number(value, line, 16))
+            elif kind == "server" and equals:
+                servers.append(parse_server(line.strip()))
+            elif kind == "group" and equals:
+                members = tuple(ServerId(_number(sid, line)) for sid in value.split(":"))
+                groups.append(Group(_number(number, line), members))
+            elif kind == "weight" and equals:
+                weights[ServerId(_number(number, line))] = _number(value, line)
+            else:
+                raise ConfigError(f"{line.strip()!r}: expected server.N=, group.N=, weight.N= or version=")
+        return cls(tuple(servers), version, tuple(sorted(groups, key=lambda group: group.id)), weights)
+
+    # -- change ----------------------------------------------------------------------------------
+
+    def changed(
+        self, joining: Collection[Server] = (), leaving: Collection[ServerId] = (), *, version: Zxid = NOTHING
+    ) -> Ensemble:
+        """This membership with servers added (or replaced, where the id is known) and removed."""
+        if self.groups:
+            raise ConfigError("an ensemble with groups is changed as a whole, not by joining and leaving")
+        for sid in leaving:
+            if sid not in self.by_id:
+                raise ConfigError(f"server {sid} cannot leave: it is no member")
+        kept = {server.id: server for server in self.servers if server.id not in leaving}
+        kept.update((server.id, server) for server in joining)
+        return evolve(self, servers=tuple(kept.values()), version=version)
+
+    def check_addresses(self) -> None:
+        """Two members must not claim one address."""
+        taken: dict[tuple[str, int], ServerId] = {}
+        for server in self.servers:
+            for port in (server.quorum_port, server.election_port):
+                other = taken.setdefault((server.host, port), server.id)
+                if other != server.id:
+                    raise ConfigError(f"servers {other} and {server.id} both claim {server.host}:{port}")
+
+
+def parse_server(line: str) -> Server:
+    """`server.1=host:2888:3888:participant;0.0.0.0:2181`; an IPv6 address stands in brackets."""
+    key, equals, value = line.partition("=")
+    kind, dot, number = key.strip().partition(".")
+    if not equals or kind != "server" or not dot:
+        raise ConfigError(f"{line!r}: a server looks like server.1=host:2888:3888")
+    quorum_side, semicolon, client_side = value.strip().partition(";")
+    host, ports = _split_host(quorum_side, line)
+    parts = ports.split(":") if ports else []
+    if len(parts) not in (2, 3):
+        raise ConfigError(f"{line!r}: expected host:quorumPort:electionPort[:role]")
+    role = Role.PARTICIPANT
+    if len(parts) == 3:
+        try:
+            role = Role(parts[2].strip().lower())
+        except ValueError:
+            raise ConfigError(f"{line!r}: the role is participant or observer, not {parts[2]!r}") from None
+    client_host: str | None = None
+    client_port: int | None = None
+    if semicolon:
+        if ":" in client_side:
+            client_host, rest = _split_host(client_side, line)
+        else:
+            client_host, rest = "0.0.0.0", client_side
+        client_port = _port(rest, line)
+    return Server(
+        ServerId(_number(number, line)), host, _port(parts[0], line), _port(parts[1], line), role, client_host, client_port
+    )
+
+
+def _split_host(text: str, line: str) -> tuple[str, str]:
+    text = text.strip()
+    if text.startswith("["):
+        host, bracket, rest = text[1:].partition("]")
+        if not bracket or not rest.startswith(":"):
+            raise ConfigError(f"{line!r}: expected [address]:port")
+        return host, rest[1:]
+    host, _, rest = text.partition(":")
+    if not host:
+        raise ConfigError(f"{line!r}: the host is empty")
+    return host, rest
+
+
+def _bracketed(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
+
+
+def _number(text: str, line: str, base: int = 10) -> int:
+    try:
+        return int(text.strip(), base)
+    except ValueError:
+        raise ConfigError(f"{line.strip()!r}: {text!r} is no number") from None
+
+
+def _port(text: str, line: str) -> int:
+    port = _number(text, line)
+    if not 0 < port < 65536:
+        raise ConfigError(f"{line!r}: {port} is no port")
+    return port

@@ -1,0 +1,39 @@
+"""What can go wrong, sorted by who has to act."""
+
+from __future__ import annotations
+
+
+class ZabError(Exception):
+    """Base of every error of this package."""
+
+
+class LocalProtocolError(ZabError):
+    """Our own caller asked for something that the protocol forbids now. A bug upstairs."""
+
+
+class RemoteProtocolError(ZabError):
+    """A peer broke the rules. Its link is cut; everybody else is served on."""
+
+
+class WireError(RemoteProtocolError):
+    """Bytes from a peer that are no message of ours."""
+
+
+class StorageError(ZabError):
+    """The disk failed or lied. This server stops; the others carry on."""
+
+
+class DamagedError(StorageError):
+    """What is on the disk contradicts itself, and no torn tail explains it."""
+
+
+class ConfigError(ZabError):
+    """A configuration, or a change of membership, that makes no sense. The message says where."""
+
+
+class NotLeader(ZabError):
+    """Only a leader in broadcast can do this, and this server is none. Ask the current leader."""
+
+
+class Overloaded(ZabError):
+    """As much is outstanding as the settings allow. Wait for some of it to finish, then try again."""

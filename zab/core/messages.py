@@ -1,0 +1,244 @@
+"""What servers say to each other. The set is closed, so mypy knows when a match forgets one.
+
+Three channels carry them. *Election*: any server to any voter, may be lost or reordered. *To the leader*
+and *to the learner*: the two directions of the one link that a learner dialled to its leader; first in,
+first out, and when the link breaks both ends hear `LinkDown` and nothing else from it, so that within a
+link there is never a gap.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import TypeAlias
+
+from attrs import frozen
+
+from zab.core.batch import Batch
+from zab.core.ensemble import Ensemble
+from zab.core.zxid import Epoch, ServerId, Zxid
+
+
+class State(IntEnum):
+    LOOKING = 0
+    FOLLOWING = 1
+    LEADING = 2
+    OBSERVING = 3
+
+
+# -- election ----------------------------------------------------------------------------------------
+
+
+@frozen
+class Notification:
+    """My vote: whom I want to lead (or, when I am not LOOKING, whom I follow), and how far that log reaches."""
+
+    state: State
+    leader: ServerId
+    zxid: Zxid
+    epoch: Epoch
+    round: int
+    ensemble: Ensemble
+
+
+# -- learner to leader -------------------------------------------------------------------------------
+
+
+@frozen
+class FollowerInfo:
+    """First on a link: the newest epoch that I promised to anyone. An observer gets `Inform`, and never votes."""
+
+    accepted_epoch: Epoch
+    ensemble_version: Zxid
+    observer: bool = False
+
+
+@frozen
+class AckEpoch:
+    """I have durably promised your epoch; this is where my history stands. Sync me.
+
+    `counts` is false when this promise was made before (perhaps to somebody else) or when my history may
+    be incomplete: sync me, but do not count me. `digest` sums up my history up to `last`.
+    """
+
+    current_epoch: Epoch
+    last: Zxid
+    digest: int
+    counts: bool = True
+
+
+@frozen
+class AckNewLeader:
+    """Your initial history is my durable history, and so is your epoch."""
+
+    epoch: Epoch
+
+
+@frozen
+class Ack:
+    """Durable here: this zxid and, links being FIFO, everything before it."""
+
+    zxid: Zxid
+
+
+@frozen
+class Pong:
+    """I heard `Ping(number)` and still follow you."""
+
+    number: int
+
+
+@frozen
+class BarrierRequest:
+    """Prove that you still lead, then tell me a zxid behind every write acknowledged before now."""
+
+    number: int
+
+
+# -- leader to learner -------------------------------------------------------------------------------
+
+
+@frozen
+class LeaderInfo:
+    """The epoch I propose to lead. Durable at the leader before it is sent."""
+
+    epoch: Epoch
+
+
+@frozen
+class Diff:
+    """Your history up to `common` is also mine; what you lack follows. `digest` is of `common` if I know it."""
+
+    common: Zxid
+    digest: int | None = None
+
+
+@frozen
+class Trunc:
+    """Discard everything behind `common`: nobody else has it. What you lack follows."""
+
+    common: Zxid
+    digest: int | None = None
+
+
+@frozen
+class SnapBegin:
+    """Forget your history. My whole state as of `zxid` follows in chunks, then what came after it."""
+
+    zxid: Zxid
+    digest: int
+
+
+@frozen
+class SnapChunk:
+    data: bytes
+
+
+@frozen
+class SnapEnd:
+    pass
+
+
+@frozen
+class NewLeader:
+    """You now have my initial history. Make it durable, then the epoch, then acknowledge. Never another order."""
+
+    epoch: Epoch
+    ensemble: Ensemble
+
+
+@frozen
+class UpToDate:
+    """A quorum adopted this epoch. When you have applied up to `committed`, serve."""
+
+    committed: Zxid
+
+
+@frozen
+class Propose:
+    """Put this on disk, then `Ack` it. Never the other way round."""
+
+    batch: Batch
+
+
+@frozen
+class Commit:
+    """A quorum has this zxid, and therefore everything before it, on disk."""
+
+    zxid: Zxid
+
+
+@frozen
+class CommitAndActivate:
+    """`Commit` of a membership change, with the server that should lead under it."""
+
+    zxid: Zxid
+    designated: ServerId
+
+
+@frozen
+class Inform:
+    """Observers hear only what is committed: a proposal and its commit in one."""
+
+    batch: Batch
+
+
+@frozen
+class InformAndActivate:
+    batch: Batch
+    designated: ServerId
+
+
+@frozen
+class Ping:
+    number: int
+    committed: Zxid
+
+
+@frozen
+class BarrierReply:
+    number: int
+    zxid: Zxid
+
+
+# -- said by the driver, about the links ---------------------------------------------------------------
+
+
+@frozen
+class LinkUp:
+    """`dialled`: the link that I asked for in `Ready.links`. Otherwise a learner has dialled me."""
+
+    dialled: bool
+
+
+@frozen
+class LinkDown:
+    dialled: bool
+
+
+@frozen
+class Reachable:
+    """The election channel to this peer (re)opened: what I said before may have been lost."""
+
+
+ToLeader: TypeAlias = FollowerInfo | AckEpoch | AckNewLeader | Ack | Pong | BarrierRequest
+ToLearner: TypeAlias = (
+    LeaderInfo
+    | Diff
+    | Trunc
+    | SnapBegin
+    | SnapChunk
+    | SnapEnd
+    | NewLeader
+    | UpToDate
+    | Propose
+    | Commit
+    | CommitAndActivate
+    | Inform
+    | InformAndActivate
+    | Ping
+    | BarrierReply
+)
+Message: TypeAlias = Notification | ToLeader | ToLearner
+LinkEvent: TypeAlias = LinkUp | LinkDown | Reachable
+
+TO_LEADER: tuple[type[ToLeader], ...] = (FollowerInfo, AckEpoch, AckNewLeader, Ack, Pong, BarrierRequest)

@@ -1,0 +1,240 @@
+"""What a node wants from the world, as data.
+
+Nothing in a `Ready` has to wait for anything else in it: what must not be said before something is
+durable is not in it yet, but comes out of a later one, after `Node.saved`.
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+from attrs import field, frozen
+
+from zab.core.batch import Batch
+from zab.core.ensemble import Ensemble
+from zab.core.messages import Message
+from zab.core.zxid import Epoch, Millis, ServerId, Ticket, Zxid
+
+# -- to the disk, strictly in order ------------------------------------------------------------------
+# The disk promises: when a ticket is saved, so is everything handed over before it.
+
+
+@frozen
+class SaveEpochs:
+    """One atomically replaced record: the epochs this server promised and adopted, and the active membership."""
+
+    ticket: Ticket
+    accepted: Epoch
+    current: Epoch
+    ensemble: Ensemble
+
+
+@frozen
+class Append:
+    ticket: Ticket
+    batch: Batch
+
+
+@frozen
+class Truncate:
+    """Remove everything behind `zxid` from the log."""
+
+    ticket: Ticket
+    zxid: Zxid
+
+
+@frozen
+class BeginSnapshot:
+    """A snapshot from the leader begins to arrive. Until it is installed it has no effect whatever."""
+
+    ticket: Ticket
+    zxid: Zxid
+
+
+@frozen
+class SnapshotChunk:
+    ticket: Ticket
+    data: bytes
+
+
+@frozen
+class AbortSnapshot:
+    ticket: Ticket
+
+
+@frozen
+class InstallSnapshot:
+    """The snapshot is complete: atomically it replaces the whole history, and an empty log begins behind it."""
+
+    ticket: Ticket
+    zxid: Zxid
+    digest: int
+
+
+Write: TypeAlias = SaveEpochs | Append | Truncate | BeginSnapshot | SnapshotChunk | AbortSnapshot | InstallSnapshot
+
+
+# -- to the peers ------------------------------------------------------------------------------------
+
+
+@frozen
+class SendSnapshot:
+    """Stands in the place of a message: the driver expands it to `SnapBegin`, chunks and `SnapEnd`.
+
+    The state to send is exactly that of `zxid`: what the machine holds once this Ready's `apply` is done.
+    """
+
+    zxid: Zxid
+    digest: int
+
+
+@frozen
+class SendLog:
+    """Stands in the place of messages: the driver reads (`after`, `until`] from the log, as `Propose` or `Inform`."""
+
+    after: Zxid
+    until: Zxid
+    inform: bool = False
+
+
+@frozen
+class Envelope:
+    to: ServerId
+    message: Message | SendSnapshot | SendLog
+
+
+@frozen
+class Dial:
+    """Open a learner link to this server; `LinkUp(dialled=True)` or `LinkDown(dialled=True)` will tell."""
+
+    to: ServerId
+
+
+@frozen
+class HangUp:
+    """Cut the link to this peer once what was sent before is out. No `LinkDown` comes back for it."""
+
+    peer: ServerId
+    dialled: bool
+
+
+# -- to the machine ----------------------------------------------------------------------------------
+
+
+@frozen
+class Apply:
+    """Committed *and* durable here. In zxid order, without a gap."""
+
+    batch: Batch
+
+
+@frozen
+class Restore:
+    """The snapshot at `zxid` was installed: the machine's state becomes what it says."""
+
+    zxid: Zxid
+
+
+@frozen
+class Activate:
+    """This membership is in force. Links to servers that left are to be closed, new addresses used."""
+
+    ensemble: Ensemble
+
+
+@frozen
+class BarrierDone:
+    """For the caller of `Node.barrier`: applied up to `zxid`, which is behind every write acknowledged before the call.
+
+    Without a zxid the barrier failed (the leader is gone) and may be asked for again.
+    """
+
+    token: int
+    zxid: Zxid | None
+
+
+# -- to whoever watches ------------------------------------------------------------------------------
+
+
+@frozen
+class Note:
+    """For logs and transcripts; never for control flow. `level` is that of a logger: debug, info, warning."""
+
+    event: str
+    fields: tuple[tuple[str, object], ...] = ()
+    level: str = "info"
+
+
+@frozen
+class Ready:
+    save: tuple[Write, ...] = ()
+    send: tuple[Envelope, ...] = ()
+    links: tuple[Dial | HangUp, ...] = ()
+    apply: tuple[Apply | Restore | Activate, ...] = ()
+    barriers: tuple[BarrierDone, ...] = ()
+    notes: tuple[Note, ...] = ()
+
+    @property
+    def wants_state(self) -> bool:
+        """Whether `apply` must be done before `send`, because a snapshot of its outcome is to be sent."""
+        return any(type(envelope.message) is SendSnapshot for envelope in self.send)
+
+    def __bool__(self) -> bool:
+        return bool(self.save or self.send or self.links or self.apply or self.barriers or self.notes)
+
+
+# -- from the disk, at the start ---------------------------------------------------------------------
+
+
+@frozen
+class Recovered:
+    """What the disk remembers. `Node` starts from it and from nothing else.
+
+    snapshot       zxid of the newest good snapshot (NOTHING without one): the machine was restored from it
+    digest         of the history up to `snapshot`
+    batches        everything logged behind `snapshot`, in order, contiguous; committed or not
+    log_start      the log on disk holds everything behind this zxid, and it is at or before `snapshot`
+    epoch_ends     last zxid of every epoch that has transactions in (log_start, snapshot], ascending
+    voting         false when the history may be incomplete: damaged, or never initialised
+    damage         what is damaged, for people; empty when nothing is
+    """
+
+    accepted: Epoch
+    current: Epoch
+    ensemble: Ensemble | None = None
+    snapshot: Zxid = Zxid(0)
+    digest: int = 0
+    batches: tuple[Batch, ...] = ()
+    log_start: Zxid = Zxid(0)
+    epoch_ends: tuple[Zxid, ...] = ()
+    voting: bool = True
+    damage: tuple[str, ...] = ()
+
+
+@frozen
+class Settings:
+    """Times in milliseconds, limits as counts or bytes. The defaults are ZooKeeper's where it has the setting."""
+
+    tick_ms: Millis = 2000
+    init_limit: int = 10
+    sync_limit: int = 5
+    finalize_wait_ms: Millis = 200
+    notification_ms_min: Millis = 200
+    notification_ms_max: Millis = 60_000
+    notification_backoff_reset: bool = True
+    observer_delay_ms_max: Millis = 200
+    dial_retry_ms: Millis = 100
+    outstanding_max: int = 20_000
+    outstanding_bytes_max: int = 64 << 20
+    window_entries: int = 10_000
+    window_bytes: int = 16 << 20
+    log_sync_entries_max: int = 1_000_000
+    counter_max: int = field(default=0xFFFF_FFFF)
+
+    @property
+    def init_ms(self) -> Millis:
+        return self.init_limit * self.tick_ms
+
+    @property
+    def sync_ms(self) -> Millis:
+        return self.sync_limit * self.tick_ms

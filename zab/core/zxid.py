@@ -1,0 +1,58 @@
+"""Names for the numbers that everything else is ordered by.
+
+A zxid is one 64-bit integer: the epoch in the high 32 bits, a counter in the low 32. Counter 0 never
+carries a transaction. Plain integers keep the hot path cheap; `NewType` keeps them from being mixed up.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NewType, TypeAlias
+
+ServerId = NewType("ServerId", int)
+Epoch = NewType("Epoch", int)
+Zxid = NewType("Zxid", int)
+Millis: TypeAlias = int
+Ticket: TypeAlias = int
+
+COUNTER_MAX: Final = 0xFFFF_FFFF
+EPOCH_MAX: Final = 0x7FFF_FFFF
+
+NOTHING: Final = Zxid(0)
+"""The zxid of an empty history."""
+
+UNKNOWN: Final = Zxid(-1)
+"""The zxid of a history that may have been lost: its owner must not vote before it has synced."""
+
+
+def make(epoch: int, counter: int) -> Zxid:
+    return Zxid((epoch << 32) + counter)
+
+
+def epoch_of(zxid: Zxid) -> Epoch:
+    return Epoch(zxid >> 32)
+
+
+def counter_of(zxid: Zxid) -> int:
+    return zxid & COUNTER_MAX
+
+
+def follows(zxid: Zxid, previous: Zxid) -> bool:
+    """Whether `zxid` may stand right behind `previous` in a history: no hole, no step back."""
+    if zxid >> 32 == previous >> 32:
+        return zxid == previous + 1
+    return zxid > previous and counter_of(zxid) == 1
+
+
+def show(zxid: Zxid) -> str:
+    """`2/1`: the first transaction of epoch 2."""
+    return "unknown" if zxid < 0 else f"{zxid >> 32}/{zxid & COUNTER_MAX}"
+
+
+def parse(text: str) -> Zxid:
+    """The inverse of `show`."""
+    if text == "unknown":
+        return UNKNOWN
+    epoch, slash, counter = text.partition("/")
+    if not slash or not epoch.isdigit() or not counter.isdigit():
+        raise ValueError(f"a zxid looks like 2/1, not {text!r}")
+    return make(int(epoch), int(counter))
