@@ -1,0 +1,42 @@
+# Everything a person does with this tree. Needed beforehand: Python 3.11 or newer, and make.
+# The virtual environment in .venv is made on demand, and made anew when pyproject.toml changes.
+
+VENV := .venv
+BIN := $(VENV)/bin
+SERVERS ?= 3
+DATA ?= ./data
+RUNS ?= 10000
+
+.DEFAULT_GOAL := help
+.PHONY: help run test check docs fuzz bench
+
+help:
+	@echo 'make run     an ensemble of $(SERVERS) on loopback, data in $(DATA); Ctrl-C ends it'
+	@echo 'make test    format, lint, types, contracts and every test'
+	@echo 'make check   the same without the tests'
+	@echo 'make docs    follow every link of the docs and run every example in them'
+	@echo 'make fuzz    $(RUNS) simulated histories under faults (RUNS=n for another number)'
+	@echo 'make bench   side by side with a peer, in one run'
+
+run: $(VENV)/.with-cli
+	@$(BIN)/zab dev --servers $(SERVERS) --data $(DATA)
+
+test: $(VENV)/.with-dev
+	@scripts/check --tests
+
+check: $(VENV)/.with-dev
+	@scripts/check
+
+docs: $(VENV)/.with-dev
+	@$(BIN)/python -m pytest -q tests/unit/test_docs.py
+
+fuzz: $(VENV)/.with-dev
+	@$(BIN)/python -m harness fuzz --runs $(RUNS)
+
+bench: $(VENV)/.with-bench
+	@$(BIN)/python -m bench
+
+# One stamp for each set of dependencies: `make run` shall not wait for a type checker to be installed.
+$(VENV)/.with-%: pyproject.toml scripts/venv
+	@scripts/venv $(VENV) $*
+	@touch $@
