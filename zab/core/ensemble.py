@@ -7,7 +7,7 @@ stand in a configuration file, in the log and in `/zookeeper/config`.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from enum import Enum
 from functools import cached_property
 
@@ -49,14 +49,22 @@ class Group:
     members: tuple[ServerId, ...]
 
 
+def _by_ascending_id(servers: Iterable[Server]) -> tuple[Server, ...]:
+    return tuple(sorted(servers, key=lambda server: server.id))
+
+
+def _own_copy(weights: Mapping[ServerId, int]) -> dict[ServerId, int]:
+    return dict(weights)
+
+
 @frozen(slots=False)
 class Ensemble:
     """One version of the membership. `version` is the zxid of the change that made it."""
 
-    servers: tuple[Server, ...] = field(converter=lambda servers: tuple(sorted(servers, key=lambda s: s.id)))
+    servers: tuple[Server, ...] = field(converter=_by_ascending_id)
     version: Zxid = NOTHING
     groups: tuple[Group, ...] = ()
-    weights: Mapping[ServerId, int] = field(factory=dict, converter=dict)
+    weights: Mapping[ServerId, int] = field(factory=dict, converter=_own_copy, hash=False)
 
     def __attrs_post_init__(self) -> None:
         ids = [server.id for server in self.servers]
@@ -222,7 +230,13 @@ def parse_server(line: str) -> Server:
             client_host, rest = "0.0.0.0", client_side
         client_port = _port(rest, line)
     return Server(
-        ServerId(_number(number, line)), host, _port(parts[0], line), _port(parts[1], line), role, client_host, client_port
+        ServerId(_number(number, line)),
+        host,
+        _port(parts[0], line),
+        _port(parts[1], line),
+        role,
+        client_host,
+        client_port,
     )
 
 
