@@ -10,6 +10,7 @@ import re
 from collections.abc import Collection, Iterable, Mapping
 from enum import Enum
 from functools import cached_property
+from itertools import pairwise
 
 from attrs import evolve, field, frozen
 
@@ -53,6 +54,10 @@ def _by_ascending_id(servers: Iterable[Server]) -> tuple[Server, ...]:
     return tuple(sorted(servers, key=lambda server: server.id))
 
 
+def _by_ascending_number(groups: Iterable[Group]) -> tuple[Group, ...]:
+    return tuple(sorted(groups, key=lambda group: group.id))
+
+
 def _own_copy(weights: Mapping[ServerId, int]) -> dict[ServerId, int]:
     return dict(weights)
 
@@ -63,7 +68,7 @@ class Ensemble:
 
     servers: tuple[Server, ...] = field(converter=_by_ascending_id)
     version: Zxid = NOTHING
-    groups: tuple[Group, ...] = ()
+    groups: tuple[Group, ...] = field(default=(), converter=_by_ascending_number)
     weights: Mapping[ServerId, int] = field(factory=dict, converter=_own_copy, hash=False)
 
     def __attrs_post_init__(self) -> None:
@@ -80,6 +85,9 @@ class Ensemble:
             if weight < 0:
                 raise ConfigError(f"weight.{sid}={weight}: a weight is not negative")
         if self.groups:
+            for group, other in pairwise(self.groups):
+                if group.id == other.id:
+                    raise ConfigError(f"group.{group.id} is listed twice")
             grouped = [sid for group in self.groups for sid in group.members]
             for sid in grouped:
                 if grouped.count(sid) > 1:
@@ -177,7 +185,7 @@ class Ensemble:
                 weights[ServerId(_number(number, line))] = _number(value, line)
             else:
                 raise ConfigError(f"{line.strip()!r}: expected server.N=, group.N=, weight.N= or version=")
-        return cls(tuple(servers), version, tuple(sorted(groups, key=lambda group: group.id)), weights)
+        return cls(tuple(servers), version, tuple(groups), weights)
 
     # -- change ----------------------------------------------------------------------------------
 

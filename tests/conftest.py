@@ -1,0 +1,38 @@
+"""What every test stands on: searches that repeat themselves, and async tests that are run by Trio."""
+
+from __future__ import annotations
+
+import inspect
+import os
+from functools import partial
+
+import pytest
+import trio
+from hypothesis import HealthCheck, settings
+
+# A check that fails on one run and not on the next teaches nobody. Who wants fresh examples says so:
+# HYPOTHESIS_PROFILE=search pytest tests/unit
+settings.register_profile(
+    "repeatable", derandomize=True, deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.register_profile("search", deadline=None, max_examples=5_000, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
+
+ASYNC_TEST_SECONDS_MAX = 120
+"""No test takes this long. One that does is stuck, and would otherwise keep the whole run with it."""
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """An `async def` test is run by Trio, on the real clock. For a virtual clock, call `trio.run` in a plain test."""
+    test = pyfuncitem.obj
+    if not inspect.iscoroutinefunction(test):
+        return None
+    arguments = {name: pyfuncitem.funcargs[name] for name in inspect.signature(test).parameters}
+
+    async def bounded() -> None:
+        with trio.fail_after(ASYNC_TEST_SECONDS_MAX):
+            await test(**arguments)
+
+    trio.run(partial(bounded))
+    return True
