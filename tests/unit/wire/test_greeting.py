@@ -1,0 +1,46 @@
+from __future__ import annotations
+
+import pytest
+from attrs import evolve
+
+from zab.core.zxid import ServerId
+from zab.wire.greeting import VERSION, Hello, Purpose, Stranger, Unwelcome, Welcome, accept, admit
+
+HELLO = Hello(VERSION, "zab", ServerId(2), "learner", "localhost", 3888)
+
+
+def test_a_member_is_admitted() -> None:
+    assert admit(HELLO, ServerId(1), "zab", Purpose.LEARNER) == HELLO
+
+
+@pytest.mark.parametrize(
+    ("greeting", "says"),
+    [
+        (evolve(HELLO, ensemble="other"), "it belongs to the ensemble 'other', this server to 'zab'"),
+        (evolve(HELLO, purpose="election"), "it came for 'election', and this port is for 'learner'"),
+        (evolve(HELLO, purpose="tea"), "it came for 'tea'"),
+        (evolve(HELLO, server=ServerId(1)), "it says that it is server 1, and that is this server"),
+        (Welcome(VERSION, ServerId(2)), "it did not say hello"),
+        (None, "it did not say hello"),
+    ],
+)
+def test_a_stranger_is_told_why(greeting: object, says: str) -> None:
+    with pytest.raises(Stranger, match=says):
+        admit(greeting, ServerId(1), "zab", Purpose.LEARNER)
+
+
+def test_a_welcome_is_accepted() -> None:
+    accept(Welcome(VERSION, ServerId(1)), ServerId(1))
+
+
+@pytest.mark.parametrize(
+    ("greeting", "says"),
+    [
+        (Unwelcome("go away"), "refused there: go away"),
+        (Welcome(VERSION, ServerId(3)), "server 3 answers at the address of server 1"),
+        (HELLO, "it did not answer the greeting"),
+    ],
+)
+def test_a_wrong_answer_is_told(greeting: object, says: str) -> None:
+    with pytest.raises(Stranger, match=says):
+        accept(greeting, ServerId(1))

@@ -1,0 +1,82 @@
+"""What servers say to each other about requests, beside the consensus: the core never sees these.
+
+They travel on the learner link, so they share its fate: when it breaks, what is under way on it is gone,
+and the server where the request was made decides what may be asked again.
+"""
+
+from __future__ import annotations
+
+from typing import Final, TypeAlias
+
+from attrs import frozen
+
+from zab.core.zxid import Epoch, ServerId, Zxid
+
+ORIGIN_BYTES: Final = 8
+COUNTER_BYTES: Final = 8
+TAG_BYTES: Final = ORIGIN_BYTES + COUNTER_BYTES
+"""In front of every transaction in the log: where it was submitted, and as the how manieth there."""
+
+
+@frozen
+class Forward:
+    """Requests for the leader of `epoch`, submitted at `origin` as its numbers `first`, `first + 1`, ...
+
+    A leader of another epoch drops them: what was meant for the one before must not come true in the next,
+    because by then its origin may have asked again.
+    """
+
+    epoch: Epoch
+    origin: bytes
+    first: int
+    requests: tuple[bytes, ...]
+
+
+@frozen
+class FenceRequest:
+    """Which zxid have you reached? Sent first on a new link, before anything is asked for a second time."""
+
+    number: int
+
+
+@frozen
+class ReconfigureRequest:
+    """Change the membership: servers to add and to remove, or all `members`; not unless it is at version `expect`."""
+
+    number: int
+    joining: tuple[str, ...] = ()
+    leaving: tuple[ServerId, ...] = ()
+    members: str | None = None
+    expect: Zxid | None = None
+
+
+@frozen
+class Refusals:
+    """These requests of yours were refused, by a state that you share once you have applied `after`."""
+
+    epoch: Epoch
+    after: Zxid
+    refused: tuple[tuple[int, str], ...]
+
+
+@frozen
+class Fence:
+    """Whatever you sent on an earlier link is in my log at or before `zxid`, or nowhere and never will be."""
+
+    number: int
+    zxid: Zxid
+
+
+@frozen
+class ReconfigureReply:
+    """The change is in the log at `zxid`; or, without one, `error` names what forbade it and `reason` says it."""
+
+    number: int
+    zxid: Zxid | None
+    error: str = ""
+    reason: str = ""
+
+
+RelayToLeader: TypeAlias = Forward | FenceRequest | ReconfigureRequest
+RelayToLearner: TypeAlias = Refusals | Fence | ReconfigureReply
+Relay: TypeAlias = RelayToLeader | RelayToLearner
