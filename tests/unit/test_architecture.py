@@ -1,0 +1,163 @@
+"""The floors, read from the source: what computes imports nothing that acts, and `import zab` needs little.
+
+The contracts in pyproject.toml hold the order of the floors. Here stands what they cannot say: which
+modules of others a floor may use, and what a fresh interpreter has really loaded.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import zab
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGES = ("zab", "kraft_controller", "replica", "harness")
+
+PURE_FLOORS = ("core", "wire", "store")
+MOVES = frozenset({
+    "asyncio", "datetime", "io", "logging", "multiprocessing", "os", "pathlib", "random", "secrets", "select", "shutil",
+    "signal", "socket", "ssl", "subprocess", "tempfile", "threading", "time", "trio", "uuid",
+})  # fmt: skip
+"""Clocks, chance, sockets, files, threads. A floor that has none of them is a function of its arguments."""
+
+NEEDED_BY_ZAB = frozenset({"attrs", "msgpack", "trio"})
+NEEDED_BY_ITS_COMMAND = frozenset({"click", "rich"})
+
+
+def modules_under(folder: Path) -> list[Path]:
+    return sorted(folder.rglob("*.py"))
+
+
+def imported_by(source: str) -> Iterator[tuple[int, str]]:
+    """Line and full name of everything imported, wherever in the module the import stands."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield node.lineno, alias.name
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"line {node.lineno}: a relative import hides which floor it reaches"
+            assert node.module is not None
+            yield node.lineno, node.module
+            for alias in node.names:
+                yield node.lineno, f"{node.module}.{alias.name}"
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "__import__":
+            yield node.lineno, "__import__"
+
+
+def top(name: str) -> str:
+    return name.partition(".")[0]
+
+
+def offences(source: str, forbidden: frozenset[str]) -> list[tuple[int, str]]:
+    return sorted({(line, top(name)) for line, name in imported_by(source) if top(name) in forbidden})
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "import time",
+        "import os.path",
+        "from time import monotonic",
+        "import json, random",
+        "def later():\n    import trio",
+        "if TYPE_CHECKING:\n    from trio import Nursery",
+        "try:\n    import ssl\nexcept ImportError: ...",
+    ],
+)
+def test_this_test_would_notice(source: str) -> None:
+    assert offences(source, MOVES)
+
+
+PURE_MODULES = [path for package in PACKAGES for floor in PURE_FLOORS for path in modules_under(ROOT / package / floor)]
+
+
+@pytest.mark.parametrize("path", PURE_MODULES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_what_decides_and_translates_moves_nothing(path: Path) -> None:
+    assert offences(path.read_text(), MOVES | {"__import__", "importlib"}) == []
+
+
+def test_there_is_a_core_to_be_judged() -> None:
+    assert len([path for path in PURE_MODULES if path.is_relative_to(ROOT / "zab" / "core")]) > 5
+
+
+def third_party(path: Path) -> set[str]:
+    names = {top(name) for _, name in imported_by(path.read_text())}
+    return names - set(sys.stdlib_module_names) - set(PACKAGES) - {"__import__"}
+
+
+@pytest.mark.parametrize("path", modules_under(ROOT / "zab"), ids=lambda path: str(path.relative_to(ROOT)))
+def test_zab_needs_three_libraries(path: Path) -> None:
+    allowed = NEEDED_BY_ZAB
+    if path.relative_to(ROOT / "zab").parts[0] in ("cli", "cli.py"):
+        allowed |= NEEDED_BY_ITS_COMMAND
+    assert third_party(path) <= allowed
+
+
+# -- what is loaded ------------------------------------------------------------------------------------
+
+
+def loaded_by(code: str) -> set[str]:
+    """Top-level modules that a fresh interpreter holds after running `code`."""
+    script = f"{code}\nimport json, sys\nprint(json.dumps(sorted({{name.partition('.')[0] for name in sys.modules}})))"
+    done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True)
+    names: list[str] = json.loads(done.stdout)
+    return set(names)
+
+
+NOT_FOR_ZAB = {
+    "click", "cramjam", "google_crc32c", "harness", "hypothesis", "kraft_controller", "matplotlib",
+    "prometheus_client", "pyarrow", "pyspark", "replica", "rich",
+}  # fmt: skip
+
+
+def test_import_zab_loads_nothing_of_the_others() -> None:
+    assert not loaded_by("import zab") & NOT_FOR_ZAB
+
+
+def test_all_of_zab_loads_nothing_of_the_others() -> None:
+    """Also when every public name has been touched."""
+    loaded = loaded_by("from zab import *")
+    assert not loaded & NOT_FOR_ZAB
+    foreign = loaded - loaded_by("") - set(sys.stdlib_module_names)
+    assert "attrs" in foreign, "else this test looks at the wrong interpreter"
+
+
+def test_import_zab_alone_does_not_wait_for_trio() -> None:
+    """Trio is most of what a start would cost; who asks for a `zab.Ensemble` does not need it."""
+    assert "trio" not in loaded_by("import zab; zab.Ensemble")
+
+
+# -- the face ------------------------------------------------------------------------------------------
+
+
+def test_every_public_name_is_there() -> None:
+    assert len(set(zab.__all__)) == len(zab.__all__)
+    for name in zab.__all__:
+        assert getattr(zab, name) is not None
+    assert set(zab.__all__) <= set(dir(zab))
+
+
+def test_what_is_no_public_name_says_so() -> None:
+    with pytest.raises(AttributeError, match="has no attribute 'Paxos'"):
+        _ = zab.Paxos  # type: ignore[attr-defined]
+
+
+def test_the_type_checker_sees_what_the_interpreter_sees() -> None:
+    """The names are listed twice, once for each of them."""
+    tree = ast.parse((ROOT / "zab" / "__init__.py").read_text())
+    guarded = next(node for node in tree.body if isinstance(node, ast.If))
+    seen = {
+        (alias.asname or alias.name, node.module)
+        for node in ast.walk(guarded)
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+    assert seen == set(zab._HOME_OF.items())
+    assert set(zab.__all__) == set(zab._HOME_OF)
