@@ -1,0 +1,119 @@
+"""One directory on a disk, as small as a write-ahead log, snapshots and an atomically replaced record allow.
+
+Everything above speaks this protocol and nothing else, so that what is tested against a memory disk that
+tears, loses and flips is the same code that runs on the real one. What may be relied on:
+
+* Bytes are durable once `sync` of their file returned; names are durable once `sync_dir` returned. Before
+  that a crash may keep or lose any 512-byte sector of any write and any change of a name, in any order.
+* A rename is atomic: after a crash either the old names are there or the new ones.
+* Bytes that were never written read as zeros.
+* Every failure is a `StorageError`. After one, what was written since the last `sync` is in doubt for ever:
+  asking `sync` again and being told "done" proves nothing.
+"""
+
+from __future__ import annotations
+
+import errno as errors
+import os
+from typing import Final, Protocol
+
+from zab.core.errors import StorageError
+
+SECTOR: Final = 512
+"""The most that a crash is trusted not to tear. Larger units are torn by real disks, smaller ones are not."""
+
+
+class DiskFile(Protocol):
+    """An open file. It stays readable when its name is deleted or taken over by a rename."""
+
+    @property
+    def name(self) -> str: ...
+
+    def size(self) -> int: ...
+
+    def read(self, offset: int, length: int) -> bytes:
+        """Fewer bytes than asked for only at the end of the file."""
+        ...
+
+    def write(self, offset: int, data: bytes) -> None:
+        """Write all of `data` there; behind the end of the file the gap reads as zeros."""
+        ...
+
+    def allocate(self, size: int) -> None:
+        """Make the file at least this long, with zeros, and reserve the space for it."""
+        ...
+
+    def sync(self) -> None:
+        """When this returns, all that was written to the file before is durable."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class Disk(Protocol):
+    """The files of one directory, by name. Names are plain: no slash, no leading dot."""
+
+    def list(self) -> tuple[str, ...]:
+        """All names, ascending."""
+        ...
+
+    def open(self, name: str) -> DiskFile: ...
+
+    def create(self, name: str) -> DiskFile:
+        """A new empty file; one of that name is emptied."""
+        ...
+
+    def rename(self, old: str, new: str) -> None:
+        """Atomically; `new` is replaced if it exists."""
+        ...
+
+    def delete(self, name: str) -> None: ...
+
+    def sync_dir(self) -> None:
+        """When this returns, every create, rename and delete before is durable."""
+        ...
+
+    def close(self) -> None: ...
+
+
+_ADVICE: Final = {
+    errors.ENOSPC: "free some space on this disk, then start the server again",
+    errors.EDQUOT: "raise the quota or free some space, then start the server again",
+    errors.EFBIG: "raise the file size limit of the process (ulimit -f), then start the server again",
+    errors.EIO: "the disk is failing: check the kernel log, replace the disk, let the server heal from the others",
+    errors.EROFS: "the file system is read-only, often after an error: check the kernel log, then mount it writable",
+    errors.EACCES: "give the user that runs the server read and write permission here",
+    errors.EPERM: "give the user that runs the server read and write permission here",
+    errors.ENOENT: "the file or its directory is missing: was it removed while the server ran?",
+    errors.EMFILE: "raise the limit of open files of the process (ulimit -n), then start the server again",
+    errors.ENOTDIR: "the data directory must be a directory",
+}
+
+
+def disk_error(operation: str, where: str, number: int | None) -> StorageError:
+    """One wording for both disks: which file, what was tried, what the system said, what to do about it."""
+    code = errors.errorcode.get(number or 0, "unknown error")
+    said = os.strerror(number) if number else "no reason given"
+    advice = _ADVICE.get(number or 0, "see the kernel log")
+    return StorageError(f"cannot {operation} {where}: {said} ({code}); {advice}")
+
+
+def read_all(disk: Disk, name: str) -> bytes:
+    file = disk.open(name)
+    try:
+        return file.read(0, file.size())
+    finally:
+        file.close()
+
+
+def write_durably(disk: Disk, name: str, data: bytes) -> None:
+    """Replace `name` by `data`: after a crash at any point it holds either what it held or all of `data`."""
+    temporary = f"{name}.tmp"
+    file = disk.create(temporary)
+    try:
+        file.write(0, data)
+        file.sync()  # without this the rename may survive a crash and the content not
+    finally:
+        file.close()
+    disk.rename(temporary, name)
+    disk.sync_dir()

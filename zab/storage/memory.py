@@ -1,0 +1,397 @@
+"""A disk in memory that crashes, tears, lies, fills up and rots on request: deterministic, and quick.
+
+It keeps each file once, as the running server sees it, together with an undo list of what no `sync` has
+made durable yet. A crash rolls the list back and then lets as much of it happen again as the caller's
+`choose` decides: sector by sector for contents, change by change for names. Nothing is copied per write.
+"""
+
+from __future__ import annotations
+
+import errno as errors
+from collections.abc import Callable
+from typing import Final, TypeAlias
+
+from attrs import define, field
+
+from zab.core.errors import StorageError
+from zab.storage.disk import SECTOR, disk_error
+
+Choose: TypeAlias = Callable[[int], int]
+"""`choose(n)` picks from range(n): chance, or a script. `random.Random(seed).randrange` is one."""
+
+Kind: TypeAlias = str
+CHANGES: Final = frozenset({"create", "write", "allocate", "sync", "rename", "delete", "sync_dir"})
+"""The calls that are counted: a crash before any other call is a crash before the next of these."""
+
+
+class Crash(Exception):
+    """The server died at this call. Every later call dies too, until `MemoryDisk.crash` restarts the world."""
+
+
+@define
+class _Change:
+    """One write that no sync has confirmed: where, what was there, what came. `new` is None for a change of size."""
+
+    offset: int
+    old: bytes
+    new: bytes | None
+    size_before: int
+    size_after: int
+    durable: bool = False
+    doomed: bool = False
+
+
+@define(eq=False)
+class _Inode:
+    data: bytearray = field(factory=bytearray)
+    pending: list[_Change] = field(factory=list)
+
+    def clone(self) -> _Inode:
+        return _Inode(bytearray(self.data), [_copy(change) for change in self.pending])
+
+    # -- what the running server does ------------------------------------------------------------
+
+    def write(self, offset: int, new: bytes) -> None:
+        data, size, end = self.data, len(self.data), offset + len(new)
+        if offset > size:
+            data.extend(bytes(offset - size))
+        old = bytes(data[offset:end]) if offset < size else b""
+        data[offset:end] = new
+        self.pending.append(_Change(offset, old, new, size, len(data)))
+
+    def extend(self, size: int) -> None:
+        before = len(self.data)
+        if size > before:
+            self.data.extend(bytes(size - before))
+            self.pending.append(_Change(before, b"", None, before, size))
+
+    def confirm(self) -> None:
+        """What a sync does. Once one has failed, what it should have saved stays in doubt."""
+        if any(change.doomed for change in self.pending):
+            for change in self.pending:
+                change.durable = not change.doomed
+        else:
+            self.pending.clear()
+
+    def doom(self) -> None:
+        for change in self.pending:
+            change.doomed = not change.durable
+
+    # -- what a crash does -------------------------------------------------------------------------
+
+    def crash(self, choose: Choose | None, keep: bool) -> None:
+        pending, self.pending = self.pending, []
+        doubtful = [change for change in pending if not change.durable]
+        if not doubtful or (choose is None and keep):
+            return
+        for change in reversed(pending):
+            self.data[change.offset : change.offset + len(change.old)] = change.old
+            del self.data[change.size_before :]
+        mode = 0 if choose is None else choose(4)
+        budget = None
+        if mode == 2 and choose is not None:  # a prefix, cut at any byte: the process died in the middle of a call
+            budget = choose(sum(len(change.new or b"") for change in doubtful) + 1)
+        stopped: set[int] = set()
+        for change in pending:
+            if change.durable or mode == 1:
+                self._redo(change.offset, change.new, change.size_after)
+            elif mode == 2 and budget is not None:
+                if budget > 0 or not change.new:
+                    part = None if change.new is None else change.new[:budget]
+                    size = change.size_after if part is None or len(part) == len(change.new or b"") else 0
+                    self._redo(change.offset, part, size)
+                    budget -= len(part or b"")
+            elif mode == 3 and choose is not None:
+                self._redo_sectors(change, choose, stopped)
+
+    def _redo(self, offset: int, new: bytes | None, size: int) -> None:
+        if new:
+            if offset > len(self.data):
+                self.data.extend(bytes(offset - len(self.data)))
+            self.data[offset : offset + len(new)] = new
+        if size > len(self.data):
+            self.data.extend(bytes(size - len(self.data)))
+
+    def _redo_sectors(self, change: _Change, choose: Choose, stopped: set[int]) -> None:
+        """Each sector holds what it held at some one moment: once it misses a write, it misses all later ones."""
+        if change.new is None:
+            if choose(2):
+                self._redo(change.offset, None, change.size_after)
+            return
+        end = change.offset + len(change.new)
+        at = change.offset
+        while at < end:
+            sector = at // SECTOR
+            stop = min(end, (sector + 1) * SECTOR)
+            if sector not in stopped:
+                if choose(2):
+                    self._redo(at, change.new[at - change.offset : stop - change.offset], 0)
+                else:
+                    stopped.add(sector)
+            at = stop
+
+
+def _copy(change: _Change) -> _Change:
+    return _Change(
+        change.offset,
+        change.old,
+        change.new,
+        change.size_before,
+        change.size_after,
+        change.durable,
+        change.doomed,
+    )
+
+
+@define(eq=False)
+class _Names:
+    """One un-synced change of the directory: which names now mean which file, or none."""
+
+    changes: dict[str, _Inode | None]
+
+
+class MemoryFile:
+    def __init__(self, disk: MemoryDisk, name: str, inode: _Inode) -> None:
+        self._disk = disk
+        self._name = name
+        self._inode = inode
+        self._boot = disk.boots
+        self._closed = False
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    def size(self) -> int:
+        self._usable()
+        return len(self._inode.data)
+
+    def read(self, offset: int, length: int) -> bytes:
+        self._usable()
+        self._disk._enter("read", self._name)
+        return bytes(self._inode.data[offset : offset + length])
+
+    def write(self, offset: int, data: bytes) -> None:
+        self._usable()
+        disk = self._disk
+        disk._enter("write", self._name)
+        if disk.divert:
+            offset, disk.divert = max(0, offset + disk.divert), 0
+        grows = offset + len(data) - len(self._inode.data)
+        if disk.capacity is not None and grows > 0:
+            room = disk.capacity - disk.used()
+            if grows > room:  # as real disks do: what fits is written, then the call fails
+                self._inode.write(offset, data[: max(0, len(data) - grows + room)])
+                raise disk_error("write", self._name, errors.ENOSPC)
+        self._inode.write(offset, data)
+        disk._leave()
+
+    def allocate(self, size: int) -> None:
+        self._usable()
+        disk = self._disk
+        disk._enter("allocate", self._name)
+        if disk.capacity is not None and size - len(self._inode.data) > disk.capacity - disk.used():
+            raise disk_error("allocate space for", self._name, errors.ENOSPC)
+        self._inode.extend(size)
+        disk._leave()
+
+    def sync(self) -> None:
+        self._usable()
+        disk = self._disk
+        try:
+            disk._enter("sync", self._name)
+        except StorageError:
+            self._inode.doom()  # the kernel forgets that these pages were dirty; a second sync would say "done"
+            raise
+        if not disk.lying:
+            self._inode.confirm()
+        disk._leave()
+
+    def close(self) -> None:
+        self._closed = True
+
+    def _usable(self) -> None:
+        assert not self._closed, f"{self._name} is closed"
+        if self._boot != self._disk.boots:
+            raise Crash(f"{self._name} was opened before the crash")
+
+
+class MemoryDisk:
+    """See the module. The switches may be set at any time:
+
+    capacity    bytes that fit on the disk, None for no limit
+    lying       syncs return without making anything durable
+    divert      the next write lands this many bytes beside where it was meant to go
+    changes     how many calls have changed something so far (see CHANGES)
+    counts      how many calls there were, by kind
+    """
+
+    def __init__(self) -> None:
+        self.capacity: int | None = None
+        self.lying = False
+        self.divert = 0
+        self.changes = 0
+        self.boots = 0
+        self.counts: dict[Kind, int] = {}
+        self._names: dict[str, _Inode] = {}
+        self._durable_names: dict[str, _Inode] = {}
+        self._pending: list[_Names] = []
+        self._failures: dict[tuple[Kind, int], int] = {}
+        self._crash_at: int | None = None
+        self._crash_after = False
+        self._dead = False
+
+    # -- the protocol ------------------------------------------------------------------------------
+
+    def list(self) -> tuple[str, ...]:
+        self._enter("list", "the directory")
+        return tuple(sorted(self._names))
+
+    def open(self, name: str) -> MemoryFile:
+        self._enter("open", name)
+        return MemoryFile(self, name, self._find(name, "open"))
+
+    def create(self, name: str) -> MemoryFile:
+        self._enter("create", name)
+        inode = _Inode()
+        self._names[name] = inode
+        self._pending.append(_Names({name: inode}))
+        self._leave()
+        return MemoryFile(self, name, inode)
+
+    def rename(self, old: str, new: str) -> None:
+        self._enter("rename", old)
+        inode = self._find(old, "rename")
+        del self._names[old]
+        self._names[new] = inode
+        self._pending.append(_Names({old: None, new: inode}))
+        self._leave()
+
+    def delete(self, name: str) -> None:
+        self._enter("delete", name)
+        self._find(name, "delete")
+        del self._names[name]
+        self._pending.append(_Names({name: None}))
+        self._leave()
+
+    def sync_dir(self) -> None:
+        self._enter("sync_dir", "the directory")
+        if not self.lying:
+            self._durable_names = dict(self._names)
+            self._pending.clear()
+        self._leave()
+
+    def close(self) -> None:
+        pass
+
+    # -- what is done to it --------------------------------------------------------------------------
+
+    def crash_at(self, change: int, *, after: bool = False) -> None:
+        """Die when the count of changes reaches this one (the first is 0): before it happens, or right after."""
+        self._crash_at = change
+        self._crash_after = after
+
+    def fail(self, kind: Kind, nth: int = 0, number: int = errors.EIO) -> None:
+        """The nth call of this kind from now on (0 is the next) fails with this errno, once."""
+        self._failures[kind, self.counts.get(kind, 0) + nth] = number
+
+    def crash(self, choose: Choose | None = None, *, keep: bool = False) -> None:
+        """Power loss. What no sync confirmed is lost, kept (`keep`), or, by `choose`, kept in part and torn."""
+        pending, self._pending = self._pending, []
+        if choose is None and keep:
+            survived = dict(self._names)
+        else:
+            survived = dict(self._durable_names)
+            mode = 0 if choose is None else choose(4)
+            prefix = choose(len(pending) + 1) if choose is not None and mode == 2 else 0
+            for index, change in enumerate(pending):
+                if mode == 1 or index < prefix or (mode == 3 and choose is not None and choose(2)):
+                    for name, inode in change.changes.items():
+                        survived.pop(name, None)
+                        if inode is not None:
+                            survived[name] = inode
+        self._names = survived
+        self._durable_names = dict(survived)
+        done: set[int] = set()
+        for name in sorted(survived):
+            inode = survived[name]
+            if id(inode) not in done:
+                done.add(id(inode))
+                inode.crash(choose, keep)
+        self.boots += 1
+        self._dead = False
+        self._crash_at = None
+
+    def flip(self, name: str, offset: int, mask: int = 0xFF) -> None:
+        """Bits rot at rest."""
+        self._names[name].data[offset] ^= mask
+
+    def cut(self, name: str, size: int) -> None:
+        """The end of a file is lost at rest."""
+        del self._names[name].data[size:]
+
+    def lose(self, name: str) -> None:
+        """A file is lost at rest."""
+        del self._names[name]
+        self._durable_names.pop(name, None)
+
+    def put(self, name: str, data: bytes) -> None:
+        """A file appears, durable, as if it had always been there."""
+        self._names[name] = self._durable_names[name] = _Inode(bytearray(data))
+
+    def get(self, name: str) -> bytes:
+        return bytes(self._names[name].data)
+
+    def names(self) -> tuple[str, ...]:
+        return tuple(sorted(self._names))
+
+    def used(self) -> int:
+        return sum(len(inode.data) for inode in self._names.values())
+
+    def clone(self) -> MemoryDisk:
+        """The same disk, durable and not, with the same switches: to go back to, or to branch off from."""
+        other = MemoryDisk()
+        other.capacity, other.lying, other.divert = self.capacity, self.lying, self.divert
+        other.changes, other.counts, other.boots = self.changes, dict(self.counts), self.boots
+        other._failures = dict(self._failures)
+        copies: dict[int, _Inode] = {}
+
+        def copy(inode: _Inode) -> _Inode:
+            if id(inode) not in copies:
+                copies[id(inode)] = inode.clone()
+            return copies[id(inode)]
+
+        other._names = {name: copy(inode) for name, inode in self._names.items()}
+        other._durable_names = {name: copy(inode) for name, inode in self._durable_names.items()}
+        other._pending = [
+            _Names({name: inode and copy(inode) for name, inode in change.changes.items()}) for change in self._pending
+        ]
+        return other
+
+    # -- every call passes here ----------------------------------------------------------------------
+
+    def _enter(self, kind: Kind, name: str) -> None:
+        if self._dead:
+            raise Crash("the server is dead")
+        if kind in CHANGES:
+            if self.changes == self._crash_at and not self._crash_after:
+                self._dead = True
+                raise Crash(f"before change {self.changes}, {kind} {name}")
+            self.changes += 1
+        count = self.counts.get(kind, 0)
+        self.counts[kind] = count + 1
+        if self._failures:
+            number = self._failures.pop((kind, count), None)
+            if number is not None:
+                raise disk_error(kind, name, number)
+
+    def _leave(self) -> None:
+        if self._crash_after and self._crash_at is not None and self.changes > self._crash_at:
+            self._dead = True
+            raise Crash(f"after change {self._crash_at}")
+
+    def _find(self, name: str, operation: str) -> _Inode:
+        inode = self._names.get(name)
+        if inode is None:
+            raise disk_error(operation, name, errors.ENOENT)
+        return inode
