@@ -37,3 +37,15 @@ class NotLeader(ZabError):
 
 class Overloaded(ZabError):
     """As much is outstanding as the settings allow. Wait for some of it to finish, then try again."""
+
+
+class ReconfigInProgress(ConfigError):
+    """Another change of membership is not decided yet. Wait for it."""
+
+
+class WrongVersion(ConfigError):
+    """The membership is not at the version that the caller expected. Look again before changing it."""
+
+
+class NewConfigNoQuorum(ConfigError):
+    """Too few voters of the new membership follow the leader and are synced. Start them first."""

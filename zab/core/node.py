@@ -1,34 +1,342 @@
-"""Stub, being written: the interface is fixed."""
+"""The node: one server's whole part in the protocol, turned by inputs, drained by `ready`.
+
+It computes, and does nothing else. Whoever drives it hands `Ready.save` to a disk that keeps the order,
+reports back with `saved`, delivers what it hears with `step`, and calls `tick` when `deadline` has come.
+A run is a function of these calls.
+
+The driver's side of the contract:
+- one caller at a time; `now` in whole milliseconds of any origin, never backwards;
+- after `LinkDown`, `HangUp` or a replacing `LinkUp` nothing of the old link is delivered or sent any more;
+- a crash is the loss of the node and of whatever the disk had not reported: start a new one from `Recovered`.
+"""
+
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from zab.core.election import NOBODY, Election, Vote, is_voter
 from zab.core.ensemble import Ensemble
-from zab.core.messages import LinkEvent, Message, State
-from zab.core.ready import Ready, Recovered, Settings
-from zab.core.zxid import Epoch, Millis, ServerId, Ticket, Zxid
+from zab.core.errors import NotLeader, RemoteProtocolError
+from zab.core.leading import Leading
+from zab.core.learning import Learning
+from zab.core.messages import FollowerInfo, LinkDown, LinkEvent, LinkUp, Message, Notification, Reachable, State
+from zab.core.ready import BarrierDone, HangUp, Ready, Recovered, Settings
+from zab.core.replica import Replica
+from zab.core.zxid import Epoch, Millis, ServerId, Ticket, Zxid, show
 
 
 class Node:
-    me: ServerId
-    state: State
-    leader: ServerId | None        # whom I follow or observe, or me; None while LOOKING
-    serving: bool                  # broadcast phase, and everything the leader called committed is applied
-    epoch: Epoch                   # current epoch
-    ensemble: Ensemble             # active membership
-    committed: Zxid
-    applied: Zxid                  # last zxid handed out in Ready.apply
-    last: Zxid                     # last zxid logged (perhaps not yet durable)
-    deadline: Millis               # call tick() at or after this; always finite
+    # The parts, named here so that a test can put a broken one in the place of a good one.
+    election_class: type[Election] = Election
+    leading_class: type[Leading] = Leading
+    learning_class: type[Learning] = Learning
+    replica_class: type[Replica] = Replica
 
-    def __init__(self, me: ServerId, ensemble: Ensemble, recovered: Recovered, settings: Settings,
-                 jitter: Callable[[Millis], Millis], now: Millis) -> None: ...
-    def step(self, source: ServerId, message: Message | LinkEvent, now: Millis) -> None: ...
-    def saved(self, ticket: Ticket, now: Millis) -> None: ...
-    def tick(self, now: Millis) -> None: ...
-    def ready(self) -> Ready: ...
-    def propose(self, payloads: Sequence[bytes], now: Millis) -> Zxid: ...   # first zxid; NotLeader, Overloaded
-    def reconfigure(self, ensemble: Ensemble, expect: Zxid | None, now: Millis) -> Zxid: ...
-    def barrier(self, token: int, now: Millis) -> None: ...                  # answer in Ready.barriers
-    def log_starts(self, zxid: Zxid) -> None: ...   # the driver purged: the log on disk now begins behind zxid
-    def digest(self) -> int: ...                    # of the history up to `applied`
+    def __init__(
+        self,
+        me: ServerId,
+        ensemble: Ensemble,
+        recovered: Recovered,
+        settings: Settings,
+        jitter: Callable[[Millis], Millis],
+        now: Millis,
+    ) -> None:
+        self.me = me
+        self.settings = settings
+        self.state = State.LOOKING
+        self.elections = 0
+        self._jitter = jitter
+        self._replica = self.replica_class(me, ensemble, recovered, settings)
+        self._out = self._replica.out
+        self._round = 0
+        self._vote = NOBODY
+        self._role: Election | Leading | Learning
+        self._parked: dict[ServerId, tuple[Millis, FollowerInfo | None]] = {}
+        for line in recovered.damage:
+            self._out.note("damage", "warning", what=line)
+        self._look(now)
+
+    # -- what can be asked ---------------------------------------------------------------------------
+
+    @property
+    def leader(self) -> ServerId | None:
+        """Whom I follow or observe, or myself; None while LOOKING."""
+        return None if self.state is State.LOOKING else self._vote.leader
+
+    @property
+    def serving(self) -> bool:
+        """In broadcast, and everything that the leader called committed when I joined is applied here."""
+        role = self._role
+        return not isinstance(role, Election) and role.serving
+
+    @property
+    def phase(self) -> str:
+        role = self._role
+        return "election" if isinstance(role, Election) else role.phase.value
+
+    @property
+    def epoch(self) -> Epoch:
+        return self._replica.current
+
+    @property
+    def accepted(self) -> Epoch:
+        return self._replica.accepted
+
+    @property
+    def ensemble(self) -> Ensemble:
+        return self._replica.ensemble
+
+    @property
+    def pending(self) -> Ensemble | None:
+        """A membership change that is under way as far as this server knows."""
+        return self._replica.pending
+
+    @property
+    def last(self) -> Zxid:
+        return self._replica.history.last
+
+    @property
+    def durable(self) -> Zxid:
+        return self._replica.durable
+
+    @property
+    def committed(self) -> Zxid:
+        return self._replica.committed
+
+    @property
+    def applied(self) -> Zxid:
+        return self._replica.applied
+
+    @property
+    def voting(self) -> bool:
+        """False while the history on this disk may be incomplete: heard, not counted."""
+        return self._replica.voting
+
+    @property
+    def synced(self) -> tuple[ServerId, ...]:
+        """At a leader: who follows and has this epoch's history."""
+        role = self._role
+        if not isinstance(role, Leading):
+            return ()
+        return tuple(sorted(sid for sid, learner in role.learners.items() if learner.synced))
+
+    @property
+    def deadline(self) -> Millis:
+        deadline = self._role.deadline
+        for until, _ in self._parked.values():
+            deadline = min(deadline, until)
+        return deadline
+
+    def digest(self) -> int:
+        """Of the history up to `applied`."""
+        digest = self._replica.history.digest_at(self._replica.applied)
+        assert digest is not None, "what is applied last is in memory"
+        return digest
+
+    # -- inputs --------------------------------------------------------------------------------------
+
+    def step(self, source: ServerId, message: Message | LinkEvent, now: Millis) -> None:
+        """Something was heard. A peer that breaks the rules loses its link; nothing else is disturbed."""
+        role = self._role
+        kind = type(message)
+        try:
+            if isinstance(message, Notification):
+                self._on_notification(source, message, now)
+            elif isinstance(message, Reachable):
+                if isinstance(role, Election):
+                    role.reachable(source, now)
+            elif isinstance(message, LinkUp):
+                self._on_link_up(source, message.dialled, now)
+            elif isinstance(message, LinkDown):
+                self._on_link_down(source, message.dialled, now)
+            elif not isinstance(role, Election):
+                role.heard(source, message, now)
+            elif source in self._parked and isinstance(message, FollowerInfo):
+                self._parked[source] = (self._parked[source][0], message)
+            else:
+                self._out.note("ignored", "debug", source=source, message=kind.__name__)
+        except RemoteProtocolError as error:
+            self._out.note("protocol_error", "warning", source=source, message=kind.__name__, error=str(error))
+            self._cut(source, now)
+        self._settle(now)
+
+    def saved(self, ticket: Ticket, now: Millis) -> None:
+        """Everything handed over up to `ticket` is durable."""
+        grew = self._replica.saved(ticket)
+        role = self._role
+        if isinstance(role, Leading):
+            role.saved(ticket, grew, now)
+        elif isinstance(role, Learning):
+            role.saved(ticket, grew)
+        self._settle(now)
+
+    def tick(self, now: Millis) -> None:
+        if now >= self._role.deadline:
+            self._role.tick(now)
+        for sid, (until, _) in list(self._parked.items()):
+            if now >= until:
+                self._unpark(sid)
+        self._settle(now)
+
+    def propose(self, payloads: Sequence[bytes], now: Millis) -> Zxid:
+        """Give these transactions their places in history. Returns the first one's zxid; the rest follow it."""
+        role = self._role
+        if not isinstance(role, Leading):
+            raise NotLeader(f"server {self.me} is {self.state.name}")
+        try:
+            return role.propose(payloads, now)
+        finally:
+            self._settle(now)
+
+    def reconfigure(self, ensemble: Ensemble, expect: Zxid | None, now: Millis) -> Zxid:
+        """Propose another membership; `expect` is the version that it is meant to replace."""
+        role = self._role
+        if not isinstance(role, Leading):
+            raise NotLeader(f"server {self.me} is {self.state.name}")
+        try:
+            return role.reconfigure(ensemble, expect, now)
+        finally:
+            self._settle(now)
+
+    def barrier(self, token: int, now: Millis) -> None:
+        """Ask for a point in history behind every write acknowledged anywhere before this call."""
+        role = self._role
+        if isinstance(role, Election):
+            self._out.barriers.append(BarrierDone(token, None))
+        else:
+            role.barrier(token)
+
+    def log_starts(self, zxid: Zxid) -> None:
+        """The driver purged the log, which now begins behind `zxid`."""
+        self._replica.history.purged(zxid)
+
+    def ready(self) -> Ready:
+        if not isinstance(self._role, Election):
+            self._role.flush()
+        return self._out.drain()
+
+    # -- election ------------------------------------------------------------------------------------
+
+    def _on_notification(self, source: ServerId, notification: Notification, now: Millis) -> None:
+        replica = self._replica
+        role = self._role
+        if isinstance(role, Election) and notification.ensemble.version > replica.ensemble.version:
+            # It is in force somewhere, so a quorum has it: looking for a leader in an older one is in vain.
+            changed = not notification.ensemble.same_members(replica.ensemble)
+            replica.activate(notification.ensemble)
+            if changed:
+                self._look(now)
+                role = self._role
+        if not is_voter(source, replica.views):
+            # An observer, or somebody who wants to join: it does not count, but is told.
+            self._tell(source)
+        elif isinstance(role, Election):
+            role.heard(source, notification, now)
+        elif notification.state is State.LOOKING:
+            self._tell(source)
+
+    def _tell(self, peer: ServerId) -> None:
+        role = self._role
+        vote, turn = (role.proposal, role.round) if isinstance(role, Election) else (self._vote, self._round)
+        self._out.send(peer, Notification(self.state, vote.leader, vote.zxid, vote.epoch, turn, self._replica.ensemble))
+
+    def _look(self, now: Millis) -> None:
+        """Back to LOOKING: what was true of the last role is not carried over."""
+        replica = self._replica
+        self.state = State.LOOKING
+        self.elections += 1
+        votes = is_voter(self.me, replica.views) and replica.voting
+        own = Vote(replica.epoch, replica.last, self.me) if votes else NOBODY
+        delay = 0 if votes else self._jitter(self.settings.observer_delay_ms_max)
+        self._vote = own
+        self._role = self.election_class(self.me, own, self._round, replica.views, self.settings, now, delay)
+        self._round = self._role.round
+        self._out.note("looking", round=self._round, epoch=replica.epoch, last=show(replica.last))
+
+    # -- roles -----------------------------------------------------------------------------------------
+
+    def _settle(self, now: Millis) -> None:
+        """Act on what the role concluded, until nothing is left to conclude."""
+        while True:
+            role = self._role
+            if isinstance(role, Election):
+                for peer in role.outgoing:
+                    self._tell(peer)
+                role.outgoing.clear()
+                self._round = role.round
+                if role.decision is None:
+                    return
+                self._vote = role.decision
+                self._out.note("elected", leader=self._vote.leader, round=self._round, zxid=show(self._vote.zxid))
+                self._take_role(now)
+            elif role.over is not None:
+                self._out.note("role_over", state=self.state.name, why=role.over)
+                role.leave()
+                if role.designated is None:
+                    self._look(now)
+                else:
+                    self._vote = Vote(self._replica.epoch, self._replica.last, role.designated)
+                    self._take_role(now)
+            else:
+                if role.serving and self._vote.epoch != self._replica.current:
+                    # What LOOKING servers are told must agree among all who follow one leader.
+                    self._vote = Vote(self._replica.current, self._vote.zxid, self._vote.leader)
+                return
+
+    def _take_role(self, now: Millis) -> None:
+        replica = self._replica
+        if self._vote.leader == self.me:
+            self.state = State.LEADING
+            self._role = leading = self.leading_class(replica, now)
+            for sid, (_, info) in self._parked.items():
+                leading.link_up(sid, now)
+                if info is not None:
+                    leading.heard(sid, info, now)
+            self._parked.clear()
+        else:
+            self.state = State.OBSERVING if replica.observer else State.FOLLOWING
+            self._role = self.learning_class(replica, self._vote.leader, now, replica.observer)
+            for sid in list(self._parked):
+                self._unpark(sid)
+
+    # -- links ---------------------------------------------------------------------------------------
+
+    def _on_link_up(self, source: ServerId, dialled: bool, now: Millis) -> None:
+        role = self._role
+        self._out.forget_link(source, dialled)
+        if dialled:
+            if isinstance(role, Learning) and role.leader == source:
+                role.link_up(now)
+            else:
+                self._out.links.append(HangUp(source, dialled=True))
+        elif isinstance(role, Leading):
+            role.link_up(source, now)
+        elif isinstance(role, Election):
+            # It decided before me, perhaps for me. Keep it on the line for as long as it would redial.
+            self._parked[source] = (now + 5 * self.settings.dial_retry_ms, None)
+        else:
+            self._out.links.append(HangUp(source, dialled=False))
+
+    def _on_link_down(self, source: ServerId, dialled: bool, now: Millis) -> None:
+        role = self._role
+        self._out.forget_link(source, dialled)
+        if dialled:
+            if isinstance(role, Learning) and role.leader == source:
+                role.link_down(now)
+        else:
+            self._parked.pop(source, None)
+            if isinstance(role, Leading):
+                role.link_down(source, now)
+
+    def _unpark(self, sid: ServerId) -> None:
+        del self._parked[sid]
+        self._out.links.append(HangUp(sid, dialled=False))
+
+    def _cut(self, source: ServerId, now: Millis) -> None:
+        """End the link to a peer that broke the rules, as if it had broken by itself."""
+        role = self._role
+        if isinstance(role, Leading):
+            if source in role.learners:
+                role.hang_up(source, "broke the protocol")
+        elif isinstance(role, Learning) and role.leader == source and role.over is None:
+            role.over = f"leader {source} broke the protocol"

@@ -1,0 +1,208 @@
+"""Fast leader election: agree on the server whose history is the newest, before asking anybody to follow it.
+
+Nothing here is a promise. A wrong winner costs time only: discovery refuses a leader that lacks history.
+One `Election` lives as long as one stretch of LOOKING; the round outlives it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from attrs import frozen
+
+from zab.core.ensemble import Ensemble
+from zab.core.messages import Notification, State
+from zab.core.ready import Settings
+from zab.core.zxid import UNKNOWN, Epoch, Millis, ServerId, Zxid
+
+
+@frozen(order=True)
+class Vote:
+    """Field order *is* the election rule: newest epoch, longest log, highest id."""
+
+    epoch: Epoch
+    zxid: Zxid
+    leader: ServerId
+
+
+NOBODY = Vote(Epoch(-1), UNKNOWN, ServerId(-1))
+"""What an observer votes for: it beats nothing, and counts nowhere."""
+
+
+@frozen
+class Heard:
+    """The last word of a server, as far as this election is concerned."""
+
+    vote: Vote
+    round: int
+    state: State
+
+    def agrees_with(self, other: Heard) -> bool:
+        """Established servers may rightly differ in zxid and round: they voted at different times."""
+        if self.state is State.LOOKING or other.state is State.LOOKING:
+            return self.vote == other.vote and self.round == other.round
+        return self.vote.leader == other.vote.leader and self.vote.epoch == other.vote.epoch
+
+
+def is_voter(sid: ServerId, views: Iterable[Ensemble]) -> bool:
+    return any(sid in view.voters for view in views)
+
+
+def beats(new: Vote, old: Vote, views: Iterable[Ensemble]) -> bool:
+    """The total order of votes. A server of weight zero is never worth voting for."""
+    return new > old and any(view.weight(new.leader) for view in views)
+
+
+class Election:
+    """Feed it `heard` and `tick`; it fills `outgoing`, and at last sets `decision`."""
+
+    def __init__(
+        self,
+        me: ServerId,
+        own: Vote,
+        last_round: int,
+        views: tuple[Ensemble, ...],
+        settings: Settings,
+        now: Millis,
+        delay: Millis = 0,
+    ) -> None:
+        self.round = last_round + 1
+        self.proposal = own
+        self.outgoing: list[ServerId] = []
+        """Who is to be told the proposal as it stands when this is drained; drained by the node."""
+        self.decision: Vote | None = None
+        self._me = me
+        self._own = own
+        self._views = views
+        self._settings = settings
+        self._voters = tuple(dict.fromkeys(sid for view in views for sid in view.voters))
+        self._peers = tuple(sid for sid in self._voters if sid != me)
+        self._received: dict[ServerId, Heard] = {}
+        self._established: dict[ServerId, Heard] = {}
+        self._wait = settings.notification_ms_min
+        self._resend_at = now + (delay or self._wait)
+        self._decide_at: Millis | None = None
+        self._candidate = own
+        self._votes = me in self._voters and own.zxid != UNKNOWN
+        if not delay:
+            self._propose(own, now)
+
+    @property
+    def deadline(self) -> Millis:
+        return self._resend_at if self._decide_at is None else self._decide_at
+
+    # -- inputs ------------------------------------------------------------------------------------
+
+    def heard(self, source: ServerId, notification: Notification, now: Millis) -> None:
+        """A word from a voter. Words about or from anybody else are not for the algorithm."""
+        if source not in self._voters or notification.leader not in self._voters:
+            return
+        if self._settings.notification_backoff_reset:
+            self._reset_backoff(now)
+        vote = Vote(notification.epoch, notification.zxid, notification.leader)
+        heard = Heard(vote, notification.round, notification.state)
+        if notification.state is State.LOOKING:
+            self._heard_looking(source, heard, now)
+        elif notification.state is not State.OBSERVING:
+            self._heard_established(source, heard)
+
+    def reachable(self, source: ServerId, now: Millis) -> None:
+        """A channel opened: what was said before may have been lost."""
+        if self._settings.notification_backoff_reset:
+            self._reset_backoff(now)
+        if source in self._peers:
+            self._tell(source)
+
+    def tick(self, now: Millis) -> None:
+        if self._decide_at is not None:
+            if now >= self._decide_at:
+                self.decision = self._candidate
+        elif now >= self._resend_at:
+            self._tell(*self._peers)
+            self._wait = min(2 * self._wait, self._settings.notification_ms_max)
+            self._resend_at = now + self._wait
+
+    # -- the algorithm -----------------------------------------------------------------------------
+
+    def _heard_looking(self, source: ServerId, heard: Heard, now: Millis) -> None:
+        if heard.round < self.round:
+            self._tell(source)  # so that it catches up
+            return
+        if heard.vote.zxid == UNKNOWN:
+            return  # a history that may be incomplete is not voted for
+        if not self._votes:
+            self._listen(source, heard, now)
+            return
+        if heard.round > self.round:
+            self.round = heard.round
+            self._received.clear()
+            better = beats(heard.vote, self._own, self._views)
+            self._propose(heard.vote if better else self._own, now)
+        elif beats(heard.vote, self.proposal, self._views):
+            self._propose(heard.vote, now)
+        self._received[source] = heard
+        self._count(now)
+
+    def _listen(self, source: ServerId, heard: Heard, now: Millis) -> None:
+        """Without a vote of my own: follow whom the others agree upon."""
+        if heard.round > self.round:
+            self.round = heard.round
+            self._received.clear()
+        self._received[source] = heard
+        if self._candidate != heard.vote:
+            self._decide_at = None
+        if self._decide_at is None and self._has_quorum(self._received, heard):
+            self._candidate = heard.vote
+            self._decide_at = now + self._settings.finalize_wait_ms
+
+    def _heard_established(self, source: ServerId, heard: Heard) -> None:
+        if heard.round == self.round:
+            self._received[source] = heard
+            if self._has_quorum(self._received, heard) and self._leader_confirms(self._received, heard):
+                self.decision = heard.vote
+                return
+        self._established[source] = heard
+        if self._has_quorum(self._established, heard) and self._leader_confirms(self._established, heard):
+            self.round = heard.round
+            self.decision = heard.vote
+
+    def _propose(self, vote: Vote, now: Millis) -> None:
+        self.proposal = self._candidate = vote
+        self._decide_at = None
+        if self._votes:
+            self._received[self._me] = Heard(vote, self.round, State.LOOKING)
+        self._tell(*self._peers)
+        self._count(now)
+
+    def _count(self, now: Millis) -> None:
+        """With a quorum, wait a little for a better vote: deciding early is legal, but may cost a round."""
+        if not self._votes:
+            return
+        mine = Heard(self.proposal, self.round, State.LOOKING)
+        if not self._has_quorum(self._received, mine):
+            self._decide_at = None
+        elif all(sid in self._received and self._received[sid].agrees_with(mine) for sid in self._voters):
+            self.decision = self.proposal  # nobody is left who could send a better one
+        elif self._decide_at is None:
+            self._decide_at = now + self._settings.finalize_wait_ms
+
+    def _has_quorum(self, votes: Mapping[ServerId, Heard], wanted: Heard) -> bool:
+        agreeing = [sid for sid, heard in votes.items() if heard.agrees_with(wanted)]
+        return all(view.is_quorum(agreeing) for view in self._views)
+
+    def _leader_confirms(self, votes: Mapping[ServerId, Heard], heard: Heard) -> bool:
+        """Without this, everybody would follow a dead leader for as long as everybody else still does."""
+        leader = heard.vote.leader
+        if leader == self._me:
+            return heard.round == self.round
+        return leader in votes and votes[leader].state is State.LEADING
+
+    # -- outputs -----------------------------------------------------------------------------------
+
+    def _tell(self, *peers: ServerId) -> None:
+        self.outgoing.extend(sid for sid in peers if sid not in self.outgoing)
+
+    def _reset_backoff(self, now: Millis) -> None:
+        if self._wait > self._settings.notification_ms_min:
+            self._wait = self._settings.notification_ms_min
+            self._resend_at = min(self._resend_at, now + self._wait)

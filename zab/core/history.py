@@ -1,0 +1,183 @@
+"""What this server has logged: the recent part in memory, the older part known by its outline.
+
+Histories have the property that Raft calls log matching: a transaction `e/c` is found in a history only
+behind everything that the leader of `e` had before it. So two histories that share one zxid share all
+before it, and the newest common zxid can be computed from the outline (where each epoch ends) alone.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+
+from zab.core.batch import Batch, digest_of
+from zab.core.ensemble import Ensemble
+from zab.core.errors import LocalProtocolError, RemoteProtocolError
+from zab.core.ready import Recovered, Settings
+from zab.core.zxid import NOTHING, Zxid, counter_of, epoch_of, follows, show
+
+
+def _last(batch: Batch) -> Zxid:
+    return batch.last
+
+
+class History:
+    """`(base, last]` is in memory as batches; `(log_start, last]` is on disk; `log_start <= base`."""
+
+    __slots__ = ("_base_digest", "_batches", "_bytes", "_disk_start", "_ends", "_entries", "base", "configs", "last")
+
+    def __init__(self, recovered: Recovered) -> None:
+        self.base = recovered.snapshot
+        self.last = recovered.snapshot
+        self._disk_start = recovered.log_start
+        self.configs: list[Ensemble] = []
+        """Membership changes in `(base, last]`; each one's version is its zxid."""
+        self._base_digest = recovered.digest
+        self._batches: list[Batch] = []
+        self._ends: list[Zxid] = []
+        self._entries = self._bytes = 0
+        for end in (recovered.log_start, *recovered.epoch_ends, recovered.snapshot):
+            if end:
+                self._note_end(end)
+        for batch in recovered.batches:
+            self.append(batch)
+
+    # -- growing and shrinking ---------------------------------------------------------------------
+
+    def append(self, batch: Batch) -> None:
+        if not follows(batch.first, self.last):
+            raise RemoteProtocolError(f"{show(batch.first)} does not follow {show(self.last)}: there is a hole")
+        if batch.config:
+            self.configs.append(config_of(batch))
+        self._batches.append(batch)
+        self._entries += batch.count
+        self._bytes += len(batch.body)
+        self.last = batch.last
+        self._note_end(self.last)
+
+    def truncate(self, zxid: Zxid) -> None:
+        """Forget everything behind `zxid`."""
+        if not self.base <= zxid <= self.last:
+            raise LocalProtocolError(f"cannot cut at {show(zxid)}, outside {show(self.base)}..{show(self.last)}")
+        keep = bisect_right(self._batches, zxid, key=_last)
+        kept = self._batches[:keep]
+        if keep < len(self._batches) and self._batches[keep].first <= zxid:
+            kept.append(self._batches[keep].until(zxid))
+        self._batches = kept
+        self._entries = sum(batch.count for batch in kept)
+        self._bytes = sum(len(batch.body) for batch in kept)
+        self.configs = [config for config in self.configs if config.version <= zxid]
+        self._ends = [end for end in self._ends if end < zxid]
+        self.last = zxid
+        if zxid:
+            self._ends.append(zxid)
+
+    def reset(self, zxid: Zxid, digest: int) -> None:
+        """A snapshot took the place of everything."""
+        self.base = self.last = self._disk_start = zxid
+        self._base_digest = digest
+        self._batches = []
+        self._entries = self._bytes = 0
+        self._ends = [zxid] if zxid else []
+        self.configs = []
+
+    def trim(self, applied: Zxid, settings: Settings) -> None:
+        """Let go of old batches in memory. What is not applied yet stays, whatever its size."""
+        if self._entries <= settings.window_entries and self._bytes <= settings.window_bytes:
+            return
+        # Dropping from the head of a list costs its whole length, so it is done by the half.
+        drop = 0
+        entries, size = self._entries, self._bytes
+        while drop < len(self._batches) and (
+            entries > settings.window_entries // 2 or size > settings.window_bytes // 2
+        ):
+            batch = self._batches[drop]
+            if batch.last > applied:
+                break
+            entries -= batch.count
+            size -= len(batch.body)
+            self._base_digest = digest_of(batch.payloads(), self._base_digest)
+            self.base = batch.last
+            drop += 1
+        del self._batches[:drop]
+        self._entries, self._bytes = entries, size
+        self.configs = [config for config in self.configs if config.version > self.base]
+
+    def purged(self, zxid: Zxid) -> None:
+        """The log on disk now begins behind `zxid`."""
+        self._disk_start = max(self._disk_start, zxid)
+        self._ends = [end for end in self._ends if end >= self.log_start]
+
+    def _note_end(self, zxid: Zxid) -> None:
+        if self._ends and self._ends[-1] >> 32 == zxid >> 32:
+            self._ends[-1] = zxid  # ascending: every caller moves forward
+        else:
+            self._ends.append(zxid)
+
+    # -- questions ---------------------------------------------------------------------------------
+
+    @property
+    def log_start(self) -> Zxid:
+        """Everything behind this can be read again, from memory or from the disk."""
+        return min(self._disk_start, self.base)
+
+    def floor(self, zxid: Zxid) -> Zxid | None:
+        """The newest zxid of this history that is not behind `zxid`; None where the log does not reach back so far."""
+        if zxid >= self.last:
+            return self.last
+        if zxid < self.log_start:
+            return None
+        position = bisect_left(self._ends, epoch_of(zxid), key=epoch_of)
+        if position < len(self._ends) and epoch_of(self._ends[position]) == epoch_of(zxid) and counter_of(zxid):
+            return min(zxid, self._ends[position])
+        return self._ends[position - 1] if position else NOTHING
+
+    def after(self, zxid: Zxid, until: Zxid | None = None) -> list[Batch]:
+        """The batches in `(zxid, until]`; `zxid` must not be before `base`."""
+        assert zxid >= self.base, f"{show(zxid)} is not in memory, which starts behind {show(self.base)}"
+        until = self.last if until is None else until
+        if zxid >= until:
+            return []
+        start = bisect_right(self._batches, zxid, key=_last)
+        found = self._batches[start:]
+        if until < self.last:
+            found = found[: bisect_left(found, until, key=_last) + 1]
+            found[-1] = found[-1].until(until)
+        if found[0].first <= zxid:
+            found[0] = found[0].after(zxid)
+        return found
+
+    def digest_at(self, zxid: Zxid) -> int | None:
+        """The digest of the history up to `zxid`, where memory reaches."""
+        if not self.base <= zxid <= self.last:
+            return None
+        digest = self._base_digest
+        for batch in self.after(self.base, zxid):
+            digest = digest_of(batch.payloads(), digest)
+        return digest
+
+    def entries_between(self, after: Zxid, until: Zxid) -> int:
+        """How many transactions lie in `(after, until]`, both from this history."""
+        count, start = 0, after
+        for end in self._ends:
+            if end <= start:
+                continue
+            stop = min(end, until)
+            count += stop - start if stop >> 32 == start >> 32 else counter_of(stop)
+            start = stop
+            if start >= until:
+                break
+        return count
+
+
+def config_of(batch: Batch) -> Ensemble:
+    """The membership that a configuration batch carries."""
+    payloads = batch.payloads()
+    if len(payloads) != 1:
+        raise RemoteProtocolError(f"{show(batch.first)}: a membership change is alone in its batch")
+    try:
+        ensemble = Ensemble.parse(payloads[0].decode())
+    except Exception as error:
+        raise RemoteProtocolError(f"{show(batch.first)}: no membership: {error}") from error
+    if ensemble.version != batch.first:
+        raise RemoteProtocolError(f"{show(batch.first)}: its membership is versioned {show(ensemble.version)}")
+    return ensemble

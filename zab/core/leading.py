@@ -1,0 +1,557 @@
+"""Leading: learn the newest epoch promised, take a newer one, give everybody one history, then broadcast.
+
+A leader counts itself like anybody else: when its own disk has reported back, not before.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Collection, Sequence
+from enum import Enum
+from typing import Any, Final
+
+from attrs import define, evolve
+
+from zab.core.batch import Batch, pack
+from zab.core.ensemble import Ensemble
+from zab.core.errors import (
+    ConfigError,
+    LocalProtocolError,
+    NewConfigNoQuorum,
+    NotLeader,
+    Overloaded,
+    ReconfigInProgress,
+    RemoteProtocolError,
+    WrongVersion,
+)
+from zab.core.messages import (
+    Ack,
+    AckEpoch,
+    AckNewLeader,
+    BarrierReply,
+    BarrierRequest,
+    Commit,
+    CommitAndActivate,
+    Diff,
+    FollowerInfo,
+    Inform,
+    InformAndActivate,
+    LeaderInfo,
+    NewLeader,
+    Ping,
+    Pong,
+    Propose,
+    Trunc,
+    UpToDate,
+)
+from zab.core.ready import BarrierDone, HangUp, SendLog, SendSnapshot
+from zab.core.replica import Replica
+from zab.core.synchronization import Form, plan
+from zab.core.zxid import EPOCH_MAX, NOTHING, Epoch, Millis, ServerId, Ticket, Zxid, counter_of, make, show
+
+
+class Phase(Enum):
+    DISCOVERY = "discovery"
+    SYNCHRONIZATION = "synchronization"
+    BROADCAST = "broadcast"
+
+
+@define
+class Learner:
+    """What the leader knows of one server at the other end of a link."""
+
+    sid: ServerId
+    silent_until: Millis
+    info: FollowerInfo | None = None
+    told_epoch: bool = False
+    ack_epoch: AckEpoch | None = None
+    forwarding: bool = False
+    """Its synchronization is under way, and every new proposal goes to it behind that."""
+    synced: bool = False
+    """It has acknowledged NEWLEADER: from here on its acknowledgements count."""
+    synced_until: Zxid = NOTHING
+    acked: Zxid = NOTHING
+    pong: int = 0
+    behind: tuple[Zxid, Millis] | None = None
+    """The proposal whose acknowledgement is waited for, and since when."""
+
+    @property
+    def observer(self) -> bool:
+        return self.info is not None and self.info.observer
+
+
+@define
+class Barrier:
+    origin: ServerId
+    number: int
+    zxid: Zxid
+    ping: int | None = None
+
+
+class Leading:
+    """One attempt to lead. When `over` is set, the attempt has ended and says why."""
+
+    def __init__(self, replica: Replica, now: Millis) -> None:
+        self.phase = Phase.DISCOVERY
+        self.over: str | None = None
+        self.designated: ServerId | None = None
+        self.learners: dict[ServerId, Learner] = {}
+        self.epoch: Epoch | None = None
+        self._replica = replica
+        self._out = replica.out
+        self._settings = replica.settings
+        self._summary = (replica.epoch, replica.last)
+        self._initial = replica.history.last
+        self._ensemble = replica.ensemble
+        self._promised: Ticket | None = None
+        self._promise_durable = False
+        self._adopted: Ticket | None = None
+        self._adoption_durable = False
+        self._epoch_acks: set[ServerId] = set()
+        self._outstanding: deque[tuple[Zxid, int, int]] = deque()
+        self._outstanding_count = self._outstanding_bytes = 0
+        self._barriers: deque[Barrier] = deque()
+        self._ping = 0
+        self._phase_until = now + self._settings.init_ms
+        self._tick_at = now + self._settings.tick_ms // 2
+        self._odd_tick = False
+        self._choose_epoch(now)
+
+    @property
+    def serving(self) -> bool:
+        return self.phase is Phase.BROADCAST and self._replica.applied >= self._initial
+
+    @property
+    def deadline(self) -> Millis:
+        return self._tick_at if self.phase is Phase.BROADCAST else min(self._tick_at, self._phase_until)
+
+    # -- links -------------------------------------------------------------------------------------
+
+    def link_up(self, source: ServerId, now: Millis) -> None:
+        settings = self._settings
+        self.learners[source] = Learner(source, now + settings.init_ms + settings.sync_ms)
+
+    def link_down(self, source: ServerId, now: Millis) -> None:
+        self.learners.pop(source, None)
+        self._barriers = deque(barrier for barrier in self._barriers if barrier.origin != source)
+
+    def hang_up(self, source: ServerId, why: str) -> None:
+        self._out.note("learner_dropped", peer=source, why=why)
+        self._out.links.append(HangUp(source, dialled=False))
+        self.learners.pop(source, None)
+        self._barriers = deque(barrier for barrier in self._barriers if barrier.origin != source)
+
+    def leave(self) -> None:
+        for sid in list(self.learners):
+            self._out.links.append(HangUp(sid, dialled=False))
+        self.learners.clear()
+        for barrier in self._barriers:
+            self._answer(barrier, None)
+        self._barriers.clear()
+
+    # -- inputs ------------------------------------------------------------------------------------
+
+    def heard(self, source: ServerId, message: object, now: Millis) -> None:
+        learner = self.learners.get(source)
+        handler = self._HANDLERS.get(type(message))
+        if learner is None or handler is None:
+            self._out.note("ignored", "debug", source=source, message=type(message).__name__)
+            return
+        learner.silent_until = max(learner.silent_until, now + self._settings.sync_ms)
+        handler(self, learner, message, now)
+
+    def saved(self, ticket: Ticket, grew: bool, now: Millis) -> None:
+        if self._promised is not None and ticket >= self._promised:
+            self._promised = None
+            self._promise_durable = True
+            self._tell_epoch(now)
+        if self._adopted is not None and ticket >= self._adopted:
+            self._adopted = None
+            self._adoption_durable = True
+            self._count_new_leader(now)
+        if grew:
+            self._count()
+
+    def tick(self, now: Millis) -> None:
+        if self.phase is not Phase.BROADCAST and now >= self._phase_until:
+            self.over = f"no quorum in {self.phase.value}"
+            return
+        if now < self._tick_at:
+            return
+        self._tick_at = now + max(1, self._settings.tick_ms // 2)
+        self._odd_tick = not self._odd_tick
+        self._send_pings()
+        for learner in list(self.learners.values()):
+            behind = learner.behind
+            if now >= learner.silent_until:
+                self.hang_up(learner.sid, "silent for too long")
+            elif behind is not None and now - behind[1] > self._settings.sync_ms:
+                self.hang_up(learner.sid, f"has not acknowledged {show(behind[0])} for too long")
+        if self._odd_tick or self.phase is not Phase.BROADCAST:
+            return
+        if not self._is_quorum([sid for sid, learner in self.learners.items() if learner.synced or learner.forwarding]):
+            self.over = "a quorum no longer follows"
+
+    def flush(self) -> None:
+        """One ping asks for all barriers that gathered in this turn."""
+        if not self._barriers:
+            return
+        if self._barriers[-1].ping is None:
+            self._send_pings()
+            for barrier in self._barriers:
+                if barrier.ping is None:
+                    barrier.ping = self._ping
+        self._release_barriers()
+
+    # -- discovery ---------------------------------------------------------------------------------
+
+    def _on_follower_info(self, learner: Learner, message: FollowerInfo, now: Millis) -> None:
+        if learner.info is not None:
+            raise RemoteProtocolError("a second FollowerInfo on one link")
+        version = max(view.version for view in (*self._replica.views, self._ensemble))
+        if message.ensemble_version > version:
+            self.hang_up(learner.sid, f"knows a newer membership, {show(message.ensemble_version)}")
+            return
+        learner.info = message
+        if self.epoch is None:
+            self._choose_epoch(now)
+        else:
+            if message.accepted_epoch > self.epoch and self._may_vote(learner.sid):
+                # It may never follow me, and a quorum may need it: a newer epoch gives it back to the ensemble.
+                self.over = f"server {learner.sid} has promised epoch {message.accepted_epoch}"
+                return
+            self._tell_epoch(now)
+
+    def _choose_epoch(self, now: Millis) -> None:
+        infos = {sid: learner.info for sid, learner in self.learners.items() if learner.info is not None}
+        if not self._is_quorum(list(infos)):
+            return
+        replica = self._replica
+        epoch = max([replica.accepted, *(info.accepted_epoch for info in infos.values())]) + 1
+        if epoch > EPOCH_MAX:
+            raise LocalProtocolError("the epochs are used up")
+        self.epoch = Epoch(epoch)
+        self._ensemble = replica.ensemble_of(Epoch(epoch))
+        replica.accepted = self.epoch
+        self._promised = replica.save_epochs()
+        self._phase_until = now + self._settings.init_ms
+
+    def _tell_epoch(self, now: Millis) -> None:
+        """The epoch is announced only when this server itself has durably promised it."""
+        if not self._promise_durable:
+            return
+        assert self.epoch is not None
+        self._epoch_acks.add(self._replica.me)
+        for learner in self.learners.values():
+            if learner.info is not None and not learner.told_epoch:
+                learner.told_epoch = True
+                self._out.send(learner.sid, LeaderInfo(self.epoch))
+        self._count_epoch_acks(now)
+
+    def _on_ack_epoch(self, learner: Learner, message: AckEpoch, now: Millis) -> None:
+        if not learner.told_epoch or learner.ack_epoch is not None:
+            raise RemoteProtocolError("an AckEpoch that was not asked for")
+        newer = (message.current_epoch, message.last) > self._summary
+        if newer and message.counts and self.phase is Phase.DISCOVERY and self._may_vote(learner.sid):
+            # Not with this history: what is newer may be committed. (Later it cannot be: a quorum had its say.)
+            self.over = f"server {learner.sid} has a newer history, {message.current_epoch}:{show(message.last)}"
+            return
+        learner.ack_epoch = message
+        if message.counts:
+            self._epoch_acks.add(learner.sid)
+        if self.phase is Phase.DISCOVERY:
+            self._count_epoch_acks(now)
+        else:
+            self._synchronize(learner, now)
+
+    def _count_epoch_acks(self, now: Millis) -> None:
+        if self.phase is not Phase.DISCOVERY or not self._is_quorum(self._epoch_acks, myself=False):
+            return
+        assert self.epoch is not None
+        replica = self._replica
+        self.phase = Phase.SYNCHRONIZATION
+        self._phase_until = now + self._settings.init_ms
+        replica.current = self.epoch
+        self._adopted = replica.save_epochs()  # behind my whole history: the disk keeps the order
+        for learner in list(self.learners.values()):
+            if learner.ack_epoch is not None:
+                self._synchronize(learner, now)
+
+    # -- synchronization ---------------------------------------------------------------------------
+
+    def _synchronize(self, learner: Learner, now: Millis) -> None:
+        """Send what the learner lacks, then NEWLEADER; from here on it hears every proposal. One step: no gap."""
+        assert learner.ack_epoch is not None
+        assert self.epoch is not None
+        replica, history, sid = self._replica, self._replica.history, learner.sid
+        how = plan(history, replica.applied, learner.ack_epoch.last, self._settings)
+        digest = history.digest_at(how.common)
+        if how.common == learner.ack_epoch.last and digest not in (None, learner.ack_epoch.digest):
+            self._out.note("diverged", "warning", peer=sid, at=show(how.common))
+        # An observer may hold what is decided only: the initial history, and then what is committed.
+        decided = max(self._initial, replica.committed, how.common)
+        until = decided if learner.observer else history.last
+        if how.form is Form.SNAP:
+            assert digest is not None, "what is applied last is in memory"
+            self._out.send(sid, SendSnapshot(how.common, digest))
+        elif how.form is Form.TRUNC:
+            self._out.send(sid, Trunc(how.common, digest))
+        else:
+            self._out.send(sid, Diff(how.common, digest))
+        start = how.common
+        if start < history.base:
+            stop = min(history.base, until)
+            self._out.send(sid, SendLog(start, stop))
+            start = stop
+        for batch in history.after(start, until):
+            self._out.send(sid, Propose(batch))
+        ensemble = replica.ensemble if self.phase is Phase.BROADCAST else self._ensemble
+        self._out.send(sid, NewLeader(self.epoch, ensemble))
+        self._out.note("synchronize", peer=sid, form=how.form.value, common=show(how.common), until=show(until))
+        learner.synced_until = until
+        learner.forwarding = True
+        learner.silent_until = now + self._settings.init_ms + self._settings.sync_ms
+
+    def _on_ack_new_leader(self, learner: Learner, message: AckNewLeader, now: Millis) -> None:
+        if not learner.forwarding or learner.synced or message.epoch != self.epoch:
+            raise RemoteProtocolError(f"an AckNewLeader({message.epoch}) out of place")
+        learner.synced = True
+        learner.acked = max(learner.acked, learner.synced_until)
+        last = self._replica.history.last
+        learner.behind = (last, now) if last > learner.acked else None
+        learner.silent_until = now + self._settings.sync_ms
+        if self.phase is Phase.BROADCAST:
+            self._out.send(learner.sid, UpToDate(self._replica.committed))
+            self._count()
+        else:
+            self._count_new_leader(now)
+
+    def _count_new_leader(self, now: Millis) -> None:
+        """With a quorum for NEWLEADER the initial history is decided, and broadcast begins."""
+        if self.phase is not Phase.SYNCHRONIZATION or not self._adoption_durable:
+            return
+        if not self._is_quorum([sid for sid, learner in self.learners.items() if learner.synced]):
+            return
+        replica = self._replica
+        self.phase = Phase.BROADCAST
+        self._out.note("established", epoch=self.epoch, initial=show(self._initial))
+        replica.activate(self._ensemble)
+        replica.commit(self._initial)
+        for learner in self.learners.values():
+            if learner.synced:
+                self._out.send(learner.sid, UpToDate(replica.committed))
+            elif learner.forwarding and not learner.observer:
+                self._out.send(learner.sid, Commit(replica.committed))
+        self._yield_if_left()
+
+    # -- broadcast ---------------------------------------------------------------------------------
+
+    def propose(self, payloads: Sequence[bytes], now: Millis) -> Zxid:
+        """All of them or, with an error, none."""
+        if self.phase is not Phase.BROADCAST or self.over is not None:
+            raise NotLeader("not established as leader")
+        settings = self._settings
+        if not payloads:
+            raise LocalProtocolError("nothing to propose")
+        if self._outstanding_count + len(payloads) > settings.outstanding_max and self._outstanding_count:
+            raise Overloaded(f"{self._outstanding_count} transactions are outstanding; the limit is outstanding_max")
+        if self._outstanding_bytes > settings.outstanding_bytes_max:
+            raise Overloaded(f"{self._outstanding_bytes} bytes are outstanding; the limit is outstanding_bytes_max")
+        first = self._next_zxid(len(payloads))
+        self._propose(pack(first, payloads), now)
+        return first
+
+    def reconfigure(self, ensemble: Ensemble, expect: Zxid | None, now: Millis) -> Zxid:
+        """Propose a membership. It is in force when quorums of the old and of the new one have it."""
+        if self.phase is not Phase.BROADCAST or self.over is not None:
+            raise NotLeader("not established as leader")
+        replica = self._replica
+        if replica.pending is not None:
+            raise ReconfigInProgress(f"membership {show(replica.pending.version)} is not decided yet")
+        if expect is not None and expect != replica.ensemble.version:
+            raise WrongVersion(f"the membership is at version {show(replica.ensemble.version)}, not {show(expect)}")
+        if not ensemble.voters:
+            raise ConfigError("a membership without voters could never decide anything again")
+        ensemble.check_addresses()
+        synced = [sid for sid, learner in self.learners.items() if learner.synced and not learner.observer]
+        if not ensemble.is_quorum([*synced, replica.me]):
+            raise NewConfigNoQuorum(
+                f"of the voters {list(ensemble.voters)} only {sorted(synced)} follow and are synced"
+            )
+        zxid = self._next_zxid(1)
+        text = evolve(ensemble, version=zxid).text()
+        self._propose(pack(zxid, [text.encode()], config=True), now)
+        return zxid
+
+    def _next_zxid(self, count: int) -> Zxid:
+        assert self.epoch is not None
+        counter = counter_of(self._replica.history.last) if self._in_epoch() else 0
+        if counter + count > self._settings.counter_max:
+            # Carrying into the epoch bits would make a zxid of an epoch that nobody promised.
+            self.over = "the counter of this epoch is used up"
+            raise NotLeader(self.over)
+        return make(self.epoch, counter + 1)
+
+    def _in_epoch(self) -> bool:
+        assert self.epoch is not None
+        return self._replica.history.last >> 32 == self.epoch
+
+    def _propose(self, batch: Batch, now: Millis) -> None:
+        self._replica.append(batch)
+        self._outstanding.append((batch.last, batch.count, len(batch.body)))
+        self._outstanding_count += batch.count
+        self._outstanding_bytes += len(batch.body)
+        message = Propose(batch)
+        for learner in self.learners.values():
+            if learner.forwarding and not learner.observer:
+                self._out.send(learner.sid, message)
+                if learner.synced and learner.behind is None:
+                    learner.behind = (batch.last, now)
+
+    def _on_ack(self, learner: Learner, message: Ack, now: Millis) -> None:
+        last = self._replica.history.last
+        if not learner.synced or message.zxid > last:
+            raise RemoteProtocolError(f"acknowledged {show(message.zxid)}; proposed so far is {show(last)}")
+        if message.zxid <= learner.acked:
+            return
+        learner.acked = message.zxid
+        if learner.behind is not None and message.zxid >= learner.behind[0]:
+            learner.behind = (last, now) if message.zxid < last else None
+        self._count()
+
+    def _count(self) -> None:
+        """Commit as far as quorums of every membership concerned have it on disk."""
+        replica = self._replica
+        if self.phase is not Phase.BROADCAST:
+            return
+        while self.over is None:
+            acked = {sid: learner.acked for sid, learner in self.learners.items() if learner.synced}
+            acked[replica.me] = replica.durable
+            reached = replica.ensemble.quorum_zxid(acked)
+            pending = replica.pending
+            if pending is not None and reached >= pending.version:
+                # The change itself, and all that was proposed behind it, needs both.
+                both = min(reached, pending.quorum_zxid(acked))
+                reached = pending.version if both >= pending.version else Zxid(pending.version - 1)
+            if reached <= replica.committed or counter_of(reached) == 0:
+                return
+            self._commit(reached)
+
+    def _commit(self, zxid: Zxid) -> None:
+        replica = self._replica
+        before = replica.committed
+        pending = replica.pending
+        decided = replica.history.after(before, zxid)
+        replica.commit(zxid)
+        while self._outstanding and self._outstanding[0][0] <= zxid:
+            _, count, size = self._outstanding.popleft()
+            self._outstanding_count -= count
+            self._outstanding_bytes -= size
+        activated = pending is not None and zxid == pending.version
+        designated = self._designate(zxid) if activated else replica.me
+        message = CommitAndActivate(zxid, designated) if activated else Commit(zxid)
+        for learner in self.learners.values():
+            if not learner.forwarding:
+                continue
+            if not learner.observer:
+                self._out.send(learner.sid, message)
+                continue
+            for batch in decided:
+                if batch.last <= learner.synced_until:
+                    continue
+                if batch.first <= learner.synced_until:
+                    batch = batch.after(learner.synced_until)
+                if batch.config:
+                    self._out.send(learner.sid, InformAndActivate(batch, designated))
+                else:
+                    self._out.send(learner.sid, Inform(batch))
+        if activated:
+            self._yield_if_left(designated)
+
+    def _designate(self, zxid: Zxid) -> ServerId:
+        """Who leads under the membership just activated: me, or of its voters the one that holds most."""
+        replica = self._replica
+        if replica.me in replica.ensemble.voters:
+            return replica.me
+        acked = [
+            (learner.acked, sid)
+            for sid, learner in self.learners.items()
+            if learner.synced and sid in replica.ensemble.voters and learner.acked >= zxid
+        ]
+        return max(acked)[1] if acked else replica.ensemble.voters[-1]
+
+    def _yield_if_left(self, designated: ServerId | None = None) -> None:
+        replica = self._replica
+        if replica.me in replica.ensemble.voters:
+            return
+        self.designated = designated
+        self.over = "no longer a voter"
+
+    # -- barriers and pings ------------------------------------------------------------------------
+
+    def barrier(self, token: int) -> None:
+        if not self.serving or self.over is not None:
+            self._out.barriers.append(BarrierDone(token, None))
+            return
+        self._barriers.append(Barrier(self._replica.me, token, self._replica.committed))
+
+    def _on_barrier_request(self, learner: Learner, message: BarrierRequest, now: Millis) -> None:
+        if self.phase is not Phase.BROADCAST:
+            raise RemoteProtocolError("a barrier before UPTODATE")
+        self._barriers.append(Barrier(learner.sid, message.number, self._replica.committed))
+
+    def _send_pings(self) -> None:
+        self._ping += 1
+        message = Ping(self._ping, self._replica.committed)
+        for learner in self.learners.values():
+            if learner.forwarding:
+                self._out.send(learner.sid, message)
+
+    def _on_pong(self, learner: Learner, message: Pong, now: Millis) -> None:
+        if message.number > self._ping:
+            raise RemoteProtocolError(f"Pong({message.number}), but the last ping was {self._ping}")
+        learner.pong = max(learner.pong, message.number)
+        if self._barriers:
+            self._release_barriers()
+
+    def _release_barriers(self) -> None:
+        """A pong to a ping sent after the question proves that its sender had not left me by then.
+
+        A server that had promised a newer epoch, without which no newer leader can have committed
+        anything, does not answer on this link any more.
+        """
+        while self._barriers:
+            ping = self._barriers[0].ping
+            if ping is None:
+                return
+            if not self._is_quorum([sid for sid, each in self.learners.items() if each.synced and each.pong >= ping]):
+                return
+            if self._barriers[0].origin == self._replica.me and self._replica.applied < self._barriers[0].zxid:
+                return
+            barrier = self._barriers.popleft()
+            self._answer(barrier, barrier.zxid)
+
+    def _answer(self, barrier: Barrier, zxid: Zxid | None) -> None:
+        if barrier.origin == self._replica.me:
+            self._out.barriers.append(BarrierDone(barrier.number, zxid))
+        elif zxid is not None:
+            self._out.send(barrier.origin, BarrierReply(barrier.number, zxid))
+
+    # -- quorums -----------------------------------------------------------------------------------
+
+    def _is_quorum(self, sids: Collection[ServerId], myself: bool = True) -> bool:
+        """In every membership that has a say. I count with the others unless `myself` must show in `sids`."""
+        counted = [*sids, self._replica.me] if myself else sids
+        return all(view.is_quorum(counted) for view in self._replica.views)
+
+    def _may_vote(self, sid: ServerId) -> bool:
+        return any(sid in view.voters for view in self._replica.views)
+
+    _HANDLERS: Final[dict[type, Callable[[Any, Learner, Any, Millis], None]]] = {
+        FollowerInfo: _on_follower_info,
+        AckEpoch: _on_ack_epoch,
+        AckNewLeader: _on_ack_new_leader,
+        Ack: _on_ack,
+        Pong: _on_pong,
+        BarrierRequest: _on_barrier_request,
+    }

@@ -1,0 +1,348 @@
+"""Following: promise an epoch, take over the leader's history, then log, acknowledge and apply what it sends.
+
+The order of the acts at NEWLEADER is the place where most data was ever lost. Here it cannot be got wrong:
+every write goes to the disk in the order in which it was decided, the epoch is handed over behind the
+history, and the acknowledgement does not exist before the disk has reported the epoch durable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import Enum
+from typing import Any, Final
+
+from zab.core.batch import Batch
+from zab.core.ensemble import Ensemble
+from zab.core.errors import RemoteProtocolError
+from zab.core.messages import (
+    Ack,
+    AckEpoch,
+    AckNewLeader,
+    BarrierReply,
+    BarrierRequest,
+    Commit,
+    CommitAndActivate,
+    Diff,
+    FollowerInfo,
+    Inform,
+    InformAndActivate,
+    LeaderInfo,
+    NewLeader,
+    Ping,
+    Pong,
+    Propose,
+    SnapBegin,
+    SnapChunk,
+    SnapEnd,
+    Trunc,
+    UpToDate,
+)
+from zab.core.ready import BarrierDone, Dial, HangUp
+from zab.core.replica import Replica
+from zab.core.zxid import NOTHING, Epoch, Millis, ServerId, Ticket, Zxid, show
+
+DIAL_ATTEMPTS: Final = 5
+
+
+class Phase(Enum):
+    DIALLING = "dialling"
+    DISCOVERY = "discovery"
+    SYNCHRONIZATION = "synchronization"
+    ACKNOWLEDGED = "acknowledged"
+    BROADCAST = "broadcast"
+
+
+class Learning:
+    """One attempt to follow one leader. When `over` is set, the attempt has ended and says why."""
+
+    def __init__(self, replica: Replica, leader: ServerId, now: Millis, observer: bool) -> None:
+        self.leader = leader
+        self.observer = observer
+        self.phase = Phase.DIALLING
+        self.over: str | None = None
+        self.designated: ServerId | None = None
+        self._replica = replica
+        self._out = replica.out
+        self._epoch: Epoch | None = None
+        self._ensemble: Ensemble | None = None
+        self._promise: tuple[Ticket, bool] | None = None
+        self._adoption: Ticket | None = None
+        self._snapshot: tuple[Zxid, int] | None = None
+        self._commit_seen = NOTHING
+        self._acked = NOTHING
+        self._serve_from = NOTHING
+        self._attempts = 0
+        self._redial_at: Millis | None = None
+        self._linked = False
+        self._silent_until = now + replica.settings.init_ms
+        self._barriers: dict[int, tuple[int, Zxid | None]] = {}
+        self._barrier_number = 0
+        self._dial()
+
+    @property
+    def serving(self) -> bool:
+        return self.phase is Phase.BROADCAST and self._replica.applied >= self._serve_from
+
+    @property
+    def deadline(self) -> Millis:
+        return self._silent_until if self._redial_at is None else min(self._redial_at, self._silent_until)
+
+    # -- the link ----------------------------------------------------------------------------------
+
+    def _dial(self) -> None:
+        self._attempts += 1
+        self._redial_at = None
+        self._out.links.append(Dial(self.leader))
+
+    def link_up(self, now: Millis) -> None:
+        replica = self._replica
+        self._linked = True
+        self.phase = Phase.DISCOVERY
+        self._silent_until = now + replica.settings.init_ms
+        self._out.send(self.leader, FollowerInfo(replica.accepted, replica.ensemble.version, self.observer))
+
+    def link_down(self, now: Millis) -> None:
+        was = self.phase
+        self._linked = False
+        if self._attempts < DIAL_ATTEMPTS and was in (Phase.DIALLING, Phase.DISCOVERY) and self._epoch is None:
+            # The elected may not know yet that it is: it decides at its own time.
+            self.phase = Phase.DIALLING
+            self._redial_at = now + self._replica.settings.dial_retry_ms
+        else:
+            self.over = f"link to leader {self.leader} lost in {was.value}"
+
+    def leave(self) -> None:
+        """Structured: nothing of this attempt outlives it, but what the disk was handed."""
+        self._replica.abort_snapshot()
+        if self._linked or self._redial_at is None:
+            self._out.links.append(HangUp(self.leader, dialled=True))
+        for token, _ in self._barriers.values():
+            self._out.barriers.append(BarrierDone(token, None))
+        self._barriers.clear()
+
+    # -- inputs ------------------------------------------------------------------------------------
+
+    def heard(self, source: ServerId, message: object, now: Millis) -> None:
+        handler = self._HANDLERS.get(type(message))
+        if handler is None or source != self.leader or not self._linked:
+            self._out.note("ignored", "debug", source=source, message=type(message).__name__)
+            return
+        established = self.phase in (Phase.ACKNOWLEDGED, Phase.BROADCAST)
+        settings = self._replica.settings
+        self._silent_until = now + (settings.sync_ms if established else settings.init_ms)
+        handler(self, message)
+
+    def tick(self, now: Millis) -> None:
+        if self._redial_at is not None and now >= self._redial_at:
+            self._dial()
+        if now >= self._silent_until:
+            self.over = f"nothing from leader {self.leader} in {self.phase.value}"
+
+    def saved(self, ticket: Ticket, grew: bool) -> None:
+        if self._promise is not None and ticket >= self._promise[0]:
+            counts = self._promise[1]
+            self._promise = None
+            self._ack_epoch(counts)
+        if self._adoption is not None and ticket >= self._adoption:
+            self._adoption = None
+            self._adopted()
+        if grew:
+            self._ack()
+
+    def barrier(self, token: int) -> None:
+        if not self.serving:
+            self._out.barriers.append(BarrierDone(token, None))
+            return
+        self._barrier_number += 1
+        self._barriers[self._barrier_number] = (token, None)
+        self._out.send(self.leader, BarrierRequest(self._barrier_number))
+
+    def flush(self) -> None:
+        """Answer the barriers whose zxid has been applied."""
+        if not self._barriers:
+            return
+        applied = self._replica.applied
+        for number, (token, zxid) in list(self._barriers.items()):
+            if zxid is not None and applied >= zxid:
+                del self._barriers[number]
+                self._out.barriers.append(BarrierDone(token, zxid))
+
+    # -- discovery ---------------------------------------------------------------------------------
+
+    def _on_leader_info(self, message: LeaderInfo) -> None:
+        replica = self._replica
+        self._require(Phase.DISCOVERY, message)
+        if self._epoch is not None:
+            raise RemoteProtocolError("a second LeaderInfo on one link")
+        if message.epoch < replica.accepted:
+            self.over = f"leader {self.leader} proposes epoch {message.epoch}; {replica.accepted} was promised already"
+            return
+        # A promise repeated may have been given to somebody else the first time: it must not be counted twice.
+        counts = message.epoch > replica.accepted and replica.voting
+        self._epoch = message.epoch
+        replica.accepted = message.epoch
+        self._promise = (replica.save_epochs(), counts)
+
+    def _ack_epoch(self, counts: bool) -> None:
+        replica = self._replica
+        digest = replica.history.digest_at(replica.history.last)
+        assert digest is not None, "the end of the history is in memory"
+        self._out.send(self.leader, AckEpoch(replica.epoch, replica.last, digest, counts))
+        self.phase = Phase.SYNCHRONIZATION
+
+    # -- synchronization ---------------------------------------------------------------------------
+
+    def _on_diff(self, message: Diff) -> None:
+        self._require(Phase.SYNCHRONIZATION, message)
+        self._common(message.common, message.digest)
+        if message.common != self._replica.history.last:
+            raise RemoteProtocolError(f"a DIFF from {show(message.common)}, but my history ends elsewhere")
+
+    def _on_trunc(self, message: Trunc) -> None:
+        self._require(Phase.SYNCHRONIZATION, message)
+        replica = self._replica
+        self._common(message.common, message.digest)
+        if self.over:
+            return
+        if message.common < replica.committed:
+            replica.distrust(f"the leader lacks {show(replica.committed)}, which was committed here")
+            self.over = "asked to truncate what was committed"
+            return
+        replica.truncate(message.common)
+
+    def _common(self, common: Zxid, digest: int | None) -> None:
+        """The numbers agree; the contents must, too."""
+        mine = self._replica.history.digest_at(common)
+        if digest is not None and mine is not None and mine != digest:
+            self._replica.distrust(f"digest at {show(common)} is {mine:08x}, the leader's {digest:08x}")
+            self.over = "my history and the leader's have diverged"
+
+    def _on_snap_begin(self, message: SnapBegin) -> None:
+        self._require(Phase.SYNCHRONIZATION, message)
+        if self._snapshot is not None:
+            raise RemoteProtocolError("a snapshot within a snapshot")
+        self._snapshot = (message.zxid, message.digest)
+        self._replica.begin_snapshot(message.zxid)
+
+    def _on_snap_chunk(self, message: SnapChunk) -> None:
+        if self._snapshot is None:
+            raise RemoteProtocolError("a snapshot chunk without a snapshot")
+        self._replica.snapshot_chunk(message.data)
+
+    def _on_snap_end(self, message: SnapEnd) -> None:
+        if self._snapshot is None:
+            raise RemoteProtocolError("the end of a snapshot that never began")
+        zxid, digest = self._snapshot
+        self._snapshot = None
+        self._replica.install_snapshot(zxid, digest)
+        self._out.note("snapshot_received", zxid=show(zxid))
+
+    def _on_new_leader(self, message: NewLeader) -> None:
+        self._require(Phase.SYNCHRONIZATION, message)
+        if message.epoch != self._epoch or self._snapshot is not None:
+            raise RemoteProtocolError(f"NewLeader({message.epoch}) where {self._epoch} was promised, or in a snapshot")
+        replica = self._replica
+        self._ensemble = message.ensemble
+        replica.current = message.epoch
+        self._acked = replica.history.last  # the acknowledgement of the epoch is one of all this, too
+        self._adoption = replica.save_epochs()  # behind all of the history: the disk keeps the order
+
+    def _adopted(self) -> None:
+        """History and epoch are durable: only now may the leader hear of it."""
+        assert self._epoch is not None
+        replica = self._replica
+        replica.voting = True
+        self.phase = Phase.ACKNOWLEDGED
+        self._out.send(self.leader, AckNewLeader(self._epoch))
+        self._ack()
+
+    def _on_up_to_date(self, message: UpToDate) -> None:
+        self._require(Phase.ACKNOWLEDGED, message)
+        assert self._ensemble is not None
+        self.phase = Phase.BROADCAST
+        self._serve_from = message.committed
+        self._replica.activate(self._ensemble)
+        self._replica.commit(max(message.committed, self._commit_seen))
+        self._check_role()
+        self._out.note("up_to_date", leader=self.leader, epoch=self._epoch, committed=show(message.committed))
+
+    # -- broadcast ---------------------------------------------------------------------------------
+
+    def _on_propose(self, message: Propose) -> None:
+        self._log(message.batch)
+
+    def _log(self, batch: Batch) -> None:
+        if self.phase in (Phase.DIALLING, Phase.DISCOVERY) or self._snapshot is not None:
+            raise RemoteProtocolError(f"a transaction in {self.phase.value}")
+        self._replica.append(batch)
+
+    def _ack(self) -> None:
+        """One Ack for all that one fsync made durable."""
+        durable = self._replica.durable
+        if self.phase in (Phase.ACKNOWLEDGED, Phase.BROADCAST) and durable > self._acked and not self.observer:
+            self._acked = durable
+            self._out.send(self.leader, Ack(durable))
+
+    def _on_commit(self, message: Commit) -> None:
+        if self.phase is Phase.BROADCAST:
+            self._replica.commit(message.zxid)
+        elif message.zxid <= self._replica.history.last:
+            # Between NEWLEADER and UPTODATE: it is true, but not yet for me to act upon.
+            self._commit_seen = max(self._commit_seen, message.zxid)
+        else:
+            raise RemoteProtocolError(f"{show(message.zxid)} was committed, but never proposed to me")
+
+    def _on_commit_and_activate(self, message: CommitAndActivate) -> None:
+        self._on_commit(Commit(message.zxid))
+        self._check_role()
+        self._designate(message.designated)
+
+    def _on_inform(self, message: Inform) -> None:
+        self._log(message.batch)
+        self._on_commit(Commit(message.batch.last))
+
+    def _on_inform_and_activate(self, message: InformAndActivate) -> None:
+        self._on_inform(Inform(message.batch))
+        self._check_role()
+        self._designate(message.designated)
+
+    def _check_role(self) -> None:
+        """A change of my own role takes a new link: the leader treats observers and voters differently."""
+        if self.phase is Phase.BROADCAST and self._replica.observer != self.observer and self.over is None:
+            self.over = "my role has changed"
+            self.designated = self.leader
+
+    def _designate(self, designated: ServerId) -> None:
+        if designated != self.leader:
+            self.over = f"leadership passes to {designated}"
+            self.designated = designated
+
+    def _on_ping(self, message: Ping) -> None:
+        self._out.send(self.leader, Pong(message.number))
+
+    def _on_barrier_reply(self, message: BarrierReply) -> None:
+        known = self._barriers.get(message.number)
+        if known is not None:
+            self._barriers[message.number] = (known[0], message.zxid)
+
+    def _require(self, phase: Phase, message: object) -> None:
+        if self.phase is not phase:
+            raise RemoteProtocolError(f"{type(message).__name__} in {self.phase.value}")
+
+    _HANDLERS: Final[dict[type, Callable[[Any, Any], None]]] = {
+        LeaderInfo: _on_leader_info,
+        Diff: _on_diff,
+        Trunc: _on_trunc,
+        SnapBegin: _on_snap_begin,
+        SnapChunk: _on_snap_chunk,
+        SnapEnd: _on_snap_end,
+        NewLeader: _on_new_leader,
+        UpToDate: _on_up_to_date,
+        Propose: _on_propose,
+        Commit: _on_commit,
+        CommitAndActivate: _on_commit_and_activate,
+        Inform: _on_inform,
+        InformAndActivate: _on_inform_and_activate,
+        Ping: _on_ping,
+        BarrierReply: _on_barrier_reply,
+    }
