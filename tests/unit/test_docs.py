@@ -1,0 +1,198 @@
+"""The docs say what is: links lead somewhere, names and paths exist, and every example runs.
+
+An example that cannot run here says so, and why, where its reader sees it, in its first line:
+`# Not run by the tests: <reason>`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+
+import attrs
+import pytest
+
+import zab
+from zab.core import errors
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCS = ROOT / "docs"
+PAGES = sorted([*ROOT.glob("*.md"), *DOCS.rglob("*.md")])
+PACKAGES = "zab|harness|bench|kraft_controller|replica"
+
+FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+INLINE = re.compile(r"`([^`\n]+)`")
+LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
+HEADING = re.compile(r"^#+ +(.+)$", re.MULTILINE)
+NOT_RUN = re.compile(r"# Not run by the tests: \S+")
+EXAMPLE_SECONDS_MAX = 60
+
+pages = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+
+
+def prose(page: Path) -> str:
+    return FENCE.sub("", page.read_text())
+
+
+def anchors(page: Path) -> set[str]:
+    """As the usual renderers make them: lower case, spaces to hyphens, punctuation gone."""
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in HEADING.findall(prose(page))}
+
+
+@pages
+def test_links_lead_somewhere(page: Path) -> None:
+    for target in LINK.findall(prose(page)):
+        if target.startswith("https://"):
+            continue
+        path, _, anchor = target.partition("#")
+        there = (page.parent / path).resolve() if path else page
+        assert there.exists(), f"{target}: no such file"
+        assert not anchor or anchor in anchors(there), f"{target}: no such heading"
+
+
+def resolve(name: str) -> object:
+    """The value of a dotted name, whose first parts are a module and whose others are attributes."""
+    module, *rest = name.split(".")
+    value: object = import_module(module)
+    for part in rest:
+        module = f"{module}.{part}"
+        try:
+            value = getattr(value, part)
+        except AttributeError:
+            names = (
+                {field.name for field in attrs.fields(value)} if isinstance(value, type) and attrs.has(value) else {}
+            )
+            if part in names or part in getattr(value, "__annotations__", {}):
+                return None
+            value = import_module(module)
+    return value
+
+
+@pytest.mark.parametrize(
+    "name", ["zab.Paxos", "zab.core.paxos", "zab.core.election.Election.bribe", "zab.core.zxid.Zxid.x"]
+)
+def test_a_name_that_is_not_there_is_noticed(name: str) -> None:
+    with pytest.raises((AttributeError, ImportError)):
+        resolve(name)
+
+
+def named(page: Path) -> Iterator[str]:
+    for code in INLINE.findall(prose(page)):
+        yield code.strip()
+
+
+@pages
+def test_names_in_backticks_exist(page: Path) -> None:
+    for code in named(page):
+        dotted = re.fullmatch(rf"((?:{PACKAGES})(?:\.\w+)+)(?:\(.*\))?", code)
+        if dotted and not (ROOT / code).exists():
+            try:
+                resolve(dotted[1])
+            except (AttributeError, ImportError) as error:
+                pytest.fail(f"`{code}`: {error}")
+
+
+@pages
+def test_paths_in_backticks_exist(page: Path) -> None:
+    for code in named(page):
+        path = re.fullmatch(rf"(?:{PACKAGES}|tests|docs|scripts|\.ci)(?:/[\w.-]+)+/?", code)
+        if path or code in ("pyproject.toml", "Makefile", "LICENSE"):
+            assert (ROOT / code).exists(), f"`{code}` is not there"
+
+
+@pages
+def test_make_targets_exist(page: Path) -> None:
+    targets = set(re.findall(r"^(\w+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    commands = [code for code in named(page) if code.startswith("make ")]
+    commands += [
+        line.strip()
+        for language, block in FENCE.findall(page.read_text())
+        if language == "sh"
+        for line in block.splitlines()
+        if line.startswith("make ")
+    ]
+    for command in commands:
+        assert command.split()[1] in targets, f"`{command}`: no such target"
+
+
+def test_every_page_can_be_reached_from_the_index() -> None:
+    reached, waiting = set(), [DOCS / "index.md"]
+    while waiting:
+        page = waiting.pop()
+        if page in reached:
+            continue
+        reached.add(page)
+        for target in LINK.findall(prose(page)):
+            there = (page.parent / target.partition("#")[0]).resolve()
+            if there.suffix == ".md" and there.is_file():
+                waiting.append(there)
+    assert set(DOCS.rglob("*.md")) <= reached
+
+
+# -- completeness --------------------------------------------------------------------------------------
+
+
+def test_every_error_has_its_section() -> None:
+    public = {value for name in zab.__all__ if isinstance(value := getattr(zab, name), type)}
+    defined = {value for value in vars(errors).values() if isinstance(value, type)}
+    wanted = {value.__name__ for value in public | defined if issubclass(value, Exception)}
+    assert wanted == set(re.findall(r"^## (\w+)$", (DOCS / "errors.md").read_text(), re.MULTILINE))
+
+
+def test_the_tree_of_errors_is_the_real_one() -> None:
+    """By indentation: each stands below its base."""
+    (tree,) = [block for _, block in FENCE.findall((DOCS / "errors.md").read_text()) if block.startswith("ZabError")]
+    above: list[str] = []
+    for line in tree.splitlines():
+        depth = (len(line) - len(line.lstrip())) // 2
+        name = line.split()[0]
+        above[depth:] = [name]
+        value = getattr(zab, name, None) or getattr(errors, name)
+        assert isinstance(value, type)
+        assert value.__mro__[1].__name__ == (above[depth - 1] if depth else "Exception")
+
+
+# -- examples ------------------------------------------------------------------------------------------
+
+
+def script_of(text: str) -> str:
+    """All Python blocks of a page, each on the lines where it stands, so that a traceback points into the page."""
+    lines = [""] * (text.count("\n") + 1)
+    for match in FENCE.finditer(text):
+        if match[1] != "python" or NOT_RUN.match(match[2]):
+            continue
+        first = text.count("\n", 0, match.start(2))
+        block = match[2].splitlines()
+        lines[first : first + len(block)] = block
+    return "\n".join(lines)
+
+
+def run(script: str, name: str, folder: Path) -> None:
+    file = folder / f"{name}.py"
+    file.write_text(script)
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-W", "error", str(file)]
+    done = subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, text=True, timeout=EXAMPLE_SECONDS_MAX, check=False
+    )
+    assert done.returncode == 0, f"the examples of {name} failed:\n{done.stdout}\n{done.stderr}"
+
+
+@pytest.mark.parametrize(
+    "page",
+    [page for page in PAGES if script_of(page.read_text()).strip()],
+    ids=lambda page: str(page.relative_to(ROOT)),
+)
+def test_examples_run(page: Path, tmp_path: Path) -> None:
+    run(script_of(page.read_text()), page.stem, tmp_path)
+
+
+def test_a_failing_example_is_noticed(tmp_path: Path) -> None:
+    with pytest.raises(AssertionError, match="ZeroDivisionError"):
+        run(script_of("Words.\n\n```python\n1 / 0\n```\n"), "page", tmp_path)
+    run(script_of("```python\n# Not run by the tests: needs a second planet\n1 / 0\n```\n"), "page", tmp_path)
