@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
 from enum import Enum
 from typing import Any, Final
 
@@ -71,6 +72,8 @@ class Learner:
     """It has acknowledged NEWLEADER: from here on its acknowledgements count."""
     synced_until: Zxid = NOTHING
     acked: Zxid = NOTHING
+    forgotten: bool = False
+    """It may have made promises that it lost: synced, but not counted before it is readmitted."""
     pong: int = 0
     behind: tuple[Zxid, Millis] | None = None
     """The proposal whose acknowledgement is waited for, and since when."""
@@ -78,6 +81,10 @@ class Learner:
     @property
     def observer(self) -> bool:
         return self.info is not None and self.info.observer
+
+    @property
+    def counts(self) -> bool:
+        return self.synced and not self.forgotten
 
 
 @define
@@ -189,10 +196,32 @@ class Leading:
                 self.hang_up(learner.sid, f"has not acknowledged {show(behind[0])} for too long")
         if self._odd_tick or self.phase is not Phase.BROADCAST:
             return
-        if not self._is_quorum([sid for sid, learner in self.learners.items() if learner.synced or learner.forwarding]):
+        if not self._is_quorum([sid for sid, each in self.learners.items() if each.forwarding and not each.forgotten]):
             self.over = "a quorum no longer follows"
 
-    def flush(self) -> None:
+    def flush(self, now: Millis) -> None:
+        """What is better done once at the end of a turn than for each thing heard in it."""
+        if self.phase is not Phase.DISCOVERY:
+            # Only here is `applied` what the machine will hold when a snapshot is taken for this Ready.
+            for learner in self.learners.values():
+                if learner.ack_epoch is not None and not learner.forwarding:
+                    self._synchronize(learner, now)
+        if self.phase is Phase.BROADCAST and self.over is None:
+            self._readmit(now)
+        self._ask_for_barriers()
+
+    def _readmit(self, now: Millis) -> None:
+        """Void the promises that a healed server has forgotten: by a membership that is decided without it."""
+        replica = self._replica
+        if replica.pending is not None:
+            return
+        waiting = [learner.sid for learner in self.learners.values() if learner.forgotten and learner.synced]
+        if any(self._may_vote(sid) for sid in waiting):
+            self._out.note("readmitting", peers=waiting)
+            with suppress(NotLeader):  # the counter may be used up; the next epoch will do it
+                self._propose_membership(replica.ensemble, now)
+
+    def _ask_for_barriers(self) -> None:
         """One ping asks for all barriers that gathered in this turn."""
         if not self._barriers:
             return
@@ -216,7 +245,7 @@ class Leading:
         if self.epoch is None:
             self._choose_epoch(now)
         else:
-            if message.accepted_epoch > self.epoch and self._may_vote(learner.sid):
+            if message.accepted_epoch > self.epoch and any(learner.sid in view.by_id for view in self._replica.views):
                 # It may never follow me, and a quorum may need it: a newer epoch gives it back to the ensemble.
                 self.over = f"server {learner.sid} has promised epoch {message.accepted_epoch}"
                 return
@@ -252,17 +281,15 @@ class Leading:
         if not learner.told_epoch or learner.ack_epoch is not None:
             raise RemoteProtocolError("an AckEpoch that was not asked for")
         newer = (message.current_epoch, message.last) > self._summary
-        if newer and message.counts and self.phase is Phase.DISCOVERY and self._may_vote(learner.sid):
-            # Not with this history: what is newer may be committed. (Later it cannot be: a quorum had its say.)
+        if newer and message.counts and self.phase is not Phase.BROADCAST and self._may_vote(learner.sid):
+            # Not with this history: what is newer may be committed. (Once a quorum adopted mine, it cannot be.)
             self.over = f"server {learner.sid} has a newer history, {message.current_epoch}:{show(message.last)}"
             return
         learner.ack_epoch = message
+        learner.forgotten = message.forgotten
         if message.counts:
             self._epoch_acks.add(learner.sid)
-        if self.phase is Phase.DISCOVERY:
-            self._count_epoch_acks(now)
-        else:
-            self._synchronize(learner, now)
+        self._count_epoch_acks(now)
 
     def _count_epoch_acks(self, now: Millis) -> None:
         if self.phase is not Phase.DISCOVERY or not self._is_quorum(self._epoch_acks, myself=False):
@@ -273,9 +300,6 @@ class Leading:
         self._phase_until = now + self._settings.init_ms
         replica.current = self.epoch
         self._adopted = replica.save_epochs()  # behind my whole history: the disk keeps the order
-        for learner in list(self.learners.values()):
-            if learner.ack_epoch is not None:
-                self._synchronize(learner, now)
 
     # -- synchronization ---------------------------------------------------------------------------
 
@@ -330,7 +354,7 @@ class Leading:
         """With a quorum for NEWLEADER the initial history is decided, and broadcast begins."""
         if self.phase is not Phase.SYNCHRONIZATION or not self._adoption_durable:
             return
-        if not self._is_quorum([sid for sid, learner in self.learners.items() if learner.synced]):
+        if not self._is_quorum([sid for sid, learner in self.learners.items() if learner.counts]):
             return
         replica = self._replica
         self.phase = Phase.BROADCAST
@@ -373,11 +397,14 @@ class Leading:
         if not ensemble.voters:
             raise ConfigError("a membership without voters could never decide anything again")
         ensemble.check_addresses()
-        synced = [sid for sid, learner in self.learners.items() if learner.synced and not learner.observer]
+        synced = [sid for sid, learner in self.learners.items() if learner.counts and not learner.observer]
         if not ensemble.is_quorum([*synced, replica.me]):
             raise NewConfigNoQuorum(
                 f"of the voters {list(ensemble.voters)} only {sorted(synced)} follow and are synced"
             )
+        return self._propose_membership(ensemble, now)
+
+    def _propose_membership(self, ensemble: Ensemble, now: Millis) -> Zxid:
         zxid = self._next_zxid(1)
         text = evolve(ensemble, version=zxid).text()
         self._propose(pack(zxid, [text.encode()], config=True), now)
@@ -425,7 +452,7 @@ class Leading:
         if self.phase is not Phase.BROADCAST:
             return
         while self.over is None:
-            acked = {sid: learner.acked for sid, learner in self.learners.items() if learner.synced}
+            acked = {sid: learner.acked for sid, learner in self.learners.items() if learner.counts}
             acked[replica.me] = replica.durable
             reached = replica.ensemble.quorum_zxid(acked)
             pending = replica.pending
@@ -448,6 +475,10 @@ class Leading:
             self._outstanding_count -= count
             self._outstanding_bytes -= size
         activated = pending is not None and zxid == pending.version
+        if activated:
+            for learner in self.learners.values():
+                if learner.synced and learner.synced_until < zxid:
+                    learner.forgotten = False
         designated = self._designate(zxid) if activated else replica.me
         message = CommitAndActivate(zxid, designated) if activated else Commit(zxid)
         for learner in self.learners.values():
@@ -524,7 +555,7 @@ class Leading:
             ping = self._barriers[0].ping
             if ping is None:
                 return
-            if not self._is_quorum([sid for sid, each in self.learners.items() if each.synced and each.pong >= ping]):
+            if not self._is_quorum([sid for sid, each in self.learners.items() if each.counts and each.pong >= ping]):
                 return
             if self._barriers[0].origin == self._replica.me and self._replica.applied < self._barriers[0].zxid:
                 return

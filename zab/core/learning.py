@@ -73,6 +73,7 @@ class Learning:
         self._serve_from = NOTHING
         self._attempts = 0
         self._redial_at: Millis | None = None
+        self._dialled = False
         self._linked = False
         self._silent_until = now + replica.settings.init_ms
         self._barriers: dict[int, tuple[int, Zxid | None]] = {}
@@ -91,6 +92,7 @@ class Learning:
 
     def _dial(self) -> None:
         self._attempts += 1
+        self._dialled = True
         self._redial_at = None
         self._out.links.append(Dial(self.leader))
 
@@ -103,7 +105,7 @@ class Learning:
 
     def link_down(self, now: Millis) -> None:
         was = self.phase
-        self._linked = False
+        self._dialled = self._linked = False
         if self._attempts < DIAL_ATTEMPTS and was in (Phase.DIALLING, Phase.DISCOVERY) and self._epoch is None:
             # The elected may not know yet that it is: it decides at its own time.
             self.phase = Phase.DIALLING
@@ -114,7 +116,7 @@ class Learning:
     def leave(self) -> None:
         """Structured: nothing of this attempt outlives it, but what the disk was handed."""
         self._replica.abort_snapshot()
-        if self._linked or self._redial_at is None:
+        if self._dialled:
             self._out.links.append(HangUp(self.leader, dialled=True))
         for token, _ in self._barriers.values():
             self._out.barriers.append(BarrierDone(token, None))
@@ -187,7 +189,7 @@ class Learning:
         replica = self._replica
         digest = replica.history.digest_at(replica.history.last)
         assert digest is not None, "the end of the history is in memory"
-        self._out.send(self.leader, AckEpoch(replica.epoch, replica.last, digest, counts))
+        self._out.send(self.leader, AckEpoch(replica.epoch, replica.last, digest, counts, replica.forgotten))
         self.phase = Phase.SYNCHRONIZATION
 
     # -- synchronization ---------------------------------------------------------------------------
@@ -244,14 +246,13 @@ class Learning:
         replica = self._replica
         self._ensemble = message.ensemble
         replica.current = message.epoch
+        replica.whole = True
         self._acked = replica.history.last  # the acknowledgement of the epoch is one of all this, too
         self._adoption = replica.save_epochs()  # behind all of the history: the disk keeps the order
 
     def _adopted(self) -> None:
         """History and epoch are durable: only now may the leader hear of it."""
         assert self._epoch is not None
-        replica = self._replica
-        replica.voting = True
         self.phase = Phase.ACKNOWLEDGED
         self._out.send(self.leader, AckNewLeader(self._epoch))
         self._ack()
@@ -263,6 +264,7 @@ class Learning:
         self._serve_from = message.committed
         self._replica.activate(self._ensemble)
         self._replica.commit(max(message.committed, self._commit_seen))
+        self._check_readmission()
         self._check_role()
         self._out.note("up_to_date", leader=self.leader, epoch=self._epoch, committed=show(message.committed))
 
@@ -286,6 +288,7 @@ class Learning:
     def _on_commit(self, message: Commit) -> None:
         if self.phase is Phase.BROADCAST:
             self._replica.commit(message.zxid)
+            self._check_readmission()
         elif message.zxid <= self._replica.history.last:
             # Between NEWLEADER and UPTODATE: it is true, but not yet for me to act upon.
             self._commit_seen = max(self._commit_seen, message.zxid)
@@ -305,6 +308,19 @@ class Learning:
         self._on_inform(Inform(message.batch))
         self._check_role()
         self._designate(message.designated)
+
+    def _check_readmission(self) -> None:
+        """A membership decided after I was healed, without my being counted, voids whatever I once promised.
+
+        A candidate that still holds such a promise needs for its quorum somebody who has that membership in
+        its history. It cannot lead over a history newer than its own, so it gives up.
+        """
+        replica = self._replica
+        assert self._ensemble is not None
+        if replica.forgotten and replica.ensemble.version > self._ensemble.version:
+            replica.forgotten = False
+            replica.save_epochs()
+            self._out.note("readmitted", version=show(replica.ensemble.version))
 
     def _check_role(self) -> None:
         """A change of my own role takes a new link: the leader treats observers and voters differently."""

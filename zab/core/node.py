@@ -46,6 +46,7 @@ class Node:
         self.state = State.LOOKING
         self.elections = 0
         self._jitter = jitter
+        self._now = now
         self._replica = self.replica_class(me, ensemble, recovered, settings)
         self._out = self._replica.out
         self._round = 0
@@ -211,8 +212,12 @@ class Node:
         self._replica.history.purged(zxid)
 
     def ready(self) -> Ready:
-        if not isinstance(self._role, Election):
-            self._role.flush()
+        role = self._role
+        if isinstance(role, Leading):
+            role.flush(self._now)
+            self._settle(self._now)
+        elif isinstance(role, Learning):
+            role.flush()
         return self._out.drain()
 
     # -- election ------------------------------------------------------------------------------------
@@ -257,6 +262,7 @@ class Node:
 
     def _settle(self, now: Millis) -> None:
         """Act on what the role concluded, until nothing is left to conclude."""
+        self._now = now
         while True:
             role = self._role
             if isinstance(role, Election):

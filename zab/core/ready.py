@@ -21,12 +21,18 @@ from zab.core.zxid import Epoch, Millis, ServerId, Ticket, Zxid
 
 @frozen
 class SaveEpochs:
-    """One atomically replaced record: the epochs this server promised and adopted, and the active membership."""
+    """One atomically replaced record: the epochs this server promised and adopted, and the active membership.
+
+    `whole` is false while the history may be incomplete, `forgotten` is true while promises may have been
+    lost with an earlier disk: both must survive a restart in the middle of healing.
+    """
 
     ticket: Ticket
     accepted: Epoch
     current: Epoch
     ensemble: Ensemble
+    whole: bool = True
+    forgotten: bool = False
 
 
 @frozen
@@ -195,7 +201,8 @@ class Recovered:
     batches        everything logged behind `snapshot`, in order, contiguous; committed or not
     log_start      the log on disk holds everything behind this zxid, and it is at or before `snapshot`
     epoch_ends     last zxid of every epoch that has transactions in (log_start, snapshot], ascending
-    voting         false when the history may be incomplete: damaged, or never initialised
+    voting         false when the history may be incomplete: damaged, never initialised, or saved so
+    forgotten      true when promises may have been lost: the epochs record is missing, damaged, or says so
     damage         what is damaged, for people; empty when nothing is
     """
 
@@ -208,6 +215,7 @@ class Recovered:
     log_start: Zxid = Zxid(0)
     epoch_ends: tuple[Zxid, ...] = ()
     voting: bool = True
+    forgotten: bool = False
     damage: tuple[str, ...] = ()
 
 

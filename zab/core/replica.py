@@ -42,7 +42,8 @@ class Replica:
         self.history = History(recovered)
         self.accepted = recovered.accepted
         self.current = recovered.current
-        self.voting = recovered.voting
+        self.whole = recovered.voting
+        self.forgotten = recovered.forgotten
         saved = recovered.ensemble
         self.ensemble = saved if saved is not None and saved.version >= ensemble.version else ensemble
         self.durable = self.history.last
@@ -57,7 +58,12 @@ class Replica:
     @property
     def last(self) -> Zxid:
         """Where my history ends, for votes and acknowledgements of an epoch."""
-        return self.history.last if self.voting else UNKNOWN
+        return self.history.last if self.whole else UNKNOWN
+
+    @property
+    def voting(self) -> bool:
+        """Whether I may be counted at all: I know my history, and all that I promised."""
+        return self.whole and not self.forgotten
 
     @property
     def epoch(self) -> Epoch:
@@ -88,7 +94,7 @@ class Replica:
 
     def save_epochs(self) -> Ticket:
         ticket = self.out.next_ticket()
-        self.out.save.append(SaveEpochs(ticket, self.accepted, self.current, self.ensemble))
+        self.out.save.append(SaveEpochs(ticket, self.accepted, self.current, self.ensemble, self.whole, self.forgotten))
         return ticket
 
     def append(self, batch: Batch) -> Ticket:
@@ -159,10 +165,11 @@ class Replica:
         self._apply()
 
     def activate(self, ensemble: Ensemble) -> None:
+        """From now on this membership counts. A restart must not fall back to one whose servers may be gone."""
         if ensemble.version <= self.ensemble.version:
             return
         self.ensemble = ensemble
-        self.save_epochs()  # a restart must not fall back to a membership whose servers may be gone
+        self.save_epochs()
         self.out.apply.append(Activate(ensemble))
         self.out.note("membership", version=show(ensemble.version), voters=list(ensemble.voters))
 
@@ -186,5 +193,6 @@ class Replica:
 
     def distrust(self, why: str) -> None:
         """My history contradicts the leader's. It must not vote, and be replaced by the leader's."""
-        self.voting = False
+        self.whole = False
+        self.save_epochs()
         self.out.note("history_distrusted", "warning", why=why)
