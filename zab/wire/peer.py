@@ -86,7 +86,7 @@ SHAPES: Final[dict[Channel, tuple[Shape, ...]]] = {
     ),
     Channel.TO_LEADER: (
         Shape(20, core.FollowerInfo, (EPOCH, ZXID, BOOL)),
-        Shape(21, core.AckEpoch, (EPOCH, ZXID_OR_UNKNOWN, DIGEST, BOOL)),
+        Shape(21, core.AckEpoch, (EPOCH, ZXID_OR_UNKNOWN, DIGEST, BOOL, BOOL)),
         Shape(22, core.AckNewLeader, (EPOCH,)),
         Shape(23, core.Ack, (ZXID,)),
         Shape(24, core.Pong, (NUMBER,)),
