@@ -46,9 +46,8 @@ class Batch:
             raise RemoteProtocolError(f"batch at {show(self.first)}: body does not unpack: {error}") from error
         if type(unpacked) is not list or len(unpacked) != self.count:
             raise RemoteProtocolError(f"batch at {show(self.first)}: body is not a list of {self.count} payloads")
-        for payload in unpacked:
-            if type(payload) is not bytes:
-                raise RemoteProtocolError(f"batch at {show(self.first)}: a payload is {type(payload).__name__}")
+        if set(map(type, unpacked)) != {bytes}:
+            raise RemoteProtocolError(f"batch at {show(self.first)}: a payload is not bytes")
         return unpacked
 
     def after(self, zxid: Zxid) -> Batch:

@@ -125,13 +125,13 @@ class Election:
     # -- the algorithm -----------------------------------------------------------------------------
 
     def _heard_looking(self, source: ServerId, heard: Heard, now: Millis) -> None:
-        if heard.round < self.round:
-            self._tell(source)  # so that it catches up
-            return
         if heard.vote.zxid == UNKNOWN:
             return  # a history that may be incomplete is not voted for
         if not self._votes:
             self._listen(source, heard, now)
+            return
+        if heard.round < self.round:
+            self._tell(source)  # so that it catches up
             return
         if heard.round > self.round:
             self.round = heard.round
@@ -144,10 +144,7 @@ class Election:
         self._count(now)
 
     def _listen(self, source: ServerId, heard: Heard, now: Millis) -> None:
-        """Without a vote of my own: follow whom the others agree upon."""
-        if heard.round > self.round:
-            self.round = heard.round
-            self._received.clear()
+        """Without a vote of my own: follow whom the others agree upon, in whatever round they do."""
         self._received[source] = heard
         if self._candidate != heard.vote:
             self._decide_at = None

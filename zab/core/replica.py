@@ -45,7 +45,7 @@ class Replica:
         self.whole = recovered.voting
         self.forgotten = recovered.forgotten
         saved = recovered.ensemble
-        self.ensemble = saved if saved is not None and saved.version >= ensemble.version else ensemble
+        self.ensemble = saved if saved is not None and saved.version > ensemble.version else ensemble
         self.durable = self.history.last
         self.committed = recovered.snapshot
         self.applied = recovered.snapshot
