@@ -291,6 +291,15 @@ def test_quorum_zxid_is_what_the_definition_says(ensemble: Ensemble, data: st.Da
     assert ensemble.quorum_zxid(acked) == quorum_zxid_by_definition(ensemble, acked)
 
 
+@pytest.mark.parametrize("voters", range(1, 8))
+def test_quorum_zxid_of_a_majority_whose_servers_are_all_at_different_places(voters: int) -> None:
+    """Even and odd, with and without those who have not said anything: here an index off by one shows."""
+    ensemble = Ensemble(plain_servers(voters))
+    for speaking in range(voters + 1):
+        acked = {ServerId(sid): make(1, sid) for sid in range(1, speaking + 1)}
+        assert ensemble.quorum_zxid(acked) == quorum_zxid_by_definition(ensemble, acked)
+
+
 # -- change --------------------------------------------------------------------------------------------
 
 
