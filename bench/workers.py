@@ -1,0 +1,155 @@
+"""Processes under measurement, commanded by JSON lines through their stdin and stdout.
+
+Only what was started here is ever ended, and by its own handle. A worker ends by itself when its stdin
+does, so nothing is left behind when the measuring process dies.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+
+Answer: TypeAlias = dict[str, Any]
+STARTED_S: Final = 30.0
+ANSWER_S: Final = 60.0
+
+
+class WorkerDied(Exception):
+    """It ended, or did not answer in time. What it said last on stderr is in its log file."""
+
+
+class Worker:
+    """One process. `ask` is `tell` and `hear`; several workers are told first and heard afterwards."""
+
+    def __init__(self, module: str, arguments: Sequence[str], log: Path) -> None:
+        self.log = log
+        with log.open("ab") as stderr:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", module, *arguments],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=stderr,
+                cwd=Path(__file__).parents[1],
+                start_new_session=True,  # Ctrl-C is for the one who measures, who then ends the workers
+            )
+        self._lines: queue.SimpleQueue[bytes] = queue.SimpleQueue()
+        threading.Thread(target=self._read, daemon=True).start()
+
+    def _read(self) -> None:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            self._lines.put(line)
+        self._lines.put(b"")
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def alive(self) -> bool:
+        return self._process.poll() is None
+
+    def tell(self, do: str, **arguments: object) -> None:
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.write(json.dumps({"do": do, **arguments}).encode() + b"\n")
+            self._process.stdin.flush()
+        except BrokenPipeError:
+            raise WorkerDied(f"process {self.pid} has ended; see {self.log}") from None
+
+    def hear(self, timeout_s: float = ANSWER_S) -> Answer:
+        try:
+            line = self._lines.get(timeout=timeout_s)
+        except queue.Empty:
+            raise WorkerDied(f"process {self.pid} did not answer in {timeout_s:g} s; see {self.log}") from None
+        if not line:
+            raise WorkerDied(f"process {self.pid} has ended; see {self.log}")
+        answer: Answer = json.loads(line)
+        if "error" in answer:
+            raise WorkerDied(f"process {self.pid}: {answer['error']}; see {self.log}")
+        return answer
+
+    def ask(self, do: str, timeout_s: float = ANSWER_S, **arguments: object) -> Answer:
+        self.tell(do, **arguments)
+        return self.hear(timeout_s)
+
+    def kill(self) -> None:
+        """As power loss would, as far as a process can tell; returns when it is gone."""
+        self._process.kill()
+        self._process.wait()
+        self._close()
+
+    def stop(self, timeout_s: float = 15.0) -> None:
+        """Let it end in its own way; kill it if it does not."""
+        assert self._process.stdin is not None
+        with suppress(OSError):
+            self._process.stdin.close()
+        try:
+            self._process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._close()
+
+    def _close(self) -> None:
+        assert self._process.stdin is not None
+        with suppress(OSError):
+            self._process.stdin.close()
+
+
+@contextmanager
+def closing(workers: dict[int, Worker]) -> Iterator[dict[int, Worker]]:
+    """Whatever happens, no worker outlives this block."""
+    try:
+        yield workers
+    finally:
+        for worker in workers.values():
+            with suppress(OSError):
+                assert worker._process.stdin is not None
+                worker._process.stdin.close()
+        for worker in workers.values():
+            worker.stop()
+
+
+def ask_all(workers: Iterable[Worker], do: str, timeout_s: float = ANSWER_S, **arguments: object) -> list[Answer]:
+    """All at once: each is told before any is heard."""
+    asked = list(workers)
+    for worker in asked:
+        worker.tell(do, **arguments)
+    return [worker.hear(timeout_s) for worker in asked]
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports that nobody listens on now. All are held until all are known, so that none comes twice."""
+    held = [socket.socket() for _ in range(count)]
+    try:
+        for each in held:
+            each.bind(("127.0.0.1", 0))
+        return [each.getsockname()[1] for each in held]
+    finally:
+        for each in held:
+            each.close()
+
+
+def rss_mib(pid: int) -> float:
+    pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE") / (1 << 20)
+
+
+def cpu_s(pid: int) -> float:
+    """User and system time so far."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def disk_mib(directory: Path) -> float:
+    return sum(path.stat().st_blocks * 512 for path in directory.rglob("*") if path.is_file()) / (1 << 20)
