@@ -322,6 +322,12 @@ class MemoryDisk:
         self._dead = False
         self._crash_at = None
 
+    def kill(self) -> None:
+        """The process died, the system did not: what it wrote can be read, and is as durable as it was before."""
+        self.boots += 1
+        self._dead = False
+        self._crash_at = None
+
     def flip(self, name: str, offset: int, mask: int = 0xFF) -> None:
         """Bits rot at rest."""
         self._names[name].data[offset] ^= mask

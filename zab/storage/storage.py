@@ -1,21 +1,40 @@
-"""Storage of one server: performs a node's writes in order, and finds everything again at the next start."""
+"""Storage of one server: performs a node's writes in order, and finds everything again at the next start.
+
+It is used by one thread, which may block; only `read_log`, `read_snapshot` and the writer of a local
+snapshot may be used by others at the same time.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Protocol
+from typing import Final
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from zab.core.batch import Batch
-from zab.core.errors import ZabError
-from zab.core.ready import Recovered, Write
-from zab.core.zxid import Zxid
+from zab.core.errors import LocalProtocolError, StorageError
+from zab.core.ready import (
+    AbortSnapshot,
+    Append,
+    BeginSnapshot,
+    InstallSnapshot,
+    Recovered,
+    SaveEpochs,
+    SnapshotChunk,
+    Truncate,
+    Write,
+)
+from zab.core.zxid import NOTHING, Zxid, epoch_of, show
+from zab.storage import snapshots
 from zab.storage.disk import Disk
+from zab.storage.epochs import Standing
+from zab.storage.install import install
+from zab.storage.log import Log
+from zab.storage.reading import Purged, read_batches
+from zab.storage.recovery import Recovery, recover
+from zab.storage.snapshots import INCOMING, SNAPSHOT, SnapshotFile, SnapshotWriter
 
-
-class Purged(ZabError):
-    """The log on disk no longer holds what was asked for. Send a snapshot instead."""
+SEGMENT_BYTES_MAX: Final = 1 << 31
 
 
 @frozen
@@ -27,50 +46,232 @@ class StorageSettings:
     snapshots_kept: int = 3
     autocreate: bool = True
 
-
-class SnapshotWriter(Protocol):
-    """Writes one local snapshot beside the log. May be used from another thread than `perform`."""
-
-    def write(self, chunk: bytes) -> None: ...
-    def finish(self) -> None: ...
-    def abort(self) -> None: ...
+    def __attrs_post_init__(self) -> None:
+        assert 0 < self.segment_bytes <= SEGMENT_BYTES_MAX, "offsets in a log file have 32 bits"
+        assert self.snapshots_kept > 0, "the newest snapshot is never superfluous"
 
 
 class Storage:
-    """Interface published first; the body follows."""
+    """`open` it; `perform` what the node wants saved; `close` it. After an error it does nothing any more."""
 
-    notes: tuple[str, ...]  # what recovery found and did, for the log
-    last: Zxid  # of the log (or of the snapshot it begins behind)
-    log_start: Zxid  # the log on disk holds everything behind this zxid
-    newest_snapshot: Zxid | None  # None: none on this disk; the machine starts empty
+    def __init__(self, disk: Disk, settings: StorageSettings, found: Recovery) -> None:
+        self.notes = tuple(found.notes)
+        self._disk = disk
+        self._settings = settings
+        self._epochs = found.epochs
+        self._newest = found.newest
+        self._unsound = found.unsound
+        self._verified = found.newest
+        self._begun = found.epochs.record.standing is Standing.WHOLE  # a history, whole or just being healed
+        self._incoming: SnapshotFile | None = None
+        self._failure: BaseException | None = None
+        self._log = Log(
+            disk,
+            found.epochs,
+            settings.segment_bytes,
+            settings.preallocate,
+            found.segments,
+            found.recovered.log_start if found.segments else found.last,
+            found.last,
+            found.end,
+        )
 
     @classmethod
     def open(cls, disk: Disk, settings: StorageSettings = StorageSettings()) -> tuple[Storage, Recovered]:
-        raise NotImplementedError
+        """Recover. `Storage.notes` says what was found and done; `Recovered.damage` what is beyond repair here."""
+        found = recover(disk, settings.autocreate)
+        return cls(disk, settings, found), found.recovered
+
+    # -- what it holds -------------------------------------------------------------------------------
+
+    @property
+    def last(self) -> Zxid:
+        """The end of the history, all of it durable after `perform`; UNKNOWN while it may be incomplete."""
+        return self._log.durable
+
+    @property
+    def log_start(self) -> Zxid:
+        """The log on disk holds everything behind this zxid."""
+        return self._log.start
+
+    @property
+    def newest_snapshot(self) -> Zxid | None:
+        """None: there is no snapshot on this disk; the machine starts empty."""
+        return self._newest
+
+    # -- writing ---------------------------------------------------------------------------------------
 
     def perform(self, writes: Sequence[Write]) -> None:
         """In order. When this returns all of it is durable: report the last ticket with `node.saved`.
 
-        Raises StorageError when the disk fails, and from then on always: nothing more is written.
+        After an error, whatever it was, it is not known what is durable: nothing of these writes may be
+        reported, and every later call fails.
         """
-        raise NotImplementedError
+        self._check_healthy()
+        append = self._log.append
+        try:
+            for write in writes:
+                if type(write) is Append:
+                    self._check_append(write.batch)
+                    append(write.batch)
+                else:
+                    self._perform_rare(write)
+            self._log.sync()
+        except BaseException as error:
+            self._failure = error
+            raise
+
+    def _perform_rare(self, write: Write) -> None:
+        match write:
+            case SaveEpochs():
+                self._save_epochs(write)
+            case Truncate(zxid=zxid):
+                self._truncate(zxid)
+            case BeginSnapshot(zxid=zxid):
+                self._abort_incoming()
+                self._incoming = SnapshotFile(self._disk, INCOMING, zxid)
+            case SnapshotChunk(data=data):
+                self._arriving().write(data)
+            case AbortSnapshot():
+                self._abort_incoming()
+            case InstallSnapshot(zxid=zxid, digest=digest):
+                self._install(zxid, digest)
+            case Append():
+                raise AssertionError("appends are performed in the loop")
+
+    def _check_append(self, batch: Batch) -> None:
+        if batch.first >> 32 > self._epochs.record.accepted:
+            raise LocalProtocolError(f"{show(batch.first)} is of an epoch that this server has not accepted")
+        if not self._begun:
+            raise LocalProtocolError(f"{show(batch.first)} cannot be logged: the history before it may be incomplete")
+
+    def _save_epochs(self, write: SaveEpochs) -> None:
+        self._log.sync()  # an epoch is adopted when its history is durable, never before
+        if write.whole and not self._begun:
+            raise LocalProtocolError("the history may be incomplete, and no snapshot has replaced it")
+        standing = self._epochs.record.standing
+        if write.whole:
+            standing = Standing.WHOLE
+        elif standing is Standing.WHOLE:  # not the disk's damage: the history contradicts that of the others
+            standing, self._begun = Standing.DAMAGED, False
+        record = evolve(
+            self._epochs.record,
+            accepted=write.accepted,
+            current=write.current,
+            ensemble=write.ensemble,
+            standing=standing,
+            forgotten=write.forgotten,
+        )
+        if self._begun:
+            record = evolve(record, reaches=self._log.durable, segment=self._log.newest)
+        self._epochs.save(record)
+
+    def _truncate(self, zxid: Zxid) -> None:
+        if not self._begun:
+            raise LocalProtocolError(f"cannot truncate to {show(zxid)}: the history may be incomplete")
+        newest = self._newest
+        if newest is not None and zxid < newest:
+            raise LocalProtocolError(
+                f"cannot truncate to {show(zxid)}: everything up to the snapshot at {show(newest)} is committed"
+            )
+        self._log.truncate(zxid)
+
+    def _arriving(self) -> SnapshotFile:
+        if self._incoming is None:
+            raise LocalProtocolError("no snapshot is arriving")
+        return self._incoming
+
+    def _abort_incoming(self) -> None:
+        incoming, self._incoming = self._incoming, None
+        if incoming is not None:
+            incoming.abort()
+
+    def _install(self, zxid: Zxid, digest: int) -> None:
+        incoming = self._arriving()
+        if incoming.zxid != zxid:
+            raise LocalProtocolError(f"the snapshot at {show(incoming.zxid)} is arriving, not that at {show(zxid)}")
+        if epoch_of(zxid) > self._epochs.record.accepted:
+            raise LocalProtocolError(f"{show(zxid)} is of an epoch that this server has not accepted")
+        self._incoming = None
+        self._log.reset(zxid)
+        install(self._disk, self._epochs, incoming, digest)
+        self._newest, self._verified, self._unsound = zxid, None, frozenset()
+        self._begun = True
+
+    # -- snapshots ---------------------------------------------------------------------------------------
 
     def snapshot_writer(self, zxid: Zxid, digest: int) -> SnapshotWriter:
         """Call in the thread of `perform`; use the result in any thread; call `purge` when it has finished."""
-        raise NotImplementedError
+        self._check_healthy()
+        if not (self._newest or NOTHING) <= zxid <= self.last:
+            raise LocalProtocolError(f"a snapshot at {show(zxid)} of a history that ends at {show(self.last)}")
+        self._log.roll()
+        self._unsound -= {zxid}
+        return SnapshotWriter(self._disk, zxid, digest)
 
     def read_snapshot(self, zxid: Zxid) -> Iterator[bytes]:
         """The chunks as they were written. The whole file is verified before the first one is handed out."""
-        raise NotImplementedError
-
-    def read_log(self, after: Zxid, until: Zxid) -> Iterator[Batch]:
-        """(`after`, `until`] from the disk, any thread. Purged if it is no longer there, DamagedError if it rotted."""
-        raise NotImplementedError
+        name = snapshots.name_of(zxid)
+        if zxid != self._verified:
+            snapshots.verify(self._disk, name)
+        yield from snapshots.read_chunks(self._disk, name)
 
     def purge(self, keep: int | None = None) -> Zxid:
-        """Remove snapshots but the newest `keep`, and the log that none of these needs; returns the new log_start."""
-        raise NotImplementedError
+        """Remove snapshots but the newest `keep`, and the log that none of these needs; returns the new log_start.
+
+        Call after every local snapshot. As long as there are fewer, nothing is removed.
+        """
+        self._check_healthy()
+        try:
+            present = snapshots.listed(self._disk.list(), SNAPSHOT)
+            sound = [zxid for zxid in present if zxid not in self._unsound]
+            if sound:
+                self._newest = sound[0]
+            kept = sound[: keep or self._settings.snapshots_kept]
+            if self._begun:
+                self._epochs.note(self._log.durable, self._log.newest)
+                if len(kept) == (keep or self._settings.snapshots_kept):
+                    self._remove_before(kept[-1], present)
+        except BaseException as error:
+            self._failure = error
+            raise
+        return self._log.start
+
+    def _remove_before(self, oldest: Zxid, present: list[Zxid]) -> None:
+        for zxid in present:
+            if zxid < oldest:
+                self._disk.delete(snapshots.name_of(zxid))
+        self._disk.sync_dir()  # a snapshot must not come back after the log behind it is gone
+        self._log.purge(oldest)
+        self._disk.sync_dir()
+
+    # -- reading the log -----------------------------------------------------------------------------------
+
+    def read_log(self, after: Zxid, until: Zxid) -> Iterator[Batch]:
+        """(`after`, `until`] from the disk, in any thread.
+
+        Purged when it is no longer all there, DamagedError when it cannot be read: either way a peer that
+        asked for it needs a snapshot.
+        """
+        segments, start, durable = self._log.segments, self._log.start, self._log.durable
+        if after < start:
+            raise Purged(f"the log begins behind {show(start)}, and {show(after)} lies before that")
+        if not after <= until <= durable:
+            raise LocalProtocolError(f"the log ends at {show(durable)}; ({show(after)}, {show(until)}] is not in it")
+        return read_batches(self._disk, segments, after, until)
+
+    # -- the end -------------------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Does not close the disk."""
-        raise NotImplementedError
+        """Leave word that all is well, so that the next recovery need not guess. The disk stays open."""
+        if self._failure is None:
+            self._abort_incoming()
+            self._log.sync()
+            if self._begun:
+                self._epochs.note(self._log.durable, self._log.newest)
+        self._log.close()
+        self._failure = self._failure or StorageError("the storage is closed")
+
+    def _check_healthy(self) -> None:
+        if self._failure is not None:
+            raise StorageError(f"nothing more is written after this: {self._failure}") from self._failure

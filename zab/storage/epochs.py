@@ -1,0 +1,171 @@
+"""The one record that is replaced, never appended to: promises, membership, and where the history must be.
+
+It is the root of everything else on the disk. Besides the epochs and the active membership it says how far
+the history reached when the record was written and which log segment was the newest, so that a log or a
+snapshot that has vanished as a whole is missed, which no checksum inside a vanished file could tell.
+
+The promises are the one thing that no peer can give back: a server that forgot what it promised may promise
+the opposite to somebody else. So the record stands in its file twice, and one copy is enough.
+
+    file    copy, zeros up to a multiple of 4096, copy, zeros up to a multiple of 4096
+    copy    magic 8, version 2, standing 1, forgotten 1, accepted 4, current 4, reaches 8, segment 8,
+            length of the membership's text 4, text, CRC-32 of all of that 4          (big-endian)
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from struct import Struct
+from typing import Final
+from zlib import crc32
+
+from attrs import evolve, frozen
+
+from zab.core.ensemble import Ensemble
+from zab.core.errors import DamagedError, LocalProtocolError, ZabError
+from zab.core.zxid import EPOCH_MAX, NOTHING, Epoch, Zxid
+from zab.storage.disk import Disk, read_all, write_durably
+
+NAME: Final = "epochs"
+ASIDE: Final = "damaged."
+
+_MAGIC: Final = b"zab.epo\n"
+_VERSION: Final = 1
+_HEAD: Final = Struct(">8sHBBIIQQI")
+_CRC: Final = Struct(">I")
+_PAGE: Final = 4096
+
+
+class Standing(IntEnum):
+    """Whether the history on this disk may be voted with, and if not, why.
+
+    HEALING: a snapshot has replaced what was lost, but the epoch it belongs to is not adopted yet. What came
+    after the snapshot may have been acknowledged before the damage, so a crash now must not end in a vote.
+    """
+
+    WHOLE = 0
+    NEVER_INITIALISED = 1
+    DAMAGED = 2
+    HEALING = 3
+
+
+@frozen
+class Record:
+    """`reaches`: the history was durable up to here. `segment`: first zxid of the newest log segment, or NOTHING.
+
+    `forgotten`: there may have been promises of which this record does not know.
+    """
+
+    accepted: Epoch = Epoch(0)
+    current: Epoch = Epoch(0)
+    ensemble: Ensemble | None = None
+    standing: Standing = Standing.WHOLE
+    forgotten: bool = False
+    reaches: Zxid = NOTHING
+    segment: Zxid = NOTHING
+
+
+def encode(record: Record) -> bytes:
+    text = b"" if record.ensemble is None else record.ensemble.text().encode()
+    head = _HEAD.pack(
+        _MAGIC,
+        _VERSION,
+        record.standing,
+        record.forgotten,
+        record.accepted,
+        record.current,
+        record.reaches,
+        record.segment,
+        len(text),
+    )
+    copy = head + text
+    copy += _CRC.pack(crc32(copy))
+    return (copy + bytes(-len(copy) % _PAGE)) * 2
+
+
+def decode(data: bytes) -> tuple[Record, tuple[str, ...]]:
+    """The record, and a note for each copy that was not needed because it is damaged."""
+    first, second = _decode_copy(data, 0), _decode_copy(data, len(data) // 2)
+    good = [copy for copy in (first, second) if isinstance(copy, Record)]
+    if not good:
+        raise DamagedError(f"{NAME}: both copies are damaged: {first}; {second}")
+    if len(good) == 2 and first != second:
+        raise DamagedError(f"{NAME}: the two copies are sound but differ")
+    notes = [f"{NAME}: {copy}; the other copy is sound and was used" for copy in (first, second) if type(copy) is str]
+    return good[0], tuple(notes)
+
+
+def _decode_copy(data: bytes, at: int) -> Record | str:
+    end = at + _HEAD.size
+    if len(data) < end + _CRC.size:
+        return f"at offset {at} the file is too short"
+    magic, version, standing, forgotten, accepted, current, reaches, segment, length = _HEAD.unpack_from(data, at)
+    end += length
+    if len(data) < end + _CRC.size or crc32(data[at:end]) != _CRC.unpack_from(data, end)[0]:
+        return f"at offset {at} the checksum is wrong"
+    if magic != _MAGIC:
+        return f"at offset {at} is no record of ours: {magic!r}"
+    if version != _VERSION:
+        raise DamagedError(f"{NAME}: written by another version of this program: {version}, known is {_VERSION}")
+    try:
+        ensemble = Ensemble.parse(data[end - length : end].decode()) if length else None
+        return Record(
+            Epoch(accepted),
+            Epoch(current),
+            ensemble,
+            Standing(standing),
+            bool(forgotten),
+            Zxid(reaches),
+            Zxid(segment),
+        )
+    except (ValueError, ZabError) as error:
+        return f"at offset {at} the membership makes no sense: {error}"
+
+
+class EpochsFile:
+    """The record as it stands on the disk, and the only way to change it."""
+
+    def __init__(self, disk: Disk, record: Record, *, damaged: bool = False) -> None:
+        self.record = record
+        self._disk = disk
+        self._damaged = damaged
+        self._saved: Record | None = None
+
+    @classmethod
+    def read(cls, disk: Disk) -> tuple[EpochsFile, tuple[str, ...]]:
+        record, notes = decode(read_all(disk, NAME))
+        if record.current > record.accepted:
+            raise DamagedError(f"{NAME}: current epoch {record.current} is newer than the accepted {record.accepted}")
+        epochs = cls(disk, record)
+        epochs._saved = None if notes else record  # a damaged copy is replaced at the next chance
+        return epochs, notes
+
+    def distrust(self) -> None:
+        """The history turned out to be damaged. Every record from now on says so, until it is healed."""
+        if self.record.standing is Standing.WHOLE:
+            self.record = evolve(self.record, standing=Standing.DAMAGED)
+
+    def save(self, record: Record) -> None:
+        """Durable when this returns; nothing is written when nothing changed.
+
+        In memory it counts only then: a promise that failed was not made.
+        """
+        if record == self._saved:
+            return
+        old = self.record
+        if not 0 <= record.current <= record.accepted <= EPOCH_MAX:
+            raise LocalProtocolError(f"current epoch {record.current}, accepted {record.accepted}: not in this order")
+        if record.accepted < old.accepted or record.current < old.current:
+            raise LocalProtocolError(
+                f"epochs never decrease: accepted {old.accepted} to {record.accepted}, "
+                f"current {old.current} to {record.current}"
+            )
+        if self._damaged:  # keep what is left of it for whoever wants to know how it happened
+            self._disk.rename(NAME, ASIDE + NAME)
+            self._damaged = False
+        write_durably(self._disk, NAME, encode(record))
+        self.record = self._saved = record
+
+    def note(self, reaches: Zxid, segment: Zxid) -> None:
+        """Say anew where the history is."""
+        self.save(evolve(self.record, reaches=reaches, segment=segment))

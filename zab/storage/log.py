@@ -1,0 +1,214 @@
+"""The write-ahead log: appends in groups, one sync per group, in files of bounded size.
+
+A group of batches is gathered in memory and becomes one write and one sync, however many batches it has.
+The files follow each other by `previous`; the newest one is named in the epochs record before anything in
+it counts, so a file that vanishes is missed.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from zab.core.batch import Batch
+from zab.core.errors import DamagedError, LocalProtocolError
+from zab.core.zxid import NOTHING, Zxid, follows, show
+from zab.storage.disk import Disk, DiskFile, read_all
+from zab.storage.epochs import EpochsFile
+from zab.storage.segment import (
+    FILE_HEAD,
+    OVERHEAD,
+    Segment,
+    decode_record_head,
+    decode_segment,
+    encode_record,
+    encode_segment,
+    scan,
+)
+
+GATHER_BYTES_MAX: Final = 1 << 20
+"""More than this is written out early, so that one huge group does not stand in memory twice."""
+
+AHEAD_BYTES: Final = 256 << 10
+"""Zeros are written this far ahead of the records: a sync that need not change the file's size or its
+extents takes half the time, and filling a whole segment at once would hold up one unlucky write."""
+
+
+class Log:
+    """`last` is the end of the log, durable or not; `durable` trails it until the next `sync`."""
+
+    def __init__(
+        self,
+        disk: Disk,
+        epochs: EpochsFile,
+        segment_bytes: int,
+        preallocate: bool,
+        segments: tuple[Segment, ...],
+        start: Zxid,
+        last: Zxid,
+        end: int,
+    ) -> None:
+        """A log that ends at `last`, at offset `end` of the last segment, and was found durable up to there."""
+        self.segments = segments
+        self.start = start
+        self.last = self.durable = last
+        self._disk = disk
+        self._epochs = epochs
+        self._segment_bytes = segment_bytes
+        self._preallocate = preallocate
+        self._file: DiskFile | None = disk.open(segments[-1].name) if segments else None
+        self._seed = segments[-1].seed if segments else 0
+        self._end = self._written = self._synced = self._zeroed = end
+        self._gathered: list[bytes] = []
+        self._roll_next = False
+
+    @property
+    def newest(self) -> Zxid:
+        """The name of the newest file, as the epochs record has it."""
+        return self.segments[-1].first if self.segments else NOTHING
+
+    # -- appending -------------------------------------------------------------------------------
+
+    def append(self, batch: Batch) -> None:
+        last = self.last
+        if not follows(batch.first, last):
+            raise LocalProtocolError(f"{show(batch.first)} does not follow {show(last)}: the log would have a hole")
+        size = OVERHEAD + len(batch.body)
+        if self._file is None or self._roll_next or self._end + size > self._segment_bytes:
+            self._make_room(batch.first)
+        self._gathered += encode_record(batch, last, self._synced, self._end, self._seed)
+        self._end += size
+        self.last = batch.last
+        if self._end - self._written > GATHER_BYTES_MAX:
+            self._write()
+
+    def sync(self) -> None:
+        """When this returns, everything appended before is durable."""
+        if self._end == self._synced:
+            return
+        assert self._file is not None
+        self._write()
+        self._file.sync()
+        self._synced = self._end
+        self.durable = self.last
+
+    def roll(self) -> None:
+        """The next append begins a new file, so that what stands in this one can be purged as a whole."""
+        self._roll_next = True
+
+    def _write(self) -> None:
+        if not self._gathered:
+            return
+        assert self._file is not None
+        if self._preallocate and self._end > self._zeroed:
+            self._zeroed = min(self._end + AHEAD_BYTES, self._segment_bytes)
+            self._gathered.append(bytes(max(0, self._zeroed - self._end)))
+        self._file.write(self._written, b"".join(self._gathered))
+        self._gathered.clear()
+        self._written = self._end
+
+    def _make_room(self, first: Zxid) -> None:
+        self._roll_next = False
+        self.sync()  # nothing may stand in a newer file that could outlive what comes before it
+        allocated = self._segment_bytes if self._preallocate else 0
+        segment, head = encode_segment(first, self.last, allocated)
+        self._close_file()
+        self._file = self._disk.create(segment.name)
+        self._file.allocate(allocated)
+        self._file.write(0, head)
+        self._file.sync()
+        self._disk.sync_dir()
+        self._epochs.note(self.last, segment.first)
+        self.segments += (segment,)
+        self._seed = segment.seed
+        self._end = self._written = self._synced = self._zeroed = FILE_HEAD
+
+    # -- cutting ---------------------------------------------------------------------------------
+
+    def truncate(self, zxid: Zxid) -> None:
+        """Remove everything behind `zxid`, which the log holds or begins behind. Durable when this returns.
+
+        A crash in between leaves the log cut at some point at or behind `zxid`.
+        """
+        if zxid == self.last:
+            return
+        if not self.start <= zxid < self.last:
+            raise LocalProtocolError(
+                f"cannot truncate to {show(zxid)}: the log holds {show(self.start)} to {show(self.last)}"
+            )
+        self.sync()
+        if zxid == self.start:
+            self._drop_all(zxid)
+            return
+        index = max(index for index, segment in enumerate(self.segments) if segment.previous < zxid)
+        segment = self.segments[index]
+        data = read_all(self._disk, segment.name)
+        found = scan(data, decode_segment(segment.name, data), after=Zxid(zxid - 1), until=zxid)
+        if found.trouble is not None:
+            raise DamagedError(f"{segment.name}: offset {found.end}: {found.trouble}")
+        if not found.batches or found.batches[0].first > zxid:
+            raise LocalProtocolError(f"cannot truncate to {show(zxid)}: the log has no such transaction")
+        self._epochs.note(min(self._epochs.record.reaches, zxid), segment.first)
+        for later in self.segments[index + 1 :]:  # void from here on, whatever a crash makes of their names
+            self._disk.delete(later.name)
+        content = data[: found.end]
+        if found.last > zxid:
+            content = data[: found.last_at] + _shorten(data, segment, found.last_at, found.batches[-1], zxid)
+        rewrite(self._disk, segment, content)
+        self._close_file()
+        self._file = self._disk.open(segment.name)
+        self._seed = segment.seed
+        self._end = self._written = self._synced = self._zeroed = len(content)
+        self.segments = self.segments[: index + 1]
+        self.last = self.durable = zxid
+
+    def reset(self, zxid: Zxid) -> None:
+        """The files are void or gone; the log begins anew behind `zxid`."""
+        self._close_file()
+        self._gathered.clear()
+        self.segments = ()
+        self.start = self.last = self.durable = zxid
+        self._end = self._written = self._synced = self._zeroed = 0
+        self._roll_next = False
+
+    def _drop_all(self, zxid: Zxid) -> None:
+        self._epochs.note(min(self._epochs.record.reaches, zxid), NOTHING)
+        for segment in self.segments:
+            self._disk.delete(segment.name)
+        self._disk.sync_dir()
+        self.reset(zxid)
+
+    def purge(self, zxid: Zxid) -> None:
+        """Remove the files in which nothing lies behind `zxid`, oldest first, but never the newest."""
+        while len(self.segments) > 1 and self.segments[1].previous <= zxid:
+            self._disk.delete(self.segments[0].name)
+            self.segments = self.segments[1:]
+            self.start = max(self.start, self.segments[0].previous)
+
+    def close(self) -> None:
+        self._close_file()
+
+    def _close_file(self) -> None:
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+
+def rewrite(disk: Disk, segment: Segment, content: bytes) -> None:
+    """Replace a segment by its beginning, atomically: cut in place, a crash would leave neither the old nor the new."""
+    temporary = f"{segment.name}.tmp"
+    file = disk.create(temporary)
+    try:
+        file.allocate(segment.allocated)
+        file.write(0, content)
+        file.sync()
+    finally:
+        file.close()
+    disk.rename(temporary, segment.name)
+    disk.sync_dir()
+
+
+def _shorten(data: bytes, segment: Segment, at: int, batch: Batch, zxid: Zxid) -> bytes:
+    """The record at this offset without the transactions behind `zxid`."""
+    head = decode_record_head(data, at, segment.seed)
+    assert head is not None
+    return b"".join(encode_record(batch.until(zxid), head.previous, head.synced, at, segment.seed))

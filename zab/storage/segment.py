@@ -1,0 +1,187 @@
+"""One file of the log: its header, its records, and the loop that reads them back.
+
+    file      magic 8, version 2, allocated 8, previous 8, first 8, CRC-32 of that 4; then records, then zeros
+    record    magic 2, kind 1, length 4, previous 8, first 8, count 4, synced 4, CRC-32 of the body 4,
+              CRC-32 of that 4; body; end mark 1                                             (big-endian)
+
+`previous` is the zxid right before `first`, so a record that is missing is missed, in a file and between
+files. `synced` is how much of this file was durable when the record was written: whatever stands before it
+and cannot be read was lost after it was safe. The record's header is summed starting from where it stands,
+so that a sound record in the wrong place is no record.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import Final
+from zlib import crc32
+
+from attrs import define, field, frozen
+
+from zab.core.batch import Batch
+from zab.core.errors import DamagedError
+from zab.core.zxid import COUNTER_MAX, NOTHING, Zxid, counter_of, follows, show
+
+MARK: Final = b"\xb2\xe7"
+END: Final = b"\xed"
+PREFIX: Final = "log."
+
+_MAGIC: Final = b"zab.log\n"
+_VERSION: Final = 1
+_FILE: Final = Struct(">8sHQQQ")
+_RECORD: Final = Struct(">2sBIQQIII")
+_CRC: Final = Struct(">I")
+_WHOLE: Final = Struct(">2sBIQQIIII")
+_BATCH: Final = 1
+_CONFIG: Final = 2
+
+FILE_HEAD: Final = _FILE.size + _CRC.size
+RECORD_HEAD: Final = _WHOLE.size
+OVERHEAD: Final = RECORD_HEAD + len(END)
+"""What a record costs beyond the bytes of its batch."""
+
+
+def name_of(first: Zxid) -> str:
+    return f"{PREFIX}{first:x}"
+
+
+@frozen
+class Segment:
+    """`allocated`: the file is never shorter than this, unless something cut it. `seed` starts its records' sums."""
+
+    first: Zxid
+    previous: Zxid
+    allocated: int
+    seed: int
+
+    @property
+    def name(self) -> str:
+        return name_of(self.first)
+
+
+def encode_segment(first: Zxid, previous: Zxid, allocated: int) -> tuple[Segment, bytes]:
+    head = _FILE.pack(_MAGIC, _VERSION, allocated, previous, first)
+    seed = crc32(head)
+    return Segment(first, previous, allocated, seed), head + _CRC.pack(seed)
+
+
+def decode_segment(name: str, data: bytes) -> Segment:
+    if len(data) < FILE_HEAD:
+        raise DamagedError(f"{name}: {len(data)} bytes, shorter than its header")
+    magic, version, allocated, previous, first = _FILE.unpack_from(data)
+    seed = crc32(data[: _FILE.size])
+    if seed != _CRC.unpack_from(data, _FILE.size)[0]:
+        raise DamagedError(f"{name}: offset 0: the checksum of the file's header is wrong")
+    if magic != _MAGIC or version != _VERSION:
+        raise DamagedError(f"{name}: offset 0: {magic!r} version {version} is no log this program knows")
+    segment = Segment(Zxid(first), Zxid(previous), allocated, seed)
+    if segment.name != name:
+        raise DamagedError(f"{name}: offset 0: the header says that this is {segment.name}")
+    if len(data) < allocated:
+        raise DamagedError(f"{name}: {len(data)} bytes, but {allocated} were allocated: the end was cut off")
+    return segment
+
+
+def encode_record(batch: Batch, previous: Zxid, synced: int, at: int, seed: int) -> tuple[bytes, bytes, bytes, bytes]:
+    """The pieces to write at offset `at`; the body is not copied."""
+    body = batch.body
+    kind = _CONFIG if batch.config else _BATCH
+    head = _RECORD.pack(MARK, kind, len(body), previous, batch.first, batch.count, synced, crc32(body))
+    return head, _CRC.pack(crc32(head, seed + at & 0xFFFF_FFFF)), body, END
+
+
+@frozen
+class RecordHead:
+    length: int
+    previous: Zxid
+    synced: int
+
+
+def decode_record_head(data: bytes, at: int, seed: int) -> RecordHead | None:
+    """The header at this offset if it is sound, whatever became of the body."""
+    head = data[at : at + RECORD_HEAD]
+    if len(head) < RECORD_HEAD:
+        return None
+    mark, _kind, length, previous, _first, _count, synced, _body_sum, head_sum = _WHOLE.unpack(head)
+    if mark != MARK or crc32(head[: _RECORD.size], seed + at & 0xFFFF_FFFF) != head_sum:
+        return None
+    return RecordHead(length, Zxid(previous), synced)
+
+
+@define
+class Scan:
+    """What a file holds, up to the first thing that is not a sound record in its place.
+
+    batches     those that reach behind `after`
+    end         offset behind the last record
+    last_at     offset of the last record
+    last        the zxid that the last record reaches
+    synced      how much of the file was durable when the last record was written
+    epoch_ends  last zxid of every epoch, as far as it does not lie behind `after`; ascending
+    skipped     offset and last zxid of records with a damaged body that do not reach behind `after`
+    trouble     what stopped the scan, or None at the clean end of the log or at `until`
+    misplaced   the trouble is a sound record that does not belong here: no crash leaves that behind
+    """
+
+    end: int
+    last: Zxid
+    last_at: int = FILE_HEAD
+    synced: int = FILE_HEAD
+    batches: list[Batch] = field(factory=list)
+    epoch_ends: list[Zxid] = field(factory=list)
+    skipped: list[tuple[int, Zxid]] = field(factory=list)
+    trouble: str | None = None
+    misplaced: bool = False
+
+
+def scan(data: bytes, segment: Segment, *, after: Zxid = NOTHING, until: Zxid | None = None) -> Scan:
+    """Read the records of one file in order. One turn of the loop per batch, so it stays as flat as it is."""
+    seed, last, at = segment.seed, segment.previous, FILE_HEAD
+    found = Scan(at, last)
+    keep = found.batches.append
+    ends: dict[int, Zxid] = {}
+    last_at = synced = FILE_HEAD
+    size = len(data)
+    while at + OVERHEAD <= size:
+        mark, kind, length, previous, first, count, durable, body_sum, head_sum = _WHOLE.unpack_from(data, at)
+        if mark != MARK or crc32(data[at : at + _RECORD.size], seed + at & 0xFFFF_FFFF) != head_sum:
+            break
+        body_at = at + RECORD_HEAD
+        end = body_at + length
+        if end >= size:
+            found.trouble = f"the record is {length} bytes long, which is more than the file holds"
+            break
+        if previous != last or not _sensible(kind, first, count, last) or durable > at:
+            found.trouble = f"a sound record, but it stands behind {show(previous)}, and here {show(last)} is the last"
+            found.misplaced = True
+            break
+        body = data[body_at:end]
+        reaches = Zxid(first + count - 1)
+        if crc32(body) != body_sum or data[end] != END[0]:
+            if reaches > after:
+                found.trouble = f"the checksum of the record at {show(first)} is wrong"
+                break
+            found.skipped.append((at, reaches))
+        last, last_at, synced, at = reaches, at, durable, end + 1
+        if reaches > after:
+            keep(Batch(first, count, body, kind == _CONFIG))
+            if first <= after:
+                ends[first >> 32] = after
+        else:
+            ends[first >> 32] = reaches
+        if until is not None and reaches >= until:
+            break
+    found.end, found.last, found.last_at, found.synced = at, last, last_at, synced
+    found.epoch_ends.extend(ends.values())
+    if found.trouble is None and (until is None or last < until) and data[at:] != bytes(size - at):
+        found.trouble = "no sound record header"
+    return found
+
+
+def _sensible(kind: int, first: int, count: int, last: Zxid) -> bool:
+    return (
+        (kind == _BATCH or (kind == _CONFIG and count == 1))
+        and count > 0
+        and counter_of(Zxid(first)) + count - 1 <= COUNTER_MAX
+        and follows(Zxid(first), last)
+    )

@@ -1,0 +1,234 @@
+"""Snapshots: whole files, written beside the work, put in place by a rename, checked before they are believed.
+
+    file     magic 8, version 2, zxid 8, sum 4; chunks; end
+    chunk    kind 1, length 4, data, sum 4
+    end      kind 1, number of chunks 4, digest of the history 4, sum 4                  (big-endian)
+
+Every sum is the CRC-32 of everything before it but the sums, so a chunk that is missing, doubled or out of
+place is noticed at that chunk. A local snapshot becomes `snapshot.<zxid>`; one that came from the leader first becomes
+`install.<zxid>`, and that name alone is what makes the older history void.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from struct import Struct
+from typing import Final
+from zlib import crc32
+
+from zab.core.errors import DamagedError, LocalProtocolError
+from zab.core.zxid import Zxid, show
+from zab.storage.disk import Disk, DiskFile
+
+SNAPSHOT: Final = "snapshot."
+INSTALL: Final = "install."
+INCOMING: Final = "incoming.tmp"
+
+_MAGIC: Final = b"zab.snp\n"
+_VERSION: Final = 1
+_FILE: Final = Struct(">8sHQ")
+_CHUNK: Final = Struct(">BI")
+_END: Final = Struct(">BII")
+_SUM: Final = Struct(">I")
+_DATA_KIND: Final = 1
+_END_KIND: Final = 2
+
+_GATHER_BYTES: Final = 256 << 10
+_SYNC_BYTES: Final = 8 << 20
+"""Synced this often while it is written, so that the log's next sync does not have to wait for all of it."""
+
+
+def name_of(zxid: Zxid) -> str:
+    return f"{SNAPSHOT}{zxid:x}"
+
+
+class SnapshotFile:
+    """A snapshot being written. It has no effect whatever until it is put in place."""
+
+    def __init__(self, disk: Disk, temporary: str, zxid: Zxid) -> None:
+        self.zxid = zxid
+        self.temporary = temporary
+        self._disk = disk
+        self._file: DiskFile | None = disk.create(temporary)
+        self._offset = self._unsynced = self._chunks = self._sum = 0
+        self._gathered: list[bytes] = []
+        self._gathered_bytes = 0
+        self._put(_FILE.pack(_MAGIC, _VERSION, zxid))
+        self._put_sum()
+
+    def write(self, chunk: bytes) -> None:
+        self._put(_CHUNK.pack(_DATA_KIND, len(chunk)))
+        self._put(chunk)
+        self._put_sum()
+        self._chunks += 1
+        if self._gathered_bytes > _GATHER_BYTES:
+            self._flush()
+
+    def place(self, digest: int, name: str) -> None:
+        """End it, make it durable, give it its name. After a crash either it is there, whole, or it is not."""
+        self._put(_END.pack(_END_KIND, self._chunks, digest))
+        self._put_sum()
+        self._flush()
+        file = self._open()
+        file.sync()  # without this the rename may survive a crash and the content not
+        file.close()
+        self._file = None
+        self._disk.rename(self.temporary, name)
+        self._disk.sync_dir()
+
+    def abort(self) -> None:
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+            self._disk.delete(self.temporary)
+
+    def _put(self, data: bytes) -> None:
+        self._sum = crc32(data, self._sum)
+        self._gather(data)
+
+    def _put_sum(self) -> None:
+        self._gather(_SUM.pack(self._sum))
+
+    def _gather(self, data: bytes) -> None:
+        self._gathered.append(data)
+        self._gathered_bytes += len(data)
+
+    def _flush(self) -> None:
+        file = self._open()
+        data = b"".join(self._gathered)
+        file.write(self._offset, data)
+        self._offset += len(data)
+        self._unsynced += len(data)
+        self._gathered.clear()
+        self._gathered_bytes = 0
+        if self._unsynced > _SYNC_BYTES:
+            file.sync()
+            self._unsynced = 0
+
+    def _open(self) -> DiskFile:
+        if self._file is None:
+            raise LocalProtocolError(f"the snapshot at {show(self.zxid)} is finished or aborted")
+        return self._file
+
+
+class SnapshotWriter:
+    """A local snapshot, written by any thread while the log goes on. Nothing of the log waits for it.
+
+    When `finish` returns the snapshot is durable; then let `Storage.purge` remove what it makes superfluous.
+    After an error, `abort`: a snapshot that failed harms nobody but the disk space.
+    """
+
+    def __init__(self, disk: Disk, zxid: Zxid, digest: int) -> None:
+        self.zxid = zxid
+        self.digest = digest
+        self._file = SnapshotFile(disk, f"{name_of(zxid)}.tmp", zxid)
+
+    def write(self, chunk: bytes) -> None:
+        self._file.write(chunk)
+
+    def finish(self) -> None:
+        self._file.place(self.digest, name_of(self.zxid))
+
+    def abort(self) -> None:
+        self._file.abort()
+
+
+def read_chunks(disk: Disk, name: str) -> Generator[bytes, None, tuple[Zxid, int]]:
+    """The chunks, each handed out when its sum is right; at the end the zxid and the history's digest.
+
+    DamagedError at the first thing that is wrong. To hand out nothing of a damaged file, `verify` it first.
+    """
+    file = disk.open(name)
+    try:
+        return (yield from _parse(_Reader(file, name)))
+    finally:
+        file.close()
+
+
+def _parse(reader: _Reader) -> Generator[bytes, None, tuple[Zxid, int]]:
+    magic, version, zxid = _FILE.unpack(reader.take(_FILE.size))
+    reader.check()
+    if magic != _MAGIC or version != _VERSION:
+        raise reader.damaged(f"{magic!r} version {version} is no snapshot this program knows")
+    if reader.name.partition(".")[2] != f"{zxid:x}" and reader.name != INCOMING:
+        raise reader.damaged(f"its header says that it is the snapshot at {show(Zxid(zxid))}")
+    chunks = 0
+    while True:
+        kind, length = _CHUNK.unpack(reader.take(_CHUNK.size))
+        if kind == _END_KIND:
+            (digest,) = _SUM.unpack(reader.take(_SUM.size))
+            reader.check()
+            if length != chunks or not reader.at_end():
+                raise reader.damaged(f"{chunks} of {length} chunks, or something behind the end")
+            return Zxid(zxid), digest
+        if kind != _DATA_KIND:
+            raise reader.damaged(f"{kind} is no kind of chunk")
+        data = reader.take(length)
+        reader.check()
+        chunks += 1
+        yield data
+
+
+class _Reader:
+    """Reads forward through a file in large pieces, and sums as it goes."""
+
+    def __init__(self, file: DiskFile, name: str) -> None:
+        self.name = name
+        self._file = file
+        self._size = file.size()
+        self._buffer = b""
+        self._at = 0  # in the buffer
+        self._offset = 0  # of the buffer's end in the file
+        self._sum = 0
+
+    def take(self, length: int) -> bytes:
+        data = self._next(length)
+        self._sum = crc32(data, self._sum)
+        return data
+
+    def check(self) -> None:
+        if _SUM.unpack(self._next(_SUM.size))[0] != self._sum:
+            raise self.damaged("the checksum is wrong")
+
+    def at_end(self) -> bool:
+        return self._at == len(self._buffer) and self._offset == self._size
+
+    def damaged(self, what: str) -> DamagedError:
+        return DamagedError(f"{self.name}: offset {self._offset - len(self._buffer) + self._at}: {what}")
+
+    def _next(self, length: int) -> bytes:
+        missing = length - (len(self._buffer) - self._at)
+        if missing > 0:
+            if missing > self._size - self._offset:
+                raise self.damaged("the file ends in the middle")
+            more = self._file.read(self._offset, max(missing, _GATHER_BYTES))
+            self._offset += len(more)
+            self._buffer = self._buffer[self._at :] + more
+            self._at = 0
+            if len(self._buffer) < length:
+                raise self.damaged("the file ends in the middle")
+        data = self._buffer[self._at : self._at + length]
+        self._at += length
+        return data
+
+
+def verify(disk: Disk, name: str) -> int:
+    """Read all of it; the history's digest. DamagedError when anything is wrong."""
+    chunks = read_chunks(disk, name)
+    while True:
+        try:
+            next(chunks)
+        except StopIteration as stop:
+            _zxid, digest = stop.value
+            return int(digest)
+
+
+def listed(names: tuple[str, ...], prefix: str) -> list[Zxid]:
+    """The zxids of the files with this prefix, newest first."""
+    found = []
+    for name in names:
+        if name.startswith(prefix):
+            number = name[len(prefix) :]
+            if number and not number.strip("0123456789abcdef"):
+                found.append(Zxid(int(number, 16)))
+    return sorted(found, reverse=True)
