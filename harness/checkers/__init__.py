@@ -1,0 +1,61 @@
+"""One class for each promise. `ALL` is every one that can be checked from what servers do, step by step.
+
+Whether a healed ensemble comes back to life is a promise, too; the world itself checks it at the end of a
+run (`harness.worlds.cores.liveness`), because it must first make the faults stop.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from harness.checkers.delivery import Agreement, CommittedAndDurable, Integrity, PrefixConsistency, TotalOrder
+from harness.checkers.durability import (
+    AdoptedByQuorum,
+    DurableBeforeAck,
+    DurableOnQuorum,
+    EpochsAscend,
+    HistoryBeforeEpoch,
+)
+from harness.checkers.ghost import Ghost, Violation
+from harness.checkers.history import (
+    CommittedStays,
+    Contiguity,
+    LogMatching,
+    ProcessConsistency,
+    SameZxidSameTransaction,
+)
+from harness.checkers.judge import Checker, Judge
+from harness.checkers.leadership import LeaderCompleteness, OneLeaderPerEpoch, StepDown
+from harness.checkers.primary_order import GlobalPrimaryOrder, LocalPrimaryOrder, PrimaryIntegrity
+from harness.checkers.recovery import MachineIsHistory, RestartIsTheDisk
+from harness.checkers.service import BarrierIsLinearizable, NoCrash
+
+ALL: Final[tuple[type[Checker], ...]] = (
+    OneLeaderPerEpoch,
+    LeaderCompleteness,
+    StepDown,
+    SameZxidSameTransaction,
+    LogMatching,
+    Contiguity,
+    CommittedStays,
+    ProcessConsistency,
+    DurableBeforeAck,
+    HistoryBeforeEpoch,
+    EpochsAscend,
+    DurableOnQuorum,
+    AdoptedByQuorum,
+    PrefixConsistency,
+    TotalOrder,
+    Agreement,
+    Integrity,
+    CommittedAndDurable,
+    LocalPrimaryOrder,
+    GlobalPrimaryOrder,
+    PrimaryIntegrity,
+    RestartIsTheDisk,
+    MachineIsHistory,
+    BarrierIsLinearizable,
+    NoCrash,
+)
+
+__all__ = ["ALL", "Checker", "Ghost", "Judge", "Violation"]

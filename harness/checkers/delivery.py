@@ -1,0 +1,161 @@
+"""What machines are fed: the same transactions, in the same order, and only what was proposed and committed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from harness.checkers.ghost import Ghost, Known
+from harness.checkers.judge import Checker
+from zab.core.batch import Batch
+from zab.core.zxid import ServerId, Zxid, show
+
+
+class PrefixConsistency(Checker):
+    """Of any two committed histories, one is a prefix of the other: all of them are prefixes of the canon."""
+
+    promise = "prefix consistency"
+
+    def committed(self, who: Known, zxid: Zxid, path: list[Zxid] | None) -> None:
+        if path is None:
+            ghost = self.ghost
+            self.fail(
+                f"server {who.id} committed {ghost.view(zxid)}, whose history does not contain"
+                f" {show(ghost.committed)}, which was committed"
+            )
+
+    def applied(self, who: Known, batch: Batch) -> None:
+        canon = self.ghost.canon
+        place = who.count + 1
+        for zxid in range(batch.first, batch.last + 1):
+            if place >= len(canon) or canon[place] != zxid:
+                there = show(canon[place]) if place < len(canon) else "nothing"
+                self.fail(f"server {who.id} applies {show(Zxid(zxid))} as number {place}; committed there is {there}")
+            place += 1
+
+    def restored(self, who: Known, zxid: Zxid) -> None:
+        if zxid not in self.ghost.place:
+            self.fail(f"server {who.id} restored a state of {self.ghost.view(zxid)}, which was never committed")
+
+
+class TotalOrder(Checker):
+    """If one server delivers a before b, whoever delivers b delivers a, and before b.
+
+    Checked by neighbours: everybody must deliver b right behind the same a. What follows for all pairs
+    follows by induction.
+    """
+
+    promise = "total order"
+
+    def __init__(self, ghost: Ghost) -> None:
+        super().__init__(ghost)
+        self._before: dict[Zxid, Zxid] = {}
+
+    def applied(self, who: Known, batch: Batch) -> None:
+        before = self._before
+        previous = who.applied
+        for number in range(batch.first, batch.last + 1):
+            zxid = Zxid(number)
+            if before.setdefault(zxid, previous) != previous:
+                self.fail(
+                    f"server {who.id} delivers {show(zxid)} behind {show(previous)},"
+                    f" another one delivered it behind {show(before[zxid])}"
+                )
+            previous = zxid
+
+
+class Agreement(Checker):
+    """If f delivers a and g delivers b, then g delivers a or f delivers b.
+
+    That is: what any two servers have ever delivered are sets of which one contains the other. Kept as
+    the number of transactions that one has and the other has not, for each pair.
+    """
+
+    promise = "agreement"
+
+    def __init__(self, ghost: Ghost) -> None:
+        super().__init__(ghost)
+        servers = len(ghost.servers)
+        self._delivered: list[set[Zxid]] = [set() for _ in range(servers)]
+        self._order: list[Zxid] = []
+        self._ahead = [[0] * servers for _ in range(servers)]
+
+    def applied(self, who: Known, batch: Batch) -> None:
+        for zxid in range(batch.first, batch.last + 1):
+            self._deliver(who.id, Zxid(zxid))
+
+    def restored(self, who: Known, zxid: Zxid) -> None:
+        """With the state come, at one stroke, all deliveries that led to it."""
+        if zxid in self._delivered[who.id]:
+            return
+        for delivered in self._order:
+            if delivered <= zxid:
+                self._deliver(who.id, delivered)
+
+    def _deliver(self, sid: ServerId, zxid: Zxid) -> None:
+        mine = self._delivered[sid]
+        if zxid in mine:
+            return
+        mine.add(zxid)
+        first = True
+        for other, theirs in enumerate(self._delivered):
+            if other == sid or not other:
+                continue
+            if zxid in theirs:
+                first = False
+                self._ahead[other][sid] -= 1
+                continue
+            self._ahead[sid][other] += 1
+            if self._ahead[other][sid]:
+                self.fail(
+                    f"server {sid} delivered {show(zxid)}, which server {other} did not;"
+                    f" {other} delivered {self._ahead[other][sid]} that {sid} did not"
+                )
+        if first:
+            self._order.append(zxid)
+
+
+class Integrity(Checker):
+    """What is delivered was proposed by a primary, with this content."""
+
+    promise = "integrity"
+
+    def __init__(self, ghost: Ghost) -> None:
+        super().__init__(ghost)
+        self._proposed: dict[Zxid, bytes] = {}
+        self._seen: dict[Zxid, Batch] = {}
+
+    def proposed(self, who: Known, first: Zxid, payloads: Sequence[bytes]) -> None:
+        for offset, payload in enumerate(payloads):
+            zxid = Zxid(first + offset)
+            if self._proposed.setdefault(zxid, payload) != payload:
+                self.fail(f"server {who.id} proposes {show(zxid)}, which was proposed with another content")
+
+    def applied(self, who: Known, batch: Batch) -> None:
+        if self._seen.get(batch.first) is batch:
+            return
+        for offset, payload in enumerate(batch.payloads()):
+            zxid = Zxid(batch.first + offset)
+            if zxid not in self._proposed:
+                self.fail(f"server {who.id} delivers {show(zxid)}, which nobody proposed")
+            if self._proposed[zxid] != payload:
+                self.fail(f"server {who.id} delivers {show(zxid)} with another content than was proposed")
+        self._seen[batch.first] = batch
+
+
+class CommittedAndDurable(Checker):
+    """A machine is fed what is committed and on its own disk, without a gap: it is never ahead of the disk."""
+
+    promise = "applied only when committed and durable"
+
+    def believed(self, who: Known, zxid: Zxid) -> None:
+        if zxid not in self.ghost.place:
+            self.fail(f"server {who.id} takes {self.ghost.view(zxid)} for committed; no leader committed it")
+
+    def applied(self, who: Known, batch: Batch) -> None:
+        ghost = self.ghost
+        if batch.last not in ghost.place:
+            self.fail(f"server {who.id} applies {show(batch.last)}, which no leader committed")
+        if not ghost.holds(who.durable, batch.last):
+            self.fail(f"server {who.id} applies {show(batch.last)}, its disk ends at {show(who.durable)}")
+        if ghost.parent[batch.first] != who.applied:
+            self.fail(f"server {who.id} applies {show(batch.first)} behind {show(who.applied)}: out of order")

@@ -1,0 +1,127 @@
+"""What must be on a disk before something is said, adopted, committed or acknowledged."""
+
+from __future__ import annotations
+
+from harness.checkers.ghost import Ghost, Known
+from harness.checkers.judge import Checker
+from zab.core.batch import Batch
+from zab.core.messages import Ack, AckEpoch, AckNewLeader, LeaderInfo, UpToDate
+from zab.core.ready import Recovered
+from zab.core.zxid import Epoch, ServerId, Zxid, epoch_of, show
+
+
+class DurableBeforeAck(Checker):
+    """What a server says that it has, its disk has."""
+
+    promise = "durable before acknowledged"
+
+    def said_ack(self, who: Known, to: ServerId, message: Ack) -> None:
+        if not self.ghost.holds(who.durable, message.zxid):
+            self.fail(f"server {who.id} acknowledges {show(message.zxid)}, its disk ends at {show(who.durable)}")
+
+    def said_ack_new_leader(self, who: Known, to: ServerId, message: AckNewLeader) -> None:
+        if who.current < message.epoch:
+            self.fail(f"server {who.id} acknowledges epoch {message.epoch}, its disk says {who.current}")
+        initial = self.ghost.initial.get(message.epoch)
+        if initial is not None and not self.ghost.holds(who.durable, initial):
+            self.fail(
+                f"server {who.id} acknowledges epoch {message.epoch}, which begins with {show(initial)};"
+                f" its disk ends at {show(who.durable)}"
+            )
+
+    def said_ack_epoch(self, who: Known, to: ServerId, message: AckEpoch) -> None:
+        if who.accepted < who.promised:
+            self.fail(f"server {who.id} promises epoch {who.promised}, its disk says {who.accepted}")
+
+    def said_leader_info(self, who: Known, to: ServerId, message: LeaderInfo) -> None:
+        if who.accepted < message.epoch:
+            self.fail(f"server {who.id} announces epoch {message.epoch}, its disk says {who.accepted}")
+
+
+class HistoryBeforeEpoch(Checker):
+    """A disk that says `current epoch e` holds the history that e began with. Otherwise its owner would win
+    an election by an epoch whose history it lacks, and cut the others."""
+
+    promise = "history before epoch"
+
+    def durable_epochs(self, who: Known, accepted: Epoch, current: Epoch) -> None:
+        initial = self.ghost.initial.get(current)
+        if current > who.current and initial is not None and not self.ghost.holds(who.durable, initial):
+            self.fail(
+                f"server {who.id} adopts epoch {current}, which begins with {show(initial)},"
+                f" with a disk that ends at {show(who.durable)}"
+            )
+
+
+class EpochsAscend(Checker):
+    """On stable storage, across restarts: accepted >= current, neither ever falls, and no log is of a later epoch."""
+
+    promise = "epochs ascend"
+
+    def durable_epochs(self, who: Known, accepted: Epoch, current: Epoch) -> None:
+        if accepted < who.accepted or current < who.current:
+            self.fail(f"server {who.id} goes back from epochs {who.accepted}, {who.current} to {accepted}, {current}")
+        if accepted < max(current, epoch_of(who.durable)):
+            self.fail(
+                f"server {who.id} adopted epoch {current} and logged {show(who.durable)}, but promised only {accepted}"
+            )
+
+    def durable_append(self, who: Known, batch: Batch) -> None:
+        if epoch_of(batch.last) > who.accepted:
+            self.fail(f"server {who.id} logs {show(batch.last)}, but promised only epoch {who.accepted}")
+
+    def started(self, who: Known, recovered: Recovered) -> None:
+        if recovered.voting and (recovered.accepted < who.accepted or recovered.current < who.current):
+            self.fail(
+                f"server {who.id} restarts with epochs {recovered.accepted}, {recovered.current}"
+                f" after {who.accepted}, {who.current}, and votes"
+            )
+
+
+class DurableOnQuorum(Checker):
+    """What is committed, or acknowledged to a client, is on the disks of a quorum, of every membership concerned."""
+
+    promise = "durable on a quorum"
+
+    def committed(self, who: Known, zxid: Zxid, path: list[Zxid] | None) -> None:
+        if not path:
+            return
+        ghost = self.ghost
+        self._check(who, zxid, zxid, "commits")
+        for change in path:
+            if ghost.governing[change] is not ghost.governing[ghost.parent[change]]:
+                self._check(who, change, ghost.parent[change], "commits")
+                self._check(who, change, change, "commits")
+
+    def acknowledged(self, who: Known, zxid: Zxid) -> None:
+        self._check(who, zxid, zxid, "acknowledges to a client")
+
+    def _check(self, who: Known, zxid: Zxid, under: Zxid, does: str) -> None:
+        ghost = self.ghost
+        have = ghost.had(zxid)
+        ensemble = ghost.governing[under]
+        if not ensemble.is_quorum(have):
+            self.fail(
+                f"server {who.id} {does} {show(zxid)}, which is on the disks of {have}:"
+                f" no quorum of {list(ensemble.voters)}"
+            )
+
+
+class AdoptedByQuorum(Checker):
+    """A learner is told that it is up to date only when a quorum has durably adopted the epoch."""
+
+    promise = "up to date only behind a quorum"
+
+    def __init__(self, ghost: Ghost) -> None:
+        super().__init__(ghost)
+        self._adopted: dict[Epoch, list[ServerId]] = {}
+
+    def durable_epochs(self, who: Known, accepted: Epoch, current: Epoch) -> None:
+        if current > who.current:
+            self._adopted.setdefault(current, []).append(who.id)
+
+    def said_up_to_date(self, who: Known, to: ServerId, message: UpToDate) -> None:
+        initial = self.ghost.initial.get(who.epoch)
+        adopted = self._adopted.get(who.epoch, [])
+        if initial is None or not self.ghost.governing[initial].is_quorum(adopted):
+            self.fail(f"server {who.id} calls {to} up to date in epoch {who.epoch}, which only {adopted} adopted")

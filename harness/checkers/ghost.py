@@ -1,0 +1,156 @@
+"""What an omniscient observer knows: every transaction ever logged, and what each server has of them.
+
+Transactions form a tree, because each was logged behind another one. Committed ones form one path in it,
+the *canon*. All questions that checkers ask ("does this disk hold that transaction?") are questions about
+paths in this tree, and are answered from where the paths leave the canon, not by walking through it.
+"""
+
+from __future__ import annotations
+
+from attrs import define, field
+
+from zab.core.batch import Batch
+from zab.core.ensemble import Ensemble
+from zab.core.zxid import NOTHING, Epoch, ServerId, Zxid, show
+
+
+class Violation(Exception):
+    """A promise was broken. `promise` is the name of the checker that noticed."""
+
+    def __init__(self, promise: str, what: str) -> None:
+        super().__init__(f"{promise}: {what}")
+        self.promise = promise
+        self.what = what
+
+
+@define
+class Known:
+    """What is known of one server from outside. The disk outlives the process, so does what is said of it."""
+
+    id: ServerId
+    tip: Zxid = NOTHING
+    """Where the history ends that was handed to the disk."""
+    durable: Zxid = NOTHING
+    """Where the history on the disk ends."""
+    kept: list[Zxid] = field(factory=list)
+    """Where histories ended that this server once had durably, and that the script took away from it."""
+    accepted: Epoch = Epoch(0)
+    current: Epoch = Epoch(0)
+    applied: Zxid = NOTHING
+    count: int = 0
+    """How many transactions the machine has applied; as the canon is one path, also its place in it."""
+    promised: Epoch = Epoch(0)
+    """The newest epoch that a leader proposed to it."""
+    impaired: bool = False
+    """Its disk was lost or damaged, and it has not yet been healed by a leader."""
+    state: int = 0
+    leader: ServerId | None = None
+    epoch: Epoch = Epoch(0)
+    serving: bool = False
+    stint: int = 0
+    """How often it began to lead."""
+    up: bool = False
+
+
+class Ghost:
+    def __init__(self, ensemble: Ensemble, servers: int) -> None:
+        self.now = 0
+        """Microseconds of virtual time, kept by the world."""
+        self.initial_ensemble = ensemble
+        self.servers = [Known(ServerId(sid)) for sid in range(servers + 1)]
+        """By id; nobody has id 0."""
+        self.parent: dict[Zxid, Zxid] = {}
+        self.depth: dict[Zxid, int] = {NOTHING: 0}
+        self.payload: dict[Zxid, bytes] = {}
+        self.batches: dict[Zxid, Batch] = {}
+        """By first zxid: the batch that was first logged under it, to recognise it at a glance."""
+        self.governing: dict[Zxid, Ensemble] = {NOTHING: ensemble}
+        """The newest membership in the history that ends at this zxid."""
+        self.canon: list[Zxid] = [NOTHING]
+        self.place: dict[Zxid, int] = {NOTHING: 0}
+        """Where a committed transaction stands in the canon."""
+        self.initial: dict[Epoch, Zxid] = {}
+        """Where the history ended with which an epoch began, once its leader has imposed it on anybody."""
+        self.ruler: dict[Epoch, ServerId] = {}
+        self.newest = Epoch(0)
+        """The newest epoch in `initial`."""
+        self.acknowledged = NOTHING
+        """The newest zxid that any client was told of."""
+
+    @property
+    def committed(self) -> Zxid:
+        return self.canon[-1]
+
+    # -- growing -----------------------------------------------------------------------------------
+
+    def log(self, batch: Batch, behind: Zxid) -> None:
+        """A batch was logged somewhere behind `behind`. What is known already is left as it was."""
+        if self.batches.get(batch.first) is batch:
+            return
+        previous = behind
+        payloads = batch.payloads()
+        zxid = batch.first
+        for payload in payloads:
+            if zxid not in self.parent:
+                self.parent[zxid] = previous
+                self.depth[zxid] = self.depth[previous] + 1
+                self.payload[zxid] = payload
+                self.governing[zxid] = Ensemble.parse(payload.decode()) if batch.config else self.governing[previous]
+            previous = zxid
+            zxid = Zxid(zxid + 1)
+        self.batches.setdefault(batch.first, batch)
+
+    def extension(self, zxid: Zxid) -> list[Zxid] | None:
+        """The path from the end of the canon to `zxid`; None when it does not pass through that end."""
+        path = []
+        while zxid not in self.place:
+            path.append(zxid)
+            zxid = self.parent[zxid]
+        if zxid != self.canon[-1]:
+            return None if path else []
+        path.reverse()
+        return path
+
+    def commit(self, path: list[Zxid]) -> None:
+        place = len(self.canon)
+        for zxid in path:
+            self.place[zxid] = place
+            self.canon.append(zxid)
+            place += 1
+
+    # -- questions ---------------------------------------------------------------------------------
+
+    def holds(self, tip: Zxid, zxid: Zxid) -> bool:
+        """Whether the history that ends at `tip` contains `zxid`."""
+        if tip == zxid or zxid == NOTHING:
+            return True
+        depth = self.depth.get(zxid)
+        if depth is None or tip not in self.depth:
+            return False
+        place = self.place
+        while tip not in place:
+            if self.depth[tip] <= depth:
+                return tip == zxid
+            tip = self.parent[tip]
+        wanted = place.get(zxid)
+        return wanted is not None and wanted <= place[tip]
+
+    def shared(self, tip: Zxid) -> int:
+        """How much of the canon the history that ends at `tip` contains: the place of its last committed one."""
+        place = self.place
+        while tip not in place:
+            tip = self.parent[tip]
+        return place[tip]
+
+    def had(self, zxid: Zxid) -> list[ServerId]:
+        """Who has it on disk, or had it before the script took the disk away: losing a disk uncommits nothing."""
+        holds = self.holds
+        return [
+            known.id
+            for known in self.servers[1:]
+            if holds(known.durable, zxid) or (known.kept and any(holds(tip, zxid) for tip in known.kept))
+        ]
+
+    def view(self, zxid: Zxid) -> str:
+        """A word on a zxid, for messages."""
+        return f"{show(zxid)}{'' if zxid in self.depth else ' (never logged)'}"

@@ -1,0 +1,290 @@
+"""Tells the checkers what happened, and keeps the ghost's books.
+
+A fact is told to the checkers first and written into the ghost afterwards, so a checker sees the world as
+it was right before. Only the checkers that want a fact are asked; each answers in constant time, or in
+time that is paid for once over a whole run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from harness.checkers.ghost import Ghost, Known, Violation
+from zab.core.batch import Batch
+from zab.core.messages import Ack, AckEpoch, AckNewLeader, LeaderInfo, NewLeader, State, UpToDate
+from zab.core.ready import Recovered, Write
+from zab.core.zxid import Epoch, ServerId, Zxid
+
+
+class Checker:
+    """Holds one promise. A checker overrides the facts that it needs, and raises through `fail`."""
+
+    promise: str = ""
+
+    def __init__(self, ghost: Ghost) -> None:
+        self.ghost = ghost
+
+    def fail(self, what: str) -> None:
+        raise Violation(self.promise, what)
+
+    # what a primary said, and what went to the disk
+    def proposed(self, who: Known, first: Zxid, payloads: Sequence[bytes]) -> None: ...
+    def appended(self, who: Known, batch: Batch) -> None: ...
+    def truncated(self, who: Known, zxid: Zxid) -> None: ...
+    def installed(self, who: Known, zxid: Zxid) -> None: ...
+
+    # what the disk did
+    def durable_append(self, who: Known, batch: Batch) -> None: ...
+    def durable_epochs(self, who: Known, accepted: Epoch, current: Epoch) -> None: ...
+
+    # what was said to whom
+    def said_leader_info(self, who: Known, to: ServerId, message: LeaderInfo) -> None: ...
+    def said_ack_epoch(self, who: Known, to: ServerId, message: AckEpoch) -> None: ...
+    def said_new_leader(self, who: Known, to: ServerId, message: NewLeader) -> None: ...
+    def said_ack_new_leader(self, who: Known, to: ServerId, message: AckNewLeader) -> None: ...
+    def said_up_to_date(self, who: Known, to: ServerId, message: UpToDate) -> None: ...
+    def said_ack(self, who: Known, to: ServerId, message: Ack) -> None: ...
+
+    # what became of it
+    def committed(self, who: Known, zxid: Zxid, path: list[Zxid] | None) -> None:
+        """A leader calls `zxid` committed; `path` leads there from the end of the canon, None if it leads elsewhere."""
+
+    def believed(self, who: Known, zxid: Zxid) -> None:
+        """A server that does not lead takes `zxid` for committed."""
+
+    def role(self, who: Known, state: State, epoch: Epoch, leader: ServerId | None, serving: bool) -> None: ...
+    def established(self, who: Known, epoch: Epoch) -> None:
+        """A quorum has promised `epoch` to this leader, and its history as it stands is what the epoch begins with."""
+
+    def applied(self, who: Known, batch: Batch) -> None: ...
+    def restored(self, who: Known, zxid: Zxid) -> None: ...
+    def machine(self, who: Known, zxid: Zxid, state: int, digest: int) -> None:
+        """A checksum of what the machine holds at `zxid`, and the digest of the history that led there."""
+
+    def acknowledged(self, who: Known, zxid: Zxid) -> None: ...
+    def barrier_asked(self, who: Known, token: int) -> None: ...
+    def barrier_answered(self, who: Known, token: int, zxid: Zxid) -> None: ...
+
+    # the process
+    def started(self, who: Known, recovered: Recovered) -> None: ...
+    def crashed(self, who: Known, unfinished: Sequence[Write]) -> None:
+        """The process is gone. `unfinished` was handed to the disk and not reported back."""
+
+    def failed(self, who: Known, doing: str, error: Exception) -> None: ...
+    def observed(self, who: Known, silent: Sequence[ServerId]) -> None:
+        """Looked at now and then: while it serves as leader, these voters could not be heard for far too long."""
+
+
+_SAID: Final[dict[type, str]] = {
+    LeaderInfo: "said_leader_info",
+    AckEpoch: "said_ack_epoch",
+    NewLeader: "said_new_leader",
+    AckNewLeader: "said_ack_new_leader",
+    UpToDate: "said_up_to_date",
+    Ack: "said_ack",
+}
+
+Asked = list[Callable[..., None]]
+
+
+class Judge:
+    def __init__(self, ghost: Ghost, checkers: Sequence[type[Checker]]) -> None:
+        self.ghost = ghost
+        self.checkers = tuple(make(ghost) for make in checkers)
+        self._proposed = self._asking("proposed")
+        self._appended = self._asking("appended")
+        self._truncated = self._asking("truncated")
+        self._installed = self._asking("installed")
+        self._durable_append = self._asking("durable_append")
+        self._durable_epochs = self._asking("durable_epochs")
+        self._committed = self._asking("committed")
+        self._believed = self._asking("believed")
+        self._role = self._asking("role")
+        self._established = self._asking("established")
+        self._applied = self._asking("applied")
+        self._restored = self._asking("restored")
+        self._machine = self._asking("machine")
+        self._acknowledged = self._asking("acknowledged")
+        self._barrier_asked = self._asking("barrier_asked")
+        self._barrier_answered = self._asking("barrier_answered")
+        self._started = self._asking("started")
+        self._crashed = self._asking("crashed")
+        self._failed = self._asking("failed")
+        self._observed = self._asking("observed")
+        self.said: dict[type, Callable[[ServerId, ServerId, Any], None]] = {
+            message: self._telling(fact) for message, fact in _SAID.items()
+        }
+        """By type of message. What is not in here concerns nobody."""
+
+    def _asking(self, fact: str) -> Asked:
+        plain = getattr(Checker, fact)
+        return [getattr(checker, fact) for checker in self.checkers if getattr(type(checker), fact) is not plain]
+
+    def _telling(self, fact: str) -> Callable[[ServerId, ServerId, Any], None]:
+        asked, servers = self._asking(fact), self.ghost.servers
+
+        def tell(sid: ServerId, to: ServerId, message: object) -> None:
+            who = servers[sid]
+            for check in asked:
+                check(who, to, message)
+
+        return tell
+
+    # -- the log, as handed to the disk --------------------------------------------------------------
+
+    def proposed(self, sid: ServerId, first: Zxid, payloads: Sequence[bytes]) -> None:
+        who = self.ghost.servers[sid]
+        for check in self._proposed:
+            check(who, first, payloads)
+
+    def appended(self, sid: ServerId, batch: Batch) -> None:
+        ghost = self.ghost
+        who = ghost.servers[sid]
+        for check in self._appended:
+            check(who, batch)
+        ghost.log(batch, who.tip)
+        who.tip = batch.last
+
+    def truncated(self, sid: ServerId, zxid: Zxid) -> None:
+        who = self.ghost.servers[sid]
+        for check in self._truncated:
+            check(who, zxid)
+        who.tip = zxid
+
+    def installed(self, sid: ServerId, zxid: Zxid) -> None:
+        who = self.ghost.servers[sid]
+        for check in self._installed:
+            check(who, zxid)
+        who.tip = zxid
+
+    # -- the disk ------------------------------------------------------------------------------------
+
+    def durable_append(self, sid: ServerId, batch: Batch) -> None:
+        who = self.ghost.servers[sid]
+        for check in self._durable_append:
+            check(who, batch)
+        who.durable = batch.last
+
+    def durable_end(self, sid: ServerId, zxid: Zxid) -> None:
+        """The log on the disk was cut at `zxid`, or a snapshot at `zxid` took its place."""
+        self.ghost.servers[sid].durable = zxid
+
+    def durable_epochs(self, sid: ServerId, accepted: Epoch, current: Epoch) -> None:
+        who = self.ghost.servers[sid]
+        for check in self._durable_epochs:
+            check(who, accepted, current)
+        if current > who.current:
+            who.impaired = False  # a leader has given it a whole history
+        who.accepted, who.current = accepted, current
+
+    # -- words ---------------------------------------------------------------------------------------
+
+    def heard_leader_info(self, sid: ServerId, epoch: Epoch) -> None:
+        self.ghost.servers[sid].promised = epoch
+
+    # -- commitment ----------------------------------------------------------------------------------
+
+    def committed(self, sid: ServerId, zxid: Zxid, leads: bool) -> None:
+        ghost = self.ghost
+        who = ghost.servers[sid]
+        if not leads:
+            for check in self._believed:
+                check(who, zxid)
+            return
+        path = ghost.extension(zxid) if zxid in ghost.depth else None
+        for check in self._committed:
+            check(who, zxid, path)
+        if path:
+            ghost.commit(path)
+
+    def role(self, sid: ServerId, state: State, epoch: Epoch, leader: ServerId | None, serving: bool) -> None:
+        who = self.ghost.servers[sid]
+        if state is State.LEADING and who.state != State.LEADING:
+            who.stint += 1
+        for check in self._role:
+            check(who, state, epoch, leader, serving)
+        if state is State.LEADING and who.state == State.LEADING and epoch > who.epoch:
+            self._establish(who, epoch)
+        who.state, who.epoch, who.leader, who.serving = state, epoch, leader, serving
+
+    def _establish(self, who: Known, epoch: Epoch) -> None:
+        ghost = self.ghost
+        for check in self._established:
+            check(who, epoch)
+        ghost.initial[epoch] = who.tip
+        ghost.ruler[epoch] = who.id
+        ghost.newest = max(ghost.newest, epoch)
+
+    # -- the machine ---------------------------------------------------------------------------------
+
+    def applied(self, sid: ServerId, batch: Batch) -> None:
+        who = self.ghost.servers[sid]
+        for check in self._applied:
+            check(who, batch)
+        who.applied = batch.last
+        who.count += batch.count
+
+    def restored(self, sid: ServerId, zxid: Zxid) -> None:
+        ghost = self.ghost
+        who = ghost.servers[sid]
+        for check in self._restored:
+            check(who, zxid)
+        who.applied = zxid
+        who.count = ghost.place.get(zxid, 0)
+
+    def machine(self, sid: ServerId, zxid: Zxid, state: int, digest: int) -> None:
+        who = self.ghost.servers[sid]
+        for check in self._machine:
+            check(who, zxid, state, digest)
+
+    # -- clients -------------------------------------------------------------------------------------
+
+    def acknowledged(self, sid: ServerId, zxid: Zxid) -> None:
+        ghost = self.ghost
+        for check in self._acknowledged:
+            check(ghost.servers[sid], zxid)
+        ghost.acknowledged = max(ghost.acknowledged, zxid)
+
+    def barrier_asked(self, sid: ServerId, token: int) -> None:
+        for check in self._barrier_asked:
+            check(self.ghost.servers[sid], token)
+
+    def barrier_answered(self, sid: ServerId, token: int, zxid: Zxid) -> None:
+        for check in self._barrier_answered:
+            check(self.ghost.servers[sid], token, zxid)
+
+    # -- the process ---------------------------------------------------------------------------------
+
+    def started(self, sid: ServerId, recovered: Recovered, last: Zxid) -> None:
+        """It read its disk and found `recovered`, a history that ends at `last`."""
+        who = self.ghost.servers[sid]
+        for batch in recovered.batches:
+            self.ghost.log(batch, Zxid(self.ghost.parent.get(batch.first, batch.first - 1)))
+        for check in self._started:
+            check(who, recovered)
+        who.tip = who.durable = last
+        who.accepted, who.current = recovered.accepted, recovered.current
+        who.up = True
+
+    def crashed(self, sid: ServerId, unfinished: Sequence[Write] = ()) -> None:
+        who = self.ghost.servers[sid]
+        for check in self._crashed:
+            check(who, unfinished)
+        who.tip = who.durable
+        who.state, who.leader, who.serving, who.up = State.LOOKING, None, False, False
+
+    def disk_lost(self, sid: ServerId) -> None:
+        """The script took the disk away, or damaged it. What was on it still counts as having been there."""
+        who = self.ghost.servers[sid]
+        who.kept.append(who.durable)
+        who.impaired = True
+
+    def failed(self, sid: ServerId, doing: str, error: Exception) -> None:
+        for check in self._failed:
+            check(self.ghost.servers[sid], doing, error)
+
+    def observed(self, sid: ServerId, silent: Sequence[ServerId]) -> None:
+        for check in self._observed:
+            check(self.ghost.servers[sid], silent)
+

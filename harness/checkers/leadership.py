@@ -1,0 +1,80 @@
+"""At most one server leads an epoch, and it does so once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from harness.checkers.ghost import Ghost, Known
+from harness.checkers.judge import Checker
+from zab.core.messages import NewLeader, State
+from zab.core.zxid import Epoch, ServerId, Zxid, show
+
+
+class OneLeaderPerEpoch(Checker):
+    """Leadership 1 and 2: whoever is ever established in an epoch is its only leader, in one stint of leading.
+
+    The stint matters: a server that led an epoch, crashed and led it again would number two different
+    transactions alike, although no other server was involved.
+    """
+
+    promise = "one leader per epoch"
+
+    def __init__(self, ghost: Ghost) -> None:
+        super().__init__(ghost)
+        self._ruler: dict[Epoch, tuple[ServerId, int]] = {}
+
+    def established(self, who: Known, epoch: Epoch) -> None:
+        self._claim(who, epoch)
+
+    def said_new_leader(self, who: Known, to: ServerId, message: NewLeader) -> None:
+        self._claim(who, message.epoch)
+
+    def role(self, who: Known, state: State, epoch: Epoch, leader: ServerId | None, serving: bool) -> None:
+        if state is State.LEADING and serving:
+            self._claim(who, epoch)
+
+    def _claim(self, who: Known, epoch: Epoch) -> None:
+        claim = (who.id, who.stint)
+        ruler = self._ruler.setdefault(epoch, claim)
+        if ruler != claim:
+            self.fail(f"server {who.id} leads epoch {epoch}, which server {ruler[0]} led (stints {who.stint}, {ruler[1]})")
+
+
+class LeaderCompleteness(Checker):
+    """Whoever is established holds all that was ever committed; and what is committed later, later ones hold.
+
+    The second half is for a deposed leader that learns late that a quorum had acknowledged.
+    """
+
+    promise = "leader completeness"
+
+    def established(self, who: Known, epoch: Epoch) -> None:
+        ghost = self.ghost
+        if not ghost.holds(who.tip, ghost.committed):
+            self.fail(
+                f"server {who.id} leads epoch {epoch} with a history that ends at {show(who.tip)},"
+                f" without {show(ghost.committed)}, which was committed"
+            )
+        if not ghost.holds(who.tip, ghost.acknowledged):
+            self.fail(f"server {who.id} leads epoch {epoch} without {show(ghost.acknowledged)}, which was acknowledged")
+
+    def committed(self, who: Known, zxid: Zxid, path: list[Zxid] | None) -> None:
+        ghost = self.ghost
+        if path and ghost.newest > who.epoch and not ghost.holds(ghost.initial[ghost.newest], zxid):
+            self.fail(
+                f"server {who.id} of epoch {who.epoch} committed {show(zxid)}, but epoch {ghost.newest} began without it"
+            )
+
+
+class StepDown(Checker):
+    """A leader that cannot hear a quorum stops serving in good time."""
+
+    promise = "a leader without a quorum steps down"
+
+    def observed(self, who: Known, silent: Sequence[ServerId]) -> None:
+        ensemble = self.ghost.governing[who.applied]
+        if who.state != State.LEADING or not who.serving:
+            return
+        heard = [sid for sid in ensemble.voters if sid not in silent]
+        if not ensemble.is_quorum(heard):
+            self.fail(f"server {who.id} still leads epoch {who.epoch}, but has long heard only {heard}")

@@ -1,0 +1,102 @@
+"""What makes a broadcast *primary order*: each primary's changes come in its order, on top of all earlier ones.
+
+The published specifications quantify these with "there are two transactions such that", which a single
+transaction satisfies: they can never fail. Here they are meant for *all* pairs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from harness.checkers.ghost import Ghost, Known
+from harness.checkers.judge import Checker
+from zab.core.batch import Batch
+from zab.core.messages import State
+from zab.core.zxid import NOTHING, Epoch, ServerId, Zxid, epoch_of, show
+
+
+class LocalPrimaryOrder(Checker):
+    """For all a, b of one primary, a broadcast before b: whoever delivers b delivers a before b.
+
+    Every proposal gets its number within its primary's reign. Delivering 1, 2, 3, ... without a gap is
+    the same as the sentence above for all pairs.
+    """
+
+    promise = "local primary order"
+
+    def __init__(self, ghost: Ghost) -> None:
+        super().__init__(ghost)
+        self._number: dict[Zxid, int] = {}
+        self._count: dict[Epoch, int] = {}
+        self._done: list[tuple[Epoch, int]] = [(Epoch(0), 0)] * len(ghost.servers)
+
+    def proposed(self, who: Known, first: Zxid, payloads: Sequence[bytes]) -> None:
+        epoch = epoch_of(first)
+        count = self._count.get(epoch, 0)
+        for offset in range(len(payloads)):
+            count += 1
+            self._number[Zxid(first + offset)] = count
+        self._count[epoch] = count
+
+    def applied(self, who: Known, batch: Batch) -> None:
+        epoch = epoch_of(batch.first)
+        current, number = self._done[who.id]
+        if current != epoch:
+            number = 0
+        for zxid in range(batch.first, batch.last + 1):
+            proposed = self._number.get(Zxid(zxid))
+            if proposed is None:
+                return  # nobody proposed it: integrity says so
+            number += 1
+            if proposed != number:
+                self.fail(
+                    f"server {who.id} delivers {show(Zxid(zxid))}, number {proposed} of its primary, where number {number} is due"
+                )
+        self._done[who.id] = (epoch, number)
+
+    def restored(self, who: Known, zxid: Zxid) -> None:
+        self._done[who.id] = (epoch_of(zxid), self._number.get(zxid, 0))
+
+
+class GlobalPrimaryOrder(Checker):
+    """What a server delivers comes in the order of epochs."""
+
+    promise = "global primary order"
+
+    def applied(self, who: Known, batch: Batch) -> None:
+        if batch.first >> 32 < who.applied >> 32:
+            self.fail(f"server {who.id} delivers {show(batch.first)} behind {show(who.applied)}, of a later epoch")
+
+
+class PrimaryIntegrity(Checker):
+    """A primary that broadcasts has delivered whatever of earlier epochs anybody, or a follower of it, has delivered."""
+
+    promise = "primary integrity"
+
+    def __init__(self, ghost: Ghost) -> None:
+        super().__init__(ghost)
+        self._broadcasting: dict[Epoch, ServerId] = {}
+
+    def proposed(self, who: Known, first: Zxid, payloads: Sequence[bytes]) -> None:
+        epoch = epoch_of(first)
+        if epoch in self._broadcasting:
+            return
+        self._broadcasting[epoch] = who.id
+        for other in self.ghost.servers[1:]:
+            if other.up and NOTHING < other.applied and epoch_of(other.applied) < epoch and other.count > who.count:
+                self.fail(
+                    f"server {who.id} broadcasts in epoch {epoch} after delivering up to {show(who.applied)},"
+                    f" server {other.id} has delivered {show(other.applied)}"
+                )
+
+    def applied(self, who: Known, batch: Batch) -> None:
+        if who.leader is None or who.state == State.LEADING:
+            return
+        primary = self.ghost.servers[who.leader]
+        if primary.state != State.LEADING or self._broadcasting.get(primary.epoch) != primary.id:
+            return
+        if who.epoch == primary.epoch and epoch_of(batch.last) < primary.epoch and who.count + batch.count > primary.count:
+            self.fail(
+                f"server {who.id} delivers {show(batch.last)}; its primary {primary.id} of epoch {primary.epoch}"
+                f" broadcasts and has delivered only up to {show(primary.applied)}"
+            )

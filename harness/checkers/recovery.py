@@ -1,0 +1,87 @@
+"""What a restart finds is what the disk was told, and what a machine holds is what history says."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from zlib import crc32
+
+from harness.checkers.ghost import Ghost, Known
+from harness.checkers.judge import Checker
+from harness.worlds.cores.machine import entry
+from zab.core.batch import digest_of
+from zab.core.ready import Append, InstallSnapshot, Recovered, SaveEpochs, Truncate, Write
+from zab.core.zxid import Epoch, ServerId, Zxid, show
+
+Found = tuple[Epoch, Epoch, Zxid]
+
+
+class RestartIsTheDisk(Checker):
+    """Everything reported durable is there again, and beyond it only a beginning of what was under way.
+
+    A server whose disk was lost or damaged may find less, but then it must know that: it does not vote.
+    """
+
+    promise = "a restart finds what was durable"
+
+    def __init__(self, ghost: Ghost) -> None:
+        super().__init__(ghost)
+        self._possible: dict[ServerId, list[Found]] = {}
+
+    def crashed(self, who: Known, unfinished: Sequence[Write]) -> None:
+        accepted, current, last = who.accepted, who.current, who.durable
+        possible = [(accepted, current, last)]
+        for write in unfinished:
+            match write:
+                case SaveEpochs():
+                    accepted, current = write.accepted, write.current
+                case Append():
+                    last = write.batch.last
+                case Truncate() | InstallSnapshot():
+                    last = write.zxid
+                case _:
+                    continue
+            possible.append((accepted, current, last))
+        self._possible[who.id] = possible
+
+    def started(self, who: Known, recovered: Recovered) -> None:
+        last = recovered.batches[-1].last if recovered.batches else recovered.snapshot
+        found = (recovered.accepted, recovered.current, last)
+        possible = self._possible.get(who.id, [(who.accepted, who.current, who.durable)])
+        if found in possible or (who.impaired and not recovered.voting):
+            return
+        self.fail(f"server {who.id} finds {_show(found)} on its disk, expected {' or '.join(map(_show, possible))}")
+
+
+def _show(found: Found) -> str:
+    accepted, current, last = found
+    return f"(promised {accepted}, adopted {current}, history to {show(last)})"
+
+
+class MachineIsHistory(Checker):
+    """The state at a zxid is what the committed history up to there makes of an empty machine, on every server."""
+
+    promise = "equal states at equal zxids"
+
+    def __init__(self, ghost: Ghost) -> None:
+        super().__init__(ghost)
+        self._states = [0]
+        self._digests = [0]
+
+    def machine(self, who: Known, zxid: Zxid, state: int, digest: int) -> None:
+        place = self.ghost.place.get(zxid)
+        if place is None:
+            self.fail(f"server {who.id} holds a state of {self.ghost.view(zxid)}, which was never committed")
+            return
+        self._extend(place)
+        if state != self._states[place]:
+            self.fail(f"server {who.id} at {show(zxid)} does not hold what the history up to there makes")
+        if digest != self._digests[place]:
+            self.fail(f"server {who.id} at {show(zxid)} calls the digest {digest:08x}, it is {self._digests[place]:08x}")
+
+    def _extend(self, place: int) -> None:
+        ghost = self.ghost
+        while len(self._states) <= place:
+            zxid = ghost.canon[len(self._states)]
+            payload = ghost.payload[zxid]
+            self._states.append(crc32(entry(zxid, payload), self._states[-1]))
+            self._digests.append(digest_of((payload,), self._digests[-1]))

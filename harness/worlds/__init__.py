@@ -1,0 +1,1 @@
+"""The worlds in which a script can run."""

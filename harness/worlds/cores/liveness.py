@@ -1,0 +1,119 @@
+"""After the last fault: within a bound, a quorum serves, a new write commits, and then all serve and are equal.
+
+The bound is made of the settings: what elections, discovery and synchronization may take, several times
+over, because the first attempt may still meet what the faults left behind.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from harness.checkers.ghost import Violation
+from harness.faults import Write
+from zab.core.messages import State
+from zab.core.zxid import show
+
+if TYPE_CHECKING:
+    from harness.worlds.cores.server import Server
+    from harness.worlds.cores.world import World
+
+PROMISE = "liveness"
+
+
+class Stage(Enum):
+    """What is waited for."""
+
+    QUORUM = "a quorum that serves"
+    WRITE = "a new write to be acknowledged"
+    EQUAL = "all servers to serve, and to be equal"
+
+
+class Liveness:
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._stage = Stage.QUORUM
+        self._wanted = 0
+        settings = world.settings
+        self.bound_ms = (
+            4 * (settings.init_ms + settings.sync_ms)
+            + 4 * settings.notification_ms_max
+            + 20 * settings.tick_ms
+            + 2 * world.script.timing.break_ms_max
+            + 40 * (world.script.timing.delay_us_max + world.script.timing.fsync_us_max) // 1_000
+            + 40 * world.script.timing.turn_us_max // 1_000
+            + (world.script.timing.spike_us_max if world.script.timing.spike_percent else 0) // 50
+        )
+        self._until = 0
+        self.began = 0
+        self.took_ms = 0
+        self.done = False
+
+    def begin(self) -> None:
+        world = self._world
+        self.began = world.now
+        self._until = world.now + self.bound_ms * 1_000
+        world.record(0, "heals", 0, None)
+        world.nemesis.rest()
+        for server in world.servers[1:]:
+            if server.founded and not server.up:
+                world.revive(server)
+        self._look(None, None)
+
+    def _look(self, _: object, __: object) -> None:
+        world = self._world
+        waits_for = self._missing()
+        if waits_for is None:
+            self.done = True
+            self.took_ms = (world.now - self.began) // 1_000
+            world.stop()
+            return
+        if world.now >= self._until:
+            raise Violation(PROMISE, f"waited {self.bound_ms} ms for {self._stage.value}: {waits_for}")
+        world.push(world.now + 10_000, self._look, None, None)
+
+    def _missing(self) -> str | None:
+        """What is not as it should be; None when everything is."""
+        world = self._world
+        leader = world.leader()
+        if leader is None or not leader.node.serving:
+            return f"nobody leads ({self._states()})"
+        node = leader.node
+        serving = [server for server in world.running() if server.node.serving and server.node.leader == leader.id]
+        if not node.ensemble.is_quorum([server.id for server in serving]):
+            return f"only {[server.id for server in serving]} serve under {leader.id} ({self._states()})"
+        if self._stage is Stage.QUORUM:
+            self._stage = Stage.WRITE
+            self._wanted = world.workload.acknowledged + 1
+        if self._stage is Stage.WRITE:
+            if world.workload.acknowledged < self._wanted:
+                world.workload.write(Write(0, 1, 0))
+                return "no write is acknowledged"
+            self._stage = Stage.EQUAL
+        for server in world.servers[1:]:
+            if server.founded and server.id in node.ensemble.by_id and not self._equal(server, leader):
+                return f"server {server.id} is not where {leader.id} is ({self._states()})"
+        return None
+
+    def _equal(self, server: Server, leader: Server) -> bool:
+        return (
+            server.up
+            and server.node.serving
+            and server.node.leader == leader.id
+            and server.machine.zxid == leader.node.committed == leader.machine.zxid
+            and server.machine.digest == leader.machine.digest
+        )
+
+    def _states(self) -> str:
+        words = []
+        for server in self._world.servers[1:]:
+            if not server.founded:
+                continue
+            if not server.up:
+                words.append(f"{server.id} down")
+                continue
+            node = server.node
+            role = node.state.name.lower()
+            whom = f" {node.leader}" if node.state in (State.FOLLOWING, State.OBSERVING) else ""
+            words.append(f"{server.id} {role}{whom} in {node.phase}, epoch {node.epoch}, {show(node.applied)}")
+        return "; ".join(words)

@@ -1,0 +1,57 @@
+"""The machine that is replicated here: the list of everything applied, which is the hardest to get right by luck."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from struct import Struct
+from typing import Final
+from zlib import crc32
+
+from zab.core.batch import Batch
+from zab.core.zxid import NOTHING, Zxid
+
+_HEAD: Final = Struct(">QH")
+
+
+def entry(zxid: Zxid, payload: bytes) -> bytes:
+    return _HEAD.pack(zxid, len(payload)) + payload
+
+
+
+class Machine:
+    """Its state is `data`; `digest` is a checksum of all of it, carried on from entry to entry."""
+
+    __slots__ = ("count", "data", "digest", "zxid")
+
+    def __init__(self) -> None:
+        self.data = bytearray()
+        self.digest = 0
+        self.zxid = NOTHING
+        self.count = 0
+
+    def apply(self, batch: Batch) -> None:
+        zxid = batch.first
+        entries = b""
+        for payload in batch.payloads():
+            entries += entry(zxid, payload)
+            zxid = Zxid(zxid + 1)
+        self.data += entries
+        self.digest = crc32(entries, self.digest)
+        self.zxid = batch.last
+        self.count += batch.count
+
+    def snapshot(self) -> bytes:
+        return bytes(self.data)
+
+    def restore(self, chunks: Iterable[bytes]) -> None:
+        """Become what the chunks say. The checksum is made anew: a snapshot is not believed, it is read."""
+        self.data = bytearray(b"".join(chunks))
+        self.digest = crc32(self.data)
+        at = count = 0
+        zxid = 0
+        while at < len(self.data):
+            zxid, length = _HEAD.unpack_from(self.data, at)
+            at += _HEAD.size + length
+            count += 1
+        self.zxid = Zxid(zxid)
+        self.count = count

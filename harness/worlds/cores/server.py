@@ -1,0 +1,558 @@
+"""One simulated server: a node, its disk and its machine, driven as `zab.core.ready` says a driver must.
+
+What a real driver leaves to threads and sockets is left to the heap here: a write handed to the disk is
+performed later, with whatever gathered meanwhile in one go; a word goes to the network; and between any
+two acts the process may be taken away.
+"""
+
+from __future__ import annotations
+
+from random import Random
+from typing import TYPE_CHECKING
+
+from harness.checkers.ghost import Violation
+from harness.worlds.cores.machine import Machine
+from zab.core.errors import StorageError
+from zab.core.messages import (
+    TO_LEADER,
+    Inform,
+    LeaderInfo,
+    LinkDown,
+    LinkEvent,
+    Message,
+    Notification,
+    Propose,
+    SnapBegin,
+    SnapChunk,
+    SnapEnd,
+)
+from zab.core.node import Node
+from zab.core.ready import (
+    Activate,
+    Append,
+    Apply,
+    BarrierDone,
+    Dial,
+    InstallSnapshot,
+    Ready,
+    Restore,
+    SaveEpochs,
+    SendLog,
+    SendSnapshot,
+    Truncate,
+    Write,
+)
+from zab.core.zxid import ServerId, Zxid, epoch_of
+from zab.storage.memory import Crash as DiskCrash
+from zab.storage.memory import MemoryDisk
+from zab.storage.storage import Purged, Storage, StorageSettings
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from harness.worlds.cores.network import End
+    from harness.worlds.cores.world import World
+    from zab.core.batch import Batch
+    from zab.core.ensemble import Ensemble
+    from zab.storage.storage import SnapshotWriter
+
+_UPWARDS = frozenset(TO_LEADER)
+"""What a learner says, on the link that it dialled; everything else goes down the link that was accepted."""
+
+
+class Crashed(Exception):
+    """Unwinds the turn of a server that a fault took away in the middle of it."""
+
+    def __init__(self, server: Server, loss: str, down_ms: int, everybody: bool) -> None:
+        super().__init__(f"server {server.id}")
+        self.server = server
+        self.loss = loss
+        self.down_ms = down_ms
+        self.everybody = everybody
+
+
+class Server:
+    node: Node
+    storage: Storage
+
+    def __init__(self, world: World, sid: ServerId, ensemble: Ensemble, seed: str) -> None:
+        self.world = world
+        self.id = sid
+        self.ensemble = ensemble
+        """What its configuration file says; what its disk says takes precedence where it is newer."""
+        self.disk = MemoryDisk()
+        self.machine = Machine()
+        self.random = Random(f"{seed}/server/{sid}")
+        self.founding = True
+        """Its disk may be empty because nothing was ever on it. Later an empty disk is a lost one."""
+        self.founded = False
+        """Has ever been started, or will be at the beginning."""
+        self.life = 0
+        self.up = False
+        self.paused = False
+        self.resumed_at = 0
+        self.backlog: list[tuple[Callable[..., None], object, object]] = []
+        self.dialled: dict[ServerId, End] = {}
+        self.accepted: dict[ServerId, End] = {}
+        self.dialling: dict[ServerId, int] = {}
+        self.heard_at: dict[ServerId, int] = {}
+        self.submitted: dict[Zxid, bytes] = {}
+        self.slower = 1
+        self.watched = False
+        """A fault waits for one of its acts."""
+        self.acts = 0
+        self._queue: list[Write] = []
+        self._writing: list[Write] = []
+        self._timer = 0
+        self._gathering = False
+        self._snapshotting = False
+        self._snapshot_at = 0
+        self._seen: tuple[object, ...] = ()
+        self._committed = Zxid(0)
+        self._leads = False
+
+    # -- the process -----------------------------------------------------------------------------------
+
+    def start(self) -> bool:
+        """Read the disk and begin to look for a leader. False when the disk would not let it."""
+        world, script = self.world, self.world.script
+        settings = StorageSettings(
+            segment_bytes=script.knobs.segment_bytes,
+            preallocate=False,
+            snapshots_kept=2,
+            autocreate=self.founding,
+        )
+        try:
+            self.storage, recovered = Storage.open(self.disk, settings)
+            machine = Machine()
+            if recovered.snapshot:
+                machine.restore(self.storage.read_snapshot(recovered.snapshot))
+        except StorageError as error:
+            if not world.excuses(self):
+                world.fell(self, "reads its disk", error)
+            return False
+        self.life += 1
+        self.up = True
+        self.founding = False
+        self.machine = machine
+        self._snapshot_at = machine.count
+        judge = world.judge
+        last = recovered.batches[-1].last if recovered.batches else recovered.snapshot
+        world.record(self.id, "starts", 0, recovered)
+        judge.started(self.id, recovered, last)
+        judge.restored(self.id, recovered.snapshot)
+        judge.machine(self.id, machine.zxid, machine.digest, recovered.digest)
+        random = self.random
+        self.node = Node(
+            self.id, self.ensemble, recovered, world.settings, lambda most: int(random.random() * most), world.now_ms
+        )
+        self._seen = ()
+        self._leads = False
+        self._committed = recovered.snapshot
+        self._timer = 0
+        world.network.started(self)
+        self.drain()
+        return True
+
+    def crash(self, loss: str) -> None:
+        """The process is gone, and of what was on its way to the disk no more arrives than `loss` allows."""
+        world = self.world
+        world.record(self.id, "crashes", 0, loss)
+        self.up = self.paused = self._gathering = self._snapshotting = False
+        self.life += 1
+        writing, self._writing, self._queue = self._writing, [], []
+        self.backlog.clear()
+        self.submitted.clear()
+        self.heard_at.clear()
+        disk, choose = self.disk, self.random.randrange
+        if writing:
+            disk.crash_at(disk.changes + choose(2 + 3 * len(writing)), after=choose(2) == 1)
+            try:
+                self.storage.perform(writing)
+            except (DiskCrash, StorageError):
+                pass
+        if loss == "tear":
+            disk.crash(choose)
+        else:
+            disk.crash(keep=loss == "keep")
+        world.network.crashed(self)
+        world.judge.crashed(self.id, writing)
+
+    def pause(self) -> None:
+        if self.up and not self.paused:
+            self.paused = True
+            self.world.record(self.id, "pauses", 0, None)
+
+    def resume(self) -> None:
+        """What arrived meanwhile is there all at once, in order."""
+        if not self.paused:
+            return
+        self.paused = False
+        self.resumed_at = self.world.now
+        self.world.record(self.id, "resumes", 0, None)
+        backlog, self.backlog = self.backlog, []
+        life = self.life
+        for act, one, other in backlog:
+            if self.life != life:
+                return
+            act(one, other)
+
+    # -- inputs ----------------------------------------------------------------------------------------
+
+    def hear(self, source: ServerId, message: Message | LinkEvent) -> None:
+        world = self.world
+        if world.trace is not None:
+            world.record(self.id, "hears", source, message)
+        if type(message) is LeaderInfo:
+            world.judge.heard_leader_info(self.id, message.epoch)
+        try:
+            self.node.step(source, message, world.now_ms)
+        except Exception as error:
+            world.fell(self, f"heard {type(message).__name__} from {source}", error)
+        self._turn()
+
+    def tick(self, life: int, at: int) -> None:
+        """The deadline of then has come; the node may have moved it meanwhile."""
+        if self.life != life or self._timer != at:
+            return
+        if self.paused:
+            self.backlog.append((self.tick, life, at))
+            return
+        self._timer = 0
+        world = self.world
+        if self.node.deadline <= world.now_ms:
+            try:
+                self.node.tick(world.now_ms)
+            except Exception as error:
+                world.fell(self, "ticks", error)
+            self._turn()
+        else:
+            self._wind()
+
+    def _wind(self) -> None:
+        """Be called at the deadline. An earlier call that is due already will see to it, too."""
+        at = self.node.deadline * 1_000
+        timer = self._timer
+        if not timer or at < timer:
+            world = self.world
+            self._timer = at = max(at, world.now + 1)
+            world.push(at, self.tick, self.life, at)
+
+    def submit(self, payloads: list[bytes]) -> bool:
+        world = self.world
+        first = self.node.propose(payloads, world.now_ms)
+        world.judge.proposed(self.id, first, payloads)
+        for offset, payload in enumerate(payloads):
+            self.submitted[Zxid(first + offset)] = payload
+        self._turn()
+        return True
+
+    def reconfigure(self, ensemble: Ensemble) -> None:
+        try:
+            self.node.reconfigure(ensemble, None, self.world.now_ms)
+        finally:
+            self._turn()
+
+    def ask(self, token: int) -> None:
+        self.node.barrier(token, self.world.now_ms)
+        self._turn()
+
+    # -- the turn --------------------------------------------------------------------------------------
+
+    def _turn(self) -> None:
+        """Act on what was heard: at once, or when what else comes within a moment has been heard, too."""
+        if self._gathering:
+            return
+        world = self.world
+        if world.turn_max and (wait := int(self.random.random() * world.turn_max)) > 20:
+            self._gathering = True
+            world.push(world.now + wait, self._gathered, self.life, None)
+        else:
+            self.drain()
+
+    def _gathered(self, life: int, _: None) -> None:
+        if self.life != life:
+            return
+        if self.paused:
+            self.backlog.append((self._gathered, life, None))
+            return
+        self._gathering = False
+        self.drain()
+
+    def drain(self) -> None:
+        node, world = self.node, self.world
+        try:
+            ready = node.ready()
+        except Exception as error:
+            world.fell(self, "says what it wants", error)
+            return
+        if ready.save:
+            self._save(ready.save)
+        self._tell_judge(node)
+        if ready.notes:
+            for note in ready.notes:
+                world.noted(self, note)
+        if ready.apply and ready.wants_state:
+            self._apply(ready)
+        for envelope in ready.send:
+            self._send(envelope.to, envelope.message)
+        network = world.network
+        for link in ready.links:
+            if world.trace is not None:
+                world.record(self.id, "dials" if type(link) is Dial else "hangs up on", 0, link)
+            if type(link) is Dial:
+                network.dial(self, link.to)
+            else:
+                network.hang_up(self, link.peer, link.dialled)  # type: ignore[union-attr]  # not a Dial
+        if ready.apply and not ready.wants_state:
+            self._apply(ready)
+        for barrier in ready.barriers:
+            self._answer(barrier)
+        self._wind()
+
+    def _tell_judge(self, node: Node) -> None:
+        """First what it committed, while it is still taken for what it was: a leader may end by committing."""
+        judge = self.world.judge
+        committed = node.committed
+        if committed != self._committed:
+            self._committed = committed
+            judge.committed(self.id, committed, node.leader == self.id or self._leads)
+        seen = (node.state, node.epoch, node.leader, node.serving)
+        if seen != self._seen:
+            self._seen = seen
+            self._leads = node.leader == self.id
+            judge.role(self.id, *seen)
+
+    # -- the disk --------------------------------------------------------------------------------------
+
+    def _save(self, writes: tuple[Write, ...]) -> None:
+        judge, world = self.world.judge, self.world
+        for write in writes:
+            if world.trace is not None:
+                world.record(self.id, "saves", 0, write)
+            kind = type(write)
+            if kind is Append:
+                batch = write.batch  # type: ignore[union-attr]
+                if batch.config and self.node.leader == self.id and epoch_of(batch.first) == self.node.epoch:
+                    judge.proposed(self.id, batch.first, batch.payloads())
+                judge.appended(self.id, batch)
+            elif kind is Truncate:
+                judge.truncated(self.id, write.zxid)  # type: ignore[union-attr]
+            elif kind is InstallSnapshot:
+                judge.installed(self.id, write.zxid)  # type: ignore[union-attr]
+        self._queue.extend(writes)
+        if not self._writing:
+            self._write_next()
+
+    def _write_next(self) -> None:
+        """The disk takes whatever has gathered: one fsync for all of it."""
+        self._writing, self._queue = self._queue, []
+        world = self.world
+        took = world.fsync_min + int(self.random.random() * world.fsync_span)
+        world.push(world.now + took * self.slower, self._written, self.life, None)
+
+    def _written(self, life: int, _: None) -> None:
+        if self.life != life:
+            return
+        if self.paused:
+            self.backlog.append((self._written, life, None))
+            return
+        world = self.world
+        writes = self._writing
+        try:
+            if self.watched:
+                self._perform_slowly(writes)
+            else:
+                self.storage.perform(writes)
+        except StorageError as error:
+            world.disk_failed(self, error)
+            return
+        except (Crashed, Violation):
+            raise
+        except Exception as error:
+            world.fell(self, "writes to its disk", error)
+            return
+        if not self.watched:
+            self._tell_durable(writes)
+        ticket = writes[-1].ticket
+        if self._queue:
+            self._write_next()
+        else:
+            self._writing = []
+        if world.trace is not None:
+            world.record(self.id, "saved", 0, ticket)
+        try:
+            self.node.saved(ticket, world.now_ms)
+        except Exception as error:
+            world.fell(self, f"was told that {ticket} is saved", error)
+        self._turn()
+
+    def _tell_durable(self, writes: list[Write]) -> None:
+        judge = self.world.judge
+        for write in writes:
+            kind = type(write)
+            if kind is Append:
+                judge.durable_append(self.id, write.batch)  # type: ignore[union-attr]
+            elif kind is SaveEpochs:
+                judge.durable_epochs(self.id, write.accepted, write.current)  # type: ignore[union-attr]
+            elif kind is Truncate or kind is InstallSnapshot:
+                judge.durable_end(self.id, write.zxid)  # type: ignore[union-attr]
+
+    def _perform_slowly(self, writes: list[Write]) -> None:
+        """One by one, so that a crash can come between any two."""
+        world = self.world
+        for number, write in enumerate(writes):
+            name = type(write).__name__
+            world.act(self, "before writing", name)
+            self.storage.perform([write])
+            self._tell_durable([write])
+            self._writing = writes[number + 1 :]
+            world.act(self, "after writing", name)
+
+    def _snapshot(self) -> None:
+        """Begin to store the machine's state beside the log, as it stands now."""
+        machine, world = self.machine, self.world
+        if self._snapshotting or not machine.zxid:
+            return
+        self._snapshotting = True
+        self._snapshot_at = machine.count
+        world.record(self.id, "begins a snapshot", 0, None)
+        try:
+            writer = self.storage.snapshot_writer(machine.zxid, self.node.digest())
+        except StorageError as error:
+            world.disk_failed(self, error)
+            return
+        took = world.fsync_min + int(self.random.random() * world.fsync_span * 4)
+        world.push(world.now + took * self.slower, self._snapshot_done, self.life, (writer, machine.snapshot()))
+
+    def snapshot(self) -> None:
+        if self.up and not self.paused:
+            self._snapshot()
+
+    def _snapshot_done(self, life: int, what: tuple[SnapshotWriter, bytes]) -> None:
+        if self.life != life:
+            return
+        writer, state = what
+        world = self.world
+        try:
+            for chunk in self._chunks(state):
+                writer.write(chunk)
+            writer.finish()
+            start = self.storage.purge()
+        except StorageError as error:
+            world.disk_failed(self, error)
+            return
+        except Exception as error:
+            world.fell(self, "stores a snapshot", error)
+            return
+        self._snapshotting = False
+        world.record(self.id, "has stored a snapshot", 0, None)
+        self.node.log_starts(start)
+
+    def _chunks(self, state: bytes) -> list[bytes]:
+        size = self.world.chunk_bytes
+        return [state[at : at + size] for at in range(0, len(state), size)] or [b""]
+
+    # -- words -----------------------------------------------------------------------------------------
+
+    def _send(self, to: ServerId, message: Message | SendSnapshot | SendLog) -> None:
+        world = self.world
+        kind = type(message)
+        if kind is Notification:
+            world.network.tell(self.id, to, message)  # type: ignore[arg-type]
+            if world.trace is not None:
+                world.record(self.id, "tells", to, message)
+            return
+        if kind is SendSnapshot:
+            self._send_snapshot(to, message)  # type: ignore[arg-type]
+            return
+        if kind is SendLog:
+            self._send_log(to, message)  # type: ignore[arg-type]
+            return
+        if self.watched:
+            world.act(self, "before sending", kind.__name__)
+        end = (self.dialled if kind in _UPWARDS else self.accepted).get(to)
+        said = world.network.send(end, message)  # type: ignore[arg-type]
+        if world.trace is not None:
+            world.record(self.id, "says to" if said else "would say to", to, message)
+        if said:
+            fact = world.judge.said.get(kind)
+            if fact is not None:
+                fact(self.id, to, message)
+        if self.watched:
+            world.act(self, "after sending", kind.__name__)
+
+    def _send_snapshot(self, to: ServerId, message: SendSnapshot) -> None:
+        machine = self.machine
+        if machine.zxid != message.zxid:
+            self.world.fell(self, "sends a snapshot", AssertionError(f"the machine is at {machine.zxid:x}"))
+        self._send(to, SnapBegin(message.zxid, message.digest))
+        for chunk in self._chunks(machine.snapshot()):
+            self._send(to, SnapChunk(chunk))
+        self._send(to, SnapEnd())
+        self.world.counted("snap")
+
+    def _send_log(self, to: ServerId, message: SendLog) -> None:
+        self.world.counted("log")
+        try:
+            for batch in self.storage.read_log(message.after, message.until):
+                self._send(to, Inform(batch) if message.inform else Propose(batch))
+        except Purged:
+            self.world.network.hang_up(self, to, dialled=False)
+            self.node.step(to, LinkDown(dialled=False), self.world.now_ms)
+        except StorageError as error:
+            self.world.disk_failed(self, error)
+
+    # -- the machine -----------------------------------------------------------------------------------
+
+    def _apply(self, ready: Ready) -> None:
+        world, machine = self.world, self.machine
+        judge = world.judge
+        for what in ready.apply:
+            kind = type(what)
+            if kind is Apply:
+                batch = what.batch  # type: ignore[union-attr]
+                if world.trace is not None:
+                    world.record(self.id, "applies", 0, batch)
+                judge.applied(self.id, batch)
+                machine.apply(batch)
+                if self.submitted:
+                    self._acknowledge(batch)
+            elif kind is Restore:
+                self._restore(what.zxid)  # type: ignore[union-attr]
+            elif kind is Activate:
+                world.record(self.id, "activates", 0, what.ensemble)  # type: ignore[union-attr]
+                world.activated(self, what.ensemble)  # type: ignore[union-attr]
+        if machine.count - self._snapshot_at >= world.snapshot_every:
+            self._snapshot()
+
+    def _restore(self, zxid: Zxid) -> None:
+        world = self.world
+        world.record(self.id, "restores", 0, None)
+        machine = Machine()
+        try:
+            machine.restore(self.storage.read_snapshot(zxid))
+        except StorageError as error:
+            world.disk_failed(self, error)
+            return
+        self.machine = machine
+        self._snapshot_at = machine.count
+        self.submitted.clear()
+        world.judge.restored(self.id, zxid)
+        world.judge.machine(self.id, machine.zxid, machine.digest, self.node.digest())
+
+    def _acknowledge(self, batch: Batch) -> None:
+        """Who submitted it here is told, now that it is applied here."""
+        world, zxid = self.world, batch.first
+        for payload in batch.payloads():
+            if self.submitted.pop(zxid, None) == payload:
+                world.acknowledged(self, zxid)
+            zxid = Zxid(zxid + 1)
+
+    def _answer(self, barrier: BarrierDone) -> None:
+        world = self.world
+        if world.trace is not None:
+            world.record(self.id, "answers", 0, barrier)
+        if barrier.zxid is not None:
+            world.judge.barrier_answered(self.id, barrier.token, barrier.zxid)
+            world.counted("barrier")

@@ -1,0 +1,77 @@
+"""The record of a run: every act, in order. Equal records mean equal runs, in any process."""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+from typing import TypeAlias
+
+import attrs
+
+from zab.core.batch import Batch
+from zab.core.ensemble import Ensemble
+from zab.core.ready import BarrierDone, Note, Recovered
+from zab.core.zxid import show
+
+Act: TypeAlias = tuple[int, int, str, int, object]
+"""When (microseconds), which server, what it did, which other server was concerned (0: none), and with what."""
+
+
+class Trace:
+    __slots__ = ("acts",)
+
+    def __init__(self) -> None:
+        self.acts: list[Act] = []
+
+    def hash(self) -> str:
+        """The same in every process and under every hash seed, or the run was not a function of its script."""
+        digest = blake2b(digest_size=16)
+        for act in self.acts:
+            digest.update(line(act).encode())
+        return digest.hexdigest()
+
+    def text(self, last: int | None = None) -> str:
+        acts = self.acts if last is None else self.acts[-last:]
+        return "\n".join(line(act) for act in acts)
+
+
+def line(act: Act) -> str:
+    at, server, verb, other, what = act
+    whom = f" {other}" if other else ""
+    return f"{at // 1000:>6}.{at % 1000:03} {server} {verb}{whom} {brief(what)}".rstrip()
+
+
+_ZXIDS = frozenset({"zxid", "last", "common", "after", "until", "committed", "first", "ensemble_version", "snapshot"})
+
+
+def brief(what: object) -> str:
+    """A value in a few words: zxids as `2/1`, a batch by its ends, a membership by its version."""
+    if what is None:
+        return ""
+    if isinstance(what, str):
+        return what
+    if isinstance(what, Batch):
+        return show(what.first) if what.count == 1 else f"{show(what.first)}..{show(what.last)}"
+    if isinstance(what, Ensemble):
+        return f"membership {show(what.version)} {list(what.voters)}+{list(what.observers)}"
+    if isinstance(what, bytes):
+        return f"{len(what)} bytes"
+    if isinstance(what, Note):
+        return " ".join([what.event, *(f"{key}={value}" for key, value in what.fields)])
+    if isinstance(what, BarrierDone):
+        return f"barrier {what.token} {'failed' if what.zxid is None else show(what.zxid)}"
+    if isinstance(what, Recovered):
+        last = what.batches[-1].last if what.batches else what.snapshot
+        votes = "" if what.voting else ", does not vote"
+        return f"promised {what.accepted}, adopted {what.current}, {show(what.snapshot)}..{show(last)}{votes}"
+    if attrs.has(type(what)):
+        words = [type(what).__name__]
+        for attribute in attrs.fields(type(what)):
+            value = getattr(what, attribute.name)
+            if attribute.name == "ticket":
+                continue
+            if attribute.name in _ZXIDS and type(value) is int:
+                words.append(f"{attribute.name} {show(value)}")  # type: ignore[arg-type]  # an int of that name is a zxid
+            else:
+                words.append(f"{attribute.name} {brief(value)}")
+        return " ".join(words)
+    return str(what)

@@ -1,0 +1,132 @@
+"""What clients ask for, and what they have been told.
+
+A write is asked of every server that believes it leads, so that a deposed leader gets its share. Each write
+is a different one, so that any two that are confused with each other show.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+from attrs import evolve
+
+from harness.faults import LEADER, Barrier, Op, Reconfigure, Snapshot, Write
+from harness.worlds.cores.server import Server
+from zab.core.ensemble import Ensemble, Role
+from zab.core.ensemble import Server as Member
+from zab.core.errors import LocalProtocolError, ZabError
+from zab.core.messages import State
+from zab.core.zxid import ServerId, Zxid
+
+if TYPE_CHECKING:
+    from harness.worlds.cores.world import World
+
+
+def member(sid: ServerId, role: Role = Role.PARTICIPANT) -> Member:
+    return Member(sid, f"s{sid}", 2888, 3888, role)
+
+
+class Workload:
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._number = 0
+        self._token = 0
+        self.submitted = 0
+        self.acknowledged = 0
+        self.changes = 0
+
+    def perform(self, op: Op, _: object) -> None:
+        self._PERFORM[type(op)](self, op)
+
+    def believers(self) -> list[Server]:
+        """Who takes itself for a leader that may propose."""
+        return [
+            server
+            for server in self._world.running()
+            if server.node.state is State.LEADING and server.node.serving and not server.paused
+        ]
+
+    # -- writes ----------------------------------------------------------------------------------------
+
+    def write(self, op: Write) -> None:
+        for server in self.believers():
+            payloads = []
+            for _ in range(op.count):
+                self._number += 1
+                payloads.append(b"%d/%d" % (self._number, server.id) + b"." * op.size)
+            self._world.record(server.id, "is asked to write", 0, str(op.count))
+            try:
+                server.submit(payloads)
+            except ZabError as error:
+                self._refused(server, error)
+            else:
+                self.submitted += op.count
+
+    def told(self, server: Server, zxid: Zxid) -> None:
+        self.acknowledged += 1
+        self._world.judge.acknowledged(server.id, zxid)
+
+    def _refused(self, server: Server, error: ZabError) -> None:
+        if isinstance(error, LocalProtocolError):
+            self._world.fell(server, "was asked for something reasonable", error)
+        self._world.record(server.id, "refuses", 0, type(error).__name__)
+
+    # -- barriers --------------------------------------------------------------------------------------
+
+    def _barrier(self, op: Barrier) -> None:
+        world = self._world
+        server = world.leader() if op.server <= LEADER else world.servers[min(op.server, len(world.servers) - 1)]
+        if server is None or not server.up or server.paused:
+            return
+        self._token += 1
+        world.record(server.id, "is asked for a barrier", 0, str(self._token))
+        world.judge.barrier_asked(server.id, self._token)
+        server.ask(self._token)
+
+    # -- the rest --------------------------------------------------------------------------------------
+
+    def _snapshot(self, op: Snapshot) -> None:
+        server = self._world.leader() if op.server <= LEADER else self._world.servers[op.server]
+        if server is not None:
+            server.snapshot()
+
+    def _reconfigure(self, op: Reconfigure) -> None:
+        for server in self.believers():
+            sid = server.id if op.server <= LEADER else ServerId(op.server)
+            wanted = self._changed(server.node.ensemble, op.change, sid)
+            if wanted is None:
+                continue
+            if op.change == "add":
+                self._world.join(sid, server.node.ensemble)
+            self._world.record(server.id, "is asked to", 0, f"{op.change} {sid}")
+            try:
+                server.reconfigure(wanted)
+            except ZabError as error:
+                self._refused(server, error)
+            else:
+                self.changes += 1
+
+    @staticmethod
+    def _changed(ensemble: Ensemble, change: str, sid: ServerId) -> Ensemble | None:
+        """What is asked for; None where it would change nothing, or leave nobody to vote."""
+        known = ensemble.by_id.get(sid)
+        if change == "add":
+            return None if known else ensemble.changed(joining=(member(sid),))
+        if known is None:
+            return None
+        voters = [voter for voter in ensemble.voters if voter != sid]
+        if change == "promote":
+            return None if known.role is Role.PARTICIPANT else ensemble.changed(joining=(evolve(known, role=Role.PARTICIPANT),))
+        if not voters:
+            return None
+        if change == "remove":
+            return ensemble.changed(leaving=(sid,))
+        return None if known.role is Role.OBSERVER else ensemble.changed(joining=(evolve(known, role=Role.OBSERVER),))
+
+    _PERFORM: Final[dict[type, Callable[[Any, Any], None]]] = {
+        Write: write,
+        Barrier: _barrier,
+        Snapshot: _snapshot,
+        Reconfigure: _reconfigure,
+    }
