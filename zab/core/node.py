@@ -233,8 +233,11 @@ class Node:
                 self._look(now)
                 role = self._role
         if not is_voter(source, replica.views):
-            # An observer, or somebody who wants to join: it does not count, but is told.
-            self._tell(source)
+            # An observer, or somebody who wants to join: it does not count, but is told when it looks for a
+            # leader. Not by a server that has no vote and looks, too: two of these would answer each other for ever.
+            established = not isinstance(role, Election)
+            if notification.state is State.LOOKING and (established or is_voter(self.me, replica.views)):
+                self._tell(source)
         elif isinstance(role, Election):
             role.heard(source, notification, now)
         elif notification.state is State.LOOKING:
