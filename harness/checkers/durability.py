@@ -52,6 +52,15 @@ class HistoryBeforeEpoch(Checker):
                 f" with a disk that ends at {show(who.durable)}"
             )
 
+    def started(self, who: Known, recovered: Recovered) -> None:
+        last = recovered.batches[-1].last if recovered.batches else recovered.snapshot
+        initial = self.ghost.initial.get(recovered.current)
+        if recovered.voting and initial is not None and not self.ghost.holds(last, initial):
+            self.fail(
+                f"server {who.id} restarts in epoch {recovered.current}, which begins with {show(initial)},"
+                f" with a history that ends at {show(last)}"
+            )
+
 
 class EpochsAscend(Checker):
     """On stable storage, across restarts: accepted >= current, neither ever falls, and no log is of a later epoch."""

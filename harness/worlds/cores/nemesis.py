@@ -279,7 +279,7 @@ class Nemesis:
         self._failing.pop(server.id, None)
 
     def disk_failed(self, server: Server) -> None:
-        down_ms = self._failing.pop(server.id)
+        down_ms = self._failing[server.id]
         self._world.crash(server, "lose", down_ms)
 
     def _slow_disk(self, fault: SlowDisk) -> None:

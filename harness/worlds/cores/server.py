@@ -238,14 +238,16 @@ class Server:
             self._timer = at = max(at, world.now + 1)
             world.push(at, self.tick, self.life, at)
 
-    def submit(self, payloads: list[bytes]) -> bool:
+    def submit(self, payloads: list[bytes]) -> None:
+        """Propose. What was heard before is acted upon first: a primary prepares on a state that is up to date."""
         world = self.world
+        if self._gathering:
+            self.drain()
         first = self.node.propose(payloads, world.now_ms)
         world.judge.proposed(self.id, first, payloads)
         for offset, payload in enumerate(payloads):
             self.submitted[Zxid(first + offset)] = payload
         self._turn()
-        return True
 
     def reconfigure(self, ensemble: Ensemble) -> None:
         try:

@@ -29,7 +29,7 @@ from zab.core.messages import State
 from zab.core.ready import Note, Settings
 from zab.core.zxid import Millis, ServerId, Zxid
 
-EVENTS_MAX = 5_000_000
+EVENTS_MAX = 1_000_000
 """A run that needs more is stuck in a loop without time going on."""
 
 
