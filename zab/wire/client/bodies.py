@@ -1,0 +1,154 @@
+"""The bodies of replies, and the 68 bytes that stand in most of them.
+
+Pairs again: `encode(value)`, and for our client `decode(body, at)` with where the value ends. A body that is
+asked for often can be kept by whoever asks: a reply is its header and these bytes, put together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from struct import Struct
+from typing import Any, Final, TypeAlias
+
+from attrs import frozen
+
+from zab.core.errors import WireError
+from zab.wire.client.acl import Acl, decode_acl, encode_acl
+from zab.wire.jute import INT, Reader, buffer, lenient, text, texts, vector
+
+StatFields: TypeAlias = Sequence[int]
+"""czxid, mzxid, ctime, mtime, version, cversion, aversion, ephemeral owner, data length, children, pzxid."""
+
+STAT_FORMAT: Final = "qqqqiiiqiiq"
+STAT: Final = Struct(">" + STAT_FORMAT)
+
+
+@frozen
+class Body:
+    encode: Callable[[Any], bytes]
+    decode: Callable[[bytes, int], tuple[Any, int]]
+
+
+# -- nothing, a number, a path, a token ----------------------------------------------------------------
+
+
+def _encode_nothing(value: None) -> bytes:
+    return b""
+
+
+def _decode_nothing(body: bytes, at: int) -> tuple[None, int]:
+    return None, at
+
+
+def _decode_number(body: bytes, at: int) -> tuple[int, int]:
+    (number,) = INT.unpack_from(body, at)
+    return number, at + 4
+
+
+def decode_path(body: bytes, at: int = 0) -> tuple[str, int]:
+    reader = Reader(body, at)
+    return reader.text(), reader.position
+
+
+def _decode_token(body: bytes, at: int) -> tuple[bytes | None, int]:
+    reader = Reader(body, at)
+    return reader.buffer_or_null(), reader.position
+
+
+# -- with a stat ---------------------------------------------------------------------------------------
+
+
+def encode_stat(stat: StatFields) -> bytes:
+    return STAT.pack(*stat)
+
+
+def decode_stat(body: bytes, at: int = 0) -> tuple[tuple[int, ...], int]:
+    return STAT.unpack_from(body, at), at + 68
+
+
+def encode_data(value: tuple[bytes | None, StatFields]) -> bytes:
+    data, stat = value
+    return buffer(data) + STAT.pack(*stat)
+
+
+def decode_data(body: bytes, at: int = 0) -> tuple[tuple[bytes | None, tuple[int, ...]], int]:
+    (length,) = INT.unpack_from(body, at)
+    start = at + 4
+    if length < -1:
+        raise WireError(f"{length} is no length")
+    stop = start + length if length > 0 else start
+    # The stat lies behind the data: where it can be read, the data was all there.
+    stat = STAT.unpack_from(body, stop)
+    return (None if length < 0 else body[start:stop], stat), stop + 68
+
+
+def _encode_created(value: tuple[str, StatFields]) -> bytes:
+    return text(value[0]) + STAT.pack(*value[1])
+
+
+def _decode_created(body: bytes, at: int) -> tuple[tuple[str, tuple[int, ...]], int]:
+    path, stop = decode_path(body, at)
+    return (path, STAT.unpack_from(body, stop)), stop + 68
+
+
+def _encode_acl(value: tuple[Sequence[Acl] | None, StatFields]) -> bytes:
+    return encode_acl(value[0]) + STAT.pack(*value[1])
+
+
+def _decode_acl(body: bytes, at: int) -> tuple[tuple[tuple[Acl, ...] | None, tuple[int, ...]], int]:
+    acl, stop = decode_acl(body, at)
+    return (acl, STAT.unpack_from(body, stop)), stop + 68
+
+
+# -- lists ---------------------------------------------------------------------------------------------
+
+
+def decode_names(body: bytes, at: int = 0) -> tuple[list[str], int]:
+    (count,) = INT.unpack_from(body, at)
+    at += 4
+    if not 0 <= count <= (len(body) - at) // 4:
+        raise WireError(f"{count} names in {len(body) - at} bytes")
+    names: list[str] = []
+    append, unpack, end = names.append, INT.unpack_from, len(body)
+    for _ in range(count):
+        (length,) = unpack(body, at)
+        start = at + 4
+        at = start + length
+        if length < 0 or at > end:
+            raise WireError(f"a name of {length} bytes in {end - start}")
+        try:
+            append(body[start:at].decode())
+        except UnicodeDecodeError:
+            append(lenient(body[start:at]))
+    return names, at
+
+
+def _encode_names_and_stat(value: tuple[Iterable[str], StatFields]) -> bytes:
+    return texts(value[0]) + STAT.pack(*value[1])
+
+
+def _decode_names_and_stat(body: bytes, at: int) -> tuple[tuple[list[str], tuple[int, ...]], int]:
+    names, stop = decode_names(body, at)
+    return (names, STAT.unpack_from(body, stop)), stop + 68
+
+
+def _encode_identities(value: Iterable[tuple[str, str]]) -> bytes:
+    return vector(text(scheme) + text(identity) for scheme, identity in value)
+
+
+def _decode_identities(body: bytes, at: int) -> tuple[tuple[tuple[str, str], ...], int]:
+    reader = Reader(body, at)
+    return reader.vector(lambda: (reader.text(), reader.text()), 8), reader.position
+
+
+NOTHING: Final = Body(_encode_nothing, _decode_nothing)
+NUMBER: Final = Body(INT.pack, _decode_number)
+PATH: Final = Body(text, decode_path)
+TOKEN: Final = Body(buffer, _decode_token)
+STAT_ONLY: Final = Body(encode_stat, decode_stat)
+DATA: Final = Body(encode_data, decode_data)
+CREATED: Final = Body(_encode_created, _decode_created)
+ACL: Final = Body(_encode_acl, _decode_acl)
+NAMES: Final = Body(texts, decode_names)
+NAMES_AND_STAT: Final = Body(_encode_names_and_stat, _decode_names_and_stat)
+IDENTITIES: Final = Body(_encode_identities, _decode_identities)

@@ -1,0 +1,114 @@
+"""Several operations in one request, several results in one reply.
+
+Each is preceded by a header that repeats what kind it is; a header with its flag set ends the list. A multi
+changes the tree, or is refused, as a whole; a multiRead only reads, and each of its parts fares on its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from struct import Struct
+from typing import Any, Final, TypeAlias
+
+from zab.core.errors import WireError
+from zab.wire.client import bodies, opcodes, shapes
+from zab.wire.client.bodies import Body
+from zab.wire.client.shapes import Fields, Shape
+
+Operation: TypeAlias = tuple[int, Fields]
+"""Opcode, fields."""
+
+Result: TypeAlias = tuple[int, Any]
+"""Opcode, value; or `opcodes.ERROR` and the error's code."""
+
+_HEADER: Final = Struct(">iBi")
+_END: Final = _HEADER.pack(-1, 1, -1)
+_FAILED: Final = Struct(">iBii")
+
+WRITES: Final[Mapping[int, Shape]] = {
+    opcodes.CREATE: shapes.CREATE,
+    opcodes.CREATE2: shapes.CREATE,
+    opcodes.CREATE_CONTAINER: shapes.CREATE,
+    opcodes.CREATE_TTL: shapes.CREATE_TTL,
+    opcodes.DELETE: shapes.PATH_AND_NUMBER,
+    opcodes.SET_DATA: shapes.SET_DATA,
+    opcodes.CHECK: shapes.PATH_AND_NUMBER,
+}
+READS: Final[Mapping[int, Shape]] = {
+    opcodes.GET_DATA: shapes.PATH_AND_FLAG,
+    opcodes.GET_CHILDREN: shapes.PATH_AND_FLAG,
+}
+RESULTS: Final[Mapping[int, Body]] = {
+    opcodes.CREATE: bodies.PATH,
+    opcodes.CREATE2: bodies.CREATED,
+    opcodes.DELETE: bodies.NOTHING,
+    opcodes.SET_DATA: bodies.STAT_ONLY,
+    opcodes.CHECK: bodies.NOTHING,
+    opcodes.GET_DATA: bodies.DATA,
+    opcodes.GET_CHILDREN: bodies.NAMES,
+}
+_RESULT_OF: Final[Mapping[int, int]] = {
+    opcodes.CREATE_CONTAINER: opcodes.CREATE2,
+    opcodes.CREATE_TTL: opcodes.CREATE2,
+}
+"""The protocol has no results of their own for these two."""
+
+
+def of(allowed: Mapping[int, Shape]) -> Shape:
+    """The shape of a multi of these operations. Reads and writes do not mix."""
+
+    def decode(body: bytes, at: int) -> tuple[Fields, int]:
+        operations: list[Operation] = []
+        while True:
+            opcode, done, _ = _HEADER.unpack_from(body, at)
+            at += 9
+            if done:
+                return tuple(operations), at
+            shape = allowed.get(opcode)
+            if shape is None:
+                raise WireError(f"operation {opcode} cannot be part of this")
+            fields, at = shape.decode(body, at)
+            operations.append((opcode, fields))
+
+    def encode(operations: Iterable[Operation]) -> bytes:
+        parts: list[bytes] = []
+        for opcode, fields in operations:
+            parts += (_HEADER.pack(opcode, 0, -1), allowed[opcode].encode(fields))
+        parts.append(_END)
+        return b"".join(parts)
+
+    return Shape(decode, encode)
+
+
+def encode_results(results: Iterable[Result]) -> bytes:
+    parts: list[bytes] = []
+    for opcode, value in results:
+        if opcode == opcodes.ERROR:
+            parts.append(_FAILED.pack(-1, 0, value, value))
+            continue
+        opcode = _RESULT_OF.get(opcode, opcode)
+        parts += (_HEADER.pack(opcode, 0, 0), RESULTS[opcode].encode(value))
+    parts.append(_END)
+    return b"".join(parts)
+
+
+def decode_results(body: bytes, at: int = 0) -> tuple[list[Result], int]:
+    results: list[Result] = []
+    while True:
+        opcode, done, _ = _HEADER.unpack_from(body, at)
+        at += 9
+        if done:
+            return results, at
+        if opcode == opcodes.ERROR:
+            value, at = bodies.NUMBER.decode(body, at)
+        else:
+            kind = RESULTS.get(opcode)
+            if kind is None:
+                raise WireError(f"no operation has a result of type {opcode}")
+            value, at = kind.decode(body, at)
+        results.append((opcode, value))
+
+
+MULTI: Final = of(WRITES)
+MULTI_READ: Final = of(READS)
+RESULT_LIST: Final = Body(encode_results, decode_results)

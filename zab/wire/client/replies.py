@@ -1,0 +1,101 @@
+"""Replies and events: written by the server, read by the client.
+
+Every function here returns a whole frame, to be joined with the others of its connection and turn. A header
+and what is of fixed size behind it are packed in one call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from struct import Struct
+from typing import Any, Final
+
+from zab.core.errors import WireError
+from zab.wire.client import bodies, multi, opcodes
+from zab.wire.client.bodies import STAT_FORMAT, Body, StatFields
+from zab.wire.jute import STRUCT_ERRORS
+
+EVENT_XID: Final = -1
+
+_HEAD: Final = Struct(">iiqi")
+_HEAD_AND_STAT: Final = Struct(">iiqi" + STAT_FORMAT)
+_HEAD_AND_LENGTH: Final = Struct(">iiqii")
+
+BODIES: Final[Mapping[int, Body]] = {
+    opcodes.CREATE: bodies.PATH,
+    opcodes.DELETE: bodies.NOTHING,
+    opcodes.EXISTS: bodies.STAT_ONLY,
+    opcodes.GET_DATA: bodies.DATA,
+    opcodes.SET_DATA: bodies.STAT_ONLY,
+    opcodes.GET_ACL: bodies.ACL,
+    opcodes.SET_ACL: bodies.STAT_ONLY,
+    opcodes.GET_CHILDREN: bodies.NAMES,
+    opcodes.SYNC: bodies.PATH,
+    opcodes.PING: bodies.NOTHING,
+    opcodes.GET_CHILDREN2: bodies.NAMES_AND_STAT,
+    opcodes.MULTI: multi.RESULT_LIST,
+    opcodes.CREATE2: bodies.CREATED,
+    opcodes.RECONFIG: bodies.DATA,
+    opcodes.CHECK_WATCHES: bodies.NOTHING,
+    opcodes.REMOVE_WATCHES: bodies.NOTHING,
+    opcodes.CREATE_CONTAINER: bodies.CREATED,
+    opcodes.CREATE_TTL: bodies.CREATED,
+    opcodes.MULTI_READ: multi.RESULT_LIST,
+    opcodes.AUTH: bodies.NOTHING,
+    opcodes.SET_WATCHES: bodies.NOTHING,
+    opcodes.SASL: bodies.TOKEN,
+    opcodes.GET_EPHEMERALS: bodies.NAMES,
+    opcodes.GET_ALL_CHILDREN_NUMBER: bodies.NUMBER,
+    opcodes.SET_WATCHES2: bodies.NOTHING,
+    opcodes.ADD_WATCH: bodies.NUMBER,
+    opcodes.WHO_AM_I: bodies.IDENTITIES,
+    opcodes.CLOSE_SESSION: bodies.NOTHING,
+}
+_ENCODERS: Final = {opcode: body.encode for opcode, body in BODIES.items()}
+_DECODERS: Final = {opcode: body.decode for opcode, body in BODIES.items()}
+
+
+# -- the server writes ---------------------------------------------------------------------------------
+
+
+def error_reply(xid: int, zxid: int, code: int) -> bytes:
+    """A header and nothing behind it."""
+    return _HEAD.pack(16, xid, zxid, code)
+
+
+def body_reply(xid: int, zxid: int, body: bytes = b"", code: int = 0) -> bytes:
+    """With a body that is encoded already: one that was kept, or none. (Only SASL has a body with an error.)"""
+    return _HEAD.pack(16 + len(body), xid, zxid, code) + body
+
+
+def stat_reply(xid: int, zxid: int, stat: StatFields) -> bytes:
+    return _HEAD_AND_STAT.pack(84, xid, zxid, 0, *stat)
+
+
+def data_reply(xid: int, zxid: int, data: bytes | None, stat: StatFields) -> bytes:
+    if data is None:
+        return _HEAD_AND_LENGTH.pack(88, xid, zxid, 0, -1) + bodies.STAT.pack(*stat)
+    length = len(data)
+    return _HEAD_AND_LENGTH.pack(88 + length, xid, zxid, 0, length) + data + bodies.STAT.pack(*stat)
+
+
+def path_reply(xid: int, zxid: int, path: str) -> bytes:
+    raw = path.encode()
+    return _HEAD_AND_LENGTH.pack(20 + len(raw), xid, zxid, 0, len(raw)) + raw
+
+
+def encode_reply(opcode: int, xid: int, zxid: int, value: Any = None) -> bytes:
+    """Any reply to a request that succeeded."""
+    body = _ENCODERS[opcode](value)
+    return _HEAD.pack(16 + len(body), xid, zxid, 0) + body
+
+
+# -- the client reads ----------------------------------------------------------------------------------
+
+
+def decode_body(opcode: int, body: bytes) -> Any:
+    """What the server answered to a request of this kind that succeeded. A `WireError` is the server's fault."""
+    try:
+        return _DECODERS[opcode](body, 0)[0]
+    except STRUCT_ERRORS as error:
+        raise WireError(f"the reply to operation {opcode} is none: {error}") from None

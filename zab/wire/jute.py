@@ -1,0 +1,187 @@
+"""Jute: the encoding that ZooKeeper's clients, its servers and its files share.
+
+Big-endian integers, one byte for a truth, four bytes of length before text and buffers, four bytes of count
+before a vector; -1 in place of either is null. No tags: whoever reads must know what comes.
+
+What is read often has a decoder of its own that works on the bytes directly, with the structs below and the
+two hints that make it fast: reading the *last* field proves that all before it were there, and a slice that
+is too short is noticed there. What is read seldom uses `Reader`, which checks every step.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterable
+from struct import Struct
+from typing import Final, TypeVar
+
+from zab.core.errors import WireError
+
+T = TypeVar("T")
+
+INT: Final = Struct(">i")
+LONG: Final = Struct(">q")
+NULL: Final = INT.pack(-1)
+TRUE: Final = b"\1"
+FALSE: Final = b"\0"
+STRUCT_ERRORS: Final = (WireError, struct.error, IndexError)
+"""What a decoder may meet in bytes that were cut, or whose lengths lie."""
+
+
+# -- text ----------------------------------------------------------------------------------------------
+
+
+def lenient(raw: bytes) -> str:
+    """Text that is not quite UTF-8.
+
+    Java's writer encodes the two halves of a character beyond the basic plane each on its own (CESU-8): the
+    character is put together again. Anything else that is wrong becomes U+FFFD, as in Java's reader, so what
+    comes out can always be encoded again.
+    """
+    try:
+        halves = raw.decode("utf-8", "surrogatepass")
+    except UnicodeDecodeError:
+        return raw.decode("utf-8", "replace")
+    return halves.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
+def text_of(raw: bytes) -> str:
+    try:
+        return raw.decode()
+    except UnicodeDecodeError:
+        return lenient(raw)
+
+
+# -- writing -------------------------------------------------------------------------------------------
+
+
+def text(value: str | None) -> bytes:
+    if value is None:
+        return NULL
+    raw = value.encode()
+    return INT.pack(len(raw)) + raw
+
+
+def buffer(value: bytes | None) -> bytes:
+    return NULL if value is None else INT.pack(len(value)) + value
+
+
+def vector(items: Iterable[bytes]) -> bytes:
+    """Of elements that are encoded already."""
+    parts = list(items)
+    return INT.pack(len(parts)) + b"".join(parts)
+
+
+_SHORT: Final = tuple("\0\0\0" + chr(length) for length in range(128))
+"""The length before a short text, as text: for ASCII it is the same bytes, and is encoded with all the others."""
+
+
+def texts(values: Iterable[str]) -> bytes:
+    """A vector of text. Ten thousand names of children are one `encode`, not ten thousand."""
+    values = list(values)
+    try:
+        joined = "".join([_SHORT[len(value)] + value for value in values])
+    except IndexError:
+        pass
+    else:
+        if joined.isascii():
+            return INT.pack(len(values)) + joined.encode()
+    return vector(map(text, values))
+
+
+# -- reading -------------------------------------------------------------------------------------------
+
+
+class Reader:
+    """A cursor over one buffer. Every length is held against the bytes that are really there.
+
+    So nothing that is read is larger than what was received, whatever the lengths and counts in it say.
+    """
+
+    __slots__ = ("data", "position")
+
+    def __init__(self, data: bytes, position: int = 0) -> None:
+        self.data = data
+        self.position = position
+
+    @property
+    def remaining(self) -> int:
+        return len(self.data) - self.position
+
+    def number(self) -> int:
+        try:
+            (value,) = INT.unpack_from(self.data, self.position)
+        except struct.error:
+            raise self._short(4) from None
+        self.position += 4
+        return int(value)
+
+    def long(self) -> int:
+        try:
+            (value,) = LONG.unpack_from(self.data, self.position)
+        except struct.error:
+            raise self._short(8) from None
+        self.position += 8
+        return int(value)
+
+    def flag(self) -> bool:
+        if self.position >= len(self.data):
+            raise self._short(1)
+        value = self.data[self.position] != 0
+        self.position += 1
+        return value
+
+    def buffer_or_null(self) -> bytes | None:
+        length = self.number()
+        if length == -1:
+            return None
+        return self._take(length)
+
+    def text_or_null(self) -> str | None:
+        raw = self.buffer_or_null()
+        return None if raw is None else text_of(raw)
+
+    def buffer(self) -> bytes:
+        return self._present(self.buffer_or_null())
+
+    def text(self) -> str:
+        return self._present(self.text_or_null())
+
+    def vector_or_null(self, read: Callable[[], T], element_bytes_min: int) -> tuple[T, ...] | None:
+        """`element_bytes_min` is the least an element can take: a count that cannot be true is never believed."""
+        count = self.number()
+        if count == -1:
+            return None
+        if count < 0 or count * element_bytes_min > self.remaining:
+            raise WireError(f"at {self.position - 4}: {count} elements in {self.remaining} bytes")
+        return tuple([read() for _ in range(count)])
+
+    def vector(self, read: Callable[[], T], element_bytes_min: int) -> tuple[T, ...]:
+        return self._present(self.vector_or_null(read, element_bytes_min))
+
+    def texts(self) -> tuple[str, ...]:
+        return self.vector(self.text, 4)
+
+    def unpack(self, layout: Struct) -> tuple[int, ...]:
+        """Fields of fixed size, all at once."""
+        try:
+            values = layout.unpack_from(self.data, self.position)
+        except struct.error:
+            raise self._short(layout.size) from None
+        self.position += layout.size
+        return values
+
+    def _take(self, length: int) -> bytes:
+        start, stop = self.position, self.position + length
+        if not 0 <= length <= len(self.data) - start:
+            raise self._short(length)
+        self.position = stop
+        return self.data[start:stop]
+
+    def _present(self, value: T | None) -> T:
+        if value is None:
+            raise WireError(f"at {self.position - 4}: null where something must be")
+        return value
+
+    def _short(self, wanted: int) -> WireError:
+        return WireError(f"at {self.position}: {wanted} bytes announced, {self.remaining} there")
