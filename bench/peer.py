@@ -13,6 +13,7 @@ import sys
 import threading
 import time
 from collections import deque
+from functools import partial
 from typing import Any, Final
 
 from pysyncobj import FAIL_REASON, SyncObj, SyncObjConf, replicated
@@ -74,10 +75,14 @@ def single(tape: Tape, count: int, payload: bytes) -> list[float]:
     for _ in range(count):
         answered = threading.Event()
         began = time.perf_counter()
-        tape.put(payload, callback=lambda result, error: answered.set())
+        tape.put(payload, callback=partial(_set, answered))
         answered.wait()
         taken.append(time.perf_counter() - began)
     return taken
+
+
+def _set(answered: threading.Event, result: object, error: int) -> None:
+    answered.set()
 
 
 def leader_of(tape: Tape) -> str | None:
@@ -109,6 +114,8 @@ def serve(tape: Tape, own: str) -> None:
                 }
             case "single":
                 answer = {"latencies": single(tape, command["count"], bytes(command["payload"]))}
+            case other:
+                answer = {"error": f"unknown command {other}"}
         print(json.dumps(answer), flush=True)
 
 

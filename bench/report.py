@@ -80,7 +80,12 @@ def publish(name: str, result: Result, rows: Sequence[Mapping[str, object]]) -> 
     """Print the table, and write everything as JSON."""
     print(f"\n== {name}")
     print(table(rows))
-    document = {"benchmark": name, "at": datetime.now(UTC).isoformat(timespec="seconds"), "machine": machine(), **result}
+    document = {
+        "benchmark": name,
+        "at": datetime.now(UTC).isoformat(timespec="seconds"),
+        "machine": machine(),
+        **result,
+    }
     RESULTS.mkdir(exist_ok=True)
     path = RESULTS / f"{name}.json"
     path.write_text(json.dumps(document, indent=1) + "\n")

@@ -83,24 +83,21 @@ class Worker:
         return self.hear(timeout_s)
 
     def kill(self) -> None:
-        """As power loss would, as far as a process can tell; returns when it is gone."""
+        """`kill -9`: what it had not said is never said, what it wrote to files stays. Returns when it is gone."""
         self._process.kill()
         self._process.wait()
-        self._close()
+        self.close_input()
 
     def stop(self, timeout_s: float = 15.0) -> None:
         """Let it end in its own way; kill it if it does not."""
-        assert self._process.stdin is not None
-        with suppress(OSError):
-            self._process.stdin.close()
+        self.close_input()
         try:
             self._process.wait(timeout_s)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
-        self._close()
 
-    def _close(self) -> None:
+    def close_input(self) -> None:
         assert self._process.stdin is not None
         with suppress(OSError):
             self._process.stdin.close()
@@ -113,9 +110,7 @@ def closing(workers: dict[int, Worker]) -> Iterator[dict[int, Worker]]:
         yield workers
     finally:
         for worker in workers.values():
-            with suppress(OSError):
-                assert worker._process.stdin is not None
-                worker._process.stdin.close()
+            worker.close_input()
         for worker in workers.values():
             worker.stop()
 

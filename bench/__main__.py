@@ -1,0 +1,92 @@
+"""`python -m bench`: everything, in modest sizes. `python -m bench NAME`: one of them, in sizes of your own.
+
+Tables go to stdout, and everything measured to bench/results as JSON. Exit status 1: a campaign found a violation.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from bench import failover, fsync, importing, kill9, latency, memory, micro, simulator, throughput
+
+
+def parser() -> argparse.ArgumentParser:
+    top = argparse.ArgumentParser(prog="python -m bench", description=__doc__.splitlines()[0] if __doc__ else None)
+    top.add_argument("--data", type=Path, default=Path("data/bench"), help="a directory on the disk to be measured")
+    names = top.add_subparsers(dest="name", metavar="NAME")
+
+    def add(name: str, doc: str | None) -> argparse.ArgumentParser:
+        return names.add_parser(name, help=doc.splitlines()[0] if doc else None)
+
+    add("all", "all of the following, in modest sizes")
+    one = add("throughput", throughput.__doc__)
+    one.add_argument("--runs", type=int, default=3)
+    one.add_argument("--seconds", type=float, default=4.0)
+    one = add("latency", latency.__doc__)
+    one.add_argument("--runs", type=int, default=3)
+    one.add_argument("--writes", type=int, default=1000)
+    one = add("failover", failover.__doc__)
+    one.add_argument("--rounds", type=int, default=10)
+    one = add("memory", memory.__doc__)
+    one.add_argument("--writes", type=int, default=1_000_000)
+    one = add("kill9", kill9.__doc__)
+    one.add_argument("--rounds", type=int, default=100)
+    one.add_argument("--seed", type=int, default=1)
+    one.add_argument("--victims", nargs="+", choices=["leader", "follower"], default=["leader"])
+    one = add("simulator", simulator.__doc__)
+    one.add_argument("--runs", type=int, default=20)
+    one = add("fsync", fsync.__doc__)
+    one.add_argument("--count", type=int, default=1000)
+    one = add("micro", micro.__doc__)
+    one.add_argument("--repeats", type=int, default=5)
+    one = add("import", importing.__doc__)
+    one.add_argument("--repeats", type=int, default=15)
+    return top
+
+
+def perform(arguments: argparse.Namespace, data: Path) -> bool:
+    works: dict[str, Callable[[], bool | None]] = {
+        "throughput": lambda: throughput.run(arguments.runs, arguments.seconds, data),
+        "latency": lambda: latency.run(arguments.runs, arguments.writes, data),
+        "failover": lambda: failover.run(arguments.rounds, data),
+        "memory": lambda: memory.run(arguments.writes, data),
+        "kill9": lambda: kill9.run(arguments.rounds, arguments.seed, tuple(arguments.victims), data),
+        "simulator": lambda: simulator.run(arguments.runs),
+        "fsync": lambda: fsync.run(arguments.count, data),
+        "micro": lambda: micro.run(arguments.repeats),
+        "import": lambda: importing.run(arguments.repeats),
+    }
+    return works[arguments.name]() is not False
+
+
+def main() -> int:
+    top = parser()
+    arguments = top.parse_args()
+    everything = arguments.name in (None, "all")
+    small = [
+        "fsync",
+        "import",
+        "micro",
+        "simulator",
+        "latency",
+        "failover",
+        "throughput",
+        "memory",
+        "kill9 --rounds 10",
+    ]
+    plan = small if everything else [None]
+    held = True
+    arguments.data.mkdir(parents=True, exist_ok=True)
+    for each in plan:
+        chosen = arguments if each is None else top.parse_args(["--data", str(arguments.data), *each.split()])
+        with TemporaryDirectory(prefix="bench-", dir=arguments.data) as data:
+            held &= perform(chosen, Path(data))
+    return 0 if held else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,73 @@
+"""Three of our members, each in a process of its own, started and found serving."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from bench.workers import Answer, Worker, ask_all, closing, free_ports
+
+SERVING_S: Final = 30.0
+
+
+class Members:
+    """An ensemble whose processes can be killed and started again."""
+
+    def __init__(self, directory: Path, count: int, machine: str) -> None:
+        directory.mkdir(parents=True, exist_ok=True)
+        self.directory = directory
+        self.sids: Final = tuple(range(1, count + 1))
+        self.workers: dict[int, Worker] = {}
+        self._machine = machine
+        ports = free_ports(2 * count)
+        self.ensemble = directory / "ensemble"
+        lines = [f"server.{sid}=127.0.0.1:{ports[2 * sid - 2]}:{ports[2 * sid - 1]}" for sid in self.sids]
+        self.ensemble.write_text("\n".join(lines) + "\n")
+
+    def data(self, sid: int) -> Path:
+        return self.directory / f"data-{sid}"
+
+    def start(self, sid: int) -> Worker:
+        assert sid not in self.workers or not self.workers[sid].alive, f"server {sid} runs already"
+        arguments = ["--id", str(sid), "--ensemble", str(self.ensemble), "--data", str(self.data(sid))]
+        arguments += ["--machine", self._machine]
+        self.workers[sid] = Worker("bench.worker", arguments, self.directory / f"member-{sid}.log")
+        return self.workers[sid]
+
+    def start_all(self) -> None:
+        for sid in self.sids:
+            self.start(sid)
+        self.serving()
+
+    def stop_all(self) -> None:
+        for worker in self.workers.values():
+            worker.close_input()
+        for worker in self.workers.values():
+            worker.stop()
+
+    def serving(self, sids: Sequence[int] | None = None) -> dict[int, Answer]:
+        """The status of each (or of `sids`), once they all serve."""
+        asked = self.sids if sids is None else tuple(sids)
+        answers = ask_all([self.workers[sid] for sid in asked], "status", SERVING_S + 5, serving_within_s=SERVING_S)
+        for sid, answer in zip(asked, answers, strict=True):
+            if not answer["serving"]:
+                raise RuntimeError(f"server {sid} does not serve after {SERVING_S:g} s: {answer}")
+        return dict(zip(asked, answers, strict=True))
+
+    def leader(self) -> int:
+        """Whom all follow. Just after an election not all have heard of it."""
+        for _ in range(50):
+            leaders = {answer["leader"] for answer in self.serving().values()}
+            if len(leaders) == 1:
+                return int(leaders.pop())
+        raise RuntimeError(f"the servers do not agree on a leader: {leaders}")
+
+
+@contextmanager
+def members(directory: Path, count: int = 3, machine: str = "counter") -> Iterator[Members]:
+    ensemble = Members(directory, count, machine)
+    with closing(ensemble.workers):
+        ensemble.start_all()
+        yield ensemble

@@ -1,0 +1,40 @@
+"""How many simulated seconds one core turns in a second: five servers, under write load and faults."""
+
+from __future__ import annotations
+
+import time
+from typing import Final
+
+from bench.report import Result, publish
+from harness.draw import script_from_seed
+from harness.worlds.cores.world import run as simulate
+
+SERVERS: Final = 5
+TARGET: Final = 100
+LOADS: Final = {"the fuzzer's": 100, "ten times its writes": 1_000}
+"""Operations in a history of three seconds; each may write many transactions."""
+
+
+def run(runs: int) -> None:
+    rows = []
+    result: Result = {"servers": SERVERS, "target": TARGET}
+    for name, operations in LOADS.items():
+        scripts = [script_from_seed(seed, voters=SERVERS, observers=0, ops=operations) for seed in range(1, runs + 1)]
+        began = time.process_time()
+        outcomes = [simulate(script) for script in scripts]
+        took = time.process_time() - began
+        simulated = sum(outcome.simulated_ms for outcome in outcomes) / 1000
+        row = {
+            "load": name,
+            "histories": runs,
+            "simulated s": simulated,
+            "cpu s": took,
+            "simulated s per cpu s": simulated / took,
+            "transactions": sum(outcome.committed for outcome in outcomes),
+            "elections": sum(outcome.elections for outcome in outcomes),
+            "events per cpu s": sum(outcome.events for outcome in outcomes) / took,
+            "violations": sum(not outcome.held for outcome in outcomes),
+        }
+        rows.append(row)
+        result[name] = row
+    publish("simulator", result, rows)

@@ -1,0 +1,275 @@
+"""One member in a process of its own, and the load that is made inside it, commanded through stdin.
+
+The load uses the public interface of the library and nothing else, and no client protocol lies between:
+what is measured is the library.
+"""
+
+from __future__ import annotations
+
+import argparse
+import cProfile
+import hashlib
+import io
+import json
+import logging
+import os
+import pstats
+import resource
+import time
+from collections.abc import AsyncIterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import trio
+from attrs import asdict
+
+import zab
+from bench.machines import Counter, Tape
+from zab.runtime.errors import OutcomeUnknown
+from zab.runtime.member import Member, open_member
+
+Answer = dict[str, Any]
+
+
+class Clients:
+    """Writers of unique values, one write at a time each, who put down what they know before they go on.
+
+    A line `value place` stands in the file when the write was acknowledged, a line `value ?` when its outcome is
+    unknown. The file survives the death of this process, so also what a killed server acknowledged counts.
+    """
+
+    def __init__(self, member: Member, name: str, path: Path, pause_s: float) -> None:
+        self._member = member
+        self._name = name
+        self._pause_s = pause_s
+        self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+        self._scope = trio.CancelScope()
+        self._stopping = False
+        self._writers = 0
+        self.acknowledged = 0
+        self.unknown = 0
+        self.errors: list[str] = []
+        self.timeline: list[tuple[float, float]] = []
+        """When each acknowledged write was submitted and acknowledged, by a clock that all processes share."""
+
+    async def run(self, writers: int) -> None:
+        with self._scope:
+            async with trio.open_nursery() as nursery:
+                for number in range(writers):
+                    nursery.start_soon(self._write, f"{self._name}.{number}")
+
+    async def _write(self, name: str) -> None:
+        self._writers += 1
+        sequence = 0
+        while not self._stopping:
+            sequence += 1
+            value = f"{name}.{sequence}"
+            began = time.monotonic()
+            try:
+                place = await self._member.submit(value.encode())
+            except OutcomeUnknown:
+                self.unknown += 1
+                os.write(self._file, f"{value} ?\n".encode())
+                continue
+            except zab.ZabError as error:
+                self.errors.append(repr(error)[:200])
+                os.write(self._file, f"{value} ?\n".encode())
+                await trio.sleep(0.05)
+                continue
+            os.write(self._file, f"{value} {place}\n".encode())
+            self.acknowledged += 1
+            self.timeline.append((began, time.monotonic()))
+            if self._pause_s:
+                await trio.sleep(self._pause_s)
+        self._writers -= 1
+
+    async def stop(self, patience_s: float) -> int:
+        """Let every writer finish its write. How many could not in time."""
+        self._stopping = True
+        with trio.move_on_after(patience_s):
+            while self._writers:
+                await trio.sleep(0.01)
+        left = self._writers
+        self._scope.cancel()
+        return left
+
+    def longest_gap(self, since: float) -> Answer:
+        """Around `since`: the longest time without an acknowledgement, and the first write begun after it."""
+        times = [acknowledged for _, acknowledged in self.timeline]
+        before = max((each for each in times if each <= since), default=since)
+        gap = 0.0
+        for acknowledged in sorted(each for each in times if each > since):
+            gap = max(gap, acknowledged - before)
+            before = acknowledged
+        later = [acknowledged for began, acknowledged in self.timeline if began >= since]
+        return {"gap_s": gap, "first_s": min(later) - since if later else None}
+
+    def forget(self) -> None:
+        self.timeline.clear()
+
+
+class Bench:
+    """What one worker can be told to do."""
+
+    def __init__(self, member: Member, machine: Counter | Tape, nursery: trio.Nursery) -> None:
+        self._member = member
+        self._machine = machine
+        self._nursery = nursery
+        self._profile: cProfile.Profile | None = None
+        self._clients: Clients | None = None
+
+    async def status(self, serving_within_s: float = 0.0) -> Answer:
+        with trio.move_on_after(serving_within_s):
+            while not self._member.status().role.serving:
+                await trio.sleep(0.005)
+        status = self._member.status()
+        usage = resource.getrusage(resource.RUSAGE_SELF)
+                return {
+            "state": status.role.state.name,
+            "leader": status.role.leader,
+            "serving": status.role.serving,
+            "epoch": status.role.epoch,
+            "applied": status.applied,
+            "count": self._machine.count,
+            "cpu_s": usage.ru_utime + usage.ru_stime,
+            "counters": asdict(status.counters),
+        }
+
+    async def flood(
+        self, outstanding: int, payload: int, seconds: float = 1e9, count: int = 1 << 62, samples: int = 200_000
+    ) -> Answer:
+        """`outstanding` writes at a time, until the time is up or so many are done. What is answered later, is lost."""
+        submit, data = self._member.submit, bytes(payload)
+        latencies: list[float] = []
+        asked = done = 0
+        clock = time.perf_counter
+        began = clock()
+        until = began + seconds
+        cpu = time.process_time()
+
+        async def write() -> None:
+            nonlocal asked, done
+            started = clock()
+            while started < until and asked < count:
+                asked += 1
+                await submit(data)
+                ended = clock()
+                if ended <= until:
+                    done += 1
+                    if len(latencies) < samples:
+                        latencies.append(ended - started)
+                started = ended
+
+        async with trio.open_nursery() as nursery:
+            for _ in range(outstanding):
+                nursery.start_soon(write)
+        return {
+            "done": done,
+            "failed": 0,
+            "seconds": min(seconds, clock() - began),
+            "cpu_s": time.process_time() - cpu,
+            "latencies": sorted(latencies)[:: max(1, len(latencies) // 1000)],
+        }
+
+    async def single(self, count: int, payload: int) -> Answer:
+        """One write at a time."""
+        submit, data = self._member.submit, bytes(payload)
+        taken = []
+        for _ in range(count):
+            began = time.perf_counter()
+            await submit(data)
+            taken.append(time.perf_counter() - began)
+        return {"latencies": taken}
+
+    async def clients(self, name: str, path: str, writers: int, pause_s: float = 0.0) -> Answer:
+        self._clients = Clients(self._member, name, Path(path), pause_s)
+        self._nursery.start_soon(self._clients.run, writers)
+        return {}
+
+    async def gap(self, since: float, within_s: float) -> Answer:
+        """Wait until a write that began after `since` was acknowledged; then tell how long there was nothing."""
+        clients = self._clients
+        assert clients is not None
+        with trio.move_on_after(within_s):
+            while not (clients.timeline and clients.timeline[-1][0] >= since):
+                await trio.sleep(0.005)
+        found = clients.longest_gap(since)
+        clients.forget()
+        return {**found, "acknowledged": clients.acknowledged, "unknown": clients.unknown, "errors": clients.errors}
+
+    async def stop_clients(self, patience_s: float = 30.0) -> Answer:
+        clients, self._clients = self._clients, None
+        if clients is None:
+            return {"left": 0, "acknowledged": 0, "unknown": 0, "errors": []}
+        left = await clients.stop(patience_s)
+        told = {"acknowledged": clients.acknowledged, "unknown": clients.unknown, "errors": clients.errors}
+        return {"left": left, **told}
+
+    async def dump(self, path: str) -> Answer:
+        """Everything that this server's machine holds, to a file."""
+        assert isinstance(self._machine, Tape)
+        content = b"\n".join(self._machine.values)
+        Path(path).write_bytes(content)
+        status = self._member.status()
+        digest = hashlib.sha256(content).hexdigest()
+        return {"count": self._machine.count, "sha256": digest, "applied": status.applied}
+
+    async def profile(self, path: str | None = None, lines: int = 40) -> Answer:
+        """The first call begins; the second ends, and writes what took its time."""
+        if self._profile is None:
+            self._profile = cProfile.Profile()
+            self._profile.enable()
+            return {}
+        self._profile.disable()
+        text = io.StringIO()
+        stats = pstats.Stats(self._profile, stream=text)
+        stats.sort_stats("tottime").print_stats(lines)
+        self._profile = None
+        if path:
+            Path(path).write_text(text.getvalue())
+        return {"profile": text.getvalue()}
+
+
+async def commands() -> AsyncIterator[Answer]:
+    """Lines of stdin, until it is closed."""
+    async with trio.lowlevel.FdStream(os.dup(0)) as stdin:
+        held = b""
+        async for data in stdin:
+            *lines, held = (held + data).split(b"\n")
+            for line in lines:
+                yield json.loads(line)
+
+
+async def serve(arguments: argparse.Namespace) -> None:
+    machine: Counter | Tape = Tape() if arguments.machine == "tape" else Counter()
+    ensemble = zab.Ensemble.parse(Path(arguments.ensemble).read_text())
+    opened = open_member(
+        machine, arguments.data, server_id=zab.ServerId(arguments.id), ensemble=ensemble
+    )
+    async with opened as member, trio.open_nursery() as nursery:
+        bench = Bench(member, machine, nursery)
+        async for command in commands():
+            do = getattr(bench, command.pop("do"))
+            try:
+                answer = await partial(do, **command)()
+            except Exception as error:
+                answer = {"error": repr(error)}
+                logging.exception("command failed")
+            print(json.dumps(answer), flush=True)
+        nursery.cancel_scope.cancel()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--id", type=int, required=True)
+    parser.add_argument("--ensemble", required=True, help="a file of server.N lines")
+    parser.add_argument("--data", required=True)
+    parser.add_argument("--machine", choices=["counter", "tape"], default="counter")
+    arguments = parser.parse_args()
+    logging.basicConfig(level=os.environ.get("ZAB_LOG", "INFO"), format="%(asctime)s.%(msecs)03d %(message)s", datefmt="%H:%M:%S")
+    trio.run(serve, arguments)
+
+
+if __name__ == "__main__":
+    main()
