@@ -125,7 +125,7 @@ class Bench:
                 await trio.sleep(0.005)
         status = self._member.status()
         usage = resource.getrusage(resource.RUSAGE_SELF)
-                return {
+        return {
             "state": status.role.state.name,
             "leader": status.role.leader,
             "serving": status.role.serving,
@@ -244,9 +244,7 @@ async def commands() -> AsyncIterator[Answer]:
 async def serve(arguments: argparse.Namespace) -> None:
     machine: Counter | Tape = Tape() if arguments.machine == "tape" else Counter()
     ensemble = zab.Ensemble.parse(Path(arguments.ensemble).read_text())
-    opened = open_member(
-        machine, arguments.data, server_id=zab.ServerId(arguments.id), ensemble=ensemble
-    )
+    opened = open_member(machine, arguments.data, server_id=zab.ServerId(arguments.id), ensemble=ensemble)
     async with opened as member, trio.open_nursery() as nursery:
         bench = Bench(member, machine, nursery)
         async for command in commands():
@@ -267,7 +265,8 @@ def main() -> None:
     parser.add_argument("--data", required=True)
     parser.add_argument("--machine", choices=["counter", "tape"], default="counter")
     arguments = parser.parse_args()
-    logging.basicConfig(level=os.environ.get("ZAB_LOG", "INFO"), format="%(asctime)s.%(msecs)03d %(message)s", datefmt="%H:%M:%S")
+    form = "%(asctime)s.%(msecs)03d %(message)s"
+    logging.basicConfig(level=os.environ.get("ZAB_LOG", "INFO"), format=form, datefmt="%H:%M:%S")
     trio.run(serve, arguments)
 
 
