@@ -39,6 +39,11 @@ class FrameReader:
         """Of a frame that is not complete yet. An end of stream with something held is a torn frame."""
         return len(self._held)
 
+    @property
+    def missing_bytes(self) -> int:
+        """How many may be received without reading past the frame that is under way."""
+        return self._needed - len(self._held)
+
     def feed(self, data: bytes | bytearray) -> list[bytes]:
         # What is left over is always a part of the newest `data`, or else no frame was completed and the
         # bytes were only added. So every byte is copied a fixed number of times, however it trickles in.

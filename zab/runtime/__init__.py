@@ -1,0 +1,1 @@
+"""What acts: sockets, threads, clocks. Everything it decides, it asks the core."""

@@ -1,0 +1,191 @@
+"""The leader's desk: requests of all members, in the order of their coming, become transactions here.
+
+What lies on it is nobody's promise: when the stint ends, or the link on which a request came, it is swept
+off, and the member where it began asks again.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from typing import Protocol
+
+from attrs import frozen
+
+from zab.core.errors import NotLeader, Overloaded
+from zab.core.zxid import Epoch, Millis, Zxid, epoch_of, make
+from zab.runtime.errors import Refused
+from zab.runtime.limits import Limits
+from zab.runtime.link import Link
+from zab.runtime.machine import Machine, View, passes_through
+from zab.runtime.origin import tagged
+from zab.wire.relay import TAG_BYTES
+
+
+class Proposes(Protocol):
+    """As much of a `Node` as is needed here."""
+
+    @property
+    def last(self) -> Zxid: ...
+    def propose(self, payloads: Sequence[bytes], now: Millis) -> Zxid: ...
+
+
+@frozen
+class Parcel:
+    """Requests that came together, meant for the leader of `epoch`. `link` is None for this member's own."""
+
+    epoch: Epoch
+    link: Link | None
+    origin: bytes
+    first: int
+    requests: Sequence[bytes]
+
+
+@frozen
+class Refusal:
+    link: Link | None
+    counter: int
+    reason: str
+
+
+class Desk:
+    def __init__(self, machine: Machine, limits: Limits) -> None:
+        self.refusals: list[Refusal] = []
+        """To be taken by the driver."""
+        self.proposed = self.batches = 0
+        self._machine = machine
+        self._limits = limits
+        self._passes = passes_through(machine)
+        self._epoch: Epoch | None = None
+        self._parcels: deque[Parcel] = deque()
+        self._started = 0
+        """How many requests of the first parcel are done with."""
+        self._held: dict[Link, int] = {}
+        self._prepared: list[bytes] = []
+        self._outstanding: deque[tuple[Zxid, bytes]] = deque()
+
+    # -- stints ------------------------------------------------------------------------------------
+
+    def open(self, epoch: Epoch) -> None:
+        """This server leads `epoch`, and its machine has applied all that the epoch began with.
+
+        Others may have learned of the epoch's beginning before, and their requests lie here already.
+        """
+        if self._epoch is not None or any(parcel.epoch != epoch for parcel in self._parcels):
+            self.close()
+        self._epoch = epoch
+
+    def close(self) -> None:
+        self._epoch = None
+        self._parcels.clear()
+        self._started = 0
+        self._held.clear()
+        self._prepared.clear()
+        self._outstanding.clear()
+        self.refusals.clear()
+
+    @property
+    def epoch(self) -> Epoch | None:
+        return self._epoch
+
+    @property
+    def busy(self) -> bool:
+        return bool(self._parcels or self._prepared)
+
+    @property
+    def promised(self) -> bool:
+        """Transactions were prepared, each for its zxid, that the node had no room for yet."""
+        return bool(self._prepared)
+
+    # -- requests ----------------------------------------------------------------------------------
+
+    def put(self, parcel: Parcel) -> bool:
+        """False when a link has more on the desk than its member may have outstanding at all."""
+        if self._parcels and self._parcels[-1].epoch != parcel.epoch:
+            self.close()
+        link = parcel.link
+        if link is not None:
+            held = self._held.get(link, 0) + len(parcel.requests)
+            if held > 2 * self._limits.submits_max:
+                return False
+            self._held[link] = held
+        self._parcels.append(parcel)
+        return True
+
+    def drop(self, link: Link) -> None:
+        """The link is down: what came on it and is not prepared yet must not come true behind its member's back."""
+        if self._held.pop(link, 0):
+            if self._parcels[0].link is link:
+                self._started = 0
+            self._parcels = deque(parcel for parcel in self._parcels if parcel.link is not link)
+        self.refusals = [refusal for refusal in self.refusals if refusal.link is not link]
+
+    def applied(self, zxid: Zxid) -> None:
+        outstanding = self._outstanding
+        while outstanding and outstanding[0][0] <= zxid:
+            outstanding.popleft()
+
+    def turn(self, node: Proposes, now: Millis, now_ms: int) -> None:
+        """Prepare and propose for as long as there is something, and room for it."""
+        if self._epoch is None:
+            return
+        try:
+            while self._prepared or self._parcels:
+                if not self._prepared:
+                    self._prepare(node, now_ms)
+                    if not self._prepared:
+                        continue  # all were refused
+                node.propose(self._prepared, now)
+                self.proposed += len(self._prepared)
+                self.batches += 1
+                self._prepared = []
+        except Overloaded:
+            pass  # what is prepared waits: the commits that make room for it bring the next turn
+        except NotLeader:
+            self.close()
+
+    def _prepare(self, node: Proposes, now_ms: int) -> None:
+        """Fill one batch. Its zxids are known, for nobody else proposes while it waits."""
+        limits, parcels, prepared = self._limits, self._parcels, self._prepared
+        assert self._epoch is not None
+        last = node.last
+        zxid = Zxid(last + 1) if epoch_of(last) == self._epoch else make(self._epoch, 1)
+        size = 0
+        while parcels and len(prepared) < limits.batch_entries_max and size < limits.batch_bytes_max:
+            parcel = parcels[0]
+            start = self._started
+            stop = min(len(parcel.requests), start + limits.batch_entries_max - len(prepared))
+            counter = parcel.first + start
+            origin, link = parcel.origin, parcel.link
+            for request in parcel.requests[start:stop]:
+                if self._passes:
+                    txn = request
+                else:
+                    try:
+                        txn = self._machine.prepare(request, View(zxid, self._epoch, now_ms, self._outstanding))
+                    except Refused as refused:
+                        self.refusals.append(Refusal(link, counter, str(refused)))
+                        counter += 1
+                        continue
+                    self._outstanding.append((zxid, txn))
+                prepared.append(tagged(origin, counter, txn))
+                size += len(txn) + TAG_BYTES
+                zxid = Zxid(zxid + 1)
+                counter += 1
+                if size >= limits.batch_bytes_max:
+                    break
+            done = counter - parcel.first
+            if link is not None:
+                self._held[link] -= done - start
+            if done == len(parcel.requests):
+                parcels.popleft()
+                self._started = 0
+            else:
+                self._started = done
+
+
+def by_link(refusals: Sequence[Refusal]) -> dict[Link | None, tuple[tuple[int, str], ...]]:
+    grouped: dict[Link | None, list[tuple[int, str]]] = {}
+    for refusal in refusals:
+        grouped.setdefault(refusal.link, []).append((refusal.counter, refusal.reason))
+    return {link: tuple(refused) for link, refused in grouped.items()}

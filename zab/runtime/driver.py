@@ -1,0 +1,234 @@
+"""The one task that owns a node: everything that happened goes in, everything that should happen comes out.
+
+A turn takes all that has gathered, so the busier a member is, the more it does at one go: one batch, one
+fsync, one send per link. Nothing in a turn waits, but for one thing: becoming a received snapshot.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import trio
+
+from zab.core.batch import Batch
+from zab.core.ensemble import Ensemble
+from zab.core.messages import LinkDown, LinkUp, Notification, State
+from zab.core.node import Node
+from zab.core.ready import Activate, Apply, Envelope, HangUp, Ready, Restore
+from zab.core.zxid import Millis, Ticket, Zxid
+from zab.runtime.doorbell import Doorbell
+from zab.runtime.elections import Elections
+from zab.runtime.inbox import Inbox
+from zab.runtime.link import Link
+from zab.runtime.links import Links
+from zab.runtime.logs import Log
+from zab.runtime.machine import Machine
+from zab.runtime.requests import RELAYS, Requests
+from zab.runtime.snapshots import Snapshots
+from zab.runtime.status import RoleChange
+from zab.runtime.writer import Writer
+from zab.storage.storage import Storage
+from zab.wire.relay import ORIGIN_BYTES, TAG_BYTES
+
+
+def now_ms() -> Millis:
+    return int(trio.current_time() * 1000)
+
+
+class Driver:
+    def __init__(
+        self,
+        node: Node,
+        machine: Machine,
+        storage: Storage,
+        bell: Doorbell,
+        inbox: Inbox,
+        links: Links,
+        elections: Elections,
+        requests: Requests,
+        log: Log,
+        changed: Callable[[RoleChange], None],
+        activated: Callable[[Ensemble], None],
+    ) -> None:
+        self.node = node
+        self.turns = self.applied = self.applied_bytes = self.restores = 0
+        self.restoring: trio.Event | None = None
+        """Set while the machine is being replaced, in a thread: until then nobody may look at it."""
+        self._machine = machine
+        self._storage = storage
+        self._bell = bell
+        self._inbox = inbox
+        self._links = links
+        self._elections = elections
+        self._requests = requests
+        self._log = log
+        self._changed = changed
+        self._activated = activated
+        self.role = RoleChange(node.state, node.epoch, node.leader, node.serving)
+        self._saved: Ticket = 0
+        self._told_saved: Ticket = 0
+        self._writer: Writer
+        self._snapshots: Snapshots
+        self._nursery: trio.Nursery
+
+    def saved(self, ticket: Ticket) -> None:
+        """For the writer, called in the event loop."""
+        self._saved = ticket
+        self._bell.ring()
+
+    # -- the task ----------------------------------------------------------------------------------
+
+    async def run(self, writer: Writer, snapshots: Snapshots, nursery: trio.Nursery) -> None:
+        self._writer, self._snapshots, self._nursery = writer, snapshots, nursery
+        node, bell = self.node, self._bell
+        node.tick(now_ms())  # what it concluded when it was made: alone in the world, it leads at once
+        bell.ring()
+        while True:
+            # Half a millisecond later than asked for, so that whole milliseconds do not say "not yet".
+            with trio.move_on_at((node.deadline + 0.5) / 1000):
+                await bell.wait()
+            await self._turn()
+
+    async def _turn(self) -> None:
+        node, requests = self.node, self._requests
+        now = now_ms()
+        self.turns += 1
+        for source, messages in self._inbox.take():
+            if isinstance(source, Link):
+                self._hear(source, messages, now)
+            else:
+                for message in messages:
+                    node.step(source, message, now)
+        if self._saved > self._told_saved:
+            self._told_saved = self._saved
+            node.saved(self._saved, now)
+        if now >= node.deadline:
+            node.tick(now)
+        requests.turn(now)
+        requests.ask(now)
+        while ready := node.ready():
+            await self._perform(ready)
+            requests.turn(now)
+        self._watch()
+
+    def _hear(self, link: Link, messages: list[Any], now: Millis) -> None:
+        node, requests = self.node, self._requests
+        for message in messages:
+            if link.over:
+                return
+            relay = RELAYS.get(type(message))
+            if relay is not None:
+                relay(requests, link, message, now)
+                continue
+            if type(message) is LinkUp:
+                self._log.say("link_up", "debug", peer=link.peer, dialled=link.dialled)
+                if not link.dialled:
+                    old = self._links.accept(link)
+                    if old is not None:
+                        self._lost(old, now)
+            elif type(message) is LinkDown:
+                self._log.say("link_down", "debug", peer=link.peer, dialled=link.dialled, why=link.reason)
+                self._links.lost(link)
+                self._lost(link, now)
+                return
+            node.step(link.peer, message, now)
+
+    def _lost(self, link: Link, now: Millis) -> None:
+        self._requests.link_lost(link)
+        self.node.step(link.peer, LinkDown(link.dialled), now)
+
+    # -- what the node wants -------------------------------------------------------------------------
+
+    async def _perform(self, ready: Ready) -> None:
+        for note in ready.notes:
+            self._log.note(note)
+        if ready.save:
+            self._writer.put(ready.save)
+        wants_state = ready.wants_state
+        if wants_state:
+            await self._apply(ready)
+        if ready.send:
+            self._send(ready)
+        for wish in ready.links:
+            gone = self._links.act(wish)
+            if gone is not None and isinstance(wish, HangUp):
+                self._requests.link_lost(gone)
+        if not wants_state:
+            await self._apply(ready)
+        for barrier in ready.barriers:
+            self._requests.barrier_done(barrier.token, barrier.zxid)
+
+    def _send(self, ready: Ready) -> None:
+        if self.role.state is State.LOOKING and self.node.state is not State.LOOKING:
+            self._elections.settled()
+        envelopes: list[Envelope] = []
+        for envelope in ready.send:
+            message = envelope.message
+            if isinstance(message, Notification):
+                self._elections.send(envelope.to, message)
+            else:
+                envelopes.append(envelope)
+        if envelopes:
+            self._links.send(envelopes, self._machine.snapshot)
+
+    async def _apply(self, ready: Ready) -> None:
+        if not ready.apply:
+            return
+        zxid: Zxid | None = None
+        for item in ready.apply:
+            if isinstance(item, Apply):
+                self._apply_batch(item.batch)
+                zxid = item.batch.last
+            elif isinstance(item, Activate):
+                self._requests.changes.activated(item.ensemble.version)
+                self._activated(item.ensemble)
+            else:
+                await self._restore(item)
+                zxid = item.zxid
+        if zxid is not None:
+            self._requests.reached(zxid)
+
+    def _apply_batch(self, batch: Batch) -> None:
+        payloads = batch.payloads()
+        self._snapshots.count(batch.count, batch.size)
+        self.applied += batch.count
+        self.applied_bytes += batch.size
+        if batch.config:
+            return
+        apply, origin = self._machine.apply, self._requests.origin
+        tag, zxid = origin.tag, batch.first
+        for payload in payloads:
+            result = apply(zxid, payload[TAG_BYTES:])
+            if payload[:ORIGIN_BYTES] == tag:
+                origin.applied(payload, result)
+            zxid = Zxid(zxid + 1)
+
+    async def _restore(self, restore: Restore) -> None:
+        """In a thread, so that the rest of the application lives on; this member has nothing else to do."""
+        self.restoring = trio.Event()
+        chunks = self._storage.read_snapshot(restore.zxid)
+        await trio.to_thread.run_sync(self._machine.restore, chunks, limiter=trio.CapacityLimiter(1))
+        self.restoring.set()
+        self.restoring = None
+        self.restores += 1
+        self._snapshots.restored()
+        self._requests.origin.jumped()
+        self._requests.changes.jumped(restore.zxid)
+
+    # -- after a turn --------------------------------------------------------------------------------
+
+    def _watch(self) -> None:
+        node, role = self.node, self.role
+        serving = node.serving
+        if (
+            node.state is not role.state
+            or serving is not role.serving
+            or node.epoch != role.epoch
+            or node.leader != role.leader
+        ):
+            self.role = RoleChange(node.state, node.epoch, node.leader, serving)
+            self._log.say("role", state=node.state.name, leader=node.leader, serving=serving)
+            self._changed(self.role)
+        if self._snapshots.due:
+            self._snapshots.start(self._nursery, node.applied, node.digest(), self._machine.snapshot())

@@ -1,0 +1,29 @@
+"""What can become of a request, beside its result."""
+
+from __future__ import annotations
+
+from zab.core.errors import ZabError
+
+
+class Refused(ZabError):
+    """The machine's `prepare` turned the request down; the text says why. Nothing was changed by it."""
+
+
+class OutcomeUnknown(ZabError):
+    """The request may have been carried out or not, and nothing can tell which any more.
+
+    It happens only when this server was so far behind that it was brought up to date by a snapshot, in which
+    the request may be contained. Look at the state, then decide whether to ask again.
+    """
+
+
+class Stopped(ZabError):
+    """This member was stopped, or has failed, before it knew the outcome: the request may still be carried out."""
+
+
+class ChangeLost(ZabError):
+    """The leader that proposed this change of membership is gone, and the change with it. Ask again."""
+
+
+class PortTaken(ZabError):
+    """This server cannot listen where its membership says that it does."""

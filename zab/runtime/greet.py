@@ -1,0 +1,65 @@
+"""The opening of every connection between servers, on both ends, each step with a deadline."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import trio
+
+from zab.core.errors import WireError
+from zab.core.zxid import ServerId
+from zab.wire.frames import FrameReader
+from zab.wire.greeting import GREETING_BYTES_MAX, VERSION, Hello, Purpose, Stranger, Unwelcome, Welcome, accept, admit
+from zab.wire.peer import Channel, PeerMessage, decode, encode
+
+UNREACHABLE: Final = (OSError, WireError, trio.BrokenResourceError, trio.ClosedResourceError, trio.TooSlowError)
+"""What may come of an attempt to talk to a server that is down, far, or another one."""
+
+
+def described(error: BaseException) -> str:
+    """The cause behind Trio's wrapping, which is the part that helps."""
+    if isinstance(error, trio.TooSlowError):
+        return "no answer in time"
+    cause = error.__cause__ or error
+    return str(cause) or type(cause).__name__
+
+
+class Handshake:
+    """Who we are: what is said to, and expected of, everybody who connects."""
+
+    def __init__(self, me: ServerId, ensemble: str, timeout_ms: int) -> None:
+        self.me = me
+        self.ensemble = ensemble
+        self.host, self.port = "", 0
+        """Where this server listens for elections, so that it can be called back."""
+        self._timeout_s = timeout_ms / 1000
+
+    async def call(self, stream: trio.abc.Stream, peer: ServerId, purpose: Purpose) -> None:
+        """At the dialling end. Returns when the other end is known to be `peer`, of this ensemble."""
+        with trio.fail_after(self._timeout_s):
+            hello = Hello(VERSION, self.ensemble, self.me, purpose.value, self.host, self.port)
+            await stream.send_all(encode(hello))
+            accept(await _receive_one(stream), peer)
+
+    async def answer(self, stream: trio.abc.Stream, purpose: Purpose) -> Hello:
+        """At the listening end. A stranger is told why it may not stay, and raises `Stranger` here."""
+        with trio.fail_after(self._timeout_s):
+            try:
+                hello = admit(await _receive_one(stream), self.me, self.ensemble, purpose)
+            except Stranger as error:
+                await stream.send_all(encode(Unwelcome(str(error))))
+                raise
+            await stream.send_all(encode(Welcome(VERSION, self.me)))
+            return hello
+
+
+async def _receive_one(stream: trio.abc.Stream) -> PeerMessage:
+    """Not a byte more than the greeting: what follows it belongs to the link."""
+    reader = FrameReader(GREETING_BYTES_MAX)
+    while True:
+        data = await stream.receive_some(reader.missing_bytes)
+        if not data:
+            raise WireError("the connection was closed within the greeting")
+        for payload in reader.feed(data):
+            message: PeerMessage = decode(Channel.GREETING, payload)
+            return message

@@ -1,0 +1,47 @@
+"""The bounds of the runtime. Every queue, frame, wait and retry of this floor has its limit here."""
+
+from __future__ import annotations
+
+from attrs import frozen
+
+
+@frozen
+class Limits:
+    """Counts, bytes and milliseconds; a name says which.
+
+    submits_max, submit_bytes_max  requests of this member whose outcome is open; one more waits its turn
+    request_bytes_max              one request
+    batch_entries_max, batch_bytes_max   what is proposed, and therefore logged, at one go
+    frame_bytes_max                one frame of a learner link; holds a whole batch and a snapshot's chunk
+    election_frame_bytes_max       one frame of an election link
+    link_bytes_max, link_frames_max      what may wait to be sent on one link; overflow cuts the link
+    inbox_bytes_max                what was received and not yet looked at; above it nothing more is read
+    handshakes_max                 connections that have not said a valid hello yet, per port
+    handshake_ms, connect_ms       how long a peer may take to say hello, or to be reached
+    linger_ms                      how long a link that was hung up may take to send what is left
+    redial_ms_min, redial_ms_max   between attempts to reach a peer for an election
+    strangers_max                  servers outside the membership that are remembered for an election
+    snap_entries, snap_bytes       applied since the last snapshot: time for the next (from half of it, by chance)
+    snapshots_kept                 older ones are purged, and the log that only they need
+    """
+
+    submits_max: int = 20_000
+    submit_bytes_max: int = 32 << 20
+    request_bytes_max: int = 1 << 20
+    batch_entries_max: int = 4_096
+    batch_bytes_max: int = 1 << 20
+    frame_bytes_max: int = 16 << 20
+    election_frame_bytes_max: int = 512 << 10
+    link_bytes_max: int = 64 << 20
+    link_frames_max: int = 100_000
+    inbox_bytes_max: int = 16 << 20
+    handshakes_max: int = 20
+    handshake_ms: int = 5_000
+    connect_ms: int = 5_000
+    linger_ms: int = 1_000
+    redial_ms_min: int = 50
+    redial_ms_max: int = 1_000
+    strangers_max: int = 64
+    snap_entries: int = 100_000
+    snap_bytes: int = 64 << 20
+    snapshots_kept: int = 3

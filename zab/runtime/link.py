@@ -1,0 +1,164 @@
+"""One learner link: first in, first out, and bounded. What does not fit cuts it; within it there is never a gap."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any, Protocol, TypeAlias
+
+import trio
+
+from zab.core.errors import RemoteProtocolError
+from zab.core.messages import LinkDown
+from zab.core.zxid import ServerId
+from zab.runtime.doorbell import Doorbell
+from zab.runtime.greet import UNREACHABLE, described
+from zab.runtime.limits import Limits
+from zab.wire.frames import FrameReader
+from zab.wire.peer import Channel, decode
+
+RECEIVE_BYTES = 256 << 10
+
+Send: TypeAlias = Callable[[bytes], Awaitable[None]]
+Lazy: TypeAlias = Callable[[Send], Awaitable[None]]
+"""Sends something long piece by piece, when its turn has come and the stream has room for the next piece."""
+
+
+class Receives(Protocol):
+    def put(self, source: Link, messages: list[Any], size: int = 0) -> None: ...
+    async def wait_for_room(self) -> None: ...
+
+
+class Link:
+    """`over` belongs to the driver: once it is set, nothing of this link is delivered or sent any more."""
+
+    def __init__(self, peer: ServerId, dialled: bool, limits: Limits) -> None:
+        self.peer = peer
+        self.dialled = dialled
+        self.over = False
+        self.reason = "closed"
+        self.queued_bytes = 0
+        self.queued_frames = 0
+        self.sent_bytes = self.received_bytes = 0
+        self._limits = limits
+        self._queue: list[bytes | Lazy] = []
+        self._bell = Doorbell()
+        self._closing = False
+        self._scope = trio.CancelScope()
+
+    # -- for the driver ----------------------------------------------------------------------------
+
+    def send(self, frame: bytes) -> None:
+        """Frames of one turn leave together, when the turn is over. A peer that does not keep up is cut."""
+        if self._closing:
+            return
+        self.queued_bytes += len(frame)
+        self.queued_frames += 1
+        limits = self._limits
+        if self.queued_bytes > limits.link_bytes_max or self.queued_frames > limits.link_frames_max:
+            self.cut(f"too slow: {self.queued_frames} frames of {self.queued_bytes} bytes wait to be sent")
+            return
+        self._queue.append(frame)
+        self._bell.ring()
+
+    def send_lazily(self, source: Lazy) -> None:
+        """It counts nothing until it is its turn, and then takes what the stream takes."""
+        if not self._closing:
+            self._queue.append(source)
+            self._bell.ring()
+
+    def hang_up(self) -> None:
+        """Send what was handed over, then close. A peer that does not take it in time loses it."""
+        if not self._closing:
+            self._closing = True
+            self.reason = "hung up"
+            self._scope.deadline = trio.current_time() + self._limits.linger_ms / 1000
+            self._bell.ring()
+
+    def cut(self, why: str) -> None:
+        """Close now. `LinkDown` follows, unless the link is over already."""
+        if not self._scope.cancel_called:
+            self._closing = True
+            self.reason = why
+            self._queue.clear()
+            self._scope.cancel()
+
+    # -- its own tasks -----------------------------------------------------------------------------
+
+    async def run(self, open_stream: Callable[[], Awaitable[trio.abc.Stream]], up: object, inbox: Receives) -> None:
+        """From the opening of the stream to its end: `up` goes to the inbox between them, `LinkDown` behind them."""
+        try:
+            with self._scope:
+                try:
+                    stream = await open_stream()
+                except UNREACHABLE as error:
+                    self.reason = f"not reachable: {described(error)}"
+                    return
+                try:
+                    inbox.put(self, [up])
+                    await self._serve(stream, inbox)
+                finally:
+                    await trio.aclose_forcefully(stream)
+        finally:
+            self._closing = True
+            self._queue.clear()
+            inbox.put(self, [LinkDown(self.dialled)])
+
+    async def _serve(self, stream: trio.abc.Stream, inbox: Receives) -> None:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._send, stream)
+            await self._receive(stream, inbox)
+            nursery.cancel_scope.cancel()
+
+    async def _send(self, stream: trio.abc.Stream) -> None:
+        try:
+            while True:
+                if not self._queue:
+                    if self._closing:
+                        break
+                    await self._bell.wait()
+                    continue
+                queue, self._queue = self._queue, []
+                frames: list[bytes] = []
+                for item in queue:
+                    if type(item) is bytes:
+                        frames.append(item)
+                        continue
+                    await self._send_frames(stream, frames)
+                    frames = []
+                    await item(stream.send_all)  # type: ignore[operator]
+                await self._send_frames(stream, frames)
+            # Whoever closes with something unread resets the connection, and the last frames may be lost with
+            # it. So only this direction is closed, and the peer closes the other when it has read to the end.
+            if isinstance(stream, trio.abc.HalfCloseableStream):
+                await stream.send_eof()
+            else:
+                await stream.aclose()
+        except (trio.BrokenResourceError, trio.ClosedResourceError) as error:
+            self.cut(f"broken: {described(error)}")
+
+    async def _send_frames(self, stream: trio.abc.Stream, frames: list[bytes]) -> None:
+        if frames:
+            data = frames[0] if len(frames) == 1 else b"".join(frames)
+            await stream.send_all(data)
+            self.queued_bytes -= len(data)
+            self.queued_frames -= len(frames)
+            self.sent_bytes += len(data)
+
+    async def _receive(self, stream: trio.abc.Stream, inbox: Receives) -> None:
+        reader = FrameReader(self._limits.frame_bytes_max)
+        channel = Channel.TO_LEARNER if self.dialled else Channel.TO_LEADER
+        try:
+            while True:
+                data = await stream.receive_some(RECEIVE_BYTES)
+                if not data:
+                    self.reason = "closed by the peer" if not reader.held_bytes else "closed by the peer within a frame"
+                    return
+                self.received_bytes += len(data)
+                messages = [decode(channel, payload) for payload in reader.feed(data)]
+                if messages:
+                    inbox.put(self, messages, len(data))
+                await inbox.wait_for_room()
+        except RemoteProtocolError as error:
+            self.reason = str(error)
+        except (trio.BrokenResourceError, trio.ClosedResourceError) as error:
+            self.reason = f"broken: {described(error)}"

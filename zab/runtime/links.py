@@ -1,0 +1,151 @@
+"""The learner links of a member: dialled to its leader, and accepted from those it leads. One each per peer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+
+import trio
+
+from zab.core.messages import TO_LEADER, LinkUp
+from zab.core.ready import Dial, Envelope, HangUp, SendLog, SendSnapshot
+from zab.core.zxid import ServerId, Zxid
+from zab.runtime.elections import Address
+from zab.runtime.inbox import Inbox
+from zab.runtime.limits import Limits
+from zab.runtime.link import Link
+from zab.runtime.logs import Log
+from zab.runtime.ports import Dialler
+from zab.runtime.status import LinkStatus
+from zab.runtime.transfers import lazily, log_frames, snapshot_frames
+from zab.storage.storage import Storage
+from zab.wire.greeting import Hello, Purpose
+from zab.wire.peer import encode
+
+
+class Links:
+    """The driver alone decides which link is current: `accept`, `lost` and `act` are its."""
+
+    def __init__(
+        self,
+        dialler: Dialler,
+        storage: Storage,
+        inbox: Inbox,
+        limits: Limits,
+        log: Log,
+        addresses: Callable[[ServerId], Sequence[Address]],
+        log_starts: Callable[[Zxid], None],
+    ) -> None:
+        self.dialled: dict[ServerId, Link] = {}
+        self.accepted: dict[ServerId, Link] = {}
+        self._dialler = dialler
+        self._storage = storage
+        self._inbox = inbox
+        self._limits = limits
+        self._log = log
+        self._addresses = addresses
+        self._log_starts = log_starts
+        self._nursery: trio.Nursery | None = None
+        self._limiter = trio.CapacityLimiter(4)
+        self._attempts = 0
+
+    async def run(self) -> None:
+        async with trio.open_nursery() as nursery:
+            self._nursery = nursery
+            await trio.sleep_forever()
+
+    # -- opening and closing -------------------------------------------------------------------------
+
+    async def welcomed(self, hello: Hello, stream: trio.abc.Stream) -> None:
+        """A learner has dialled this server. It becomes current when the driver comes to its `LinkUp`."""
+
+        async def opened() -> trio.abc.Stream:
+            return stream
+
+        assert self._nursery is not None
+        link = Link(hello.server, False, self._limits)
+        self._nursery.start_soon(link.run, opened, LinkUp(dialled=False), self._inbox)
+
+    def accept(self, link: Link) -> Link | None:
+        """Make it the current one of its peer; returns the one it replaces, of which nothing is heard any more."""
+        old = self.accepted.get(link.peer)
+        if old is not None:
+            old.over = True
+            old.cut("replaced by a new link")
+        self.accepted[link.peer] = link
+        return old
+
+    def lost(self, link: Link) -> None:
+        link.over = True
+        table = self.dialled if link.dialled else self.accepted
+        if table.get(link.peer) is link:
+            del table[link.peer]
+
+    def act(self, wish: Dial | HangUp) -> Link | None:
+        """Returns the link that was hung up."""
+        if isinstance(wish, Dial):
+            self._dial(wish.to)
+            return None
+        table = self.dialled if wish.dialled else self.accepted
+        link = table.pop(wish.peer, None)
+        if link is not None:
+            link.over = True
+            link.hang_up()
+        return link
+
+    def _dial(self, peer: ServerId) -> None:
+        assert self._nursery is not None
+        old = self.dialled.pop(peer, None)
+        if old is not None:
+            old.over = True
+            old.cut("dialled anew")
+        link = self.dialled[peer] = Link(peer, True, self._limits)
+        addresses = self._addresses(peer)
+        self._attempts += 1
+
+        async def opened() -> trio.abc.Stream:
+            if not addresses:
+                raise OSError(f"no membership known here has an address of server {peer}")
+            host, port = addresses[self._attempts % len(addresses)]
+            return await self._dialler.dial(host, port, peer, Purpose.LEARNER)
+
+        self._nursery.start_soon(link.run, opened, LinkUp(dialled=True), self._inbox)
+
+    # -- sending -----------------------------------------------------------------------------------
+
+    def send(self, envelopes: Iterable[Envelope], snapshot: Callable[[], Iterable[bytes]]) -> None:
+        """One message for many is encoded once, and the same bytes go to all of them."""
+        frames: dict[int, bytes] = {}
+        for envelope in envelopes:
+            message = envelope.message
+            kind = type(message)
+            link = (self.dialled if kind in TO_LEADER else self.accepted).get(envelope.to)
+            if link is None:
+                continue
+            if isinstance(message, SendSnapshot):
+                chunks = snapshot()
+                open_frames = partial(snapshot_frames, message, chunks, self._limits.frame_bytes_max)
+                link.send_lazily(lazily(open_frames, link, self._log, self._limiter, _nothing))
+            elif isinstance(message, SendLog):
+                open_frames = partial(self._read_log, message)
+                unreadable = partial(self._log_starts, message.until)
+                link.send_lazily(lazily(open_frames, link, self._log, self._limiter, unreadable))
+            else:
+                frame = frames.get(id(message))
+                if frame is None:
+                    frame = frames[id(message)] = encode(message)
+                link.send(frame)
+
+    def _read_log(self, what: SendLog) -> Iterator[bytes]:
+        return log_frames(what, self._storage.read_log(what.after, what.until))
+
+    def status(self) -> tuple[LinkStatus, ...]:
+        links = (*self.dialled.values(), *self.accepted.values())
+        return tuple(
+            LinkStatus(link.peer, link.dialled, link.queued_bytes, link.sent_bytes, link.received_bytes)
+            for link in links
+        )
+
+
+def _nothing() -> None:
+    """A snapshot comes from the machine, and takes nothing from the log."""

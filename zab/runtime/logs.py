@@ -1,0 +1,59 @@
+"""Log lines as `event key=value`, with the server and its epoch always among them."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Final
+
+import trio
+
+from zab.core.ready import Note
+from zab.core.zxid import Epoch, ServerId
+
+LEVELS: Final = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
+QUIET_S: Final = 10.0
+KEYS_MAX: Final = 256
+
+
+class Log:
+    """One member's voice. What a stranger can cause again and again is said once, then counted for a while."""
+
+    def __init__(self, server: ServerId, epoch: Callable[[], Epoch]) -> None:
+        self._logger = logging.getLogger("zab")
+        self._server = server
+        self._epoch = epoch
+        self._said: dict[tuple[object, ...], tuple[float, int]] = {}
+
+    def note(self, note: Note) -> None:
+        level = LEVELS[note.level]
+        if self._logger.isEnabledFor(level):
+            self._write(level, note.event, note.fields)
+
+    def say(self, event: str, level: str = "info", /, **fields: object) -> None:
+        number = LEVELS[level]
+        if self._logger.isEnabledFor(number):
+            self._write(number, event, tuple(fields.items()))
+
+    def grumble(self, event: str, key: object, /, **fields: object) -> None:
+        """A warning about `key`, at most every ten seconds; the next one tells how many were swallowed."""
+        now = trio.current_time()
+        last, swallowed = self._said.get((event, key), (-QUIET_S, 0))
+        if now - last < QUIET_S:
+            self._said[event, key] = (last, swallowed + 1)
+            return
+        if len(self._said) >= KEYS_MAX:
+            self._said.clear()
+        self._said[event, key] = (now, 0)
+        if swallowed:
+            fields["repeated"] = swallowed
+        self.say(event, "warning", **fields)
+
+    def _write(self, level: int, event: str, fields: tuple[tuple[str, object], ...]) -> None:
+        told: dict[str, object] = {"server": self._server, "epoch": self._epoch(), **dict(fields)}
+        self._logger.log(level, "%s %s", event, " ".join(f"{key}={_shown(value)}" for key, value in told.items()))
+
+
+def _shown(value: object) -> str:
+    text = str(value)
+    return repr(text) if not text or any(char.isspace() or char in "=\"'" for char in text) else text

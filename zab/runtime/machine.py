@@ -1,0 +1,76 @@
+"""The replicated machine: what a user of this library brings along.
+
+The leader turns a request into a transaction, everybody applies the transaction. So `apply` sees the same
+transactions in the same order everywhere and has to be deterministic; `prepare` runs at one place, and is
+where clocks, chance and checks belong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Protocol
+
+from attrs import frozen
+
+from zab.core.zxid import Epoch, Zxid
+
+
+@frozen
+class View:
+    """What `prepare` may base its decision on.
+
+    zxid         of the transaction that is being prepared
+    epoch        of this leader; when it has changed, nothing is left of what was prepared in another
+    now_ms       wall clock of the leader, milliseconds since 1970
+    outstanding  transactions prepared before this one and not applied yet, with their zxids, in order;
+                 it is live: copy what is to be kept
+    """
+
+    zxid: Zxid
+    epoch: Epoch
+    now_ms: int
+    outstanding: Sequence[tuple[Zxid, bytes]]
+
+
+class Machine(Protocol):
+    """All four are called in the event loop and should be quick; but see `snapshot` and `restore`."""
+
+    def prepare(self, request: bytes, view: View) -> bytes:
+        """At the leader: the transaction for this request, or `Refused`.
+
+        It decides on what is applied *and* on what is outstanding, because the latter will have been
+        applied by the time this transaction is.
+        """
+        ...
+
+    def apply(self, zxid: Zxid, txn: bytes) -> object:
+        """Everywhere, in zxid order, exactly once in the life of this state. The result goes to the submitter.
+
+        Deterministic: the same state and the same transaction give the same state, everywhere and always.
+        An exception is a bug and stops the member.
+        """
+        ...
+
+    def snapshot(self) -> Iterable[bytes]:
+        """The state as chunks. Called in the event loop; the chunks are taken later, in another thread.
+
+        So what is returned must not change with the machine: a copy, or something that shares only parts
+        that are replaced and never mutated. A chunk may be as large as `Limits.frame_bytes_max`, less a little.
+        """
+        ...
+
+    def restore(self, chunks: Iterable[bytes]) -> None:
+        """Become the state that `snapshot` once gave these chunks of. Called in another thread; nobody else calls."""
+        ...
+
+
+class Passive:
+    """A base for machines whose requests are their transactions."""
+
+    def prepare(self, request: bytes, view: View) -> bytes:
+        return request
+
+
+def passes_through(machine: Machine) -> bool:
+    """Whether `prepare` is the default one, so that it need not be called at all."""
+    return getattr(type(machine), "prepare", None) is Passive.prepare

@@ -1,0 +1,116 @@
+"""Where streams come from: TCP, with or without TLS. A simulated network has the same two methods."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+from collections.abc import Sequence
+from contextlib import suppress
+from functools import cached_property
+from os import PathLike
+from typing import Protocol
+
+import trio
+from attrs import frozen
+
+NOTSENT_BYTES: int = 256 << 10
+"""How much may wait in the kernel before a sender waits. Trio's 16 KiB would cut every batch in pieces."""
+
+
+class Network(Protocol):
+    async def connect(self, host: str, port: int) -> trio.abc.Stream:
+        """The name is resolved anew at every call: servers move."""
+        ...
+
+    async def listen(self, host: str, port: int) -> Sequence[trio.abc.Listener[trio.abc.Stream]]: ...
+
+
+@frozen(slots=False)
+class TlsConfig:
+    """Both ends present a certificate, and each must be signed by `ca`. Files in PEM format.
+
+    With `check_hostname` a certificate must also name the host that was dialled; without, every holder of a
+    certificate of this `ca` may be any server, so let it sign nothing else.
+    """
+
+    cert: str | PathLike[str]
+    key: str | PathLike[str]
+    ca: str | PathLike[str]
+    check_hostname: bool = False
+
+    @cached_property
+    def server_context(self) -> ssl.SSLContext:
+        return self._context(ssl.PROTOCOL_TLS_SERVER)
+
+    @cached_property
+    def client_context(self) -> ssl.SSLContext:
+        context = self._context(ssl.PROTOCOL_TLS_CLIENT)
+        context.check_hostname = self.check_hostname
+        return context
+
+    def _context(self, protocol: int) -> ssl.SSLContext:
+        context = ssl.SSLContext(protocol)
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        if protocol == ssl.PROTOCOL_TLS_CLIENT:
+            context.check_hostname = False
+        context.verify_mode = ssl.CERT_REQUIRED
+        context.load_cert_chain(self.cert, self.key)
+        context.load_verify_locations(self.ca)
+        return context
+
+
+class TcpNetwork:
+    """Real sockets. `silence_ms`: a peer that acknowledges nothing for so long is taken for dead by the kernel."""
+
+    def __init__(self, tls: TlsConfig | None = None, silence_ms: int = 10_000) -> None:
+        self._silence_ms = silence_ms
+        self._check_hostname = tls is not None and tls.check_hostname
+        # Made here, so that a bad file is told at the start and not at the first peer.
+        self._client_context = None if tls is None else tls.client_context
+        self._server_context = None if tls is None else tls.server_context
+
+    async def connect(self, host: str, port: int) -> trio.abc.Stream:
+        stream = await trio.open_tcp_stream(host, port)
+        tune(stream, self._silence_ms)
+        if self._client_context is None:
+            return stream
+        name = host if self._check_hostname else None
+        return trio.SSLStream(stream, self._client_context, server_hostname=name)
+
+    async def listen(self, host: str, port: int) -> Sequence[trio.abc.Listener[trio.abc.Stream]]:
+        plain = await trio.open_tcp_listeners(port, host=host)
+        tuned = [TunedListener(listener, self._silence_ms) for listener in plain]
+        if self._server_context is None:
+            return tuned
+        return [trio.SSLListener(listener, self._server_context) for listener in tuned]
+
+
+class TunedListener(trio.abc.Listener[trio.SocketStream]):
+    def __init__(self, listener: trio.SocketListener, silence_ms: int) -> None:
+        self._listener = listener
+        self._silence_ms = silence_ms
+
+    async def accept(self) -> trio.SocketStream:
+        stream = await self._listener.accept()
+        tune(stream, self._silence_ms)
+        return stream
+
+    async def aclose(self) -> None:
+        await self._listener.aclose()
+
+
+def tune(stream: trio.SocketStream, silence_ms: int) -> None:
+    """Not every system has every option, and none of them is needed for the outcome to be right."""
+    options = [
+        (socket.IPPROTO_TCP, "TCP_NODELAY", 1),
+        (socket.IPPROTO_TCP, "TCP_NOTSENT_LOWAT", NOTSENT_BYTES),
+        (socket.IPPROTO_TCP, "TCP_USER_TIMEOUT", silence_ms),
+        (socket.SOL_SOCKET, "SO_KEEPALIVE", 1),
+        (socket.IPPROTO_TCP, "TCP_KEEPIDLE", max(1, silence_ms // 2000)),
+        (socket.IPPROTO_TCP, "TCP_KEEPINTVL", max(1, silence_ms // 4000)),
+    ]
+    for level, name, value in options:
+        option = getattr(socket, name, None)
+        if option is not None:
+            with suppress(OSError):
+                stream.setsockopt(level, option, value)

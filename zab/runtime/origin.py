@@ -1,0 +1,210 @@
+"""Where requests begin: every one is carried out exactly once, in the order of this member, or its end is told.
+
+A request travels to the leader and comes back as a transaction with this member's tag on it; applying that
+is its answer. When the leader, or the link to it, is lost in between, the request may be in the history or
+not, and may even sit in a queue at the leader. So nothing is asked a second time before two things hold:
+
+1.  Nothing of the old way is still moving. Requests name the epoch that they are meant for, and a leader
+    of another one drops them; and a leader drops what came on a link as soon as that link is down. So when
+    a new link is up, what was sent before is in the leader's log, or nowhere and never will be.
+2.  What is in the leader's log has been applied here. On the new link the leader is asked how far its log
+    reaches (the *fence*), and this member applies everything up to there first. In a new epoch that is more
+    than all that can have survived of the old one; in the same epoch it is all that was proposed on the
+    old link.
+
+What has no answer then was not carried out, and is asked again, in the old order. A stretch of serving
+with one leader over one link is a *stint*.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import Final, TypeAlias
+
+from zab.core.zxid import Zxid
+from zab.runtime.errors import OutcomeUnknown, Refused
+from zab.wire.relay import COUNTER_BYTES, ORIGIN_BYTES, TAG_BYTES
+
+Done: TypeAlias = Callable[[object, Exception | None], None]
+"""Called once, in the event loop: with the result of `apply`, or with what became of the request instead."""
+
+SLACK: Final = 1_000
+
+
+class Submission:
+    """`counter` is 0 until there is room for it. `done` is None when nobody waits any more."""
+
+    __slots__ = ("counter", "done", "request", "sent")
+
+    def __init__(self, request: bytes, done: Done) -> None:
+        self.counter = 0
+        self.request = request
+        self.done: Done | None = done
+        self.sent = False
+
+
+class Origin:
+    """Pure bookkeeping, turned by the driver."""
+
+    def __init__(self, tag: bytes, count_max: int, bytes_max: int) -> None:
+        assert len(tag) == ORIGIN_BYTES
+        self.tag = tag
+        self.bytes = 0
+        self.submits = 0
+        self._count_max = count_max
+        self._bytes_max = bytes_max
+        self._open: dict[int, Submission] = {}
+        self._queued: deque[Submission] = deque()
+        """Outside, in the order of arrival. Each one is a caller who waits, so nothing grows unseen."""
+        self._unsent: deque[Submission] = deque()
+        self._may_send = False
+        self._fence: Zxid | None = None
+        self._refusals: deque[tuple[Zxid, tuple[tuple[int, str], ...]]] = deque()
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    # -- from the submitters -----------------------------------------------------------------------
+
+    def has_room(self, size: int) -> bool:
+        if self._queued or len(self._open) >= self._count_max:
+            return False
+        return self.bytes + size <= self._bytes_max or not self._open
+
+    def submit(self, request: bytes, done: Done) -> Submission:
+        submission = Submission(request, done)
+        if self.has_room(len(request)):
+            self._admit(submission)
+        else:
+            self._queued.append(submission)
+        return submission
+
+    def cancel(self, submission: Submission) -> None:
+        """Nobody waits for it any more. What was not sent yet, never will be."""
+        submission.done = None
+        if submission.counter in self._open and not submission.sent:
+            self._close(submission.counter)
+        # It stays where it waits, and is passed over there; but with no leader for long, that would grow.
+        if len(self._unsent) > 2 * len(self._open) + SLACK:
+            self._unsent = deque(each for each in self._unsent if each.counter in self._open)
+        if len(self._queued) > SLACK and self._queued[0].done is None:
+            self._queued = deque(each for each in self._queued if each.done is not None)
+
+    def _admit(self, submission: Submission) -> None:
+        self.submits += 1
+        submission.counter = self.submits
+        self._open[submission.counter] = submission
+        self.bytes += len(submission.request)
+        self._unsent.append(submission)
+
+    def _close(self, counter: int) -> Submission | None:
+        submission = self._open.pop(counter, None)
+        if submission is not None:
+            self.bytes -= len(submission.request)
+            if self._queued:
+                self._admit_queued()
+        return submission
+
+    def _admit_queued(self) -> None:
+        queued, self._queued = self._queued, deque()
+        while queued and (queued[0].done is None or self.has_room(len(queued[0].request))):
+            submission = queued.popleft()
+            if submission.done is not None:
+                self._admit(submission)
+        self._queued = queued
+
+    # -- stints ------------------------------------------------------------------------------------
+
+    def begin(self) -> None:
+        self.end()
+
+    def fenced(self, zxid: Zxid) -> None:
+        """The leader's word on how far its log reached when this stint began."""
+        self._fence = zxid
+
+    def end(self) -> None:
+        self._may_send = False
+        self._fence = None
+        self._refusals.clear()  # of a state that may never come: they will be asked again
+
+    # -- what was applied ----------------------------------------------------------------------------
+
+    def applied(self, payload: bytes, result: object) -> None:
+        """A transaction with this member's tag."""
+        submission = self._close(int.from_bytes(payload[ORIGIN_BYTES:TAG_BYTES], "big"))
+        if submission is not None and submission.done is not None:
+            submission.done(result, None)
+
+    def refused(self, after: Zxid, refused: tuple[tuple[int, str], ...]) -> None:
+        """Said of the state at `after`. Nobody may hear it before that state is here, or they could look and wonder."""
+        self._refusals.append((after, refused))
+
+    def reached(self, applied: Zxid) -> bool:
+        """True when this opens the stint: from now on requests may be sent."""
+        while self._refusals and self._refusals[0][0] <= applied:
+            for counter, reason in self._refusals.popleft()[1]:
+                submission = self._close(counter)
+                if submission is not None and submission.done is not None:
+                    submission.done(None, Refused(reason))
+        if self._fence is None or self._may_send or applied < self._fence:
+            return False
+        self._may_send = True
+        for submission in list(self._open.values()):
+            submission.sent = False
+            if submission.done is None:  # given up meanwhile, and not carried out: let it rest
+                self._close(submission.counter)
+        self._unsent = deque(self._open.values())
+        return True
+
+    def jumped(self) -> None:
+        """The state was replaced by one in which anything sent so far may be contained, and nothing tells what."""
+        for submission in list(self._open.values()):
+            if submission.sent:
+                self._close(submission.counter)
+                if submission.done is not None:
+                    submission.done(
+                        None, OutcomeUnknown("this server was brought up to date by a snapshot, which may contain it")
+                    )
+
+    def stop(self, error: Exception) -> None:
+        stopped = [*self._open.values(), *self._queued]
+        self._open.clear()
+        self._queued.clear()
+        self.bytes = 0
+        for submission in stopped:
+            if submission.done is not None:
+                submission.done(None, error)
+
+    # -- towards the leader ------------------------------------------------------------------------
+
+    @property
+    def wants_to_send(self) -> bool:
+        return self._may_send and bool(self._unsent)
+
+    def take(self, count_max: int, bytes_max: int) -> tuple[int, list[bytes]]:
+        """The number of the first, and a run of requests with consecutive numbers; empty when there is none."""
+        unsent, still_open = self._unsent, self._open
+        first = expected = size = 0
+        requests: list[bytes] = []
+        while unsent and len(requests) < count_max and (size < bytes_max or not requests):
+            submission = unsent[0]
+            counter = submission.counter
+            if counter not in still_open:
+                unsent.popleft()
+                continue
+            if not requests:
+                first = expected = counter
+            elif counter != expected:
+                break
+            unsent.popleft()
+            submission.sent = True
+            requests.append(submission.request)
+            size += len(submission.request)
+            expected += 1
+        return first, requests
+
+
+def tagged(origin: bytes, counter: int, txn: bytes) -> bytes:
+    """The payload of a transaction as it stands in the log."""
+    return origin + counter.to_bytes(COUNTER_BYTES, "big") + txn

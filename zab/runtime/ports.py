@@ -1,0 +1,127 @@
+"""The two ports of a server, and the dialling of those of others: streams whose other end has been greeted."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Final
+
+import trio
+
+from zab.core.errors import WireError
+from zab.core.zxid import ServerId
+from zab.runtime.errors import PortTaken
+from zab.runtime.greet import UNREACHABLE, Handshake, described
+from zab.runtime.limits import Limits
+from zab.runtime.logs import Log
+from zab.runtime.network import Network
+from zab.wire.greeting import Hello, Purpose
+
+EXHAUSTED: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS})
+"""Too many of something are open in this process or system. It passes; until then the queue is the kernel's."""
+EXHAUSTED_PAUSE_S: Final = 0.1
+
+Welcomed = Callable[[Hello, trio.abc.Stream], Awaitable[None]]
+"""Takes over a stream whose dialler has been welcomed. From then on closing it is the taker's business."""
+
+
+class Dialler:
+    def __init__(self, network: Network, handshake: Handshake, limits: Limits) -> None:
+        self._network = network
+        self._handshake = handshake
+        self._connect_s = limits.connect_ms / 1000
+
+    async def dial(self, host: str, port: int, peer: ServerId, purpose: Purpose) -> trio.abc.Stream:
+        with trio.fail_after(self._connect_s):
+            stream = await self._network.connect(host, port)
+        try:
+            await self._handshake.call(stream, peer, purpose)
+        except BaseException:
+            await trio.aclose_forcefully(stream)
+            raise
+        return stream
+
+
+class Port:
+    """Listens, and lets in who says a valid hello in time. Everybody else costs a bounded amount, and a log line."""
+
+    def __init__(
+        self, purpose: Purpose, network: Network, handshake: Handshake, limits: Limits, log: Log, welcomed: Welcomed
+    ) -> None:
+        self.bound: tuple[str, int] | None = None
+        self._purpose = purpose
+        self._network = network
+        self._handshake = handshake
+        self._limits = limits
+        self._log = log
+        self._welcomed = welcomed
+        self._greeting = 0
+        self._scope: trio.CancelScope | None = None
+
+    async def bind(self, nursery: trio.Nursery, host: str, port: int) -> None:
+        """Listen there, and no longer where it listened before. Links that exist already live on."""
+        if self.bound == (host, port):
+            return
+        try:
+            listeners = await self._network.listen(host, port)
+        except OSError as error:
+            what = f"cannot listen on {host}:{port} for the {self._purpose.value} port: {error.strerror or error}"
+            raise PortTaken(f"{what}. Is another server running there?") from error
+        self.unbind()
+        self.bound = (host, port)
+        self._scope = trio.CancelScope()
+        nursery.start_soon(self._serve, listeners, self._scope)
+
+    def unbind(self) -> None:
+        self.bound = None
+        if self._scope is not None:
+            self._scope.cancel()
+
+    async def _serve(self, listeners: Sequence[trio.abc.Listener[trio.abc.Stream]], scope: trio.CancelScope) -> None:
+        with scope:
+            async with trio.open_nursery() as nursery:
+                for listener in listeners:
+                    nursery.start_soon(self._accept, listener, nursery)
+
+    async def _accept(self, listener: trio.abc.Listener[trio.abc.Stream], nursery: trio.Nursery) -> None:
+        """Not `trio.serve_listeners`, which closes every stream with its handler: these go on to their links."""
+        async with listener:
+            while True:
+                try:
+                    stream = await listener.accept()
+                except OSError as error:
+                    if error.errno not in EXHAUSTED:
+                        raise
+                    self._log.grumble("cannot_accept", error.errno, port=self._purpose.value, why=error.strerror)
+                    await trio.sleep(EXHAUSTED_PAUSE_S)
+                else:
+                    nursery.start_soon(self._greet, stream)
+
+    async def _greet(self, stream: trio.abc.Stream) -> None:
+        if self._greeting >= self._limits.handshakes_max:
+            self._log.grumble("too_many_handshakes", self._purpose, port=self._purpose.value)
+            await trio.aclose_forcefully(stream)
+            return
+        self._greeting += 1
+        try:
+            hello = await self._handshake.answer(stream, self._purpose)
+        except BaseException as error:
+            await trio.aclose_forcefully(stream)
+            if not isinstance(error, UNREACHABLE):
+                raise
+            kind = type(error).__name__ if not isinstance(error, WireError) else str(error)
+            self._log.grumble("stranger", kind, port=self._purpose.value, peer=peer_name(stream), why=described(error))
+            return
+        finally:
+            self._greeting -= 1
+        await self._welcomed(hello, stream)
+
+
+def peer_name(stream: trio.abc.Stream) -> str:
+    """Where the other end says it is; for logs only."""
+    inner: Any = getattr(stream, "transport_stream", stream)
+    try:
+        host, port = inner.socket.getpeername()[:2]
+    except (AttributeError, OSError):
+        return "unknown"
+    return f"{host}:{port}"

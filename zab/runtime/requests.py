@@ -1,0 +1,247 @@
+"""The requests of a member and, while it leads, of all: over which way they go, and what becomes of them.
+
+A *stint* is a stretch of serving with one leader over one link. `origin` says why nothing is asked twice.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any, Final, TypeAlias
+
+from zab.core.errors import Overloaded, ZabError
+from zab.core.messages import State
+from zab.core.node import Node
+from zab.core.zxid import Epoch, Millis, Zxid
+from zab.runtime.changes import Changes, reply_of, wanted
+from zab.runtime.desk import Desk, Parcel, Refusal, by_link
+from zab.runtime.limits import Limits
+from zab.runtime.link import Link
+from zab.runtime.links import Links
+from zab.runtime.machine import Machine
+from zab.runtime.origin import Origin
+from zab.wire.peer import REASON_CHARS_MAX, encode
+from zab.wire.relay import (
+    Fence,
+    FenceRequest,
+    Forward,
+    ReconfigureReply,
+    ReconfigureRequest,
+    Refusals,
+)
+
+BarrierAnswer: TypeAlias = Callable[[object, Exception | None], None]
+
+
+class Requests:
+    def __init__(
+        self, node: Node, machine: Machine, origin: Origin, links: Links, limits: Limits, wall_ms: Callable[[], int]
+    ) -> None:
+        self.origin = origin
+        self.desk = Desk(machine, limits)
+        self.changes = Changes()
+        self.barriers = self.refusals = 0
+        self._node = node
+        self._links = links
+        self._limits = limits
+        self._wall_ms = wall_ms
+        self._way: tuple[Epoch, Link | None] | None = None
+        self._number = 0
+        self._fences: list[tuple[Link, int]] = []
+        self._waiting: list[BarrierAnswer] = []
+        self._asked: dict[int, list[BarrierAnswer]] = {}
+        self._held: dict[int, tuple[Zxid, list[Refusal]]] = {}
+
+    @property
+    def open(self) -> bool:
+        return self._way is not None
+
+    # -- a turn ------------------------------------------------------------------------------------
+
+    def turn(self, now: Millis) -> None:
+        """Before the node is asked what it wants. Cheap when there is nothing to do."""
+        self._find_way()
+        if self._way is None:
+            return
+        epoch, link = self._way
+        origin = self.origin
+        for request in self.changes.take():
+            if link is not None:
+                link.send(encode(request))
+            else:
+                self.changes.replied(self._change(request, now))
+        if origin.wants_to_send:
+            limits = self._limits
+            while True:
+                first, requests = origin.take(limits.batch_entries_max, limits.batch_bytes_max)
+                if not requests:
+                    break
+                if link is None:
+                    self.desk.put(Parcel(epoch, None, origin.tag, first, requests))
+                else:
+                    link.send(encode(Forward(epoch, origin.tag, first, tuple(requests))))
+        if link is None:
+            self._lead(now)
+
+    def ask(self, now: Millis) -> None:
+        """Once a turn: one barrier for all who wait for one."""
+        if self._waiting and self._way is not None:
+            waiting, self._waiting = self._waiting, []
+            self._asked[self._next_number()] = waiting
+            self._node.barrier(self._number, now)
+
+    def _find_way(self) -> None:
+        node = self._node
+        way: tuple[Epoch, Link | None] | None = None
+        if node.serving:
+            if node.state is State.LEADING:
+                way = (node.epoch, None)
+            else:
+                link = None if node.leader is None else self._links.dialled.get(node.leader)
+                way = None if link is None else (node.epoch, link)
+        if way == self._way:
+            return
+        if self._way is not None:
+            self.origin.end()
+            self.changes.stint_over()
+        if way is None or way[1] is not None:
+            self.desk.close()
+            self._fences.clear()
+            self._held.clear()
+        self._way = way
+        if way is None:
+            return
+        self.origin.begin()
+        if way[1] is None:
+            self.desk.open(way[0])
+            self.origin.fenced(node.last)  # nothing of mine is anywhere else
+            self.reached(node.applied)
+        else:
+            way[1].send(encode(FenceRequest(self._next_number())))
+
+    def _lead(self, now: Millis) -> None:
+        desk, node = self.desk, self._node
+        if desk.busy:
+            desk.turn(node, now, self._wall_ms())
+        if desk.refusals:
+            # A refusal is an answer like any other: it must not come from a leader that is none any more, and
+            # nobody may hear it before what it is based upon has been applied where it is heard.
+            number = self._next_number()
+            self.refusals += len(desk.refusals)
+            self._held[number] = (node.last, desk.refusals)
+            desk.refusals = []
+            node.barrier(number, now)
+        if self._fences and not desk.promised:
+            for link, number in self._fences:
+                link.send(encode(Fence(number, node.last)))
+            self._fences.clear()
+
+    def _next_number(self) -> int:
+        self._number += 1
+        return self._number
+
+    # -- what was heard ----------------------------------------------------------------------------
+
+    def forwarded(self, link: Link, message: Forward) -> None:
+        node = self._node
+        if node.state is not State.LEADING or node.epoch != message.epoch:
+            return  # it was meant for somebody who is gone
+        if message.requests and not self.desk.put(
+            Parcel(message.epoch, link, message.origin, message.first, message.requests)
+        ):
+            link.cut("more requests than a member may have outstanding")
+
+    def fence_requested(self, link: Link, message: FenceRequest) -> None:
+        """Answered at the end of the turn, when nothing prepared is without its place in the log."""
+        self._fences.append((link, message.number))
+
+    def fenced(self, link: Link, message: Fence) -> None:
+        if self._way is not None and self._way[1] is link:
+            self.origin.fenced(message.zxid)
+            self.reached(self._node.applied)
+
+    def refused(self, link: Link, message: Refusals) -> None:
+        if self._way is not None and self._way[1] is link and message.epoch == self._way[0]:
+            self.origin.refused(message.after, message.refused)
+            self.reached(self._node.applied)
+
+    def reconfigure_requested(self, link: Link, message: ReconfigureRequest, now: Millis) -> None:
+        link.send(encode(self._change(message, now)))
+
+    def reconfigure_replied(self, link: Link, message: ReconfigureReply) -> None:
+        self.changes.replied(message)
+
+    def link_lost(self, link: Link) -> None:
+        if not link.dialled:
+            self.desk.drop(link)
+            self._fences = [(each, number) for each, number in self._fences if each is not link]
+
+    # -- barriers ----------------------------------------------------------------------------------
+
+    def barrier(self, answer: BarrierAnswer) -> None:
+        self._waiting.append(answer)
+
+    def forget_barrier(self, answer: BarrierAnswer) -> None:
+        for waiting in (self._waiting, *self._asked.values()):
+            if answer in waiting:
+                waiting.remove(answer)
+
+    def barrier_done(self, number: int, zxid: Zxid | None) -> None:
+        if number in self._asked:
+            waiting = self._asked.pop(number)
+            if zxid is None:
+                self._waiting += waiting  # asked again in a later turn, of whoever leads then
+                return
+            self.barriers += 1
+            for answer in waiting:
+                answer(None, None)
+        elif number in self._held:
+            after, refusals = self._held.pop(number)
+            if zxid is None or self._way is None:
+                return  # no leader any more: they will be asked again of the next
+            for link, refused in by_link(refusals).items():
+                refused = tuple((counter, reason[:REASON_CHARS_MAX]) for counter, reason in refused)
+                if link is None:
+                    self.origin.refused(after, refused)
+                elif not link.over:
+                    link.send(encode(Refusals(self._way[0], after, refused)))
+            self.reached(self._node.applied)
+
+    def stop(self, error: Exception) -> None:
+        self.changes.stop(error)
+        for waiting in (self._waiting, *self._asked.values()):
+            for answer in waiting:
+                answer(None, error)
+
+    # -- what was applied --------------------------------------------------------------------------
+
+    def reached(self, applied: Zxid) -> None:
+        self.desk.applied(applied)
+        if self.origin.reached(applied):
+            self.changes.history_reached(self._node.epoch)
+
+    # -- membership --------------------------------------------------------------------------------
+
+    def _change(self, request: ReconfigureRequest, now: Millis) -> ReconfigureReply:
+        try:
+            if self.desk.promised:
+                raise Overloaded("transactions that were prepared before wait for their place: try again")
+            ensemble = wanted(request, self._node.ensemble)
+            return ReconfigureReply(request.number, self._node.reconfigure(ensemble, request.expect, now))
+        except ZabError as error:
+            return reply_of(request.number, error)
+
+
+RELAYS: Final[dict[type[Any], Callable[[Requests, Link, Any, Millis], None]]] = {
+    Forward: lambda requests, link, message, now: requests.forwarded(link, message),
+    FenceRequest: lambda requests, link, message, now: requests.fence_requested(link, message),
+    ReconfigureRequest: Requests.reconfigure_requested,
+    Refusals: lambda requests, link, message, now: requests.refused(link, message),
+    Fence: lambda requests, link, message, now: requests.fenced(link, message),
+    ReconfigureReply: lambda requests, link, message, now: requests.reconfigure_replied(link, message),
+}
+"""What the core never sees, by kind."""
+
+
+def wall_ms() -> int:
+    return time.time_ns() // 1_000_000

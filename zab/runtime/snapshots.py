@@ -1,0 +1,90 @@
+"""Snapshots of this member's own machine, written beside the work, and the log that they make dispensable purged."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import partial
+
+import trio
+
+from zab.core.ready import Note
+from zab.core.zxid import Zxid, show
+from zab.runtime.limits import Limits
+from zab.runtime.logs import Log
+from zab.runtime.writer import Writer
+from zab.storage.snapshots import SnapshotWriter
+from zab.storage.storage import Storage
+
+
+class Snapshots:
+    """Never two at once. `chance(n)` gives a number in [0, n]: members should not all do this at the same time."""
+
+    def __init__(
+        self,
+        storage: Storage,
+        writer: Writer,
+        limits: Limits,
+        log: Log,
+        chance: Callable[[int], int],
+        log_starts: Callable[[Zxid], None],
+    ) -> None:
+        self.taken = 0
+        self._storage = storage
+        self._writer = writer
+        self._limits = limits
+        self._log = log
+        self._chance = chance
+        self._log_starts = log_starts
+        self._entries = self._bytes = 0
+        self._running = False
+        self._limiter = trio.CapacityLimiter(1)
+        self._set_marks()
+
+    def _set_marks(self) -> None:
+        entries, size = self._limits.snap_entries, self._limits.snap_bytes
+        self._entries_mark = entries // 2 + self._chance(entries // 2)
+        self._bytes_mark = size // 2 + self._chance(size // 2)
+
+    def count(self, entries: int, size: int) -> None:
+        self._entries += entries
+        self._bytes += size
+
+    def restored(self) -> None:
+        """A received snapshot is as good as one of our own."""
+        self._entries = self._bytes = 0
+
+    @property
+    def due(self) -> bool:
+        return (self._entries >= self._entries_mark or self._bytes >= self._bytes_mark) and not self._running
+
+    def start(self, nursery: trio.Nursery, zxid: Zxid, digest: int, chunks: Iterable[bytes]) -> None:
+        self._running = True
+        self._entries = self._bytes = 0
+        self._set_marks()
+        nursery.start_soon(self._take, zxid, digest, chunks)
+
+    async def _take(self, zxid: Zxid, digest: int, chunks: Iterable[bytes]) -> None:
+        began = trio.current_time()
+        open_writer = partial(self._storage.snapshot_writer, zxid, digest)
+        writer = await self._writer.call(open_writer)
+        size = await trio.to_thread.run_sync(_write, writer, chunks, limiter=self._limiter)
+        start = await self._writer.call(partial(self._storage.purge, self._limits.snapshots_kept))
+        self._log_starts(start)
+        self._running = False
+        self.taken += 1
+        took_ms = round((trio.current_time() - began) * 1000)
+        fields = (("zxid", show(zxid)), ("bytes", size), ("took_ms", took_ms), ("log_starts", show(start)))
+        self._log.note(Note("snapshot", fields))
+
+
+def _write(writer: SnapshotWriter, chunks: Iterable[bytes]) -> int:
+    size = 0
+    try:
+        for chunk in chunks:
+            writer.write(chunk)
+            size += len(chunk)
+        writer.finish()
+    except BaseException:
+        writer.abort()
+        raise
+    return size
