@@ -1,0 +1,101 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from zab.core.errors import WireError
+from zab.wire import jute
+from zab.wire.jute import Reader
+
+
+def test_null_is_not_empty() -> None:
+    assert jute.text(None) == jute.buffer(None) == bytes.fromhex("ffffffff")
+    assert jute.text("") == jute.buffer(b"") == jute.vector([]) == jute.texts([]) == bytes(4)
+    assert Reader(jute.NULL).buffer_or_null() is None
+    assert Reader(bytes(4)).buffer_or_null() == b""
+
+
+@pytest.mark.parametrize("byte", [1, 2, 0xFF])
+def test_any_byte_but_zero_is_true(byte: int) -> None:
+    assert Reader(bytes((byte,))).flag()
+    assert not Reader(b"\0").flag()
+
+
+READS: list[Callable[[Reader], object]] = [
+    Reader.number, Reader.long, Reader.flag, Reader.buffer, Reader.text, Reader.texts,
+    Reader.buffer_or_null, Reader.text_or_null, lambda reader: reader.unpack(jute.LONG),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("read", READS)
+def test_what_is_cut_is_no_field(read: Callable[[Reader], object]) -> None:
+    with pytest.raises(WireError):
+        read(Reader(b""))
+
+
+@pytest.mark.parametrize("length", ["7fffffff", "80000000", "fffffffe", "00000005"])
+@pytest.mark.parametrize("read", [Reader.buffer, Reader.text, Reader.texts, Reader.buffer_or_null, Reader.text_or_null])
+def test_a_length_that_lies_is_not_believed(read: Callable[[Reader], object], length: str) -> None:
+    with pytest.raises(WireError, match="announced|elements"):
+        read(Reader(bytes.fromhex(length) + b"four"))
+
+
+def test_a_count_is_held_against_the_bytes_that_are_there() -> None:
+    """Not against what the elements turn out to be: by then there would be a list of two billion."""
+    calls = 0
+
+    def element() -> None:
+        nonlocal calls
+        calls += 1
+
+    with pytest.raises(WireError, match="2147483647 elements in 40 bytes"):
+        Reader(bytes.fromhex("7fffffff") + bytes(40)).vector(element, 4)
+    assert calls == 0
+
+
+@pytest.mark.parametrize("read", [Reader.buffer, Reader.text, Reader.texts])
+def test_null_where_something_must_be(read: Callable[[Reader], object]) -> None:
+    with pytest.raises(WireError, match="null"):
+        read(Reader(jute.NULL))
+
+
+# -- text that is not quite UTF-8 ----------------------------------------------------------------------
+
+
+def test_what_java_writes_for_a_character_beyond_the_basic_plane() -> None:
+    """U+1F600, each half of its pair encoded on its own."""
+    assert jute.text_of(bytes.fromhex("eda0bdedb880")) == "\U0001f600"
+    assert jute.text_of("\U0001f600".encode()) == "\U0001f600"
+
+
+@pytest.mark.parametrize("raw", ["eda0bd", "edb880", "edb880eda0bd", "ff", "c0af", "61eda0bd62", "f4908080"])
+def test_what_is_wrong_is_replaced_and_can_be_encoded(raw: str) -> None:
+    assert "�" in jute.text_of(bytes.fromhex(raw))
+
+
+@given(st.binary(max_size=40))
+def test_any_bytes_become_text_that_can_be_encoded(raw: bytes) -> None:
+    assert isinstance(jute.text_of(raw).encode(), bytes)
+
+
+@given(st.text(max_size=40))
+def test_proper_text_is_left_alone(value: str) -> None:
+    assert jute.text_of(value.encode()) == value
+
+
+# -- vectors of text -----------------------------------------------------------------------------------
+
+
+@given(st.lists(st.one_of(st.text(max_size=20), st.text("ab", min_size=120, max_size=140)), max_size=20))
+def test_texts_are_the_same_bytes_however_they_are_made(values: list[str]) -> None:
+    plain = jute.vector([jute.text(value) for value in values])
+    assert jute.texts(values) == plain
+    assert jute.texts(iter(values)) == plain
+    assert Reader(plain).texts() == tuple(values)
+
+
+def test_one_name_that_is_not_ascii_does_not_spoil_the_lengths() -> None:
+    assert jute.texts(["a", "é"]) == bytes.fromhex("00000002 00000001 61 00000002 c3a9")

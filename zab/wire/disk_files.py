@@ -1,0 +1,115 @@
+"""The other files of a ZooKeeper data directory, and what their names say.
+
+<dataDir>/myid                       <dataDir>/version-2/snapshot.<zxid>[.gz|.snappy]
+<dataDir>/version-2/acceptedEpoch    <dataLogDir>/version-2/log.<zxid of its first transaction>
+<dataDir>/version-2/currentEpoch     <config>.dynamic.<version of the membership>
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from enum import Enum
+from typing import Final
+
+from attrs import frozen
+
+from zab.core.ensemble import Ensemble
+from zab.core.errors import DamagedError
+
+VERSION_DIRECTORY: Final = "version-2"
+ACCEPTED_EPOCH: Final = "acceptedEpoch"
+CURRENT_EPOCH: Final = "currentEpoch"
+MYID: Final = "myid"
+INITIALIZE: Final = "initialize"
+
+_NAME: Final = re.compile(r"(log|snapshot)\.([0-9a-f]{1,16})(?:\.(gz|snappy))?", re.ASCII)
+_NUMBER: Final = re.compile(r"[ \t]*(-?[0-9]{1,19})[ \t\r]*", re.ASCII)
+_DYNAMIC: Final = re.compile(r".+\.dynamic\.([0-9a-f]{1,16})", re.ASCII)
+
+
+class Compression(Enum):
+    NONE = ""
+    GZIP = ".gz"
+    SNAPPY = ".snappy"
+
+
+@frozen(order=True)
+class DataFile:
+    """A log or a snapshot, sorted by the zxid in its name."""
+
+    zxid: int
+    name: str
+    is_log: bool
+    compression: Compression = Compression.NONE
+
+
+def log_name(zxid: int) -> str:
+    return f"log.{zxid:x}"
+
+
+def snapshot_name(zxid: int, compression: Compression = Compression.NONE) -> str:
+    return f"snapshot.{zxid:x}{compression.value}"
+
+
+def parse_name(name: str) -> DataFile | None:
+    """`None` for what is neither: there may be anything else in a directory."""
+    match = _NAME.fullmatch(name)
+    if match is None:
+        return None
+    kind, zxid, suffix = match.groups()
+    if kind == "log":
+        return None if suffix else DataFile(int(zxid, 16), name, True)
+    return DataFile(int(zxid, 16), name, False, Compression(f".{suffix}" if suffix else ""))
+
+
+def snapshots(names: Iterable[str]) -> list[DataFile]:
+    """Newest first: the order in which to try them, until one is whole."""
+    found = [file for name in names if (file := parse_name(name)) and not file.is_log]
+    return sorted(found, key=lambda file: file.zxid, reverse=True)
+
+
+def logs_behind(names: Iterable[str], zxid: int) -> list[DataFile]:
+    """The logs that may hold transactions behind `zxid`, oldest first.
+
+    The first of them may begin long before: a log's name says only where it begins.
+    """
+    logs = sorted(file for name in names if (file := parse_name(name)) and file.is_log)
+    first = max((index for index, file in enumerate(logs) if file.zxid <= zxid), default=0)
+    return logs[first:]
+
+
+# -- numbers and memberships in files ------------------------------------------------------------------
+
+
+def decode_number(raw: bytes) -> int:
+    """An epoch or a server id: the first line, as decimal digits."""
+    match = _NUMBER.fullmatch(raw.decode("latin-1").partition("\n")[0])
+    if match is None:
+        raise DamagedError(f"no number: {raw[:40]!r}")
+    return int(match[1])
+
+
+def encode_number(number: int) -> bytes:
+    return str(number).encode()
+
+
+def dynamic_version(name: str) -> int | None:
+    """The version of the membership that a dynamic configuration file of this name holds, if it says one."""
+    match = _DYNAMIC.fullmatch(name)
+    return None if match is None else int(match[1], 16)
+
+
+def dynamic_name(config_name: str, version: int) -> str:
+    return f"{config_name}.dynamic.{version:x}"
+
+
+def decode_dynamic(text: str, name: str = "") -> Ensemble:
+    """The file has no line with the version: its name has it. `ConfigError` says what is wrong with a line."""
+    version = dynamic_version(name)
+    return Ensemble.parse(text if version is None else f"{text}\nversion={version:x}")
+
+
+def encode_dynamic(ensemble: Ensemble) -> str:
+    lines = ensemble.text().split("\n")
+    return "".join(f"{line}\n" for line in lines if not line.startswith("version="))

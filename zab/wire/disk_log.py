@@ -1,0 +1,101 @@
+"""ZooKeeper's transaction log files, to move in from one and back out to one.
+
+    16 bytes of header, then records, then zeros up to what was allocated in advance
+    record: Adler-32 of the payload, its length, the payload, the letter B
+
+A crash may leave the last record half written: then its letter is missing, and the log ends before it. A
+record that has its letter but not its checksum is damage, and nothing behind it is trusted.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterable, Iterator
+from struct import Struct
+from typing import Final
+
+from zab.core.errors import DamagedError
+from zab.wire.disk_source import RECORD_BYTES_MAX, Source
+from zab.wire.disk_txn import HEAD, Txn, decode_txn, encode_txn
+
+_FILE_HEAD: Final = Struct(">4siq")
+_RECORD_HEAD: Final = Struct(">qi")
+_END: Final = b"B"
+MAGIC: Final = b"ZKLG"
+VERSION: Final = 2
+FILE_HEAD: Final = _FILE_HEAD.pack(MAGIC, VERSION, 0)
+
+
+class LogReader:
+    """Iterate over the transactions of one file, once. Afterwards `end` and `torn` tell how it ended."""
+
+    def __init__(self, chunks: Iterable[bytes], record_bytes_max: int = RECORD_BYTES_MAX) -> None:
+        self._source = Source(chunks, record_bytes_max)
+        self.end = 0
+        """Where the last whole record ends: what to cut the file to, should one want to append."""
+        self.torn = False
+        """Something stands behind the last whole record that is more than zeros."""
+
+    def __iter__(self) -> Iterator[Txn]:
+        source = self._source
+        head = source.take(_FILE_HEAD.size)
+        if not head:
+            return
+        if len(head) < _FILE_HEAD.size or not head.startswith(MAGIC):
+            raise DamagedError("no transaction log of ZooKeeper: it does not begin with ZKLG")
+        _, version, _ = _FILE_HEAD.unpack(head)
+        if version != VERSION:
+            raise DamagedError(f"a transaction log of version {version}, not {VERSION}")
+        while True:
+            self.end = source.offset
+            head = source.take(_RECORD_HEAD.size)
+            if len(head) < _RECORD_HEAD.size:
+                self.torn = bool(head.strip(b"\0"))
+                return
+            checksum, length = _RECORD_HEAD.unpack(head)
+            if length == 0:
+                self.torn = checksum != 0 or not source.only_zeros_behind()
+                return
+            if length < HEAD.size:
+                raise DamagedError(f"at {self.end}: a record of {length} bytes")
+            record = source.take(length + 1)
+            if len(record) <= length or not record.endswith(_END):
+                self.torn = True
+                return
+            payload = record[:-1]
+            if zlib.adler32(payload) != checksum:
+                raise DamagedError(f"at {self.end}: the record does not match its checksum")
+            try:
+                txn = decode_txn(payload)
+            except DamagedError as error:
+                raise DamagedError(f"at {self.end}: {error}") from error
+            yield txn
+
+
+def offset_behind(chunks: Iterable[bytes], zxid: int) -> int:
+    """Where to cut a file so that it ends with this transaction. It must be there: a cut elsewhere would lose
+    or leave something that nobody asked for."""
+    reader = LogReader(chunks)
+    for txn in reader:
+        if txn.zxid == zxid:
+            return reader._source.offset
+        if txn.zxid > zxid:
+            break
+    raise DamagedError(f"no transaction {zxid:#x} in this log")
+
+
+def encode_record(txn: Txn) -> bytes:
+    payload = encode_txn(txn)
+    return _RECORD_HEAD.pack(zlib.adler32(payload), len(payload)) + payload + _END
+
+
+def log_chunks(txns: Iterable[Txn], padded_to_bytes: int = 0) -> Iterator[bytes]:
+    """A whole file. Padding is what ZooKeeper would find had it allocated the file itself; it needs none."""
+    written = len(FILE_HEAD)
+    yield FILE_HEAD
+    for txn in txns:
+        record = encode_record(txn)
+        written += len(record)
+        yield record
+    if written < padded_to_bytes:
+        yield bytes(padded_to_bytes - written)

@@ -1,0 +1,243 @@
+"""ZooKeeper's snapshot files: sessions, access control lists, nodes, and seals behind them.
+
+    header, sessions, lists, nodes, seal [, digest, seal] [, zxid, seal]
+
+A seal is the Adler-32 of everything before it. Which of the two last sections are there is told by nothing
+but the length of what is left. A snapshot is taken while the tree changes: it holds the state as of the zxid
+in its *name*, and maybe some of what came after. Replaying from there makes it whole.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterable, Iterator, Mapping
+from struct import Struct
+from typing import Final, NamedTuple, TypeAlias
+
+from attrs import frozen
+
+from zab.core.errors import DamagedError
+from zab.wire.client.acl import Acl, decode_acl, encode_acl
+from zab.wire.disk_source import RECORD_BYTES_MAX, Source
+from zab.wire.jute import INT, LONG, STRUCT_ERRORS, lenient, text
+
+_FILE_HEAD: Final = Struct(">4siq")
+_SESSION: Final = Struct(">qi")
+_KEY_AND_STAT: Final = Struct(">qqqqqiiiqq")
+_DIGEST: Final = Struct(">qiQ")
+_SEAL: Final = Struct(">qi1s")
+MAGIC: Final = b"ZKSN"
+VERSION: Final = 2
+_FILE_HEAD_BYTES: Final = _FILE_HEAD.pack(MAGIC, VERSION, -1)
+_NODES_END: Final = text("/")
+TAIL: Final = _NODES_END
+"""How every whole file ends."""
+FILE_BYTES_MIN: Final = 10
+CHUNK_BYTES: Final = 1 << 16
+
+OPEN_KEY: Final = -1
+"""In place of a list: everybody may do everything."""
+
+PersistedStat: TypeAlias = tuple[int, ...]
+"""czxid, mzxid, ctime, mtime, version, cversion, aversion, ephemeral owner, pzxid; the last but two as stored,
+not as clients see them: cversion counts created children, and the owner tells containers and TTLs apart."""
+
+
+class Node(NamedTuple):
+    """One of a million, so a plain tuple with names. The root's path is empty."""
+
+    path: str
+    data: bytes | None
+    acl_key: int
+    stat: PersistedStat
+
+
+@frozen
+class Digest:
+    zxid: int
+    version: int
+    value: int
+
+
+def seems_whole(size: int, tail: bytes) -> bool:
+    """Whether a file that is not compressed was written to its end, judged by its last five bytes."""
+    return size >= FILE_BYTES_MIN and tail[-len(TAIL) :] == TAIL
+
+
+# -- reading -------------------------------------------------------------------------------------------
+
+
+class SnapshotReader:
+    """`sessions` and `acls` are there at once; iterate, once, for the nodes, in the order of the file.
+
+    When the iteration has ended, all seals have held, and `digest` and `last_zxid` are known. Whoever stops
+    before has seen nodes that nothing vouches for.
+    """
+
+    def __init__(self, chunks: Iterable[bytes], record_bytes_max: int = RECORD_BYTES_MAX) -> None:
+        self._source = Source(chunks, record_bytes_max)
+        head = self._exactly(_FILE_HEAD.size)
+        magic, version, _ = _FILE_HEAD.unpack(head)
+        if magic != MAGIC:
+            raise DamagedError("no snapshot of ZooKeeper: it does not begin with ZKSN")
+        if version != VERSION:
+            raise DamagedError(f"a snapshot of version {version}, not {VERSION}")
+        self.sessions: dict[int, int] = dict(self._read_sessions())
+        """Timeout in milliseconds by session."""
+        self.acls: dict[int, tuple[Acl, ...]] = dict(self._read_acls())
+        self.digest: Digest | None = None
+        self.last_zxid: int | None = None
+
+    def __iter__(self) -> Iterator[Node]:
+        source = self._source
+        data, at = source.data, source.position
+        while True:
+            try:
+                node, stop = _decode_node(data, at)
+            except STRUCT_ERRORS:
+                source.position = at
+                if not source.more():
+                    raise self._cut_short() from None
+                data, at = source.data, source.position
+                continue
+            at = stop
+            if node is None:
+                break
+            yield node
+        source.position = at
+        self._check_seal()
+        self._read_rest()
+
+    def _read_sessions(self) -> Iterator[tuple[int, int]]:
+        for _ in range(self._count()):
+            session, timeout_ms = _SESSION.unpack(self._exactly(_SESSION.size))
+            yield session, timeout_ms
+
+    def _read_acls(self) -> Iterator[tuple[int, tuple[Acl, ...]]]:
+        source = self._source
+        for _ in range(self._count()):
+            (key,) = LONG.unpack(self._exactly(8))
+            while True:
+                try:
+                    acl, source.position = decode_acl(source.data, source.position)
+                    break
+                except STRUCT_ERRORS:
+                    if not source.more():
+                        raise self._cut_short() from None
+            yield key, acl or ()
+
+    def _read_rest(self) -> None:
+        """What is left may be a digest, a zxid, both or neither: together with their seals, 33, 21, 54 or 0 bytes."""
+        source = self._source
+        with_digest, with_zxid = _DIGEST.size + _SEAL.size, LONG.size + _SEAL.size
+        left = len(source.take(with_digest + with_zxid + 1))
+        source.position -= left
+        if left not in (0, with_digest, with_zxid, with_digest + with_zxid):
+            raise DamagedError(f"at {source.offset}: {left} bytes behind the first seal")
+        if left >= with_digest:
+            self.digest = Digest(*_DIGEST.unpack(self._exactly(_DIGEST.size)))
+            self._check_seal()
+        if left in (with_zxid, with_digest + with_zxid):
+            (self.last_zxid,) = LONG.unpack(self._exactly(8))
+            self._check_seal()
+
+    def _check_seal(self) -> None:
+        source = self._source
+        offset, found = source.offset, source.checksum()
+        checksum, length, slash = _SEAL.unpack(self._exactly(_SEAL.size))
+        if checksum != found:
+            raise DamagedError(f"at {offset}: the snapshot does not match its checksum")
+        if (length, slash) != (1, b"/"):
+            raise DamagedError(f"at {offset}: no seal")
+
+    def _count(self) -> int:
+        """Nothing is made room for because of a count: whatever it says, it ends with the file."""
+        (count,) = INT.unpack(self._exactly(4))
+        if count < 0:
+            raise DamagedError(f"at {self._source.offset - 4}: {count} entries")
+        return int(count)
+
+    def _exactly(self, count: int) -> bytes:
+        taken = self._source.take(count)
+        if len(taken) < count:
+            raise self._cut_short()
+        return taken
+
+    def _cut_short(self) -> DamagedError:
+        return DamagedError(f"the snapshot ends in the middle, or lengths in it lie; whole up to {self._source.offset}")
+
+
+def _decode_node(data: bytes, at: int) -> tuple[Node | None, int]:
+    """`None` for the mark behind the last node. The stat is read last: where it is, all before it was."""
+    (length,) = INT.unpack_from(data, at)
+    start = at + 4
+    stop = start + length
+    if length == 1 and data[start] == 47:
+        return None, stop
+    (data_length,) = INT.unpack_from(data, stop)
+    if length < 0 or data_length < -1:
+        raise DamagedError(f"a node with lengths {length} and {data_length}")
+    data_start = stop + 4
+    data_stop = data_start + data_length if data_length > 0 else data_start
+    key, *stat = _KEY_AND_STAT.unpack_from(data, data_stop)
+    try:
+        path = data[start:stop].decode()
+    except UnicodeDecodeError:
+        path = lenient(data[start:stop])
+    value = None if data_length < 0 else data[data_start:data_stop]
+    return Node(path, value, key, tuple(stat)), data_stop + _KEY_AND_STAT.size
+
+
+# -- writing -------------------------------------------------------------------------------------------
+
+
+def snapshot_chunks(
+    sessions: Mapping[int, int],
+    acls: Mapping[int, Iterable[Acl]],
+    nodes: Iterable[Node],
+    digest: Digest | None = None,
+    last_zxid: int | None = None,
+) -> Iterator[bytes]:
+    """A whole file. The root comes first, and every node before its children: so a reader can build the tree."""
+    adler, held = 1, bytearray()
+    for part in _parts(sessions, acls, nodes):
+        held += part
+        if len(held) >= CHUNK_BYTES:
+            chunk = bytes(held)
+            adler = zlib.adler32(chunk, adler)
+            held.clear()
+            yield chunk
+    tail = bytes(held)
+
+    def sealed(body: bytes) -> bytes:
+        nonlocal adler
+        adler = zlib.adler32(body, adler)
+        seal = _SEAL.pack(adler, 1, b"/")
+        adler = zlib.adler32(seal, adler)
+        return body + seal
+
+    tail = sealed(tail)
+    if digest is not None:
+        tail += sealed(_DIGEST.pack(digest.zxid, digest.version, digest.value))
+    if last_zxid is not None:
+        tail += sealed(LONG.pack(last_zxid))
+    yield tail
+
+
+def _parts(sessions: Mapping[int, int], acls: Mapping[int, Iterable[Acl]], nodes: Iterable[Node]) -> Iterator[bytes]:
+    yield _FILE_HEAD_BYTES
+    yield INT.pack(len(sessions))
+    for session, timeout_ms in sessions.items():
+        yield _SESSION.pack(session, timeout_ms)
+    yield INT.pack(len(acls))
+    for key, acl in acls.items():
+        yield LONG.pack(key) + encode_acl(tuple(acl))
+    expected_root = True
+    for path, data, acl_key, stat in nodes:
+        assert (path == "") == expected_root, "the root is the first node and the only one without a path"
+        expected_root = False
+        raw = path.encode()
+        yield INT.pack(len(raw)) + raw + (INT.pack(-1) if data is None else INT.pack(len(data)) + data)
+        yield _KEY_AND_STAT.pack(acl_key, *stat)
+    assert not expected_root, "a tree has a root"
+    yield _NODES_END

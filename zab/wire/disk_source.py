@@ -1,0 +1,80 @@
+"""Chunks of a file as they are read, looked at as one run of bytes.
+
+A snapshot may be larger than memory allows to hold twice, so only the part under way is held. What has been
+passed is remembered by its checksum, which is what ZooKeeper's seals are made of.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from zab.core.errors import DamagedError
+
+RECORD_BYTES_MAX: Final = 64 << 20
+"""No record of a real file is near this: `jute.maxbuffer` is 1 MiB. A length beyond it lies."""
+
+
+class Source:
+    """`data[position:]` is what is at hand; `more` gets more of it."""
+
+    __slots__ = ("_adler", "_bytes_max", "_chunks", "_passed", "_summed", "data", "position")
+
+    def __init__(self, chunks: Iterable[bytes], bytes_max: int = RECORD_BYTES_MAX) -> None:
+        self._chunks: Iterator[bytes] = iter(chunks)
+        self._bytes_max = bytes_max
+        self._adler = 1
+        self._passed = 0
+        self._summed = 0
+        self.data = b""
+        self.position = 0
+
+    @property
+    def offset(self) -> int:
+        """Of `position`, in the file."""
+        return self._passed + self.position
+
+    def more(self) -> bool:
+        """Read on. Everything at hand doubles, so a large record is not copied once for each chunk of it."""
+        kept = self.data[self.position :]
+        if len(kept) > self._bytes_max:
+            raise DamagedError(f"at {self.offset}: a record of more than {self._bytes_max} bytes")
+        parts, size, wanted = [kept], len(kept), 2 * len(kept) + 1
+        for chunk in self._chunks:
+            parts.append(chunk)
+            size += len(chunk)
+            if size >= wanted:
+                break
+        if size == len(kept):
+            return False
+        self.checksum()
+        self._passed += self.position
+        self.data = b"".join(parts)
+        self.position = self._summed = 0
+        return True
+
+    def take(self, count: int) -> bytes:
+        """The next bytes; fewer than asked for where the file ends."""
+        if count > self._bytes_max:
+            raise DamagedError(f"at {self.offset}: a record of {count} bytes")
+        while len(self.data) - self.position < count and self.more():
+            pass
+        taken = self.data[self.position : self.position + count]
+        self.position += len(taken)
+        return taken
+
+    def checksum(self) -> int:
+        """Adler-32 of everything before `position`."""
+        self._adler = zlib.adler32(self.data[self._summed : self.position], self._adler)
+        self._summed = self.position
+        return self._adler
+
+    def only_zeros_behind(self) -> bool:
+        """Reads to the end."""
+        zeros = not self.data[self.position :].strip(b"\0")
+        self.position = len(self.data)
+        while zeros and self.more():
+            zeros = not self.data.strip(b"\0")
+            self.position = len(self.data)
+        return zeros

@@ -1,0 +1,191 @@
+"""Transactions as ZooKeeper writes them to its log: who, when, what, and the digest of the tree after it.
+
+The kinds are the opcodes of the requests that caused them, but not every request's fields: a transaction
+says what became of the request, so a set carries the new version, and a create that failed is an error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from struct import Struct
+from typing import Any, Final, TypeAlias
+
+from attrs import frozen
+
+from zab.core.errors import DamagedError, WireError
+from zab.wire.client import opcodes, shapes
+from zab.wire.client.acl import decode_acl, encode_acl
+from zab.wire.client.shapes import Fields, Shape
+from zab.wire.jute import FALSE, INT, LONG, STRUCT_ERRORS, TRUE, Reader, buffer, text, texts
+
+HEAD: Final = Struct(">qiqqi")
+DIGEST: Final = Struct(">iQ")
+DIGEST_VERSION: Final = 2
+
+
+@frozen
+class Txn:
+    """`fields` by kind:
+
+        create session            timeout in ms
+        close session             paths that went with it, or `None` where the log is older than that list
+        error                     code
+        create, create2           path, data, acl, is ephemeral, cversion of the parent (-1: not recorded)
+        create container          path, data, acl, cversion of the parent
+        create TTL                path, data, acl, cversion of the parent, TTL in ms
+        delete, delete container  path
+        set data, reconfig        path, data, new version
+        set ACL                   path, acl, new aversion
+        multi                     its parts, each a kind and fields
+        check                     path, version; only as a part of multi
+
+    `digest` is its version and the digest of the tree.
+    """
+
+    session: int
+    cxid: int
+    zxid: int
+    time_ms: int
+    kind: int
+    fields: Fields
+    digest: tuple[int, int] | None = None
+
+
+# -- bodies --------------------------------------------------------------------------------------------
+
+
+def _decode_number(body: bytes, at: int) -> tuple[Fields, int]:
+    return INT.unpack_from(body, at), at + 4
+
+
+def _encode_number(fields: Fields) -> bytes:
+    return INT.pack(*fields)
+
+
+def _decode_closed(body: bytes, at: int) -> tuple[Fields, int]:
+    """The list of paths came late. Without it, what stands here may be the digest: no list begins as one does,
+    for it would have two empty paths."""
+    left = len(body) - at
+    if left == 0 or (left == DIGEST.size and body.startswith(INT.pack(DIGEST_VERSION), at)):
+        return (None,), at
+    reader = Reader(body, at)
+    return (reader.texts(),), reader.position
+
+
+def _encode_closed(fields: Fields) -> bytes:
+    (paths,) = fields
+    return b"" if paths is None else texts(paths)
+
+
+def _decode_created(body: bytes, at: int) -> tuple[Fields, int]:
+    path, data, at = shapes.decode_path_and_data(body, at)
+    acl, at = decode_acl(body, at)
+    ephemeral = body[at] != 0
+    return (path, data, acl, ephemeral, INT.unpack_from(body, at + 1)[0]), at + 5
+
+
+def _decode_created_maybe_long_ago(body: bytes, at: int) -> tuple[Fields, int]:
+    """The very first logs do not say which child of its parent this was."""
+    path, data, at = shapes.decode_path_and_data(body, at)
+    acl, at = decode_acl(body, at)
+    ephemeral = body[at] != 0
+    at += 1
+    if at == len(body):
+        return (path, data, acl, ephemeral, -1), at
+    return (path, data, acl, ephemeral, INT.unpack_from(body, at)[0]), at + 4
+
+
+def _encode_created(fields: Fields) -> bytes:
+    path, data, acl, ephemeral, cversion = fields
+    flag = TRUE if ephemeral else FALSE
+    return text(path) + buffer(data) + encode_acl(acl) + flag + INT.pack(cversion)
+
+
+def _decode_container(body: bytes, at: int) -> tuple[Fields, int]:
+    return shapes.decode_create(body, at)
+
+
+def _decode_ttl(body: bytes, at: int) -> tuple[Fields, int]:
+    fields, at = shapes.decode_create(body, at)
+    return (*fields, LONG.unpack_from(body, at)[0]), at + 8
+
+
+def _encode_ttl(fields: Fields) -> bytes:
+    return shapes.encode_create(fields[:4]) + LONG.pack(fields[4])
+
+
+Body: TypeAlias = tuple[Callable[[bytes, int], tuple[Fields, int]], Callable[[Any], bytes]]
+
+
+def _same(shape: Shape) -> Body:
+    return shape.decode, shape.encode
+
+
+_PARTS: Final[Mapping[int, Body]] = {
+    opcodes.ERROR: (_decode_number, _encode_number),
+    opcodes.CREATE: (_decode_created_maybe_long_ago, _encode_created),
+    opcodes.CREATE2: (_decode_created, _encode_created),
+    opcodes.CREATE_CONTAINER: (_decode_container, shapes.encode_create),
+    opcodes.CREATE_TTL: (_decode_ttl, _encode_ttl),
+    opcodes.DELETE: _same(shapes.PATH),
+    opcodes.DELETE_CONTAINER: _same(shapes.PATH),
+    opcodes.SET_DATA: _same(shapes.SET_DATA),
+    opcodes.CHECK: _same(shapes.PATH_AND_NUMBER),
+}
+
+
+def _decode_multi(body: bytes, at: int) -> tuple[Fields, int]:
+    reader = Reader(body, at)
+
+    def part() -> tuple[int, Fields]:
+        kind, inner = reader.number(), reader.buffer()
+        return kind, _body_of(_PARTS, kind)[0](inner, 0)[0]
+
+    return reader.vector(part, 8), reader.position
+
+
+def _encode_multi(fields: Fields) -> bytes:
+    parts = [INT.pack(kind) + buffer(_PARTS[kind][1](inner)) for kind, inner in fields]
+    return INT.pack(len(parts)) + b"".join(parts)
+
+
+_BODIES: Final[Mapping[int, Body]] = {
+    **_PARTS,
+    opcodes.CREATE_SESSION: (_decode_number, _encode_number),
+    opcodes.CLOSE_SESSION: (_decode_closed, _encode_closed),
+    opcodes.RECONFIG: _same(shapes.SET_DATA),
+    opcodes.SET_ACL: _same(shapes.SET_ACL),
+    opcodes.MULTI: (_decode_multi, _encode_multi),
+}
+
+
+def _body_of(bodies: Mapping[int, Body], kind: int) -> Body:
+    body = bodies.get(kind)
+    if body is None:
+        raise WireError(f"no transaction is of type {kind}")
+    return body
+
+
+# -- the whole -----------------------------------------------------------------------------------------
+
+
+def decode_txn(payload: bytes) -> Txn:
+    try:
+        session, cxid, zxid, time_ms, kind = HEAD.unpack_from(payload)
+        fields, at = _body_of(_BODIES, kind)[0](payload, HEAD.size)
+        left = len(payload) - at
+        digest = None
+        if left == DIGEST.size:
+            version, value = DIGEST.unpack_from(payload, at)
+            digest = version, value
+        elif left:
+            raise WireError(f"{left} bytes behind it")
+    except STRUCT_ERRORS as error:
+        raise DamagedError(f"no transaction: {error}") from error
+    return Txn(session, cxid, zxid, time_ms, kind, fields, digest)
+
+
+def encode_txn(txn: Txn) -> bytes:
+    head = HEAD.pack(txn.session, txn.cxid, txn.zxid, txn.time_ms, txn.kind)
+    body = _BODIES[txn.kind][1](txn.fields)
+    return head + body + (b"" if txn.digest is None else DIGEST.pack(*txn.digest))
