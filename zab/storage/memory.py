@@ -295,6 +295,10 @@ class MemoryDisk:
         """The nth call of this kind from now on (0 is the next) fails with this errno, once."""
         self._failures[kind, self.counts.get(kind, 0) + nth] = number
 
+    def forgive(self) -> None:
+        """Failures that were asked for and have not come yet do not come any more."""
+        self._failures.clear()
+
     def crash(self, choose: Choose | None = None, *, keep: bool = False) -> None:
         """Power loss. What no sync confirmed is lost, kept (`keep`), or, by `choose`, kept in part and torn."""
         pending, self._pending = self._pending, []
