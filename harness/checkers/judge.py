@@ -170,12 +170,12 @@ class Judge:
         """The log on the disk was cut at `zxid`, or a snapshot at `zxid` took its place."""
         self.ghost.servers[sid].durable = zxid
 
-    def durable_epochs(self, sid: ServerId, accepted: Epoch, current: Epoch) -> None:
+    def durable_epochs(self, sid: ServerId, accepted: Epoch, current: Epoch, trusted: bool = True) -> None:
         who = self.ghost.servers[sid]
         for check in self._durable_epochs:
             check(who, accepted, current)
-        if current > who.current:
-            who.impaired = False  # a leader has given it a whole history
+        if trusted:
+            who.impaired = False  # a leader has given it a whole history, and its promises are known or void
         who.accepted, who.current = accepted, current
 
     # -- words ---------------------------------------------------------------------------------------

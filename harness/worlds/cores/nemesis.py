@@ -270,13 +270,6 @@ class Nemesis:
         """Whether an error of this server's disk is of the nemesis' making."""
         return server.id in self._failing
 
-    def forgive(self, server: Server) -> None:
-        """What its disk was told to fail at, it does not fail at any more."""
-        server.disk._failures.clear()
-        self._failing.pop(server.id, None)
-
-    def disk_failed_at_start(self, server: Server) -> None:
-        self._failing.pop(server.id, None)
 
     def disk_failed(self, server: Server) -> None:
         down_ms = self._failing[server.id]
@@ -299,9 +292,9 @@ class Nemesis:
         self._watch()
         self._world.network.heal()
         for server in self._world.servers[1:]:
-            server.slower = 1
-            self.forgive(server)
+            server.disk.forgive()
             server.resume()
+            server.usual_disk()
 
     _STRIKES: Final[dict[type, Callable[[Any, Any], None]]] = {
         Partition: _partition,

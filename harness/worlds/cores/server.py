@@ -103,6 +103,7 @@ class Server:
         self.acts = 0
         self._queue: list[Write] = []
         self._writing: list[Write] = []
+        self._write_number = 0
         self._timer = 0
         self._gathering = False
         self._snapshotting = False
@@ -110,6 +111,7 @@ class Server:
         self._seen: tuple[object, ...] = ()
         self._committed = Zxid(0)
         self._leads = False
+        self._proposed: list[Batch] = []
 
     # -- the process -----------------------------------------------------------------------------------
 
@@ -162,6 +164,7 @@ class Server:
         self.life += 1
         writing, self._writing, self._queue = self._writing, [], []
         self.backlog.clear()
+        self._proposed.clear()
         self.submitted.clear()
         self.heard_at.clear()
         disk, choose = self.disk, self.random.randrange
@@ -308,6 +311,10 @@ class Server:
                 network.hang_up(self, link.peer, link.dialled)  # type: ignore[union-attr]  # not a Dial
         if ready.apply and not ready.wants_state:
             self._apply(ready)
+        while self._proposed:
+            # A membership change is prepared on nothing that is applied: what this turn hands out comes first.
+            batch = self._proposed.pop()
+            world.judge.proposed(self.id, batch.first, batch.payloads())
         for barrier in ready.barriers:
             self._answer(barrier)
         self._wind()
@@ -335,9 +342,9 @@ class Server:
             kind = type(write)
             if kind is Append:
                 batch = write.batch  # type: ignore[union-attr]
-                if batch.config and self.node.leader == self.id and epoch_of(batch.first) == self.node.epoch:
-                    judge.proposed(self.id, batch.first, batch.payloads())
                 judge.appended(self.id, batch)
+                if batch.config and self.node.leader == self.id and epoch_of(batch.first) == self.node.epoch:
+                    self._proposed.append(batch)
             elif kind is Truncate:
                 judge.truncated(self.id, write.zxid)  # type: ignore[union-attr]
             elif kind is InstallSnapshot:
@@ -351,13 +358,22 @@ class Server:
         self._writing, self._queue = self._queue, []
         world = self.world
         took = world.fsync_min + int(self.random.random() * world.fsync_span)
-        world.push(world.now + took * self.slower, self._written, self.life, None)
+        self._write_number += 1
+        world.push(world.now + took * self.slower, self._written, self.life, self._write_number)
 
-    def _written(self, life: int, _: None) -> None:
-        if self.life != life:
+    def usual_disk(self) -> None:
+        """The disk is as quick as it was; also with what it has been slow with so far."""
+        self.slower = 1
+        if self._writing:
+            self._write_number += 1
+            world = self.world
+            world.push(world.now + world.fsync_min, self._written, self.life, self._write_number)
+
+    def _written(self, life: int, number: int) -> None:
+        if self.life != life or self._write_number != number:
             return
         if self.paused:
-            self.backlog.append((self._written, life, None))
+            self.backlog.append((self._written, life, number))
             return
         world = self.world
         writes = self._writing
@@ -396,7 +412,8 @@ class Server:
             if kind is Append:
                 judge.durable_append(self.id, write.batch)  # type: ignore[union-attr]
             elif kind is SaveEpochs:
-                judge.durable_epochs(self.id, write.accepted, write.current)  # type: ignore[union-attr]
+                trusted = write.whole and not write.forgotten  # type: ignore[union-attr]
+                judge.durable_epochs(self.id, write.accepted, write.current, trusted)  # type: ignore[union-attr]
             elif kind is Truncate or kind is InstallSnapshot:
                 judge.durable_end(self.id, write.zxid)  # type: ignore[union-attr]
 
@@ -413,6 +430,8 @@ class Server:
 
     def _snapshot(self) -> None:
         """Begin to store the machine's state beside the log, as it stands now."""
+        if self._gathering:
+            self.drain()  # the machine must hold what the node has handed out, or the digest is of something else
         machine, world = self.machine, self.world
         if self._snapshotting or not machine.zxid:
             return

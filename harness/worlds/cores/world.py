@@ -223,7 +223,6 @@ class World:
         if server.up or server.life != life:
             return
         if not server.start():
-            self.nemesis.disk_failed_at_start(server)
             self.push(self.now + 50_000, self._start, server, server.life)
 
     def revive(self, server: Server) -> None:
