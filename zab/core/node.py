@@ -56,6 +56,7 @@ class Node:
         for line in recovered.damage:
             self._out.note("damage", "warning", what=line)
         self._look(now)
+        self._settle(now)  # the first vote is not for the first tick to send
 
     # -- what can be asked ---------------------------------------------------------------------------
 
