@@ -79,6 +79,7 @@ class Election:
         self._peers = tuple(sid for sid in self._voters if sid != me)
         self._received: dict[ServerId, Heard] = {}
         self._established: dict[ServerId, Heard] = {}
+        self._told_behind: dict[ServerId, tuple[int, int]] = {}
         self._wait = settings.notification_ms_min
         self._resend_at = now + (delay or self._wait)
         self._decide_at: Millis | None = None
@@ -131,7 +132,11 @@ class Election:
             self._listen(source, heard, now)
             return
         if heard.round < self.round:
-            self._tell(source)  # so that it catches up
+            # So that it catches up. Not each time: one that does not know me as a voter answers whatever I say.
+            rounds = heard.round, self.round
+            if self._told_behind.get(source) != rounds:
+                self._told_behind[source] = rounds
+                self._tell(source)
             return
         if heard.round > self.round:
             self.round = heard.round
