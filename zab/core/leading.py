@@ -135,6 +135,8 @@ class Leading:
     # -- links -------------------------------------------------------------------------------------
 
     def link_up(self, source: ServerId, now: Millis) -> None:
+        # Without a LinkDown first: an answer to a question of the old link would pass for one of the new link's.
+        self.link_down(source, now)
         settings = self._settings
         self.learners[source] = Learner(source, now + settings.init_ms + settings.sync_ms)
 
@@ -487,6 +489,9 @@ class Leading:
             if not learner.observer:
                 self._out.send(learner.sid, message)
                 continue
+            if before < learner.synced_until:
+                # What it brought along itself, from before it was an observer, or had been sent as initial history.
+                self._out.send(learner.sid, message if zxid <= learner.synced_until else Commit(learner.synced_until))
             for batch in decided:
                 if batch.last <= learner.synced_until:
                     continue
@@ -507,7 +512,7 @@ class Leading:
         acked = [
             (learner.acked, sid)
             for sid, learner in self.learners.items()
-            if learner.synced and sid in replica.ensemble.voters and learner.acked >= zxid
+            if learner.counts and sid in replica.ensemble.voters and learner.acked >= zxid
         ]
         return max(acked)[1] if acked else replica.ensemble.voters[-1]
 
@@ -576,7 +581,8 @@ class Leading:
         return all(view.is_quorum(counted) for view in self._replica.views)
 
     def _may_vote(self, sid: ServerId) -> bool:
-        return any(sid in view.voters for view in self._replica.views)
+        """Whether it can ever matter to a quorum what this server has. One of weight zero is never in need."""
+        return any(view.weight(sid) for view in self._replica.views)
 
     _HANDLERS: Final[dict[type, Callable[[Any, Learner, Any, Millis], None]]] = {
         FollowerInfo: _on_follower_info,
