@@ -99,6 +99,7 @@ class Learning:
     def link_up(self, now: Millis) -> None:
         replica = self._replica
         self._linked = True
+        self._redial_at = None
         self.phase = Phase.DISCOVERY
         self._silent_until = now + replica.settings.init_ms
         self._out.send(self.leader, FollowerInfo(replica.accepted, replica.ensemble.version, self.observer))
@@ -196,25 +197,31 @@ class Learning:
 
     def _on_diff(self, message: Diff) -> None:
         self._require(Phase.SYNCHRONIZATION, message)
-        self._common(message.common, message.digest)
         if message.common != self._replica.history.last:
             raise RemoteProtocolError(f"a DIFF from {show(message.common)}, but my history ends elsewhere")
+        self._common(message.common, message.digest)
 
     def _on_trunc(self, message: Trunc) -> None:
         self._require(Phase.SYNCHRONIZATION, message)
         replica = self._replica
-        self._common(message.common, message.digest)
-        if self.over:
-            return
+        if message.common > replica.history.last:
+            raise RemoteProtocolError(f"a TRUNC to {show(message.common)}, but my history ends before")
         if message.common < replica.committed:
             replica.distrust(f"the leader lacks {show(replica.committed)}, which was committed here")
             self.over = "asked to truncate what was committed"
             return
-        replica.truncate(message.common)
+        self._common(message.common, message.digest)
+        if self.over is None:
+            replica.truncate(message.common)
 
     def _common(self, common: Zxid, digest: int | None) -> None:
-        """The numbers agree; the contents must, too."""
-        mine = self._replica.history.digest_at(common)
+        """Where both are said to agree, the numbers must agree, and the contents, too."""
+        history = self._replica.history
+        if history.floor(common) != common:
+            self._replica.distrust(f"I do not have {show(common)}, which the leader takes for common")
+            self.over = "my history and the leader's have diverged"
+            return
+        mine = history.digest_at(common)
         if digest is not None and mine is not None and mine != digest:
             self._replica.distrust(f"digest at {show(common)} is {mine:08x}, the leader's {digest:08x}")
             self.over = "my history and the leader's have diverged"
@@ -342,7 +349,7 @@ class Learning:
             self._barriers[message.number] = (known[0], message.zxid)
 
     def _require(self, phase: Phase, message: object) -> None:
-        if self.phase is not phase:
+        if self.phase is not phase or self._adoption is not None:
             raise RemoteProtocolError(f"{type(message).__name__} in {self.phase.value}")
 
     _HANDLERS: Final[dict[type, Callable[[Any, Any], None]]] = {
