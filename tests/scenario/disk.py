@@ -1,0 +1,136 @@
+"""A disk that remembers exactly what it has reported: what is handed over is lost in a crash, what is saved is not.
+
+It is a model of the promise, not of files: small enough to be believed, and turned by hand.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+import msgpack
+from attrs import define, field
+
+from zab.core.batch import Batch, digest_of
+from zab.core.ensemble import Ensemble
+from zab.core.ready import (
+    AbortSnapshot,
+    Append,
+    BeginSnapshot,
+    InstallSnapshot,
+    Recovered,
+    SaveEpochs,
+    SnapshotChunk,
+    Truncate,
+    Write,
+)
+from zab.core.zxid import NOTHING, Epoch, Ticket, Zxid, epoch_of
+
+State = list[tuple[Zxid, bytes]]
+"""What the machine of these stories is: everything that was ever applied to it."""
+
+
+def freeze(state: State) -> bytes:
+    return bytes(msgpack.packb(state))
+
+
+def thaw(data: bytes) -> State:
+    return [(Zxid(zxid), payload) for zxid, payload in msgpack.unpackb(data)]
+
+
+@define
+class Disk:
+    accepted: Epoch = Epoch(0)
+    current: Epoch = Epoch(0)
+    ensemble: Ensemble | None = None
+    whole: bool = True
+    forgotten: bool = False
+    log_start: Zxid = NOTHING
+    log_digest: int = 0
+    """Of the history up to `log_start`."""
+    batches: list[Batch] = field(factory=list)
+    """Everything behind `log_start`."""
+    snapshot: Zxid = NOTHING
+    snapshot_digest: int = 0
+    state: bytes = freeze([])
+    pending: deque[Write] = field(factory=deque)
+    _incoming: bytes | None = None
+
+    # -- writing -----------------------------------------------------------------------------------
+
+    def save_one(self) -> tuple[Write, Ticket]:
+        """The oldest write becomes durable."""
+        write = self.pending.popleft()
+        match write:
+            case SaveEpochs():
+                self.accepted, self.current, self.ensemble = write.accepted, write.current, write.ensemble
+                self.whole, self.forgotten = write.whole, write.forgotten
+            case Append(batch=batch):
+                self.batches.append(batch)
+            case Truncate(zxid=zxid):
+                self._truncate(zxid)
+            case BeginSnapshot():
+                self._incoming = b""
+            case SnapshotChunk(data=data):
+                assert self._incoming is not None, "a chunk without a beginning"
+                self._incoming += data
+            case AbortSnapshot():
+                self._incoming = None
+            case InstallSnapshot(zxid=zxid, digest=digest):
+                assert self._incoming is not None, "the end of a snapshot without a beginning"
+                self.state, self._incoming = self._incoming, None
+                self.snapshot = self.log_start = zxid
+                self.snapshot_digest = self.log_digest = digest
+                self.batches = []
+        return write, write.ticket
+
+    def take_snapshot(self, zxid: Zxid, digest: int, state: State, purge: bool) -> None:
+        """This server's own snapshot, of what it has applied; the log before it may go."""
+        self.snapshot, self.snapshot_digest, self.state = zxid, digest, freeze(state)
+        if purge:
+            self.log_start, self.log_digest = zxid, digest
+            self.batches = self.read(zxid)
+
+    def crash(self) -> None:
+        self.pending.clear()
+        self._incoming = None
+
+    # -- reading -----------------------------------------------------------------------------------
+
+    def read(self, after: Zxid, until: Zxid | None = None) -> list[Batch]:
+        found: list[Batch] = []
+        for batch in self.batches:
+            if batch.last <= after or (until is not None and batch.first > until):
+                continue
+            if batch.first <= after:
+                batch = batch.after(after)
+            found.append(batch if until is None else batch.until(until))
+        return found
+
+    def recovered(self) -> Recovered:
+        ends: dict[Epoch, Zxid] = {}
+        for batch in self.batches:
+            if batch.first <= self.snapshot:
+                ends[epoch_of(batch.first)] = min(batch.last, self.snapshot)
+        return Recovered(
+            accepted=self.accepted,
+            current=self.current,
+            ensemble=self.ensemble,
+            snapshot=self.snapshot,
+            digest=self.snapshot_digest,
+            batches=tuple(self.read(self.snapshot)),
+            log_start=self.log_start,
+            epoch_ends=tuple(ends.values()),
+            voting=self.whole,
+            forgotten=self.forgotten,
+        )
+
+    def digest(self) -> int:
+        """Of everything logged."""
+        digest = self.log_digest
+        for batch in self.batches:
+            digest = digest_of(batch.payloads(), digest)
+        return digest
+
+    def _truncate(self, zxid: Zxid) -> None:
+        assert zxid >= self.snapshot, "cut below the snapshot: what is in a snapshot was committed"
+        self.batches = [batch.until(zxid) for batch in self.batches if batch.first <= zxid]
