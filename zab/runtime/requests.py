@@ -47,6 +47,7 @@ class Requests:
         self._wall_ms = wall_ms
         self._way: tuple[Epoch, Link | None] | None = None
         self._number = 0
+        self._applied = node.applied
         self._fences: list[tuple[Link, int]] = []
         self._waiting: list[BarrierAnswer] = []
         self._asked: dict[int, list[BarrierAnswer]] = {}
@@ -99,6 +100,8 @@ class Requests:
             else:
                 link = None if node.leader is None else self._links.dialled.get(node.leader)
                 way = None if link is None else (node.epoch, link)
+        if way is not None and way != self._way and self._applied < node.applied:
+            way = None  # what the node calls applied is still on its way to the machine: in this very turn
         if way == self._way:
             return
         if self._way is not None:
@@ -115,7 +118,7 @@ class Requests:
         if way[1] is None:
             self.desk.open(way[0])
             self.origin.fenced(node.last)  # nothing of mine is anywhere else
-            self.reached(node.applied)
+            self.reached(self._applied)
         else:
             way[1].send(encode(FenceRequest(self._next_number())))
 
@@ -158,12 +161,12 @@ class Requests:
     def fenced(self, link: Link, message: Fence) -> None:
         if self._way is not None and self._way[1] is link:
             self.origin.fenced(message.zxid)
-            self.reached(self._node.applied)
+            self.reached(self._applied)
 
     def refused(self, link: Link, message: Refusals) -> None:
         if self._way is not None and self._way[1] is link and message.epoch == self._way[0]:
             self.origin.refused(message.after, message.refused)
-            self.reached(self._node.applied)
+            self.reached(self._applied)
 
     def reconfigure_requested(self, link: Link, message: ReconfigureRequest, now: Millis) -> None:
         link.send(encode(self._change(message, now)))
@@ -205,7 +208,7 @@ class Requests:
                     self.origin.refused(after, refused)
                 elif not link.over:
                     link.send(encode(Refusals(self._way[0], after, refused)))
-            self.reached(self._node.applied)
+            self.reached(self._applied)
 
     def stop(self, error: Exception) -> None:
         self.changes.stop(error)
@@ -216,6 +219,8 @@ class Requests:
     # -- what was applied --------------------------------------------------------------------------
 
     def reached(self, applied: Zxid) -> None:
+        """The *machine* is there. Within a turn the node is ahead; going by its word, requests happened twice."""
+        self._applied = applied
         self.desk.applied(applied)
         if self.origin.reached(applied):
             self.changes.history_reached(self._node.epoch)
