@@ -1,4 +1,23 @@
-"""ZAB: a state machine of your own, replicated by atomic broadcast.
+"""ZAB: a state machine of your own, replicated by atomic broadcast, inside your Trio application.
+
+    class Counter(zab.Passive):                       # a request is its own transaction
+        value = 0
+
+        def apply(self, zxid, txn):                   # everywhere, in one order, deterministic
+            self.value += int(txn)
+            return self.value
+
+        def snapshot(self):
+            return [str(self.value).encode()]
+
+        def restore(self, chunks):
+            self.value = int(b"".join(chunks))
+
+    async def main():
+        async with zab.open_member(Counter(), "data") as member:
+            print(await member.submit(b"3"))          # 3: durable, and the same on every member
+
+    trio.run(main)
 
 Names are loaded when they are first used. An application that only wants `zab.Ensemble` for its
 configuration does not pay for the runtime, and `import zab` stays cheap wherever it stands.
@@ -15,32 +34,64 @@ if TYPE_CHECKING:
         ConfigError,
         DamagedError,
         LocalProtocolError,
+        NewConfigNoQuorum,
         NotLeader,
         Overloaded,
+        ReconfigInProgress,
         RemoteProtocolError,
         StorageError,
+        WrongVersion,
         ZabError,
     )
     from zab.core.messages import State
     from zab.core.ready import Settings
     from zab.core.zxid import ServerId, Zxid
+    from zab.runtime.errors import ChangeLost, OutcomeUnknown, PortTaken, Refused, Stopped
+    from zab.runtime.limits import Limits
+    from zab.runtime.machine import Machine, Passive, View
+    from zab.runtime.member import Member, open_member
+    from zab.runtime.network import TlsConfig
+    from zab.runtime.status import RoleChange, Status
+    from zab.storage.storage import StorageSettings
 
 __all__ = [
+    # a machine, and a member that replicates it
+    "Machine",
+    "Passive",
+    "View",
+    "open_member",
+    "Member",
+    "RoleChange",
+    "Status",
+    # who takes part
     "Ensemble",
-    "Role",
     "Server",
+    "Role",
     "ServerId",
-    "Settings",
     "State",
     "Zxid",
+    # settings
+    "Settings",
+    "Limits",
+    "StorageSettings",
+    "TlsConfig",
+    # what can go wrong
     "ZabError",
+    "Refused",
+    "OutcomeUnknown",
+    "Stopped",
+    "Overloaded",
+    "NotLeader",
     "ConfigError",
+    "ReconfigInProgress",
+    "WrongVersion",
+    "NewConfigNoQuorum",
+    "ChangeLost",
+    "PortTaken",
+    "StorageError",
     "DamagedError",
     "LocalProtocolError",
-    "NotLeader",
-    "Overloaded",
     "RemoteProtocolError",
-    "StorageError",
 ]
 
 _HOMES: Final = {
@@ -49,15 +100,25 @@ _HOMES: Final = {
         "ConfigError",
         "DamagedError",
         "LocalProtocolError",
+        "NewConfigNoQuorum",
         "NotLeader",
         "Overloaded",
+        "ReconfigInProgress",
         "RemoteProtocolError",
         "StorageError",
+        "WrongVersion",
         "ZabError",
     ),
     "zab.core.messages": ("State",),
     "zab.core.ready": ("Settings",),
     "zab.core.zxid": ("ServerId", "Zxid"),
+    "zab.runtime.errors": ("ChangeLost", "OutcomeUnknown", "PortTaken", "Refused", "Stopped"),
+    "zab.runtime.limits": ("Limits",),
+    "zab.runtime.machine": ("Machine", "Passive", "View"),
+    "zab.runtime.member": ("Member", "open_member"),
+    "zab.runtime.network": ("TlsConfig",),
+    "zab.runtime.status": ("RoleChange", "Status"),
+    "zab.storage.storage": ("StorageSettings",),
 }
 _HOME_OF: Final = {name: home for home, names in _HOMES.items() for name in names}
 

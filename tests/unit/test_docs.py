@@ -8,11 +8,16 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
+from random import SystemRandom
+from textwrap import dedent
 
 import attrs
 import pytest
@@ -157,6 +162,12 @@ def test_the_tree_of_errors_is_the_real_one() -> None:
         assert value.__mro__[1].__name__ == (above[depth - 1] if depth else "Exception")
 
 
+@pytest.mark.parametrize("settings", [zab.Settings, zab.Limits])
+def test_every_setting_is_explained(settings: type[attrs.AttrsInstance]) -> None:
+    explained = set(re.findall(r"`(\w+)`", (DOCS / "howto" / "tune-timeouts.md").read_text()))
+    assert {field.name for field in attrs.fields(settings)} <= explained
+
+
 # -- examples ------------------------------------------------------------------------------------------
 
 
@@ -172,9 +183,35 @@ def script_of(text: str) -> str:
     return "\n".join(lines)
 
 
+def free_port() -> int:
+    """From below the range out of which the system takes ports for outgoing connections of whatever else runs."""
+    while True:
+        port = SystemRandom().randrange(10_000, 30_000)
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
+
+
+def on_free_ports(script: str) -> str:
+    """The ports that an example names may be taken on this machine, be it by another run of this test."""
+    named = {port for pair in re.findall(r":(\d{4}):(\d{4})\b", script) for port in pair}
+    free = {port: str(free_port()) for port in named}
+    return re.sub(r":(\d{4}):(\d{4})\b", lambda match: f":{free[match[1]]}:{free[match[2]]}", script)
+
+
+def prepare(text: str, folder: Path) -> None:
+    """Shell blocks of nothing but openssl make the certificates that the examples of their page use."""
+    blocks = [block for language, block in FENCE.findall(text) if language == "sh"]
+    for block in blocks:
+        if all(line.startswith("openssl ") for line in block.splitlines()):
+            if shutil.which("openssl") is None:
+                pytest.skip("openssl is not installed: apt install openssl")
+            subprocess.run(["sh", "-ec", block], cwd=folder, capture_output=True, check=True)
+
+
 def run(script: str, name: str, folder: Path) -> None:
     file = folder / f"{name}.py"
-    file.write_text(script)
+    file.write_text(on_free_ports(script))
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     command = [sys.executable, "-W", "error", str(file)]
     done = subprocess.run(
@@ -189,7 +226,15 @@ def run(script: str, name: str, folder: Path) -> None:
     ids=lambda page: str(page.relative_to(ROOT)),
 )
 def test_examples_run(page: Path, tmp_path: Path) -> None:
-    run(script_of(page.read_text()), page.stem, tmp_path)
+    text = page.read_text()
+    prepare(text, tmp_path)
+    run(script_of(text), page.stem, tmp_path)
+
+
+def test_the_example_in_the_docstring_runs(tmp_path: Path) -> None:
+    assert zab.__doc__ is not None
+    (example,) = re.findall(r"\n\n((?:    .*\n|\n)+)", zab.__doc__)
+    run(f"import trio\nimport zab\n\n{dedent(example)}", "docstring", tmp_path)
 
 
 def test_a_failing_example_is_noticed(tmp_path: Path) -> None:
