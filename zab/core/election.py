@@ -160,11 +160,11 @@ class Election:
     def _heard_established(self, source: ServerId, heard: Heard) -> None:
         if heard.round == self.round:
             self._received[source] = heard
-            if self._has_quorum(self._received, heard) and self._leader_confirms(self._received, heard):
+            if self._is_followed(self._received, heard):
                 self.decision = heard.vote
                 return
         self._established[source] = heard
-        if self._has_quorum(self._established, heard) and self._leader_confirms(self._established, heard):
+        if self._is_followed(self._established, heard):
             self.round = heard.round
             self.decision = heard.vote
 
@@ -191,6 +191,14 @@ class Election:
     def _has_quorum(self, votes: Mapping[ServerId, Heard], wanted: Heard) -> bool:
         agreeing = [sid for sid, heard in votes.items() if heard.agrees_with(wanted)]
         return all(view.is_quorum(agreeing) for view in self._views)
+
+    def _is_followed(self, votes: Mapping[ServerId, Heard], heard: Heard) -> bool:
+        """Whether an established leader has a quorum of one of the memberships I know.
+
+        One is enough: a change that is in my log only must not keep me from the leader that never had it.
+        """
+        agreeing = [sid for sid, each in votes.items() if each.agrees_with(heard)]
+        return any(view.is_quorum(agreeing) for view in self._views) and self._leader_confirms(votes, heard)
 
     def _leader_confirms(self, votes: Mapping[ServerId, Heard], heard: Heard) -> bool:
         """Without this, everybody would follow a dead leader for as long as everybody else still does."""
