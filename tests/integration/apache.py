@@ -1,0 +1,159 @@
+"""Apache ZooKeeper itself, on loopback, for tests that compare with it.
+
+Its jars come inside the pyspark wheel. `ZAB_ZOOKEEPER_JARS` names a folder that holds them; else an
+installed pyspark is looked for. Without them, or without java, the tests that need it are skipped and say so.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Lock, Thread
+
+import pytest
+from attrs import define, field, frozen
+
+START_SECONDS_MAX = 60
+
+
+def jars() -> Path | None:
+    named = os.environ.get("ZAB_ZOOKEEPER_JARS")
+    if named:
+        return Path(named)
+    spec = importlib.util.find_spec("pyspark")
+    return None if spec is None or spec.origin is None else Path(spec.origin).parent / "jars"
+
+
+def why_not() -> str | None:
+    """Why there is no Apache ZooKeeper here; `None` if there is."""
+    if shutil.which("java") is None:
+        return "Apache ZooKeeper needs java, and there is none"
+    folder = jars()
+    if folder is None or not list(folder.glob("zookeeper-3*.jar")):
+        return "no jars of Apache ZooKeeper: neither in $ZAB_ZOOKEEPER_JARS nor in an installed pyspark"
+    return None
+
+
+needs_apache = pytest.mark.skipif(why_not() is not None, reason=why_not() or "")
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port: int = server.getsockname()[1]
+    return port
+
+
+def java(main: str, *arguments: str, properties: tuple[str, ...] = ()) -> list[str]:
+    return ["java", "-Xmx256m", *(f"-D{text}" for text in properties), "-cp", f"{jars()}/*", main, *arguments]
+
+
+def ask(port: int, word: str) -> str:
+    """A four-letter word, and what the server says to it."""
+    with socket.create_connection(("127.0.0.1", port), timeout=10) as connection:
+        connection.sendall(word.encode())
+        return b"".join(iter(lambda: connection.recv(65536), b"")).decode()
+
+
+@frozen
+class Server:
+    port: int
+    data: Path
+
+    @property
+    def files(self) -> Path:
+        return self.data / "version-2"
+
+
+@contextmanager
+def running(folder: Path, **properties: str) -> Iterator[Server]:
+    """One standalone server. Its data directory stays, for whoever wants to read what it wrote."""
+    server = Server(free_port(), folder / "data")
+    server.data.mkdir(parents=True, exist_ok=True)
+    config = folder / "zoo.cfg"
+    config.write_text(
+        f"tickTime=1000\ndataDir={server.data}\nclientPort={server.port}\nclientPortAddress=127.0.0.1\n"
+        "admin.enableServer=false\nextendedTypesEnabled=true\n4lw.commands.whitelist=*\n"
+        + "".join(f"{key}={value}\n" for key, value in properties.items())
+    )
+    command = java("org.apache.zookeeper.server.quorum.QuorumPeerMain", str(config))
+    with (folder / "server.log").open("ab") as log:
+        process = subprocess.Popen(command, stdout=log, stderr=log, cwd=folder)
+    try:
+        _wait_for(server.port, process, folder / "server.log")
+        yield server
+    finally:
+        process.terminate()
+        process.wait(timeout=30)
+
+
+def _wait_for(port: int, process: subprocess.Popen[bytes], log: Path) -> None:
+    patience = time.monotonic() + START_SECONDS_MAX
+    while time.monotonic() < patience and process.poll() is None:
+        try:
+            if "Mode: " in ask(port, "srvr"):  # `ruok` is said too early
+                return
+        except OSError:
+            pass
+        time.sleep(0.1)
+    raise RuntimeError(f"Apache ZooKeeper does not start: {log.read_text()[-2000:]}")
+
+
+# -- a proxy that remembers ----------------------------------------------------------------------------
+
+
+@define
+class Heard:
+    """Both directions of one connection, as they came."""
+
+    from_client: bytearray = field(factory=bytearray)
+    from_server: bytearray = field(factory=bytearray)
+
+
+@contextmanager
+def recording(port: int) -> Iterator[tuple[int, list[Heard]]]:
+    """A port that leads to `port`, and everything that is said through it."""
+    connections: list[Heard] = []
+    sockets: list[socket.socket] = []
+    lock = Lock()
+    listener = socket.create_server(("127.0.0.1", 0))
+
+    def pump(source: socket.socket, target: socket.socket, heard: bytearray) -> None:
+        try:
+            while data := source.recv(65536):
+                with lock:
+                    heard += data
+                target.sendall(data)
+            target.shutdown(socket.SHUT_WR)
+        except OSError:
+            pass
+
+    def accept() -> None:
+        while True:
+            try:
+                client, _ = listener.accept()
+            except OSError:
+                return
+            server = socket.create_connection(("127.0.0.1", port))
+            heard = Heard()
+            connections.append(heard)
+            sockets.extend((client, server))
+            Thread(target=pump, args=(client, server, heard.from_client), daemon=True).start()
+            Thread(target=pump, args=(server, client, heard.from_server), daemon=True).start()
+
+    accepting = Thread(target=accept, daemon=True)
+    accepting.start()
+    try:
+        yield listener.getsockname()[1], connections
+    finally:
+        listener.shutdown(socket.SHUT_RDWR)
+        listener.close()
+        accepting.join()
+        for each in sockets:
+            each.close()

@@ -1,0 +1,402 @@
+"""Our codecs against Apache ZooKeeper: what its clients and its server say, and what it leaves on the disk.
+
+Everything that passes through a recording proxy is decoded and encoded again, and must be the same bytes.
+"""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import time
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+
+from tests.integration import apache
+from zab.wire.client import connect, events, multi, opcodes, replies, requests
+from zab.wire.client.acl import OPEN
+from zab.wire.client.connect import ConnectRequest, ConnectResponse
+from zab.wire.client.frames import Command, FirstFrame, Opening, Reply, ReplyReader, RequestReader
+from zab.wire.client.shapes import Fields
+from zab.wire.disk_compression import plain
+from zab.wire.disk_digest import node_digest, tree_digest
+from zab.wire.disk_files import CURRENT_EPOCH, Compression, log_name, logs_behind, parse_name, snapshot_name, snapshots
+from zab.wire.disk_log import LogReader, log_chunks
+from zab.wire.disk_snapshot import OPEN_KEY, Digest, Node, SnapshotReader, seems_whole, snapshot_chunks
+from zab.wire.disk_txn import Txn
+
+pytestmark = [apache.needs_apache, pytest.mark.slow]
+
+PATIENCE_SECONDS = 30
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[apache.Server]:
+    with apache.running(tmp_path_factory.mktemp("apache")) as server:
+        yield server
+
+
+# -- a client made of nothing but our codecs -----------------------------------------------------------
+
+
+class Client:
+    """Blocking, for tests."""
+
+    def __init__(self, port: int, read_only: bool | None = False) -> None:
+        self.socket = socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_SECONDS)
+        self.socket.sendall(connect.encode_connect_request(ConnectRequest(0, 10_000, read_only=read_only)))
+        first = FirstFrame()
+        while (payload := first.feed(self._receive())) is None:
+            pass
+        self.response: ConnectResponse = connect.decode_connect_response(payload)
+        self.reader = ReplyReader()
+        self.arrived: deque[Reply] = deque(self.reader.feed(first.rest))
+        self.xid = 0
+
+    def _receive(self) -> bytes:
+        data = self.socket.recv(65536)
+        if not data:
+            raise EOFError
+        return data
+
+    def next(self) -> Reply:
+        while not self.arrived:
+            self.arrived.extend(self.reader.feed(self._receive()))
+        return self.arrived.popleft()
+
+    def send(self, opcode: int, fields: Fields = (), xid: int | None = None) -> None:
+        self.xid += 1
+        self.socket.sendall(requests.encode_request(opcode, self.xid if xid is None else xid, fields))
+
+    def ask(self, opcode: int, *fields: Any) -> Any:
+        """The value, or the code of the error."""
+        return self.tell(opcode, fields)
+
+    def tell(self, opcode: int, fields: Fields) -> Any:
+        self.send(opcode, fields)
+        xid, _, error, body = self.next()
+        assert xid == self.xid
+        return error if error else replies.decode_body(opcode, body)
+
+    def close(self) -> None:
+        self.send(opcodes.CLOSE_SESSION)
+        self.next()
+        self.socket.close()
+
+
+# -- everything heard is encoded again -----------------------------------------------------------------
+
+
+def replay(heard: apache.Heard) -> set[int]:
+    """The opcodes of one recorded connection, each with a request and an answer that we would have sent."""
+    from_client, from_server = bytes(heard.from_client), bytes(heard.from_server)
+    opening = Opening()
+    request = opening.open(from_client)
+    assert request is not None
+    if isinstance(request, Command):
+        return set()
+    assert connect.encode_connect_request(request) + opening.rest == from_client
+    first = FirstFrame()
+    payload = first.feed(from_server)
+    assert payload is not None
+    response = connect.encode_connect_response(connect.decode_connect_response(payload))
+    assert response + first.rest == from_server
+
+    said: list[bytes] = []
+    asked: defaultdict[int, deque[int]] = defaultdict(deque)
+    for xid, opcode, body in RequestReader().feed(opening.rest):
+        fields = requests.decode_request(opcode, body)
+        assert not isinstance(fields, requests.Refused), fields
+        said.append(requests.encode_request(opcode, xid, fields))
+        asked[xid].append(opcode)
+    assert b"".join(said) == opening.rest
+
+    said.clear()
+    seen: set[int] = set()
+    for xid, zxid, error, body in ReplyReader().feed(first.rest):
+        if xid == replies.EVENT_XID:
+            kind, state, path = events.decode_event(body)
+            said.append(events.encode_event(zxid, kind, path, state))
+            continue
+        opcode = asked[xid].popleft()
+        if error:
+            said.append(replies.body_reply(xid, zxid, body, error))
+            assert not body
+            continue
+        seen.add(opcode)
+        said.append(replies.encode_reply(opcode, xid, zxid, replies.decode_body(opcode, body)))
+    assert b"".join(said) == first.rest
+    return seen
+
+
+T = TypeVar("T")
+
+
+def eventually(look: Callable[[], T | None]) -> T:
+    """What becomes true once the other thread has got there."""
+    patience = time.monotonic() + PATIENCE_SECONDS
+    while time.monotonic() < patience:
+        if (found := look()) is not None:
+            return found
+        time.sleep(0.01)
+    raise AssertionError("it never came")
+
+
+def test_every_operation_of_ours_is_understood(server: apache.Server) -> None:
+    with apache.recording(server.port) as (port, connections):
+        client = Client(port)
+        ask = client.ask
+        assert ask(opcodes.CREATE, "/o", b"data", OPEN, 0) == "/o"
+        path, stat = ask(opcodes.CREATE2, "/o/s-", None, OPEN, 2)
+        assert path == "/o/s-0000000000"
+        assert (stat[8], stat[9]) == (0, 0)
+        assert ask(opcodes.CREATE_CONTAINER, "/o/c", b"", OPEN, 4)[0] == "/o/c"
+        assert ask(opcodes.CREATE_TTL, "/o/t", b"t", OPEN, 5, 100_000)[0] == "/o/t"
+        assert ask(opcodes.CREATE, "/o/e", b"", OPEN, 1) == "/o/e"
+        data, stat = ask(opcodes.GET_DATA, "/o", True)
+        assert (data, stat[8], stat[9]) == (b"data", 4, 4)
+        assert ask(opcodes.GET_DATA, "/o/s-0000000000", False)[0] is None
+        assert ask(opcodes.EXISTS, "/o", False) == stat
+        assert ask(opcodes.EXISTS, "/none", True) == -101
+        assert set(ask(opcodes.GET_CHILDREN, "/o", True)) == {"s-0000000000", "c", "t", "e"}
+        assert len(ask(opcodes.GET_CHILDREN2, "/o", False)[0]) == 4
+        assert ask(opcodes.GET_ALL_CHILDREN_NUMBER, "/o") == 4
+        assert ask(opcodes.GET_EPHEMERALS, "/o") == ["/o/e"]
+        assert ask(opcodes.GET_EPHEMERALS, None) == ["/o/e"]
+        assert ask(opcodes.SYNC, "/o") == "/o"
+        assert ask(opcodes.GET_ACL, "/o")[0] == OPEN
+        entries = ((31, "world", "anyone"), (1, "ip", "10.0.0.0/8"))
+        assert ask(opcodes.SET_ACL, "/o", entries, -1)[6] == 1
+        assert ask(opcodes.GET_ACL, "/o")[0] == entries
+        assert ("ip", "127.0.0.1") in ask(opcodes.WHO_AM_I)
+        assert ask(opcodes.CHECK_WATCHES, "/o", 2) is None
+        assert ask(opcodes.REMOVE_WATCHES, "/o", 1) is None
+        assert ask(opcodes.REMOVE_WATCHES, "/o", 1) == -121
+        assert ask(opcodes.ADD_WATCH, "/o/t", 0) == 0
+        assert ask(opcodes.RECONFIG, None, "2", None, -1) == -123
+        created: list[multi.Operation] = [
+            (opcodes.CREATE, ("/o/m", b"", OPEN, 0)), (opcodes.CREATE2, ("/o/m2", b"", OPEN, 0)),
+            (opcodes.CREATE_CONTAINER, ("/o/mc", b"", OPEN, 4)), (opcodes.CREATE_TTL, ("/o/mt", b"", OPEN, 5, 9_999)),
+            (opcodes.SET_DATA, ("/o/m", b"x", 0)), (opcodes.CHECK, ("/o/m", 1)), (opcodes.DELETE, ("/o/m", 1)),
+        ]  # fmt: skip
+        results = client.tell(opcodes.MULTI, tuple(created))
+        assert [kind for kind, _ in results] == [1, 15, 15, 15, 5, 13, 2]
+        results = client.tell(opcodes.MULTI, (created[0], (opcodes.CHECK, ("/o", 99)), created[1]))
+        assert results == [(-1, 0), (-1, -103), (-1, -2)]
+        reads = (
+            (opcodes.GET_DATA, ("/o", False)),
+            (opcodes.GET_DATA, ("/no", False)),
+            (opcodes.GET_CHILDREN, ("/", False)),
+        )
+        results = client.tell(opcodes.MULTI_READ, reads)
+        assert [kind for kind, _ in results] == [4, -1, 8]
+        assert results[1] == (-1, -101)
+
+        client.send(opcodes.SET_DATA, ("/o", b"new", 0))
+        assert events.decode_event(client.next()[3]) == (events.NODE_DATA_CHANGED, 3, "/o")
+        assert replies.decode_body(opcodes.SET_DATA, client.next()[3])[4] == 1
+        client.socket.sendall(requests.PING)
+        assert client.next()[:3:2] == (requests.PING_XID, 0)
+        client.send(opcodes.AUTH, (0, "digest", b"u:p"), requests.AUTH_XID)
+        assert client.next()[:3] == (requests.AUTH_XID, 0, 0)
+        lists = ("/o", "/gone"), ("/o",), ("/o",)
+        for opcode, fields in (
+            (opcodes.SET_WATCHES, (1, *lists)),
+            (opcodes.SET_WATCHES2, (1, *lists, ("/p",), ("/r",))),
+        ):
+            client.send(opcode, fields, requests.SET_WATCHES_XID)
+            told = [events.decode_event(client.next()[3]) for _ in range(4)]
+            assert sorted(told) == [(1, 3, "/o"), (2, 3, "/gone"), (3, 3, "/o"), (4, 3, "/o")]
+            assert client.next()[:3:2] == (requests.SET_WATCHES_XID, 0)
+        client.close()
+    ours_and_never_answered = {opcodes.SASL, opcodes.RECONFIG, opcodes.DELETE}
+    assert replay(connections[0]) == set(requests.SHAPES) - ours_and_never_answered
+
+
+def test_a_request_that_cannot_be_read_is_refused_as_we_refuse_it(server: apache.Server) -> None:
+    client = Client(server.port)
+    lies = [
+        (opcodes.GET_DATA, "7fffffff 2f61"), (opcodes.GET_DATA, "fffffffe"), (opcodes.GET_DATA, "00000002 2f61"),
+        (opcodes.SET_DATA, "00000002 2f61 00000009 00"), (opcodes.CREATE, "00000002 2f61 00000000 00000009"),
+        (opcodes.MULTI, "00000099 00 ffffffff"), (opcodes.MULTI, ""), (opcodes.SET_WATCHES, "00"),
+    ]  # fmt: skip
+    for xid, (opcode, lie) in enumerate(lies, 1):
+        body = bytes.fromhex(lie)
+        client.socket.sendall(
+            (8 + len(body)).to_bytes(4, "big") + xid.to_bytes(4, "big") + opcode.to_bytes(4, "big") + body
+        )
+        refused = requests.decode_request(opcode, body)
+        assert isinstance(refused, requests.Refused)
+        assert client.next()[:3:2] == (xid, refused.code)
+    client.close()
+
+
+@pytest.mark.parametrize("read_only", [None, False, True])
+def test_the_answer_has_the_byte_that_the_greeting_had(server: apache.Server, read_only: bool | None) -> None:
+    client = Client(server.port, read_only)
+    assert (client.response.read_only is None) == (read_only is None)
+    client.close()
+
+
+SHELL = """
+create /j data
+create -e /j/e x
+create -s /j/s- x
+create -c /j/c x
+create -t 100000 /j/t x
+get -w /j
+ls -s -w /j
+addWatch -m PERSISTENT_RECURSIVE /j
+set /j y
+getEphemerals /j
+getAllChildrenNumber /j
+whoami
+addauth digest a:b
+setAcl /j auth::cdrwa
+getAcl /j
+sync /j
+stat /j
+create /j/ü ü
+deleteall /j
+quit
+"""
+
+
+def test_the_java_client(server: apache.Server, tmp_path: Path) -> None:
+    with apache.recording(server.port) as (port, connections):
+        command = apache.java("org.apache.zookeeper.ZooKeeperMain", "-server", f"127.0.0.1:{port}")
+        subprocess.run(command, input=SHELL.encode(), cwd=tmp_path, check=True, capture_output=True, timeout=120)
+        closed = requests.encode_request(opcodes.CLOSE_SESSION, 0)[-4:]
+        eventually(lambda: connections[0].from_client.endswith(closed) or None)
+        seen = eventually(lambda: replay(connections[0]) or None)
+    assert {1, 3, 4, 5, 6, 7, 9, 12, 14, 19, 21, 100, 103, 104, 106, 107} <= seen
+
+
+def test_kazoo(server: apache.Server) -> None:
+    kazoo = pytest.importorskip("kazoo.client", reason="kazoo is not installed")
+    with apache.recording(server.port) as (port, connections):
+        client = kazoo.KazooClient(hosts=f"127.0.0.1:{port}")
+        client.start()
+        client.add_auth("digest", "u:p")
+        client.ensure_path("/k/a")
+        client.create("/k/e", b"x", ephemeral=True)
+        client.create("/k/s", b"x", sequence=True, include_data=True)
+        client.get("/k", watch=print)
+        client.get_children("/k", include_data=True)
+        client.set("/k", b"1")
+        client.get_acls("/k")
+        transaction = client.transaction()
+        transaction.create("/k/t", b"q")
+        transaction.check("/k", 1)
+        transaction.delete("/k/t")
+        assert transaction.commit() == ["/k/t", True, True]
+        client.delete("/k", recursive=True)
+        client.stop()
+        client.close()
+    assert {1, 2, 3, 4, 5, 6, 8, 12, 14, 15, 100} <= replay(connections[0])
+
+
+# -- files ---------------------------------------------------------------------------------------------
+
+
+def fill(port: int) -> None:
+    """One transaction of every kind, failures included."""
+    client = Client(port)
+    for number in range(20):
+        client.ask(opcodes.CREATE, f"/n{number}", None if number % 3 else b"x" * number, OPEN, 0)
+    client.ask(opcodes.CREATE2, "/acl", b"", ((31, "digest", "u:x"), (1, "world", "anyone")), 0)
+    client.ask(opcodes.CREATE_CONTAINER, "/n1/c", b"", OPEN, 4)
+    client.ask(opcodes.CREATE_TTL, "/n1/t", b"ttl", OPEN, 5, 1_000_000)
+    client.ask(opcodes.SET_DATA, "/n2", b"new", -1)
+    client.ask(opcodes.SET_ACL, "/n2", ((31, "world", "anyone"), (1, "ip", "::1")), -1)
+    client.ask(opcodes.DELETE, "/n3", -1)
+    client.ask(opcodes.DELETE, "/n3", -1)
+    client.ask(opcodes.CREATE, "/n4/ephemeral", b"", OPEN, 1)
+    part = (opcodes.CREATE, ("/m", b"", OPEN, 0)), (opcodes.SET_DATA, ("/n5", b"m", -1)), (opcodes.CHECK, ("/n5", 1))
+    client.tell(opcodes.MULTI, part)
+    client.tell(opcodes.MULTI, part)
+    Client(port).ask(opcodes.CREATE, "/left-behind", b"", OPEN, 1)
+    client.close()
+
+
+def in_pieces(data: bytes, size: int = 100) -> Iterator[bytes]:
+    return (data[at : at + size] for at in range(0, len(data), size))
+
+
+def read_log(file: Path) -> list[Txn]:
+    data = file.read_bytes()
+    reader = LogReader(in_pieces(data, 4096))
+    txns = list(reader)
+    assert not reader.torn
+    assert b"".join(log_chunks(txns, len(data))) == data, "written by us, it would be the same file"
+    return txns
+
+
+@pytest.mark.parametrize("compression", Compression)
+def test_what_the_server_leaves_on_the_disk(tmp_path: Path, compression: Compression) -> None:
+    method = {"snapshot.compression.method": compression.value[1:]} if compression.value else {}
+    for _ in range(2):  # the second start writes a snapshot of what the first one logged
+        with apache.running(tmp_path, preAllocSize="64", **method) as server:
+            fill(server.port)
+    names = [file.name for file in server.files.iterdir()]
+    newest = snapshots(names)[0]
+    assert newest.compression is compression
+    data = (server.files / newest.name).read_bytes()
+    raw = b"".join(plain(in_pieces(data), compression))
+    assert seems_whole(len(raw), raw[-5:])
+    reader = SnapshotReader(in_pieces(raw))
+    nodes = list(reader)
+    again = snapshot_chunks(reader.sessions, reader.acls, nodes, reader.digest, reader.last_zxid)
+    assert b"".join(again) == raw, "written by us, it would be the same file"
+    assert reader.last_zxid == newest.zxid > 0
+    assert reader.digest == Digest(newest.zxid, 2, tree_digest(nodes))
+    assert len(reader.sessions) == 1
+    assert {node.path for node in nodes} >= {"", "/n0", "/n1/c", "/n1/t", "/left-behind", "/zookeeper/config"}
+
+    logs = sorted(file for name in names if (file := parse_name(name)) and file.is_log)
+    histories = [read_log(server.files / file.name) for file in logs]
+    assert [history[0].zxid for history in histories] == [file.zxid for file in logs]
+    txns = [txn for history in histories for txn in history]
+    assert [txn.zxid for txn in txns] == list(range(1, len(txns) + 1))
+    assert {txn.kind for txn in txns} == {-11, -10, -1, 1, 2, 5, 7, 14, 15, 19, 21}
+    (at_snapshot,) = [txn for txn in txns if txn.zxid == newest.zxid]
+    assert at_snapshot.digest in (None, (2, reader.digest.value))
+    assert logs_behind(names, newest.zxid)[0].zxid <= newest.zxid + 1
+
+
+def test_a_directory_that_we_wrote_is_one_it_can_start_on(tmp_path: Path) -> None:
+    files = tmp_path / "data" / "version-2"
+    files.mkdir(parents=True)
+    zxid, now = 0x100000005, 1_700_000_000_000
+    plain_stat = (zxid, zxid, now, now, 0, 0, 0, 0, zxid)
+    nodes = [
+        Node("", b"", OPEN_KEY, (0, 0, 0, 0, 0, 2, 0, 0, zxid)),
+        Node("/zookeeper", b"", OPEN_KEY, (0,) * 9),
+        Node("/zookeeper/quota", b"", OPEN_KEY, (0,) * 9),
+        Node("/zookeeper/config", b"", 1, (0,) * 9),
+        Node("/ours", "ü".encode(), OPEN_KEY, plain_stat),
+        Node("/null", None, 2, plain_stat),
+    ]
+    acls = {1: ((1, "world", "anyone"),), 2: ((31, "ip", "127.0.0.1"),)}
+    digest = Digest(zxid, 2, tree_digest(nodes))
+    (files / snapshot_name(zxid)).write_bytes(b"".join(snapshot_chunks({}, acls, nodes, digest, zxid)))
+    stat = (zxid, zxid + 1, now, now + 1, 1, 0, 0, 0, zxid)
+    behind = digest.value - node_digest("/ours", "ü".encode(), plain_stat) + node_digest("/ours", b"logged", stat)
+    txns = [
+        Txn(7, 1, zxid, now, opcodes.ERROR, (-101,)),
+        Txn(7, 2, zxid + 1, now + 1, opcodes.SET_DATA, ("/ours", b"logged", 1), (2, behind)),
+        Txn(7, 3, zxid + 2, now + 2, opcodes.CREATE, ("/new", b"", OPEN, False, 3)),
+    ]
+    (files / log_name(zxid)).write_bytes(b"".join(log_chunks(txns)))
+    (files / CURRENT_EPOCH).write_bytes(b"1")
+    with apache.running(tmp_path) as server:
+        client = Client(server.port)
+        assert client.ask(opcodes.GET_DATA, "/ours", False)[0] == b"logged"
+        assert client.ask(opcodes.GET_DATA, "/null", False)[0] is None
+        assert client.ask(opcodes.GET_ACL, "/null")[0] == acls[2]
+        assert client.ask(opcodes.GET_DATA, "/new", False)[1][0] == zxid + 2
+        assert "zk_digest_mismatches_count\t0" in apache.ask(server.port, "mntr")
+        client.close()

@@ -1,0 +1,277 @@
+"""One member, alone: the embedded default."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+import trio.testing
+
+from tests.integration.cluster import Recorder, loopback
+from zab.core.ensemble import Ensemble
+from zab.core.errors import LocalProtocolError, Overloaded, StorageError
+from zab.core.messages import State
+from zab.core.zxid import Zxid
+from zab.runtime.errors import Refused, Stopped
+from zab.runtime.limits import Limits
+from zab.runtime.machine import Passive, View
+from zab.runtime.member import Member, open_member
+from zab.runtime.status import RoleChange
+from zab.storage.memory import MemoryDisk
+
+
+class NoNetwork:
+    """Fails the test of whoever touches it."""
+
+    async def connect(self, host: str, port: int) -> trio.abc.Stream:
+        raise AssertionError("a member alone dials nobody")
+
+    async def listen(self, host: str, port: int) -> Sequence[trio.abc.Listener[trio.abc.Stream]]:
+        raise AssertionError("a member alone listens nowhere")
+
+
+async def test_it_serves_at_once_and_remembers(tmp_path: Path) -> None:
+    async with open_member(Recorder(), tmp_path, network=NoNetwork()) as member:
+        assert await member.submit(b"one") == 1
+        assert await member.submit(b"two") == 2
+        assert await member.read(lambda machine: machine.log) == [b"one", b"two"]
+    async with open_member(Recorder(), tmp_path, network=NoNetwork()) as member:
+        assert await member.submit(b"three") == 3
+        assert await member.read(lambda machine: machine.log) == [b"one", b"two", b"three"]
+        assert member.status().role.epoch == 2
+
+
+async def test_requests_that_gather_share_an_fsync(tmp_path: Path) -> None:
+    async with open_member(Recorder(), tmp_path) as member:
+        await member.wait_serving()
+        async with trio.open_nursery() as nursery:
+            for number in range(500):
+                nursery.start_soon(member.submit, b"%d" % number)
+        status = member.status()
+        assert status.counters.applied == 500
+        assert status.counters.fsyncs < 50
+        assert status.outstanding == 0
+
+
+async def test_a_refusal_reaches_the_submitter_and_leaves_no_trace(tmp_path: Path) -> None:
+    async with open_member(Recorder(), tmp_path) as member:
+        assert await member.submit(b"yes") == 1
+        with pytest.raises(Refused, match="refuse me"):
+            await member.submit(b"refuse me")
+        assert await member.submit(b"yes again") == 2
+        assert member.status().last & 0xFFFF_FFFF == 2
+        assert member.status().counters.refusals == 1
+
+
+async def test_prepare_sees_what_is_outstanding(tmp_path: Path) -> None:
+    class Seats(Recorder):
+        """Three seats. Without a look at what is outstanding, requests of one turn would overbook."""
+
+        views: list[View]
+
+        def prepare(self, request: bytes, view: View) -> bytes:
+            self.views = [*getattr(self, "views", []), view]
+            if len(self.log) + len(view.outstanding) >= 3:
+                raise Refused("sold out")
+            return request
+
+    machine = Seats()
+    refused = 0
+
+    async def book(number: int) -> None:
+        nonlocal refused
+        try:
+            await member.submit(b"%d" % number)
+        except Refused:
+            refused += 1
+
+    async with open_member(machine, tmp_path) as member:
+        async with trio.open_nursery() as nursery:
+            for number in range(10):
+                nursery.start_soon(book, number)
+        assert len(machine.log) == 3
+        assert refused == 7
+        zxids = [view.zxid for view in machine.views[:3]]
+        assert zxids == [zxids[0], zxids[0] + 1, zxids[0] + 2]
+        assert {view.epoch for view in machine.views} == {1}
+
+
+async def test_prepare_is_not_needed(tmp_path: Path) -> None:
+    class Plain(Passive):
+        seen = b""
+
+        def apply(self, zxid: Zxid, txn: bytes) -> bytes:
+            self.seen = txn
+            return txn.upper()
+
+        def snapshot(self) -> list[bytes]:
+            return [self.seen]
+
+        def restore(self, chunks: Any) -> None:
+            (self.seen,) = chunks
+
+    async with open_member(Plain(), tmp_path) as member:
+        assert await member.submit(b"as it is") == b"AS IT IS"
+
+
+async def test_snapshots_are_taken_and_the_next_start_uses_one(tmp_path: Path) -> None:
+    limits = Limits(snap_entries=100)
+
+    async def settled(member: Member, snapshots: int) -> None:
+        while member.status().counters.snapshots < snapshots:
+            await trio.sleep(0.01)
+
+    async with open_member(Recorder(), tmp_path, limits=limits) as member:
+        for start in range(5):
+            async with trio.open_nursery() as nursery:
+                for number in range(100):
+                    nursery.start_soon(member.submit, b"%d/%d" % (start, number))
+            await settled(member, start + 1)
+        log = await member.read(lambda machine: list(machine.log))
+    machine = Recorder()
+    restored: list[int] = []
+    restore = machine.restore
+    machine.restore = lambda chunks: (restore(chunks), restored.append(len(machine.log)))[0]  # type: ignore[method-assign]
+    async with open_member(machine, tmp_path, limits=limits) as member:
+        assert await member.read(lambda machine: machine.log) == log
+        assert restored
+        assert restored[0] >= 400
+
+
+async def test_roles_are_told_and_end_with_the_member(tmp_path: Path) -> None:
+    seen: list[RoleChange] = []
+    member = Member(Recorder(), tmp_path)
+    ended = trio.Event()
+
+    async def watch() -> None:
+        async for role in member.roles():
+            seen.append(role)
+        ended.set()
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(watch)
+        with trio.CancelScope() as scope:
+            async with trio.open_nursery() as inner:
+                await inner.start(member.run)
+                await member.wait_serving()
+                await trio.testing.wait_all_tasks_blocked()
+                scope.cancel()
+        await ended.wait()
+    assert seen[-1] == RoleChange(State.LEADING, seen[-1].epoch, member.me, True)
+    assert len(seen) == len(set(seen))
+
+
+async def test_after_its_end_a_member_says_so(tmp_path: Path) -> None:
+    async with open_member(Recorder(), tmp_path) as member:
+        await member.submit(b"one")
+    for call in (member.submit(b"two"), member.barrier(), member.read(len), member.wait_serving()):
+        with pytest.raises(Stopped):
+            await call
+    with pytest.raises(Stopped):
+        member.status()
+    with pytest.raises(LocalProtocolError, match="runs once"):
+        await member.run()
+
+
+async def test_who_waits_when_the_member_ends_is_told(tmp_path: Path) -> None:
+    """Alone of three, it never serves."""
+    told: list[str] = []
+
+    async def tell(what: str, call: Awaitable[object]) -> None:
+        with pytest.raises(Stopped):
+            await call
+        told.append(what)
+
+    member = Member(Recorder(), tmp_path, ensemble=Ensemble(loopback(3)))
+    async with trio.open_nursery() as outer:
+        async with trio.open_nursery() as nursery:
+            await nursery.start(member.run)
+            outer.start_soon(tell, "submit", member.submit(b"one"))
+            outer.start_soon(tell, "barrier", member.barrier())
+            outer.start_soon(tell, "serving", member.wait_serving())
+            outer.start_soon(tell, "change", member.reconfigure(leaving=[3]))
+            await trio.testing.wait_all_tasks_blocked(0.01)
+            assert told == []
+            nursery.cancel_scope.cancel()
+    assert sorted(told) == ["barrier", "change", "serving", "submit"]
+
+
+async def test_too_large_a_request_is_the_callers_mistake(tmp_path: Path) -> None:
+    async with open_member(Recorder(), tmp_path, limits=Limits(request_bytes_max=10)) as member:
+        with pytest.raises(LocalProtocolError, match="request_bytes_max is 10"):
+            await member.submit(b"eleven byte")
+        assert await member.submit(b"ten bytes.") == 1
+
+
+async def test_overload_waits_and_stays_within_its_bounds(tmp_path: Path) -> None:
+    limits = Limits(submits_max=10)
+    most = 0
+
+    async def submit(number: int) -> None:
+        nonlocal most
+        await member.submit(b"%d" % number)
+        most = max(most, member.status().outstanding)
+
+    async with open_member(Recorder(), tmp_path, limits=limits) as member:
+        async with trio.open_nursery() as nursery:
+            for number in range(100):
+                nursery.start_soon(submit, number)
+        assert most <= 10
+        assert len(await member.read(lambda machine: machine.log)) == 100
+
+
+async def test_post_calls_back_and_says_when_it_is_too_much(tmp_path: Path) -> None:
+    results: list[object] = []
+    async with open_member(Recorder(), tmp_path, limits=Limits(submits_max=10)) as member:
+        for number in range(10):
+            member.post(b"%d" % number, lambda result, error: results.append(error or result))
+        with pytest.raises(Overloaded):
+            member.post(b"one too many", lambda result, error: None)
+        await member.submit(b"last")
+    assert results == list(range(1, 11))
+
+
+async def test_cancelling_a_submit_is_safe(tmp_path: Path) -> None:
+    async with open_member(Recorder(), tmp_path) as member:
+        await member.wait_serving()
+        for number in range(20):
+            with trio.move_on_after(0.0001 * number):
+                await member.submit(b"maybe %d" % number)
+        assert await member.submit(b"surely") == len(await member.read(lambda machine: machine.log))
+        assert member.status().outstanding == 0
+
+
+async def test_a_failing_disk_stops_the_member(tmp_path: Path) -> None:
+    disk = MemoryDisk()
+    with pytest.raises(StorageError, match="sync"):
+        async with open_member(Recorder(), tmp_path, disk=disk) as member:
+            assert await member.submit(b"fine") == 1
+            disk.fail("sync")
+            await member.submit(b"not acknowledged")
+            raise AssertionError("what was not made durable was acknowledged")
+
+
+async def test_a_failing_machine_stops_the_member(tmp_path: Path) -> None:
+    class Broken(Recorder):
+        def apply(self, zxid: Zxid, txn: bytes) -> int:
+            raise ZeroDivisionError("a bug of the user's")
+
+    with pytest.raises(ZeroDivisionError, match="a bug"):
+        async with open_member(Broken(), tmp_path) as member:
+            await member.submit(b"one")
+
+
+async def test_an_error_in_the_block_comes_out_plain(tmp_path: Path) -> None:
+    with pytest.raises(KeyError):
+        async with open_member(Recorder(), tmp_path):
+            raise KeyError("mine")
+
+
+async def test_two_members_cannot_share_a_directory(tmp_path: Path) -> None:
+    async with open_member(Recorder(), tmp_path):
+        with pytest.raises(StorageError):
+            async with open_member(Recorder(), tmp_path):
+                pass
