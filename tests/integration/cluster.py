@@ -137,7 +137,9 @@ class Cluster:
 
 
 @asynccontextmanager
-async def cluster(path: Path, servers: int | Ensemble = 3, start: bool = True, **options: Any) -> AsyncIterator[Cluster]:
+async def cluster(
+    path: Path, servers: int | Ensemble = 3, start: bool = True, **options: Any
+) -> AsyncIterator[Cluster]:
     ensemble = Ensemble(loopback(servers)) if isinstance(servers, int) else servers
     async with trio.open_nursery() as nursery:
         made = Cluster(nursery, path, ensemble, options)

@@ -318,7 +318,9 @@ def fill(port: int) -> None:
     part = (opcodes.CREATE, ("/m", b"", OPEN, 0)), (opcodes.SET_DATA, ("/n5", b"m", -1)), (opcodes.CHECK, ("/n5", 1))
     client.tell(opcodes.MULTI, part)
     client.tell(opcodes.MULTI, part)
-    Client(port).ask(opcodes.CREATE, "/left-behind", b"", OPEN, 1)
+    gone = Client(port)
+    gone.ask(opcodes.CREATE, "/left-behind", b"", OPEN, 1)
+    gone.socket.close()  # without a word: its session and its node stay
     client.close()
 
 

@@ -7,57 +7,36 @@ async with zab.open_member(MyMachine(), "data") as member:
 from __future__ import annotations
 
 import os
-import random
-from collections.abc import AsyncIterator, Callable, Collection, Sequence
-from contextlib import asynccontextmanager
-from functools import partial
-from typing import Any, Final, TypeVar
+from collections.abc import AsyncIterator, Callable, Collection
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Any, Final, ParamSpec, TypeVar
 
 import trio
 
 from zab.core.ensemble import Ensemble, Server
 from zab.core.errors import ConfigError, LocalProtocolError, Overloaded
-from zab.core.node import Node
-from zab.core.ready import Recovered, Settings
+from zab.core.ready import Settings
 from zab.core.zxid import ServerId, Zxid
 from zab.runtime.doorbell import Doorbell
-from zab.runtime.driver import Driver, now_ms
-from zab.runtime.elections import Address, Elections
-from zab.runtime.errors import PortTaken, Stopped
-from zab.runtime.greet import Handshake
-from zab.runtime.inbox import Inbox
+from zab.runtime.errors import Stopped
 from zab.runtime.limits import Limits
-from zab.runtime.links import Links
-from zab.runtime.logs import Log
 from zab.runtime.machine import Machine
 from zab.runtime.network import Network, TcpNetwork, TlsConfig
 from zab.runtime.origin import Done, Origin
-from zab.runtime.ports import Dialler, Port
-from zab.runtime.requests import Requests, wall_ms
-from zab.runtime.snapshots import Snapshots
-from zab.runtime.status import Counters, RoleChange, Status
+from zab.runtime.running import Options, Running, alone
+from zab.runtime.status import RoleChange, Status
 from zab.runtime.waiting import Waiter
-from zab.runtime.writer import Writer
 from zab.storage.disk import Disk
+from zab.storage.real import RealDisk
 from zab.storage.storage import Storage, StorageSettings
-from zab.wire.greeting import Purpose
 from zab.wire.relay import ORIGIN_BYTES, ReconfigureRequest
 
-M = TypeVar("M", bound=Machine)
+P = ParamSpec("P")
 T = TypeVar("T")
 
-NOWHERE: Final = "embedded.invalid"
-"""Where a member lives that has no address: nobody dials it, and it listens nowhere."""
-BIND_RETRY_S: Final = 1.0
 DEFAULT_SETTINGS: Final = Settings()
 DEFAULT_LIMITS: Final = Limits()
 DEFAULT_STORAGE: Final = StorageSettings()
-_Path = str | os.PathLike[str]
-
-
-def alone(server_id: int) -> Ensemble:
-    """The membership of one who was given none. To grow, it gives itself an address by `reconfigure`."""
-    return Ensemble((Server(ServerId(server_id), NOWHERE, 1, 2),))
 
 
 class Member:
@@ -66,7 +45,7 @@ class Member:
     def __init__(
         self,
         machine: Machine,
-        path: _Path,
+        path: str | os.PathLike[str],
         *,
         server_id: int = 1,
         ensemble: Ensemble | None = None,
@@ -95,20 +74,14 @@ class Member:
             ensemble = alone(server_id)
         elif server_id not in ensemble.by_id:
             raise ConfigError(f"server {server_id} is none of the ensemble's, {sorted(ensemble.by_id)}")
+        network = network or TcpNetwork(tls, silence_ms=settings.sync_ms)
+        self._options = Options(self.me, ensemble, name, settings, limits, storage, listen, listen_host, network)
         self._machine = machine
         self._path = path
-        self._ensemble = ensemble
-        self._name = name
-        self._settings = settings
-        self._limits = limits
-        self._storage_settings = storage
-        self._listen = listen
-        self._listen_host = listen_host
         self._disk = disk
-        self._network = network or TcpNetwork(tls, silence_ms=settings.sync_ms)
         self._bell = Doorbell()
         self._origin = Origin(os.urandom(ORIGIN_BYTES), limits.submits_max, limits.submit_bytes_max)
-        self._running: _Running | None = None
+        self._running: Running | None = None
         self._stopped: Stopped | None = Stopped("this member was not started yet")
         self._role: RoleChange | None = None
         self._role_changed = trio.Event()
@@ -120,17 +93,13 @@ class Member:
 
         Started when it has recovered and listens; whether it serves is a matter of `roles`.
         """
-        if self._role is not None:
+        if self._running is not None:
             raise LocalProtocolError("a member runs once; make a new one")
         try:
-            running = await _Running.start(self)
-            self._running = running
+            self._running = running = await self._recover()
             self._stopped = None
             self._tell(running.driver.role)
-            try:
-                await running.run(task_status)
-            finally:
-                await running.close()
+            await running.run(task_status)
         except BaseExceptionGroup as group:
             raise sole_error(group) from None
         finally:
@@ -140,12 +109,27 @@ class Member:
                 self._running.requests.stop(self._stopped)
             self._role_changed.set()
 
+    async def _recover(self) -> Running:
+        """Cancelling waits for the disk: nothing may go on behind the back of the next one who opens it."""
+        disk = self._disk
+        if disk is None:
+            disk = await trio.to_thread.run_sync(RealDisk, self._path)
+        try:
+            storage, recovered = await trio.to_thread.run_sync(Storage.open, disk, self._options.storage)
+            if storage.newest_snapshot is not None:
+                chunks = storage.read_snapshot(recovered.snapshot)
+                await trio.to_thread.run_sync(self._machine.restore, chunks)
+            return Running(self._options, self._machine, disk, storage, recovered, self._origin, self._bell, self._tell)
+        except BaseException:
+            disk.close()
+            raise
+
     def _tell(self, role: RoleChange) -> None:
         self._role = role
         self._role_changed.set()
         self._role_changed = trio.Event()
 
-    def _started(self) -> _Running:
+    def _started(self) -> Running:
         if self._stopped is not None:
             raise self._stopped
         assert self._running is not None
@@ -192,9 +176,9 @@ class Member:
 
     def _check(self, request: bytes) -> None:
         self._started()
-        if len(request) > self._limits.request_bytes_max:
+        if len(request) > self._options.limits.request_bytes_max:
             raise LocalProtocolError(
-                f"a request of {len(request)} bytes; request_bytes_max is {self._limits.request_bytes_max}"
+                f"a request of {len(request)} bytes; request_bytes_max is {self._options.limits.request_bytes_max}"
             )
 
     async def barrier(self) -> None:
@@ -262,9 +246,10 @@ class Member:
 
     async def wait_serving(self) -> RoleChange:
         """Until this member is part of an ensemble that works."""
-        async for role in self.roles():
-            if role.serving:
-                return role
+        if self._stopped is None or self._running is None:
+            async for role in self.roles():
+                if role.serving:
+                    return role
         raise Stopped("this member was stopped")
 
     def status(self) -> Status:
@@ -292,189 +277,26 @@ class Roles:
         return self._seen
 
 
-class _Running:
-    """Everything that exists only between the start and the end of a member."""
+def _opening(make: Callable[P, Member]) -> Callable[P, AbstractAsyncContextManager[Member]]:
+    @asynccontextmanager
+    async def open_member(*args: P.args, **options: P.kwargs) -> AsyncIterator[Member]:
+        """A member for as long as the block lasts; the arguments are those of `Member`.
 
-    def __init__(self, member: Member, disk: Disk, storage: Storage, recovered: Recovered) -> None:
-        limits, settings = member._limits, member._settings
-        chance = random.Random(os.urandom(16))
-        self.member = member
-        self.disk = disk
-        self.storage = storage
-        self.recovered = recovered
-        self.node = node = Node(
-            member.me, member._ensemble, recovered, settings, lambda span: chance.randint(0, max(0, span)), now_ms()
-        )
-        self.log = Log(member.me, lambda: node.epoch)
-        self.handshake = Handshake(member.me, member._name, limits.handshake_ms)
-        self.writer = Writer(storage, lambda ticket: self.driver.saved(ticket))
-        self.inbox = Inbox(member._bell, limits.inbox_bytes_max, lambda: self.writer.backlog_bytes)
-        dialler = Dialler(member._network, self.handshake, limits)
-        self.elections = Elections(
-            member.me, dialler, self.inbox, limits, self.log, partial(self._addresses, "election_port")
-        )
-        self.links = Links(
-            dialler, storage, self.inbox, limits, self.log, partial(self._addresses, "quorum_port"), node.log_starts
-        )
-        self.requests = Requests(node, member._machine, member._origin, self.links, limits, wall_ms)
-        self.driver = Driver(
-            node,
-            member._machine,
-            storage,
-            member._bell,
-            self.inbox,
-            self.links,
-            self.elections,
-            self.requests,
-            self.log,
-            member._tell,
-            self._activated,
-        )
-        self.snapshots = Snapshots(
-            storage, self.writer, limits, self.log, lambda span: chance.randint(0, span), node.log_starts
-        )
-        self.election_port = Port(
-            Purpose.ELECTION, member._network, self.handshake, limits, self.log, self.elections.welcomed
-        )
-        self.quorum_port = Port(Purpose.LEARNER, member._network, self.handshake, limits, self.log, self.links.welcomed)
-        self._members = node.ensemble
-        self._rebind = Doorbell()
-
-    @classmethod
-    async def start(cls, member: Member) -> _Running:
-        """Recover. Cancelling waits for the disk: nothing may write behind the back of the next one."""
-        disk = member._disk
-        if disk is None:
-            from zab.storage.real import RealDisk
-
-            disk = await trio.to_thread.run_sync(RealDisk, member._path)
+        When the member fails, the block is cancelled, and what made it fail is raised.
+        """
+        member = make(*args, **options)
         try:
-            storage, recovered = await trio.to_thread.run_sync(Storage.open, disk, member._storage_settings)
-            if storage.newest_snapshot is not None:
-                chunks = storage.read_snapshot(recovered.snapshot)
-                await trio.to_thread.run_sync(member._machine.restore, chunks)
-        except BaseException:
-            disk.close()
-            raise
-        return cls(member, disk, storage, recovered)
+            async with trio.open_nursery() as nursery:
+                await nursery.start(member.run)
+                yield member
+                nursery.cancel_scope.cancel()
+        except BaseExceptionGroup as group:
+            raise sole_error(group) from None
 
-    async def run(self, task_status: trio.TaskStatus[None]) -> None:
-        for line in self.storage.notes:
-            self.log.say("recovery", what=line)
-        async with trio.open_nursery() as nursery:
-            await self._bind(nursery)
-            nursery.start_soon(self.writer.run)
-            nursery.start_soon(self.elections.run)
-            nursery.start_soon(self.links.run)
-            nursery.start_soon(self._keep_bound, nursery)
-            nursery.start_soon(self.driver.run, self.writer, self.snapshots, nursery)
-            await trio.lowlevel.checkpoint()
-            task_status.started()
-
-    async def close(self) -> None:
-        """The writer has ended: nobody else uses the disk any more."""
-        with trio.CancelScope(shield=True):
-            await trio.to_thread.run_sync(self._close_disk)
-
-    def _close_disk(self) -> None:
-        try:
-            self.storage.close()
-        finally:
-            self.disk.close()
-
-    # -- addresses ---------------------------------------------------------------------------------
-
-    def _addresses(self, port: str, peer: ServerId) -> Sequence[Address]:
-        """Where a server may be, by every membership that this one knows: the newest first."""
-        found: list[Address] = []
-        for ensemble in (self.node.pending, self.node.ensemble, self.member._ensemble):
-            server = None if ensemble is None else ensemble.by_id.get(peer)
-            if server is not None and server.host != NOWHERE and (server.host, getattr(server, port)) not in found:
-                found.append((server.host, getattr(server, port)))
-        return found
-
-    def _activated(self, ensemble: Ensemble) -> None:
-        for sid in self._members.by_id:
-            if sid not in ensemble.by_id:
-                self.elections.drop(sid)
-        self._members = ensemble
-        self._rebind.ring()
-
-    async def _keep_bound(self, nursery: trio.Nursery) -> None:
-        """Listen where the membership says, also when it changes. A port that is taken then may become free."""
-        while True:
-            await self._rebind.wait()
-            while True:
-                try:
-                    await self._bind(nursery)
-                    break
-                except PortTaken as error:
-                    self.log.grumble("port_taken", "rebind", why=error)
-                    await trio.sleep(BIND_RETRY_S)
-
-    async def _bind(self, nursery: trio.Nursery) -> None:
-        server = self.node.ensemble.by_id.get(self.member.me) or self.member._ensemble.by_id[self.member.me]
-        if not self.member._listen or server.host == NOWHERE:
-            return
-        host = self.member._listen_host or server.host
-        self.handshake.host, self.handshake.port = server.host, server.election_port
-        await self.election_port.bind(nursery, host, server.election_port)
-        await self.quorum_port.bind(nursery, host, server.quorum_port)
-
-    # -- status ------------------------------------------------------------------------------------
-
-    def status(self) -> Status:
-        node, driver, requests, disk = self.node, self.driver, self.requests, self.writer.counts
-        counters = Counters(
-            submits=self.member._origin.submits,
-            proposals=requests.desk.proposed,
-            batches=requests.desk.batches,
-            applied=driver.applied,
-            applied_bytes=driver.applied_bytes,
-            elections=node.elections,
-            barriers=requests.barriers,
-            refusals=requests.refusals,
-            snapshots=self.snapshots.taken,
-            restores=driver.restores,
-            turns=driver.turns,
-            fsyncs=disk.fsyncs,
-            fsync_us=disk.fsync_us,
-            fsync_us_max=disk.fsync_us_max,
-            logged_bytes=disk.logged_bytes,
-        )
-        return Status(
-            server=self.member.me,
-            role=driver.role,
-            ensemble=node.ensemble,
-            pending=node.pending,
-            last=node.last,
-            durable=node.durable,
-            committed=node.committed,
-            applied=node.applied,
-            synced=node.synced,
-            voting=node.voting,
-            damage=self.recovered.damage,
-            outstanding=len(self.member._origin),
-            links=self.links.status(),
-            election_links=self.elections.links(),
-            counters=counters,
-        )
+    return open_member
 
 
-@asynccontextmanager
-async def open_member(machine: Machine, path: _Path, **options: Any) -> AsyncIterator[Member]:
-    """A member for as long as the block lasts; the options are those of `Member`.
-
-    When the member fails, the block is cancelled, and what made it fail is raised.
-    """
-    member = Member(machine, path, **options)
-    try:
-        async with trio.open_nursery() as nursery:
-            await nursery.start(member.run)
-            yield member
-            nursery.cancel_scope.cancel()
-    except BaseExceptionGroup as group:
-        raise sole_error(group) from None
+open_member = _opening(Member)
 
 
 def sole_error(group: BaseExceptionGroup[BaseException]) -> BaseException:

@@ -1,0 +1,219 @@
+"""Everything that exists only between the start and the end of a member, put together."""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Final
+
+import trio
+from attrs import frozen
+
+from zab.core.ensemble import Ensemble, Server
+from zab.core.node import Node
+from zab.core.ready import Recovered, Settings
+from zab.core.zxid import ServerId
+from zab.runtime.doorbell import Doorbell
+from zab.runtime.driver import Driver, now_ms
+from zab.runtime.elections import Address, Elections
+from zab.runtime.errors import PortTaken
+from zab.runtime.greet import Handshake
+from zab.runtime.inbox import Inbox
+from zab.runtime.limits import Limits
+from zab.runtime.links import Links
+from zab.runtime.logs import Log
+from zab.runtime.machine import Machine
+from zab.runtime.network import Network
+from zab.runtime.origin import Origin
+from zab.runtime.ports import Dialler, Port
+from zab.runtime.requests import Requests, wall_ms
+from zab.runtime.snapshots import Snapshots
+from zab.runtime.status import Counters, RoleChange, Status
+from zab.runtime.writer import Writer
+from zab.storage.disk import Disk
+from zab.storage.storage import Storage, StorageSettings
+from zab.wire.greeting import Purpose
+
+NOWHERE: Final = "embedded.invalid"
+"""Where a member lives that has no address: nobody dials it, and it listens nowhere."""
+BIND_RETRY_S: Final = 1.0
+
+
+@frozen
+class Options:
+    """What a member was told at its making, and does not change."""
+
+    me: ServerId
+    ensemble: Ensemble
+    name: str
+    settings: Settings
+    limits: Limits
+    storage: StorageSettings
+    listen: bool
+    listen_host: str | None
+    network: Network
+
+
+def alone(server_id: int) -> Ensemble:
+    """The membership of one who was given none. To grow, it gives itself an address by `reconfigure`."""
+    return Ensemble((Server(ServerId(server_id), NOWHERE, 1, 2),))
+
+
+class Running:
+    """The parts of one running member. Its making connects them; `run` sets them going."""
+
+    def __init__(
+        self,
+        options: Options,
+        machine: Machine,
+        disk: Disk,
+        storage: Storage,
+        recovered: Recovered,
+        origin: Origin,
+        bell: Doorbell,
+        changed: Callable[[RoleChange], None],
+    ) -> None:
+        limits, me, network = options.limits, options.me, options.network
+        chance = random.Random(os.urandom(16))
+
+        def jitter(span: int) -> int:
+            return chance.randint(0, max(0, span))
+
+        self.node = node = Node(me, options.ensemble, recovered, options.settings, jitter, now_ms())
+        self._options = options
+        self._origin = origin
+        self._disk = disk
+        self._storage = storage
+        self._recovered = recovered
+        self._log = log = Log(me, lambda: node.epoch)
+        self._handshake = handshake = Handshake(me, options.name, limits.handshake_ms)
+        self._writer = writer = Writer(storage, lambda ticket: self.driver.saved(ticket))
+        inbox = Inbox(bell, limits.inbox_bytes_max, lambda: writer.backlog_bytes)
+        dialler = Dialler(network, handshake, limits)
+        self._elections = Elections(me, dialler, inbox, limits, log, partial(self._addresses, "election_port"))
+        self._links = Links(
+            dialler, storage, inbox, limits, log, partial(self._addresses, "quorum_port"), node.log_starts
+        )
+        self.requests = Requests(node, machine, origin, self._links, limits, wall_ms)
+        self.driver = Driver(
+            node,
+            machine,
+            storage,
+            bell,
+            inbox,
+            self._links,
+            self._elections,
+            self.requests,
+            log,
+            changed,
+            self._activated,
+        )
+        self._snapshots = Snapshots(storage, writer, limits, log, jitter, node.log_starts)
+        self._election_port = Port(Purpose.ELECTION, network, handshake, limits, log, self._elections.welcomed)
+        self._quorum_port = Port(Purpose.LEARNER, network, handshake, limits, log, self._links.welcomed)
+        self._members = node.ensemble
+        self._rebind = Doorbell()
+
+    async def run(self, task_status: trio.TaskStatus[None]) -> None:
+        for line in self._storage.notes:
+            self._log.say("recovery", what=line)
+        try:
+            async with trio.open_nursery() as nursery:
+                await self._bind(nursery)
+                nursery.start_soon(self._writer.run)
+                nursery.start_soon(self._elections.run)
+                nursery.start_soon(self._links.run)
+                nursery.start_soon(self._keep_bound, nursery)
+                nursery.start_soon(self.driver.run, self._writer, self._snapshots, nursery)
+                task_status.started()
+        finally:
+            # The writer has ended: nobody else uses the disk any more.
+            with trio.CancelScope(shield=True):
+                await trio.to_thread.run_sync(self._close_disk)
+
+    def _close_disk(self) -> None:
+        try:
+            self._storage.close()
+        finally:
+            self._disk.close()
+
+    # -- addresses ---------------------------------------------------------------------------------
+
+    def _addresses(self, port: str, peer: ServerId) -> Sequence[Address]:
+        """Where a server may be, by every membership that this one knows: the newest first."""
+        found: list[Address] = []
+        for ensemble in (self.node.pending, self.node.ensemble, self._options.ensemble):
+            server = None if ensemble is None else ensemble.by_id.get(peer)
+            if server is not None and server.host != NOWHERE and (server.host, getattr(server, port)) not in found:
+                found.append((server.host, getattr(server, port)))
+        return found
+
+    def _activated(self, ensemble: Ensemble) -> None:
+        for sid in self._members.by_id:
+            if sid not in ensemble.by_id:
+                self._elections.drop(sid)
+        self._members = ensemble
+        self._rebind.ring()
+
+    async def _keep_bound(self, nursery: trio.Nursery) -> None:
+        """Listen where the membership says, also when it changes. A port that is taken then may become free."""
+        while True:
+            await self._rebind.wait()
+            while True:
+                try:
+                    await self._bind(nursery)
+                    break
+                except PortTaken as error:
+                    self._log.grumble("port_taken", "rebind", why=error)
+                    await trio.sleep(BIND_RETRY_S)
+
+    async def _bind(self, nursery: trio.Nursery) -> None:
+        options = self._options
+        server = self.node.ensemble.by_id.get(options.me) or options.ensemble.by_id[options.me]
+        if not options.listen or server.host == NOWHERE:
+            return
+        host = options.listen_host or server.host
+        self._handshake.host, self._handshake.port = server.host, server.election_port
+        await self._election_port.bind(nursery, host, server.election_port)
+        await self._quorum_port.bind(nursery, host, server.quorum_port)
+
+    # -- status ------------------------------------------------------------------------------------
+
+    def status(self) -> Status:
+        node, driver, requests, disk = self.node, self.driver, self.requests, self._writer.counts
+        counters = Counters(
+            submits=self._origin.submits,
+            proposals=requests.desk.proposed,
+            batches=requests.desk.batches,
+            applied=driver.applied,
+            applied_bytes=driver.applied_bytes,
+            elections=node.elections,
+            barriers=requests.barriers,
+            refusals=requests.refusals,
+            snapshots=self._snapshots.taken,
+            restores=driver.restores,
+            turns=driver.turns,
+            fsyncs=disk.fsyncs,
+            fsync_us=disk.fsync_us,
+            fsync_us_max=disk.fsync_us_max,
+            logged_bytes=disk.logged_bytes,
+        )
+        return Status(
+            server=self._options.me,
+            role=driver.role,
+            ensemble=node.ensemble,
+            pending=node.pending,
+            last=node.last,
+            durable=node.durable,
+            committed=node.committed,
+            applied=node.applied,
+            synced=node.synced,
+            voting=node.voting,
+            damage=self._recovered.damage,
+            outstanding=len(self._origin),
+            links=self._links.status(),
+            election_links=self._elections.links(),
+            counters=counters,
+        )
