@@ -1,0 +1,126 @@
+"""Snapshots that ZooKeeper compressed, made plain again while they are read.
+
+gzip is in the standard library. Snappy is not, and for reading a file once a decoder of forty lines is less
+to carry than a dependency. We write neither.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterable, Iterator
+from struct import Struct
+from typing import Final
+
+from zab.core.errors import DamagedError
+from zab.wire.disk_files import Compression
+from zab.wire.disk_source import Source
+
+CHUNK_BYTES: Final = 1 << 16
+SNAPPY_BLOCK_BYTES_MAX: Final = 1 << 24
+"""ZooKeeper writes blocks of 32 KiB. A block that claims to become more than this lies."""
+
+_SNAPPY_MAGIC: Final = b"\x82SNAPPY\0"
+_SNAPPY_HEAD_BYTES: Final = 16
+_BLOCK: Final = Struct(">I")
+
+
+def plain(chunks: Iterable[bytes], compression: Compression) -> Iterable[bytes]:
+    if compression is Compression.GZIP:
+        return gunzip(chunks)
+    return unsnappy(chunks) if compression is Compression.SNAPPY else chunks
+
+
+def gunzip(chunks: Iterable[bytes]) -> Iterator[bytes]:
+    """Never more than a chunk at a time, however well it was compressed."""
+    stream = zlib.decompressobj(wbits=31)
+    try:
+        for chunk in chunks:
+            while chunk:
+                piece = stream.decompress(chunk, CHUNK_BYTES)
+                if piece:
+                    yield piece
+                if stream.eof:
+                    # Another member may follow, as when two files were put together.
+                    chunk, stream = stream.unused_data, zlib.decompressobj(wbits=31)
+                else:
+                    chunk = stream.unconsumed_tail
+    except zlib.error as error:
+        raise DamagedError(f"not gzip, or not whole: {error}") from error
+    # What is cut short needs no word here: the snapshot in it has no end, and says so.
+
+
+def unsnappy(chunks: Iterable[bytes]) -> Iterator[bytes]:
+    """The stream that Java's SnappyOutputStream writes: a header, then blocks with their length in front."""
+    source = Source(chunks)
+    head = source.take(_SNAPPY_HEAD_BYTES)
+    if len(head) < _SNAPPY_HEAD_BYTES or not head.startswith(_SNAPPY_MAGIC):
+        raise DamagedError("no Snappy stream")
+    while length := source.take(_BLOCK.size):
+        if length == _SNAPPY_MAGIC[: _BLOCK.size]:  # streams that were put together
+            source.take(_SNAPPY_HEAD_BYTES - _BLOCK.size)
+            continue
+        if len(length) < _BLOCK.size:
+            raise DamagedError(f"at {source.offset}: a Snappy stream cut short")
+        (size,) = _BLOCK.unpack(length)
+        block = source.take(size)
+        if len(block) < size:
+            raise DamagedError(f"at {source.offset}: a Snappy stream cut short")
+        yield unsnappy_block(block)
+
+
+def unsnappy_block(block: bytes) -> bytes:
+    """A preamble with the size, then literals and copies of what came before."""
+    size, at = _varint(block)
+    if size > SNAPPY_BLOCK_BYTES_MAX:
+        raise DamagedError(f"a Snappy block of {size} bytes")
+    out = bytearray()
+    try:
+        while at < len(block):
+            tag = block[at]
+            at += 1
+            length, kind = tag >> 2, tag & 3
+            if kind == 0:
+                if length >= 60:
+                    extra = length - 59
+                    length = _little_endian(block, at, extra)
+                    at += extra
+                out += block[at : at + length + 1]
+                at += length + 1
+                if at > len(block):
+                    raise DamagedError("a literal beyond the end of its Snappy block")
+                continue
+            if kind == 1:
+                length, distance = 4 + (length & 7), (tag >> 5) << 8 | block[at]
+                at += 1
+            else:
+                extra = 2 if kind == 2 else 4
+                length, distance = length + 1, _little_endian(block, at, extra)
+                at += extra
+            if not 0 < distance <= len(out):
+                raise DamagedError("a copy of what is not there, in a Snappy block")
+            start = len(out) - distance
+            run = out[start : start + length]
+            # A copy may reach into itself: then what it has repeats.
+            out += (run * (length // len(run) + 1))[:length]
+            if len(out) > size:
+                break
+    except IndexError:
+        raise DamagedError("a Snappy block cut short") from None
+    if len(out) != size:
+        raise DamagedError(f"a Snappy block became {len(out)} bytes, not {size}")
+    return bytes(out)
+
+
+def _little_endian(block: bytes, at: int, count: int) -> int:
+    if at + count > len(block):
+        raise IndexError(at)
+    return int.from_bytes(block[at : at + count], "little")
+
+
+def _varint(block: bytes) -> tuple[int, int]:
+    value = 0
+    for at, byte in enumerate(block[:5]):
+        value |= (byte & 0x7F) << 7 * at
+        if byte < 0x80:
+            return value, at + 1
+    raise DamagedError("a Snappy block without a size")
