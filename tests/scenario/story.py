@@ -341,7 +341,10 @@ def clauses(events: list[Event]) -> list[str]:
     """One for each event; what is said to several in a row is said once."""
     said: list[str] = []
     sender, receivers, text = "", [""], ""
+    batch_run, first = ("", ""), Zxid(0)
     for event in events:
+        if event.kind != "batch":
+            batch_run = ("", "")
         if event.kind == "send":
             source, _, to = event.subject.partition("->")
             if said and (source, event.text) == (sender, text):
@@ -353,7 +356,12 @@ def clauses(events: list[Event]) -> list[str]:
             continue
         sender = ""
         if event.kind == "batch":
-            said.append(f"{event.subject} {event.text} {words.span(event.first, event.last)}")
+            run = (event.subject, event.text)
+            if run == batch_run:
+                said.pop()
+            else:
+                batch_run, first = run, event.first
+            said.append(f"{event.subject} {event.text} {words.span(first, event.last)}")
         else:
             said.append(event.text)
     return said
