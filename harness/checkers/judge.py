@@ -30,6 +30,7 @@ class Checker:
 
     # what a primary said, and what went to the disk
     def proposed(self, who: Known, first: Zxid, payloads: Sequence[bytes]) -> None: ...
+    def broadcasts(self, who: Known, epoch: Epoch) -> None: ...
     def appended(self, who: Known, batch: Batch) -> None: ...
     def truncated(self, who: Known, zxid: Zxid) -> None: ...
     def installed(self, who: Known, zxid: Zxid) -> None: ...
@@ -93,6 +94,7 @@ class Judge:
         self.ghost = ghost
         self.checkers = tuple(make(ghost) for make in checkers)
         self._proposed = self._asking("proposed")
+        self._broadcasts = self._asking("broadcasts")
         self._appended = self._asking("appended")
         self._truncated = self._asking("truncated")
         self._installed = self._asking("installed")
@@ -137,6 +139,12 @@ class Judge:
         who = self.ghost.servers[sid]
         for check in self._proposed:
             check(who, first, payloads)
+
+    def broadcasts(self, sid: ServerId, epoch: Epoch) -> None:
+        """It has proposed something of this epoch, and has delivered by then whatever it delivers before."""
+        who = self.ghost.servers[sid]
+        for check in self._broadcasts:
+            check(who, epoch)
 
     def appended(self, sid: ServerId, batch: Batch) -> None:
         ghost = self.ghost

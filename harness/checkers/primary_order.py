@@ -77,8 +77,7 @@ class PrimaryIntegrity(Checker):
         super().__init__(ghost)
         self._broadcasting: dict[Epoch, ServerId] = {}
 
-    def proposed(self, who: Known, first: Zxid, payloads: Sequence[bytes]) -> None:
-        epoch = epoch_of(first)
+    def broadcasts(self, who: Known, epoch: Epoch) -> None:
         if epoch in self._broadcasting:
             return
         self._broadcasting[epoch] = who.id

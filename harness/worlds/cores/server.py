@@ -111,7 +111,7 @@ class Server:
         self._seen: tuple[object, ...] = ()
         self._committed = Zxid(0)
         self._leads = False
-        self._proposed: list[Batch] = []
+        self._broadcasts = False
 
     # -- the process -----------------------------------------------------------------------------------
 
@@ -160,11 +160,10 @@ class Server:
         """The process is gone, and of what was on its way to the disk no more arrives than `loss` allows."""
         world = self.world
         world.record(self.id, "crashes", 0, loss)
-        self.up = self.paused = self._gathering = self._snapshotting = False
+        self.up = self.paused = self._gathering = self._snapshotting = self._broadcasts = False
         self.life += 1
         writing, self._writing, self._queue = self._writing, [], []
         self.backlog.clear()
-        self._proposed.clear()
         self.submitted.clear()
         self.heard_at.clear()
         disk, choose = self.disk, self.random.randrange
@@ -248,6 +247,7 @@ class Server:
             self.drain()
         first = self.node.propose(payloads, world.now_ms)
         world.judge.proposed(self.id, first, payloads)
+        world.judge.broadcasts(self.id, self.node.epoch)
         for offset, payload in enumerate(payloads):
             self.submitted[Zxid(first + offset)] = payload
         self._turn()
@@ -311,10 +311,10 @@ class Server:
                 network.hang_up(self, link.peer, link.dialled)  # type: ignore[union-attr]  # not a Dial
         if ready.apply and not ready.wants_state:
             self._apply(ready)
-        while self._proposed:
+        if self._broadcasts:
             # A membership change is prepared on nothing that is applied: what this turn hands out comes first.
-            batch = self._proposed.pop()
-            world.judge.proposed(self.id, batch.first, batch.payloads())
+            self._broadcasts = False
+            world.judge.broadcasts(self.id, node.epoch)
         for barrier in ready.barriers:
             self._answer(barrier)
         self._wind()
@@ -344,7 +344,8 @@ class Server:
                 batch = write.batch  # type: ignore[union-attr]
                 judge.appended(self.id, batch)
                 if batch.config and self.node.leader == self.id and epoch_of(batch.first) == self.node.epoch:
-                    self._proposed.append(batch)
+                    judge.proposed(self.id, batch.first, batch.payloads())
+                    self._broadcasts = True
             elif kind is Truncate:
                 judge.truncated(self.id, write.zxid)  # type: ignore[union-attr]
             elif kind is InstallSnapshot:
