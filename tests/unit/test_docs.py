@@ -194,8 +194,12 @@ def free_port() -> int:
 
 def on_free_ports(script: str) -> str:
     """The ports that an example names may be taken on this machine, be it by another run of this test."""
-    named = {port for pair in re.findall(r":(\d{4}):(\d{4})\b", script) for port in pair}
-    free = {port: str(free_port()) for port in named}
+    named = sorted({port for pair in re.findall(r":(\d{4}):(\d{4})\b", script) for port in pair})
+    free: dict[str, str] = {}
+    while len(free) < len(named):
+        port = str(free_port())
+        if port not in free.values():
+            free[named[len(free)]] = port
     return re.sub(r":(\d{4}):(\d{4})\b", lambda match: f":{free[match[1]]}:{free[match[2]]}", script)
 
 
