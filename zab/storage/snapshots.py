@@ -57,6 +57,7 @@ class SnapshotFile:
         self._put_sum()
 
     def write(self, chunk: bytes) -> None:
+        self._open()
         self._put(_CHUNK.pack(_DATA_KIND, len(chunk)))
         self._put(chunk)
         self._put_sum()

@@ -241,7 +241,6 @@ class Storage:
         for zxid in present:
             if zxid < oldest:
                 self._disk.delete(snapshots.name_of(zxid))
-        self._disk.sync_dir()  # a snapshot must not come back after the log behind it is gone
         self._log.purge(oldest)
         self._disk.sync_dir()
 

@@ -112,21 +112,16 @@ class Model:
     def with_snapshot(self, zxid: Zxid, digest: int, chunks: Sequence[bytes]) -> Model:
         return evolve(self, snapshots=(*self.snapshots, (zxid, digest, tuple(chunks))))
 
-    def between(self, other: Model) -> list[Model]:
-        """What a crash may leave while one write turns this into `other`: the one, the other, or a partial cut."""
-        if other.base == self.base and len(other.log) < len(self.log):
-            return [evolve(self, log=self.log[:length]) for length in range(len(self.log), len(other.log) - 1, -1)]
-        return [self, other]
-
 
 def legal_after(before: Model, writes: Sequence[Write]) -> list[Model]:
     """Everything that a crash during these writes may leave, oldest first."""
     states = [before]
-    model = before
     for write in writes:
-        following = model.after(write)
-        states += model.between(following)
-        model = following
+        model, following = states[-1], states[-1].after(write)
+        if type(write) is Truncate:  # which may get part of the way
+            lengths = range(len(model.log) - 1, len(following.log), -1)
+            states += [evolve(model, log=model.log[:length]) for length in lengths]
+        states.append(following)
     return states
 
 

@@ -59,6 +59,8 @@ WORKLOAD: Sequence[Step] = (
     writing(epochs(3, 3), append("3/1", b"p", b"q")),
     writing(epochs(4, 3), *snapshot_writes("3/20", 6, b"far ahead")),
     writing(epochs(4, 4)),
+    writing(append("4/1", b"never" * 100), append("4/2", b"decided" * 100)),
+    writing(Truncate(0, z("3/20"))),
     writing(append("4/1", b"r"), append("4/2", b"s")),
     local_snapshot("4/1", b"state of 4/1"),
     local_snapshot("4/2", b"state of 4/2"),

@@ -8,6 +8,8 @@ log can meet it: the very last group of records may be taken for torn. Never is 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import pairwise
+from random import Random
 
 import pytest
 from attrs import evolve
@@ -126,6 +128,27 @@ def test_what_is_cut_by_mistake_is_as_little_as_the_docs_say(settings: StorageSe
             disk.flip(name, offset, 0x10)
             judge.judge(disk, f"{name}: byte {offset}", twice=False)
         assert bool(judge.cut) == may_be_cut
+
+
+def test_zeros_where_an_earlier_group_was_are_no_torn_tail() -> None:
+    """They look just like a write that never came, but a record behind them says that it had."""
+    disk = MemoryDisk()
+    storage, _ = Storage.open(disk, LAYOUTS["one file"])
+    storage.perform([epochs(1, 1)])
+    ends = []
+    for number in range(1, 6):
+        storage.perform([append(f"1/{number}", b"x" * 700)])
+        ends.append(len(disk.get("log.100000001")))
+    disk.crash()
+    for start, end in pairwise(ends[:-1]):
+        for low in range(start, end, 97):
+            for high in {end, min(end, low + 512)}:
+                rotten = disk.clone()
+                for offset in range(low, high):
+                    rotten.flip("log.100000001", offset, rotten.get("log.100000001")[offset])
+                _, recovered = Storage.open(rotten, LAYOUTS["one file"])
+                assert not recovered.voting, f"zeros from {low} to {high}"
+                assert "was written after that" in recovered.damage[0]
 
 
 @layouts
@@ -374,6 +397,25 @@ def test_a_damaged_server_is_healed_whatever_interrupts_it(damage: str) -> None:
     if damage != "lost epochs":
         assert any(name.startswith("damaged.") for name in disk.names())
         assert any("damaged.*" in note for note in storage.notes)
+
+
+@pytest.mark.parametrize("damage", [name for name in DAMAGE if "epochs" not in name])
+def test_the_evidence_is_moved_only_when_the_damage_is_on_record(damage: str) -> None:
+    """Half the files set aside could look like a whole history: a crash in between must not make a voter."""
+    judge = Judge(TINY, closed=False)
+    for at in range(100):
+        for seed in range(10):
+            disk = judge.disk.clone()
+            DAMAGE[damage](disk)
+            storage, _ = Storage.open(disk, TINY)
+            disk.crash_at(disk.changes + at)
+            try:
+                storage.perform(snapshot_writes("2/2", 22, b"healed"))
+                return
+            except Crash:
+                disk.crash(Random(seed).randrange)
+            _storage, recovered = Storage.open(disk, TINY)
+            assert not recovered.voting
 
 
 def test_a_healing_server_may_not_be_declared_whole_before_its_history_is_replaced() -> None:

@@ -1,0 +1,97 @@
+"""The record of promises: two copies, never backwards, and nothing but what was saved."""
+
+from __future__ import annotations
+
+from zlib import crc32
+
+import pytest
+from attrs import evolve
+
+from tests.unit.storage.model import ENSEMBLE, z
+from zab.core.errors import DamagedError, LocalProtocolError, StorageError
+from zab.core.zxid import Epoch
+from zab.storage.epochs import EpochsFile, Record, Standing, decode, encode
+from zab.storage.memory import MemoryDisk
+
+RECORD = Record(Epoch(7), Epoch(5), ENSEMBLE, Standing.HEALING, True, z("5/9"), z("5/3"))
+
+
+@pytest.mark.parametrize("record", [Record(), RECORD, evolve(RECORD, ensemble=None, accepted=Epoch(2**31 - 1))])
+def test_what_is_read_is_what_was_written(record: Record) -> None:
+    assert decode(encode(record)) == (record, ())
+
+
+def test_either_copy_is_enough() -> None:
+    data = encode(RECORD)
+    half = len(data) // 2
+    for broken in (bytes(half) + data[half:], data[:half], data[:half] + b"\xff" * half, data[:-1]):
+        record, notes = decode(broken)
+        assert record == RECORD
+        assert len(notes) == 1
+        assert "the other copy is sound" in notes[0]
+
+
+def test_no_copy_is_too_little_and_two_different_ones_are_too_many() -> None:
+    data, other = encode(RECORD), encode(evolve(RECORD, accepted=Epoch(8)))
+    half = len(data) // 2
+    with pytest.raises(DamagedError, match="both copies are damaged: at offset 0 .*; at offset 0 the file is too"):
+        decode(b"")
+    with pytest.raises(DamagedError, match="differ"):
+        decode(data[:half] + other[half:])
+
+
+def test_another_version_is_said_to_be_one() -> None:
+    data = encode(RECORD)
+    text = ENSEMBLE.text().encode()
+    end = data.index(text) + len(text)
+    copy = bytearray(data[: len(data) // 2])
+    copy[8:10] = b"\0\2"
+    copy[end : end + 4] = crc32(copy[:end]).to_bytes(4, "big")
+    with pytest.raises(DamagedError, match="another version of this program: 2"):
+        decode(bytes(copy) * 2)
+
+
+def test_promises_are_never_taken_back() -> None:
+    disk = MemoryDisk()
+    epochs = EpochsFile(disk, Record())
+    epochs.save(RECORD)
+    for worse in (
+        evolve(RECORD, accepted=Epoch(6)),
+        evolve(RECORD, current=Epoch(4)),
+        evolve(RECORD, current=Epoch(8)),
+        evolve(RECORD, accepted=Epoch(2**31)),
+    ):
+        with pytest.raises(LocalProtocolError):
+            epochs.save(worse)
+    assert EpochsFile.read(disk)[0].record == epochs.record == RECORD
+
+
+def test_a_promise_that_could_not_be_written_was_not_made() -> None:
+    disk = MemoryDisk()
+    epochs = EpochsFile(disk, Record())
+    epochs.save(RECORD)
+    for kind in ("create", "write", "sync", "rename", "sync_dir"):
+        disk.fail(kind)
+        with pytest.raises(StorageError, match=f"cannot {kind}"):
+            epochs.save(evolve(RECORD, accepted=Epoch(9)))
+        assert epochs.record == RECORD
+
+
+def test_nothing_is_written_when_nothing_changed() -> None:
+    disk = MemoryDisk()
+    epochs = EpochsFile(disk, Record())
+    epochs.save(RECORD)
+    changes = disk.changes
+    epochs.save(RECORD)
+    epochs.note(RECORD.reaches, RECORD.segment)
+    assert disk.changes == changes
+    again, _ = EpochsFile.read(disk)
+    again.save(RECORD)
+    assert disk.changes == changes
+
+
+def test_a_record_that_contradicts_itself_is_damage() -> None:
+    disk = MemoryDisk()
+    disk.put("epochs", encode(evolve(RECORD, accepted=Epoch(4))))
+    with pytest.raises(DamagedError, match="newer than the accepted"):
+        EpochsFile.read(disk)
