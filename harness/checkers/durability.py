@@ -126,8 +126,17 @@ class AdoptedByQuorum(Checker):
         self._adopted: dict[Epoch, list[ServerId]] = {}
 
     def durable_epochs(self, who: Known, accepted: Epoch, current: Epoch) -> None:
-        if current > who.current:
-            self._adopted.setdefault(current, []).append(who.id)
+        self._adopts(who, current)
+
+    def started(self, who: Known, recovered: Recovered) -> None:
+        """A crash in the middle of a write may leave an adoption on the disk that nobody was told of."""
+        if recovered.voting:
+            self._adopts(who, recovered.current)
+
+    def _adopts(self, who: Known, epoch: Epoch) -> None:
+        adopted = self._adopted.setdefault(epoch, [])
+        if who.id not in adopted:
+            adopted.append(who.id)
 
     def said_up_to_date(self, who: Known, to: ServerId, message: UpToDate) -> None:
         initial = self.ghost.initial.get(who.epoch)

@@ -140,6 +140,10 @@ class Ensemble:
             won += sum(self.weight(sid) for sid in group.members if sid in acks) > total // 2
         return won > counted // 2
 
+    def meets_every_quorum(self, acks: Collection[ServerId]) -> bool:
+        """Whether no quorum can do without one of these: what any quorum has, one of them has."""
+        return not self.is_quorum([sid for sid in self.voters if sid not in acks])
+
     def quorum_zxid(self, acked: Mapping[ServerId, Zxid]) -> Zxid:
         """The newest zxid that a quorum has reached, where each server acknowledged all up to its entry."""
         if not self.groups:

@@ -48,7 +48,7 @@ from zab.core.messages import (
 from zab.core.ready import BarrierDone, HangUp, SendLog, SendSnapshot
 from zab.core.replica import Replica
 from zab.core.synchronization import Form, plan
-from zab.core.zxid import EPOCH_MAX, NOTHING, Epoch, Millis, ServerId, Ticket, Zxid, counter_of, make, show
+from zab.core.zxid import EPOCH_MAX, NOTHING, UNKNOWN, Epoch, Millis, ServerId, Ticket, Zxid, counter_of, make, show
 
 
 class Phase(Enum):
@@ -114,7 +114,8 @@ class Leading:
         self._promise_durable = False
         self._adopted: Ticket | None = None
         self._adoption_durable = False
-        self._epoch_acks: set[ServerId] = set()
+        self._promises: set[ServerId] = set()
+        self._histories: set[ServerId] = set()
         self._outstanding: deque[tuple[Zxid, int, int]] = deque()
         self._outstanding_count = self._outstanding_bytes = 0
         self._barriers: deque[Barrier] = deque()
@@ -272,7 +273,8 @@ class Leading:
         if not self._promise_durable:
             return
         assert self.epoch is not None
-        self._epoch_acks.add(self._replica.me)
+        self._promises.add(self._replica.me)
+        self._histories.add(self._replica.me)
         for learner in self.learners.values():
             if learner.info is not None and not learner.told_epoch:
                 learner.told_epoch = True
@@ -290,11 +292,20 @@ class Leading:
         learner.ack_epoch = message
         learner.forgotten = message.forgotten
         if message.counts:
-            self._epoch_acks.add(learner.sid)
+            self._promises.add(learner.sid)
+            if message.last != UNKNOWN:
+                self._histories.add(learner.sid)
         self._count_epoch_acks(now)
 
     def _count_epoch_acks(self, now: Millis) -> None:
-        if self.phase is not Phase.DISCOVERY or not self._is_quorum(self._epoch_acks, myself=False):
+        """A quorum must have promised, so that no other leader can have this epoch; and among those whose history
+        is no newer than mine there must be one of every quorum, so that what was ever committed is mine, too.
+
+        These are two questions, because a server whose history is damaged still knows its promises.
+        """
+        if self.phase is not Phase.DISCOVERY or not self._is_quorum(self._promises, myself=False):
+            return
+        if not all(view.meets_every_quorum(self._histories) for view in self._replica.views):
             return
         assert self.epoch is not None
         replica = self._replica

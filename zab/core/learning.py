@@ -181,7 +181,7 @@ class Learning:
             self.over = f"leader {self.leader} proposes epoch {message.epoch}; {replica.accepted} was promised already"
             return
         # A promise repeated may have been given to somebody else the first time: it must not be counted twice.
-        counts = message.epoch > replica.accepted and replica.voting
+        counts = message.epoch > replica.accepted and not replica.forgotten
         self._epoch = message.epoch
         replica.accepted = message.epoch
         self._promise = (replica.save_epochs(), counts)

@@ -56,9 +56,9 @@ class FollowerInfo:
 class AckEpoch:
     """I have durably promised your epoch; this is where my history stands. Sync me.
 
-    `counts` is false when this promise was made before (perhaps to somebody else) or when my history may
-    be incomplete: sync me, but do not count me. `digest` sums up my history up to `last`. `forgotten`:
-    I may have promised things that I no longer know of; do not count me before I am readmitted.
+    `counts` is false when this promise was made before, perhaps to somebody else: sync me, but do not count
+    me. `last` is unknown when my history may be incomplete; otherwise `digest` sums it up. `forgotten`: I may
+    have promised things that I no longer know of; do not count me before I am readmitted.
     """
 
     current_epoch: Epoch
