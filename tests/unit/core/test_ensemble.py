@@ -241,6 +241,12 @@ def test_more_acks_never_lose_a_quorum(ensemble: Ensemble, data: st.DataObject) 
     assert ensemble.is_quorum(quorum | more)
 
 
+@given(ensembles, st.data())
+def test_meeting_every_quorum_is_what_the_definition_says(ensemble: Ensemble, data: st.DataObject) -> None:
+    some = data.draw(st.sets(st.sampled_from([*ensemble.by_id])))
+    assert ensemble.meets_every_quorum(some) == all(some & quorum for quorum in all_quorums(ensemble))
+
+
 @given(ensembles)
 def test_observers_and_strangers_count_for_nothing(ensemble: Ensemble) -> None:
     strangers = {*ensemble.observers, ServerId(999)}
