@@ -150,13 +150,14 @@ def _encode_multi(fields: Fields) -> bytes:
 
 
 _BODIES: Final[Mapping[int, Body]] = {
-    **_PARTS,
+    **{kind: body for kind, body in _PARTS.items() if kind != opcodes.CHECK},
     opcodes.CREATE_SESSION: (_decode_number, _encode_number),
     opcodes.CLOSE_SESSION: (_decode_closed, _encode_closed),
     opcodes.RECONFIG: _same(shapes.SET_DATA),
     opcodes.SET_ACL: _same(shapes.SET_ACL),
     opcodes.MULTI: (_decode_multi, _encode_multi),
 }
+KINDS: Final = frozenset(_BODIES)
 
 
 def _body_of(bodies: Mapping[int, Body], kind: int) -> Body:

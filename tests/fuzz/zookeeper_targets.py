@@ -1,0 +1,252 @@
+"""Every decoder of ZooKeeper's protocol and files as a function that any bytes may be thrown at.
+
+A target returns, whatever it is given, or raises what its module declares: anything else is a bug. It comes
+with seeds, bytes that it accepts: noise alone seldom gets past the first length.
+
+Run under atheris, which watches the branches it takes: `python -m tests.fuzz.zookeeper_targets requests`.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from importlib import import_module
+from typing import Final
+
+from attrs import frozen
+
+from zab.core.errors import ConfigError, DamagedError, WireError
+from zab.wire import jute
+from zab.wire.client import connect, events, opcodes, replies, requests
+from zab.wire.client.acl import OPEN
+from zab.wire.client.connect import ConnectRequest, ConnectResponse
+from zab.wire.client.frames import Opening, ReplyReader, RequestReader
+from zab.wire.disk_compression import gunzip, unsnappy, unsnappy_block
+from zab.wire.disk_files import decode_dynamic, decode_number, parse_name
+from zab.wire.disk_log import LogReader, log_chunks
+from zab.wire.disk_snapshot import Digest, Node, SnapshotReader, snapshot_chunks
+from zab.wire.disk_txn import KINDS as TXN_KINDS
+from zab.wire.disk_txn import Txn, decode_txn, encode_txn
+
+FRAME_BYTES_MAX: Final = 4096
+
+
+def in_pieces(data: bytes, size: int) -> Iterator[bytes]:
+    return (data[at : at + size] for at in range(0, len(data), size))
+
+
+def _requests(data: bytes) -> bool:
+    """The first byte picks the operation: else most of the search would be for an opcode."""
+    known = sorted(requests.SHAPES)
+    opcode, body = known[data[0] % len(known)] if data else 999, data[1:]
+    fields = requests.decode_request(opcode, body)
+    if isinstance(fields, requests.Refused):
+        return False
+    again = requests.encode_request(opcode, 1, fields)
+    assert requests.decode_request(opcode, again[12:]) == fields
+    return True
+
+
+def _replies(data: bytes) -> bool:
+    known = sorted(replies.BODIES)
+    opcode, body = known[data[0] % len(known)] if data else known[0], data[1:]
+    with suppress(WireError):
+        value = replies.decode_body(opcode, body)
+        assert replies.decode_body(opcode, replies.encode_reply(opcode, 1, 1, value)[20:]) == value
+        return True
+    return False
+
+
+def _events(data: bytes) -> bool:
+    with suppress(WireError):
+        events.decode_event(data)
+        return True
+    return False
+
+
+def _request_stream(data: bytes) -> bool:
+    reader = RequestReader(FRAME_BYTES_MAX)
+    with suppress(WireError):
+        for piece in in_pieces(data, 7):
+            for _, opcode, body in reader.feed(piece):
+                requests.decode_request(opcode, body)
+            assert reader.held_bytes <= FRAME_BYTES_MAX + 11
+        return True
+    return False
+
+
+def _reply_stream(data: bytes) -> bool:
+    reader = ReplyReader(FRAME_BYTES_MAX)
+    with suppress(WireError):
+        for piece in in_pieces(data, 7):
+            reader.feed(piece)
+            assert reader.held_bytes <= FRAME_BYTES_MAX + 11
+        return True
+    return False
+
+
+def _opening(data: bytes) -> bool:
+    opening = Opening(FRAME_BYTES_MAX)
+    with suppress(WireError):
+        return any(opening.open(piece) is not None for piece in in_pieces(data, 7))
+    return False
+
+
+def _connect_response(data: bytes) -> bool:
+    with suppress(WireError):
+        connect.decode_connect_response(data)
+        return True
+    return False
+
+
+def _text(data: bytes) -> bool:
+    jute.text_of(data).encode()
+    return True
+
+
+def _txn(data: bytes) -> bool:
+    with suppress(DamagedError):
+        txn = decode_txn(data)
+        assert decode_txn(encode_txn(txn)) == txn
+        return True
+    return False
+
+
+def _log(data: bytes) -> bool:
+    with suppress(DamagedError):
+        reader = LogReader(in_pieces(data, 11), record_bytes_max=FRAME_BYTES_MAX)
+        assert [txn for txn in reader if txn.kind not in TXN_KINDS] == []
+        return reader.end > 16
+    return False
+
+
+def _snapshot(data: bytes) -> bool:
+    with suppress(DamagedError):
+        reader = SnapshotReader(in_pieces(data, 11), record_bytes_max=FRAME_BYTES_MAX)
+        return len(list(reader)) > 0
+    return False
+
+
+def _gzip(data: bytes) -> bool:
+    with suppress(DamagedError):
+        return b"".join(gunzip(in_pieces(data, 11))) != b""
+    return False
+
+
+def _snappy(data: bytes) -> bool:
+    with suppress(DamagedError):
+        return unsnappy_block(data) != b""
+    with suppress(DamagedError):
+        return b"".join(unsnappy(in_pieces(data, 11))) != b""
+    return False
+
+
+def _small_files(data: bytes) -> bool:
+    text = data.decode("latin-1")
+    accepted = parse_name(text) is not None
+    with suppress(DamagedError):
+        decode_number(data)
+        accepted = True
+    with suppress(ConfigError):
+        decode_dynamic(text, "zoo.cfg.dynamic.100000000")
+        accepted = True
+    return accepted
+
+
+# -- what they accept ----------------------------------------------------------------------------------
+
+_STAT: Final = tuple(range(11))
+_OPERATIONS: Final = {
+    opcodes.CREATE: ("/a", b"hi", OPEN, 0),
+    opcodes.CREATE_TTL: ("/a", None, ((1, "ip", "::1"),), 5, 1000),
+    opcodes.SET_DATA: ("/a", b"hi", -1),
+    opcodes.GET_DATA: ("/ü", True),
+    opcodes.SET_ACL: ("/a", OPEN, 3),
+    opcodes.RECONFIG: ("server.1=a:1:2", None, None, -1),
+    opcodes.AUTH: (0, "digest", b"u:p"),
+    opcodes.SET_WATCHES2: (7, ("/a", "/b"), (), ("/c",), (), ("/d",)),
+    opcodes.MULTI: ((opcodes.CHECK, ("/a", 0)), (opcodes.CREATE2, ("/b", b"", OPEN, 2))),
+    opcodes.MULTI_READ: ((opcodes.GET_DATA, ("/a", False)), (opcodes.GET_CHILDREN, ("/", True))),
+}
+_ANSWERS: Final = {
+    opcodes.CREATE: "/a",
+    opcodes.CREATE2: ("/a", _STAT),
+    opcodes.GET_DATA: (b"hi", _STAT),
+    opcodes.GET_ACL: (OPEN, _STAT),
+    opcodes.GET_CHILDREN2: (["a", "ü"], _STAT),
+    opcodes.MULTI: [(opcodes.ERROR, -101), (opcodes.CREATE, "/a"), (opcodes.GET_DATA, (None, _STAT))],
+    opcodes.WHO_AM_I: [("ip", "::1")],
+}
+_TXNS: Final = [
+    Txn(1, 0, 1, 2, opcodes.CREATE_SESSION, (30_000,)),
+    Txn(1, 1, 2, 3, opcodes.CREATE, ("/a", b"hi", OPEN, True, 1), (2, 1 << 63)),
+    Txn(1, 2, 3, 4, opcodes.MULTI, ((opcodes.SET_DATA, ("/a", None, 3)), (opcodes.ERROR, (-2,))), (2, 7)),
+    Txn(1, 3, 4, 5, opcodes.CLOSE_SESSION, (("/a", "/b"),)),
+]
+_SNAPSHOT: Final = b"".join(
+    snapshot_chunks(
+        {1: 4000}, {5: OPEN}, [Node("", b"", -1, (0,) * 9), Node("/a", None, 5, (1,) * 9)], Digest(1, 2, 3), 4
+    )
+)
+_SNAPPY_BLOCK: Final = b"\x11\x08abc\x15\x03\x04xy\x0a\x02\x00"
+
+
+def _picked(known: list[int], opcode: int, body: bytes) -> bytes:
+    return bytes((known.index(opcode),)) + body
+
+
+@frozen
+class Target:
+    run: Callable[[bytes], bool]
+    """Whether it made something of the bytes."""
+    seeds: list[bytes]
+
+
+_REQUESTS: Final = [requests.encode_request(opcode, 1, fields) for opcode, fields in _OPERATIONS.items()]
+_REPLIES: Final = [replies.encode_reply(opcode, 1, 2, value) for opcode, value in _ANSWERS.items()]
+TARGETS: Final = {
+    "requests": Target(
+        _requests,
+        [
+            _picked(sorted(requests.SHAPES), opcode, frame[12:])
+            for opcode, frame in zip(_OPERATIONS, _REQUESTS, strict=True)
+        ],
+    ),
+    "replies": Target(
+        _replies,
+        [_picked(sorted(replies.BODIES), opcode, frame[20:]) for opcode, frame in zip(_ANSWERS, _REPLIES, strict=True)],
+    ),
+    "events": Target(_events, [events.encode_event(1, 2, "/a")[20:]]),
+    "request stream": Target(_request_stream, [b"".join(_REQUESTS)]),
+    "reply stream": Target(_reply_stream, [b"".join(_REPLIES)]),
+    "opening": Target(
+        _opening, [connect.encode_connect_request(ConnectRequest(0, 9)) + requests.PING, b"stmk12345678"]
+    ),
+    "connect response": Target(
+        _connect_response, [connect.encode_connect_response(ConnectResponse(9, 8, bytes(16)))[4:]]
+    ),
+    "text": Target(_text, ["a\U0001f600".encode("utf-16-le"), bytes.fromhex("61eda0bdedb88062")]),
+    "txn": Target(_txn, [encode_txn(txn) for txn in _TXNS]),
+    "log": Target(_log, [b"".join(log_chunks(_TXNS, 1000))]),
+    "snapshot": Target(_snapshot, [_SNAPSHOT]),
+    "gzip": Target(_gzip, [bytes.fromhex("1f8b08000000000002034b4c4a4ec48100d18ef6a81b000000")]),
+    "snappy": Target(
+        _snappy,
+        [_SNAPPY_BLOCK, b"\x82SNAPPY\0\0\0\0\1\0\0\0\1" + len(_SNAPPY_BLOCK).to_bytes(4, "big") + _SNAPPY_BLOCK],
+    ),
+    "small files": Target(_small_files, [b"12\n", b"log.1a", b"server.1=h:1:2:participant;3\ngroup.1=1"]),
+}
+
+
+def main(name: str) -> None:
+    """For ever, or until something is found."""
+    target = TARGETS[name]
+    atheris = import_module("atheris")
+    atheris.instrument_all()
+    atheris.Setup([sys.argv[0], *sys.argv[2:]], target.run)
+    atheris.Fuzz()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

@@ -1,0 +1,141 @@
+"""Values of ZooKeeper's protocol and files, for searches: whatever may be sent, and a little more."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from hypothesis import strategies as st
+
+from zab.wire.client import bodies, multi, opcodes, requests, shapes
+from zab.wire.client.acl import OPEN
+from zab.wire.client.bodies import Body
+from zab.wire.client.shapes import Fields, Shape
+from zab.wire.disk_snapshot import Digest, Node
+from zab.wire.disk_txn import Txn
+
+INTS: Final = st.integers(-(1 << 31), (1 << 31) - 1)
+LONGS: Final = st.integers(-(1 << 63), (1 << 63) - 1)
+BOOLS: Final = st.booleans()
+TEXTS: Final = st.text(max_size=20)
+PATHS: Final = st.one_of(st.sampled_from(["/", "/a", "/ü", ""]), TEXTS)
+DATA: Final = st.one_of(st.none(), st.binary(max_size=40))
+ACLS: Final = st.one_of(st.none(), st.just(OPEN), st.lists(st.tuples(INTS, TEXTS, TEXTS), max_size=3).map(tuple))
+STATS: Final = st.tuples(LONGS, LONGS, LONGS, LONGS, INTS, INTS, INTS, LONGS, INTS, INTS, LONGS)
+NAMES: Final = st.lists(PATHS, max_size=5)
+NAME_TUPLES: Final = NAMES.map(tuple)
+
+_CREATE: Final = st.tuples(PATHS, DATA, ACLS, INTS)
+_PATH_AND_NUMBER: Final = st.tuples(PATHS, INTS)
+_PATH_AND_FLAG: Final = st.tuples(PATHS, BOOLS)
+_SET_DATA: Final = st.tuples(PATHS, DATA, INTS)
+_NOTHING: Final[st.SearchStrategy[Fields]] = st.just(())
+
+_OF_SHAPE: Final[list[tuple[Shape, st.SearchStrategy[Any]]]] = [
+    (shapes.NOTHING, _NOTHING),
+    (shapes.PATH, st.tuples(PATHS)),
+    (shapes.PATH_OR_NULL, st.tuples(st.one_of(st.none(), PATHS))),
+    (shapes.PATH_AND_FLAG, _PATH_AND_FLAG),
+    (shapes.PATH_AND_NUMBER, _PATH_AND_NUMBER),
+    (shapes.SET_DATA, _SET_DATA),
+    (shapes.CREATE, _CREATE),
+    (shapes.CREATE_TTL, st.tuples(PATHS, DATA, ACLS, INTS, LONGS)),
+    (shapes.SET_ACL, st.tuples(PATHS, ACLS, INTS)),
+    (shapes.RECONFIG, st.tuples(*[st.one_of(st.none(), TEXTS)] * 3, LONGS)),
+    (shapes.AUTH, st.tuples(INTS, TEXTS, DATA)),
+    (shapes.TOKEN, st.tuples(DATA)),
+    (shapes.WATCHES, st.tuples(LONGS, *[NAME_TUPLES] * 3)),
+    (shapes.WATCHES2, st.tuples(LONGS, *[NAME_TUPLES] * 5)),
+]
+
+
+def of_shape(shape: Shape) -> st.SearchStrategy[Any]:
+    """Fields of this shape."""
+    for known, strategy in _OF_SHAPE:
+        if known is shape:
+            return strategy
+    if shape is multi.MULTI:
+        return st.lists(_operations(dict(multi.WRITES)), max_size=4).map(tuple)
+    assert shape is multi.MULTI_READ, "a shape that no test knows"
+    return st.lists(_operations(dict(multi.READS)), max_size=4).map(tuple)
+
+
+def _operations(allowed: dict[int, Shape]) -> st.SearchStrategy[Any]:
+    return st.one_of(*[st.tuples(st.just(opcode), of_shape(shape)) for opcode, shape in allowed.items()])
+
+
+_OF_BODY: Final[list[tuple[Body, st.SearchStrategy[Any]]]] = [
+    (bodies.NOTHING, st.none()),
+    (bodies.NUMBER, INTS),
+    (bodies.PATH, PATHS),
+    (bodies.TOKEN, DATA),
+    (bodies.STAT_ONLY, STATS),
+    (bodies.DATA, st.tuples(DATA, STATS)),
+    (bodies.CREATED, st.tuples(PATHS, STATS)),
+    (bodies.ACL, st.tuples(ACLS, STATS)),
+    (bodies.NAMES, NAMES),
+    (bodies.NAMES_AND_STAT, st.tuples(NAMES, STATS)),
+    (bodies.IDENTITIES, st.lists(st.tuples(TEXTS, TEXTS), max_size=3).map(tuple)),
+]
+
+
+def of_body(body: Body) -> st.SearchStrategy[Any]:
+    """What a reply of this kind says."""
+    for known, strategy in _OF_BODY:
+        if known is body:
+            return strategy
+    assert body is multi.RESULT_LIST, "a body that no test knows"
+    results = [st.tuples(st.just(opcode), of_body(kind)) for opcode, kind in multi.RESULTS.items()]
+    return st.lists(st.one_of(st.tuples(st.just(opcodes.ERROR), INTS), *results), max_size=4)
+
+
+REQUESTS: Final = st.one_of(
+    *[st.tuples(INTS, st.just(opcode), of_shape(shape)) for opcode, shape in requests.SHAPES.items()]
+)
+"""xid, opcode, fields."""
+
+
+# -- files ---------------------------------------------------------------------------------------------
+
+_CREATED: Final = st.tuples(PATHS, DATA, ACLS, BOOLS, INTS)
+_PARTS: Final[dict[int, st.SearchStrategy[Any]]] = {
+    opcodes.ERROR: st.tuples(INTS),
+    opcodes.CREATE: _CREATED,
+    opcodes.CREATE2: _CREATED,
+    opcodes.CREATE_CONTAINER: _CREATE,
+    opcodes.CREATE_TTL: st.tuples(PATHS, DATA, ACLS, INTS, LONGS),
+    opcodes.DELETE: st.tuples(PATHS),
+    opcodes.DELETE_CONTAINER: st.tuples(PATHS),
+    opcodes.SET_DATA: _SET_DATA,
+    opcodes.CHECK: _PATH_AND_NUMBER,
+}
+TXN_FIELDS: Final[dict[int, st.SearchStrategy[Any]]] = {
+    **{kind: fields for kind, fields in _PARTS.items() if kind != opcodes.CHECK},
+    opcodes.CREATE_SESSION: st.tuples(INTS),
+    opcodes.CLOSE_SESSION: st.tuples(st.one_of(st.none(), st.lists(st.text(min_size=1), max_size=3).map(tuple))),
+    opcodes.RECONFIG: _SET_DATA,
+    opcodes.SET_ACL: st.tuples(PATHS, ACLS, INTS),
+    opcodes.MULTI: st.lists(
+        st.one_of(*[st.tuples(st.just(kind), fields) for kind, fields in _PARTS.items()]), max_size=3
+    ).map(tuple),
+}
+_DIGESTS: Final = st.one_of(st.none(), st.tuples(st.just(2), st.integers(0, (1 << 64) - 1)))
+
+
+@st.composite
+def txns(draw: st.DrawFn) -> Txn:
+    kind = draw(st.sampled_from(sorted(TXN_FIELDS)))
+    fields = draw(TXN_FIELDS[kind])
+    return Txn(draw(LONGS), draw(INTS), draw(LONGS), draw(LONGS), kind, fields, draw(_DIGESTS))
+
+
+TXNS: Final = txns()
+_PERSISTED: Final = st.tuples(LONGS, LONGS, LONGS, LONGS, INTS, INTS, INTS, LONGS, LONGS)
+NODES: Final = st.builds(Node, TEXTS.filter(lambda path: path not in ("", "/")), DATA, LONGS, _PERSISTED)
+ROOTS: Final = st.builds(Node, st.just(""), DATA, LONGS, _PERSISTED)
+SNAPSHOTS: Final = st.fixed_dictionaries({
+    "sessions": st.dictionaries(LONGS, INTS, max_size=3),
+    "acls": st.dictionaries(LONGS, ACLS.map(lambda acl: acl or ()), max_size=3),
+    "nodes": st.builds(lambda root, others: [root, *others], ROOTS, st.lists(NODES, max_size=5)),
+    "digest": st.one_of(st.none(), st.builds(Digest, LONGS, INTS, st.integers(0, (1 << 64) - 1))),
+    "last_zxid": st.one_of(st.none(), LONGS),
+})  # fmt: skip

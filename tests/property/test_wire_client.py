@@ -1,0 +1,155 @@
+"""ZooKeeper's client protocol: whatever is said arrives, however the stream is cut."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.fuzz import zookeeper_values as values
+from zab.wire.client import bodies, connect, events, opcodes, replies, requests
+from zab.wire.client.bodies import Body
+from zab.wire.client.connect import ConnectRequest, ConnectResponse
+from zab.wire.client.frames import FirstFrame, Opening, ReplyReader, RequestReader
+from zab.wire.client.shapes import Shape
+
+EXAMPLES = settings(max_examples=60)
+
+
+@pytest.mark.parametrize(("opcode", "shape"), requests.SHAPES.items())
+@given(data=st.data(), xid=values.INTS)
+@EXAMPLES
+def test_a_request_arrives_as_it_was_sent(opcode: int, shape: Shape, data: st.DataObject, xid: int) -> None:
+    fields = data.draw(values.of_shape(shape))
+    frame = requests.encode_request(opcode, xid, fields)
+    assert RequestReader().feed(frame) == [(xid, opcode, frame[12:])]
+    assert requests.decode_request(opcode, frame[12:]) == fields
+    # Newer clients may say more than we know of.
+    assert requests.decode_request(opcode, frame[12:] + b"more") == fields
+
+
+@pytest.mark.parametrize(("opcode", "shape"), requests.SHAPES.items())
+@given(data=st.data())
+@EXAMPLES
+def test_a_request_that_was_cut_is_refused(opcode: int, shape: Shape, data: st.DataObject) -> None:
+    body = shape.encode(data.draw(values.of_shape(shape)))
+    if not body:
+        return
+    refused = requests.decode_request(opcode, body[: data.draw(st.integers(0, len(body) - 1))])
+    assert isinstance(refused, requests.Refused)
+    assert refused.code == requests.MARSHALLING_ERROR
+
+
+@given(st.integers(-(1 << 31), (1 << 31) - 1).filter(lambda opcode: opcode not in requests.SHAPES), st.binary())
+@EXAMPLES
+def test_an_operation_that_is_none(opcode: int, body: bytes) -> None:
+    refused = requests.decode_request(opcode, body)
+    assert isinstance(refused, requests.Refused)
+    assert refused.code == requests.UNIMPLEMENTED
+
+
+@pytest.mark.parametrize(
+    "opcode", [opcodes.CHECK, opcodes.DELETE_CONTAINER, opcodes.CREATE_SESSION, opcodes.ERROR, opcodes.NOTIFICATION]
+)
+def test_what_is_not_for_clients_is_none(opcode: int) -> None:
+    refused = requests.decode_request(opcode, requests.SHAPES[opcodes.DELETE].encode(("/a", 1)))
+    assert isinstance(refused, requests.Refused)
+    assert refused.code == requests.UNIMPLEMENTED
+
+
+@pytest.mark.parametrize("outer", [opcodes.MULTI, opcodes.MULTI_READ])
+@pytest.mark.parametrize("inner", sorted(requests.SHAPES))
+def test_a_multi_holds_what_it_may_hold(outer: int, inner: int) -> None:
+    """Reads and writes do not mix, and nothing nests."""
+    header = inner.to_bytes(4, "big", signed=True) + bytes.fromhex("00ffffffff")
+    body = header + bytes(64) + bytes.fromhex("ffffffff01ffffffff")
+    allowed = {opcodes.MULTI: {1, 2, 5, 13, 15, 19, 21}, opcodes.MULTI_READ: {4, 8}}[outer]
+    fields = requests.decode_request(outer, body)
+    if inner not in allowed:
+        assert isinstance(fields, requests.Refused)
+        assert f"operation {inner} cannot" in fields.reason
+
+
+@pytest.mark.parametrize(("opcode", "body"), replies.BODIES.items())
+@given(data=st.data(), xid=values.INTS, zxid=values.LONGS)
+@EXAMPLES
+def test_a_reply_arrives_as_it_was_sent(opcode: int, body: Body, data: st.DataObject, xid: int, zxid: int) -> None:
+    value = data.draw(values.of_body(body))
+    frame = replies.encode_reply(opcode, xid, zxid, value)
+    assert ReplyReader().feed(frame) == [(xid, zxid, 0, frame[20:])]
+    assert replies.decode_body(opcode, frame[20:]) == value
+    assert replies.body_reply(xid, zxid, body.encode(value)) == frame
+
+
+@given(values.INTS, values.LONGS, values.DATA, values.STATS, values.PATHS)
+@EXAMPLES
+def test_the_packed_replies_are_the_same_bytes(
+    xid: int, zxid: int, data: bytes | None, stat: tuple[int, ...], path: str
+) -> None:
+    assert replies.stat_reply(xid, zxid, stat) == replies.encode_reply(opcodes.SET_DATA, xid, zxid, stat)
+    assert replies.data_reply(xid, zxid, data, stat) == replies.encode_reply(opcodes.GET_DATA, xid, zxid, (data, stat))
+    assert replies.path_reply(xid, zxid, path) == replies.encode_reply(opcodes.CREATE, xid, zxid, path)
+    assert bodies.STAT.size == 68
+
+
+@given(values.INTS, values.LONGS, values.INTS, st.binary(max_size=20))
+@EXAMPLES
+def test_an_error_is_a_header(xid: int, zxid: int, code: int, body: bytes) -> None:
+    frames = replies.error_reply(xid, zxid, code) + replies.body_reply(xid, zxid, body, code)
+    assert ReplyReader().feed(frames) == [(xid, zxid, code, b""), (xid, zxid, code, body)]
+
+
+@given(values.LONGS, values.INTS, values.PATHS, values.INTS)
+@EXAMPLES
+def test_an_event_arrives_as_it_was_sent(zxid: int, kind: int, path: str, state: int) -> None:
+    frame = events.encode_event(zxid, kind, path, state)
+    ((xid, at, error, body),) = ReplyReader().feed(frame)
+    assert (xid, at, error) == (replies.EVENT_XID, zxid, 0)
+    assert events.decode_event(body) == (kind, state, path)
+
+
+@given(st.lists(values.REQUESTS, max_size=12), st.lists(st.integers(1, 60), min_size=1, max_size=8))
+@EXAMPLES
+def test_requests_survive_any_cut_of_the_stream(sent: list[tuple[int, int, Any]], sizes: list[int]) -> None:
+    stream = b"".join(requests.encode_request(opcode, xid, fields) for xid, opcode, fields in sent)
+    reader = RequestReader()
+    received: list[tuple[int, int, Any]] = []
+    at = turn = 0
+    while at < len(stream):
+        size = sizes[turn % len(sizes)]
+        for xid, opcode, body in reader.feed(stream[at : at + size]):
+            received.append((xid, opcode, requests.decode_request(opcode, body)))
+        at, turn = at + size, turn + 1
+    assert received == sent
+    assert reader.held_bytes == 0
+
+
+_PASSWORDS = st.one_of(st.none(), st.binary(max_size=20))
+_READ_ONLY = st.sampled_from([None, False, True])
+_GREETINGS = st.builds(
+    ConnectRequest, values.LONGS, values.INTS, values.LONGS, _PASSWORDS, _READ_ONLY, values.INTS
+)  # fmt: skip
+_ANSWERS = st.builds(ConnectResponse, values.INTS, values.LONGS, _PASSWORDS, _READ_ONLY, values.INTS)
+
+
+@given(_GREETINGS, st.binary(max_size=30), st.integers(0, 80))
+@EXAMPLES
+def test_a_greeting_arrives_and_leaves_the_rest_alone(request: ConnectRequest, rest: bytes, cut: int) -> None:
+    stream = connect.encode_connect_request(request) + rest
+    opening = Opening()
+    cut = min(cut, len(stream) - len(rest) - 1)
+    assert opening.open(stream[:cut]) is None
+    assert opening.open(stream[cut:]) == request
+    assert opening.rest == rest
+
+
+@given(_ANSWERS, st.binary(max_size=30))
+@EXAMPLES
+def test_the_answer_arrives_and_leaves_the_rest_alone(response: ConnectResponse, rest: bytes) -> None:
+    first = FirstFrame()
+    payload = first.feed(connect.encode_connect_response(response) + rest)
+    assert payload is not None
+    assert connect.decode_connect_response(payload) == response
+    assert first.rest == rest
