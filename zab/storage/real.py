@@ -134,11 +134,10 @@ class RealDisk:
         return f"{self.path}/{name}"
 
     def _make(self) -> None:
-        if self.path.is_dir():
-            return
+        missing = [each for each in (self.path, *self.path.parents) if not each.is_dir()]
         self.path.mkdir(parents=True, exist_ok=True)
-        for parent in (self.path.parent, self.path.parent.parent):  # its name must be as durable as what is in it
-            fd = os.open(parent, os.O_RDONLY)
+        for each in missing:  # a directory's name must be as durable as what will be in it
+            fd = os.open(each.parent, os.O_RDONLY)
             try:
                 os.fsync(fd)
             finally:

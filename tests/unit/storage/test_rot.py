@@ -330,6 +330,58 @@ def test_damage_below_the_newest_snapshot_costs_only_the_log_there() -> None:
     assert any("not needed" in note for note in storage.notes)
 
 
+def grown(settings: StorageSettings = LAYOUTS["one file"]) -> tuple[MemoryDisk, Storage, list[int]]:
+    """Five transactions in one file, of which the epochs record knows nothing; and where each ends."""
+    disk = MemoryDisk()
+    storage, _ = Storage.open(disk, settings)
+    storage.perform([epochs(1, 1)])
+    ends = []
+    for number in range(1, 6):
+        storage.perform([append(f"1/{number}", b"x" * 50)])
+        ends.append(len(disk.get("log.100000001")))
+    return disk, storage, ends
+
+
+@pytest.mark.parametrize("sound", [True, False])
+def test_a_log_that_ends_before_a_snapshot_has_lost_something(sound: bool) -> None:
+    """What stood behind the snapshot may be gone as well, and may have been acknowledged."""
+    disk, storage, ends = grown()
+    storage.snapshot_writer(z("1/4"), 0).finish()
+    disk.crash()
+    disk.cut("log.100000001", ends[2])
+    if not sound:
+        disk.flip("snapshot.100000004", 20)
+    _, recovered = Storage.open(disk, LAYOUTS["one file"])
+    assert not recovered.voting
+    assert ("before the snapshot at 1/4" if sound else "damaged, and the log does not reach as far") in str(
+        recovered.damage
+    )
+
+
+def test_an_old_copy_of_the_epochs_is_noticed_by_a_newer_log() -> None:
+    disk, storage, _ = grown()
+    old = disk.get("epochs")
+    storage.perform([epochs(2, 2), append("2/1", b"a")])
+    disk.crash()
+    disk.put("epochs", old)
+    _, recovered = Storage.open(disk, LAYOUTS["one file"])
+    assert not recovered.voting
+    assert "only epoch 1 was accepted" in recovered.damage[0]
+
+
+def test_a_log_of_another_time_in_the_same_place_is_noticed() -> None:
+    """Somebody copied one file back from a backup."""
+    disk, storage, _ = grown()
+    old = disk.get("log.100000001")
+    storage.perform([append(f"1/{number}", b"x" * 50) for number in range(6, 30)])
+    storage.perform([epochs(2, 2)])
+    disk.crash()
+    disk.put("log.100000001", old)
+    _, recovered = Storage.open(disk, LAYOUTS["one file"])
+    assert not recovered.voting
+    assert "reached 1/29 before" in recovered.damage[0]
+
+
 # -- healing -------------------------------------------------------------------------------------------
 
 HEALING: Sequence[Step] = (
