@@ -140,10 +140,12 @@ class EpochsFile:
         epochs._saved = None if notes else record  # a damaged copy is replaced at the next chance
         return epochs, notes
 
-    def distrust(self) -> None:
+    def distrust(self, *, forgotten: bool) -> None:
         """The history turned out to be damaged. Every record from now on says so, until it is healed."""
-        if self.record.standing is Standing.WHOLE:
-            self.record = evolve(self.record, standing=Standing.DAMAGED)
+        standing = self.record.standing
+        if standing is Standing.WHOLE:
+            standing = Standing.DAMAGED
+        self.record = evolve(self.record, standing=standing, forgotten=self.record.forgotten or forgotten)
 
     def save(self, record: Record) -> None:
         """Durable when this returns; nothing is written when nothing changed.

@@ -97,8 +97,13 @@ class RealDisk:
             raise
 
     def list(self) -> tuple[str, ...]:
-        with _named("list", str(self.path)), os.scandir(self._fd) as entries:
-            return tuple(sorted(entry.name for entry in entries if entry.name != LOCK and entry.is_file()))
+        with _named("list", str(self.path)):
+            fd = os.open(".", os.O_RDONLY | os.O_DIRECTORY, dir_fd=self._fd)  # a position of its own: threads list, too
+            try:
+                with os.scandir(fd) as entries:
+                    return tuple(sorted(entry.name for entry in entries if entry.name != LOCK and entry.is_file()))
+            finally:
+                os.close(fd)
 
     def open(self, name: str) -> RealFile:
         return self._open("open", name, os.O_RDWR)

@@ -97,8 +97,8 @@ def _begin(disk: Disk, autocreate: bool) -> Recovery:
     return Recovery(epochs, Recovered(Epoch(0), Epoch(0)), last=NOTHING, notes=notes)
 
 
-def _distrusted(epochs: EpochsFile, notes: list[str], damage: list[str]) -> Recovery:
-    epochs.distrust()
+def _distrusted(epochs: EpochsFile, notes: list[str], damage: list[str], *, forgotten: bool = False) -> Recovery:
+    epochs.distrust(forgotten=forgotten)
     remedy = f"this server does not vote until a snapshot from the leader has healed it; then files become {ASIDE}*"
     lines = tuple(f"{line}; {remedy}" for line in damage)
     return Recovery(epochs, _offer_nothing(epochs.record, lines), notes=notes)
@@ -162,6 +162,7 @@ class _Walk:
     void: list[str] = field(factory=list)
     tail: tuple[bytes, Scan] | None = None
     torn: bool = False
+    forgotten: bool = False
 
     def read_snapshots(self) -> None:
         """The newest sound one."""
@@ -276,10 +277,11 @@ class _Walk:
             self.damage.append(f"the history ends at {show(self.last)}, but reached {show(record.reaches)} before")
         if epoch_of(self.last) > record.accepted:
             self.damage.append(f"the history ends at {show(self.last)}, but only epoch {record.accepted} was accepted")
+            self.forgotten = True  # the record is an old one: who knows what was promised since
 
     def conclude(self) -> Recovery:
         if self.damage:
-            return _distrusted(self.epochs, self.notes, self.damage)
+            return _distrusted(self.epochs, self.notes, self.damage, forgotten=self.forgotten)
         record = self.epochs.record
         end = self._settle_tail()
         # It logged transactions of a newer epoch than it adopted: the history before them is complete, or they

@@ -367,6 +367,7 @@ def test_an_old_copy_of_the_epochs_is_noticed_by_a_newer_log() -> None:
     _, recovered = Storage.open(disk, LAYOUTS["one file"])
     assert not recovered.voting
     assert "only epoch 1 was accepted" in recovered.damage[0]
+    assert recovered.forgotten, "what else was promised since, nobody knows"
 
 
 def test_a_log_of_another_time_in_the_same_place_is_noticed() -> None:
