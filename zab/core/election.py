@@ -26,7 +26,7 @@ class Vote:
 
 
 NOBODY = Vote(Epoch(-1), UNKNOWN, ServerId(-1))
-"""What an observer votes for: it beats nothing, and counts nowhere."""
+"""What a server proposes that cannot be voted for: beaten by everything, and counted nowhere."""
 
 
 @frozen
@@ -48,9 +48,13 @@ def is_voter(sid: ServerId, views: Iterable[Ensemble]) -> bool:
     return any(sid in view.voters for view in views)
 
 
-def beats(new: Vote, old: Vote, views: Iterable[Ensemble]) -> bool:
-    """The total order of votes. A server of weight zero is never worth voting for."""
-    return new > old and any(view.weight(new.leader) for view in views)
+def beats(new: Vote, old: Vote, active: Ensemble) -> bool:
+    """The total order of votes. Nobody is worth voting for who has no weight in the membership in force.
+
+    A change that is not decided may be unknown to those whose votes are needed: they could not vote for a server
+    that it adds, nor find it. Until it is decided, whoever leads is one whom everybody knows.
+    """
+    return new > old and active.weight(new.leader) > 0
 
 
 class Election:
@@ -65,6 +69,7 @@ class Election:
         settings: Settings,
         now: Millis,
         delay: Millis = 0,
+        votes: bool = True,
     ) -> None:
         self.round = last_round + 1
         self.proposal = own
@@ -84,7 +89,7 @@ class Election:
         self._resend_at = now + (delay or self._wait)
         self._decide_at: Millis | None = None
         self._candidate = own
-        self._votes = me in self._voters and own.zxid != UNKNOWN
+        self._votes = votes
         if not delay:
             self._propose(own, now)
 
@@ -96,7 +101,11 @@ class Election:
 
     def heard(self, source: ServerId, notification: Notification, now: Millis) -> None:
         """A word from a voter. Words about or from anybody else are not for the algorithm."""
-        if source not in self._voters or notification.leader not in self._voters:
+        if source not in self._voters:
+            return
+        if notification.leader not in self._voters:
+            if notification.leader == NOBODY.leader and self.proposal != NOBODY:
+                self._tell(source)  # it asks; of two that both have nothing to say, neither answers
             return
         if self._settings.notification_backoff_reset:
             self._reset_backoff(now)
@@ -141,9 +150,9 @@ class Election:
         if heard.round > self.round:
             self.round = heard.round
             self._received.clear()
-            better = beats(heard.vote, self._own, self._views)
+            better = beats(heard.vote, self._own, self._views[0])
             self._propose(heard.vote if better else self._own, now)
-        elif beats(heard.vote, self.proposal, self._views):
+        elif beats(heard.vote, self.proposal, self._views[0]):
             self._propose(heard.vote, now)
         self._received[source] = heard
         self._count(now)

@@ -118,6 +118,7 @@ class Leading:
         self._histories: set[ServerId] = set()
         self._outstanding: deque[tuple[Zxid, int, int]] = deque()
         self._outstanding_count = self._outstanding_bytes = 0
+        self._joint: tuple[Ensemble, Zxid] | None = None
         self._barriers: deque[Barrier] = deque()
         self._ping = 0
         self._phase_until = now + self._settings.init_ms
@@ -199,8 +200,12 @@ class Leading:
                 self.hang_up(learner.sid, f"has not acknowledged {show(behind[0])} for too long")
         if self._odd_tick or self.phase is not Phase.BROADCAST:
             return
-        if not self._is_quorum([sid for sid, each in self.learners.items() if each.forwarding and not each.forgotten]):
+        following = [sid for sid, each in self.learners.items() if each.forwarding and not each.forgotten]
+        if not self._is_quorum(following):
             self.over = "a quorum no longer follows"
+        elif self._joint is not None and not self._joint[0].is_quorum([*following, self._replica.me]):
+            # Those who left the membership are needed once more, and are gone. In the next epoch they are not.
+            self.over = "a quorum of the former membership no longer follows"
 
     def flush(self, now: Millis) -> None:
         """What is better done once at the end of a turn than for each thing heard in it."""
@@ -285,7 +290,7 @@ class Leading:
         if not learner.told_epoch or learner.ack_epoch is not None:
             raise RemoteProtocolError("an AckEpoch that was not asked for")
         newer = (message.current_epoch, message.last) > self._summary
-        if newer and message.counts and self.phase is not Phase.BROADCAST and self._may_vote(learner.sid):
+        if newer and message.counts and self.phase is not Phase.BROADCAST and self._may_know_more(learner):
             # Not with this history: what is newer may be committed. (Once a quorum adopted mine, it cannot be.)
             self.over = f"server {learner.sid} has a newer history, {message.current_epoch}:{show(message.last)}"
             return
@@ -473,6 +478,13 @@ class Leading:
                 # The change itself, and all that was proposed behind it, needs both.
                 both = min(reached, pending.quorum_zxid(acked))
                 reached = pending.version if both >= pending.version else Zxid(pending.version - 1)
+            if self._joint is not None:
+                old, until = self._joint
+                in_old = old.quorum_zxid(acked)
+                if in_old < until:
+                    reached = min(reached, in_old)
+                else:
+                    self._joint = None
             if reached <= replica.committed or counter_of(reached) == 0:
                 return
             self._commit(reached)
@@ -480,7 +492,7 @@ class Leading:
     def _commit(self, zxid: Zxid) -> None:
         replica = self._replica
         before = replica.committed
-        pending = replica.pending
+        old, pending = replica.ensemble, replica.pending
         decided = replica.history.after(before, zxid)
         replica.commit(zxid)
         while self._outstanding and self._outstanding[0][0] <= zxid:
@@ -489,6 +501,10 @@ class Leading:
             self._outstanding_bytes -= size
         activated = pending is not None and zxid == pending.version
         if activated:
+            if replica.history.last > zxid:
+                # Proposed before the change was in force, to servers that hold it without knowing that it is. What
+                # only the new quorum has must never be decided before those who have it know the change to be.
+                self._joint = old, replica.history.last
             for learner in self.learners.values():
                 if learner.synced and learner.synced_until < zxid:
                     learner.forgotten = False
@@ -591,8 +607,22 @@ class Leading:
         counted = [*sids, self._replica.me] if myself else sids
         return all(view.is_quorum(counted) for view in self._replica.views)
 
+    def _may_know_more(self, learner: Learner) -> bool:
+        """Whether what this server has and I do not may be decided.
+
+        Behind a change of membership that is not decided as far as I know, that can be only if the change is in
+        force there: a server knows that before it acknowledges anything that the new quorum alone decides.
+        """
+        replica = self._replica
+        if replica.ensemble.weight(learner.sid):
+            return True
+        pending = replica.pending
+        if pending is None or learner.info is None or learner.info.ensemble_version < pending.version:
+            return False
+        return pending.weight(learner.sid) > 0
+
     def _may_vote(self, sid: ServerId) -> bool:
-        """Whether it can ever matter to a quorum what this server has. One of weight zero is never in need."""
+        """Whether it can ever matter to a quorum what this server says. One of weight zero is never in need."""
         return any(view.weight(sid) for view in self._replica.views)
 
     _HANDLERS: Final[dict[type, Callable[[Any, Learner, Any, Millis], None]]] = {

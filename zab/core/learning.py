@@ -39,7 +39,7 @@ from zab.core.messages import (
 )
 from zab.core.ready import BarrierDone, Dial, HangUp
 from zab.core.replica import Replica
-from zab.core.zxid import NOTHING, Epoch, Millis, ServerId, Ticket, Zxid, show
+from zab.core.zxid import NOTHING, Epoch, Millis, ServerId, Ticket, Zxid, counter_of, show
 
 DIAL_ATTEMPTS: Final = 5
 
@@ -68,6 +68,8 @@ class Learning:
         self._promise: tuple[Ticket, bool] | None = None
         self._adoption: Ticket | None = None
         self._snapshot: tuple[Zxid, int] | None = None
+        self._received: tuple[Zxid, int] | None = None
+        self._behind_snapshot: list[Batch] = []
         self._commit_seen = NOTHING
         self._acked = NOTHING
         self._serve_from = NOTHING
@@ -228,8 +230,8 @@ class Learning:
 
     def _on_snap_begin(self, message: SnapBegin) -> None:
         self._require(Phase.SYNCHRONIZATION, message)
-        if self._snapshot is not None:
-            raise RemoteProtocolError("a snapshot within a snapshot")
+        if self._snapshot is not None or self._received is not None:
+            raise RemoteProtocolError("a snapshot within or behind a snapshot")
         self._snapshot = (message.zxid, message.digest)
         self._replica.begin_snapshot(message.zxid)
 
@@ -241,10 +243,22 @@ class Learning:
     def _on_snap_end(self, message: SnapEnd) -> None:
         if self._snapshot is None:
             raise RemoteProtocolError("the end of a snapshot that never began")
-        zxid, digest = self._snapshot
-        self._snapshot = None
-        self._replica.install_snapshot(zxid, digest)
-        self._out.note("snapshot_received", zxid=show(zxid))
+        self._received, self._snapshot = self._snapshot, None
+        self._out.note("snapshot_received", zxid=show(self._received[0]))
+
+    def _install(self) -> None:
+        """Not before NEWLEADER has told which membership is in force, because a snapshot hides how it came to be.
+
+        A server that went on with the new state and the old membership could help to elect somebody whom the
+        members of today have never heard of.
+        """
+        if self._received is None:
+            return
+        self._replica.install_snapshot(*self._received)
+        for batch in self._behind_snapshot:
+            self._replica.append(batch)
+        self._received = None
+        self._behind_snapshot = []
 
     def _on_new_leader(self, message: NewLeader) -> None:
         self._require(Phase.SYNCHRONIZATION, message)
@@ -252,6 +266,11 @@ class Learning:
             raise RemoteProtocolError(f"NewLeader({message.epoch}) where {self._epoch} was promised, or in a snapshot")
         replica = self._replica
         self._ensemble = message.ensemble
+        if counter_of(message.ensemble.version):
+            # In force already. A snapshot may have taken the place of the transaction that would tell me so later.
+            # (A first version is not in force before the epoch that gives it is established: see UPTODATE.)
+            replica.activate(message.ensemble)
+        self._install()
         replica.current = message.epoch
         replica.whole = True
         self._acked = replica.history.last  # the acknowledgement of the epoch is one of all this, too
@@ -283,7 +302,10 @@ class Learning:
     def _log(self, batch: Batch) -> None:
         if self.phase in (Phase.DIALLING, Phase.DISCOVERY) or self._snapshot is not None:
             raise RemoteProtocolError(f"a transaction in {self.phase.value}")
-        self._replica.append(batch)
+        if self._received is None:
+            self._replica.append(batch)
+        else:
+            self._behind_snapshot.append(batch)
 
     def _ack(self) -> None:
         """One Ack for all that one fsync made durable."""
@@ -299,6 +321,8 @@ class Learning:
         elif message.zxid <= self._replica.history.last:
             # Between NEWLEADER and UPTODATE: it is true, but not yet for me to act upon.
             self._commit_seen = max(self._commit_seen, message.zxid)
+            # But before I acknowledge what is proposed behind a change, I know that the change is in force.
+            self._replica.activate_decided(message.zxid)
         else:
             raise RemoteProtocolError(f"{show(message.zxid)} was committed, but never proposed to me")
 

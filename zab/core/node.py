@@ -255,10 +255,11 @@ class Node:
         self.state = State.LOOKING
         self.elections += 1
         votes = is_voter(self.me, replica.views) and replica.voting
-        own = Vote(replica.epoch, replica.last, self.me) if votes else NOBODY
+        stands = votes and replica.ensemble.weight(self.me) > 0
+        own = Vote(replica.epoch, replica.last, self.me) if stands else NOBODY
         delay = 0 if votes else self._jitter(self.settings.observer_delay_ms_max)
         self._vote = own
-        self._role = self.election_class(self.me, own, self._round, replica.views, self.settings, now, delay)
+        self._role = self.election_class(self.me, own, self._round, replica.views, self.settings, now, delay, votes)
         self._round = self._role.round
         self._out.note("looking", round=self._round, epoch=replica.epoch, last=show(replica.last))
 

@@ -159,10 +159,14 @@ class Replica:
         if zxid > self.history.last:
             raise RemoteProtocolError(f"{show(zxid)} was committed, but I have only {show(self.history.last)}")
         self.committed = zxid
+        self.activate_decided(zxid)
+        self._apply()
+
+    def activate_decided(self, zxid: Zxid) -> None:
+        """Membership changes up to `zxid` are in force, whether or not I have come so far as to apply them."""
         for config in self.history.configs:
             if self.ensemble.version < config.version <= zxid:
                 self.activate(config)
-        self._apply()
 
     def activate(self, ensemble: Ensemble) -> None:
         """From now on this membership counts. A restart must not fall back to one whose servers may be gone."""
