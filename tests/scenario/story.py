@@ -14,7 +14,7 @@ deliver all              what is under way now, but nothing that it gives rise t
 drop A->B [N|KIND]       the same, lost; only notifications may be lost without breaking a link
 run                      deliver until nothing is under way; no time passes, and slow disks stay slow
 disk N slow|instant      whether what N saves is durable at once, or only when told:
-save N [K]               all that waits at the disk of N, or the first K, is durable now
+save N [K]               all that waits at the disk of N, or the first K, is durable by one fsync
 cut A-B | A->B           nothing arrives any more, and nobody is told; A-* is everybody
 heal A-B | all
 break A-B                the link breaks, and both ends hear of it
@@ -168,14 +168,13 @@ class Story:
         server = self._named(arguments[0])
         server.slow = arguments[1] == "slow"
         while not server.slow and server.disk.pending:
-            self.world.save(server.id)
+            self.world.save(server.id, len(server.disk.pending))
 
     def _save(self, arguments: list[str]) -> None:
         server = self._named(arguments[0])
         count = int(arguments[1]) if len(arguments) > 1 else len(server.disk.pending)
         assert 0 < count <= len(server.disk.pending), f"only {len(server.disk.pending)} writes wait at {server.id}"
-        for _ in range(count):
-            self.world.save(server.id)
+        self.world.save(server.id, count)
 
     def _cut(self, arguments: list[str]) -> None:
         for word in arguments:

@@ -302,10 +302,11 @@ class World:
                 heard.act(node)
                 self._drain(heard.to)
 
-    def save(self, sid: ServerId) -> None:
-        """The oldest write of this disk becomes durable, and the node hears of it."""
-        write, ticket = self.servers[sid].disk.save_one()
-        self._tell_saved(sid, write)
+    def save(self, sid: ServerId, count: int = 1) -> None:
+        """The oldest writes of this disk become durable, by one fsync, and the node hears of the last."""
+        for _ in range(count):
+            write, ticket = self.servers[sid].disk.save_one()
+            self._tell_saved(sid, write)
         self.step(sid, lambda node: node.saved(ticket, self.now))
 
     def _drain(self, sid: ServerId) -> None:
@@ -331,7 +332,7 @@ class World:
             outcome = "failed" if barrier.zxid is None else f"done at {show(barrier.zxid)}"
             self.tell("barrier", f"{sid} barrier {barrier.token} {outcome}")
         while server.disk.pending and not server.slow:
-            self.save(sid)
+            self.save(sid, len(server.disk.pending))
 
     def _send(self, server: Server, to: ServerId, message: Message | SendSnapshot | SendLog) -> None:
         sid = server.id
@@ -400,8 +401,8 @@ class World:
             return  # told when it is activated
         if note.event == "established":
             self._judge_leader(sid, node.epoch)
-            followers = ",".join(str(peer) for peer in node.synced) or "nobody"
-            self.tell("role", f"{sid} leads epoch {node.epoch} with {followers}")
+            followers = " with " + ",".join(str(peer) for peer in node.synced) if node.synced else ""
+            self.tell("role", f"{sid} leads epoch {node.epoch}{followers}")
         elif note.event == "up_to_date":
             joins = "observes" if node.state is Role.OBSERVING else "follows"
             self.tell("role", f"{sid} {joins} {fields['leader']} in epoch {fields['epoch']}")
@@ -458,7 +459,7 @@ class World:
         for _ in range(limit):
             for sid, server in sorted(self.servers.items()):
                 while slow_disks and server.node is not None and server.disk.pending:
-                    self.save(sid)
+                    self.save(sid, len(server.disk.pending))
             packet = next((each for each in self.packets if (each.source, each.to) not in self.cuts), None)
             if packet is not None:
                 self.deliver(packet)

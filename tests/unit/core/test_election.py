@@ -1,0 +1,383 @@
+"""Fast leader election, one server's side of it: words in, words out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+from attrs import evolve
+from hypothesis import given
+from hypothesis import strategies as st
+
+from zab.core.election import NOBODY, Election, Vote, beats
+from zab.core.ensemble import Ensemble, Group, Role, Server
+from zab.core.messages import Notification, State
+from zab.core.ready import Settings
+from zab.core.zxid import UNKNOWN, Epoch, Millis, ServerId, Zxid, make
+
+SETTINGS = Settings()
+WAIT = SETTINGS.finalize_wait_ms
+
+
+def ensemble(*voters: int, observers: Sequence[int] = ()) -> Ensemble:
+    servers = [Server(ServerId(sid), f"host{sid}", 2888, 3888) for sid in voters]
+    servers += [Server(ServerId(sid), f"host{sid}", 2888, 3888, Role.OBSERVER) for sid in observers]
+    return Ensemble(tuple(servers))
+
+
+THREE = ensemble(1, 2, 3)
+FIVE = ensemble(1, 2, 3, 4, 5)
+
+
+def a_vote(leader: int, zxid: Zxid = make(1, 1), epoch: int = 1) -> Vote:
+    return Vote(Epoch(epoch), zxid, ServerId(leader))
+
+
+def an_election(
+    me: int,
+    own: Vote | None = None,
+    views: tuple[Ensemble, ...] = (THREE,),
+    *,
+    last_round: int = 0,
+    settings: Settings = SETTINGS,
+    votes: bool = True,
+) -> Election:
+    return Election(ServerId(me), own or a_vote(me), last_round, views, settings, 0, votes=votes)
+
+
+def hear(
+    election: Election, source: int, vote: Vote, *, turn: int = 1, state: State = State.LOOKING, now: Millis = 0
+) -> list[ServerId]:
+    """Hear this, and say who is to be told."""
+    election.outgoing.clear()
+    election.heard(ServerId(source), Notification(state, vote.leader, vote.zxid, vote.epoch, turn, THREE), now)
+    return list(election.outgoing)
+
+
+# -- the order of votes ---------------------------------------------------------------------------------
+
+zxids = st.builds(make, st.integers(0, 2), st.integers(0, 2))
+votes = st.builds(Vote, st.integers(0, 2).map(Epoch), zxids, st.integers(1, 3).map(ServerId))
+
+
+@given(votes, votes)
+def test_of_two_votes_exactly_one_beats_the_other(one: Vote, other: Vote) -> None:
+    assert beats(one, other, THREE) + beats(other, one, THREE) == (one != other)
+
+
+@given(votes, votes, votes)
+def test_the_order_of_votes_is_transitive(one: Vote, two: Vote, three: Vote) -> None:
+    if beats(one, two, THREE) and beats(two, three, THREE):
+        assert beats(one, three, THREE)
+
+
+@pytest.mark.parametrize(
+    ("better", "worse"),
+    [
+        (a_vote(1, make(1, 1), epoch=2), a_vote(3, make(1, 9), epoch=1)),
+        (a_vote(1, make(1, 9)), a_vote(3, make(1, 8))),
+        (a_vote(3), a_vote(2)),
+    ],
+    ids=["the newest epoch first", "then the longest log", "then the highest id"],
+)
+def test_what_makes_a_vote_better(better: Vote, worse: Vote) -> None:
+    assert beats(better, worse, THREE)
+
+
+def test_nobody_without_weight_is_worth_a_vote() -> None:
+    weightless = evolve(THREE, groups=(Group(1, (ServerId(1), ServerId(2), ServerId(3))),), weights={ServerId(3): 0})
+    assert not beats(a_vote(3, make(9, 9), epoch=9), a_vote(1), weightless)
+    assert not beats(a_vote(4, make(9, 9), epoch=9), a_vote(1), THREE), "no voter at all"
+    assert beats(a_vote(1), NOBODY, THREE)
+
+
+# -- rounds ---------------------------------------------------------------------------------------------
+
+
+def test_everybody_is_told_at_the_start() -> None:
+    election = an_election(2)
+    assert election.outgoing == [1, 3]
+    assert (election.round, election.proposal, election.decision) == (1, a_vote(2), None)
+
+
+def test_a_better_vote_is_adopted_and_spread() -> None:
+    election = an_election(2)
+    assert hear(election, 3, a_vote(3)) == [1, 3]
+    assert election.proposal == a_vote(3)
+
+
+def test_a_worse_vote_is_counted_and_not_answered() -> None:
+    election = an_election(2)
+    assert hear(election, 1, a_vote(1)) == []
+    assert election.proposal == a_vote(2)
+
+
+def test_a_later_round_is_joined_with_the_initial_vote() -> None:
+    """Not with what was adopted since: that may name a server that nobody in the later round has heard of."""
+    election = an_election(2)
+    hear(election, 3, a_vote(3))
+    assert election.proposal == a_vote(3)
+    assert hear(election, 1, a_vote(1), turn=5) == [1, 3]
+    assert (election.round, election.proposal) == (5, a_vote(2))
+
+
+def test_in_a_later_round_what_was_heard_before_counts_no_more() -> None:
+    election = an_election(3, views=(FIVE,))
+    hear(election, 1, a_vote(3))
+    hear(election, 2, a_vote(3), turn=2)
+    election.tick(10 * WAIT)
+    assert election.decision is None, "3 and 2 are two of five; 1 said so in another round"
+
+
+def test_who_is_behind_is_told_and_not_counted() -> None:
+    election = an_election(3, last_round=4)
+    assert hear(election, 1, a_vote(3), turn=1) == [1]
+    assert hear(election, 2, a_vote(3), turn=2) == [2]
+    election.tick(election.deadline)
+    assert election.decision is None
+
+
+def test_who_stays_behind_is_told_once_for_each_round() -> None:
+    election = an_election(3, last_round=4)
+    assert hear(election, 1, a_vote(1), turn=1) == [1]
+    assert hear(election, 1, a_vote(1), turn=1) == []
+    assert hear(election, 1, a_vote(1), turn=2) == [1]
+
+
+# -- the decision ---------------------------------------------------------------------------------------
+
+
+def test_a_quorum_waits_for_a_better_vote() -> None:
+    election = an_election(2)
+    hear(election, 1, a_vote(2), now=50)
+    assert election.deadline == 50 + WAIT
+    election.tick(50 + WAIT - 1)
+    assert election.decision is None
+    election.tick(50 + WAIT)
+    assert election.decision == a_vote(2)
+
+
+def test_a_better_vote_within_the_wait_puts_the_decision_off() -> None:
+    election = an_election(2)
+    hear(election, 1, a_vote(2))
+    hear(election, 3, a_vote(3), now=WAIT - 1)
+    election.tick(WAIT)
+    assert election.decision is None
+    hear(election, 1, a_vote(3), now=WAIT)
+    assert election.decision == a_vote(3), "all three have said so: no wait"
+
+
+def test_a_worse_vote_within_the_wait_does_not_put_it_off() -> None:
+    election = an_election(2, views=(FIVE,))
+    hear(election, 1, a_vote(2))
+    hear(election, 3, a_vote(2), now=10)
+    hear(election, 4, a_vote(1), now=100)
+    assert election.deadline == 10 + WAIT
+
+
+def test_a_quorum_that_falls_apart_within_the_wait_decides_nothing() -> None:
+    election = an_election(2, views=(FIVE,))
+    hear(election, 1, a_vote(2))
+    hear(election, 3, a_vote(2))
+    hear(election, 3, a_vote(5, make(0, 1)))
+    election.tick(WAIT)
+    assert election.decision is None
+
+
+@pytest.mark.parametrize(
+    "other", [a_vote(2, make(1, 2)), a_vote(2, epoch=0), a_vote(3, make(0, 1))], ids=["zxid", "epoch", "leader"]
+)
+def test_votes_that_look_for_a_leader_agree_in_everything_or_not_at_all(other: Vote) -> None:
+    election = an_election(2, a_vote(2, make(1, 9)))
+    hear(election, 1, other)
+    election.tick(10 * WAIT)
+    assert election.decision is None
+
+
+def test_a_server_alone_decides_at_once() -> None:
+    assert an_election(1, views=(ensemble(1),)).decision == a_vote(1)
+
+
+def test_a_change_that_is_not_decided_needs_quorums_of_both() -> None:
+    election = an_election(2, views=(THREE, ensemble(2, 4, 5)))
+    hear(election, 1, a_vote(2))
+    election.tick(10 * WAIT)
+    assert election.decision is None
+    hear(election, 4, a_vote(2), now=10 * WAIT)
+    election.tick(11 * WAIT)
+    assert election.decision == a_vote(2)
+
+
+def test_a_server_that_an_undecided_change_adds_is_not_voted_for() -> None:
+    election = an_election(2, views=(THREE, ensemble(2, 4, 5)))
+    assert hear(election, 4, a_vote(4, make(9, 9), epoch=9)) == []
+    assert election.proposal == a_vote(2)
+
+
+# -- established servers -----------------------------------------------------------------------------------
+
+
+def established(election: Election, *votes: tuple[int, State, int, Vote]) -> Vote | None:
+    for source, state, turn, vote in votes:
+        hear(election, source, vote, turn=turn, state=state)
+    return election.decision
+
+
+FOLLOWING, LEADING, OBSERVING = State.FOLLOWING, State.LEADING, State.OBSERVING
+
+
+def test_in_the_same_round_followers_and_leader_are_believed() -> None:
+    election = an_election(1)
+    assert established(election, (2, FOLLOWING, 1, a_vote(3)), (3, LEADING, 1, a_vote(3))) == a_vote(3)
+    assert election.round == 1
+
+
+def test_in_another_round_too_and_the_round_is_taken_over() -> None:
+    election = an_election(1, last_round=7)
+    assert established(election, (2, FOLLOWING, 3, a_vote(3)), (3, LEADING, 3, a_vote(3))) == a_vote(3)
+    assert election.round == 3
+
+
+def test_established_servers_may_differ_in_zxid_and_round() -> None:
+    """They decided at different times, and a follower that joined late voted when the log was longer."""
+    election = an_election(1)
+    votes = (2, FOLLOWING, 4, a_vote(3, make(1, 5))), (3, LEADING, 2, a_vote(3, make(1, 1)))
+    assert established(election, *votes) is not None
+
+
+@pytest.mark.parametrize("other", [a_vote(3, epoch=2), a_vote(2)], ids=["epoch", "leader"])
+def test_established_servers_agree_in_epoch_and_leader(other: Vote) -> None:
+    assert established(an_election(1), (2, FOLLOWING, 1, other), (3, LEADING, 1, a_vote(3))) is None
+
+
+@pytest.mark.parametrize("turn", [1, 5])
+def test_a_leader_is_not_followed_that_does_not_say_itself_that_it_leads(turn: int) -> None:
+    election = an_election(1, views=(FIVE,))
+    followers = [(sid, FOLLOWING, turn, a_vote(5)) for sid in (2, 3, 4)]
+    assert established(election, *followers) is None
+    assert established(election, (5, LEADING, turn, a_vote(5))) == a_vote(5)
+
+
+def test_a_leader_that_looks_again_is_not_followed() -> None:
+    election = an_election(1, views=(FIVE,))
+    hear(election, 5, a_vote(5), turn=1)
+    assert established(election, *((sid, FOLLOWING, 1, a_vote(5)) for sid in (2, 3, 4))) is None
+
+
+def test_one_that_others_still_follow_in_an_older_round_does_not_lead_on() -> None:
+    election = an_election(3, last_round=1)
+    assert established(election, (1, FOLLOWING, 1, a_vote(3)), (2, FOLLOWING, 1, a_vote(3))) is None
+
+
+def test_one_that_others_follow_in_this_very_round_leads() -> None:
+    election = an_election(3)
+    assert established(election, (1, FOLLOWING, 1, a_vote(3)), (2, FOLLOWING, 1, a_vote(3))) == a_vote(3)
+
+
+def test_what_observers_say_does_not_count() -> None:
+    election = an_election(1, views=(ensemble(1, 2, 3, observers=[4, 5]),))
+    assert established(election, (3, LEADING, 1, a_vote(3)), (2, OBSERVING, 1, a_vote(3))) is None
+    assert established(election, (4, OBSERVING, 1, a_vote(3)), (5, OBSERVING, 1, a_vote(3))) is None
+
+
+def test_a_change_that_only_i_know_of_keeps_me_from_no_leader() -> None:
+    election = an_election(1, views=(THREE, ensemble(1, 4, 5)))
+    assert established(election, (2, FOLLOWING, 1, a_vote(3)), (3, LEADING, 1, a_vote(3))) == a_vote(3)
+
+
+# -- strangers, the damaged, and those without a vote --------------------------------------------------------
+
+
+def test_words_of_strangers_and_about_strangers_are_not_for_the_algorithm() -> None:
+    election = an_election(1)
+    assert hear(election, 9, a_vote(3, epoch=9), turn=7) == []
+    assert hear(election, 2, a_vote(9, epoch=9), turn=7) == []
+    assert (election.round, election.proposal) == (1, a_vote(1))
+
+
+def test_a_history_that_may_be_incomplete_is_not_voted_for() -> None:
+    election = an_election(1)
+    assert hear(election, 3, a_vote(3, UNKNOWN, epoch=9)) == []
+    assert election.proposal == a_vote(1)
+    hear(election, 2, a_vote(2))
+    election.tick(WAIT)
+    assert election.decision == a_vote(2)
+
+
+@pytest.mark.parametrize("me", [1, 4], ids=["damaged", "observer"])
+def test_without_a_vote_of_my_own_i_follow_whom_the_others_agree_on(me: int) -> None:
+    election = an_election(me, NOBODY, (ensemble(1, 2, 3, observers=[4]),), votes=False)
+    hear(election, 2, a_vote(3), turn=6)
+    election.tick(10 * WAIT)
+    assert election.decision is None
+    hear(election, 3, a_vote(3), turn=6, now=10 * WAIT)
+    election.tick(11 * WAIT)
+    assert election.decision == a_vote(3)
+
+
+def test_without_a_vote_of_my_own_i_am_not_counted() -> None:
+    election = an_election(1, NOBODY, votes=False)
+    hear(election, 3, a_vote(3))
+    election.tick(10 * WAIT)
+    assert election.decision is None
+
+
+def test_who_asks_is_told_unless_there_is_nothing_to_tell() -> None:
+    assert hear(an_election(1), 2, NOBODY) == [2]
+    assert hear(an_election(1, NOBODY), 2, NOBODY) == []
+
+
+def test_who_votes_but_cannot_stand_votes_for_the_first_that_can() -> None:
+    election = an_election(4, NOBODY, (THREE, ensemble(1, 4)))
+    assert hear(election, 1, a_vote(1)) == [1, 2, 3]
+    assert election.proposal == a_vote(1)
+
+
+# -- repetition --------------------------------------------------------------------------------------------
+
+
+def repetitions(settings: Settings, count: int) -> list[Millis]:
+    election = an_election(1, settings=settings)
+    times = []
+    for _ in range(count):
+        election.outgoing.clear()
+        now = election.deadline
+        election.tick(now - 1)
+        assert election.outgoing == []
+        election.tick(now)
+        assert election.outgoing == [2, 3]
+        times.append(now)
+    return times
+
+
+def test_silence_doubles_the_wait_up_to_the_maximum() -> None:
+    settings = evolve(SETTINGS, notification_ms_min=100, notification_ms_max=500)
+    assert repetitions(settings, 6) == [100, 300, 700, 1200, 1700, 2200]
+
+
+def test_a_word_or_an_open_channel_ends_the_patience() -> None:
+    election = an_election(1)
+    for _ in range(5):
+        election.tick(election.deadline)
+    now, patient = election.deadline - 5_000, election.deadline
+    hear(election, 2, a_vote(1), now=now)
+    election.reachable(ServerId(3), now)
+    assert election.outgoing == [3]
+    assert election.deadline <= now + SETTINGS.notification_ms_min < patient
+
+
+def test_unless_it_is_set_to_stay_patient() -> None:
+    election = an_election(1, settings=evolve(SETTINGS, notification_backoff_reset=False))
+    for _ in range(5):
+        election.tick(election.deadline)
+    patient = election.deadline
+    election.reachable(ServerId(3), patient - 5_000)
+    assert election.deadline == patient
+    assert ServerId(3) in election.outgoing
+
+
+def test_an_observer_waits_for_its_turn_to_ask() -> None:
+    election = Election(ServerId(4), NOBODY, 0, (THREE,), SETTINGS, 0, delay=150, votes=False)
+    assert election.outgoing == []
+    election.tick(150)
+    assert election.outgoing == [1, 2, 3]
