@@ -1,0 +1,190 @@
+"""Everywhere, in the order of zxids: a transaction changes the state. Nothing is decided here.
+
+Nothing can fail either, for the leader has checked. Yet a history may be replayed over a state that already
+contains parts of it (an imported ZooKeeper snapshot is such a state); then what is there already is kept,
+and what is missing is passed over, by the same rule on every server.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, TypeAlias
+
+from zab.store import txn as txns
+from zab.store.acl import decode_acl
+from zab.store.errors import ErrorCode
+from zab.store.node import Node
+from zab.store.ops import Op
+from zab.store.paths import ROOT
+from zab.store.quota import BELOW, Quotas, size_of
+from zab.store.sessions import Sessions
+from zab.store.tree import Tree
+from zab.store.watches import Watches
+
+SubResult: TypeAlias = tuple[int, int, str | None, Node | None]
+"""(op, error, path, node)"""
+
+Result: TypeAlias = tuple[int, int, str | None, Node | None, tuple[SubResult, ...]]
+"""(zxid, error, path, node, results)
+
+path     of a node that was created, complete with its number
+node     as it is after this transaction, for those operations that answer with a stat
+results  of a multi, one for each operation; for one that failed all are (Op.ERROR, code, None, None)
+"""
+
+_OK: Final = 0
+_NO_NODE: Final = int(ErrorCode.NO_NODE)
+_CREATE_BYTES: Final = txns.CREATE_HEAD.size
+_SET_DATA_BYTES: Final = txns.SET_DATA_HEAD.size
+_SET_ACL_BYTES: Final = txns.SET_ACL_HEAD.size
+_HEAD_BYTES: Final = txns.HEAD.size
+
+Handler: TypeAlias = Callable[[int, bytes], Result]
+
+
+class Applier:
+    __slots__ = ("_nodes", "_quotas", "_sessions", "_tree", "_watches", "child_paths", "data_paths", "handlers")
+
+    def __init__(self, tree: Tree, sessions: Sessions, quotas: Quotas, watches: Watches) -> None:
+        self._tree = tree
+        self._nodes = tree.nodes
+        self._sessions = sessions
+        self._quotas = quotas
+        self._watches = watches
+        self.data_paths = watches.data_paths
+        self.child_paths = watches.child_paths
+        self.handlers: Final[dict[int, Handler]] = {
+            txns.SET_DATA: self._set_data,
+            txns.RECONFIG: self._set_data,
+            **dict.fromkeys((txns.CREATE, txns.CREATE2, txns.CREATE_CONTAINER, txns.CREATE_TTL), self._create),
+            **dict.fromkeys((txns.DELETE, txns.DELETE_CONTAINER), self._delete),
+            txns.SET_ACL: self._set_acl,
+            txns.CHECK: self._check,
+            txns.MULTI: self._multi,
+            txns.FAILED_MULTI: self._failed_multi,
+            txns.ERROR: self._error,
+            txns.CREATE_SESSION: self._create_session,
+            txns.ATTACH_SESSION: self._attach_session,
+            txns.CLOSE_SESSION: self._close_session,
+            txns.SET_SECRET: self._set_secret,
+        }
+        """By the first byte of a transaction."""
+
+    # -- nodes -------------------------------------------------------------------------------------
+
+    def _set_data(self, zxid: int, txn: bytes) -> Result:
+        _, _, _, time, version, path_bytes, data_bytes = txns.SET_DATA_HEAD.unpack_from(txn)
+        stop = _SET_DATA_BYTES + path_bytes
+        path = txn[_SET_DATA_BYTES:stop].decode()
+        node = self._nodes.get(path)
+        if node is None:
+            return zxid, _NO_NODE, None, None, ()
+        data = txn[stop:] if data_bytes >= 0 else None
+        old, acl, czxid, _, ctime, _, _, cversion, aversion, owner, pzxid, children = node
+        new = (data, acl, czxid, zxid, ctime, time, version, cversion, aversion, owner, pzxid, children)
+        self._tree.replace(path, node, new)
+        if self._quotas.limited:
+            self._quotas.changed(path, 0, size_of(data) - size_of(old))
+        if self.data_paths:
+            self._watches.data_changed(path, acl, zxid)
+        return zxid, _OK, path, new, ()
+
+    def _create(self, zxid: int, txn: bytes) -> Result:
+        _, _, _, time, cversion, owner, path_bytes, data_bytes, acl_bytes = txns.CREATE_HEAD.unpack_from(txn)
+        stop = _CREATE_BYTES + path_bytes
+        path = txn[_CREATE_BYTES:stop].decode()
+        if acl_bytes:
+            end = len(txn) - acl_bytes
+            acl, data = decode_acl(txn[end:]), txn[stop:end] if data_bytes >= 0 else None
+        else:
+            acl, data = decode_acl(b""), txn[stop:] if data_bytes >= 0 else None
+        node = self._tree.create(path, data, acl, owner, cversion, zxid, time)
+        if isinstance(node, ErrorCode):
+            return zxid, int(node), None, None, ()
+        if path.startswith(BELOW):
+            self._quotas.quota_node_created(path)
+        if self._quotas.limited:
+            self._quotas.changed(path, 1, size_of(data))
+        if self.data_paths or self.child_paths:
+            parent = path[: path.rfind("/")] or ROOT
+            self._watches.created(path, parent, acl, self._nodes[parent][1], zxid)
+        return zxid, _OK, path, node, ()
+
+    def _delete(self, zxid: int, txn: bytes) -> Result:
+        error = self._delete_path(zxid, txn[_HEAD_BYTES:].decode())
+        return zxid, error, None, None, ()
+
+    def _delete_path(self, zxid: int, path: str) -> int:
+        node = self._tree.delete(path, zxid)
+        if node is None:
+            return _NO_NODE
+        if path.startswith(BELOW):
+            self._quotas.quota_node_deleted(path)
+        if self._quotas.limited:
+            self._quotas.changed(path, -1, -size_of(node[0]))
+        if self.data_paths or self.child_paths:
+            parent = path[: path.rfind("/")] or ROOT
+            self._watches.deleted(path, parent, node[1], self._nodes[parent][1], zxid)
+        return _OK
+
+    def _set_acl(self, zxid: int, txn: bytes) -> Result:
+        _, _, _, _, aversion, path_bytes = txns.SET_ACL_HEAD.unpack_from(txn)
+        stop = _SET_ACL_BYTES + path_bytes
+        path = txn[_SET_ACL_BYTES:stop].decode()
+        node = self._nodes.get(path)
+        if node is None:
+            return zxid, _NO_NODE, None, None, ()
+        new = (node[0], decode_acl(txn[stop:]), *node[2:8], aversion, *node[9:])
+        self._tree.replace(path, node, new)
+        return zxid, _OK, path, new, ()
+
+    def _check(self, zxid: int, txn: bytes) -> Result:
+        return zxid, _OK, None, None, ()
+
+    # -- several at once, and none -----------------------------------------------------------------
+
+    def _multi(self, zxid: int, txn: bytes) -> Result:
+        handlers = self.handlers
+        results = []
+        for part in txns.parts_of(txn):
+            _, error, path, node, _ = handlers[part[0]](zxid, part)
+            results.append((part[0], error, path, node))
+        return zxid, _OK, None, None, tuple(results)
+
+    def _failed_multi(self, zxid: int, txn: bytes) -> Result:
+        *_, count, failed, code = txns.FAILED_MULTI_HEAD.unpack(txn)
+        return zxid, _OK, None, None, tuple((Op.ERROR, each, None, None) for each in txns.codes_of(count, failed, code))
+
+    def _error(self, zxid: int, txn: bytes) -> Result:
+        return zxid, txns.CHECK_HEAD.unpack(txn)[4], None, None, ()
+
+    # -- sessions ----------------------------------------------------------------------------------
+
+    def _create_session(self, zxid: int, txn: bytes) -> Result:
+        _, session, _, _, timeout_ms, server = txns.CREATE_SESSION_HEAD.unpack(txn)
+        self._sessions.table[session] = (timeout_ms, server)
+        return zxid, _OK, None, None, ()
+
+    def _attach_session(self, zxid: int, txn: bytes) -> Result:
+        _, session, _, _, server = txns.SERVER_HEAD.unpack(txn)
+        known = self._sessions.table.get(session)
+        if known is None:
+            return zxid, int(ErrorCode.SESSION_EXPIRED), None, None, ()
+        self._sessions.table[session] = (known[0], server)
+        return zxid, _OK, None, None, ()
+
+    def _close_session(self, zxid: int, txn: bytes) -> Result:
+        """First what the leader listed, then whatever else the session still owns. What is gone already, is."""
+        closed = txns.decode(txn)
+        for path in closed.body[0]:
+            self._delete_path(zxid, path)
+        for path in sorted(self._tree.ephemerals.get(closed.session, ())):
+            self._delete_path(zxid, path)
+        self._sessions.table.pop(closed.session, None)
+        return zxid, _OK, None, None, ()
+
+    def _set_secret(self, zxid: int, txn: bytes) -> Result:
+        if self._sessions.secret:
+            return zxid, int(ErrorCode.BAD_ARGUMENTS), None, None, ()
+        self._sessions.secret = txn[_HEAD_BYTES:]
+        return zxid, _OK, None, None, ()

@@ -1,0 +1,90 @@
+"""One number for the whole tree, by which servers find out that they do not hold the same.
+
+It is the sum of the nodes' CRCs, so a change takes one summand out and puts another in. That is not done
+at every change but when somebody asks, and at every 128th zxid: what changes often is computed once.
+ZooKeeper's version 2 of the digest.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from struct import Struct
+from typing import Final
+from zlib import crc32
+
+from zab.store.node import Node
+from zab.store.paths import ROOT, SYSTEM
+from zab.store.tree import Mark, Tree
+
+VERSION: Final = 2
+CHECKPOINT_EVERY: Final = 128
+"""A power of two."""
+HISTORY_LENGTH: Final = 1024
+
+_MASK: Final = (1 << 64) - 1
+_NUMBERS: Final = Struct(">qqqqqiiiq")
+_BELOW_SYSTEM: Final = SYSTEM + "/"
+
+
+def digest_of(path: str, node: Node) -> int:
+    if path.startswith(_BELOW_SYSTEM):
+        return 0
+    data, _, czxid, mzxid, ctime, mtime, version, cversion, aversion, owner, pzxid, _ = node
+    crc = crc32(b"" if path == ROOT else path.encode())
+    if data is not None:
+        crc = crc32(data, crc)
+    return crc32(_NUMBERS.pack(czxid, mzxid, pzxid, ctime, mtime, version, cversion, aversion, owner), crc)
+
+
+class Digest:
+    """Of one tree, from its beginning or from `load` on."""
+
+    def __init__(self, tree: Tree) -> None:
+        self._tree = tree
+        self._changed: Mark = {}
+        tree.marks.append(self._changed)
+        self._value = 0
+        self._data_bytes = 0
+        for path, node in tree.nodes.items():
+            self._add(path, node)
+        self.history: deque[tuple[int, int]] = deque(maxlen=HISTORY_LENGTH)
+        """(zxid, digest) of the last checkpoints."""
+        self._at: dict[int, int] = {}
+
+    def _add(self, path: str, node: Node) -> None:
+        self._value += digest_of(path, node)
+        self._data_bytes += len(path) + len(node[0] or b"")
+
+    def _settle(self) -> None:
+        nodes, changed = self._tree.nodes, self._changed
+        value, size = self._value, self._data_bytes
+        for path, old in changed.items():
+            new = nodes.get(path)
+            if old is not None:
+                value -= digest_of(path, old)
+                size -= len(path) + len(old[0] or b"")
+            if new is not None:
+                value += digest_of(path, new)
+                size += len(path) + len(new[0] or b"")
+        changed.clear()
+        self._value, self._data_bytes = value & _MASK, size
+
+    @property
+    def value(self) -> int:
+        self._settle()
+        return self._value & _MASK
+
+    @property
+    def data_bytes(self) -> int:
+        """Of all paths and data: what monitoring calls the approximate size."""
+        self._settle()
+        return self._data_bytes
+
+    def checkpoint(self, zxid: int) -> None:
+        if len(self.history) == HISTORY_LENGTH:
+            del self._at[self.history[0][0]]
+        self.history.append((zxid, self.value))
+        self._at[zxid] = self._value
+
+    def at(self, zxid: int) -> int | None:
+        return self._at.get(zxid)

@@ -1,0 +1,57 @@
+"""What watchers missed when a server was brought up to date by a snapshot.
+
+Its clients may well have stayed connected. The two states are compared where somebody watches, and they are
+told what they would have been told, as far as it can be seen from the two ends.
+"""
+
+from __future__ import annotations
+
+from attrs import frozen
+
+from zab.store.acl import Acl
+from zab.store.node import ACL, CZXID, MZXID, PZXID, Node
+from zab.store.tree import Tree
+from zab.store.watches import Event, Watches
+
+
+@frozen
+class Missed:
+    event: Event
+    path: str
+    acl: Acl
+
+
+def compare(old: Tree, new: Tree, watches: Watches) -> list[Missed]:
+    paths = dict.fromkeys([*watches.data_paths, *watches.child_paths])
+    for root in watches.recursive_roots:
+        for tree in (old, new):
+            if root in tree.nodes:
+                paths.update((path, None) for path, _ in tree.walk(root))
+    missed = []
+    for path in paths:
+        missed += _compare(path, old.nodes.get(path), new.nodes.get(path))
+    return missed
+
+
+def _compare(path: str, old: Node | None, new: Node | None) -> list[Missed]:
+    if old is new:
+        return []
+    if new is None:
+        assert old is not None
+        return [Missed(Event.DELETED, path, old[ACL])]
+    missed = []
+    if old is None:
+        missed.append(Missed(Event.CREATED, path, new[ACL]))
+    elif old[CZXID] != new[CZXID]:
+        # Gone and come back. Who watched the old one for once is done with it; who stays hears of the new one.
+        return [Missed(Event.DELETED, path, old[ACL]), Missed(Event.CREATED, path, new[ACL])]
+    elif old[MZXID] != new[MZXID]:
+        missed.append(Missed(Event.DATA_CHANGED, path, new[ACL]))
+    if old is not None and old[PZXID] != new[PZXID]:
+        missed.append(Missed(Event.CHILDREN_CHANGED, path, new[ACL]))
+    return missed
+
+
+def tell(missed: list[Missed], watches: Watches, zxid: int) -> None:
+    for each in missed:
+        watches.happened(each.event, each.path, each.acl, zxid)

@@ -1,0 +1,99 @@
+"""What a znode is made of, and what a client is shown of it.
+
+A node is a plain tuple, replaced and never mutated. A tuple of atoms costs a quarter of an object, and the
+cyclic collector lets go of it at the first look: a million of them are not walked again and again.
+"""
+
+from __future__ import annotations
+
+from typing import Final, Literal, NamedTuple, TypeAlias
+
+from zab.store.acl import OPEN, Acl
+
+Node: TypeAlias = tuple[bytes | None, Acl, int, int, int, int, int, int, int, int, int, int]
+"""(data, acl, czxid, mzxid, ctime, mtime, version, cversion, aversion, owner, pzxid, children)
+
+cversion  as stored: how many children were ever created
+owner     0, a session, or what kind of node it is: see below
+children  how many there are
+"""
+
+DATA: Final[Literal[0]] = 0
+ACL: Final[Literal[1]] = 1
+CZXID: Final[Literal[2]] = 2
+MZXID: Final[Literal[3]] = 3
+CTIME: Final[Literal[4]] = 4
+MTIME: Final[Literal[5]] = 5
+VERSION: Final[Literal[6]] = 6
+CVERSION: Final[Literal[7]] = 7
+AVERSION: Final[Literal[8]] = 8
+OWNER: Final[Literal[9]] = 9
+PZXID: Final[Literal[10]] = 10
+CHILDREN: Final[Literal[11]] = 11
+
+EMPTY_ROOT: Final[Node] = (None, OPEN, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)
+
+CONTAINER: Final = -(1 << 63)
+"""Owner of a container: the sign bit alone, which is no session's id."""
+
+TTL_MAX: Final = (1 << 40) - 1
+_TTL: Final = -(1 << 56)
+"""Owner of a TTL node: 0xff, sixteen zero bits, and the ttl. No session's id has 0xff in front."""
+
+INT_MAX: Final = 0x7FFF_FFFF
+INT_MIN: Final = -0x8000_0000
+
+
+def int32(value: int) -> int:
+    """As Java counts: beyond the greatest comes the least."""
+    return value if INT_MIN <= value <= INT_MAX else (value - INT_MIN & 0xFFFF_FFFF) + INT_MIN
+
+
+def ttl_owner(ttl: int) -> int:
+    return _TTL + ttl
+
+
+def ttl_of(owner: int) -> int | None:
+    return owner - _TTL if _TTL < owner <= _TTL + TTL_MAX else None
+
+
+def is_session(owner: int) -> bool:
+    """Whether this owner makes a node ephemeral."""
+    return owner != 0 and owner != CONTAINER and not _TTL < owner <= _TTL + TTL_MAX
+
+
+class Stat(NamedTuple):
+    """What clients are shown; the fields are in the protocol's order.
+
+    `cversion` counts the creations and deletions of children, as clients expect, though only creations are stored.
+    """
+
+    czxid: int
+    mzxid: int
+    ctime: int
+    mtime: int
+    version: int
+    cversion: int
+    aversion: int
+    ephemeral_owner: int
+    data_length: int
+    num_children: int
+    pzxid: int
+
+
+def stat_fields(node: Node) -> tuple[int, int, int, int, int, int, int, int, int, int, int]:
+    """The values of a `Stat`, without the cost of making one."""
+    data, _, czxid, mzxid, ctime, mtime, version, cversion, aversion, owner, pzxid, children = node
+    cversion += cversion - children
+    if not INT_MIN <= cversion <= INT_MAX:
+        cversion = int32(cversion)
+    if owner and not is_session(owner):
+        owner = 0
+    return (
+        czxid, mzxid, ctime, mtime, version, cversion, aversion, owner,
+        0 if data is None else len(data), children, pzxid,
+    )  # fmt: skip
+
+
+def stat_of(node: Node) -> Stat:
+    return Stat(*stat_fields(node))

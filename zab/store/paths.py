@@ -1,0 +1,52 @@
+"""What a path may look like.
+
+Who names an existing node has named it well, so the hot paths look a node up first and ask here only
+when there is none; and below an existing parent only the last component is new.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+ROOT: Final = "/"
+SYSTEM: Final = "/zookeeper"
+QUOTA: Final = "/zookeeper/quota"
+CONFIG: Final = "/zookeeper/config"
+
+UNDELETABLE: Final = frozenset({ROOT, SYSTEM, QUOTA, CONFIG})
+
+_FORBIDDEN: Final = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\uf8ff\ufff0-\uffff\U00010000-\U0010ffff]")
+"""Control characters, surrogates, private use, specials; and all that Java would have to write as surrogates."""
+
+
+def name_is_valid(name: str) -> bool:
+    """One component, without a slash."""
+    if name.isascii() and name.isprintable():
+        return name not in ("", ".", "..")
+    return not _FORBIDDEN.search(name)
+
+
+def is_valid(path: str) -> bool:
+    if path == ROOT:
+        return True
+    first, *names = path.split("/")
+    return not first and bool(names) and all(map(name_is_valid, names))
+
+
+def parent_of(path: str) -> str:
+    """Of a path that is not the root."""
+    return path[: path.rindex("/")] or ROOT
+
+
+def child_of(parent: str, name: str) -> str:
+    return f"/{name}" if parent == ROOT else f"{parent}/{name}"
+
+
+def ancestors_of(path: str) -> list[str]:
+    """From the parent up to the root."""
+    found = []
+    while path != ROOT:
+        path = parent_of(path)
+        found.append(path)
+    return found

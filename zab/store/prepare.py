@@ -1,0 +1,419 @@
+"""At the leader: a request becomes a transaction, judged against what is applied and what is outstanding.
+
+The first check that fails decides the answer, and clients depend on which one is first. A request that
+fails becomes a transaction, too, one that changes nothing: so its answer keeps its place among the others.
+
+The order of checks is that of Apache ZooKeeper 3.9.5.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final, Protocol, TypeAlias
+
+from zab.store import acl as acls
+from zab.store import txn as txns
+from zab.store.acl import OPEN, Access, Acl, allows, decode_identities, fix_up
+from zab.store.errors import ErrorCode, Failure
+from zab.store.node import CONTAINER, INT_MAX, INT_MIN, TTL_MAX, Node, is_session, ttl_of, ttl_owner
+from zab.store.ops import ANY_VERSION, INTERNAL, MULTI_OPS, NO_TTL, CreateFlag, Fields, Op
+from zab.store.outstanding import Outstanding, Undo
+from zab.store.paths import CONFIG, ROOT, UNDELETABLE, is_valid, name_is_valid
+from zab.store.quota import Quotas, size_of
+from zab.store.request import FOREIGN, HEAD, LOCAL, Decode, unpack_body
+from zab.store.request import INTERNAL as FROM_SERVER
+from zab.store.sessions import SECRET_BYTES_MIN, Sessions
+from zab.store.tree import Tree
+
+_HEAD_BYTES: Final = HEAD.size
+
+
+class View(Protocol):
+    """What the leader's runtime knows when a request is prepared."""
+
+    @property
+    def zxid(self) -> int: ...
+    @property
+    def epoch(self) -> int: ...
+    @property
+    def now_ms(self) -> int: ...
+    @property
+    def outstanding(self) -> Sequence[tuple[int, bytes]]: ...
+
+
+Reconfigure: TypeAlias = Callable[[Fields, View], bytes]
+"""(joining, leaving, members, version) -> the text of the new configuration, or `Failure`."""
+
+
+def no_reconfiguration(fields: Fields, view: View) -> bytes:
+    raise Failure(ErrorCode.RECONFIG_DISABLED)
+
+
+def next_version(version: int) -> int:
+    return version + 1 if version != INT_MAX else INT_MIN
+
+
+class Preparer:
+    """One for the life of a store; what it knows beyond the applied state ends with the epoch it leads in."""
+
+    __slots__ = (
+        "_access", "_cxid", "_decode", "_enforce_quota", "_epoch", "_extended_types", "_handlers", "_identities",
+        "_local", "_nodes", "_now_ms", "_outstanding", "_owners", "_quotas", "_records", "_server", "_session",
+        "_sessions", "_tree", "_undo", "_view", "_zxid", "reconfigure",
+    )  # fmt: skip
+
+    def __init__(
+        self, decode: Decode, access: Access, *, enforce_quota: bool, extended_types: bool, outstanding: Outstanding
+    ) -> None:
+        self.reconfigure: Reconfigure = no_reconfiguration
+        self._decode = decode
+        self._access = access
+        self._enforce_quota = enforce_quota
+        self._extended_types = extended_types
+        self._outstanding = outstanding
+        self._records = outstanding.records
+        self._epoch = -1
+        self._owners: dict[int, int] = {}
+        """Sessions that will be open when all that is outstanding has been applied, and where they are attached."""
+        self._undo: Undo | None = None
+        self._zxid = self._now_ms = self._session = self._cxid = self._server = 0
+        self._local = False
+        self._identities = b""
+        self._view: View
+        self._nodes: dict[str, Node]
+        self._handlers: Final[dict[int, Callable[[Fields], bytes]]] = {
+            Op.SET_DATA: self._set_data,
+            Op.CREATE: lambda fields: self._create(txns.CREATE, fields),
+            Op.CREATE2: lambda fields: self._create(txns.CREATE2, fields),
+            Op.CREATE_CONTAINER: lambda fields: self._create(txns.CREATE_CONTAINER, fields),
+            Op.CREATE_TTL: lambda fields: self._create(txns.CREATE_TTL, fields),
+            Op.DELETE: self._delete,
+            Op.SET_ACL: self._set_acl,
+            Op.CHECK: self._check,
+            Op.MULTI: self._multi,
+            Op.RECONFIG: self._reconfig,
+            Op.CLOSE_SESSION: self._close_session,
+            Op.CREATE_SESSION: self._create_session,
+            Op.ATTACH_SESSION: self._attach_session,
+            Op.DELETE_CONTAINER: self._delete_container,
+            Op.SET_SECRET: self._set_secret,
+        }
+
+    def look_at(self, tree: Tree, sessions: Sessions, quotas: Quotas) -> None:
+        """The applied state, whenever it is another one."""
+        self._tree = tree
+        self._nodes = tree.nodes
+        self._sessions = sessions
+        self._quotas = quotas
+        self._epoch = -1
+
+    # -- one request -------------------------------------------------------------------------------
+
+    def prepare(self, request: bytes, view: View) -> bytes:
+        flags, session, cxid, op, server, identities_bytes = HEAD.unpack_from(request)
+        if view.epoch != self._epoch:
+            self._begin(view.epoch)
+        self._zxid = view.zxid
+        self._now_ms = now_ms = view.now_ms
+        self._session = session
+        self._cxid = cxid
+        self._server = server
+        start = _HEAD_BYTES + identities_bytes
+        self._identities = request[_HEAD_BYTES:start] if identities_bytes else b""
+        self._view = view
+        try:
+            if flags & FROM_SERVER:
+                if op not in INTERNAL:
+                    raise Failure(ErrorCode.UNIMPLEMENTED)
+                self._local = False
+            else:
+                if op in _NOT_FOR_CLIENTS:
+                    raise Failure(ErrorCode.UNIMPLEMENTED)
+                self._local = False
+                if self._owners.get(session) != server:
+                    self._check_session(op, flags)
+            handler = self._handlers.get(op)
+            if handler is None:
+                raise Failure(ErrorCode.UNIMPLEMENTED)
+            try:
+                fields = (self._decode if flags & FOREIGN else unpack_body)(op, request[start:])
+            except Exception:  # whatever a decoder stumbles over, the client sent it
+                raise Failure(ErrorCode.MARSHALLING_ERROR) from None
+            return handler(fields)
+        except Failure as failure:
+            return txns.error(session, cxid, now_ms, failure.code)
+        except AssertionError:
+            raise
+        except Exception:
+            # Fields that the decoder let through and that make no sense, found before anything was put. If one
+            # request could stop a leader it would stop the next one, too, and so on: it gets an answer instead.
+            return txns.error(session, cxid, now_ms, ErrorCode.MARSHALLING_ERROR)
+
+    def _begin(self, epoch: int) -> None:
+        """Of what was prepared in another epoch nothing is left that is not applied."""
+        self._epoch = epoch
+        self._outstanding.clear()
+        self._owners = {session: server for session, (_, server) in self._sessions.table.items()}
+
+    def _check_session(self, op: int, flags: int) -> None:
+        if self._session in self._owners:
+            raise Failure(ErrorCode.SESSION_MOVED)
+        self._local = bool(flags & LOCAL)
+        # A second close of one session, by its client and by its expiry, finds nothing left to do.
+        if not self._local and op != Op.CLOSE_SESSION:
+            raise Failure(ErrorCode.SESSION_EXPIRED)
+
+    # -- the future --------------------------------------------------------------------------------
+
+    def _look_up(self, path: str) -> Node | None:
+        record = self._records.get(path)
+        return self._nodes.get(path) if record is None else record[1]
+
+    def _look_up_valid(self, path: str) -> Node:
+        """Of a path that has to be well-formed before anybody asks whether it exists."""
+        record = self._records.get(path)
+        node = self._nodes.get(path) if record is None else record[1]
+        if node is None:
+            raise Failure(ErrorCode.NO_NODE if is_valid(path) else ErrorCode.BAD_ARGUMENTS)
+        return node
+
+    def _put(self, path: str, node: Node | None) -> None:
+        if self._undo is not None:
+            self._undo.append((path, self._records.get(path)))
+        self._outstanding.put(self._zxid, path, node)
+
+    def _authorize(self, acl: Acl, wanted: int) -> None:
+        if acl is not OPEN and not self._access.skip and not allows(acl, wanted, decode_identities(self._identities)):
+            raise Failure(ErrorCode.NO_AUTH)
+
+    def _fixed(self, acl: Acl | None) -> Acl:
+        fixed = OPEN if acl == OPEN else fix_up(acl, decode_identities(self._identities), self._access.schemes)
+        if fixed is None:
+            raise Failure(ErrorCode.INVALID_ACL)
+        return fixed
+
+    # -- nodes -------------------------------------------------------------------------------------
+
+    def _set_data(self, fields: Fields) -> bytes:
+        path, data, expected = fields
+        node = self._look_up_valid(path)
+        old, acl, czxid, _, ctime, _, version, cversion, aversion, owner, pzxid, children = node
+        if acl is not OPEN:
+            self._authorize(acl, acls.WRITE)
+        if self._enforce_quota and self._quotas.exceeded(path, 0, size_of(data) - size_of(old)):
+            raise Failure(ErrorCode.QUOTA_EXCEEDED)
+        if expected != version and expected != ANY_VERSION:
+            raise Failure(ErrorCode.BAD_VERSION)
+        version = version + 1 if version != INT_MAX else INT_MIN
+        now_ms, zxid = self._now_ms, self._zxid
+        txn = txns.set_data(self._session, self._cxid, now_ms, path, data, version)
+        self._put(path, (data, acl, czxid, zxid, ctime, now_ms, version, cversion, aversion, owner, pzxid, children))
+        return txn
+
+    def _create(self, kind: int, fields: Fields) -> bytes:
+        if kind == txns.CREATE_TTL:
+            path, data, acl, flags, ttl = fields
+        else:
+            path, data, acl, flags = fields
+            ttl = NO_TTL
+        owner, sequential = self._owner_of(kind, flags, ttl)
+        slash = path.rfind("/")
+        if slash < 0 or "\0" in path:
+            raise Failure(ErrorCode.BAD_ARGUMENTS)
+        acl = self._fixed(acl)
+        parent_path = path[:slash] or ROOT
+        parent = self._look_up(parent_path)
+        if parent is None:
+            raise Failure(ErrorCode.NO_NODE)
+        if parent[1] is not OPEN:
+            self._authorize(parent[1], acls.CREATE)
+        cversion = parent[7]
+        if sequential:
+            path = f"{path}{cversion:010d}"
+        # The parent exists, so all of the path but the last name has been found good before.
+        if not name_is_valid(path[slash + 1 :]) and path != ROOT:
+            raise Failure(ErrorCode.BAD_ARGUMENTS)
+        if self._look_up(path) is not None:
+            raise Failure(ErrorCode.NODE_EXISTS)
+        if parent[9] and is_session(parent[9]):
+            raise Failure(ErrorCode.NO_CHILDREN_FOR_EPHEMERALS)
+        if self._enforce_quota and self._quotas.exceeded(path, 1, size_of(data)):
+            raise Failure(ErrorCode.QUOTA_EXCEEDED)
+        cversion = cversion + 1 if cversion != INT_MAX else INT_MIN
+        now_ms, zxid = self._now_ms, self._zxid
+        txn = txns.create(kind, self._session, self._cxid, now_ms, path, data, acl, owner, cversion)
+        self._put(parent_path, (*parent[:7], cversion, *parent[8:10], zxid, parent[11] + 1))
+        self._put(path, (data, acl, zxid, zxid, now_ms, now_ms, 0, 0, 0, owner, zxid, 0))
+        return txn
+
+    def _owner_of(self, kind: int, flags: int, ttl: int) -> tuple[int, bool]:
+        """What will stand in `owner`, and whether the name is to be completed by a number."""
+        if flags == CreateFlag.PERSISTENT and (kind == txns.CREATE2 or kind == txns.CREATE):
+            return 0, False
+        if not CreateFlag.PERSISTENT <= flags <= CreateFlag.PERSISTENT_SEQUENTIAL_TTL:
+            raise Failure(ErrorCode.BAD_ARGUMENTS)
+        if flags >= CreateFlag.PERSISTENT_TTL:
+            if not self._extended_types:
+                raise Failure(ErrorCode.UNIMPLEMENTED)
+            if not 0 < ttl <= TTL_MAX or kind != txns.CREATE_TTL:
+                raise Failure(ErrorCode.BAD_ARGUMENTS)
+            return ttl_owner(ttl), flags == CreateFlag.PERSISTENT_SEQUENTIAL_TTL
+        if ttl >= 0 or kind == txns.CREATE_TTL:
+            raise Failure(ErrorCode.BAD_ARGUMENTS)
+        if (flags == CreateFlag.CONTAINER) != (kind == txns.CREATE_CONTAINER):
+            raise Failure(ErrorCode.BAD_ARGUMENTS)
+        if flags == CreateFlag.CONTAINER:
+            return CONTAINER, False
+        sequential = flags >= CreateFlag.PERSISTENT_SEQUENTIAL
+        if flags & CreateFlag.EPHEMERAL:
+            if self._local:
+                raise Failure(ErrorCode.EPHEMERAL_ON_LOCAL_SESSION)
+            return self._session, sequential
+        return 0, sequential
+
+    def _deletable(self, path: str) -> tuple[str, Node]:
+        slash = path.rfind("/")
+        if slash < 0 or "\0" in path or path in UNDELETABLE:
+            raise Failure(ErrorCode.BAD_ARGUMENTS)
+        parent_path = path[:slash] or ROOT
+        parent = self._look_up(parent_path)
+        if parent is None:
+            raise Failure(ErrorCode.NO_NODE)
+        return parent_path, parent
+
+    def _put_deleted(self, path: str, parent_path: str, parent: Node) -> None:
+        self._put(parent_path, (*parent[:10], self._zxid, parent[11] - 1))
+        self._put(path, None)
+
+    def _delete(self, fields: Fields) -> bytes:
+        path, expected = fields
+        parent_path, parent = self._deletable(path)
+        if parent[1] is not OPEN:
+            self._authorize(parent[1], acls.DELETE)
+        node = self._look_up(path)
+        if node is None:
+            raise Failure(ErrorCode.NO_NODE)
+        if expected != node[6] and expected != ANY_VERSION:
+            raise Failure(ErrorCode.BAD_VERSION)
+        if node[11]:
+            raise Failure(ErrorCode.NOT_EMPTY)
+        txn = txns.delete(self._session, self._cxid, self._now_ms, path)
+        self._put_deleted(path, parent_path, parent)
+        return txn
+
+    def _delete_container(self, fields: Fields) -> bytes:
+        """What the reaper saw may be over by now: a child came, or a TTL node was written to."""
+        (path,) = fields
+        parent_path, parent = self._deletable(path)
+        node = self._look_up(path)
+        if node is None:
+            raise Failure(ErrorCode.NO_NODE)
+        if node[11]:
+            raise Failure(ErrorCode.NOT_EMPTY)
+        ttl = ttl_of(node[9])
+        if node[9] != CONTAINER and (ttl is None or self._now_ms - node[5] <= ttl):
+            raise Failure(ErrorCode.BAD_VERSION)
+        txn = txns.delete(self._session, self._cxid, self._now_ms, path, txns.DELETE_CONTAINER)
+        self._put_deleted(path, parent_path, parent)
+        return txn
+
+    def _set_acl(self, fields: Fields) -> bytes:
+        path, acl, expected = fields
+        if self._look_up(path) is None and not is_valid(path):
+            raise Failure(ErrorCode.BAD_ARGUMENTS)
+        acl = self._fixed(acl)
+        node = self._look_up_valid(path)
+        self._authorize(node[1], acls.ADMIN)
+        if expected != node[8] and expected != ANY_VERSION:
+            raise Failure(ErrorCode.BAD_VERSION)
+        aversion = next_version(node[8])
+        txn = txns.set_acl(self._session, self._cxid, self._now_ms, path, acl, aversion)
+        # The new list is in force for all that is prepared from here on, not only once it is applied.
+        self._put(path, (node[0], acl, *node[2:8], aversion, *node[9:]))
+        return txn
+
+    def _check(self, fields: Fields) -> bytes:
+        path, expected = fields
+        node = self._look_up_valid(path)
+        self._authorize(node[1], acls.READ)
+        if expected != node[6] and expected != ANY_VERSION:
+            raise Failure(ErrorCode.BAD_VERSION)
+        return txns.check(self._session, self._cxid, self._now_ms, path, next_version(node[6]))
+
+    # -- several at once ---------------------------------------------------------------------------
+
+    def _multi(self, fields: Fields) -> bytes:
+        """All or nothing. Later operations see what earlier ones will have done."""
+        if any(op not in MULTI_OPS for op, _ in fields):
+            raise Failure(ErrorCode.MARSHALLING_ERROR)
+        handlers, prepared = self._handlers, []
+        position = self._outstanding.position()
+        undo = self._undo = []
+        try:
+            for op, sub_fields in fields:
+                prepared.append(handlers[op](sub_fields))
+        except Failure as failure:
+            self._outstanding.roll_back(position, undo)
+            return txns.failed_multi(self._session, self._cxid, self._now_ms, len(fields), len(prepared), failure.code)
+        except BaseException:
+            self._outstanding.roll_back(position, undo)
+            raise
+        finally:
+            self._undo = None
+        return txns.multi(self._session, self._cxid, self._now_ms, prepared)
+
+    # -- sessions ----------------------------------------------------------------------------------
+
+    def _create_session(self, fields: Fields) -> bytes:
+        (timeout_ms,) = fields
+        session, server = self._session, self._server
+        if session in (0, CONTAINER) or session in self._owners:
+            raise Failure(ErrorCode.BAD_ARGUMENTS)
+        self._owners[session] = server
+        return txns.create_session(session, self._cxid, self._now_ms, timeout_ms, server)
+
+    def _attach_session(self, fields: Fields) -> bytes:
+        if self._session not in self._owners:
+            raise Failure(ErrorCode.SESSION_EXPIRED)
+        self._owners[self._session] = self._server
+        return txns.attach_session(self._session, self._cxid, self._now_ms, self._server)
+
+    def _close_session(self, fields: Fields) -> bytes:
+        """From here on nothing is created for the session any more, so this list of its nodes is complete."""
+        session = self._session
+        self._owners.pop(session, None)
+        paths = dict(self._tree.ephemerals.get(session, {}))
+        for path, (_, node) in self._records.items():
+            if node is not None and node[9] == session:
+                paths[path] = None
+            else:
+                paths.pop(path, None)
+        for path in paths:
+            slash = path.rfind("/")
+            parent_path = path[:slash] or ROOT
+            parent = self._look_up(parent_path)
+            assert parent is not None, f"{path} will be deleted before its children"
+            self._put_deleted(path, parent_path, parent)
+        return txns.close_session(session, self._cxid, self._now_ms, tuple(paths))
+
+    def _set_secret(self, fields: Fields) -> bytes:
+        (secret,) = fields
+        if self._sessions.secret or len(secret) < SECRET_BYTES_MIN:
+            raise Failure(ErrorCode.BAD_ARGUMENTS)
+        return txns.set_secret(self._now_ms, secret)
+
+    # -- membership --------------------------------------------------------------------------------
+
+    def _reconfig(self, fields: Fields) -> bytes:
+        """Whether a change is possible and what comes of it is not the store's to say."""
+        text = self.reconfigure(fields, self._view)
+        node = self._look_up(CONFIG)
+        assert node is not None, f"{CONFIG} cannot be deleted"
+        self._authorize(node[1], acls.WRITE)
+        txn = txns.set_data(self._session, self._cxid, self._now_ms, CONFIG, text, -1, txns.RECONFIG)
+        self._put(CONFIG, (text, *node[1:3], self._zxid, node[4], self._now_ms, -1, *node[7:]))
+        return txn
+
+
+_NOT_FOR_CLIENTS: Final = frozenset(INTERNAL - {Op.CLOSE_SESSION}) | {Op.CHECK}
+"""A check alone would answer without saying what it saw."""

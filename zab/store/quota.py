@@ -1,0 +1,138 @@
+"""Limits on subtrees, and what the subtrees hold: `/zookeeper/quota<path>/zookeeper_limits` and `_stats`.
+
+The statistics are not transactions. Every server keeps them while it applies, in the data of a node that
+the digest leaves out, and from the same history they come out the same.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from zab.store.node import DATA, Node
+from zab.store.paths import QUOTA, ROOT, ancestors_of
+from zab.store.tree import Tree
+
+BELOW: Final = QUOTA + "/"
+LIMITS: Final = "zookeeper_limits"
+STATS: Final = "zookeeper_stats"
+
+COUNT: Final = "count"
+BYTES: Final = "bytes"
+COUNT_HARD: Final = "countHardLimit"
+BYTES_HARD: Final = "byteHardLimit"
+
+
+def parse(data: bytes | None) -> dict[str, int]:
+    """Whatever can be understood. Clients write these nodes, and may write anything."""
+    values = {}
+    for pair in (data or b"").decode("utf-8", "replace").replace(";", ",").split(","):
+        key, _, value = pair.partition("=")
+        try:
+            values[key] = int(value.strip("=") or "-1")
+        except ValueError:
+            continue
+    return values
+
+
+def render(values: dict[str, int]) -> bytes:
+    """The two old keys first, then an `=` that hides the new ones from old readers, who stop at it."""
+    text = f"count={values.get(COUNT, -1)},bytes={values.get(BYTES, -1)}"
+    others = sorted(key for key in values if key not in (COUNT, BYTES))
+    if others:
+        text += "=" + "".join(f";{key}={values[key]}" for key in others)
+    return text.encode()
+
+
+def limits_path(path: str) -> str:
+    return f"{QUOTA}{path}/{LIMITS}"
+
+
+def stats_path(path: str) -> str:
+    return f"{QUOTA}{path}/{STATS}"
+
+
+def size_of(data: bytes | None) -> int:
+    return 0 if data is None else len(data)
+
+
+class Quotas:
+    def __init__(self, tree: Tree) -> None:
+        self.limited: dict[str, None] = {}
+        """Paths with a limit."""
+        self._tree = tree
+        if QUOTA in tree.nodes:
+            for path, _ in tree.walk(QUOTA):
+                self._noticed(path)
+
+    def _noticed(self, path: str) -> None:
+        limited, _, name = path[len(QUOTA) :].rpartition("/")
+        if limited and name == LIMITS:
+            self.limited[limited] = None
+
+    # -- while applying ----------------------------------------------------------------------------
+
+    def quota_node_created(self, path: str) -> None:
+        self._noticed(path)
+        measured, _, name = path[len(QUOTA) :].rpartition("/")
+        if measured and name == STATS:
+            self._measure(measured)
+
+    def quota_node_deleted(self, path: str) -> None:
+        limited, _, name = path[len(QUOTA) :].rpartition("/")
+        if name == LIMITS:
+            self.limited.pop(limited, None)
+
+    def _measure(self, path: str) -> None:
+        tree = self._tree
+        sizes = [size_of(node[DATA]) for _, node in tree.walk(path)] if path in tree.nodes else []
+        self._write(path, {COUNT: len(sizes), BYTES: sum(sizes)})
+
+    def changed(self, path: str, nodes: int, size: int) -> None:
+        """Something at `path` came, went, grew or shrank."""
+        limited = self.covering(path)
+        if limited is None:
+            return
+        stats = self._tree.nodes.get(stats_path(limited))
+        if stats is None:
+            return
+        values = parse(stats[DATA])
+        values[COUNT] = values.get(COUNT, -1) + nodes
+        values[BYTES] = values.get(BYTES, -1) + size
+        self._write(limited, values)
+
+    def _write(self, path: str, values: dict[str, int]) -> None:
+        """The data alone: by its stat the node has not changed, and nobody who watches it is told."""
+        path = stats_path(path)
+        old = self._tree.nodes.get(path)
+        if old is not None:
+            new: Node = (render(values), *old[1:])
+            self._tree.replace(path, old, new)
+
+    # -- the question ------------------------------------------------------------------------------
+
+    def covering(self, path: str) -> str | None:
+        """The nearest limited path at or above; the root's does not count, as in the original."""
+        if path in self.limited:
+            return path
+        for ancestor in ancestors_of(path):
+            if ancestor in self.limited and ancestor != ROOT:
+                return ancestor
+        return None
+
+    def exceeded(self, path: str, nodes: int, size: int) -> bool:
+        """Whether a hard limit forbids this change. What is outstanding is not counted yet."""
+        limited = self.covering(path)
+        if limited is None:
+            return False
+        limits = self._tree.nodes.get(limits_path(limited))
+        stats = self._tree.nodes.get(stats_path(limited))
+        if limits is None or stats is None:
+            return False
+        allowed, used = parse(limits[DATA]), parse(stats[DATA])
+        return any(
+            change and limit > -1 and used.get(key, -1) + change > limit
+            for key, limit, change in (
+                (COUNT, allowed.get(COUNT_HARD, -1), nodes),
+                (BYTES, allowed.get(BYTES_HARD, -1), size),
+            )
+        )

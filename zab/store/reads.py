@@ -1,0 +1,214 @@
+"""What is answered from the applied state of one server, with the watch that goes with the answer.
+
+A read and the registration of its watch are one step: no change can slip in between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final, Protocol, TypeAlias
+
+from zab.store.acl import ADMIN, OPEN, READ, Access, Acl, allows, masked, user_of
+from zab.store.errors import ErrorCode
+from zab.store.node import MZXID, PZXID, Node
+from zab.store.ops import Fields, Op
+from zab.store.paths import ROOT
+from zab.store.tree import Tree
+from zab.store.watches import Event, Watcher, Watches, WatchKind, WatchMode
+
+
+class Client(Watcher, Protocol):
+    """The connection that asks."""
+
+    @property
+    def session(self) -> int: ...
+
+
+Answer: TypeAlias = tuple[int, Any]
+"""(error, value), by operation:
+
+    EXISTS, GET_DATA                  node
+    GET_CHILDREN, GET_CHILDREN2       (names, node)
+    GET_ACL                           (acl, node)
+    GET_EPHEMERALS                    paths
+    GET_ALL_CHILDREN_NUMBER           int
+    MULTI_READ                        [(op, error, value), ...]
+    WHO_AM_I                          [(scheme, user), ...]
+
+and None for all else, and with every error. `node.stat_fields` makes a stat of a node; and as long as a node
+is the same object, anything that was made of it is still true.
+"""
+
+_OK: Final = 0
+_NO_NODE: Final = (int(ErrorCode.NO_NODE), None)
+_NO_AUTH: Final = (int(ErrorCode.NO_AUTH), None)
+_DONE: Final = (_OK, None)
+_BAD_ARGUMENTS: Final = (int(ErrorCode.BAD_ARGUMENTS), None)
+
+
+class Reads:
+    __slots__ = ("_access", "_handlers", "_nodes", "_tree", "_watches")
+
+    def __init__(self, tree: Tree, watches: Watches, access: Access) -> None:
+        self._access = access
+        self._watches = watches
+        self.look_at(tree)
+        self._handlers: dict[int, Callable[[Fields, Client], Answer]] = {
+            Op.GET_DATA: lambda fields, client: self.get_data(client, *fields),
+            Op.EXISTS: lambda fields, client: self.exists(client, *fields),
+            Op.GET_CHILDREN: lambda fields, client: self.get_children(client, *fields),
+            Op.GET_CHILDREN2: lambda fields, client: self.get_children(client, *fields),
+            Op.GET_ACL: lambda fields, client: self.get_acl(client, *fields),
+            Op.GET_EPHEMERALS: lambda fields, client: self.get_ephemerals(client, *fields),
+            Op.GET_ALL_CHILDREN_NUMBER: lambda fields, client: self.count_below(client, *fields),
+            Op.MULTI_READ: lambda fields, client: self.multi_read(client, fields),
+            Op.CHECK_WATCHES: lambda fields, client: self.check_watches(client, *fields),
+            Op.REMOVE_WATCHES: lambda fields, client: self.remove_watches(client, *fields),
+            Op.ADD_WATCH: lambda fields, client: self.add_watch(client, *fields),
+            Op.SET_WATCHES: lambda fields, client: self.set_watches(client, *fields),
+            Op.SET_WATCHES2: lambda fields, client: self.set_watches(client, *fields),
+            Op.WHO_AM_I: lambda fields, client: self.who_am_i(client),
+        }
+
+    def look_at(self, tree: Tree) -> None:
+        self._tree = tree
+        self._nodes = tree.nodes
+
+    def read(self, op: int, fields: Fields, client: Client) -> Answer:
+        handler = self._handlers.get(op)
+        if handler is None:
+            return int(ErrorCode.UNIMPLEMENTED), None
+        return handler(fields, client)
+
+    def _allows(self, acl: Acl, wanted: int, client: Client) -> bool:
+        return acl is OPEN or self._access.skip or allows(acl, wanted, client.identities)
+
+    # -- nodes -------------------------------------------------------------------------------------
+
+    def get_data(self, client: Client, path: str, watch: bool) -> Answer:
+        node = self._nodes.get(path)
+        if node is None:
+            return _NO_NODE
+        acl = node[1]
+        if acl is not OPEN and not self._allows(acl, READ, client):
+            return _NO_AUTH
+        if watch:
+            self._watches.watch_data(path, client)
+        return _OK, node
+
+    def exists(self, client: Client, path: str, watch: bool) -> Answer:
+        node = self._nodes.get(path)
+        if node is None:
+            if "\0" in path:
+                return _BAD_ARGUMENTS
+        elif node[1] is not OPEN and not self._allows(node[1], READ, client):
+            return _NO_AUTH
+        if watch:
+            self._watches.watch_data(path, client)  # also of what is not there yet
+        return _NO_NODE if node is None else (_OK, node)
+
+    def get_children(self, client: Client, path: str, watch: bool) -> Answer:
+        node = self._nodes.get(path)
+        if node is None:
+            return _NO_NODE
+        if node[1] is not OPEN and not self._allows(node[1], READ, client):
+            return _NO_AUTH
+        if watch:
+            self._watches.watch_children(path, client)
+        return _OK, (self._tree.children_of(path), node)
+
+    def get_acl(self, client: Client, path: str) -> Answer:
+        node = self._nodes.get(path)
+        if node is None:
+            return _NO_NODE
+        acl = node[1]
+        if not self._allows(acl, READ | ADMIN, client):
+            return _NO_AUTH
+        return _OK, (acl if self._allows(acl, ADMIN, client) else masked(acl), node)
+
+    def count_below(self, client: Client, path: str) -> Answer:
+        node = self._nodes.get(path)
+        if node is None:
+            return _NO_NODE
+        if not self._allows(node[1], READ, client):
+            return _NO_AUTH
+        return _OK, self._tree.count_below(path)
+
+    def get_ephemerals(self, client: Client, prefix: str | None) -> Answer:
+        paths = self._tree.ephemerals.get(client.session, {})
+        if prefix is None or not prefix.strip() or prefix == ROOT:
+            return _OK, list(paths)
+        return _OK, [path for path in paths if path.startswith(prefix)]
+
+    def multi_read(self, client: Client, fields: Fields) -> Answer:
+        """Each for itself."""
+        if any(op not in (Op.GET_DATA, Op.GET_CHILDREN) for op, _ in fields):
+            return int(ErrorCode.MARSHALLING_ERROR), None
+        return _OK, [(op, *self._handlers[op](sub_fields, client)) for op, sub_fields in fields]
+
+    def who_am_i(self, client: Client) -> Answer:
+        return _OK, [(identity[0], user_of(identity)) for identity in client.identities]
+
+    # -- watches -----------------------------------------------------------------------------------
+
+    def add_watch(self, client: Client, path: str, mode: int) -> Answer:
+        if mode not in (WatchMode.PERSISTENT, WatchMode.RECURSIVE):
+            return _BAD_ARGUMENTS
+        self._watches.add(path, client, mode)
+        return _DONE
+
+    def check_watches(self, client: Client, path: str, kind: int) -> Answer:
+        return self._removal(path, kind, client, self._watches.has)
+
+    def remove_watches(self, client: Client, path: str, kind: int) -> Answer:
+        return self._removal(path, kind, client, self._watches.remove)
+
+    def _removal(self, path: str, kind: int, client: Client, act: Callable[[str, Watcher, int], bool]) -> Answer:
+        if not WatchKind.CHILDREN <= kind <= WatchKind.RECURSIVE:
+            return _BAD_ARGUMENTS
+        return _DONE if act(path, client, kind) else (int(ErrorCode.NO_WATCHER), None)
+
+    def set_watches(
+        self,
+        client: Client,
+        seen: int,
+        data: Sequence[str],
+        exist: Sequence[str],
+        child: Sequence[str],
+        persistent: Sequence[str] = (),
+        recursive: Sequence[str] = (),
+    ) -> Answer:
+        """A client is back, and has not seen anything after zxid `seen`: what it missed it is told now."""
+        nodes, watches = self._nodes, self._watches
+        for path in data:
+            node = nodes.get(path)
+            if node is None:
+                self._tell(client, Event.DELETED, path, None)
+            elif node[MZXID] > seen:
+                self._tell(client, Event.DATA_CHANGED, path, node)
+            else:
+                watches.watch_data(path, client)
+        for path in exist:
+            node = nodes.get(path)
+            if node is None:
+                watches.watch_data(path, client)
+            else:
+                self._tell(client, Event.CREATED, path, node)
+        for path in child:
+            node = nodes.get(path)
+            if node is None:
+                self._tell(client, Event.DELETED, path, None)
+            elif node[PZXID] > seen:
+                self._tell(client, Event.CHILDREN_CHANGED, path, node)
+            else:
+                watches.watch_children(path, client)
+        for path in persistent:
+            watches.add(path, client, WatchMode.PERSISTENT)
+        for path in recursive:
+            watches.add(path, client, WatchMode.RECURSIVE)
+        return _DONE
+
+    def _tell(self, client: Client, event: Event, path: str, node: Node | None) -> None:
+        """Which transaction it was nobody knows any more."""
+        if node is None or self._allows(node[1], READ, client):
+            self._watches.deliver([client], event, path, -1)

@@ -1,0 +1,36 @@
+"""Containers that have been left, and TTL nodes whose time is up: what the leader should ask to be deleted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+from typing import Final
+
+from zab.store.node import CHILDREN, CVERSION, MTIME, OWNER, ttl_of
+from zab.store.tree import Tree
+
+PER_MINUTE_MAX: Final = 10_000
+INTERVAL_MS: Final = 60_000
+
+
+def candidates(tree: Tree, now_ms: int, never_used_ms: int = 0, count_max: int = PER_MINUTE_MAX) -> list[str]:
+    """Ask DELETE_CONTAINER for each: whether it still holds is looked at again when that is prepared.
+
+    A container that never had a child is left alone for `never_used_ms` after its last change, or for ever if 0.
+    """
+    return list(islice(_candidates(tree, now_ms, never_used_ms), count_max))
+
+
+def _candidates(tree: Tree, now_ms: int, never_used_ms: int) -> Iterator[str]:
+    for path in tree.containers:
+        node = tree.nodes[path]
+        if node[CHILDREN]:
+            continue
+        if node[CVERSION] or (never_used_ms and now_ms - node[MTIME] > never_used_ms):
+            yield path
+    for path in tree.ttls:
+        node = tree.nodes[path]
+        ttl = ttl_of(node[OWNER])
+        assert ttl is not None, f"{path} is no TTL node"
+        if not node[CHILDREN] and now_ms - node[MTIME] > ttl:
+            yield path

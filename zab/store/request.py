@@ -1,0 +1,52 @@
+"""A request on its way from the server where it was asked to the leader.
+
+The body stays as the client wrote it: it is forwarded, not translated. Which format that is says one bit:
+the store's own, or the one that the leader's `Store` was given a decoder for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from struct import Struct
+from typing import Any, Final, TypeAlias
+
+import msgpack
+
+from zab.store.ops import Fields
+
+INTERNAL: Final = 1
+"""Asked by a server on its own account; no client can set this."""
+LOCAL: Final = 2
+"""On behalf of a session that only that server knows, and vouches for."""
+FOREIGN: Final = 4
+"""The body is in the format of the client protocol."""
+
+HEAD: Final = Struct(">BqiiqH")
+"""flags, session, cxid, op, server, bytes of identities"""
+
+Decode: TypeAlias = Callable[[int, bytes], Fields]
+"""(op, body) -> fields, as listed in `ops`. May raise anything when the body is not what it should be."""
+
+
+def pack_request(
+    op: int, body: bytes, session: int = 0, cxid: int = 0, server: int = 0, identities: bytes = b"", flags: int = 0
+) -> bytes:
+    """`identities` as `acl.encode_identities` made them."""
+    return HEAD.pack(flags, session, cxid, op, server, len(identities)) + identities + body
+
+
+def pack_body(fields: Fields) -> bytes:
+    """In the store's own format."""
+    packed: bytes = msgpack.packb(fields, unicode_errors="surrogatepass")
+    return packed
+
+
+def unpack_body(op: int, body: bytes) -> Fields:
+    unpacked: Any = msgpack.unpackb(body, use_list=False, unicode_errors="surrogatepass")
+    if type(unpacked) is not tuple:
+        raise ValueError(f"the body of operation {op} is not a list of fields")
+    return unpacked
+
+
+def no_decoder(op: int, body: bytes) -> Fields:
+    raise NotImplementedError("a request in the client's format, and nobody here reads it")

@@ -1,0 +1,110 @@
+"""Sessions: the replicated table of them, their passwords, their ids, and when they are over.
+
+The table is changed by transactions only. Which server a session is attached to stands in it, too: so a
+new leader knows at once whose requests to refuse, and a server learns that a client of its has moved away.
+"""
+
+from __future__ import annotations
+
+import hmac
+from typing import Final
+
+from zab.core.errors import LocalProtocolError
+from zab.store.node import CONTAINER
+
+PASSWORD_BYTES: Final = 16
+SECRET_BYTES_MIN: Final = 16
+
+
+class Sessions:
+    __slots__ = ("secret", "table")
+
+    def __init__(self) -> None:
+        self.table: dict[int, tuple[int, int]] = {}
+        """session -> (timeout_ms, server)"""
+        self.secret = b""
+
+    def password(self, session: int) -> bytes:
+        """The same on every server; knowing other sessions' does not help to guess it."""
+        if not self.secret:
+            raise LocalProtocolError("no secret has been set yet: SET_SECRET comes before the first session")
+        return hmac.digest(self.secret, session.to_bytes(8, "big", signed=True), "sha256")[:PASSWORD_BYTES]
+
+    def password_is(self, session: int, password: bytes | None) -> bool:
+        return password is not None and hmac.compare_digest(self.password(session), password)
+
+
+class SessionIds:
+    """Ids that no other server gives out, nor this one in another life: its number, then the time, then a count.
+
+    `now_ms` must be greater than at any earlier start; the wall clock will do.
+    """
+
+    def __init__(self, server: int, now_ms: int) -> None:
+        top = server & 0xFF
+        if top == 0xFF:
+            top = 0  # 0xff in front is the mark of a TTL; and server 0 does not exist
+        first = (top << 56) | ((now_ms << 16) & 0x00FF_FFFF_FFFF_0000)
+        self._next = first
+
+    def next(self) -> int:
+        while True:
+            self._next = (self._next & ~0x00FF_FFFF_FFFF_FFFF) | ((self._next + 1) & 0x00FF_FFFF_FFFF_FFFF)
+            session = self._next - (1 << 64) if self._next >> 63 else self._next
+            if session not in (0, CONTAINER):
+                return session
+
+
+class Expiry:
+    """When sessions end that nobody hears of: kept by the leader for all, by each server for its local ones.
+
+    Ends are rounded up to a grid, so that a thousand sessions cost one look.
+    """
+
+    def __init__(self, tick_ms: int) -> None:
+        self._tick_ms = tick_ms
+        self._buckets: dict[int, dict[int, None]] = {}
+        self._ends: dict[int, int] = {}
+
+    def __contains__(self, session: int) -> bool:
+        return session in self._ends
+
+    def __len__(self) -> int:
+        return len(self._ends)
+
+    def touch(self, session: int, timeout_ms: int, now_ms: int) -> None:
+        end = ((now_ms + timeout_ms) // self._tick_ms + 1) * self._tick_ms
+        old = self._ends.get(session)
+        if old is not None:
+            if end <= old:
+                return  # only ever later
+            self._leave(session, old)
+        self._ends[session] = end
+        self._buckets.setdefault(end, {})[session] = None
+
+    def forget(self, session: int) -> None:
+        end = self._ends.pop(session, None)
+        if end is not None:
+            self._leave(session, end)
+
+    def _leave(self, session: int, end: int) -> None:
+        bucket = self._buckets[end]
+        del bucket[session]
+        if not bucket:
+            del self._buckets[end]
+
+    @property
+    def deadline(self) -> int | None:
+        return min(self._buckets, default=None)
+
+    def due(self, now_ms: int) -> list[int]:
+        """Who has ended. They are forgotten here: whoever asks closes them."""
+        ended = []
+        for end in sorted(end for end in self._buckets if end <= now_ms):
+            for session in self._buckets.pop(end):
+                del self._ends[session]
+                ended.append(session)
+        return ended
+
+    def buckets(self) -> list[tuple[int, list[int]]]:
+        return [(end, list(self._buckets[end])) for end in sorted(self._buckets)]

@@ -1,0 +1,169 @@
+"""The whole state as chunks of bytes, exact at one zxid and written beside the work.
+
+What is taken when a snapshot begins is the list of paths; the nodes themselves are looked up later, by
+whoever consumes the chunks, in another thread if need be. A mark in the tree keeps what has been replaced
+since then, so for each path the old node is found: in the mark, or, as long as nobody has touched it,
+still in the tree.
+
+    chunk 0    [version, zxid, secret, [(session, timeout_ms, server), ...]]
+    chunk 1..  [[acl, ...], [node, ...]]     lists that were not met before, then nodes
+    the last   [nodes, digest]
+
+A node is (path, data, acl's number, czxid, ctime, mzxid - czxid, pzxid - czxid, mtime - ctime, version,
+cversion, aversion, owner): most differences are 0, which is one byte here and no object at all there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import Any, Final
+from weakref import ref
+
+import msgpack
+
+from zab.core.errors import DamagedError
+from zab.store.acl import Acl, decode_acl, encode_acl
+from zab.store.node import Node
+from zab.store.paths import UNDELETABLE
+from zab.store.sessions import Sessions
+from zab.store.tree import Mark, Tree
+
+VERSION: Final = 1
+CHUNK_NODES: Final = 512
+CHUNK_BYTES: Final = 256 << 10
+"""Roughly: a chunk ends with the node that crosses this."""
+
+_UNTOUCHED: Final = object()
+
+
+class Snapshot:
+    """Iterate it once, from any thread. What it holds of the past goes when it does."""
+
+    def __init__(self, tree: Tree, sessions: Sessions, zxid: int, digest: int) -> None:
+        self.zxid = zxid
+        self.done = False
+        self._nodes = tree.nodes
+        self._mark: Mark = {}
+        tree.marks.append(self._mark)
+        self._paths = list(tree.nodes)
+        self._digest = digest
+        table = [(session, timeout_ms, server) for session, (timeout_ms, server) in sessions.table.items()]
+        self._first = (VERSION, zxid, sessions.secret, table)
+
+    @property
+    def mark(self) -> Mark:
+        return self._mark
+
+    def __iter__(self) -> Iterator[bytes]:
+        pack = msgpack.Packer().pack
+        count = 0
+        try:
+            yield pack(self._first)
+            numbers: dict[Acl, int] = {}
+            paths = iter(self._paths)
+            while True:
+                lists: list[bytes] = []
+                nodes: list[tuple[Any, ...]] = []
+                size = 0
+                for path in islice(paths, CHUNK_NODES):
+                    node = self._at_first(path)
+                    data, acl, czxid, mzxid, ctime, mtime, version, cversion, aversion, owner, pzxid, _ = node
+                    number = numbers.get(acl)
+                    if number is None:
+                        number = numbers[acl] = len(numbers)
+                        lists.append(encode_acl(acl))
+                    nodes.append((
+                        path, data, number, czxid, ctime, mzxid - czxid, pzxid - czxid, mtime - ctime,
+                        version, cversion, aversion, owner,
+                    ))  # fmt: skip
+                    size += len(path) + (0 if data is None else len(data))
+                    if size >= CHUNK_BYTES:
+                        break
+                if not nodes:
+                    break
+                count += len(nodes)
+                yield pack((lists, nodes))
+            yield pack((count, self._digest))
+        finally:
+            self.done = True
+
+    def _at_first(self, path: str) -> Node:
+        # The order matters. A change writes to the mark first and to the tree second; so who looks at the tree first
+        # and at the mark second either gets the old node from the tree, or finds it in the mark.
+        node: Any = self._nodes.get(path)
+        old: Any = self._mark.get(path, _UNTOUCHED)
+        found: Node = node if old is _UNTOUCHED else old
+        return found
+
+
+class Snapshots:
+    """Those under way. Finished ones stop costing anything at the next `sweep`."""
+
+    def __init__(self) -> None:
+        self._marks: list[tuple[ref[Snapshot], Mark]] = []
+
+    def __len__(self) -> int:
+        return len(self._marks)
+
+    def begin(self, tree: Tree, sessions: Sessions, zxid: int, digest: int) -> Snapshot:
+        self.sweep(tree)
+        snapshot = Snapshot(tree, sessions, zxid, digest)
+        self._marks.append((ref(snapshot), snapshot.mark))
+        return snapshot
+
+    def sweep(self, tree: Tree) -> None:
+        """Only where changes are made, too: nobody else may take a mark away under their hands."""
+        kept = []
+        for reference, mark in self._marks:
+            snapshot = reference()
+            if snapshot is None or snapshot.done:
+                tree.marks[:] = [each for each in tree.marks if each is not mark]
+            else:
+                kept.append((reference, mark))
+        self._marks = kept
+
+
+def read(chunks: Iterable[bytes]) -> tuple[Tree, Sessions, int, int]:
+    """The state, its zxid, and the digest it must have. Raises `DamagedError`."""
+    try:
+        return _read(iter(chunks))
+    except DamagedError:
+        raise
+    except Exception as wrong:
+        raise DamagedError(f"no snapshot of a store: {wrong!r}") from wrong
+
+
+def _read(chunks: Iterator[bytes]) -> tuple[Tree, Sessions, int, int]:
+    version, zxid, secret, table = msgpack.unpackb(next(chunks), use_list=False)
+    if version != VERSION:
+        raise DamagedError(f"a snapshot in version {version} of the format; this is version {VERSION}")
+    sessions = Sessions()
+    sessions.secret = secret
+    sessions.table = {session: (timeout_ms, server) for session, timeout_ms, server in table}
+    tree = Tree.blank()
+    lists: list[Acl] = []
+    for chunk in chunks:
+        first, second = msgpack.unpackb(chunk, use_list=False)
+        if type(first) is int:
+            if first != len(tree) or next(chunks, None) is not None:
+                raise DamagedError(f"a snapshot of {first} nodes with {len(tree)} in it")
+            if not UNDELETABLE <= tree.nodes.keys():
+                raise DamagedError("a snapshot without the nodes that are always there")
+            _count_children(tree)
+            return tree, sessions, zxid, second
+        lists += map(decode_acl, first)
+        load = tree.load
+        for path, data, number, czxid, ctime, mzxid, pzxid, mtime, version, cversion, aversion, owner in second:
+            # One object where the numbers are the same: that is most of them, and they stay for long.
+            load(path, (
+                data, lists[number], czxid, czxid + mzxid if mzxid else czxid, ctime, ctime + mtime if mtime else ctime,
+                version, cversion, aversion, owner, czxid + pzxid if pzxid else czxid, 0,
+            ))  # fmt: skip
+    raise DamagedError("a snapshot without an end")
+
+
+def _count_children(tree: Tree) -> None:
+    nodes = tree.nodes
+    for path, names in tree.children.items():
+        nodes[path] = (*nodes[path][:11], len(names))

@@ -1,0 +1,191 @@
+"""The coordination store as a replicated machine: `prepare` at the leader, `apply` everywhere.
+
+    store = Store(deliver=queue_event)
+    txn = store.prepare(request, view)         # leader
+    result = store.apply(zxid, txn)            # everywhere; events go out in here, before the result does
+    error, node = store.reads.get_data("/a", True, connection)
+
+Everything is called in one thread, but for the chunks of a snapshot and for `restore`, during which nobody
+may touch the store.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from attrs import frozen
+
+from zab.core.errors import DamagedError, LocalProtocolError
+from zab.store import missed, snapshot
+from zab.store import txn as txns
+from zab.store.acl import DEFAULT_ACCESS, Access
+from zab.store.apply import Applier, Result
+from zab.store.digest import CHECKPOINT_EVERY, Digest
+from zab.store.missed import Missed
+from zab.store.node import Node
+from zab.store.outstanding import Outstanding
+from zab.store.paths import CONFIG
+from zab.store.prepare import Preparer, Reconfigure, View
+from zab.store.quota import Quotas
+from zab.store.reads import Reads
+from zab.store.request import Decode, no_decoder
+from zab.store.sessions import Sessions
+from zab.store.tree import Tree
+from zab.store.watches import Deliver, Watcher, Watches
+
+
+@frozen
+class StoreSettings:
+    """`enforce_quota`, `extended_types`, `access`: ZooKeeper's settings of these names; looked at by the leader only.
+
+    checkpoints  whether the tree's digest is kept and compared among servers
+    """
+
+    access: Access = DEFAULT_ACCESS
+    enforce_quota: bool = False
+    extended_types: bool = False
+    checkpoints: bool = True
+
+
+@frozen
+class Mismatch:
+    """The leader had another tree than this server, at the same zxid. One of them is wrong, and both go on."""
+
+    zxid: int
+    leaders: int
+    ours: int
+
+
+def nobody(watchers: Sequence[Watcher], event: int, path: str, zxid: int) -> None:
+    """Nobody is connected here."""
+
+
+DEFAULT_SETTINGS: Final = StoreSettings()
+
+
+class Store:
+    def __init__(
+        self,
+        settings: StoreSettings = DEFAULT_SETTINGS,
+        deliver: Deliver = nobody,
+        decode: Decode = no_decoder,
+    ) -> None:
+        self.settings = settings
+        self.zxid = 0
+        """Of the last transaction applied."""
+        self.mismatches = 0
+        self.mismatch: Mismatch | None = None
+        """The last one."""
+        self.watches = Watches(deliver)
+        self._outstanding = Outstanding()
+        self._preparer = Preparer(
+            decode,
+            settings.access,
+            enforce_quota=settings.enforce_quota,
+            extended_types=settings.extended_types,
+            outstanding=self._outstanding,
+        )
+        self._snapshots = snapshot.Snapshots()
+        self._missed: list[Missed] = []
+        self._announced = 0
+        tree = Tree()
+        self.reads = Reads(tree, self.watches, settings.access)
+        self._become(tree, Sessions(), Digest(tree))
+
+    def _become(self, tree: Tree, sessions: Sessions, digest: Digest) -> None:
+        self.tree = tree
+        self.sessions = sessions
+        self.quotas = Quotas(tree)
+        self.digest = digest
+        self._applier = Applier(tree, sessions, self.quotas, self.watches)
+        self._handlers = self._applier.handlers
+        self._preparer.look_at(tree, sessions, self.quotas)
+        self._outstanding.clear()
+        self.reads.look_at(tree)
+
+    # -- the leader --------------------------------------------------------------------------------
+
+    @property
+    def reconfigure(self) -> Reconfigure:
+        """What turns a client's wish for another membership into a configuration. By default: refuses."""
+        return self._preparer.reconfigure
+
+    @reconfigure.setter
+    def reconfigure(self, reconfigure: Reconfigure) -> None:
+        self._preparer.reconfigure = reconfigure
+
+    def prepare(self, request: bytes, view: View) -> bytes:
+        """The transaction for a request that `request.pack_request` made. Refuses nothing: an error is one, too."""
+        txn = self._preparer.prepare(request, view)
+        history = self.digest.history
+        if history and history[-1][0] != self._announced:
+            self._announced, digest = history[-1]
+            return txns.checkpoint(self._announced, digest, txn)
+        return txn
+
+    # -- everybody ---------------------------------------------------------------------------------
+
+    def apply(self, zxid: int, txn: bytes) -> Result:
+        if zxid <= self.zxid:
+            raise LocalProtocolError(f"transaction {zxid:#x} after {self.zxid:#x}")
+        if self._missed:
+            self.deliver_missed()
+        kind = txn[0]
+        if kind == txns.CHECKPOINT:
+            self._compare(txn)
+            txn = txn[txns.CHECKPOINT_HEAD.size :]
+            kind = txn[0]
+        result = self._handlers[kind](zxid, txn)
+        # After the whole of a multi, never in its midst: a reader who sees this zxid sees all of it.
+        self.zxid = zxid
+        if self._outstanding.records:
+            self._outstanding.applied(zxid)
+        if not zxid & (CHECKPOINT_EVERY - 1):
+            self._checkpoint(zxid)
+        return result
+
+    def _checkpoint(self, zxid: int) -> None:
+        if self.settings.checkpoints:
+            self.digest.checkpoint(zxid)
+        if self._snapshots:
+            self._snapshots.sweep(self.tree)
+
+    def _compare(self, txn: bytes) -> None:
+        _, zxid, leaders = txns.CHECKPOINT_HEAD.unpack_from(txn)
+        ours = self.digest.at(zxid)
+        if ours is not None and ours != leaders:
+            self.mismatches += 1
+            self.mismatch = Mismatch(zxid, leaders, ours)
+
+    def configure(self, zxid: int, text: bytes) -> None:
+        """The membership that is in force. No transaction: it comes from the consensus, and everybody calls this."""
+        old = self.tree.nodes[CONFIG]
+        new: Node = (text, *old[1:3], zxid, old[4], old[5], -1, *old[7:])
+        self.tree.replace(CONFIG, old, new)
+        if self.watches.data_paths and old[0] != text:
+            self.watches.data_changed(CONFIG, new[1], zxid)
+
+    # -- the whole of it ---------------------------------------------------------------------------
+
+    def snapshot(self) -> Iterable[bytes]:
+        return self._snapshots.begin(self.tree, self.sessions, self.zxid, self.digest.value)
+
+    def restore(self, chunks: Iterable[bytes]) -> None:
+        """All or nothing: a snapshot that is not what it should be leaves the store as it was.
+
+        Watches stay; call `deliver_missed` where events are delivered, before anything else.
+        """
+        tree, sessions, zxid, digest = snapshot.read(chunks)
+        found = Digest(tree)
+        if found.value != digest:
+            raise DamagedError(f"a snapshot with digest {digest:#x} whose nodes have {found.value:#x}")
+        self._missed += missed.compare(self.tree, tree, self.watches)
+        self.zxid = zxid
+        self._snapshots = snapshot.Snapshots()
+        self._become(tree, sessions, found)
+
+    def deliver_missed(self) -> None:
+        """To watchers that sat through a `restore`."""
+        told, self._missed = self._missed, []
+        missed.tell(told, self.watches, self.zxid)

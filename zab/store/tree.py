@@ -1,0 +1,225 @@
+"""The nodes, and what is known about them besides: children, ephemerals, containers, TTLs.
+
+A node is replaced in the one dict that holds all of them; nothing else of it is kept, so a snapshot needs
+only that dict. Whoever wants to know what has changed since some moment leaves a *mark*: a dict that
+receives, at the first change of a path, what stood there before (None: nothing).
+
+The other tables follow from the nodes and are changed in place. They are dicts without values, not sets:
+dicts keep the order of insertion, which is the same everywhere, and one of plain text costs the cyclic
+collector nothing, however large.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final, TypeAlias
+
+from zab.store.acl import READ_ONLY, Acl
+from zab.store.errors import ErrorCode
+from zab.store.node import CONTAINER, EMPTY_ROOT, INT_MAX, Node, is_session
+from zab.store.paths import CONFIG, QUOTA, ROOT, SYSTEM, child_of, parent_of
+
+Paths: TypeAlias = dict[str, None]
+Mark: TypeAlias = dict[str, Node | None]
+
+_NO_NODE: Final = ErrorCode.NO_NODE
+_NODE_EXISTS: Final = ErrorCode.NODE_EXISTS
+
+
+class Tree:
+    __slots__ = ("children", "containers", "ephemerals", "marks", "nodes", "ttls")
+
+    def __init__(self) -> None:
+        self.nodes: dict[str, Node] = {}
+        self.children: dict[str, Paths] = {}
+        """Names, not paths; only of nodes that have children."""
+        self.ephemerals: dict[int, Paths] = {}
+        self.containers: Paths = {}
+        self.ttls: Paths = {}
+        self.marks: list[Mark] = []
+        self._insert(ROOT, (*EMPTY_ROOT[:11], 1))
+        self._insert(SYSTEM, (*EMPTY_ROOT[:11], 2))
+        self._insert(QUOTA, EMPTY_ROOT)
+        self._insert(CONFIG, (None, READ_ONLY, *EMPTY_ROOT[2:]))
+
+    def __len__(self) -> int:
+        return len(self.nodes)
+
+    # -- changes -----------------------------------------------------------------------------------
+
+    def replace(self, path: str, old: Node, new: Node) -> None:
+        # Marks first: whoever looks on from another thread must find the old node in one place or the other.
+        for mark in self.marks:
+            mark.setdefault(path, old)
+        self.nodes[path] = new
+
+    def create(
+        self, path: str, data: bytes | None, acl: Acl, owner: int, parent_cversion: int, zxid: int, time: int
+    ) -> Node | ErrorCode:
+        """`parent_cversion` is the parent's, with this child counted."""
+        nodes = self.nodes
+        slash = path.rfind("/")
+        parent_path = path[:slash] or ROOT
+        parent = nodes.get(parent_path)
+        if parent is None:
+            return _NO_NODE
+        (p_data, p_acl, p_czxid, p_mzxid, p_ctime, p_mtime, p_version, cversion, p_aversion, p_owner, pzxid, count) = (
+            parent
+        )
+        # Only a history that is replayed over a state that contains parts of it already finds a newer parent, or
+        # the node itself. The parent must catch up even then: the next sequential name is made from it.
+        if parent_cversion > cversion or (parent_cversion < 0 and cversion == INT_MAX):
+            cversion, pzxid = parent_cversion, zxid
+        existing = nodes.get(path)
+        if existing is not None:
+            self.replace(path, existing, (existing[0], acl, *existing[2:]))
+            self.replace(
+                parent_path,
+                parent,
+                (p_data, p_acl, p_czxid, p_mzxid, p_ctime, p_mtime, p_version, cversion, p_aversion, p_owner, pzxid,
+                 count),
+            )  # fmt: skip
+            return _NODE_EXISTS
+        node: Node = (data, acl, zxid, zxid, time, time, 0, 0, 0, owner, zxid, 0)
+        for mark in self.marks:
+            mark.setdefault(parent_path, parent)
+            mark.setdefault(path, None)
+        nodes[parent_path] = (
+            p_data, p_acl, p_czxid, p_mzxid, p_ctime, p_mtime, p_version, cversion, p_aversion, p_owner, pzxid,
+            count + 1,
+        )  # fmt: skip
+        nodes[path] = node
+        siblings = self.children.get(parent_path)
+        if siblings is None:
+            self.children[parent_path] = {path[slash + 1 :]: None}
+        else:
+            siblings[path[slash + 1 :]] = None
+        if owner:
+            self._owned(owner)[path] = None
+        return node
+
+    def delete(self, path: str, zxid: int) -> Node | None:
+        """What was there."""
+        nodes = self.nodes
+        node = nodes.get(path)
+        slash = path.rfind("/")
+        parent_path = path[:slash] or ROOT
+        parent = nodes.get(parent_path)
+        if parent is not None:
+            (data, acl, czxid, mzxid, ctime, mtime, version, cversion, aversion, p_owner, pzxid, count) = parent
+            if node is not None:
+                count -= 1
+            if zxid > pzxid:
+                pzxid = zxid
+            for mark in self.marks:
+                mark.setdefault(parent_path, parent)
+            nodes[parent_path] = (
+                data, acl, czxid, mzxid, ctime, mtime, version, cversion, aversion, p_owner, pzxid, count,
+            )  # fmt: skip
+        if node is None:
+            return None
+        if node[11]:
+            # Only in a replay, see above: a later life of this node is there already. Its children come again.
+            for name in self.children_of(path):
+                self.delete(child_of(path, name), zxid)
+            node = nodes[path]
+        for mark in self.marks:
+            mark.setdefault(path, node)
+        del nodes[path]
+        siblings = self.children[parent_path]
+        del siblings[path[slash + 1 :]]
+        if not siblings:
+            del self.children[parent_path]
+        owner = node[9]
+        if owner:
+            self._disowned(owner, path)
+        return node
+
+    def _insert(self, path: str, node: Node) -> None:
+        """A whole node, as a snapshot has it: the parent counts it already."""
+        self.nodes[path] = node
+        if path != ROOT:
+            slash = path.rfind("/")
+            self.children.setdefault(path[:slash] or ROOT, {})[path[slash + 1 :]] = None
+        if node[9]:
+            self._owned(node[9])[path] = None
+
+    # -- who owns what -----------------------------------------------------------------------------
+
+    def _owned(self, owner: int) -> Paths:
+        if is_session(owner):
+            owned = self.ephemerals.get(owner)
+            if owned is None:
+                owned = self.ephemerals[owner] = {}
+            return owned
+        return self.containers if owner == CONTAINER else self.ttls
+
+    def _disowned(self, owner: int, path: str) -> None:
+        if is_session(owner):
+            owned = self.ephemerals[owner]
+            del owned[path]
+            if not owned:
+                del self.ephemerals[owner]
+        elif owner == CONTAINER:
+            del self.containers[path]
+        else:
+            del self.ttls[path]
+
+    # -- looking -----------------------------------------------------------------------------------
+
+    def children_of(self, path: str) -> list[str]:
+        return list(self.children.get(path, ()))
+
+    def count_below(self, path: str) -> int:
+        """All descendants. Looks only at nodes that have children, so a wide tree is counted at once."""
+        if path == ROOT:
+            return len(self.nodes) - 1
+        if path not in self.children:
+            return 0
+        below = path + "/"
+        return len(self.children[path]) + sum(
+            len(names) for parent, names in self.children.items() if parent.startswith(below)
+        )
+
+    def walk(self, path: str) -> Iterator[tuple[str, Node]]:
+        """A node and all below it."""
+        pending = [path]
+        while pending:
+            path = pending.pop()
+            yield path, self.nodes[path]
+            pending += [child_of(path, name) for name in self.children.get(path, ())]
+
+    @classmethod
+    def blank(cls) -> Tree:
+        """Without even a root: to be filled by `load`."""
+        tree = cls()
+        tree.nodes.clear()
+        tree.children.clear()
+        return tree
+
+    def load(self, path: str, node: Node) -> None:
+        self._insert(path, node)
+
+    def check(self) -> None:
+        """Every table follows from the nodes. For tests, and for whoever distrusts a state."""
+        children: dict[str, Paths] = {}
+        ephemerals: dict[int, set[str]] = {}
+        containers: set[str] = set()
+        ttls: set[str] = set()
+        for path, node in self.nodes.items():
+            if path != ROOT:
+                parent = parent_of(path)
+                assert parent in self.nodes, f"{path} has no parent"
+                assert not is_session(self.nodes[parent][9]), f"{path} lies below an ephemeral"
+                children.setdefault(parent, {})[path[path.rindex("/") + 1 :]] = None
+            owner = node[9]
+            if is_session(owner):
+                ephemerals.setdefault(owner, set()).add(path)
+            elif owner:
+                (containers if owner == CONTAINER else ttls).add(path)
+        assert children == self.children
+        assert ephemerals == {owner: set(paths) for owner, paths in self.ephemerals.items()}
+        assert containers == set(self.containers)
+        assert ttls == set(self.ttls)
+        for path, node in self.nodes.items():
+            assert node[11] == len(children.get(path, ())), f"{path} miscounts its children"

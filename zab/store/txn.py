@@ -1,0 +1,229 @@
+"""Transactions as bytes: what the leader decided, as everybody applies it and as it stands in the log.
+
+Nothing here has to be looked up or computed again: versions are absolute, names are complete, lists are
+final. One unpack takes the whole fixed part; what varies in length follows it. The first byte is the type,
+ZooKeeper's number modulo 256 (ours where ZooKeeper has none), and all that ZooKeeper's own log holds is here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from struct import Struct
+from typing import Any, Final, TypeAlias
+
+import msgpack
+from attrs import frozen
+
+from zab.core.errors import DamagedError
+from zab.store.acl import Acl, decode_acl, encode_acl
+from zab.store.ops import Op
+
+CREATE: Final = Op.CREATE & 0xFF
+CREATE2: Final = Op.CREATE2 & 0xFF
+CREATE_CONTAINER: Final = Op.CREATE_CONTAINER & 0xFF
+CREATE_TTL: Final = Op.CREATE_TTL & 0xFF
+DELETE: Final = Op.DELETE & 0xFF
+DELETE_CONTAINER: Final = Op.DELETE_CONTAINER & 0xFF
+SET_DATA: Final = Op.SET_DATA & 0xFF
+RECONFIG: Final = Op.RECONFIG & 0xFF
+SET_ACL: Final = Op.SET_ACL & 0xFF
+CHECK: Final = Op.CHECK & 0xFF
+MULTI: Final = Op.MULTI & 0xFF
+ERROR: Final = Op.ERROR & 0xFF
+CREATE_SESSION: Final = Op.CREATE_SESSION & 0xFF
+CLOSE_SESSION: Final = Op.CLOSE_SESSION & 0xFF
+ATTACH_SESSION: Final = Op.ATTACH_SESSION & 0xFF
+SET_SECRET: Final = Op.SET_SECRET & 0xFF
+FAILED_MULTI: Final = 0x70
+CHECKPOINT: Final = 0x71
+"""In front of a whole transaction: the digest that the leader had at an earlier zxid."""
+
+HEAD: Final = Struct(">Bqiq")
+"""type, session, cxid, time: how all of them begin."""
+SET_DATA_HEAD: Final = Struct(">BqiqiIi")
+"""..., version, bytes of path, bytes of data (-1: null)"""
+CREATE_HEAD: Final = Struct(">BqiqiqIiI")
+"""..., parent's cversion, owner, bytes of path, bytes of data (-1: null), bytes of acl"""
+SET_ACL_HEAD: Final = Struct(">BqiqiI")
+"""..., version, bytes of path; the acl is the rest"""
+CHECK_HEAD: Final = Struct(">Bqiqi")
+"""..., version, and the path is the rest; or the error, and there is no rest"""
+SERVER_HEAD: Final = Struct(">Bqiqq")
+"""..., server"""
+CREATE_SESSION_HEAD: Final = Struct(">Bqiqiq")
+"""..., timeout, server"""
+FAILED_MULTI_HEAD: Final = Struct(">BqiqIIi")
+"""..., how many operations, which of them failed, why"""
+CHECKPOINT_HEAD: Final = Struct(">BqQ")
+"""type, zxid, digest"""
+_LENGTH: Final = Struct(">I")
+
+
+def set_data(
+    session: int, cxid: int, time: int, path: str, data: bytes | None, version: int, kind: int = SET_DATA
+) -> bytes:
+    raw = path.encode()
+    if data is None:
+        return SET_DATA_HEAD.pack(kind, session, cxid, time, version, len(raw), -1) + raw
+    return SET_DATA_HEAD.pack(kind, session, cxid, time, version, len(raw), len(data)) + raw + data
+
+
+def create(
+    kind: int, session: int, cxid: int, time: int, path: str, data: bytes | None, acl: Acl, owner: int, cversion: int
+) -> bytes:
+    """`cversion` is the parent's, with this child counted."""
+    raw, listed = path.encode(), encode_acl(acl)
+    if data is None:
+        return CREATE_HEAD.pack(kind, session, cxid, time, cversion, owner, len(raw), -1, len(listed)) + raw + listed
+    head = CREATE_HEAD.pack(kind, session, cxid, time, cversion, owner, len(raw), len(data), len(listed))
+    return b"".join((head, raw, data, listed))
+
+
+def delete(session: int, cxid: int, time: int, path: str, kind: int = DELETE) -> bytes:
+    return HEAD.pack(kind, session, cxid, time) + path.encode()
+
+
+def set_acl(session: int, cxid: int, time: int, path: str, acl: Acl, version: int) -> bytes:
+    raw = path.encode()
+    return SET_ACL_HEAD.pack(SET_ACL, session, cxid, time, version, len(raw)) + raw + encode_acl(acl)
+
+
+def check(session: int, cxid: int, time: int, path: str, version: int) -> bytes:
+    return CHECK_HEAD.pack(CHECK, session, cxid, time, version) + path.encode()
+
+
+def error(session: int, cxid: int, time: int, code: int) -> bytes:
+    return CHECK_HEAD.pack(ERROR, session, cxid, time, code)
+
+
+def create_session(session: int, cxid: int, time: int, timeout_ms: int, server: int) -> bytes:
+    return CREATE_SESSION_HEAD.pack(CREATE_SESSION, session, cxid, time, timeout_ms, server)
+
+
+def attach_session(session: int, cxid: int, time: int, server: int) -> bytes:
+    return SERVER_HEAD.pack(ATTACH_SESSION, session, cxid, time, server)
+
+
+def close_session(session: int, cxid: int, time: int, paths: Sequence[str]) -> bytes:
+    packed: bytes = msgpack.packb(paths)
+    return HEAD.pack(CLOSE_SESSION, session, cxid, time) + packed
+
+
+def set_secret(time: int, secret: bytes) -> bytes:
+    return HEAD.pack(SET_SECRET, 0, 0, time) + secret
+
+
+def multi(session: int, cxid: int, time: int, txns: Sequence[bytes]) -> bytes:
+    parts = [HEAD.pack(MULTI, session, cxid, time)]
+    for txn in txns:
+        parts += _LENGTH.pack(len(txn)), txn
+    return b"".join(parts)
+
+
+def failed_multi(session: int, cxid: int, time: int, count: int, failed: int, code: int) -> bytes:
+    return FAILED_MULTI_HEAD.pack(FAILED_MULTI, session, cxid, time, count, failed, code)
+
+
+def checkpoint(zxid: int, digest: int, txn: bytes) -> bytes:
+    return CHECKPOINT_HEAD.pack(CHECKPOINT, zxid, digest) + txn
+
+
+# -- reading -------------------------------------------------------------------------------------------
+
+
+def parts_of(txn: bytes) -> list[bytes]:
+    """The transactions inside a multi."""
+    parts, position, end = [], HEAD.size, len(txn)
+    while position < end:
+        (length,) = _LENGTH.unpack_from(txn, position)
+        position += 4
+        parts.append(txn[position : position + length])
+        position += length
+    return parts
+
+
+def codes_of(count: int, failed: int, code: int) -> list[int]:
+    """What each operation of a failed multi is told: 0 before the one that failed, its code, -2 after."""
+    return [0] * failed + [code] + [-2] * (count - failed - 1)
+
+
+Body: TypeAlias = tuple[Any, ...]
+
+
+@frozen
+class Txn:
+    """A transaction taken apart: for dumps, exports and tests. `apply` reads the bytes itself.
+
+    The body, by type (`Op`):
+
+        creates                 (path, data, acl, owner, parent's cversion)
+        DELETE*                 (path,)
+        SET_DATA, RECONFIG      (path, data, version)
+        SET_ACL                 (path, acl, version)
+        CHECK                   (path, version)
+        ERROR                   (code,)
+        CREATE_SESSION          (timeout_ms, server)
+        ATTACH_SESSION          (server,)
+        CLOSE_SESSION           (paths,)
+        SET_SECRET              ()
+        MULTI                   (Txn, ...), one that failed with as many of type ERROR
+    """
+
+    op: Op
+    session: int
+    cxid: int
+    time: int
+    body: Body
+
+
+def decode(txn: bytes) -> Txn:
+    """Raises `DamagedError` when the bytes are none."""
+    try:
+        if txn[0] == CHECKPOINT:
+            txn = txn[CHECKPOINT_HEAD.size :]
+        kind, session, cxid, time = HEAD.unpack_from(txn)
+        if kind == FAILED_MULTI:
+            *_, count, failed, code = FAILED_MULTI_HEAD.unpack(txn)
+            errors = tuple(Txn(Op.ERROR, session, cxid, time, (each,)) for each in codes_of(count, failed, code))
+            return Txn(Op.MULTI, session, cxid, time, errors)
+        op = Op(kind - 256 if kind > 127 else kind)
+        return Txn(op, session, cxid, time, _BODIES[kind](txn))
+    except Exception as wrong:
+        raise DamagedError(f"{len(txn)} bytes that are no transaction: {wrong}") from wrong
+
+
+def _create_body(txn: bytes) -> Body:
+    *_, cversion, owner, path_bytes, data_bytes, acl_bytes = CREATE_HEAD.unpack_from(txn)
+    stop = CREATE_HEAD.size + path_bytes
+    path = txn[CREATE_HEAD.size : stop].decode()
+    end = stop + max(data_bytes, 0)
+    assert end + acl_bytes == len(txn), "lengths do not add up"
+    return path, None if data_bytes < 0 else txn[stop:end], decode_acl(txn[end:]), owner, cversion
+
+
+def _set_data_body(txn: bytes) -> Body:
+    *_, version, path_bytes, data_bytes = SET_DATA_HEAD.unpack_from(txn)
+    stop = SET_DATA_HEAD.size + path_bytes
+    assert stop + max(data_bytes, 0) == len(txn), "lengths do not add up"
+    return txn[SET_DATA_HEAD.size : stop].decode(), None if data_bytes < 0 else txn[stop:], version
+
+
+def _set_acl_body(txn: bytes) -> Body:
+    *_, version, path_bytes = SET_ACL_HEAD.unpack_from(txn)
+    stop = SET_ACL_HEAD.size + path_bytes
+    return txn[SET_ACL_HEAD.size : stop].decode(), decode_acl(txn[stop:]), version
+
+
+_BODIES: Final[dict[int, Callable[[bytes], Body]]] = {
+    **dict.fromkeys((CREATE, CREATE2, CREATE_CONTAINER, CREATE_TTL), _create_body),
+    **dict.fromkeys((DELETE, DELETE_CONTAINER), lambda txn: (txn[HEAD.size :].decode(),)),
+    **dict.fromkeys((SET_DATA, RECONFIG), _set_data_body),
+    SET_ACL: _set_acl_body,
+    CHECK: lambda txn: (txn[CHECK_HEAD.size :].decode(), CHECK_HEAD.unpack_from(txn)[4]),
+    ERROR: lambda txn: (CHECK_HEAD.unpack(txn)[4],),
+    CREATE_SESSION: lambda txn: CREATE_SESSION_HEAD.unpack(txn)[4:],
+    ATTACH_SESSION: lambda txn: (SERVER_HEAD.unpack(txn)[4],),
+    CLOSE_SESSION: lambda txn: (tuple(msgpack.unpackb(txn[HEAD.size :])),),
+    SET_SECRET: lambda txn: (),
+    MULTI: lambda txn: tuple(map(decode, parts_of(txn))),
+}

@@ -1,0 +1,249 @@
+"""Who wants to be told of what, on one server.
+
+Two tables, *data* and *child*, each from path to watchers to the modes they watch it in. Nothing is scanned:
+a change looks its path up, and the ancestors too, but only while somebody watches a whole subtree.
+
+Events leave through one function, which gets everybody who is to hear of a change at once: it can write
+the event once and hand the same bytes to a thousand connections.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from enum import IntEnum
+from typing import Final, Protocol, TypeAlias
+
+from zab.store.acl import OPEN, READ, Acl, Identity, allows
+from zab.store.paths import ancestors_of
+
+
+class Watcher(Hashable, Protocol):
+    """A connection. Compared by identity."""
+
+    @property
+    def identities(self) -> Sequence[Identity]: ...
+
+
+class Event(IntEnum):
+    CREATED = 1
+    DELETED = 2
+    DATA_CHANGED = 3
+    CHILDREN_CHANGED = 4
+
+
+class WatchKind(IntEnum):
+    """What a client can ask to be rid of."""
+
+    CHILDREN = 1
+    DATA = 2
+    ANY = 3
+    PERSISTENT = 4
+    RECURSIVE = 5
+
+
+class WatchMode(IntEnum):
+    """What a client can ask to be added."""
+
+    PERSISTENT = 0
+    RECURSIVE = 1
+
+
+Deliver: TypeAlias = Callable[[Sequence[Watcher], int, str, int], None]
+"""(watchers, event, path, zxid): in the order in which they are to be told."""
+
+STANDARD: Final = 1
+PERSISTENT: Final = 2
+RECURSIVE: Final = 4
+_EVERY: Final = 7
+
+
+class _Table:
+    """Both ways, because a connection that ends takes its watches along."""
+
+    __slots__ = ("by_path", "by_watcher", "recursive")
+
+    def __init__(self) -> None:
+        self.by_path: dict[str, dict[Watcher, int]] = {}
+        self.by_watcher: dict[Watcher, dict[str, None]] = {}
+        self.recursive = 0
+
+    def add(self, path: str, watcher: Watcher, mode: int) -> None:
+        watchers = self.by_path.get(path)
+        if watchers is None:
+            watchers = self.by_path[path] = {}
+        modes = watchers.get(watcher, 0)
+        if modes & mode:
+            return
+        watchers[watcher] = modes | mode
+        if mode == RECURSIVE:
+            self.recursive += 1
+        if not modes:
+            paths = self.by_watcher.get(watcher)
+            if paths is None:
+                paths = self.by_watcher[watcher] = {}
+            paths[path] = None
+
+    def has(self, path: str, watcher: Watcher, mode: int) -> bool:
+        return bool(self.by_path.get(path, {}).get(watcher, 0) & mode)
+
+    def remove(self, path: str, watcher: Watcher, mode: int) -> bool:
+        watchers = self.by_path.get(path)
+        if watchers is None:
+            return False
+        modes = watchers.get(watcher, 0)
+        if not modes & mode:
+            return False
+        if modes & mode & RECURSIVE:
+            self.recursive -= 1
+        modes &= ~mode
+        if modes:
+            watchers[watcher] = modes
+            return True
+        del watchers[watcher]
+        if not watchers:
+            del self.by_path[path]
+        paths = self.by_watcher[watcher]
+        del paths[path]
+        if not paths:
+            del self.by_watcher[watcher]
+        return True
+
+    def take(self, path: str) -> dict[Watcher, None]:
+        """Everybody who watches this very path. For those who did it once, that was it."""
+        watchers = self.by_path.get(path)
+        if watchers is None:
+            return {}
+        found: dict[Watcher, None] = dict.fromkeys(watchers)
+        for watcher, modes in list(watchers.items()):
+            if modes & STANDARD:
+                self.remove(path, watcher, STANDARD)
+        return found
+
+    def drop(self, watcher: Watcher) -> None:
+        for path in list(self.by_watcher.get(watcher, ())):
+            self.remove(path, watcher, _EVERY)
+
+
+class Watches:
+    def __init__(self, deliver: Deliver) -> None:
+        self.deliver = deliver
+        self._data = _Table()
+        self._child = _Table()
+        # The same dicts for ever: so a change can look whether there is anybody at all for the price of a truth test.
+        self.data_paths = self._data.by_path
+        self.child_paths = self._child.by_path
+
+    # -- registration ------------------------------------------------------------------------------
+
+    def watch_data(self, path: str, watcher: Watcher) -> None:
+        self._data.add(path, watcher, STANDARD)
+
+    def watch_children(self, path: str, watcher: Watcher) -> None:
+        self._child.add(path, watcher, STANDARD)
+
+    def add(self, path: str, watcher: Watcher, mode: int) -> None:
+        """One that stays. A recursive one never hears of children lists, so it is in one table only."""
+        if mode == WatchMode.RECURSIVE:
+            self._data.add(path, watcher, RECURSIVE)
+        else:
+            self._data.add(path, watcher, PERSISTENT)
+            self._child.add(path, watcher, PERSISTENT)
+
+    def has(self, path: str, watcher: Watcher, kind: int) -> bool:
+        return any(table.has(path, watcher, mode) for table, mode in self._entries(kind))
+
+    def remove(self, path: str, watcher: Watcher, kind: int) -> bool:
+        """Whether there was anything to remove. Nobody is told."""
+        removed = [table.remove(path, watcher, mode) for table, mode in self._entries(kind)]
+        return True in removed
+
+    def drop(self, watcher: Watcher) -> None:
+        """The connection is gone."""
+        self._data.drop(watcher)
+        self._child.drop(watcher)
+
+    def _entries(self, kind: int) -> tuple[tuple[_Table, int], ...]:
+        data, child = self._data, self._child
+        match kind:
+            case WatchKind.CHILDREN:
+                return ((child, STANDARD),)
+            case WatchKind.DATA:
+                return ((data, STANDARD),)
+            case WatchKind.ANY:
+                return ((data, _EVERY), (child, _EVERY))
+            case WatchKind.PERSISTENT:
+                return ((data, PERSISTENT), (child, PERSISTENT))
+            case WatchKind.RECURSIVE:
+                return ((data, RECURSIVE),)
+            case _:
+                return ()
+
+    # -- changes -----------------------------------------------------------------------------------
+
+    def created(self, path: str, parent: str, acl: Acl, parent_acl: Acl, zxid: int) -> None:
+        if self.data_paths:
+            self._tell(self._data_watchers(path), Event.CREATED, path, acl, zxid)
+        if self.child_paths:
+            self._tell(self._child.take(parent), Event.CHILDREN_CHANGED, parent, parent_acl, zxid)
+
+    def deleted(self, path: str, parent: str, acl: Acl, parent_acl: Acl, zxid: int) -> None:
+        told = self._data_watchers(path) if self.data_paths else {}
+        self._tell(told, Event.DELETED, path, acl, zxid)
+        if self.child_paths:
+            more = {watcher: None for watcher in self._child.take(path) if watcher not in told}
+            self._tell(more, Event.DELETED, path, acl, zxid)
+            self._tell(self._child.take(parent), Event.CHILDREN_CHANGED, parent, parent_acl, zxid)
+
+    def data_changed(self, path: str, acl: Acl, zxid: int) -> None:
+        self._tell(self._data_watchers(path), Event.DATA_CHANGED, path, acl, zxid)
+
+    def happened(self, event: Event, path: str, acl: Acl, zxid: int) -> None:
+        """To this node alone, as far as anybody knows: when a state was replaced, the steps in between are lost."""
+        match event:
+            case Event.CHILDREN_CHANGED:
+                self._tell(self._child.take(path), event, path, acl, zxid)
+            case Event.DELETED:
+                told = self._data_watchers(path)
+                told.update(self._child.take(path))
+                self._tell(told, event, path, acl, zxid)
+            case _:
+                self._tell(self._data_watchers(path), event, path, acl, zxid)
+
+    def _data_watchers(self, path: str) -> dict[Watcher, None]:
+        data = self._data
+        found = data.take(path)
+        if data.recursive:
+            for ancestor in ancestors_of(path):
+                for watcher, modes in data.by_path.get(ancestor, {}).items():
+                    if modes & RECURSIVE:
+                        found[watcher] = None
+        return found
+
+    def _tell(self, watchers: Iterable[Watcher], event: Event, path: str, acl: Acl, zxid: int) -> None:
+        if acl is not OPEN:
+            # Whoever may not read a node shall not learn from an event that it is there. A watch that was for once
+            # is used up all the same.
+            listed = [watcher for watcher in watchers if allows(acl, READ, watcher.identities)]
+        else:
+            listed = list(watchers)
+        if listed:
+            self.deliver(listed, event, path, zxid)
+
+    # -- looking -----------------------------------------------------------------------------------
+
+    @property
+    def counts(self) -> tuple[int, int, int]:
+        """Watches, the paths that they are on, the connections that have any. An entry in both tables is two."""
+        tables = (self._data, self._child)
+        total = sum(len(paths) for table in tables for paths in table.by_watcher.values())
+        paths = self.data_paths.keys() | self.child_paths.keys()
+        return total, len(paths), len(self._data.by_watcher.keys() | self._child.by_watcher.keys())
+
+    @property
+    def recursive_roots(self) -> list[str]:
+        if not self._data.recursive:
+            return []
+        return [path for path, of in self.data_paths.items() if any(modes & RECURSIVE for modes in of.values())]
+
+    def paths_of(self, watcher: Watcher) -> list[str]:
+        return list({**self._data.by_watcher.get(watcher, {}), **self._child.by_watcher.get(watcher, {})})
