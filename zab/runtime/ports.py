@@ -105,23 +105,27 @@ class Port:
         self._greeting += 1
         try:
             hello = await self._handshake.answer(stream, self._purpose)
-        except BaseException as error:
+        except UNREACHABLE as error:
+            # One line for a host and a kind of mistake: neither a port scan nor a wrong configuration fills the log.
+            host, peer = peer_name(stream)
+            kind = type(error).__name__
+            why = described(error)
+            self._log.grumble("stranger", (self._purpose, host, kind), port=self._purpose.value, peer=peer, why=why)
             await trio.aclose_forcefully(stream)
-            if not isinstance(error, UNREACHABLE):
-                raise
-            kind = type(error).__name__ if not isinstance(error, WireError) else str(error)
-            self._log.grumble("stranger", kind, port=self._purpose.value, peer=peer_name(stream), why=described(error))
             return
+        except BaseException:
+            await trio.aclose_forcefully(stream)
+            raise
         finally:
             self._greeting -= 1
         await self._welcomed(hello, stream)
 
 
-def peer_name(stream: trio.abc.Stream) -> str:
-    """Where the other end says it is; for logs only."""
+def peer_name(stream: trio.abc.Stream) -> tuple[str, str]:
+    """The host at the other end, and host and port; for logs only."""
     inner: Any = getattr(stream, "transport_stream", stream)
     try:
         host, port = inner.socket.getpeername()[:2]
     except (AttributeError, OSError):
-        return "unknown"
-    return f"{host}:{port}"
+        return "unknown", "unknown"
+    return host, f"{host}:{port}"

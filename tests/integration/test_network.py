@@ -1,0 +1,384 @@
+"""What a network may do to a member, by malice, mistake or age."""
+
+from __future__ import annotations
+
+import logging
+import os
+import ssl
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from random import Random
+
+import pytest
+import trio
+import trustme
+from attrs import evolve
+
+from tests.integration.cluster import FAST, Cluster, Recorder, cluster, free_ports, loopback
+from tests.integration.faults import FaultyNetwork
+from zab.core.ensemble import Ensemble, Server
+from zab.core.zxid import ServerId
+from zab.runtime.errors import OutcomeUnknown, PortTaken
+from zab.runtime.limits import Limits
+from zab.runtime.member import open_member
+from zab.runtime.network import TlsConfig
+from zab.wire.frames import frame
+from zab.wire.greeting import VERSION, Hello, Unwelcome
+from zab.wire.peer import Channel, decode, encode
+
+# -- strangers --------------------------------------------------------------------------------------------
+
+
+def hello(server: int = 9, ensemble: str = "zab", purpose: str = "learner", version: int = VERSION) -> bytes:
+    return encode(Hello(version, ensemble, ServerId(server), purpose, "127.0.0.1", 1))
+
+
+async def answer_to(server: Server, port: int, data: bytes) -> bytes:
+    """What comes back, until the connection is closed."""
+    stream = await trio.open_tcp_stream(server.host, port)
+    reply = b""
+    async with stream:
+        await stream.send_all(data)
+        with trio.fail_after(5):
+            try:
+                while part := await stream.receive_some():
+                    reply += part
+            except trio.BrokenResourceError:
+                pass
+    return reply
+
+
+@pytest.mark.parametrize(
+    ("data", "says"),
+    [
+        (hello(ensemble="other"), "it belongs to the ensemble 'other', this server to 'zab'"),
+        (hello(version=VERSION + 1), "it speaks version 2 of the peer protocol, this server 1"),
+        (hello(purpose="election"), "it came for 'election', and this port is for 'learner'"),
+        (hello(server=1), "it says that it is server 1, and that is this server"),
+    ],
+)
+async def test_a_stranger_is_told_why_on_both_sides(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, data: bytes, says: str
+) -> None:
+    async with cluster(tmp_path, 1) as made:
+        server = made.ensemble.servers[0]
+        reply = await answer_to(server, server.quorum_port, data)
+        refusal = decode(Channel.GREETING, reply[4:])
+        assert isinstance(refusal, Unwelcome)
+        assert says in refusal.reason
+        while "stranger" not in caplog.text:
+            await trio.sleep(0.001)
+        (told,) = [record.message for record in caplog.records if record.message.startswith("stranger")]
+        assert "server=1" in told
+        assert "port=learner peer=127.0.0.1:" in told
+        assert says in told
+        assert await made.members[1].submit(b"undisturbed") == 1
+
+
+async def test_two_ensembles_whose_addresses_were_mixed_up_do_not_mix(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with cluster(tmp_path / "one") as one:
+        await (await one.serving()).submit(b"of one")
+        mixed = Ensemble((*one.ensemble.servers[:2], *loopback(1, first=3)))
+        async with cluster(tmp_path / "two", mixed, start=False, name="two") as two:
+            await two.start(3)
+            await trio.sleep(0.5)
+            assert not two.members[3].status().role.serving
+        assert "it belongs to the ensemble 'two', this server to 'zab'" in caplog.text
+        assert "refused there" in caplog.text
+        assert await one.agree() == [b"of one"]
+
+
+@pytest.mark.parametrize("which", ["quorum_port", "election_port"])
+async def test_garbage_closes_its_own_connection_and_disturbs_nobody(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, which: str
+) -> None:
+    random = Random(7)
+    noise = [
+        b"GET / HTTP/1.1\r\n\r\n",
+        b"\0\0\0\0",
+        b"\xff" * 100,
+        frame(b"\x93\x01\x02\x03"),
+        frame(random.randbytes(50)),
+        *(random.randbytes(random.randrange(1, 200)) for _ in range(30)),
+    ]
+    async with cluster(tmp_path) as made:
+        await made.serving()
+        server = made.ensemble.servers[0]
+        port = getattr(server, which)
+        before = len(caplog.records)
+        async with trio.open_nursery() as nursery:
+            for data in noise:
+                nursery.start_soon(send_and_close, server.host, port, data)
+        assert await made.members[1].submit(b"undisturbed") == 1
+        told = [record for record in caplog.records[before:] if record.levelno >= logging.WARNING]
+        assert told, "somebody should be told"
+        assert len(told) < len(noise) / 2, "but not every time"
+
+
+async def send_and_close(host: str, port: int, data: bytes) -> None:
+    stream = await trio.open_tcp_stream(host, port)
+    async with stream:
+        await stream.send_all(data)
+
+
+async def test_garbage_behind_a_proper_hello(tmp_path: Path) -> None:
+    async with cluster(tmp_path) as made:
+        await made.serving()
+        leader = made.ensemble.by_id[(await made.serving()).me]
+        for data in (b"\xff" * 50, frame(b"garbage"), frame(b"\x92\x30\xc0"), frame(b"\x92\x1c\xc0")):
+            assert await answer_to(leader, leader.quorum_port, hello() + data)  # it was welcome, and then closed
+            await send_and_close(leader.host, leader.election_port, hello(purpose="election") + data)
+        assert await made.members[1].submit(b"undisturbed") == 1
+
+
+async def test_who_says_nothing_is_not_waited_for(tmp_path: Path) -> None:
+    limits = Limits(handshake_ms=100, handshakes_max=5)
+    async with cluster(tmp_path, 1, limits=limits) as made:
+        server = made.ensemble.servers[0]
+        silent = [await trio.open_tcp_stream(server.host, server.quorum_port) for _ in range(5)]
+        # No room for a sixth, until they are given up.
+        assert await answer_to(server, server.quorum_port, hello(ensemble="other")) == b""
+        for stream in silent:
+            with trio.fail_after(5):
+                assert await stream.receive_some() == b""
+            await stream.aclose()
+        assert await answer_to(server, server.quorum_port, hello(ensemble="other")) != b""
+
+
+async def test_half_a_hello_is_not_waited_for_either(tmp_path: Path) -> None:
+    async with cluster(tmp_path, 1, limits=Limits(handshake_ms=100)) as made:
+        server = made.ensemble.servers[0]
+        for length in (1, 3, 4, 5, len(hello()) - 1):
+            assert await answer_to(server, server.election_port, hello()[:length]) == b""
+
+
+async def test_a_taken_port_is_told(tmp_path: Path) -> None:
+    (server,) = loopback(1)
+    async with open_member(Recorder(), tmp_path / "a", ensemble=Ensemble((server,)), settings=FAST):
+        with pytest.raises(PortTaken, match=f"cannot listen on 127.0.0.1:{server.election_port}"):
+            async with open_member(Recorder(), tmp_path / "b", ensemble=Ensemble((server,)), settings=FAST):
+                pass
+
+
+# -- addresses ----------------------------------------------------------------------------------------------
+
+
+async def test_ipv6(tmp_path: Path) -> None:
+    try:
+        ensemble = Ensemble(loopback(3, "::1"))
+    except OSError:
+        pytest.skip("this machine has no IPv6")
+    async with cluster(tmp_path, ensemble) as made:
+        await made.serving()
+        for member in made.members.values():
+            await member.submit(b"six")
+        assert await made.agree() == [b"six"] * 3
+
+
+async def test_names_are_resolved(tmp_path: Path) -> None:
+    ensemble = Ensemble(tuple(evolve(server, host="localhost") for server in loopback(3)))
+    async with cluster(tmp_path, ensemble) as made:
+        assert await (await made.serving()).submit(b"by name") == 1
+
+
+async def test_a_server_that_moved_is_found_at_its_new_address(tmp_path: Path) -> None:
+    async with cluster(tmp_path) as made:
+        leader = await made.serving()
+        moving = next(sid for sid in made.members if sid != leader.me)
+        quorum_port, election_port = free_ports(2)
+        moved = evolve(made.ensemble.by_id[ServerId(moving)], quorum_port=quorum_port, election_port=election_port)
+        await leader.reconfigure(joining=[moved])
+        await made.members[moving].barrier()
+        await made.stop(leader.me)
+        successor = await made.serving()
+        assert await successor.submit(b"found") == 1
+        for port in (quorum_port, election_port):
+            await (await trio.open_tcp_stream("127.0.0.1", port)).aclose()
+
+
+# -- TLS ----------------------------------------------------------------------------------------------------
+
+
+class Certificates:
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self.authority = trustme.CA()
+        path.mkdir(exist_ok=True)
+        self._ca = str(path / "ca.pem")
+        self.authority.cert_pem.write_to_path(self._ca)
+
+    def config(self, name: str, signed_by: trustme.CA | None = None, check_hostname: bool = False) -> TlsConfig:
+        certificate = (signed_by or self.authority).issue_cert("127.0.0.1")
+        cert, key = str(self._path / f"{name}.pem"), str(self._path / f"{name}.key")
+        with open(cert, "wb") as file:
+            file.write(b"".join(part.bytes() for part in certificate.cert_chain_pems))
+        certificate.private_key_pem.write_to_path(key)
+        return TlsConfig(cert, key, self._ca, check_hostname)
+
+
+@pytest.mark.parametrize("check_hostname", [False, True])
+async def test_members_speak_tls(tmp_path: Path, check_hostname: bool) -> None:
+    certificates = Certificates(tmp_path / "tls")
+    async with cluster(tmp_path, start=False) as made:
+        for sid in made.ensemble.by_id:
+            await made.start(sid, tls=certificates.config(str(sid), check_hostname=check_hostname))
+        leader = await made.serving()
+        for member in made.members.values():
+            await member.submit(b"secret")
+        assert await made.agree() == [b"secret"] * 3
+        await made.stop(leader.me)
+        assert await (await made.serving()).submit(b"still") == 4
+
+
+async def test_who_has_no_certificate_of_ours_stays_outside(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    certificates = Certificates(tmp_path / "tls")
+    async with cluster(tmp_path, start=False) as made:
+        for sid in (1, 2):
+            await made.start(sid, tls=certificates.config(str(sid)))
+        await made.serving()
+        await made.start(3, tls=certificates.config("3", signed_by=trustme.CA()))
+        server = made.ensemble.by_id[ServerId(1)]
+        for port in (server.quorum_port, server.election_port):
+            assert b"zab" not in await answer_to(server, port, hello()), "plain text"
+            context = ssl.create_default_context()
+            certificates.authority.configure_trust(context)
+            stream = trio.SSLStream(await trio.open_tcp_stream(server.host, port), context, server_hostname="127.0.0.1")
+            with pytest.raises(trio.BrokenResourceError):  # TLS, but nothing to show
+                await stream.send_all(hello())
+                await stream.receive_some()
+            await trio.aclose_forcefully(stream)
+        assert not made.members[3].status().role.serving
+        assert await made.members[1].submit(b"two are enough") == 1
+        assert "stranger" in caplog.text
+
+
+async def test_a_certificate_file_that_is_none_is_told_at_once(tmp_path: Path) -> None:
+    bad = tmp_path / "bad.pem"
+    bad.write_text("no certificate")
+    with pytest.raises(ssl.SSLError):
+        open_member(Recorder(), tmp_path, ensemble=Ensemble(loopback(1)), tls=TlsConfig(bad, bad, bad))
+        async with open_member(
+            Recorder(), tmp_path / "data", ensemble=Ensemble(loopback(1)), tls=TlsConfig(bad, bad, bad)
+        ):
+            pass
+
+
+# -- slow, deaf, and cut --------------------------------------------------------------------------------------
+
+
+async def faulty(made: Cluster) -> dict[int, FaultyNetwork]:
+    networks = {sid: FaultyNetwork() for sid in made.ensemble.by_id}
+    for sid, network in networks.items():
+        await made.start(sid, network=network)
+    return {int(sid): network for sid, network in networks.items()}
+
+
+@contextmanager
+def healed(network: FaultyNetwork) -> Iterator[None]:
+    try:
+        yield
+    finally:
+        network.heal()
+
+
+async def test_a_peer_that_does_not_read_is_cut_and_comes_back(tmp_path: Path) -> None:
+    limits = Limits(link_bytes_max=1 << 20, inbox_bytes_max=64 << 10)
+    async with cluster(tmp_path, start=False, limits=limits) as made:
+        networks = await faulty(made)
+        leader = await made.serving()
+        slow = next(sid for sid in made.members if sid != leader.me)
+        networks[slow].deafen()
+        with healed(networks[slow]):
+            for number in range(200):  # far more than the link's queue and the kernel's buffers hold
+                with trio.fail_after(5):
+                    await leader.submit(b"%d " % number + os.urandom(50_000))
+            assert all(link.peer != slow or link.queued_bytes <= 1 << 20 for link in leader.status().links)
+        await made.members[slow].barrier()
+        assert len(await made.agree()) == 200
+
+
+async def test_a_leader_that_is_cut_off_steps_down_and_its_requests_are_carried_out_once(tmp_path: Path) -> None:
+    async with cluster(tmp_path, start=False) as made:
+        networks = await faulty(made)
+        old = await made.serving()
+        await old.submit(b"before")
+        await networks[old.me].cut()
+        others = [member for member in made.members.values() if member is not old]
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(old.submit, b"from the one cut off")
+            assert await others[0].submit(b"from the others") == 2
+            async for role in old.roles():
+                if not role.serving:
+                    break
+            networks[old.me].heal()
+        assert await made.agree() == [b"before", b"from the others", b"from the one cut off"]
+
+
+async def test_a_link_that_bounces_loses_and_doubles_nothing(tmp_path: Path) -> None:
+    """The leader stays, the follower's links break again and again, with requests under way on them."""
+    async with cluster(tmp_path, start=False) as made:
+        networks = await faulty(made)
+        leader = await made.serving()
+        follower = next(member for member in made.members.values() if member is not leader)
+        done: list[bytes] = []
+
+        async def ask(lane: int) -> None:
+            for number in range(60):
+                request = b"%d.%d" % (lane, number)
+                await follower.submit(request)
+                done.append(request)
+
+        async with trio.open_nursery() as nursery:
+            for lane in range(10):
+                nursery.start_soon(ask, lane)
+            for bounce in range(1, 8):
+                while len(done) < bounce * 60:
+                    await trio.sleep(0.001)
+                await networks[follower.me].cut()
+                networks[follower.me].heal()
+        log = await made.agree()
+        assert sorted(log) == sorted(done)
+        assert len(log) == 600
+        assert leader.status().counters.elections == 1
+
+
+async def test_a_request_that_a_snapshot_may_contain_has_an_unknown_end(tmp_path: Path) -> None:
+    limits = Limits(snap_entries=50, snapshots_kept=1)
+    settings = evolve(FAST, window_entries=20)
+    async with cluster(tmp_path, start=False, limits=limits, settings=settings) as made:
+        networks = await faulty(made)
+        leader = await made.serving()
+        follower = next(member for member in made.members.values() if member is not leader)
+        await follower.submit(b"fine")
+        network = networks[follower.me]
+        outcome: list[object] = []
+
+        async def submit(request: bytes) -> None:
+            try:
+                outcome.append((request, await follower.submit(request)))
+            except OutcomeUnknown:
+                outcome.append((request, "unknown"))
+
+        with healed(network):
+            async with trio.open_nursery() as nursery:
+                network.deafen()
+                nursery.start_soon(submit, b"doubtful")
+                while b"doubtful" not in made.machines[leader.me].log:
+                    await trio.sleep(0.001)
+                await network.cut()
+                network.hearing.set()
+                async for role in follower.roles():
+                    if not role.serving:
+                        break
+                nursery.start_soon(submit, b"never sent")
+                for number in range(400):
+                    await leader.submit(b"%d" % number)
+                while leader.status().counters.snapshots < 3:
+                    await trio.sleep(0.001)
+                network.heal()
+        assert follower.status().counters.restores == 1
+        assert outcome == [(b"doubtful", "unknown"), (b"never sent", 403)]
+        assert (await made.agree()).count(b"doubtful") == 1
