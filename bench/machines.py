@@ -8,21 +8,20 @@ from typing import Final
 
 import msgpack
 
-from zab.core.zxid import Zxid
-from zab.runtime.machine import Passive
+import zab
 
 SLOTS: Final = 4096
 CHUNK_VALUES: Final = 10_000
 
 
-class Counter(Passive):
+class Counter(zab.Passive):
     """Keeps the newest 4,096 payloads: a state of constant size, however long the history."""
 
     def __init__(self) -> None:
         self.count = 0
         self._slots: list[bytes] = [b""] * SLOTS
 
-    def apply(self, zxid: Zxid, txn: bytes) -> int:
+    def apply(self, zxid: zab.Zxid, txn: bytes) -> int:
         count = self.count
         self._slots[count % SLOTS] = txn
         self.count = count + 1
@@ -35,7 +34,7 @@ class Counter(Passive):
         self.count, self._slots = msgpack.unpackb(b"".join(chunks))
 
 
-class Tape(Passive):
+class Tape(zab.Passive):
     """Keeps everything, in order; the answer to a write is its place. What two servers hold can be compared."""
 
     def __init__(self) -> None:
@@ -45,7 +44,7 @@ class Tape(Passive):
     def count(self) -> int:
         return len(self.values)
 
-    def apply(self, zxid: Zxid, txn: bytes) -> int:
+    def apply(self, zxid: zab.Zxid, txn: bytes) -> int:
         self.values.append(txn)
         return len(self.values) - 1
 

@@ -26,8 +26,6 @@ from attrs import asdict
 
 import zab
 from bench.machines import Counter, Tape
-from zab.runtime.errors import OutcomeUnknown
-from zab.runtime.member import Member, open_member
 
 Answer = dict[str, Any]
 
@@ -39,7 +37,7 @@ class Clients:
     unknown. The file survives the death of this process, so also what a killed server acknowledged counts.
     """
 
-    def __init__(self, member: Member, name: str, path: Path, pause_s: float) -> None:
+    def __init__(self, member: zab.Member, name: str, path: Path, pause_s: float) -> None:
         self._member = member
         self._name = name
         self._pause_s = pause_s
@@ -68,7 +66,7 @@ class Clients:
             began = time.monotonic()
             try:
                 place = await self._member.submit(value.encode())
-            except OutcomeUnknown:
+            except zab.OutcomeUnknown:
                 self.unknown += 1
                 os.write(self._file, f"{value} ?\n".encode())
                 continue
@@ -112,7 +110,7 @@ class Clients:
 class Bench:
     """What one worker can be told to do."""
 
-    def __init__(self, member: Member, machine: Counter | Tape, nursery: trio.Nursery) -> None:
+    def __init__(self, member: zab.Member, machine: Counter | Tape, nursery: trio.Nursery) -> None:
         self._member = member
         self._machine = machine
         self._nursery = nursery
@@ -244,7 +242,7 @@ async def commands() -> AsyncIterator[Answer]:
 async def serve(arguments: argparse.Namespace) -> None:
     machine: Counter | Tape = Tape() if arguments.machine == "tape" else Counter()
     ensemble = zab.Ensemble.parse(Path(arguments.ensemble).read_text())
-    opened = open_member(machine, arguments.data, server_id=zab.ServerId(arguments.id), ensemble=ensemble)
+    opened = zab.open_member(machine, arguments.data, server_id=zab.ServerId(arguments.id), ensemble=ensemble)
     async with opened as member, trio.open_nursery() as nursery:
         bench = Bench(member, machine, nursery)
         async for command in commands():
