@@ -6,9 +6,10 @@ BIN := $(VENV)/bin
 SERVERS ?= 3
 DATA ?= ./data
 RUNS ?= 10000
+ROUNDS ?= 100
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check docs fuzz bench
+.PHONY: help run test check docs fuzz drill bench
 
 help:
 	@echo 'make run     an ensemble of $(SERVERS) on loopback, data in $(DATA); Ctrl-C ends it'
@@ -16,6 +17,7 @@ help:
 	@echo 'make check   the same without the tests'
 	@echo 'make docs    follow every link of the docs and run every example in them'
 	@echo 'make fuzz    $(RUNS) simulated histories under faults (RUNS=n for another number)'
+	@echo 'make drill   kill -9 the leader of real processes under load, $(ROUNDS) times (ROUNDS=n)'
 	@echo 'make bench   side by side with a peer, in one run'
 
 run: $(VENV)/.with-cli
@@ -32,6 +34,9 @@ docs: $(VENV)/.with-dev
 
 fuzz: $(VENV)/.with-dev
 	@$(BIN)/python -m harness fuzz --runs $(RUNS)
+
+drill: $(VENV)/.with-dev
+	@$(BIN)/python -m bench kill9 --rounds $(ROUNDS)
 
 bench: $(VENV)/.with-bench
 	@$(BIN)/python -m bench

@@ -14,6 +14,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from random import SystemRandom
@@ -123,6 +124,33 @@ def test_make_targets_exist(page: Path) -> None:
     ]
     for command in commands:
         assert command.split()[1] in targets, f"`{command}`: no such target"
+
+
+def commands(page: Path) -> Iterator[tuple[str, list[str]]]:
+    """The module behind every command of ours in a shell block, and its arguments."""
+    for language, block in FENCE.findall(page.read_text()):
+        for line in block.splitlines() if language == "sh" else ():
+            command = line.partition(" #")[0].removeprefix(".venv/bin/").split()
+            if command[:1] == ["zab"]:
+                yield "zab", command[1:]
+            elif command[:2] == ["python", "-m"] and command[2] in ("harness", "bench"):
+                yield command[2], command[3:]
+
+
+@cache
+def help_of(module: str, *subcommand: str) -> str:
+    command = [sys.executable, "-m", module, *subcommand, "--help"]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+
+
+@pages
+def test_commands_and_their_options_exist(page: Path) -> None:
+    for module, arguments in commands(page):
+        subcommand = arguments[:1] if arguments and not arguments[0].startswith("-") else []
+        known = help_of(module, *subcommand)
+        for argument in arguments:
+            if argument.startswith("--"):
+                assert re.search(rf"(?<![\w-]){argument}(?![\w-])", known), f"{module} {subcommand} has no {argument}"
 
 
 def test_every_page_can_be_reached_from_the_index() -> None:
