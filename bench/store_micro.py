@@ -151,7 +151,7 @@ def resident_kib() -> int:
 
 
 class Longest:
-    """The longest single step, by the clock and by the CPU time of this thread: a neighbour lengthens only the first."""
+    """The longest single step, by the clock and by the CPU time of this thread: neighbours lengthen only the first."""
 
     def __init__(self) -> None:
         self.wall = self.cpu = 0.0

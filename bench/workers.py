@@ -21,10 +21,11 @@ from typing import Any, Final, TypeAlias
 Answer: TypeAlias = dict[str, Any]
 STARTED_S: Final = 30.0
 ANSWER_S: Final = 60.0
+LAST_LINES: Final = 25
 
 
 class WorkerDied(Exception):
-    """It ended, or did not answer in time. What it said last on stderr is in its log file."""
+    """It ended, or did not answer in time. The end of what it said on stderr is told."""
 
 
 class Worker:
@@ -64,19 +65,24 @@ class Worker:
             self._process.stdin.write(json.dumps({"do": do, **arguments}).encode() + b"\n")
             self._process.stdin.flush()
         except BrokenPipeError:
-            raise WorkerDied(f"process {self.pid} has ended; see {self.log}") from None
+            raise WorkerDied(f"process {self.pid} has ended{self._last_words()}") from None
 
     def hear(self, timeout_s: float = ANSWER_S) -> Answer:
         try:
             line = self._lines.get(timeout=timeout_s)
         except queue.Empty:
-            raise WorkerDied(f"process {self.pid} did not answer in {timeout_s:g} s; see {self.log}") from None
+            raise WorkerDied(f"process {self.pid} did not answer in {timeout_s:g} s{self._last_words()}") from None
         if not line:
-            raise WorkerDied(f"process {self.pid} has ended; see {self.log}")
+            raise WorkerDied(f"process {self.pid} has ended{self._last_words()}")
         answer: Answer = json.loads(line)
         if "error" in answer:
-            raise WorkerDied(f"process {self.pid}: {answer['error']}; see {self.log}")
+            raise WorkerDied(f"process {self.pid}: {answer['error']}{self._last_words()}")
         return answer
+
+    def _last_words(self) -> str:
+        """The end of its log, because the log is in a temporary directory."""
+        lines = self.log.read_text(errors="replace").splitlines()[-LAST_LINES:]
+        return "".join(f"\n    {line}" for line in (f"; {self.log} ends with", *lines))
 
     def ask(self, do: str, timeout_s: float = ANSWER_S, **arguments: object) -> Answer:
         self.tell(do, **arguments)
