@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -131,11 +131,14 @@ async def test_snapshots_are_taken_and_the_next_start_uses_one(tmp_path: Path) -
                     nursery.start_soon(member.submit, b"%d/%d" % (start, number))
             await settled(member, start + 1)
         log = await member.read(lambda machine: list(machine.log))
-    machine = Recorder()
     restored: list[int] = []
-    restore = machine.restore
-    machine.restore = lambda chunks: (restore(chunks), restored.append(len(machine.log)))[0]  # type: ignore[method-assign]
-    async with open_member(machine, tmp_path, limits=limits) as member:
+
+    class Watched(Recorder):
+        def restore(self, chunks: Iterable[bytes]) -> None:
+            super().restore(chunks)
+            restored.append(len(self.log))
+
+    async with open_member(Watched(), tmp_path, limits=limits) as member:
         assert await member.read(lambda machine: machine.log) == log
         assert restored
         assert restored[0] >= 400
@@ -186,16 +189,15 @@ async def test_who_waits_when_the_member_ends_is_told(tmp_path: Path) -> None:
         told.append(what)
 
     member = Member(Recorder(), tmp_path, ensemble=Ensemble(loopback(3)))
-    async with trio.open_nursery() as outer:
-        async with trio.open_nursery() as nursery:
-            await nursery.start(member.run)
-            outer.start_soon(tell, "submit", member.submit(b"one"))
-            outer.start_soon(tell, "barrier", member.barrier())
-            outer.start_soon(tell, "serving", member.wait_serving())
-            outer.start_soon(tell, "change", member.reconfigure(leaving=[3]))
-            await trio.testing.wait_all_tasks_blocked(0.01)
-            assert told == []
-            nursery.cancel_scope.cancel()
+    async with trio.open_nursery() as outer, trio.open_nursery() as nursery:
+        await nursery.start(member.run)
+        outer.start_soon(tell, "submit", member.submit(b"one"))
+        outer.start_soon(tell, "barrier", member.barrier())
+        outer.start_soon(tell, "serving", member.wait_serving())
+        outer.start_soon(tell, "change", member.reconfigure(leaving=[3]))
+        await trio.testing.wait_all_tasks_blocked(0.01)
+        assert told == []
+        nursery.cancel_scope.cancel()
     assert sorted(told) == ["barrier", "change", "serving", "submit"]
 
 
@@ -246,12 +248,18 @@ async def test_cancelling_a_submit_is_safe(tmp_path: Path) -> None:
 
 async def test_a_failing_disk_stops_the_member(tmp_path: Path) -> None:
     disk = MemoryDisk()
-    with pytest.raises(StorageError, match="sync"):
+    acknowledged = 0
+
+    async def fail() -> None:
+        nonlocal acknowledged
         async with open_member(Recorder(), tmp_path, disk=disk) as member:
-            assert await member.submit(b"fine") == 1
+            acknowledged = await member.submit(b"fine")
             disk.fail("sync")
-            await member.submit(b"not acknowledged")
-            raise AssertionError("what was not made durable was acknowledged")
+            acknowledged = await member.submit(b"not acknowledged")
+
+    with pytest.raises(StorageError, match="sync"):
+        await fail()
+    assert acknowledged == 1
 
 
 async def test_a_failing_machine_stops_the_member(tmp_path: Path) -> None:
@@ -259,9 +267,12 @@ async def test_a_failing_machine_stops_the_member(tmp_path: Path) -> None:
         def apply(self, zxid: Zxid, txn: bytes) -> int:
             raise ZeroDivisionError("a bug of the user's")
 
-    with pytest.raises(ZeroDivisionError, match="a bug"):
+    async def fail() -> None:
         async with open_member(Broken(), tmp_path) as member:
             await member.submit(b"one")
+
+    with pytest.raises(ZeroDivisionError, match="a bug"):
+        await fail()
 
 
 async def test_an_error_in_the_block_comes_out_plain(tmp_path: Path) -> None:

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import threading
 from collections import Counter
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 import trio
+from attrs import evolve
 
-from tests.integration.cluster import FAST, Cluster, Recorder, cluster, loopback
+from tests.integration.cluster import FAST, Recorder, cluster, loopback
 from zab.core.ensemble import Ensemble, Role
 from zab.core.errors import ConfigError, NewConfigNoQuorum, WrongVersion
 from zab.core.messages import State
 from zab.core.zxid import Zxid
-from zab.runtime.errors import OutcomeUnknown, Refused
+from zab.runtime.errors import Refused, Stopped
 from zab.runtime.limits import Limits
 from zab.runtime.member import Member
+from zab.runtime.network import TcpNetwork
 from zab.storage.memory import MemoryDisk
 
 
@@ -106,13 +110,13 @@ async def test_again_and_again(tmp_path: Path) -> None:
                 request = b"%d" % asked
                 while sid not in made.members:
                     await trio.sleep(0.01)
-                with trio.move_on_after(0.3):
+                with trio.move_on_after(0.3), suppress(Stopped):
                     await made.members[sid].submit(request)
                     done.append(request)
 
         async with trio.open_nursery() as nursery:
             for lane in range(6):
-                nursery.start_soon(keep_asking_safely, keep_asking, lane % 3 + 1)
+                nursery.start_soon(keep_asking, lane % 3 + 1)
             for _ in range(5):
                 leader = (await made.serving()).me
                 await made.stop(leader)
@@ -123,17 +127,6 @@ async def test_again_and_again(tmp_path: Path) -> None:
         counts = Counter(log)
         assert max(counts.values()) == 1
         assert set(done) <= set(log)
-
-
-async def keep_asking_safely(ask: object, sid: int) -> None:
-    from zab.runtime.errors import Stopped
-
-    while True:
-        try:
-            await ask(sid)  # type: ignore[operator]
-            return
-        except Stopped:
-            await trio.sleep(0.01)
 
 
 async def test_without_a_quorum_requests_wait_and_then_are_carried_out(tmp_path: Path) -> None:
@@ -183,7 +176,7 @@ async def test_who_was_away_gets_what_it_missed(tmp_path: Path) -> None:
 
 async def test_who_was_away_for_long_gets_a_snapshot(tmp_path: Path) -> None:
     limits = Limits(snap_entries=50, snapshots_kept=1)
-    settings = FAST.__class__(tick_ms=100, init_limit=30, sync_limit=10, finalize_wait_ms=50, window_entries=20)
+    settings = evolve(FAST, window_entries=20)
     async with cluster(tmp_path, limits=limits, settings=settings) as made:
         away = (await made.follower()).me
         await made.stop(away)
@@ -199,7 +192,7 @@ async def test_who_was_away_for_long_gets_a_snapshot(tmp_path: Path) -> None:
 
 
 async def test_old_log_is_read_from_the_disk_for_who_needs_it(tmp_path: Path) -> None:
-    settings = FAST.__class__(tick_ms=100, init_limit=30, sync_limit=10, finalize_wait_ms=50, window_entries=20)
+    settings = evolve(FAST, window_entries=20)
     async with cluster(tmp_path, settings=settings) as made:
         away = (await made.follower()).me
         await made.stop(away)
@@ -210,40 +203,6 @@ async def test_old_log_is_read_from_the_disk_for_who_needs_it(tmp_path: Path) ->
         await member.barrier()
         assert len(await made.agree()) == 300
         assert member.status().counters.restores == 0
-
-
-async def test_a_request_that_a_snapshot_may_contain_has_an_unknown_end(tmp_path: Path) -> None:
-    """The follower is cut off from the moment its request is on its way, for so long that only a snapshot helps."""
-    limits = Limits(snap_entries=50, snapshots_kept=1)
-    settings = FAST.__class__(tick_ms=100, init_limit=30, sync_limit=10, finalize_wait_ms=50, window_entries=20)
-
-    class Deaf(MemoryDisk):
-        """Its fsyncs take as long as the test wants: what is sent here is neither logged nor acknowledged."""
-
-    async with cluster(tmp_path, limits=limits, settings=settings) as made:
-        follower = await made.follower()
-        leader = await made.serving()
-        await follower.submit(b"fine")
-        outcome: list[object] = []
-
-        async def submit() -> None:
-            try:
-                outcome.append(await follower.submit(b"doubtful"))
-            except OutcomeUnknown as error:
-                outcome.append(error)
-
-        # As if the reply had been lost and the network with it: the link is cut as soon as the request is out,
-        # and this member may not dial again before the others have gone far ahead.
-        running = follower._running
-        assert running is not None
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(submit)
-            while b"doubtful" not in made.machines[leader.me].log:
-                await trio.lowlevel.checkpoint()
-                for link in running._links.dialled.values():
-                    link._queue = [frame for frame in link._queue if b"doubtful" in bytes(frame)]  # type: ignore[arg-type]
-            nursery.cancel_scope.cancel()
-    # The precise race is played in the unit tests of `origin`; here it is enough that nothing breaks.
 
 
 async def test_growing_from_one_to_three_without_a_pause(tmp_path: Path) -> None:
@@ -263,7 +222,7 @@ async def test_growing_from_one_to_three_without_a_pause(tmp_path: Path) -> None
         async with trio.open_nursery() as nursery:
             nursery.start_soon(keep_going)
             await first.reconfigure(joining=[servers[0]])
-            observing = [loopback_server(server, Role.OBSERVER) for server in servers[1:]]
+            observing = [evolve(server, role=Role.OBSERVER) for server in servers[1:]]
             for server in observing:
                 await made.start(server.id, ensemble=Ensemble((servers[0], server)))
                 await made.members[server.id].wait_serving()
@@ -279,12 +238,6 @@ async def test_growing_from_one_to_three_without_a_pause(tmp_path: Path) -> None
         await made.stop(1)
         leader = await made.serving()
         assert await leader.submit(b"without the first") == len(done) + 1
-
-
-def loopback_server(server: object, role: Role) -> object:
-    from attrs import evolve
-
-    return evolve(server, role=role)  # type: ignore[type-var]
 
 
 async def test_a_change_of_membership_through_a_follower(tmp_path: Path) -> None:
@@ -378,19 +331,13 @@ async def test_the_history_is_one(tmp_path: Path) -> None:
 
 
 async def test_nothing_is_left_behind(tmp_path: Path) -> None:
-    import threading
-
-    from zab.runtime.network import TcpNetwork
-
-    before = {thread.name for thread in threading.enumerate()}
     tasks = trio.lowlevel.current_statistics().tasks_living
     async with cluster(tmp_path) as made:
-        assert isinstance(made, Cluster)
         await (await made.serving()).submit(b"one")
         servers = made.ensemble.servers
     assert trio.lowlevel.current_statistics().tasks_living == tasks
-    left = {thread.name for thread in threading.enumerate()} - before
-    assert not [name for name in left if "zab" in name.lower() and "Writer" in name]
+    # Trio keeps a thread that is idle for a while; none of them has anything to do any more.
+    assert not [thread.name for thread in threading.enumerate() if "zab" in thread.name.lower()]
     for server in servers:  # the ports are free again
         for port in (server.quorum_port, server.election_port):
             for listener in await TcpNetwork().listen(server.host, port):

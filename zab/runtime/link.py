@@ -110,6 +110,10 @@ class Link:
             nursery.cancel_scope.cancel()
 
     async def _send(self, stream: trio.abc.Stream) -> None:
+        async def send(data: bytes) -> None:
+            await stream.send_all(data)
+            self.sent_bytes += len(data)
+
         try:
             while True:
                 if not self._queue:
@@ -125,7 +129,7 @@ class Link:
                         continue
                     await self._send_frames(stream, frames)
                     frames = []
-                    await item(stream.send_all)  # type: ignore[operator]
+                    await item(send)  # type: ignore[operator]
                 await self._send_frames(stream, frames)
             # Whoever closes with something unread resets the connection, and the last frames may be lost with
             # it. So only this direction is closed, and the peer closes the other when it has read to the end.

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import partial
+from collections.abc import Callable, Iterable, Sequence
 
 import trio
 
 from zab.core.messages import TO_LEADER, LinkUp
 from zab.core.ready import Dial, Envelope, HangUp, SendLog, SendSnapshot
-from zab.core.zxid import ServerId, Zxid
+from zab.core.zxid import ServerId
 from zab.runtime.elections import Address
 from zab.runtime.inbox import Inbox
 from zab.runtime.limits import Limits
 from zab.runtime.link import Link
-from zab.runtime.logs import Log
 from zab.runtime.ports import Dialler
 from zab.runtime.status import LinkStatus
-from zab.runtime.transfers import lazily, log_frames, snapshot_frames
-from zab.storage.storage import Storage
+from zab.runtime.transfers import STARTS_SYNC, Item, Snapshot, Transfers
 from zab.wire.greeting import Hello, Purpose
 from zab.wire.peer import encode
 
@@ -29,24 +26,19 @@ class Links:
     def __init__(
         self,
         dialler: Dialler,
-        storage: Storage,
+        transfers: Transfers,
         inbox: Inbox,
         limits: Limits,
-        log: Log,
         addresses: Callable[[ServerId], Sequence[Address]],
-        log_starts: Callable[[Zxid], None],
     ) -> None:
         self.dialled: dict[ServerId, Link] = {}
         self.accepted: dict[ServerId, Link] = {}
         self._dialler = dialler
-        self._storage = storage
+        self._transfers = transfers
         self._inbox = inbox
         self._limits = limits
-        self._log = log
         self._addresses = addresses
-        self._log_starts = log_starts
         self._nursery: trio.Nursery | None = None
-        self._limiter = trio.CapacityLimiter(4)
         self._attempts = 0
 
     async def run(self) -> None:
@@ -116,28 +108,25 @@ class Links:
     def send(self, envelopes: Iterable[Envelope], snapshot: Callable[[], Iterable[bytes]]) -> None:
         """One message for many is encoded once, and the same bytes go to all of them."""
         frames: dict[int, bytes] = {}
+        synced: dict[Link, list[Item]] = {}
         for envelope in envelopes:
             message = envelope.message
             kind = type(message)
             link = (self.dialled if kind in TO_LEADER else self.accepted).get(envelope.to)
             if link is None:
                 continue
-            if isinstance(message, SendSnapshot):
-                chunks = snapshot()
-                open_frames = partial(snapshot_frames, message, chunks, self._limits.frame_bytes_max)
-                link.send_lazily(lazily(open_frames, link, self._log, self._limiter, _nothing))
-            elif isinstance(message, SendLog):
-                open_frames = partial(self._read_log, message)
-                unreadable = partial(self._log_starts, message.until)
-                link.send_lazily(lazily(open_frames, link, self._log, self._limiter, unreadable))
-            else:
-                frame = frames.get(id(message))
-                if frame is None:
-                    frame = frames[id(message)] = encode(message)
-                link.send(frame)
-
-    def _read_log(self, what: SendLog) -> Iterator[bytes]:
-        return log_frames(what, self._storage.read_log(what.after, what.until))
+            if kind in STARTS_SYNC:
+                synced.setdefault(link, [])
+            if link in synced:
+                synced[link].append(Snapshot(message, snapshot()) if isinstance(message, SendSnapshot) else message)
+                continue
+            assert not isinstance(message, SendSnapshot | SendLog), "these are parts of a synchronization"
+            frame = frames.get(id(message))
+            if frame is None:
+                frame = frames[id(message)] = encode(message)
+            link.send(frame)
+        for link, items in synced.items():
+            link.send_lazily(self._transfers.lazily(items, link))
 
     def status(self) -> tuple[LinkStatus, ...]:
         links = (*self.dialled.values(), *self.accepted.values())
@@ -145,7 +134,3 @@ class Links:
             LinkStatus(link.peer, link.dialled, link.queued_bytes, link.sent_bytes, link.received_bytes)
             for link in links
         )
-
-
-def _nothing() -> None:
-    """A snapshot comes from the machine, and takes nothing from the log."""

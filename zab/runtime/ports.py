@@ -8,7 +8,6 @@ from typing import Any, Final
 
 import trio
 
-from zab.core.errors import WireError
 from zab.core.zxid import ServerId
 from zab.runtime.errors import PortTaken
 from zab.runtime.greet import UNREACHABLE, Handshake, described

@@ -31,6 +31,7 @@ from zab.runtime.ports import Dialler, Port
 from zab.runtime.requests import Requests, wall_ms
 from zab.runtime.snapshots import Snapshots
 from zab.runtime.status import Counters, RoleChange, Status
+from zab.runtime.transfers import Transfers
 from zab.runtime.writer import Writer
 from zab.storage.disk import Disk
 from zab.storage.storage import Storage, StorageSettings
@@ -93,9 +94,8 @@ class Running:
         inbox = Inbox(bell, limits.inbox_bytes_max, lambda: writer.backlog_bytes)
         dialler = Dialler(network, handshake, limits)
         self._elections = Elections(me, dialler, inbox, limits, log, partial(self._addresses, "election_port"))
-        self._links = Links(
-            dialler, storage, inbox, limits, log, partial(self._addresses, "quorum_port"), node.log_starts
-        )
+        transfers = Transfers(storage, limits.frame_bytes_max, log, node.log_starts)
+        self._links = Links(dialler, transfers, inbox, limits, partial(self._addresses, "quorum_port"))
         self.requests = Requests(node, machine, origin, self._links, limits, wall_ms)
         self.driver = Driver(
             node,

@@ -1,59 +1,84 @@
-"""What is too long for one frame, sent piece by piece when its turn on the link has come: snapshots and old log.
+"""What brings a learner up to date: often long, so it is made piece by piece, when its turn on the link has come.
 
-The pieces are pulled in a thread, one handful ahead of the stream. So a link that is slow holds a handful
-in memory, not a snapshot.
+A link's queue is bounded, and a peer that lets it overflow is cut. What a synchronization sends at its
+beginning may be larger than any queue and is nobody's slowness, so it waits as a list of what is to be
+sent, not as the bytes. Snapshots and old log are pulled in a thread, one handful ahead of the stream: a
+slow link holds a handful in memory, not a snapshot.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Final
 
 import trio
+from attrs import frozen
 
 from zab.core.batch import Batch
 from zab.core.errors import DamagedError, LocalProtocolError
-from zab.core.messages import Inform, Propose, SnapBegin, SnapChunk, SnapEnd
+from zab.core.messages import Diff, Inform, Message, Propose, SnapBegin, SnapChunk, SnapEnd, Trunc
 from zab.core.ready import SendLog, SendSnapshot
+from zab.core.zxid import Zxid
 from zab.runtime.link import Lazy, Link, Send
 from zab.runtime.logs import Log
 from zab.storage.reading import Purged
+from zab.storage.storage import Storage
 from zab.wire.peer import encode
 
-HANDFUL_BYTES = 256 << 10
-CHUNK_SPARE_BYTES = 64
+HANDFUL_BYTES: Final = 256 << 10
+CHUNK_SPARE_BYTES: Final = 64
 """Room for what a frame holds beside its chunk."""
 
-
-def snapshot_frames(what: SendSnapshot, chunks: Iterable[bytes], frame_bytes_max: int) -> Iterator[bytes]:
-    yield encode(SnapBegin(what.zxid, what.digest))
-    for chunk in chunks:
-        if len(chunk) > frame_bytes_max - CHUNK_SPARE_BYTES:
-            raise LocalProtocolError(f"a snapshot chunk of {len(chunk)} bytes does not fit into frame_bytes_max")
-        yield encode(SnapChunk(chunk))
-    yield encode(SnapEnd())
+STARTS_SYNC: Final = (Diff, Trunc, SendSnapshot)
 
 
-def log_frames(what: SendLog, batches: Iterable[Batch]) -> Iterator[bytes]:
-    for batch in batches:
-        yield encode(Inform(batch) if what.inform else Propose(batch))
+@frozen
+class Snapshot:
+    """`SendSnapshot` with the chunks of the machine, taken when it was asked for."""
+
+    what: SendSnapshot
+    chunks: Iterable[bytes]
 
 
-def lazily(
-    open_frames: Callable[[], Iterator[bytes]],
-    link: Link,
-    log: Log,
-    limiter: trio.CapacityLimiter,
-    unreadable: Callable[[], None],
-) -> Lazy:
-    """`open_frames` is called, and what it returns is pulled, in a thread. `unreadable`: the log is no longer there."""
+Item = Snapshot | SendLog | Message
 
-    async def transfer(send: Send) -> None:
-        frames: Iterator[bytes] | None = None
+
+class Transfers:
+    """`log_starts` is told when the log on disk turns out not to be there: the next plan shall not rely on it."""
+
+    def __init__(self, storage: Storage, frame_bytes_max: int, log: Log, log_starts: Callable[[Zxid], None]) -> None:
+        self._storage = storage
+        self._frame_bytes_max = frame_bytes_max
+        self._log = log
+        self._log_starts = log_starts
+        self._limiter = trio.CapacityLimiter(4)
+
+    def lazily(self, items: Sequence[Item], link: Link) -> Lazy:
+        async def transfer(send: Send) -> None:
+            gathered: list[bytes] = []
+            size = 0
+            for item in items:
+                if isinstance(item, Snapshot | SendLog):
+                    if gathered:
+                        await send(b"".join(gathered))
+                        gathered, size = [], 0
+                    await self._pull(item, link, send)
+                    continue
+                frame = encode(item)
+                gathered.append(frame)
+                size += len(frame)
+                if size >= HANDFUL_BYTES:
+                    await send(b"".join(gathered))
+                    gathered, size = [], 0
+            if gathered:
+                await send(b"".join(gathered))
+
+        return transfer
+
+    async def _pull(self, item: Snapshot | SendLog, link: Link, send: Send) -> None:
+        frames = self._snapshot_frames(item) if isinstance(item, Snapshot) else self._log_frames(item)
 
         def handful() -> bytes:
-            nonlocal frames
-            if frames is None:
-                frames = open_frames()
             taken: list[bytes] = []
             size = 0
             for frame in frames:
@@ -64,13 +89,25 @@ def lazily(
             return b"".join(taken)
 
         try:
-            while data := await trio.to_thread.run_sync(handful, limiter=limiter):
+            while data := await trio.to_thread.run_sync(handful, limiter=self._limiter):
                 await send(data)
-                link.sent_bytes += len(data)
         except (Purged, DamagedError) as error:
+            if isinstance(item, Snapshot):
+                raise
             # Purged between plan and sending, or rotten. The peer comes again, and shall get a snapshot then.
-            log.say("log_unreadable", "warning", peer=link.peer, why=error)
-            unreadable()
+            self._log.say("log_unreadable", "warning", peer=link.peer, why=error)
+            self._log_starts(item.until)
             link.cut(f"the log is not readable: {error}")
 
-    return transfer
+    def _snapshot_frames(self, snapshot: Snapshot) -> Iterator[bytes]:
+        yield encode(SnapBegin(snapshot.what.zxid, snapshot.what.digest))
+        for chunk in snapshot.chunks:
+            if len(chunk) > self._frame_bytes_max - CHUNK_SPARE_BYTES:
+                raise LocalProtocolError(f"a snapshot chunk of {len(chunk)} bytes does not fit into frame_bytes_max")
+            yield encode(SnapChunk(chunk))
+        yield encode(SnapEnd())
+
+    def _log_frames(self, what: SendLog) -> Iterator[bytes]:
+        batches: Iterator[Batch] = self._storage.read_log(what.after, what.until)
+        for batch in batches:
+            yield encode(Inform(batch) if what.inform else Propose(batch))
