@@ -181,8 +181,8 @@ class Log:
         """Remove the files in which nothing lies behind `zxid`, oldest first, but never the newest."""
         while len(self.segments) > 1 and self.segments[1].previous <= zxid:
             self._disk.delete(self.segments[0].name)
+            self.start = max(self.start, self.segments[1].previous)  # before `segments`: a reader looks at it last
             self.segments = self.segments[1:]
-            self.start = max(self.start, self.segments[0].previous)
 
     def close(self) -> None:
         self._close_file()

@@ -45,9 +45,11 @@ class _Change:
 class _Inode:
     data: bytearray = field(factory=bytearray)
     pending: list[_Change] = field(factory=list)
+    in_doubt: bool = False
+    """A sync of this file has failed. What it should have saved is `doomed`: no later sync saves it, either."""
 
     def clone(self) -> _Inode:
-        return _Inode(bytearray(self.data), [_copy(change) for change in self.pending])
+        return _Inode(bytearray(self.data), [_copy(change) for change in self.pending], self.in_doubt)
 
     # -- what the running server does ------------------------------------------------------------
 
@@ -66,14 +68,14 @@ class _Inode:
             self.pending.append(_Change(before, b"", None, before, size))
 
     def confirm(self) -> None:
-        """What a sync does. Once one has failed, what it should have saved stays in doubt."""
-        if any(change.doomed for change in self.pending):
-            for change in self.pending:
-                change.durable = not change.doomed
-        else:
+        if not self.in_doubt:
             self.pending.clear()
+            return
+        for change in self.pending:
+            change.durable = not change.doomed
 
     def doom(self) -> None:
+        self.in_doubt = True
         for change in self.pending:
             change.doomed = not change.durable
 
@@ -81,6 +83,7 @@ class _Inode:
 
     def crash(self, choose: Choose | None, keep: bool) -> None:
         pending, self.pending = self.pending, []
+        self.in_doubt = False
         doubtful = [change for change in pending if not change.durable]
         if not doubtful or (choose is None and keep):
             return

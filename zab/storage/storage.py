@@ -252,7 +252,9 @@ class Storage:
         Purged when it is no longer all there, DamagedError when it cannot be read: either way a peer that
         asked for it needs a snapshot.
         """
-        segments, start, durable = self._log.segments, self._log.start, self._log.durable
+        durable = self._log.durable  # in this order: the log may grow, and be purged, between these lines
+        segments = self._log.segments
+        start = self._log.start
         if after < start:
             raise Purged(f"the log begins behind {show(start)}, and {show(after)} lies before that")
         if not after <= until <= durable:
@@ -263,13 +265,15 @@ class Storage:
 
     def close(self) -> None:
         """Leave word that all is well, so that the next recovery need not guess. The disk stays open."""
-        if self._failure is None:
-            self._abort_incoming()
-            self._log.sync()
-            if self._begun:
-                self._epochs.note(self._log.durable, self._log.newest)
-        self._log.close()
-        self._failure = self._failure or StorageError("the storage is closed")
+        try:
+            if self._failure is None:
+                self._abort_incoming()
+                self._log.sync()
+                if self._begun:
+                    self._epochs.note(self._log.durable, self._log.newest)
+        finally:
+            self._log.close()
+            self._failure = self._failure or StorageError("the storage is closed")
 
     def _check_healthy(self) -> None:
         if self._failure is not None:

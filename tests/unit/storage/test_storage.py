@@ -471,14 +471,13 @@ def test_a_local_snapshot_that_ends_after_another_history_was_installed_changes_
     assert (recovered.snapshot, recovered.voting) == (z("3/2"), True)
 
 
-def install_until(what: str) -> MemoryDisk:
+def install_until(what: str, at_zxid: str) -> MemoryDisk:
     """A server that died in the middle of an install, right before this call."""
     for at in range(100):
         disk, storage = far_behind()
-        storage.snapshot_writer(z("1/7"), 7).finish()
         disk.crash_at(disk.changes + at)
         try:
-            storage.perform(snapshot_writes("3/2", 5, b"state"))
+            storage.perform(snapshot_writes(at_zxid, 5, b"state"))
         except Crash as crash:
             if what in str(crash):
                 return disk
@@ -486,22 +485,33 @@ def install_until(what: str) -> MemoryDisk:
 
 
 def test_clearing_up_after_an_install_may_be_interrupted_twice() -> None:
-    """The record of the new history stands already, the old files stand again: they must not come back for good."""
-    died = install_until("rename install")
+    """The record of the new history stands, the old files stand again, and one of them fits right behind the snapshot.
+
+    It holds what the leader does not have. It must not come back for good.
+    """
+    old, storage = far_behind()
+    boundary = storage._log.segments[-1].previous
+    assert z("3/1") < boundary < storage.last
+    installed = f"3/{boundary - z('3/1') + 1}"
+    died = install_until("rename install", installed)
     died.crash()
-    for name, data in ((name, far_behind()[0].get(name)) for name in far_behind()[0].names() if name != "epochs"):
-        died.put(name, data)
-    for seed in range(300):
+    for name in old.names():
+        if name != "epochs":
+            died.put(name, old.get(name))
+    interrupted = 0
+    for seed in range(400):
         disk = died.clone()
         disk.crash_at(disk.changes + seed % 12)
         try:
             storage, recovered = Storage.open(disk, TINY)
         except Crash:
+            interrupted += 1
             disk.crash(Random(seed).randrange)
             storage, recovered = Storage.open(disk, TINY)
-        assert (recovered.snapshot, recovered.batches, recovered.voting) == (z("3/2"), (), True)
-        assert disk.names() == ("epochs", f"snapshot.{z('3/2'):x}")
-        assert storage.last == z("3/2")
+        assert (recovered.snapshot, recovered.batches, recovered.voting) == (z(installed), (), True)
+        assert disk.names() == ("epochs", f"snapshot.{z(installed):x}")
+        assert storage.last == z(installed)
+    assert interrupted > 200
 
 
 # -- the end -------------------------------------------------------------------------------------------------
