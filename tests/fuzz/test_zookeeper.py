@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.fuzz.zookeeper_targets import TARGETS, Target
-from zab.wire.client import opcodes, requests
+from zab.store.ops import Op
+from zab.wire.client import requests
 from zab.wire.client.frames import RequestReader
 
 targets = pytest.mark.parametrize("target", TARGETS.values(), ids=TARGETS)
@@ -64,13 +65,13 @@ def test_seeds_are_accepted_and_every_cut_of_them_is_survived(target: Target) ->
 MIB = 1 << 20
 INT_MAX = bytes.fromhex("7fffffff")
 BODIES = {
-    "a count that lies": (opcodes.SET_WATCHES, bytes(8) + INT_MAX + bytes(MIB)),
-    "nothing but empty paths": (opcodes.SET_WATCHES, bytes(8) + (MIB // 4).to_bytes(4, "big") + bytes(MIB + 8)),
-    "an acl that lies": (opcodes.CREATE, bytes(8) + INT_MAX + bytes(MIB)),
-    "empty entries": (opcodes.CREATE, bytes(8) + (MIB // 12).to_bytes(4, "big") + bytes(MIB + 16)),
-    "data that lies": (opcodes.SET_DATA, bytes(4) + INT_MAX + bytes(MIB)),
-    "many small operations": (opcodes.MULTI, bytes.fromhex("0000000200ffffffff0000000000000000") * (MIB // 17)),
-    "many small reads": (opcodes.MULTI_READ, bytes.fromhex("0000000400ffffffff0000000000") * (MIB // 14)),
+    "a count that lies": (Op.SET_WATCHES, bytes(8) + INT_MAX + bytes(MIB)),
+    "nothing but empty paths": (Op.SET_WATCHES, bytes(8) + (MIB // 4).to_bytes(4, "big") + bytes(MIB + 8)),
+    "an acl that lies": (Op.CREATE, bytes(8) + INT_MAX + bytes(MIB)),
+    "empty entries": (Op.CREATE, bytes(8) + (MIB // 12).to_bytes(4, "big") + bytes(MIB + 16)),
+    "data that lies": (Op.SET_DATA, bytes(4) + INT_MAX + bytes(MIB)),
+    "many small operations": (Op.MULTI, bytes.fromhex("0000000200ffffffff0000000000000000") * (MIB // 17)),
+    "many small reads": (Op.MULTI_READ, bytes.fromhex("0000000400ffffffff0000000000") * (MIB // 14)),
 }
 
 

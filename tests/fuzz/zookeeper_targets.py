@@ -14,18 +14,21 @@ from contextlib import suppress
 from importlib import import_module
 from typing import Final
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from zab.core.errors import ConfigError, DamagedError, WireError
+from zab.store.acl import OPEN
+from zab.store.ops import Op
+from zab.store.store import Store
 from zab.wire import jute
-from zab.wire.client import connect, events, opcodes, replies, requests
-from zab.wire.client.acl import OPEN
+from zab.wire.client import connect, events, replies, requests
 from zab.wire.client.connect import ConnectRequest, ConnectResponse
 from zab.wire.client.frames import Opening, ReplyReader, RequestReader
 from zab.wire.disk_compression import gunzip, unsnappy, unsnappy_block
 from zab.wire.disk_files import decode_dynamic, decode_number, parse_name
 from zab.wire.disk_log import LogReader, log_chunks
 from zab.wire.disk_snapshot import Digest, Node, SnapshotReader, snapshot_chunks
+from zab.wire.disk_store import arrival, replay
 from zab.wire.disk_txn import KINDS as TXN_KINDS
 from zab.wire.disk_txn import Txn, decode_txn, encode_txn
 
@@ -128,6 +131,26 @@ def _snapshot(data: bytes) -> bool:
     return False
 
 
+def _move_in(data: bytes) -> bool:
+    store = Store()
+    with suppress(DamagedError):
+        store.restore(arrival(SnapshotReader(in_pieces(data, 11), record_bytes_max=FRAME_BYTES_MAX), 1).chunks)
+        store.tree.check()
+        return True
+    return False
+
+
+def _replay(data: bytes) -> bool:
+    """The records as they are: under a checksum, noise would seldom get as far as to be replayed."""
+    store, accepted = Store(), False
+    for zxid, payload in enumerate(data.split(b"next"), 1):
+        with suppress(DamagedError):
+            replay(store, [evolve(decode_txn(payload), zxid=zxid)])
+            accepted = True
+    assert set(store.tree.children) <= store.tree.nodes.keys()
+    return accepted
+
+
 def _gzip(data: bytes) -> bool:
     with suppress(DamagedError):
         return b"".join(gunzip(in_pieces(data, 11))) != b""
@@ -158,31 +181,35 @@ def _small_files(data: bytes) -> bool:
 
 _STAT: Final = tuple(range(11))
 _OPERATIONS: Final = {
-    opcodes.CREATE: ("/a", b"hi", OPEN, 0),
-    opcodes.CREATE_TTL: ("/a", None, ((1, "ip", "::1"),), 5, 1000),
-    opcodes.SET_DATA: ("/a", b"hi", -1),
-    opcodes.GET_DATA: ("/ü", True),
-    opcodes.SET_ACL: ("/a", OPEN, 3),
-    opcodes.RECONFIG: ("server.1=a:1:2", None, None, -1),
-    opcodes.AUTH: (0, "digest", b"u:p"),
-    opcodes.SET_WATCHES2: (7, ("/a", "/b"), (), ("/c",), (), ("/d",)),
-    opcodes.MULTI: ((opcodes.CHECK, ("/a", 0)), (opcodes.CREATE2, ("/b", b"", OPEN, 2))),
-    opcodes.MULTI_READ: ((opcodes.GET_DATA, ("/a", False)), (opcodes.GET_CHILDREN, ("/", True))),
+    Op.CREATE: ("/a", b"hi", OPEN, 0),
+    Op.CREATE_TTL: ("/a", None, ((1, "ip", "::1"),), 5, 1000),
+    Op.SET_DATA: ("/a", b"hi", -1),
+    Op.GET_DATA: ("/ü", True),
+    Op.SET_ACL: ("/a", OPEN, 3),
+    Op.RECONFIG: ("server.1=a:1:2", None, None, -1),
+    Op.AUTH: (0, "digest", b"u:p"),
+    Op.SET_WATCHES2: (7, ("/a", "/b"), (), ("/c",), (), ("/d",)),
+    Op.MULTI: ((Op.CHECK, ("/a", 0)), (Op.CREATE2, ("/b", b"", OPEN, 2))),
+    Op.MULTI_READ: ((Op.GET_DATA, ("/a", False)), (Op.GET_CHILDREN, ("/", True))),
 }
 _ANSWERS: Final = {
-    opcodes.CREATE: "/a",
-    opcodes.CREATE2: ("/a", _STAT),
-    opcodes.GET_DATA: (b"hi", _STAT),
-    opcodes.GET_ACL: (OPEN, _STAT),
-    opcodes.GET_CHILDREN2: (["a", "ü"], _STAT),
-    opcodes.MULTI: [(opcodes.ERROR, -101), (opcodes.CREATE, "/a"), (opcodes.GET_DATA, (None, _STAT))],
-    opcodes.WHO_AM_I: [("ip", "::1")],
+    Op.CREATE: "/a",
+    Op.CREATE2: ("/a", _STAT),
+    Op.GET_DATA: (b"hi", _STAT),
+    Op.GET_ACL: (OPEN, _STAT),
+    Op.GET_CHILDREN2: (["a", "ü"], _STAT),
+    Op.MULTI: [(Op.ERROR, -101), (Op.CREATE, "/a"), (Op.GET_DATA, (None, _STAT))],
+    Op.WHO_AM_I: [("ip", "::1")],
 }
 _TXNS: Final = [
-    Txn(1, 0, 1, 2, opcodes.CREATE_SESSION, (30_000,)),
-    Txn(1, 1, 2, 3, opcodes.CREATE, ("/a", b"hi", OPEN, True, 1), (2, 1 << 63)),
-    Txn(1, 2, 3, 4, opcodes.MULTI, ((opcodes.SET_DATA, ("/a", None, 3)), (opcodes.ERROR, (-2,))), (2, 7)),
-    Txn(1, 3, 4, 5, opcodes.CLOSE_SESSION, (("/a", "/b"),)),
+    Txn(1, 0, 1, 2, Op.CREATE_SESSION, (30_000,)),
+    Txn(1, 1, 2, 3, Op.CREATE, ("/a", b"hi", OPEN, True, 1), (2, 1 << 63)),
+    Txn(1, 2, 3, 4, Op.MULTI, ((Op.SET_DATA, ("/a", None, 3)), (Op.ERROR, (-2,))), (2, 7)),
+    Txn(1, 3, 4, 5, Op.CREATE_TTL, ("/a/t", b"", OPEN, 2, 5000)),
+    Txn(1, 4, 5, 6, Op.CREATE_CONTAINER, ("/c", b"", OPEN, 2)),
+    Txn(1, 5, 6, 7, Op.SET_ACL, ("/c", ((1, "ip", "::1"),), 1)),
+    Txn(1, 6, 7, 8, Op.DELETE, ("/c",)),
+    Txn(1, 7, 8, 9, Op.CLOSE_SESSION, (("/a", "/b"),)),
 ]
 _SNAPSHOT: Final = b"".join(
     snapshot_chunks(
@@ -217,7 +244,7 @@ TARGETS: Final = {
         _replies,
         [_picked(sorted(replies.BODIES), opcode, frame[20:]) for opcode, frame in zip(_ANSWERS, _REPLIES, strict=True)],
     ),
-    "events": Target(_events, [events.encode_event(1, 2, "/a")[20:]]),
+    "events": Target(_events, [events.encode_event(2, "/a", 1)[20:]]),
     "request stream": Target(_request_stream, [b"".join(_REQUESTS)]),
     "reply stream": Target(_reply_stream, [b"".join(_REPLIES)]),
     "opening": Target(
@@ -230,6 +257,8 @@ TARGETS: Final = {
     "txn": Target(_txn, [encode_txn(txn) for txn in _TXNS]),
     "log": Target(_log, [b"".join(log_chunks(_TXNS, 1000))]),
     "snapshot": Target(_snapshot, [_SNAPSHOT]),
+    "move in": Target(_move_in, [_SNAPSHOT]),
+    "replay": Target(_replay, [b"next".join(encode_txn(txn) for txn in _TXNS)]),
     "gzip": Target(_gzip, [bytes.fromhex("1f8b08000000000002034b4c4a4ec48100d18ef6a81b000000")]),
     "snappy": Target(
         _snappy,

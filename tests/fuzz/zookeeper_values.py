@@ -6,10 +6,11 @@ from typing import Any, Final
 
 from hypothesis import strategies as st
 
-from zab.wire.client import bodies, multi, opcodes, requests, shapes
-from zab.wire.client.acl import OPEN
+from zab.store.acl import OPEN
+from zab.store.ops import Fields, Op
+from zab.wire.client import bodies, multi, requests, shapes
 from zab.wire.client.bodies import Body
-from zab.wire.client.shapes import Fields, Shape
+from zab.wire.client.shapes import Shape
 from zab.wire.disk_snapshot import Digest, Node
 from zab.wire.disk_txn import Txn
 
@@ -85,7 +86,7 @@ def of_body(body: Body) -> st.SearchStrategy[Any]:
             return strategy
     assert body is multi.RESULT_LIST, "a body that no test knows"
     results = [st.tuples(st.just(opcode), of_body(kind)) for opcode, kind in multi.RESULTS.items()]
-    return st.lists(st.one_of(st.tuples(st.just(opcodes.ERROR), INTS), *results), max_size=4)
+    return st.lists(st.one_of(st.tuples(st.just(Op.ERROR), INTS), *results), max_size=4)
 
 
 REQUESTS: Final = st.one_of(
@@ -98,23 +99,23 @@ REQUESTS: Final = st.one_of(
 
 _CREATED: Final = st.tuples(PATHS, DATA, ACLS, BOOLS, INTS)
 _PARTS: Final[dict[int, st.SearchStrategy[Any]]] = {
-    opcodes.ERROR: st.tuples(INTS),
-    opcodes.CREATE: _CREATED,
-    opcodes.CREATE2: _CREATED,
-    opcodes.CREATE_CONTAINER: _CREATE,
-    opcodes.CREATE_TTL: st.tuples(PATHS, DATA, ACLS, INTS, LONGS),
-    opcodes.DELETE: st.tuples(PATHS),
-    opcodes.DELETE_CONTAINER: st.tuples(PATHS),
-    opcodes.SET_DATA: _SET_DATA,
-    opcodes.CHECK: _PATH_AND_NUMBER,
+    Op.ERROR: st.tuples(INTS),
+    Op.CREATE: _CREATED,
+    Op.CREATE2: _CREATED,
+    Op.CREATE_CONTAINER: _CREATE,
+    Op.CREATE_TTL: st.tuples(PATHS, DATA, ACLS, INTS, LONGS),
+    Op.DELETE: st.tuples(PATHS),
+    Op.DELETE_CONTAINER: st.tuples(PATHS),
+    Op.SET_DATA: _SET_DATA,
+    Op.CHECK: _PATH_AND_NUMBER,
 }
 TXN_FIELDS: Final[dict[int, st.SearchStrategy[Any]]] = {
-    **{kind: fields for kind, fields in _PARTS.items() if kind != opcodes.CHECK},
-    opcodes.CREATE_SESSION: st.tuples(INTS),
-    opcodes.CLOSE_SESSION: st.tuples(st.one_of(st.none(), st.lists(st.text(min_size=1), max_size=3).map(tuple))),
-    opcodes.RECONFIG: _SET_DATA,
-    opcodes.SET_ACL: st.tuples(PATHS, ACLS, INTS),
-    opcodes.MULTI: st.lists(
+    **{kind: fields for kind, fields in _PARTS.items() if kind != Op.CHECK},
+    Op.CREATE_SESSION: st.tuples(INTS),
+    Op.CLOSE_SESSION: st.tuples(st.one_of(st.none(), st.lists(st.text(min_size=1), max_size=3).map(tuple))),
+    Op.RECONFIG: _SET_DATA,
+    Op.SET_ACL: st.tuples(PATHS, ACLS, INTS),
+    Op.MULTI: st.lists(
         st.one_of(*[st.tuples(st.just(kind), fields) for kind, fields in _PARTS.items()]), max_size=3
     ).map(tuple),
 }

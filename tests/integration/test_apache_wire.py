@@ -16,16 +16,20 @@ from typing import Any, TypeVar
 import pytest
 
 from tests.integration import apache
-from zab.wire.client import connect, events, multi, opcodes, replies, requests
-from zab.wire.client.acl import OPEN
+from zab.store.acl import OPEN
+from zab.store.node import stat_of
+from zab.store.ops import Fields, Op
+from zab.store.store import Store
+from zab.store.watches import Event
+from zab.wire.client import connect, events, multi, replies, requests
 from zab.wire.client.connect import ConnectRequest, ConnectResponse
 from zab.wire.client.frames import Command, FirstFrame, Opening, Reply, ReplyReader, RequestReader
-from zab.wire.client.shapes import Fields
 from zab.wire.disk_compression import plain
 from zab.wire.disk_digest import node_digest, tree_digest
 from zab.wire.disk_files import CURRENT_EPOCH, Compression, log_name, logs_behind, parse_name, snapshot_name, snapshots
 from zab.wire.disk_log import LogReader, log_chunks
 from zab.wire.disk_snapshot import OPEN_KEY, Digest, Node, SnapshotReader, seems_whole, snapshot_chunks
+from zab.wire.disk_store import arrival, departure, replay
 from zab.wire.disk_txn import Txn
 
 pytestmark = [apache.needs_apache, pytest.mark.slow]
@@ -82,7 +86,7 @@ class Client:
         return error if error else replies.decode_body(opcode, body)
 
     def close(self) -> None:
-        self.send(opcodes.CLOSE_SESSION)
+        self.send(Op.CLOSE_SESSION)
         self.next()
         self.socket.close()
 
@@ -90,7 +94,7 @@ class Client:
 # -- everything heard is encoded again -----------------------------------------------------------------
 
 
-def replay(heard: apache.Heard) -> set[int]:
+def said_again(heard: apache.Heard) -> set[int]:
     """The opcodes of one recorded connection, each with a request and an answer that we would have sent."""
     from_client, from_server = bytes(heard.from_client), bytes(heard.from_server)
     opening = Opening()
@@ -119,7 +123,7 @@ def replay(heard: apache.Heard) -> set[int]:
     for xid, zxid, error, body in ReplyReader().feed(first.rest):
         if xid == replies.EVENT_XID:
             kind, state, path = events.decode_event(body)
-            said.append(events.encode_event(zxid, kind, path, state))
+            said.append(events.encode_event(kind, path, zxid, state))
             continue
         opcode = asked[xid].popleft()
         if error:
@@ -149,79 +153,79 @@ def test_every_operation_of_ours_is_understood(server: apache.Server) -> None:
     with apache.recording(server.port) as (port, connections):
         client = Client(port)
         ask = client.ask
-        assert ask(opcodes.CREATE, "/o", b"data", OPEN, 0) == "/o"
-        path, stat = ask(opcodes.CREATE2, "/o/s-", None, OPEN, 2)
+        assert ask(Op.CREATE, "/o", b"data", OPEN, 0) == "/o"
+        path, stat = ask(Op.CREATE2, "/o/s-", None, OPEN, 2)
         assert path == "/o/s-0000000000"
         assert (stat[8], stat[9]) == (0, 0)
-        assert ask(opcodes.CREATE_CONTAINER, "/o/c", b"", OPEN, 4)[0] == "/o/c"
-        assert ask(opcodes.CREATE_TTL, "/o/t", b"t", OPEN, 5, 100_000)[0] == "/o/t"
-        assert ask(opcodes.CREATE, "/o/e", b"", OPEN, 1) == "/o/e"
-        data, stat = ask(opcodes.GET_DATA, "/o", True)
+        assert ask(Op.CREATE_CONTAINER, "/o/c", b"", OPEN, 4)[0] == "/o/c"
+        assert ask(Op.CREATE_TTL, "/o/t", b"t", OPEN, 5, 100_000)[0] == "/o/t"
+        assert ask(Op.CREATE, "/o/e", b"", OPEN, 1) == "/o/e"
+        data, stat = ask(Op.GET_DATA, "/o", True)
         assert (data, stat[8], stat[9]) == (b"data", 4, 4)
-        assert ask(opcodes.GET_DATA, "/o/s-0000000000", False)[0] is None
-        assert ask(opcodes.EXISTS, "/o", False) == stat
-        assert ask(opcodes.EXISTS, "/none", True) == -101
-        assert set(ask(opcodes.GET_CHILDREN, "/o", True)) == {"s-0000000000", "c", "t", "e"}
-        assert len(ask(opcodes.GET_CHILDREN2, "/o", False)[0]) == 4
-        assert ask(opcodes.GET_ALL_CHILDREN_NUMBER, "/o") == 4
-        assert ask(opcodes.GET_EPHEMERALS, "/o") == ["/o/e"]
-        assert ask(opcodes.GET_EPHEMERALS, None) == ["/o/e"]
-        assert ask(opcodes.SYNC, "/o") == "/o"
-        assert ask(opcodes.GET_ACL, "/o")[0] == OPEN
+        assert ask(Op.GET_DATA, "/o/s-0000000000", False)[0] is None
+        assert ask(Op.EXISTS, "/o", False) == stat
+        assert ask(Op.EXISTS, "/none", True) == -101
+        assert set(ask(Op.GET_CHILDREN, "/o", True)) == {"s-0000000000", "c", "t", "e"}
+        assert len(ask(Op.GET_CHILDREN2, "/o", False)[0]) == 4
+        assert ask(Op.GET_ALL_CHILDREN_NUMBER, "/o") == 4
+        assert ask(Op.GET_EPHEMERALS, "/o") == ["/o/e"]
+        assert ask(Op.GET_EPHEMERALS, None) == ["/o/e"]
+        assert ask(Op.SYNC, "/o") == "/o"
+        assert ask(Op.GET_ACL, "/o")[0] == OPEN
         entries = ((31, "world", "anyone"), (1, "ip", "10.0.0.0/8"))
-        assert ask(opcodes.SET_ACL, "/o", entries, -1)[6] == 1
-        assert ask(opcodes.GET_ACL, "/o")[0] == entries
-        assert ("ip", "127.0.0.1") in ask(opcodes.WHO_AM_I)
-        assert ask(opcodes.CHECK_WATCHES, "/o", 2) is None
-        assert ask(opcodes.REMOVE_WATCHES, "/o", 1) is None
-        assert ask(opcodes.REMOVE_WATCHES, "/o", 1) == -121
-        assert ask(opcodes.ADD_WATCH, "/o/t", 0) == 0
-        assert ask(opcodes.RECONFIG, None, "2", None, -1) == -123
+        assert ask(Op.SET_ACL, "/o", entries, -1)[6] == 1
+        assert ask(Op.GET_ACL, "/o")[0] == entries
+        assert ("ip", "127.0.0.1") in ask(Op.WHO_AM_I)
+        assert ask(Op.CHECK_WATCHES, "/o", 2) is None
+        assert ask(Op.REMOVE_WATCHES, "/o", 1) is None
+        assert ask(Op.REMOVE_WATCHES, "/o", 1) == -121
+        assert ask(Op.ADD_WATCH, "/o/t", 0) == 0
+        assert ask(Op.RECONFIG, None, "2", None, -1) == -123
         created: list[multi.Operation] = [
-            (opcodes.CREATE, ("/o/m", b"", OPEN, 0)), (opcodes.CREATE2, ("/o/m2", b"", OPEN, 0)),
-            (opcodes.CREATE_CONTAINER, ("/o/mc", b"", OPEN, 4)), (opcodes.CREATE_TTL, ("/o/mt", b"", OPEN, 5, 9_999)),
-            (opcodes.SET_DATA, ("/o/m", b"x", 0)), (opcodes.CHECK, ("/o/m", 1)), (opcodes.DELETE, ("/o/m", 1)),
+            (Op.CREATE, ("/o/m", b"", OPEN, 0)), (Op.CREATE2, ("/o/m2", b"", OPEN, 0)),
+            (Op.CREATE_CONTAINER, ("/o/mc", b"", OPEN, 4)), (Op.CREATE_TTL, ("/o/mt", b"", OPEN, 5, 9_999)),
+            (Op.SET_DATA, ("/o/m", b"x", 0)), (Op.CHECK, ("/o/m", 1)), (Op.DELETE, ("/o/m", 1)),
         ]  # fmt: skip
-        results = client.tell(opcodes.MULTI, tuple(created))
+        results = client.tell(Op.MULTI, tuple(created))
         assert [kind for kind, _ in results] == [1, 15, 15, 15, 5, 13, 2]
-        results = client.tell(opcodes.MULTI, (created[0], (opcodes.CHECK, ("/o", 99)), created[1]))
+        results = client.tell(Op.MULTI, (created[0], (Op.CHECK, ("/o", 99)), created[1]))
         assert results == [(-1, 0), (-1, -103), (-1, -2)]
         reads = (
-            (opcodes.GET_DATA, ("/o", False)),
-            (opcodes.GET_DATA, ("/no", False)),
-            (opcodes.GET_CHILDREN, ("/", False)),
+            (Op.GET_DATA, ("/o", False)),
+            (Op.GET_DATA, ("/no", False)),
+            (Op.GET_CHILDREN, ("/", False)),
         )
-        results = client.tell(opcodes.MULTI_READ, reads)
+        results = client.tell(Op.MULTI_READ, reads)
         assert [kind for kind, _ in results] == [4, -1, 8]
         assert results[1] == (-1, -101)
 
-        client.send(opcodes.SET_DATA, ("/o", b"new", 0))
-        assert events.decode_event(client.next()[3]) == (events.NODE_DATA_CHANGED, 3, "/o")
-        assert replies.decode_body(opcodes.SET_DATA, client.next()[3])[4] == 1
+        client.send(Op.SET_DATA, ("/o", b"new", 0))
+        assert events.decode_event(client.next()[3]) == (Event.DATA_CHANGED, 3, "/o")
+        assert replies.decode_body(Op.SET_DATA, client.next()[3])[4] == 1
         client.socket.sendall(requests.PING)
         assert client.next()[:3:2] == (requests.PING_XID, 0)
-        client.send(opcodes.AUTH, (0, "digest", b"u:p"), requests.AUTH_XID)
+        client.send(Op.AUTH, (0, "digest", b"u:p"), requests.AUTH_XID)
         assert client.next()[:3] == (requests.AUTH_XID, 0, 0)
         lists = ("/o", "/gone"), ("/o",), ("/o",)
         for opcode, fields in (
-            (opcodes.SET_WATCHES, (1, *lists)),
-            (opcodes.SET_WATCHES2, (1, *lists, ("/p",), ("/r",))),
+            (Op.SET_WATCHES, (1, *lists)),
+            (Op.SET_WATCHES2, (1, *lists, ("/p",), ("/r",))),
         ):
             client.send(opcode, fields, requests.SET_WATCHES_XID)
             told = [events.decode_event(client.next()[3]) for _ in range(4)]
             assert sorted(told) == [(1, 3, "/o"), (2, 3, "/gone"), (3, 3, "/o"), (4, 3, "/o")]
             assert client.next()[:3:2] == (requests.SET_WATCHES_XID, 0)
         client.close()
-    ours_and_never_answered = {opcodes.SASL, opcodes.RECONFIG, opcodes.DELETE}
-    assert replay(connections[0]) == set(requests.SHAPES) - ours_and_never_answered
+    ours_and_never_answered = {Op.SASL, Op.RECONFIG, Op.DELETE}
+    assert said_again(connections[0]) == set(requests.SHAPES) - ours_and_never_answered
 
 
 def test_a_request_that_cannot_be_read_is_refused_as_we_refuse_it(server: apache.Server) -> None:
     client = Client(server.port)
     lies = [
-        (opcodes.GET_DATA, "7fffffff 2f61"), (opcodes.GET_DATA, "fffffffe"), (opcodes.GET_DATA, "00000002 2f61"),
-        (opcodes.SET_DATA, "00000002 2f61 00000009 00"), (opcodes.CREATE, "00000002 2f61 00000000 00000009"),
-        (opcodes.MULTI, "00000099 00 ffffffff"), (opcodes.MULTI, ""), (opcodes.SET_WATCHES, "00"),
+        (Op.GET_DATA, "7fffffff 2f61"), (Op.GET_DATA, "fffffffe"), (Op.GET_DATA, "00000002 2f61"),
+        (Op.SET_DATA, "00000002 2f61 00000009 00"), (Op.CREATE, "00000002 2f61 00000000 00000009"),
+        (Op.MULTI, "00000099 00 ffffffff"), (Op.MULTI, ""), (Op.SET_WATCHES, "00"),
     ]  # fmt: skip
     for xid, (opcode, lie) in enumerate(lies, 1):
         body = bytes.fromhex(lie)
@@ -269,9 +273,9 @@ def test_the_java_client(server: apache.Server, tmp_path: Path) -> None:
     with apache.recording(server.port) as (port, connections):
         command = apache.java("org.apache.zookeeper.ZooKeeperMain", "-server", f"127.0.0.1:{port}")
         subprocess.run(command, input=SHELL.encode(), cwd=tmp_path, check=True, capture_output=True, timeout=120)
-        closed = requests.encode_request(opcodes.CLOSE_SESSION, 0)[-4:]
+        closed = requests.encode_request(Op.CLOSE_SESSION, 0)[-4:]
         eventually(lambda: connections[0].from_client.endswith(closed) or None)
-        seen = eventually(lambda: replay(connections[0]) or None)
+        seen = eventually(lambda: said_again(connections[0]) or None)
     assert {1, 3, 4, 5, 6, 7, 9, 12, 14, 19, 21, 100, 103, 104, 106, 107} <= seen
 
 
@@ -296,7 +300,7 @@ def test_kazoo(server: apache.Server) -> None:
         client.delete("/k", recursive=True)
         client.stop()
         client.close()
-    assert {1, 2, 3, 4, 5, 6, 8, 12, 14, 15, 100} <= replay(connections[0])
+    assert {1, 2, 3, 4, 5, 6, 8, 12, 14, 15, 100} <= said_again(connections[0])
 
 
 # -- files ---------------------------------------------------------------------------------------------
@@ -306,20 +310,20 @@ def fill(port: int) -> None:
     """One transaction of every kind, failures included."""
     client = Client(port)
     for number in range(20):
-        client.ask(opcodes.CREATE, f"/n{number}", None if number % 3 else b"x" * number, OPEN, 0)
-    client.ask(opcodes.CREATE2, "/acl", b"", ((31, "digest", "u:x"), (1, "world", "anyone")), 0)
-    client.ask(opcodes.CREATE_CONTAINER, "/n1/c", b"", OPEN, 4)
-    client.ask(opcodes.CREATE_TTL, "/n1/t", b"ttl", OPEN, 5, 1_000_000)
-    client.ask(opcodes.SET_DATA, "/n2", b"new", -1)
-    client.ask(opcodes.SET_ACL, "/n2", ((31, "world", "anyone"), (1, "ip", "::1")), -1)
-    client.ask(opcodes.DELETE, "/n3", -1)
-    client.ask(opcodes.DELETE, "/n3", -1)
-    client.ask(opcodes.CREATE, "/n4/ephemeral", b"", OPEN, 1)
-    part = (opcodes.CREATE, ("/m", b"", OPEN, 0)), (opcodes.SET_DATA, ("/n5", b"m", -1)), (opcodes.CHECK, ("/n5", 1))
-    client.tell(opcodes.MULTI, part)
-    client.tell(opcodes.MULTI, part)
+        client.ask(Op.CREATE, f"/n{number}", None if number % 3 else b"x" * number, OPEN, 0)
+    client.ask(Op.CREATE2, "/acl", b"", ((31, "digest", "u:x"), (1, "world", "anyone")), 0)
+    client.ask(Op.CREATE_CONTAINER, "/n1/c", b"", OPEN, 4)
+    client.ask(Op.CREATE_TTL, "/n1/t", b"ttl", OPEN, 5, 1_000_000)
+    client.ask(Op.SET_DATA, "/n2", b"new", -1)
+    client.ask(Op.SET_ACL, "/n2", ((31, "world", "anyone"), (1, "ip", "::1")), -1)
+    client.ask(Op.DELETE, "/n3", -1)
+    client.ask(Op.DELETE, "/n3", -1)
+    client.ask(Op.CREATE, "/n4/ephemeral", b"", OPEN, 1)
+    part = (Op.CREATE, ("/m", b"", OPEN, 0)), (Op.SET_DATA, ("/n5", b"m", -1)), (Op.CHECK, ("/n5", 1))
+    client.tell(Op.MULTI, part)
+    client.tell(Op.MULTI, part)
     gone = Client(port)
-    gone.ask(opcodes.CREATE, "/left-behind", b"", OPEN, 1)
+    gone.ask(Op.CREATE, "/left-behind", b"", OPEN, 1)
     gone.socket.close()  # without a word: its session and its node stay
     client.close()
 
@@ -369,6 +373,36 @@ def test_what_the_server_leaves_on_the_disk(tmp_path: Path, compression: Compres
     assert logs_behind(names, newest.zxid)[0].zxid <= newest.zxid + 1
 
 
+def test_a_server_moves_in_with_us_and_out_again(tmp_path: Path) -> None:
+    """From its first snapshot, which holds nothing, through its whole log; then on to another server of theirs."""
+    with apache.running(tmp_path / "theirs") as server:
+        fill(server.port)
+    names = [file.name for file in server.files.iterdir()]
+    oldest = snapshots(names)[-1]
+    store = Store()
+    moving = arrival(SnapshotReader([(server.files / oldest.name).read_bytes()]), oldest.zxid, bytes(16))
+    store.restore(moving.chunks)
+    came = [replay(store, read_log(server.files / file.name)) for file in logs_behind(names, oldest.zxid)]
+    assert came[-1].digest_agrees
+    assert came[-1].digest_zxid > 0
+    store.tree.check()
+    assert len(store.sessions.table) == 1, "the client that went without a word"
+
+    ours = tmp_path / "ours" / "data" / "version-2"
+    ours.mkdir(parents=True)
+    (ours / snapshot_name(store.zxid)).write_bytes(b"".join(departure(store)))
+    with apache.running(tmp_path / "ours") as server:
+        client = Client(server.port)
+        for path in sorted(store.tree.nodes):
+            node = store.tree.nodes[path]
+            answer = client.ask(Op.GET_DATA, path, False)
+            if node[1] == OPEN:
+                assert answer == (node[0], stat_of(node)), path
+            assert set(client.ask(Op.GET_CHILDREN, path, False)) == set(store.tree.children_of(path))
+        assert "/left-behind" in store.tree.nodes
+        client.close()
+
+
 def test_a_directory_that_we_wrote_is_one_it_can_start_on(tmp_path: Path) -> None:
     files = tmp_path / "data" / "version-2"
     files.mkdir(parents=True)
@@ -388,17 +422,17 @@ def test_a_directory_that_we_wrote_is_one_it_can_start_on(tmp_path: Path) -> Non
     stat = (zxid, zxid + 1, now, now + 1, 1, 0, 0, 0, zxid)
     behind = digest.value - node_digest("/ours", "ü".encode(), plain_stat) + node_digest("/ours", b"logged", stat)
     txns = [
-        Txn(7, 1, zxid, now, opcodes.ERROR, (-101,)),
-        Txn(7, 2, zxid + 1, now + 1, opcodes.SET_DATA, ("/ours", b"logged", 1), (2, behind)),
-        Txn(7, 3, zxid + 2, now + 2, opcodes.CREATE, ("/new", b"", OPEN, False, 3)),
+        Txn(7, 1, zxid, now, Op.ERROR, (-101,)),
+        Txn(7, 2, zxid + 1, now + 1, Op.SET_DATA, ("/ours", b"logged", 1), (2, behind)),
+        Txn(7, 3, zxid + 2, now + 2, Op.CREATE, ("/new", b"", OPEN, False, 3)),
     ]
     (files / log_name(zxid)).write_bytes(b"".join(log_chunks(txns)))
     (files / CURRENT_EPOCH).write_bytes(b"1")
     with apache.running(tmp_path) as server:
         client = Client(server.port)
-        assert client.ask(opcodes.GET_DATA, "/ours", False)[0] == b"logged"
-        assert client.ask(opcodes.GET_DATA, "/null", False)[0] is None
-        assert client.ask(opcodes.GET_ACL, "/null")[0] == acls[2]
-        assert client.ask(opcodes.GET_DATA, "/new", False)[1][0] == zxid + 2
+        assert client.ask(Op.GET_DATA, "/ours", False)[0] == b"logged"
+        assert client.ask(Op.GET_DATA, "/null", False)[0] is None
+        assert client.ask(Op.GET_ACL, "/null")[0] == acls[2]
+        assert client.ask(Op.GET_DATA, "/new", False)[1][0] == zxid + 2
         assert "zk_digest_mismatches_count\t0" in apache.ask(server.port, "mntr")
         client.close()

@@ -9,7 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.fuzz import zookeeper_values as values
-from zab.wire.client import bodies, connect, events, opcodes, replies, requests
+from zab.store.errors import ErrorCode
+from zab.store.ops import Op
+from zab.wire.client import bodies, connect, events, replies, requests
 from zab.wire.client.bodies import Body
 from zab.wire.client.connect import ConnectRequest, ConnectResponse
 from zab.wire.client.frames import FirstFrame, Opening, ReplyReader, RequestReader
@@ -39,7 +41,7 @@ def test_a_request_that_was_cut_is_refused(opcode: int, shape: Shape, data: st.D
         return
     refused = requests.decode_request(opcode, body[: data.draw(st.integers(0, len(body) - 1))])
     assert isinstance(refused, requests.Refused)
-    assert refused.code == requests.MARSHALLING_ERROR
+    assert refused.code == ErrorCode.MARSHALLING_ERROR
 
 
 @given(st.integers(-(1 << 31), (1 << 31) - 1).filter(lambda opcode: opcode not in requests.SHAPES), st.binary())
@@ -47,25 +49,23 @@ def test_a_request_that_was_cut_is_refused(opcode: int, shape: Shape, data: st.D
 def test_an_operation_that_is_none(opcode: int, body: bytes) -> None:
     refused = requests.decode_request(opcode, body)
     assert isinstance(refused, requests.Refused)
-    assert refused.code == requests.UNIMPLEMENTED
+    assert refused.code == ErrorCode.UNIMPLEMENTED
 
 
-@pytest.mark.parametrize(
-    "opcode", [opcodes.CHECK, opcodes.DELETE_CONTAINER, opcodes.CREATE_SESSION, opcodes.ERROR, opcodes.NOTIFICATION]
-)
+@pytest.mark.parametrize("opcode", [Op.CHECK, Op.DELETE_CONTAINER, Op.CREATE_SESSION, Op.ERROR, Op.NOTIFICATION])
 def test_what_is_not_for_clients_is_none(opcode: int) -> None:
-    refused = requests.decode_request(opcode, requests.SHAPES[opcodes.DELETE].encode(("/a", 1)))
+    refused = requests.decode_request(opcode, requests.SHAPES[Op.DELETE].encode(("/a", 1)))
     assert isinstance(refused, requests.Refused)
-    assert refused.code == requests.UNIMPLEMENTED
+    assert refused.code == ErrorCode.UNIMPLEMENTED
 
 
-@pytest.mark.parametrize("outer", [opcodes.MULTI, opcodes.MULTI_READ])
+@pytest.mark.parametrize("outer", [Op.MULTI, Op.MULTI_READ])
 @pytest.mark.parametrize("inner", sorted(requests.SHAPES))
 def test_a_multi_holds_what_it_may_hold(outer: int, inner: int) -> None:
     """Reads and writes do not mix, and nothing nests."""
     header = inner.to_bytes(4, "big", signed=True) + bytes.fromhex("00ffffffff")
     body = header + bytes(64) + bytes.fromhex("ffffffff01ffffffff")
-    allowed = {opcodes.MULTI: {1, 2, 5, 13, 15, 19, 21}, opcodes.MULTI_READ: {4, 8}}[outer]
+    allowed = {1, 2, 5, 13, 15, 19, 21} if outer == Op.MULTI else {4, 8}
     fields = requests.decode_request(outer, body)
     if inner not in allowed:
         assert isinstance(fields, requests.Refused)
@@ -88,9 +88,9 @@ def test_a_reply_arrives_as_it_was_sent(opcode: int, body: Body, data: st.DataOb
 def test_the_packed_replies_are_the_same_bytes(
     xid: int, zxid: int, data: bytes | None, stat: tuple[int, ...], path: str
 ) -> None:
-    assert replies.stat_reply(xid, zxid, stat) == replies.encode_reply(opcodes.SET_DATA, xid, zxid, stat)
-    assert replies.data_reply(xid, zxid, data, stat) == replies.encode_reply(opcodes.GET_DATA, xid, zxid, (data, stat))
-    assert replies.path_reply(xid, zxid, path) == replies.encode_reply(opcodes.CREATE, xid, zxid, path)
+    assert replies.stat_reply(xid, zxid, stat) == replies.encode_reply(Op.SET_DATA, xid, zxid, stat)
+    assert replies.data_reply(xid, zxid, data, stat) == replies.encode_reply(Op.GET_DATA, xid, zxid, (data, stat))
+    assert replies.path_reply(xid, zxid, path) == replies.encode_reply(Op.CREATE, xid, zxid, path)
     assert bodies.STAT.size == 68
 
 
@@ -104,7 +104,7 @@ def test_an_error_is_a_header(xid: int, zxid: int, code: int, body: bytes) -> No
 @given(values.LONGS, values.INTS, values.PATHS, values.INTS)
 @EXAMPLES
 def test_an_event_arrives_as_it_was_sent(zxid: int, kind: int, path: str, state: int) -> None:
-    frame = events.encode_event(zxid, kind, path, state)
+    frame = events.encode_event(kind, path, zxid, state)
     ((xid, at, error, body),) = ReplyReader().feed(frame)
     assert (xid, at, error) == (replies.EVENT_XID, zxid, 0)
     assert events.decode_event(body) == (kind, state, path)

@@ -17,7 +17,8 @@ from typing import Final, NamedTuple, TypeAlias
 from attrs import frozen
 
 from zab.core.errors import DamagedError
-from zab.wire.client.acl import Acl, decode_acl, encode_acl
+from zab.store.acl import Acl
+from zab.wire.client.acl import decode_acl, encode_acl
 from zab.wire.disk_source import RECORD_BYTES_MAX, Source
 from zab.wire.jute import INT, LONG, STRUCT_ERRORS, lenient, text
 
@@ -84,7 +85,7 @@ class SnapshotReader:
             raise DamagedError(f"a snapshot of version {version}, not {VERSION}")
         self.sessions: dict[int, int] = dict(self._read_sessions())
         """Timeout in milliseconds by session."""
-        self.acls: dict[int, tuple[Acl, ...]] = dict(self._read_acls())
+        self.acls: dict[int, Acl] = dict(self._read_acls())
         self.digest: Digest | None = None
         self.last_zxid: int | None = None
 
@@ -113,7 +114,7 @@ class SnapshotReader:
             session, timeout_ms = _SESSION.unpack(self._exactly(_SESSION.size))
             yield session, timeout_ms
 
-    def _read_acls(self) -> Iterator[tuple[int, tuple[Acl, ...]]]:
+    def _read_acls(self) -> Iterator[tuple[int, Acl]]:
         source = self._source
         for _ in range(self._count()):
             (key,) = LONG.unpack(self._exactly(8))
@@ -193,7 +194,7 @@ def _decode_node(data: bytes, at: int) -> tuple[Node | None, int]:
 
 def snapshot_chunks(
     sessions: Mapping[int, int],
-    acls: Mapping[int, Iterable[Acl]],
+    acls: Mapping[int, Acl],
     nodes: Iterable[Node],
     digest: Digest | None = None,
     last_zxid: int | None = None,
@@ -224,14 +225,14 @@ def snapshot_chunks(
     yield tail
 
 
-def _parts(sessions: Mapping[int, int], acls: Mapping[int, Iterable[Acl]], nodes: Iterable[Node]) -> Iterator[bytes]:
+def _parts(sessions: Mapping[int, int], acls: Mapping[int, Acl], nodes: Iterable[Node]) -> Iterator[bytes]:
     yield _FILE_HEAD_BYTES
     yield INT.pack(len(sessions))
     for session, timeout_ms in sessions.items():
         yield _SESSION.pack(session, timeout_ms)
     yield INT.pack(len(acls))
     for key, acl in acls.items():
-        yield LONG.pack(key) + encode_acl(tuple(acl))
+        yield LONG.pack(key) + encode_acl(acl)
     expected_root = True
     for path, data, acl_key, stat in nodes:
         assert (path == "") == expected_root, "the root is the first node and the only one without a path"

@@ -13,9 +13,10 @@ from typing import Any, Final, TypeAlias
 from attrs import frozen
 
 from zab.core.errors import DamagedError, WireError
-from zab.wire.client import opcodes, shapes
+from zab.store.ops import Fields, Op
+from zab.wire.client import shapes
 from zab.wire.client.acl import decode_acl, encode_acl
-from zab.wire.client.shapes import Fields, Shape
+from zab.wire.client.shapes import Shape
 from zab.wire.jute import FALSE, INT, LONG, STRUCT_ERRORS, TRUE, Reader, buffer, text, texts
 
 HEAD: Final = Struct(">qiqqi")
@@ -122,15 +123,15 @@ def _same(shape: Shape) -> Body:
 
 
 _PARTS: Final[Mapping[int, Body]] = {
-    opcodes.ERROR: (_decode_number, _encode_number),
-    opcodes.CREATE: (_decode_created_maybe_long_ago, _encode_created),
-    opcodes.CREATE2: (_decode_created, _encode_created),
-    opcodes.CREATE_CONTAINER: (_decode_container, shapes.encode_create),
-    opcodes.CREATE_TTL: (_decode_ttl, _encode_ttl),
-    opcodes.DELETE: _same(shapes.PATH),
-    opcodes.DELETE_CONTAINER: _same(shapes.PATH),
-    opcodes.SET_DATA: _same(shapes.SET_DATA),
-    opcodes.CHECK: _same(shapes.PATH_AND_NUMBER),
+    Op.ERROR: (_decode_number, _encode_number),
+    Op.CREATE: (_decode_created_maybe_long_ago, _encode_created),
+    Op.CREATE2: (_decode_created, _encode_created),
+    Op.CREATE_CONTAINER: (_decode_container, shapes.encode_create),
+    Op.CREATE_TTL: (_decode_ttl, _encode_ttl),
+    Op.DELETE: _same(shapes.PATH),
+    Op.DELETE_CONTAINER: _same(shapes.PATH),
+    Op.SET_DATA: _same(shapes.SET_DATA),
+    Op.CHECK: _same(shapes.PATH_AND_NUMBER),
 }
 
 
@@ -150,12 +151,12 @@ def _encode_multi(fields: Fields) -> bytes:
 
 
 _BODIES: Final[Mapping[int, Body]] = {
-    **{kind: body for kind, body in _PARTS.items() if kind != opcodes.CHECK},
-    opcodes.CREATE_SESSION: (_decode_number, _encode_number),
-    opcodes.CLOSE_SESSION: (_decode_closed, _encode_closed),
-    opcodes.RECONFIG: _same(shapes.SET_DATA),
-    opcodes.SET_ACL: _same(shapes.SET_ACL),
-    opcodes.MULTI: (_decode_multi, _encode_multi),
+    **{kind: body for kind, body in _PARTS.items() if kind != Op.CHECK},
+    Op.CREATE_SESSION: (_decode_number, _encode_number),
+    Op.CLOSE_SESSION: (_decode_closed, _encode_closed),
+    Op.RECONFIG: _same(shapes.SET_DATA),
+    Op.SET_ACL: _same(shapes.SET_ACL),
+    Op.MULTI: (_decode_multi, _encode_multi),
 }
 KINDS: Final = frozenset(_BODIES)
 

@@ -3,7 +3,8 @@ from __future__ import annotations
 import pytest
 
 from zab.core.errors import WireError
-from zab.wire.client import opcodes, replies, requests
+from zab.store.ops import Op
+from zab.wire.client import replies, requests
 from zab.wire.client.connect import (
     EXPIRED,
     ConnectRequest,
@@ -14,7 +15,7 @@ from zab.wire.client.connect import (
 )
 from zab.wire.client.frames import Command, FirstFrame, Opening, ReplyReader, RequestReader
 
-GET = requests.encode_request(opcodes.GET_DATA, 7, ("/a", False))
+GET = requests.encode_request(Op.GET_DATA, 7, ("/a", False))
 HELLO = encode_connect_request(ConnectRequest(5, 10_000, 0x100000000000001, bytes(range(16))))
 
 
@@ -24,9 +25,9 @@ HELLO = encode_connect_request(ConnectRequest(5, 10_000, 0x100000000000001, byte
 @pytest.mark.parametrize("cut", range(1, len(GET)))
 def test_a_frame_that_arrives_in_two_parts(cut: int) -> None:
     reader = RequestReader()
-    assert reader.feed(GET + GET[:cut]) == [(7, opcodes.GET_DATA, GET[12:])]
+    assert reader.feed(GET + GET[:cut]) == [(7, Op.GET_DATA, GET[12:])]
     assert reader.held_bytes == cut
-    assert reader.feed(GET[cut:] + requests.PING) == [(7, opcodes.GET_DATA, GET[12:]), (-2, opcodes.PING, b"")]
+    assert reader.feed(GET[cut:] + requests.PING) == [(7, Op.GET_DATA, GET[12:]), (-2, Op.PING, b"")]
     assert reader.held_bytes == 0
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from zab.wire.client import connect, events, multi, opcodes, replies, requests
-from zab.wire.client.acl import OPEN
+from zab.store.acl import OPEN
+from zab.store.ops import Fields, Op
+from zab.store.watches import Event
+from zab.wire.client import connect, events, multi, replies, requests
 from zab.wire.client.connect import ConnectRequest
 from zab.wire.client.frames import Opening, ReplyReader, RequestReader
-from zab.wire.client.shapes import Fields
 from zab.wire.client.words import WORDS
 
 NEW_SESSION = bytes.fromhex(
@@ -41,10 +42,10 @@ def test_a_new_session() -> None:
 @pytest.mark.parametrize(
     ("frame", "xid", "opcode", "fields"),
     [
-        (CREATE, 1, opcodes.CREATE, ("/a", b"hi", OPEN, 0)),
-        (PING, -2, opcodes.PING, ()),
-        (CLOSE, 5, opcodes.CLOSE_SESSION, ()),
-        (MULTI, 2, opcodes.MULTI, ((opcodes.CHECK, ("/a", 0)), (opcodes.DELETE, ("/b", -1)))),
+        (CREATE, 1, Op.CREATE, ("/a", b"hi", OPEN, 0)),
+        (PING, -2, Op.PING, ()),
+        (CLOSE, 5, Op.CLOSE_SESSION, ()),
+        (MULTI, 2, Op.MULTI, ((Op.CHECK, ("/a", 0)), (Op.DELETE, ("/b", -1)))),
     ],
     ids=["create", "ping", "close", "multi"],
 )
@@ -60,21 +61,21 @@ def test_the_constant_ping_is_the_ping() -> None:
 
 def test_the_reply_to_create() -> None:
     zxid = 0x100000002
-    assert replies.encode_reply(opcodes.CREATE, 1, zxid, "/a") == replies.path_reply(1, zxid, "/a") == CREATED
+    assert replies.encode_reply(Op.CREATE, 1, zxid, "/a") == replies.path_reply(1, zxid, "/a") == CREATED
     assert ReplyReader().feed(CREATED) == [(1, zxid, 0, CREATED[20:])]
-    assert replies.decode_body(opcodes.CREATE, CREATED[20:]) == "/a"
+    assert replies.decode_body(Op.CREATE, CREATED[20:]) == "/a"
 
 
 def test_an_event() -> None:
-    assert events.encode_event(0x100000003, events.NODE_DATA_CHANGED, "/a") == EVENT
+    assert events.encode_event(Event.DATA_CHANGED, "/a", 0x100000003) == EVENT
     assert ReplyReader().feed(EVENT) == [(replies.EVENT_XID, 0x100000003, 0, EVENT[20:])]
-    assert events.decode_event(EVENT[20:]) == (events.NODE_DATA_CHANGED, events.SYNC_CONNECTED, "/a")
+    assert events.decode_event(EVENT[20:]) == (Event.DATA_CHANGED, events.SYNC_CONNECTED, "/a")
 
 
 def test_a_multi_that_failed() -> None:
-    results: list[multi.Result] = [(opcodes.ERROR, 0), (opcodes.ERROR, -101)]
-    assert replies.encode_reply(opcodes.MULTI, 2, 0x100000004, results) == MULTI_FAILED
-    assert replies.decode_body(opcodes.MULTI, MULTI_FAILED[20:]) == results
+    results: list[multi.Result] = [(Op.ERROR, 0), (Op.ERROR, -101)]
+    assert replies.encode_reply(Op.MULTI, 2, 0x100000004, results) == MULTI_FAILED
+    assert replies.decode_body(Op.MULTI, MULTI_FAILED[20:]) == results
 
 
 def test_the_words_as_the_lengths_they_are_mistaken_for() -> None:

@@ -9,17 +9,17 @@ from hypothesis import strategies as st
 
 from tests.fuzz import zookeeper_values as values
 from zab.core.errors import DamagedError
-from zab.wire.client import opcodes
-from zab.wire.client.acl import OPEN
+from zab.store.acl import OPEN
+from zab.store.ops import Op
 from zab.wire.disk_log import FILE_HEAD, LogReader, encode_record, log_chunks, offset_behind
 from zab.wire.disk_txn import HEAD, KINDS, Txn, decode_txn, encode_txn
 
 SESSION = 0x100000ABCDE0001
-CREATE_SESSION = Txn(SESSION, 0, 0x100000001, 1_700_000_000_000, opcodes.CREATE_SESSION, (30_000,))
+CREATE_SESSION = Txn(SESSION, 0, 0x100000001, 1_700_000_000_000, Op.CREATE_SESSION, (30_000,))
 TXNS = [
     CREATE_SESSION,
-    Txn(SESSION, 1, 0x100000002, 1_700_000_000_001, opcodes.CREATE, ("/a", b"hi", OPEN, False, 1), (2, 99)),
-    Txn(SESSION, 2, 0x100000003, 1_700_000_000_002, opcodes.ERROR, (-110,)),
+    Txn(SESSION, 1, 0x100000002, 1_700_000_000_001, Op.CREATE, ("/a", b"hi", OPEN, False, 1), (2, 99)),
+    Txn(SESSION, 2, 0x100000003, 1_700_000_000_002, Op.ERROR, (-110,)),
 ]
 
 
@@ -65,13 +65,13 @@ def test_every_kind_survives(kind: int, data: st.DataObject) -> None:
 
 
 def test_a_create_that_does_not_say_which_child_it_was() -> None:
-    payload = encode_txn(Txn(1, 2, 3, 4, opcodes.CREATE, ("/a", b"", OPEN, True, 7)))
+    payload = encode_txn(Txn(1, 2, 3, 4, Op.CREATE, ("/a", b"", OPEN, True, 7)))
     assert decode_txn(payload[:-4]).fields == ("/a", b"", OPEN, True, -1)
 
 
 @pytest.mark.parametrize("digest", [None, (2, 0), (2, 0x2F61_0000_0001), (2, (1 << 64) - 1)])
 def test_a_session_that_ended_without_a_list(digest: tuple[int, int] | None) -> None:
-    txn = Txn(1, 2, 3, 4, opcodes.CLOSE_SESSION, (None,), digest)
+    txn = Txn(1, 2, 3, 4, Op.CLOSE_SESSION, (None,), digest)
     assert decode_txn(encode_txn(txn)) == txn
 
 
@@ -79,7 +79,7 @@ def test_a_session_that_ended_without_a_list(digest: tuple[int, int] | None) -> 
 @pytest.mark.parametrize("digest", [None, (2, 5)])
 def test_a_list_is_not_taken_for_a_digest(paths: tuple[str, ...], digest: tuple[int, int] | None) -> None:
     """`/abc` alone is as long as one."""
-    txn = Txn(1, 2, 3, 4, opcodes.CLOSE_SESSION, (paths,), digest)
+    txn = Txn(1, 2, 3, 4, Op.CLOSE_SESSION, (paths,), digest)
     assert decode_txn(encode_txn(txn)) == txn
 
 
@@ -153,8 +153,8 @@ def record(payload: bytes) -> bytes:
     ("payload", "why"),
     [
         (HEAD.pack(1, 2, 3, 4, 99), "no transaction is of type 99"),
-        (HEAD.pack(1, 2, 3, 4, opcodes.CHECK) + bytes(8), "no transaction is of type 13"),
-        (HEAD.pack(1, 2, 3, 4, opcodes.ERROR), "no transaction"),
+        (HEAD.pack(1, 2, 3, 4, Op.CHECK) + bytes(8), "no transaction is of type 13"),
+        (HEAD.pack(1, 2, 3, 4, Op.ERROR), "no transaction"),
         (encode_txn(TXNS[0]) + b"?", "1 bytes behind it"),
     ],
 )

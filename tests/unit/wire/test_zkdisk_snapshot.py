@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.fuzz import zookeeper_values as values
 from zab.core.errors import DamagedError
-from zab.wire.client.acl import OPEN
+from zab.store.acl import OPEN
 from zab.wire.disk_compression import CHUNK_BYTES, gunzip, plain, unsnappy, unsnappy_block
 from zab.wire.disk_digest import node_digest, tree_digest
 from zab.wire.disk_files import Compression

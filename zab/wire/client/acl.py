@@ -6,36 +6,32 @@ than reading them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final, TypeAlias
+from typing import Final
 
+from zab.store.acl import OPEN, Acl, AclEntry
 from zab.wire.jute import INT, NULL, Reader, text, vector
 
-Acl: TypeAlias = tuple[int, str, str]
-"""Permissions, scheme, id."""
-
-ENTRY_BYTES_MIN: Final = 12
-OPEN: Final[tuple[Acl, ...]] = ((31, "world", "anyone"),)
+_ENTRY_BYTES_MIN: Final = 12
 
 
-def entry(acl: Acl) -> bytes:
-    permissions, scheme, identity = acl
+def _entry(entry: AclEntry) -> bytes:
+    permissions, scheme, identity = entry
     return INT.pack(permissions) + text(scheme) + text(identity)
 
 
-OPEN_BYTES: Final = vector(map(entry, OPEN))
+OPEN_BYTES: Final = vector(map(_entry, OPEN))
 
 
-def encode_acl(acl: Sequence[Acl] | None) -> bytes:
+def encode_acl(acl: Acl | None) -> bytes:
     if acl == OPEN:
         return OPEN_BYTES
-    return NULL if acl is None else vector(map(entry, acl))
+    return NULL if acl is None else vector(map(_entry, acl))
 
 
-def decode_acl(data: bytes, at: int) -> tuple[tuple[Acl, ...] | None, int]:
+def decode_acl(data: bytes, at: int) -> tuple[Acl | None, int]:
     """The list at `at`, and where it ends. Null is not nothing: it is refused, but not here."""
     if data.startswith(OPEN_BYTES, at):
         return OPEN, at + len(OPEN_BYTES)
     reader = Reader(data, at)
-    acl = reader.vector_or_null(lambda: (reader.number(), reader.text(), reader.text()), ENTRY_BYTES_MIN)
+    acl = reader.vector_or_null(lambda: (reader.number(), reader.text(), reader.text()), _ENTRY_BYTES_MIN)
     return acl, reader.position

@@ -13,11 +13,13 @@ from typing import Any, Final, TypeAlias
 from attrs import frozen
 
 from zab.core.errors import WireError
-from zab.wire.client.acl import Acl, decode_acl, encode_acl
+from zab.store.acl import Acl
+from zab.store.node import Stat
+from zab.wire.client.acl import decode_acl, encode_acl
 from zab.wire.jute import INT, Reader, buffer, lenient, text, texts, vector
 
 StatFields: TypeAlias = Sequence[int]
-"""czxid, mzxid, ctime, mtime, version, cversion, aversion, ephemeral owner, data length, children, pzxid."""
+"""A `Stat`, or its eleven values: what is sent thousands of times a second need not be one."""
 
 STAT_FORMAT: Final = "qqqqiiiqiiq"
 STAT: Final = Struct(">" + STAT_FORMAT)
@@ -62,8 +64,8 @@ def encode_stat(stat: StatFields) -> bytes:
     return STAT.pack(*stat)
 
 
-def decode_stat(body: bytes, at: int = 0) -> tuple[tuple[int, ...], int]:
-    return STAT.unpack_from(body, at), at + 68
+def decode_stat(body: bytes, at: int = 0) -> tuple[Stat, int]:
+    return tuple.__new__(Stat, STAT.unpack_from(body, at)), at + 68
 
 
 def encode_data(value: tuple[bytes | None, StatFields]) -> bytes:
@@ -71,14 +73,14 @@ def encode_data(value: tuple[bytes | None, StatFields]) -> bytes:
     return buffer(data) + STAT.pack(*stat)
 
 
-def decode_data(body: bytes, at: int = 0) -> tuple[tuple[bytes | None, tuple[int, ...]], int]:
+def decode_data(body: bytes, at: int = 0) -> tuple[tuple[bytes | None, Stat], int]:
     (length,) = INT.unpack_from(body, at)
     start = at + 4
     if length < -1:
         raise WireError(f"{length} is no length")
     stop = start + length if length > 0 else start
     # The stat lies behind the data: where it can be read, the data was all there.
-    stat = STAT.unpack_from(body, stop)
+    stat = tuple.__new__(Stat, STAT.unpack_from(body, stop))
     return (None if length < 0 else body[start:stop], stat), stop + 68
 
 
@@ -86,18 +88,20 @@ def _encode_created(value: tuple[str, StatFields]) -> bytes:
     return text(value[0]) + STAT.pack(*value[1])
 
 
-def _decode_created(body: bytes, at: int) -> tuple[tuple[str, tuple[int, ...]], int]:
+def _decode_created(body: bytes, at: int) -> tuple[tuple[str, Stat], int]:
     path, stop = decode_path(body, at)
-    return (path, STAT.unpack_from(body, stop)), stop + 68
+    stat, stop = decode_stat(body, stop)
+    return (path, stat), stop
 
 
-def _encode_acl(value: tuple[Sequence[Acl] | None, StatFields]) -> bytes:
+def _encode_acl(value: tuple[Acl | None, StatFields]) -> bytes:
     return encode_acl(value[0]) + STAT.pack(*value[1])
 
 
-def _decode_acl(body: bytes, at: int) -> tuple[tuple[tuple[Acl, ...] | None, tuple[int, ...]], int]:
+def _decode_acl(body: bytes, at: int) -> tuple[tuple[Acl | None, Stat], int]:
     acl, stop = decode_acl(body, at)
-    return (acl, STAT.unpack_from(body, stop)), stop + 68
+    stat, stop = decode_stat(body, stop)
+    return (acl, stat), stop
 
 
 # -- lists ---------------------------------------------------------------------------------------------
@@ -127,9 +131,10 @@ def _encode_names_and_stat(value: tuple[Iterable[str], StatFields]) -> bytes:
     return texts(value[0]) + STAT.pack(*value[1])
 
 
-def _decode_names_and_stat(body: bytes, at: int) -> tuple[tuple[list[str], tuple[int, ...]], int]:
+def _decode_names_and_stat(body: bytes, at: int) -> tuple[tuple[list[str], Stat], int]:
     names, stop = decode_names(body, at)
-    return (names, STAT.unpack_from(body, stop)), stop + 68
+    stat, stop = decode_stat(body, stop)
+    return (names, stat), stop
 
 
 def _encode_identities(value: Iterable[tuple[str, str]]) -> bytes:

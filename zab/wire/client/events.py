@@ -12,25 +12,20 @@ from zab.core.errors import WireError
 from zab.wire.client.replies import EVENT_XID
 from zab.wire.jute import STRUCT_ERRORS, Reader
 
-NODE_CREATED: Final = 1
-NODE_DELETED: Final = 2
-NODE_DATA_CHANGED: Final = 3
-NODE_CHILDREN_CHANGED: Final = 4
-
 SYNC_CONNECTED: Final = 3
 """The only state a server ever tells; the others a client finds out for itself."""
 
 _EVENT: Final = Struct(">iiqiiii")
 
 
-def encode_event(zxid: int, kind: int, path: str, state: int = SYNC_CONNECTED) -> bytes:
+def encode_event(event: int, path: str, zxid: int, state: int = SYNC_CONNECTED) -> bytes:
     """`zxid` is the change's, or -1 where the event makes up for one that was missed while disconnected."""
     raw = path.encode()
-    return _EVENT.pack(28 + len(raw), EVENT_XID, zxid, 0, kind, state, len(raw)) + raw
+    return _EVENT.pack(28 + len(raw), EVENT_XID, zxid, 0, event, state, len(raw)) + raw
 
 
 def decode_event(body: bytes) -> tuple[int, int, str]:
-    """Kind, state, path."""
+    """Event, state, path."""
     reader = Reader(body)
     try:
         return reader.number(), reader.number(), reader.text()

@@ -11,45 +11,46 @@ from struct import Struct
 from typing import Any, Final, TypeAlias
 
 from zab.core.errors import WireError
-from zab.wire.client import bodies, opcodes, shapes
+from zab.store.ops import Fields, Op
+from zab.wire.client import bodies, shapes
 from zab.wire.client.bodies import Body
-from zab.wire.client.shapes import Fields, Shape
+from zab.wire.client.shapes import Shape
 
 Operation: TypeAlias = tuple[int, Fields]
 """Opcode, fields."""
 
 Result: TypeAlias = tuple[int, Any]
-"""Opcode, value; or `opcodes.ERROR` and the error's code."""
+"""Opcode, value; or `Op.ERROR` and the error's code."""
 
 _HEADER: Final = Struct(">iBi")
 _END: Final = _HEADER.pack(-1, 1, -1)
 _FAILED: Final = Struct(">iBii")
 
 WRITES: Final[Mapping[int, Shape]] = {
-    opcodes.CREATE: shapes.CREATE,
-    opcodes.CREATE2: shapes.CREATE,
-    opcodes.CREATE_CONTAINER: shapes.CREATE,
-    opcodes.CREATE_TTL: shapes.CREATE_TTL,
-    opcodes.DELETE: shapes.PATH_AND_NUMBER,
-    opcodes.SET_DATA: shapes.SET_DATA,
-    opcodes.CHECK: shapes.PATH_AND_NUMBER,
+    Op.CREATE: shapes.CREATE,
+    Op.CREATE2: shapes.CREATE,
+    Op.CREATE_CONTAINER: shapes.CREATE,
+    Op.CREATE_TTL: shapes.CREATE_TTL,
+    Op.DELETE: shapes.PATH_AND_NUMBER,
+    Op.SET_DATA: shapes.SET_DATA,
+    Op.CHECK: shapes.PATH_AND_NUMBER,
 }
 READS: Final[Mapping[int, Shape]] = {
-    opcodes.GET_DATA: shapes.PATH_AND_FLAG,
-    opcodes.GET_CHILDREN: shapes.PATH_AND_FLAG,
+    Op.GET_DATA: shapes.PATH_AND_FLAG,
+    Op.GET_CHILDREN: shapes.PATH_AND_FLAG,
 }
 RESULTS: Final[Mapping[int, Body]] = {
-    opcodes.CREATE: bodies.PATH,
-    opcodes.CREATE2: bodies.CREATED,
-    opcodes.DELETE: bodies.NOTHING,
-    opcodes.SET_DATA: bodies.STAT_ONLY,
-    opcodes.CHECK: bodies.NOTHING,
-    opcodes.GET_DATA: bodies.DATA,
-    opcodes.GET_CHILDREN: bodies.NAMES,
+    Op.CREATE: bodies.PATH,
+    Op.CREATE2: bodies.CREATED,
+    Op.DELETE: bodies.NOTHING,
+    Op.SET_DATA: bodies.STAT_ONLY,
+    Op.CHECK: bodies.NOTHING,
+    Op.GET_DATA: bodies.DATA,
+    Op.GET_CHILDREN: bodies.NAMES,
 }
 _RESULT_OF: Final[Mapping[int, int]] = {
-    opcodes.CREATE_CONTAINER: opcodes.CREATE2,
-    opcodes.CREATE_TTL: opcodes.CREATE2,
+    Op.CREATE_CONTAINER: Op.CREATE2,
+    Op.CREATE_TTL: Op.CREATE2,
 }
 """The protocol has no results of their own for these two."""
 
@@ -83,7 +84,7 @@ def of(allowed: Mapping[int, Shape]) -> Shape:
 def encode_results(results: Iterable[Result]) -> bytes:
     parts: list[bytes] = []
     for opcode, value in results:
-        if opcode == opcodes.ERROR:
+        if opcode == Op.ERROR:
             parts.append(_FAILED.pack(-1, 0, value, value))
             continue
         opcode = _RESULT_OF.get(opcode, opcode)
@@ -99,7 +100,7 @@ def decode_results(body: bytes, at: int = 0) -> tuple[list[Result], int]:
         at += 9
         if done:
             return results, at
-        if opcode == opcodes.ERROR:
+        if opcode == Op.ERROR:
             value, at = bodies.NUMBER.decode(body, at)
         else:
             kind = RESULTS.get(opcode)

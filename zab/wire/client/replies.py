@@ -11,7 +11,8 @@ from struct import Struct
 from typing import Any, Final
 
 from zab.core.errors import WireError
-from zab.wire.client import bodies, multi, opcodes
+from zab.store.ops import Op
+from zab.wire.client import bodies, multi
 from zab.wire.client.bodies import STAT_FORMAT, Body, StatFields
 from zab.wire.jute import STRUCT_ERRORS
 
@@ -22,37 +23,37 @@ _HEAD_AND_STAT: Final = Struct(">iiqi" + STAT_FORMAT)
 _HEAD_AND_LENGTH: Final = Struct(">iiqii")
 
 BODIES: Final[Mapping[int, Body]] = {
-    opcodes.CREATE: bodies.PATH,
-    opcodes.DELETE: bodies.NOTHING,
-    opcodes.EXISTS: bodies.STAT_ONLY,
-    opcodes.GET_DATA: bodies.DATA,
-    opcodes.SET_DATA: bodies.STAT_ONLY,
-    opcodes.GET_ACL: bodies.ACL,
-    opcodes.SET_ACL: bodies.STAT_ONLY,
-    opcodes.GET_CHILDREN: bodies.NAMES,
-    opcodes.SYNC: bodies.PATH,
-    opcodes.PING: bodies.NOTHING,
-    opcodes.GET_CHILDREN2: bodies.NAMES_AND_STAT,
-    opcodes.MULTI: multi.RESULT_LIST,
-    opcodes.CREATE2: bodies.CREATED,
-    opcodes.RECONFIG: bodies.DATA,
-    opcodes.CHECK_WATCHES: bodies.NOTHING,
-    opcodes.REMOVE_WATCHES: bodies.NOTHING,
-    opcodes.CREATE_CONTAINER: bodies.CREATED,
-    opcodes.CREATE_TTL: bodies.CREATED,
-    opcodes.MULTI_READ: multi.RESULT_LIST,
-    opcodes.AUTH: bodies.NOTHING,
-    opcodes.SET_WATCHES: bodies.NOTHING,
-    opcodes.SASL: bodies.TOKEN,
-    opcodes.GET_EPHEMERALS: bodies.NAMES,
-    opcodes.GET_ALL_CHILDREN_NUMBER: bodies.NUMBER,
-    opcodes.SET_WATCHES2: bodies.NOTHING,
-    opcodes.ADD_WATCH: bodies.NUMBER,
-    opcodes.WHO_AM_I: bodies.IDENTITIES,
-    opcodes.CLOSE_SESSION: bodies.NOTHING,
+    Op.CREATE: bodies.PATH,
+    Op.DELETE: bodies.NOTHING,
+    Op.EXISTS: bodies.STAT_ONLY,
+    Op.GET_DATA: bodies.DATA,
+    Op.SET_DATA: bodies.STAT_ONLY,
+    Op.GET_ACL: bodies.ACL,
+    Op.SET_ACL: bodies.STAT_ONLY,
+    Op.GET_CHILDREN: bodies.NAMES,
+    Op.SYNC: bodies.PATH,
+    Op.PING: bodies.NOTHING,
+    Op.GET_CHILDREN2: bodies.NAMES_AND_STAT,
+    Op.MULTI: multi.RESULT_LIST,
+    Op.CREATE2: bodies.CREATED,
+    Op.RECONFIG: bodies.DATA,
+    Op.CHECK_WATCHES: bodies.NOTHING,
+    Op.REMOVE_WATCHES: bodies.NOTHING,
+    Op.CREATE_CONTAINER: bodies.CREATED,
+    Op.CREATE_TTL: bodies.CREATED,
+    Op.MULTI_READ: multi.RESULT_LIST,
+    Op.AUTH: bodies.NOTHING,
+    Op.SET_WATCHES: bodies.NOTHING,
+    Op.SASL: bodies.TOKEN,
+    Op.GET_EPHEMERALS: bodies.NAMES,
+    Op.GET_ALL_CHILDREN_NUMBER: bodies.NUMBER,
+    Op.SET_WATCHES2: bodies.NOTHING,
+    Op.ADD_WATCH: bodies.NUMBER,
+    Op.WHO_AM_I: bodies.IDENTITIES,
+    Op.CLOSE_SESSION: bodies.NOTHING,
 }
-_ENCODERS: Final = {opcode: body.encode for opcode, body in BODIES.items()}
-_DECODERS: Final = {opcode: body.decode for opcode, body in BODIES.items()}
+_ENCODERS: Final = {int(opcode): body.encode for opcode, body in BODIES.items()}
+_DECODERS: Final = {int(opcode): body.decode for opcode, body in BODIES.items()}
 
 
 # -- the server writes ---------------------------------------------------------------------------------

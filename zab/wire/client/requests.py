@@ -12,12 +12,12 @@ from typing import Final
 
 from attrs import frozen
 
-from zab.wire.client import multi, opcodes, shapes
-from zab.wire.client.shapes import Fields, Shape
+from zab.core.errors import WireError
+from zab.store.errors import ErrorCode
+from zab.store.ops import Fields, Op
+from zab.wire.client import multi, shapes
+from zab.wire.client.shapes import Shape
 from zab.wire.jute import STRUCT_ERRORS
-
-MARSHALLING_ERROR: Final = -5
-UNIMPLEMENTED: Final = -6
 
 _HEAD: Final = Struct(">iii")
 
@@ -26,47 +26,47 @@ AUTH_XID: Final = -4
 SET_WATCHES_XID: Final = -8
 
 SHAPES: Final[Mapping[int, Shape]] = {
-    opcodes.CREATE: shapes.CREATE,
-    opcodes.DELETE: shapes.PATH_AND_NUMBER,
-    opcodes.EXISTS: shapes.PATH_AND_FLAG,
-    opcodes.GET_DATA: shapes.PATH_AND_FLAG,
-    opcodes.SET_DATA: shapes.SET_DATA,
-    opcodes.GET_ACL: shapes.PATH,
-    opcodes.SET_ACL: shapes.SET_ACL,
-    opcodes.GET_CHILDREN: shapes.PATH_AND_FLAG,
-    opcodes.SYNC: shapes.PATH,
-    opcodes.PING: shapes.NOTHING,
-    opcodes.GET_CHILDREN2: shapes.PATH_AND_FLAG,
-    opcodes.MULTI: multi.MULTI,
-    opcodes.CREATE2: shapes.CREATE,
-    opcodes.RECONFIG: shapes.RECONFIG,
-    opcodes.CHECK_WATCHES: shapes.PATH_AND_NUMBER,
-    opcodes.REMOVE_WATCHES: shapes.PATH_AND_NUMBER,
-    opcodes.CREATE_CONTAINER: shapes.CREATE,
-    opcodes.CREATE_TTL: shapes.CREATE_TTL,
-    opcodes.MULTI_READ: multi.MULTI_READ,
-    opcodes.AUTH: shapes.AUTH,
-    opcodes.SET_WATCHES: shapes.WATCHES,
-    opcodes.SASL: shapes.TOKEN,
-    opcodes.GET_EPHEMERALS: shapes.PATH_OR_NULL,
-    opcodes.GET_ALL_CHILDREN_NUMBER: shapes.PATH,
-    opcodes.SET_WATCHES2: shapes.WATCHES2,
-    opcodes.ADD_WATCH: shapes.PATH_AND_NUMBER,
-    opcodes.WHO_AM_I: shapes.NOTHING,
-    opcodes.CLOSE_SESSION: shapes.NOTHING,
+    Op.CREATE: shapes.CREATE,
+    Op.DELETE: shapes.PATH_AND_NUMBER,
+    Op.EXISTS: shapes.PATH_AND_FLAG,
+    Op.GET_DATA: shapes.PATH_AND_FLAG,
+    Op.SET_DATA: shapes.SET_DATA,
+    Op.GET_ACL: shapes.PATH,
+    Op.SET_ACL: shapes.SET_ACL,
+    Op.GET_CHILDREN: shapes.PATH_AND_FLAG,
+    Op.SYNC: shapes.PATH,
+    Op.PING: shapes.NOTHING,
+    Op.GET_CHILDREN2: shapes.PATH_AND_FLAG,
+    Op.MULTI: multi.MULTI,
+    Op.CREATE2: shapes.CREATE,
+    Op.RECONFIG: shapes.RECONFIG,
+    Op.CHECK_WATCHES: shapes.PATH_AND_NUMBER,
+    Op.REMOVE_WATCHES: shapes.PATH_AND_NUMBER,
+    Op.CREATE_CONTAINER: shapes.CREATE,
+    Op.CREATE_TTL: shapes.CREATE_TTL,
+    Op.MULTI_READ: multi.MULTI_READ,
+    Op.AUTH: shapes.AUTH,
+    Op.SET_WATCHES: shapes.WATCHES,
+    Op.SASL: shapes.TOKEN,
+    Op.GET_EPHEMERALS: shapes.PATH_OR_NULL,
+    Op.GET_ALL_CHILDREN_NUMBER: shapes.PATH,
+    Op.SET_WATCHES2: shapes.WATCHES2,
+    Op.ADD_WATCH: shapes.PATH_AND_NUMBER,
+    Op.WHO_AM_I: shapes.NOTHING,
+    Op.CLOSE_SESSION: shapes.NOTHING,
 }
 """What a client may ask for. `check` alone, `deleteContainer` and `createSession` it may not: they have
 shapes, but are parts of other requests or a server's own."""
 
-_DECODERS: Final = {opcode: shape.decode for opcode, shape in SHAPES.items()}
-_ENCODERS: Final = {opcode: shape.encode for opcode, shape in SHAPES.items()}
+_DECODERS: Final = {int(opcode): shape.decode for opcode, shape in SHAPES.items()}
+_ENCODERS: Final = {int(opcode): shape.encode for opcode, shape in SHAPES.items()}
 
 
 @frozen
 class Refused:
     """A request that is answered with `code` without being looked at further."""
 
-    code: int
+    code: ErrorCode
     reason: str
 
 
@@ -74,11 +74,19 @@ def decode_request(opcode: int, body: bytes) -> Fields | Refused:
     """The fields of a request, in the order in which they travel; or why there are none."""
     decode = _DECODERS.get(opcode)
     if decode is None:
-        return Refused(UNIMPLEMENTED, f"no operation {opcode}")
+        return Refused(ErrorCode.UNIMPLEMENTED, f"no operation {opcode}")
     try:
         return decode(body, 0)[0]
     except STRUCT_ERRORS as error:
-        return Refused(MARSHALLING_ERROR, f"operation {opcode}: {error}")
+        return Refused(ErrorCode.MARSHALLING_ERROR, f"operation {opcode}: {error}")
+
+
+def decode_fields(op: int, body: bytes) -> Fields:
+    """For the leader's store, which reads requests that were forwarded as they came. Raises `WireError`."""
+    fields = decode_request(op, body)
+    if isinstance(fields, Refused):
+        raise WireError(fields.reason)
+    return fields
 
 
 def encode_request(opcode: int, xid: int, fields: Fields = ()) -> bytes:
@@ -86,5 +94,5 @@ def encode_request(opcode: int, xid: int, fields: Fields = ()) -> bytes:
     return _HEAD.pack(8 + len(body), xid, opcode) + body
 
 
-PING: Final = encode_request(opcodes.PING, PING_XID)
+PING: Final = encode_request(Op.PING, PING_XID)
 """Always the same eight bytes behind their length."""

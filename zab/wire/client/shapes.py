@@ -16,10 +16,10 @@ from typing import Any, Final, TypeAlias
 from attrs import frozen
 
 from zab.core.errors import WireError
+from zab.store.ops import Fields
 from zab.wire.client.acl import decode_acl, encode_acl
 from zab.wire.jute import FALSE, INT, LONG, TRUE, Reader, buffer, lenient, text, texts
 
-Fields: TypeAlias = tuple[Any, ...]
 Decode: TypeAlias = Callable[[bytes, int], tuple[Fields, int]]
 Encode: TypeAlias = Callable[[Any], bytes]
 

@@ -1,0 +1,95 @@
+"""What the store answers, as frames for the client that asked.
+
+The store speaks of nodes; clients are shown stats of them. A read is answered at the zxid that its server has
+applied, a write at its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from zab.store.apply import Result, SubResult
+from zab.store.node import Node, stat_fields
+from zab.store.ops import Op
+from zab.store.reads import Answer
+from zab.wire.client import multi
+from zab.wire.client.bodies import encode_data
+from zab.wire.client.replies import body_reply, encode_reply, error_reply, path_reply, stat_reply
+
+# -- reads ---------------------------------------------------------------------------------------------
+
+
+def data_body(node: Node) -> bytes:
+    """As long as a node is the same object, so are these bytes: worth keeping where it is asked for often."""
+    return encode_data((node[0], stat_fields(node)))
+
+
+def _read_part(part: tuple[int, int, Any]) -> multi.Result:
+    op, error, value = part
+    if error:
+        return Op.ERROR, error
+    return (op, (value[0], stat_fields(value))) if op == Op.GET_DATA else (op, value[0])
+
+
+_OF_READ: Final[Mapping[int, Callable[[Any], Any]]] = {
+    int(Op.EXISTS): stat_fields,
+    int(Op.GET_CHILDREN): lambda value: value[0],
+    int(Op.GET_CHILDREN2): lambda value: (value[0], stat_fields(value[1])),
+    int(Op.GET_ACL): lambda value: (value[0], stat_fields(value[1])),
+    int(Op.MULTI_READ): lambda value: map(_read_part, value),
+    int(Op.ADD_WATCH): lambda value: 0,
+}
+"""From the store's value to the protocol's, where they are not the same."""
+
+
+def read_reply(op: int, xid: int, zxid: int, answer: Answer) -> bytes:
+    error, value = answer
+    if error:
+        return error_reply(xid, zxid, error)
+    if op == Op.GET_DATA:
+        return body_reply(xid, zxid, data_body(value))
+    turn = _OF_READ.get(op)
+    return encode_reply(op, xid, zxid, value if turn is None else turn(value))
+
+
+# -- writes --------------------------------------------------------------------------------------------
+
+
+def _node_of(result: Result | SubResult) -> Node:
+    node = result[3]
+    assert node is not None, "an operation that answers with a stat leaves a node"
+    return node
+
+
+def _write_part(part: SubResult) -> multi.Result:
+    op, error, path, node = part
+    if error or op == Op.ERROR:
+        return Op.ERROR, error
+    if op == Op.CREATE:
+        return op, path
+    if op == Op.SET_DATA:
+        return op, stat_fields(_node_of(part))
+    return op, None if node is None else (path, stat_fields(node))
+
+
+_WITH_STAT: Final = frozenset({int(Op.SET_DATA), int(Op.SET_ACL)})
+_WITH_PATH_AND_STAT: Final = frozenset({int(Op.CREATE2), int(Op.CREATE_CONTAINER), int(Op.CREATE_TTL)})
+
+
+def write_reply(op: int, xid: int, result: Result) -> bytes:
+    zxid, error, path, _, parts = result
+    if error:
+        return error_reply(xid, zxid, error)
+    if op in _WITH_STAT:
+        return stat_reply(xid, zxid, stat_fields(_node_of(result)))
+    if op == Op.CREATE:
+        assert path is not None, "what was created has a path"
+        return path_reply(xid, zxid, path)
+    if op in _WITH_PATH_AND_STAT:
+        return encode_reply(op, xid, zxid, (path, stat_fields(_node_of(result))))
+    if op == Op.MULTI:
+        return encode_reply(op, xid, zxid, map(_write_part, parts))
+    if op == Op.RECONFIG:
+        return body_reply(xid, zxid, data_body(_node_of(result)))
+    return error_reply(xid, zxid, 0)

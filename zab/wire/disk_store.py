@@ -1,0 +1,212 @@
+"""Moving in and moving out: a ZooKeeper data directory as a state of our store, and back.
+
+In: a snapshot becomes chunks that `Store.restore` takes, then the log is replayed over it. ZooKeeper's
+snapshots hold parts of what came while they were written, so only the replay makes them whole, and the
+digest behind a transaction tells whether it did.
+
+Out: one snapshot, which says everything. It needs no log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from attrs import frozen
+
+from zab.core.errors import DamagedError
+from zab.store import txn as txns
+from zab.store.acl import OPEN, Acl
+from zab.store.digest import VERSION as DIGEST_VERSION
+from zab.store.digest import Digest as TreeDigest
+from zab.store.node import CONTAINER, CVERSION, EMPTY_ROOT, TTL_MAX, Node, ttl_owner
+from zab.store.ops import Op
+from zab.store.paths import ROOT, UNDELETABLE, is_valid, parent_of
+from zab.store.sessions import Sessions
+from zab.store.snapshot import Snapshots
+from zab.store.store import Store
+from zab.store.tree import Tree
+from zab.wire.disk_snapshot import OPEN_KEY, Digest, SnapshotReader, snapshot_chunks
+from zab.wire.disk_snapshot import Node as FileNode
+from zab.wire.disk_txn import Txn
+
+NOBODY: Final[Acl] = ((0, "world", "anyone"),)
+"""In place of a list that the snapshot does not have. It was made while the snapshot was written, so the log
+has it; should it not, nobody gets in, which is better than everybody."""
+
+NO_SERVER: Final = 0
+"""Sessions move in without their server: whoever comes back attaches to the one he comes to."""
+
+
+# -- in ------------------------------------------------------------------------------------------------
+
+
+@frozen
+class Arrival:
+    """`chunks` for `Store.restore`; `without_acl` are paths whose list the replay has to bring."""
+
+    chunks: Iterable[bytes]
+    without_acl: tuple[str, ...]
+
+
+def arrival(reader: SnapshotReader, zxid: int, secret: bytes = b"") -> Arrival:
+    """`zxid` is the one in the file's name: what the file holds as of, and where the replay begins.
+
+    ZooKeeper derives passwords from ids alone. Ours need `secret`; clients' old passwords are worth nothing.
+    """
+    tree = Tree.blank()
+    without_acl: list[str] = []
+    for path, data, key, stat in reader:
+        if path == "":
+            path = ROOT
+        elif not is_valid(path) or parent_of(path) not in tree.nodes or path in tree.nodes:
+            raise DamagedError(f"the node {path!r} is not where a node can be")
+        acl = OPEN if key == OPEN_KEY else reader.acls.get(key)
+        if acl is None:
+            without_acl.append(path)
+            acl = NOBODY
+        *head, pzxid = stat
+        czxid, mzxid, ctime, mtime, version, cversion, aversion, owner = head
+        # How many children it has nobody knows before they have come; `restore` counts them.
+        tree.load(path, (data, acl, czxid, mzxid, ctime, mtime, version, cversion, aversion, owner, pzxid, 0))
+    for path, node in Tree().nodes.items():
+        if path not in tree.nodes:
+            tree.load(path, node if path != ROOT else EMPTY_ROOT)
+    sessions = Sessions()
+    sessions.secret = secret
+    sessions.table = {session: (timeout_ms, NO_SERVER) for session, timeout_ms in reader.sessions.items()}
+    return Arrival(Snapshots().begin(tree, sessions, zxid, TreeDigest(tree).value), tuple(without_acl))
+
+
+@frozen
+class Replay:
+    """What a replay came to.
+
+    skipped        transactions that the state had already
+    digest_zxid    of the last transaction that said what the tree must look like, 0 if none did
+    digest_agrees  whether it did look like that
+    """
+
+    applied: int
+    skipped: int
+    digest_zxid: int
+    digest_agrees: bool
+
+
+def replay(store: Store, log: Iterable[Txn]) -> Replay:
+    """Apply what is newer than the store. Digests are compared once, at the end: that one is over all."""
+    applied = skipped = digest_zxid = 0
+    expected = found = None
+    for txn in log:
+        if txn.zxid <= store.zxid:
+            skipped += 1
+            continue
+        says = txn.digest is not None and txn.digest[0] == DIGEST_VERSION
+        if not says and found is None:
+            found = store.digest.value  # the last moment: this one may change the tree, and does not say to what
+        store.apply(txn.zxid, store_txn(txn, store.tree))
+        applied += 1
+        if txn.digest is not None and says:
+            expected, found, digest_zxid = txn.digest[1], None, txn.zxid
+    agrees = expected is None or expected == (store.digest.value if found is None else found)
+    return Replay(applied, skipped, digest_zxid, agrees)
+
+
+def store_txn(txn: Txn, tree: Tree) -> bytes:
+    """The same transaction in the store's words. `tree` is what it is about to be applied to."""
+    return _translated(txn.kind, txn.fields, txn, tree)
+
+
+def _translated(kind: int, fields: tuple[object, ...], txn: Txn, tree: Tree) -> bytes:
+    who = txn.session, txn.cxid, txn.time_ms
+    if fields and isinstance(fields[0], str) and not _is_changeable(kind, fields[0]):
+        raise DamagedError(f"transaction {txn.zxid:#x}: {kind} of {fields[0]!r:.100}")
+    match kind, fields:
+        case ((Op.CREATE | Op.CREATE2), (str(path), data, acl, ephemeral, int(cversion))):
+            return _created(kind, who, path, data, acl, txn.session if ephemeral else 0, cversion, tree)
+        case Op.CREATE_CONTAINER, (str(path), data, acl, int(cversion)):
+            return _created(kind, who, path, data, acl, CONTAINER, cversion, tree)
+        case Op.CREATE_TTL, (str(path), data, acl, int(cversion), int(ttl)) if 0 < ttl <= TTL_MAX:
+            return _created(kind, who, path, data, acl, ttl_owner(ttl), cversion, tree)
+        case ((Op.DELETE | Op.DELETE_CONTAINER), (str(path),)):
+            return txns.delete(*who, path, kind)
+        case ((Op.SET_DATA | Op.RECONFIG), (str(path), (bytes() | None) as data, int(version))):
+            return txns.set_data(*who, path, data, version, kind)
+        case Op.SET_ACL, (str(path), acl, int(version)):
+            return txns.set_acl(*who, path, _list(acl), version)
+        case Op.CHECK, (str(path), int(version)):
+            return txns.check(*who, path, version)
+        case Op.ERROR, (int(code),):
+            return txns.error(*who, code)
+        case Op.CREATE_SESSION, (int(timeout_ms),):
+            return txns.create_session(*who, timeout_ms, NO_SERVER)
+        case Op.CLOSE_SESSION, (None,):
+            return txns.close_session(*who, ())
+        case Op.CLOSE_SESSION, (tuple(paths),) if all(_is_changeable(Op.DELETE, path) for path in paths):
+            return txns.close_session(*who, paths)
+        case Op.MULTI, parts:
+            return _multi(who, parts, txn, tree)
+        case _:
+            pass
+    raise DamagedError(f"transaction {txn.zxid:#x}: {kind} {fields!r:.100}")
+
+
+def _is_changeable(kind: int, path: str) -> bool:
+    """The store checks paths before there is a transaction, never afterwards."""
+    return is_valid(path) and not (kind in (Op.DELETE, Op.DELETE_CONTAINER) and path in UNDELETABLE)
+
+
+def _multi(who: tuple[int, int, int], parts: tuple[object, ...], txn: Txn, tree: Tree) -> bytes:
+    codes: list[int] = []
+    translated: list[bytes] = []
+    for part in parts:
+        assert isinstance(part, tuple)
+        kind, fields = part
+        if kind == Op.ERROR:
+            codes.append(fields[0])
+        else:
+            translated.append(_translated(kind, fields, txn, tree))
+    if not codes:
+        return txns.multi(*who, translated)
+    failed = next((index for index, code in enumerate(codes) if code), 0)
+    return txns.failed_multi(*who, len(parts), failed, codes[failed])
+
+
+def _created(
+    kind: int, who: tuple[int, int, int], path: str, data: object, acl: object, owner: int, cversion: int, tree: Tree
+) -> bytes:
+    assert data is None or isinstance(data, bytes)
+    if cversion == -1 and ROOT in path:
+        # A log so old that it does not say. Then nothing but this one came in between.
+        parent = tree.nodes.get(parent_of(path))
+        cversion = 0 if parent is None else parent[CVERSION] + 1
+    return txns.create(kind, *who, path, data, _list(acl), owner, cversion)
+
+
+def _list(acl: object) -> Acl:
+    """No list at all lets everybody in, here as there."""
+    assert acl is None or isinstance(acl, tuple)
+    return acl or OPEN
+
+
+# -- out -----------------------------------------------------------------------------------------------
+
+
+def departure(store: Store) -> Iterator[bytes]:
+    """A snapshot file of the store as it is now; to be named after `store.zxid`, and not to be changed meanwhile."""
+    keys: dict[Acl, int] = {OPEN: OPEN_KEY}
+    for node in store.tree.nodes.values():
+        keys.setdefault(node[1], len(keys))
+    acls = {key: acl for acl, key in keys.items() if key != OPEN_KEY}
+    sessions = {session: timeout_ms for session, (timeout_ms, _) in store.sessions.table.items()}
+    digest = Digest(store.zxid, DIGEST_VERSION, store.digest.value)
+    return snapshot_chunks(sessions, acls, _file_nodes(store.tree, keys), digest, store.zxid)
+
+
+def _file_nodes(tree: Tree, keys: dict[Acl, int]) -> Iterator[FileNode]:
+    for path, node in tree.walk(ROOT):
+        yield FileNode("" if path == ROOT else path, node[0], keys[node[1]], _persisted(node))
+
+
+def _persisted(node: Node) -> tuple[int, ...]:
+    return node[2:11]
