@@ -15,7 +15,15 @@ from zab.store.ops import Op
 from zab.store.reads import Answer
 from zab.wire.client import multi
 from zab.wire.client.bodies import encode_data
-from zab.wire.client.replies import body_reply, encode_reply, error_reply, path_reply, stat_reply
+from zab.wire.client.replies import body_reply, data_reply, encode_reply, error_reply, path_reply, stat_reply
+
+# Plain integers: to look up a member of an enumeration costs as much as to pack a header.
+_GET_DATA: Final = int(Op.GET_DATA)
+_EXISTS: Final = int(Op.EXISTS)
+_CREATE: Final = int(Op.CREATE)
+_MULTI: Final = int(Op.MULTI)
+_RECONFIG: Final = int(Op.RECONFIG)
+
 
 # -- reads ---------------------------------------------------------------------------------------------
 
@@ -33,7 +41,6 @@ def _read_part(part: tuple[int, int, Any]) -> multi.Result:
 
 
 _OF_READ: Final[Mapping[int, Callable[[Any], Any]]] = {
-    int(Op.EXISTS): stat_fields,
     int(Op.GET_CHILDREN): lambda value: value[0],
     int(Op.GET_CHILDREN2): lambda value: (value[0], stat_fields(value[1])),
     int(Op.GET_ACL): lambda value: (value[0], stat_fields(value[1])),
@@ -47,8 +54,10 @@ def read_reply(op: int, xid: int, zxid: int, answer: Answer) -> bytes:
     error, value = answer
     if error:
         return error_reply(xid, zxid, error)
-    if op == Op.GET_DATA:
-        return body_reply(xid, zxid, data_body(value))
+    if op == _GET_DATA:
+        return data_reply(xid, zxid, value[0], stat_fields(value))
+    if op == _EXISTS:
+        return stat_reply(xid, zxid, stat_fields(value))
     turn = _OF_READ.get(op)
     return encode_reply(op, xid, zxid, value if turn is None else turn(value))
 
@@ -83,13 +92,13 @@ def write_reply(op: int, xid: int, result: Result) -> bytes:
         return error_reply(xid, zxid, error)
     if op in _WITH_STAT:
         return stat_reply(xid, zxid, stat_fields(_node_of(result)))
-    if op == Op.CREATE:
+    if op == _CREATE:
         assert path is not None, "what was created has a path"
         return path_reply(xid, zxid, path)
     if op in _WITH_PATH_AND_STAT:
         return encode_reply(op, xid, zxid, (path, stat_fields(_node_of(result))))
-    if op == Op.MULTI:
+    if op == _MULTI:
         return encode_reply(op, xid, zxid, map(_write_part, parts))
-    if op == Op.RECONFIG:
+    if op == _RECONFIG:
         return body_reply(xid, zxid, data_body(_node_of(result)))
     return error_reply(xid, zxid, 0)
