@@ -1,0 +1,238 @@
+"""The leader's desk, with a node that only counts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from zab.core.errors import NotLeader, Overloaded
+from zab.core.zxid import Epoch, Millis, ServerId, Zxid, make
+from zab.runtime.desk import Desk, Parcel, Refusal, by_link
+from zab.runtime.errors import Refused
+from zab.runtime.limits import Limits
+from zab.runtime.link import Link
+from zab.runtime.machine import Passive, View
+from zab.runtime.origin import tagged
+
+A, B = b"origin A", b"origin B"
+EPOCH = Epoch(3)
+
+
+class Node:
+    """Gives zxids, as long as there is room."""
+
+    def __init__(self, last: Zxid = make(2, 7)) -> None:
+        self.last = last
+        self.room = 1_000_000
+        self.error: Exception | None = None
+        self.batches: list[list[bytes]] = []
+
+    def propose(self, payloads: Sequence[bytes], now: Millis) -> Zxid:
+        if self.error is not None:
+            raise self.error
+        if len(payloads) > self.room:
+            raise Overloaded("full")
+        self.room -= len(payloads)
+        first = Zxid(self.last + 1) if self.last >> 32 == EPOCH else make(EPOCH, 1)
+        self.last = Zxid(first + len(payloads) - 1)
+        self.batches.append(list(payloads))
+        return first
+
+
+class Machine(Passive):
+    def apply(self, zxid: Zxid, txn: bytes) -> object:
+        raise AssertionError("nothing is applied at a desk")
+
+    def snapshot(self) -> list[bytes]:
+        return []
+
+    def restore(self, chunks: object) -> None:
+        pass
+
+
+class Picky(Machine):
+    """Refuses what begins with `no`; notes what it was shown."""
+
+    def __init__(self) -> None:
+        self.seen: list[tuple[bytes, Zxid, list[bytes]]] = []
+
+    def prepare(self, request: bytes, view: View) -> bytes:
+        self.seen.append((request, view.zxid, [txn for _, txn in view.outstanding]))
+        if request.startswith(b"no"):
+            raise Refused(f"{request.decode()}!")
+        return request.upper()
+
+
+def link(peer: int = 2) -> Link:
+    return Link(ServerId(peer), False, Limits())
+
+
+def parcel(source: Link | None, origin: bytes, first: int, *requests: bytes, epoch: Epoch = EPOCH) -> Parcel:
+    return Parcel(epoch, source, origin, first, requests)
+
+
+def opened(machine: Machine | None = None, **limits: int) -> Desk:
+    desk = Desk(machine or Machine(), Limits(**limits))
+    desk.open(EPOCH)
+    return desk
+
+
+def test_what_came_from_several_becomes_one_batch_in_the_order_of_its_coming() -> None:
+    desk, node = opened(), Node()
+    desk.put(parcel(link(), A, 5, b"a5", b"a6"))
+    desk.put(parcel(None, B, 1, b"b1"))
+    desk.turn(node, 0, 0)
+    assert node.batches == [[tagged(A, 5, b"a5"), tagged(A, 6, b"a6"), tagged(B, 1, b"b1")]]
+    assert not desk.busy
+    assert (desk.proposed, desk.batches) == (3, 1)
+
+
+def test_batches_are_bounded_by_count_and_by_bytes() -> None:
+    desk, node = opened(batch_entries_max=2), Node()
+    desk.put(parcel(None, A, 1, b"1", b"2", b"3", b"4", b"5"))
+    desk.turn(node, 0, 0)
+    assert [len(batch) for batch in node.batches] == [2, 2, 1]
+    assert [payload for batch in node.batches for payload in batch] == [
+        tagged(A, number, b"%d" % number) for number in range(1, 6)
+    ]
+    desk, node = opened(batch_bytes_max=100), Node()
+    desk.put(parcel(None, A, 1, *(bytes(60) for _ in range(5))))
+    desk.turn(node, 0, 0)
+    assert [len(batch) for batch in node.batches] == [2, 2, 1]
+
+
+def test_prepare_is_told_the_zxid_that_the_transaction_gets_and_what_is_outstanding() -> None:
+    machine = Picky()
+    desk, node = opened(machine), Node()
+    desk.put(parcel(None, A, 1, b"x", b"no", b"y"))
+    desk.turn(node, 0, 0)
+    assert machine.seen == [
+        (b"x", make(3, 1), []),
+        (b"no", make(3, 2), [b"X"]),
+        (b"y", make(3, 2), [b"X"]),
+    ]
+    assert node.batches == [[tagged(A, 1, b"X"), tagged(A, 3, b"Y")]]
+    desk.applied(make(3, 1))
+    desk.put(parcel(None, A, 4, b"z"))
+    desk.turn(node, 0, 0)
+    assert machine.seen[-1] == (b"z", make(3, 3), [b"Y"])
+
+
+def test_refusals_name_their_request_and_where_it_came_from() -> None:
+    desk, node, source = opened(Picky()), Node(), link()
+    desk.put(parcel(source, A, 8, b"no1", b"yes", b"no2"))
+    desk.put(parcel(None, B, 1, b"no3"))
+    desk.turn(node, 0, 0)
+    assert desk.refusals == [Refusal(source, 8, "no1!"), Refusal(source, 10, "no2!"), Refusal(None, 1, "no3!")]
+    assert by_link(desk.refusals) == {source: ((8, "no1!"), (10, "no2!")), None: ((1, "no3!"),)}
+    assert node.batches == [[tagged(A, 9, b"YES")]]
+
+
+def test_if_all_are_refused_nothing_is_proposed() -> None:
+    desk, node = opened(Picky()), Node()
+    desk.put(parcel(None, A, 1, b"no", b"no"))
+    desk.turn(node, 0, 0)
+    assert node.batches == []
+    assert not desk.busy
+
+
+def test_what_was_prepared_keeps_its_zxid_when_there_is_no_room() -> None:
+    """Else a transaction would come true at another place than the one it was prepared for."""
+    machine = Picky()
+    desk, node = opened(machine), Node()
+    node.room = 0
+    desk.put(parcel(None, A, 1, b"x"))
+    desk.turn(node, 0, 0)
+    promised = desk.promised
+    assert promised
+    desk.put(parcel(None, A, 2, b"y"))
+    desk.turn(node, 0, 0)
+    assert [request for request, _, _ in machine.seen] == [b"x"], "nothing more is prepared meanwhile"
+    node.room = 10
+    desk.turn(node, 0, 0)
+    promised = desk.promised
+    assert not promised
+    assert node.batches == [[tagged(A, 1, b"X")], [tagged(A, 2, b"Y")]]
+    assert [zxid for _, zxid, _ in machine.seen] == [make(3, 1), make(3, 2)]
+
+
+def test_what_came_on_a_link_goes_with_it() -> None:
+    desk, node, gone, stays = opened(Picky()), Node(), link(2), link(3)
+    desk.put(parcel(gone, A, 1, b"no", b"a"))
+    desk.put(parcel(stays, B, 1, b"b"))
+    desk.drop(gone)
+    desk.turn(node, 0, 0)
+    assert node.batches == [[tagged(B, 1, b"B")]]
+    assert desk.refusals == []
+
+
+def test_a_link_that_goes_in_the_middle_of_its_parcel() -> None:
+    desk, node, gone = opened(batch_entries_max=2), Node(), link()
+    node.room = 2
+    desk.put(parcel(gone, A, 1, b"1", b"2", b"3", b"4", b"5"))
+    desk.put(parcel(None, B, 1, b"b1", b"b2"))
+    desk.turn(node, 0, 0)
+    assert desk.promised, "3 and 4 were prepared"
+    desk.drop(gone)
+    node.room = 100
+    desk.turn(node, 0, 0)
+    assert node.batches == [
+        [tagged(A, 1, b"1"), tagged(A, 2, b"2")],
+        [tagged(A, 3, b"3"), tagged(A, 4, b"4")],
+        [tagged(B, 1, b"b1"), tagged(B, 2, b"b2")],
+    ]
+
+
+def test_a_member_cannot_put_more_on_the_desk_than_it_may_have_outstanding() -> None:
+    desk, source = opened(submits_max=2), link()
+    assert desk.put(parcel(source, A, 1, b"1", b"2", b"3", b"4"))
+    assert not desk.put(parcel(source, A, 5, b"5"))
+    desk.turn(Node(), 0, 0)
+    assert desk.put(parcel(source, A, 5, b"5"))
+
+
+def test_before_it_is_open_parcels_lie_and_wait() -> None:
+    """A learner may serve before its leader does: its requests come for an epoch that is not open here yet."""
+    desk, node = Desk(Machine(), Limits()), Node()
+    desk.put(parcel(link(), A, 1, b"early"))
+    desk.turn(node, 0, 0)
+    assert node.batches == []
+    desk.open(EPOCH)
+    desk.turn(node, 0, 0)
+    assert node.batches == [[tagged(A, 1, b"early")]]
+
+
+def test_parcels_for_another_epoch_never_come_true() -> None:
+    desk, node = Desk(Machine(), Limits()), Node()
+    desk.put(parcel(link(), A, 1, b"for 2", epoch=Epoch(2)))
+    desk.open(EPOCH)
+    desk.turn(node, 0, 0)
+    assert node.batches == []
+    desk.close()
+    desk.put(parcel(link(), A, 1, b"for 2", epoch=Epoch(2)))
+    desk.put(parcel(link(), A, 1, b"for 3"))
+    desk.open(EPOCH)
+    desk.turn(node, 0, 0)
+    assert node.batches == [[tagged(A, 1, b"for 3")]]
+
+
+@pytest.mark.parametrize("how", ["closed", "deposed", "reopened"])
+def test_when_the_epoch_is_over_the_desk_is_clear(how: str) -> None:
+    desk, node = opened(Picky()), Node()
+    node.room = 0
+    desk.put(parcel(None, A, 1, b"x"))
+    desk.turn(node, 0, 0)
+    if how == "closed":
+        desk.close()
+    elif how == "deposed":
+        node.error = NotLeader("no more")
+        desk.turn(node, 0, 0)
+        node.error = None
+    else:
+        desk.open(Epoch(4))
+    assert not desk.busy
+    assert not desk.promised
+    node.room = 10
+    desk.turn(node, 0, 0)
+    assert node.batches == []

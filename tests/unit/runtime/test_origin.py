@@ -1,0 +1,332 @@
+"""Every request is carried out once and in order, or its end is told: the bookkeeping, case by case."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from zab.core.zxid import Zxid, make
+from zab.runtime.errors import OutcomeUnknown, Refused, Stopped
+from zab.runtime.origin import SLACK, Origin, Submission, tagged
+from zab.wire.relay import TAG_BYTES
+
+TAG = b"8 bytes."
+
+
+class Caller:
+    """Notes what became of every request."""
+
+    def __init__(self, origin: Origin) -> None:
+        self.origin = origin
+        self.ends: dict[bytes, object] = {}
+
+    def submit(self, *requests: bytes) -> list[Submission]:
+        return [self.origin.submit(request, self._note(request)) for request in requests]
+
+    def _note(self, request: bytes) -> Callable[[object, Exception | None], None]:
+        def done(result: object, error: Exception | None) -> None:
+            assert request not in self.ends, f"{request!r} was answered twice"
+            self.ends[request] = type(error) if error is not None else result
+
+        return done
+
+
+def opened(count_max: int = 100, bytes_max: int = 10_000) -> Caller:
+    """Serving, with the fence behind it."""
+    origin = Origin(TAG, count_max, bytes_max)
+    origin.begin()
+    origin.fenced(Zxid(0))
+    assert origin.reached(Zxid(0))
+    return Caller(origin)
+
+
+def apply(origin: Origin, first: int, *results: object) -> None:
+    for number, result in enumerate(results, first):
+        origin.applied(tagged(TAG, number, b"txn"), result)
+
+
+def test_a_tag_is_the_origin_and_a_number() -> None:
+    assert tagged(TAG, 258, b"txn") == b"8 bytes." + b"\0\0\0\0\0\0\1\2" + b"txn"
+    assert len(tagged(TAG, 1, b"")) == TAG_BYTES
+
+
+def test_what_gathered_is_taken_in_one_run() -> None:
+    caller = opened()
+    caller.submit(b"a", b"b", b"c")
+    assert caller.origin.wants_to_send
+    assert caller.origin.take(10, 1000) == (1, [b"a", b"b", b"c"])
+    assert caller.origin.take(10, 1000) == (0, [])
+    assert not caller.origin.wants_to_send
+
+
+def test_a_run_is_bounded_by_count_and_by_bytes() -> None:
+    caller = opened()
+    caller.submit(b"a" * 10, b"b" * 10, b"c" * 10)
+    assert caller.origin.take(2, 1000) == (1, [b"a" * 10, b"b" * 10])
+    caller.submit(b"d" * 10)
+    assert caller.origin.take(10, 5) == (3, [b"c" * 10])
+    assert caller.origin.take(10, 5) == (4, [b"d" * 10])
+
+
+def test_applying_ones_own_transaction_answers() -> None:
+    caller = opened()
+    caller.submit(b"a", b"b")
+    caller.origin.take(10, 1000)
+    apply(caller.origin, 1, "one", "two")
+    assert caller.ends == {b"a": "one", b"b": "two"}
+    assert len(caller.origin) == 0
+    assert caller.origin.bytes == 0
+
+
+def test_a_transaction_of_an_earlier_life_answers_nobody() -> None:
+    caller = opened()
+    apply(caller.origin, 77, "who was that?")
+    assert caller.ends == {}
+
+
+def test_without_a_leader_requests_wait() -> None:
+    caller = Caller(Origin(TAG, 10, 1000))
+    caller.submit(b"a")
+    assert not caller.origin.wants_to_send
+
+
+def test_nothing_is_sent_before_the_fence_is_applied() -> None:
+    caller = Caller(Origin(TAG, 10, 1000))
+    caller.submit(b"a")
+    caller.origin.begin()
+    assert not caller.origin.reached(make(2, 9)), "the fence is not even known"
+    caller.origin.fenced(make(2, 10))
+    assert not caller.origin.reached(make(2, 9))
+    assert not caller.origin.wants_to_send
+    assert caller.origin.reached(make(2, 10))
+    assert caller.origin.take(10, 1000) == (1, [b"a"])
+    assert not caller.origin.reached(make(2, 11)), "it opens once"
+
+
+def test_what_was_not_carried_out_by_the_fence_is_asked_again_in_the_old_order() -> None:
+    caller = opened()
+    caller.submit(b"a", b"b", b"c")
+    caller.origin.take(2, 1000)
+    caller.origin.end()
+    caller.origin.begin()
+    caller.origin.fenced(make(2, 1))
+    apply(caller.origin, 1, "survived")
+    caller.origin.reached(make(2, 1))
+    assert caller.ends == {b"a": "survived"}
+    caller.submit(b"d")
+    assert caller.origin.take(10, 1000) == (2, [b"b", b"c", b"d"])
+
+
+def test_a_fence_of_a_stint_that_is_over_opens_nothing() -> None:
+    caller = opened()
+    caller.submit(b"a")
+    caller.origin.take(10, 1000)
+    caller.origin.begin()
+    caller.origin.fenced(make(3, 0))
+    caller.origin.end()
+    assert not caller.origin.reached(make(3, 0))
+    assert not caller.origin.wants_to_send
+
+
+# -- refusals -----------------------------------------------------------------------------------------------
+
+
+def test_a_refusal_is_heard_when_its_state_is_here() -> None:
+    caller = opened()
+    caller.submit(b"a", b"b")
+    caller.origin.take(10, 1000)
+    caller.origin.refused(make(1, 5), ((2, "sold out"),))
+    caller.origin.reached(make(1, 4))
+    assert caller.ends == {}
+    caller.origin.reached(make(1, 5))
+    assert caller.ends == {b"b": Refused}
+
+
+def test_a_refusal_of_a_leader_that_is_lost_is_forgotten_and_the_request_asked_again() -> None:
+    caller = opened()
+    caller.submit(b"a")
+    caller.origin.take(10, 1000)
+    caller.origin.refused(make(1, 5), ((1, "based on what never came to be"),))
+    caller.origin.end()
+    caller.origin.begin()
+    caller.origin.fenced(make(2, 0))
+    caller.origin.reached(make(2, 0))
+    assert caller.ends == {}
+    assert caller.origin.take(10, 1000) == (1, [b"a"])
+
+
+# -- cancelling ---------------------------------------------------------------------------------------------
+
+
+def test_a_request_cancelled_before_it_was_sent_never_is() -> None:
+    caller = opened()
+    _, second, _ = caller.submit(b"a", b"b", b"c")
+    caller.origin.cancel(second)
+    assert caller.origin.take(10, 1000) == (1, [b"a"]), "the numbers of a run are consecutive"
+    assert caller.origin.take(10, 1000) == (3, [b"c"])
+    assert len(caller.origin) == 2
+
+
+def test_a_request_cancelled_on_its_way_takes_its_room_until_it_is_known() -> None:
+    caller = opened()
+    (only,) = caller.submit(b"a")
+    caller.origin.take(10, 1000)
+    caller.origin.cancel(only)
+    assert len(caller.origin) == 1
+    apply(caller.origin, 1, "too late")
+    assert len(caller.origin) == 0
+    assert caller.ends == {}
+
+
+def test_a_cancelled_request_is_not_asked_again() -> None:
+    caller = opened()
+    first, _ = caller.submit(b"a", b"b")
+    caller.origin.take(10, 1000)
+    caller.origin.cancel(first)
+    caller.origin.begin()
+    caller.origin.fenced(make(2, 0))
+    caller.origin.reached(make(2, 0))
+    assert caller.origin.take(10, 1000) == (2, [b"b"])
+    assert len(caller.origin) == 1
+
+
+def test_cancelling_for_ever_without_a_leader_takes_no_memory() -> None:
+    origin = Origin(TAG, 10, 1000)
+    caller = Caller(origin)
+    for number in range(5 * SLACK):
+        (submission,) = caller.submit(b"%d" % number)
+        origin.cancel(submission)
+    assert len(origin) == 0
+    assert len(origin._unsent) <= SLACK + 1
+    caller.submit(*(b"x%d" % number for number in range(10)))
+    for number in range(5 * SLACK):
+        (submission,) = caller.submit(b"y%d" % number)
+        origin.cancel(submission)
+    assert len(origin) == 10
+    assert len(origin._queued) <= SLACK + 1
+
+
+# -- room ---------------------------------------------------------------------------------------------------
+
+
+def test_room_is_given_in_the_order_of_arrival() -> None:
+    caller = opened(count_max=2)
+    caller.submit(b"a", b"b", b"c", b"d")
+    assert not caller.origin.has_room(0)
+    assert caller.origin.take(10, 1000) == (1, [b"a", b"b"])
+    apply(caller.origin, 1, "one")
+    assert caller.origin.take(10, 1000) == (3, [b"c"])
+    assert len(caller.origin) == 2
+
+
+def test_nobody_small_overtakes_somebody_large() -> None:
+    caller = opened(bytes_max=10)
+    caller.submit(b"12345678", b"123456789", b"1")
+    assert caller.origin.take(10, 1000) == (1, [b"12345678"])
+    apply(caller.origin, 1, None)
+    assert caller.origin.take(10, 1000) == (2, [b"123456789", b"1"])
+
+
+def test_one_that_is_larger_than_all_room_goes_alone() -> None:
+    caller = opened(bytes_max=10)
+    caller.submit(b"x" * 50, b"y")
+    assert caller.origin.take(10, 1000) == (1, [b"x" * 50])
+    assert len(caller.origin) == 1
+
+
+def test_who_cancels_while_waiting_for_room_gives_up_its_place() -> None:
+    caller = opened(count_max=1)
+    _, second, _ = caller.submit(b"a", b"b", b"c")
+    caller.origin.cancel(second)
+    caller.origin.take(10, 1000)
+    apply(caller.origin, 1, None)
+    assert caller.origin.take(10, 1000) == (2, [b"c"])
+
+
+# -- unknown ends -------------------------------------------------------------------------------------------
+
+
+def test_what_was_under_way_when_a_snapshot_took_the_place_of_history_is_unknown() -> None:
+    caller = opened()
+    caller.submit(b"a", b"b")
+    caller.origin.take(1, 1000)
+    caller.origin.end()
+    caller.origin.jumped()
+    assert caller.ends == {b"a": OutcomeUnknown}
+    caller.origin.begin()
+    caller.origin.fenced(make(2, 0))
+    caller.origin.reached(make(2, 0))
+    assert caller.origin.take(10, 1000) == (2, [b"b"])
+
+
+def test_at_the_end_everybody_is_told() -> None:
+    caller = opened(count_max=1)
+    caller.submit(b"a", b"b")
+    caller.origin.stop(Stopped("over"))
+    assert caller.ends == {b"a": Stopped, b"b": Stopped}
+    assert len(caller.origin) == 0
+
+
+# -- all of it together -------------------------------------------------------------------------------------
+
+
+@given(st.data())
+def test_exactly_once_and_in_order_whatever_happens(data: st.DataObject) -> None:
+    """A leader that carries out a part of what it was sent, and is lost again and again with the rest."""
+    caller = opened(count_max=5)
+    origin = caller.origin
+    log: list[bytes] = []
+    on_the_way: list[tuple[int, bytes]] = []
+    cancelled: set[bytes] = set()
+    submissions: list[Submission] = []
+    epoch = 1
+
+    def carry_out(count: int) -> None:
+        for number, request in on_the_way[:count]:
+            log.append(request)
+            origin.applied(tagged(TAG, number, b""), request)
+        del on_the_way[:count]
+
+    for step in range(data.draw(st.integers(1, 30))):
+        match data.draw(st.sampled_from(["submit", "send", "carry out", "lose", "cancel"])):
+            case "submit":
+                submissions += caller.submit(b"%d" % step)
+            case "send":
+                first, requests = origin.take(data.draw(st.integers(1, 3)), 1000) if origin.wants_to_send else (0, [])
+                on_the_way += enumerate(requests, first)
+            case "carry out":
+                carry_out(data.draw(st.integers(0, 3)))
+            case "lose":
+                origin.end()
+                if data.draw(st.booleans()):
+                    carry_out(data.draw(st.integers(0, 3)))  # it survived in the log of the next
+                on_the_way.clear()
+                epoch += 1
+                origin.begin()
+                origin.fenced(make(epoch, 0))
+                origin.reached(make(epoch, 0))
+            case "cancel" if submissions:
+                submission = data.draw(st.sampled_from(submissions))
+                if submission.done is not None and submission.request not in caller.ends:
+                    origin.cancel(submission)
+                    cancelled.add(submission.request)
+    carry_out(len(on_the_way))
+    while origin.wants_to_send:
+        first, requests = origin.take(100, 1000)
+        on_the_way += enumerate(requests, first)
+        carry_out(len(on_the_way))
+    wanted = [submission.request for submission in submissions]
+    assert len(log) == len(set(log)), "carried out twice"
+    assert [request for request in wanted if request in log] == log, "out of order"
+    assert set(wanted) - set(log) <= cancelled, "not carried out"
+    assert set(caller.ends) == set(wanted) - cancelled
+    assert len(origin) == 0
+
+
+@pytest.mark.parametrize("length", [0, 7, 9])
+def test_a_tag_has_eight_bytes(length: int) -> None:
+    with pytest.raises(AssertionError):
+        Origin(bytes(length), 1, 1)

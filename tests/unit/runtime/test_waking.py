@@ -1,0 +1,81 @@
+"""The two small ways to wait: a doorbell for a task with work, a waiter for a task with a question."""
+
+from __future__ import annotations
+
+import pytest
+import trio
+import trio.testing
+
+from zab.runtime.doorbell import Doorbell
+from zab.runtime.waiting import Waiter
+
+
+async def test_a_bell_that_rang_before_is_heard() -> None:
+    bell = Doorbell()
+    bell.ring()
+    bell.ring()
+    await bell.wait()
+    with trio.move_on_after(0) as scope:
+        await bell.wait()
+    assert scope.cancelled_caught, "two rings before are one"
+
+
+async def test_a_bell_wakes_who_waits() -> None:
+    bell = Doorbell()
+    woken = 0
+
+    async def wait() -> None:
+        nonlocal woken
+        for _ in range(3):
+            await bell.wait()
+            woken += 1
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(wait)
+        for expected in (1, 2, 3):
+            await trio.testing.wait_all_tasks_blocked()
+            bell.ring()
+            bell.ring()
+            await trio.testing.wait_all_tasks_blocked()
+            assert woken == expected
+
+
+async def test_who_gives_up_at_the_door_may_come_back() -> None:
+    bell = Doorbell()
+    with trio.CancelScope() as scope:
+        scope.cancel()
+        await bell.wait()
+    bell.ring()
+    await bell.wait()
+
+
+async def test_a_waiter_that_is_answered_before_it_waits() -> None:
+    waiter = Waiter()
+    waiter.done("result")
+    waiter.done("never mind")
+    assert await waiter.wait() == "result"
+
+
+async def test_a_waiter_gets_results_and_errors() -> None:
+    async with trio.open_nursery() as nursery:
+        good, bad = Waiter(), Waiter()
+        nursery.start_soon(answer, good, bad)
+        assert await good.wait() == 7
+        with pytest.raises(KeyError):
+            await bad.wait()
+
+
+async def answer(good: Waiter, bad: Waiter) -> None:
+    await trio.testing.wait_all_tasks_blocked()
+    good.done(7)
+    await trio.testing.wait_all_tasks_blocked()
+    bad.done(None, KeyError("told"))
+
+
+async def test_a_waiter_that_was_cancelled_may_still_be_answered() -> None:
+    waiter = Waiter()
+    with trio.CancelScope() as scope:
+        scope.cancel()
+        await waiter.wait()
+    waiter.done("nobody hears it")
+    assert await waiter.wait() == "nobody hears it"

@@ -1,0 +1,145 @@
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+
+import pytest
+import trio
+
+from zab.core.batch import pack
+from zab.core.errors import StorageError
+from zab.core.ready import Append, SnapshotChunk, Write
+from zab.core.zxid import make
+from zab.runtime.writer import Writer
+
+
+class Disk:
+    """Holds every `perform` until it is let go, so that a test knows what has gathered meanwhile."""
+
+    def __init__(self) -> None:
+        self.performed: list[list[int]] = []
+        self.threads: set[int] = set()
+        self.entered = threading.Semaphore(0)
+        self.go = threading.Semaphore(0)
+        self.error: Exception | None = None
+
+    def perform(self, writes: Sequence[Write]) -> None:
+        self.threads.add(threading.get_ident())
+        self.entered.release()
+        self.go.acquire()
+        if self.error is not None:
+            raise self.error
+        self.performed.append([write.ticket for write in writes])
+
+    async def busy(self) -> None:
+        await trio.to_thread.run_sync(self.entered.acquire)
+
+
+def write(ticket: int) -> Append:
+    return Append(ticket, pack(make(1, ticket), [b"12345678"]))
+
+
+async def test_what_gathers_during_one_write_is_the_next_one() -> None:
+    disk = Disk()
+    reported: list[int] = []
+    writer = Writer(disk, reported.append)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(writer.run)
+        writer.put([write(1)])
+        await disk.busy()
+        writer.put([write(2), write(3)])
+        writer.put([write(4)])
+        assert reported == []
+        disk.go.release()
+        disk.go.release()
+        await disk.busy()
+        while len(reported) < 2:
+            await trio.lowlevel.checkpoint()
+        assert disk.performed == [[1], [2, 3, 4]]
+        assert reported == [1, 4]
+        assert writer.backlog_bytes == 0
+        assert len(disk.threads) == 1
+        nursery.cancel_scope.cancel()
+    assert writer.counts.fsyncs == 2
+    assert writer.counts.writes == 4
+    assert writer.counts.logged_bytes == sum(write(ticket).batch.size for ticket in (1, 2, 3, 4))
+
+
+async def test_the_backlog_is_what_was_not_reported() -> None:
+    disk = Disk()
+    writer = Writer(disk, lambda ticket: None)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(writer.run)
+        writer.put([SnapshotChunk(1, bytes(100)), SnapshotChunk(2, bytes(50))])
+        await disk.busy()
+        assert writer.backlog_bytes == 150
+        disk.go.release()
+        while writer.backlog_bytes:
+            await trio.lowlevel.checkpoint()
+        nursery.cancel_scope.cancel()
+
+
+async def test_a_failed_write_is_never_reported_and_nothing_after_it_is_tried() -> None:
+    disk = Disk()
+    reported: list[int] = []
+    writer = Writer(disk, reported.append)
+    disk.error = StorageError("no space left")
+
+    async def run() -> None:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(writer.run)
+            writer.put([write(1)])
+            await disk.busy()
+            writer.put([write(2)])
+            disk.go.release(2)
+
+    with pytest.RaisesGroup(pytest.RaisesExc(StorageError, match="no space"), flatten_subgroups=True):
+        await run()
+    assert reported == []
+    assert disk.performed == []
+
+
+async def test_cancelling_waits_for_the_write_that_is_under_way() -> None:
+    disk = Disk()
+    writer = Writer(disk, lambda ticket: None)
+    async with trio.open_nursery() as outer:
+        scope = trio.CancelScope()
+
+        async def run() -> None:
+            with scope:
+                await writer.run()
+
+        outer.start_soon(run)
+        writer.put([write(1)])
+        await disk.busy()
+        scope.cancel()
+        await trio.lowlevel.checkpoint()
+        disk.go.release()
+    assert disk.performed == [[1]]
+
+
+async def test_a_job_has_its_turn_behind_what_was_put_before_it() -> None:
+    disk = Disk()
+    reported: list[int] = []
+    writer = Writer(disk, reported.append)
+    disk.go.release(10)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(writer.run)
+        writer.put([write(1)])
+        assert await writer.call(lambda: list(disk.performed)) == [[1]]
+        assert await writer.call(threading.get_ident) in disk.threads
+        nursery.cancel_scope.cancel()
+
+
+async def test_a_job_that_fails_is_a_failure_of_the_disk() -> None:
+    def fail() -> None:
+        raise StorageError("cannot purge")
+
+    async def run() -> None:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(writer.run)
+            await writer.call(fail)
+
+    writer = Writer(Disk(), lambda ticket: None)
+    with pytest.RaisesGroup(pytest.RaisesExc(StorageError, match="cannot purge"), flatten_subgroups=True):
+        await run()
