@@ -1,0 +1,737 @@
+"""Leading, act by act: whom it counts, when it decides, and when it lets go."""
+
+from __future__ import annotations
+
+import pytest
+from attrs import evolve
+
+from zab.core.batch import Batch, pack
+from zab.core.ensemble import Ensemble, Group, Role, Server
+from zab.core.errors import (
+    ConfigError,
+    LocalProtocolError,
+    NewConfigNoQuorum,
+    NotLeader,
+    Overloaded,
+    ReconfigInProgress,
+    RemoteProtocolError,
+    WrongVersion,
+)
+from zab.core.leading import Leading
+from zab.core.messages import (
+    Ack,
+    AckEpoch,
+    AckNewLeader,
+    BarrierReply,
+    BarrierRequest,
+    Commit,
+    CommitAndActivate,
+    Diff,
+    FollowerInfo,
+    Inform,
+    InformAndActivate,
+    LeaderInfo,
+    NewLeader,
+    Ping,
+    Pong,
+    Propose,
+    UpToDate,
+)
+from zab.core.ready import BarrierDone, HangUp, Recovered, Settings
+from zab.core.replica import Replica
+from zab.core.zxid import EPOCH_MAX, NOTHING, UNKNOWN, Epoch, ServerId, Zxid, make
+
+SETTINGS = Settings(tick_ms=100, init_limit=10, sync_limit=5)
+
+
+def members(*voters: int, observers: tuple[int, ...] = (), version: Zxid = NOTHING) -> Ensemble:
+    servers = [Server(ServerId(sid), f"host{sid}", 2888, 3888) for sid in voters]
+    servers += [Server(ServerId(sid), f"host{sid}", 2888, 3888, Role.OBSERVER) for sid in observers]
+    return Ensemble(tuple(servers), version)
+
+
+def txn(epoch: int, counter: int, text: str = "x") -> Batch:
+    return pack(make(epoch, counter), [text.encode()])
+
+
+class Leader:
+    """Server 3 as a leader, whose disk reports only when it is told to."""
+
+    def __init__(
+        self,
+        *batches: Batch,
+        ensemble: Ensemble | None = None,
+        settings: Settings = SETTINGS,
+        accepted: int = 1,
+        current: int = 1,
+    ) -> None:
+        disk = Recovered(Epoch(accepted), Epoch(current), batches=batches)
+        self.replica = Replica(ServerId(3), ensemble or members(1, 2, 3), disk, settings)
+        self.role = Leading(self.replica, 0)
+        self.waiting: list[int] = []
+        self.sent: list[tuple[int, object]] = []
+        self.links: list[object] = []
+        self.barriers: list[BarrierDone] = []
+        self.drain()
+
+    @property
+    def phase_name(self) -> str:
+        return self.role.phase.name
+
+    def drain(self) -> None:
+        self.role.flush(0)
+        ready = self.replica.out.drain()
+        self.waiting += [write.ticket for write in ready.save]
+        self.sent += [(envelope.to, envelope.message) for envelope in ready.send]
+        self.links += ready.links
+        self.barriers += ready.barriers
+
+    def said(self, to: int) -> list[object]:
+        """What this learner was told since the last time that somebody asked."""
+        found = [message for receiver, message in self.sent if receiver == to]
+        self.sent = [each for each in self.sent if each[0] != to]
+        return found
+
+    def hear(self, source: int, *messages: object, now: int = 0) -> list[object]:
+        """What the sender is told in return."""
+        self.said(source)
+        for message in messages:
+            self.role.heard(ServerId(source), message, now)
+            self.drain()
+        return self.said(source)
+
+    def save(self, count: int | None = None) -> None:
+        tickets = self.waiting[:count]
+        self.waiting = self.waiting[len(tickets) :]
+        if tickets:
+            self.role.saved(tickets[-1], self.replica.saved(tickets[-1]), 0)
+        self.drain()
+
+    def greet(self, sid: int, *, accepted: int = 1, observer: bool = False, version: Zxid = NOTHING) -> list[object]:
+        self.role.link_up(ServerId(sid), 0)
+        return self.hear(sid, FollowerInfo(Epoch(accepted), version, observer))
+
+    def digest(self, zxid: Zxid) -> int:
+        return self.replica.history.digest_at(zxid) or 0
+
+    def promise(self, sid: int, last: Zxid = NOTHING, *, epoch: int = 1, **more: bool) -> list[object]:
+        digest = self.digest(last) if NOTHING <= last <= self.replica.history.last else 0
+        return self.hear(sid, AckEpoch(Epoch(epoch), last, digest, **more))
+
+    def join(self, sid: int, last: Zxid = NOTHING, *, observer: bool = False) -> list[object]:
+        self.greet(sid, observer=observer)
+        self.promise(sid, last)
+        assert self.role.epoch is not None
+        return self.hear(sid, AckNewLeader(self.role.epoch))
+
+    def propose(self, *texts: str) -> Zxid:
+        first = self.role.propose([text.encode() for text in texts], 0)
+        self.drain()
+        return first
+
+    def reconfigure(self, ensemble: Ensemble, expect: Zxid | None = None) -> Zxid:
+        zxid = self.role.reconfigure(ensemble, expect, 0)
+        self.drain()
+        return zxid
+
+    def ack(self, sid: int, zxid: Zxid) -> list[object]:
+        return self.hear(sid, Ack(zxid))
+
+
+def established(*followers: int, ensemble: Ensemble | None = None, settings: Settings = SETTINGS) -> Leader:
+    """Leads epoch 2 with these followers; its disk is up to date."""
+    leader = Leader(ensemble=ensemble, settings=settings)
+    for sid in followers:
+        leader.greet(sid)
+    leader.save()
+    for sid in followers:
+        leader.promise(sid)
+    leader.save()
+    for sid in followers:
+        leader.hear(sid, AckNewLeader(Epoch(2)))
+    leader.save()
+    assert leader.phase_name == "BROADCAST"
+    leader.sent.clear()
+    return leader
+
+
+# -- discovery ---------------------------------------------------------------------------------------------------
+
+
+def test_the_epoch_is_newer_than_any_promise_in_a_quorum_and_durable_before_it_is_told() -> None:
+    leader = Leader(accepted=4)
+    assert leader.role.epoch is None
+    assert leader.greet(2, accepted=7) == []
+    assert leader.replica.accepted == 8
+    leader.save()
+    assert leader.said(2) == [LeaderInfo(Epoch(8))]
+    assert leader.greet(1, accepted=3) == [LeaderInfo(Epoch(8))], "latecomers are told what stands"
+
+
+def test_an_observer_raises_the_epoch_and_is_no_quorum() -> None:
+    leader = Leader(ensemble=members(1, 2, 3, observers=(4, 5)))
+    leader.greet(4, accepted=9, observer=True)
+    leader.greet(5, observer=True)
+    assert leader.role.epoch is None
+    leader.greet(2)
+    assert leader.role.epoch == 10
+
+
+def test_a_newer_promise_behind_the_choice_ends_it() -> None:
+    leader = established(2)
+    leader.greet(1, accepted=5)
+    assert leader.role.over == "server 1 has promised epoch 5"
+
+
+def test_a_stranger_with_a_newer_promise_ends_nothing() -> None:
+    leader = established(2)
+    leader.greet(4, accepted=5)
+    assert leader.role.over is None
+
+
+def test_who_knows_a_newer_membership_does_not_follow_this_leader() -> None:
+    leader = Leader()
+    leader.greet(2, version=make(1, 7))
+    assert leader.links == [HangUp(ServerId(2), dialled=False)]
+    assert leader.role.epoch is None
+
+
+def test_a_promise_that_does_not_count_is_synchronized_and_not_counted() -> None:
+    leader = Leader()
+    leader.greet(2)
+    leader.save()
+    assert leader.promise(2, counts=False) == []
+    assert leader.phase_name == "DISCOVERY"
+    leader.greet(1)
+    leader.promise(1)
+    assert leader.phase_name == "SYNCHRONIZATION"
+    assert leader.said(2) == [Diff(NOTHING, 0), NewLeader(Epoch(2), members(1, 2, 3, version=make(2, 0)))]
+
+
+@pytest.mark.parametrize(
+    ("epoch", "last", "newer"),
+    [(1, make(1, 3), True), (2, make(1, 1), True), (1, make(1, 2), False), (0, make(1, 9), False)],
+    ids=["longer", "a newer epoch", "the same", "longer, but of an older epoch"],
+)
+def test_nobody_leads_whose_history_is_older_than_a_promised_one(epoch: int, last: Zxid, newer: bool) -> None:
+    leader = Leader(txn(1, 1), txn(1, 2))
+    leader.greet(2)
+    leader.save()
+    leader.promise(2, last, epoch=epoch)
+    assert (leader.role.over is not None) == newer
+
+
+def test_behind_broadcast_a_newer_history_is_only_a_tail_to_cut() -> None:
+    leader = established(2)
+    leader.greet(1)
+    leader.promise(1, make(1, 4))
+    assert leader.role.over is None
+
+
+def test_what_weight_zero_has_is_never_in_need() -> None:
+    weightless = evolve(members(1, 2, 3), groups=(Group(1, tuple(map(ServerId, (1, 2, 3)))),), weights={ServerId(1): 0})
+    leader = Leader(ensemble=weightless)
+    leader.greet(2)
+    leader.greet(1)
+    leader.save()
+    leader.promise(1, make(1, 5))
+    assert leader.role.over is None
+
+
+def test_a_damaged_history_vouches_for_its_promise_only() -> None:
+    leader = Leader(txn(1, 1), ensemble=members(1, 2, 3, 4, 5))
+    for sid in (1, 2, 4):
+        leader.greet(sid)
+    leader.save()
+    leader.promise(1, UNKNOWN)
+    leader.promise(2, UNKNOWN)
+    assert leader.phase_name == "DISCOVERY", "1, 2 and another may have decided what 3 never heard of"
+    leader.promise(4, make(1, 1))
+    assert leader.phase_name == "DISCOVERY"
+    leader.greet(5)
+    leader.promise(5, make(1, 1))
+    assert leader.phase_name == "SYNCHRONIZATION"
+
+
+def test_the_epochs_end() -> None:
+    with pytest.raises(LocalProtocolError):
+        Leader(ensemble=members(3), accepted=EPOCH_MAX)
+
+
+# -- synchronization ---------------------------------------------------------------------------------------------
+
+
+def test_the_leader_counts_itself_when_its_own_epoch_is_durable() -> None:
+    leader = Leader(txn(1, 1))
+    leader.greet(2)
+    leader.save()
+    leader.promise(2, make(1, 1))
+    assert leader.hear(2, AckNewLeader(Epoch(2))) == []
+    assert leader.phase_name == "SYNCHRONIZATION"
+    leader.save()
+    assert leader.said(2) == [UpToDate(make(1, 1))]
+    assert leader.replica.applied == make(1, 1)
+
+
+def test_a_late_learner_is_up_to_date_as_soon_as_it_is_synchronized() -> None:
+    leader = established(2)
+    zxid = leader.propose("a")
+    leader.greet(1)
+    sent = leader.promise(1)
+    assert sent[:2] == [Diff(NOTHING, 0), Propose(txn(2, 1, "a"))]
+    leader.propose("b")
+    assert leader.said(1) == [Propose(txn(2, 2, "b"))], "behind its synchronization, without a gap"
+    leader.save()
+    assert leader.hear(1, AckNewLeader(Epoch(2)))[0] == UpToDate(NOTHING)
+    assert leader.replica.committed == zxid, "its acknowledgement of the epoch is one of what came with it"
+
+
+def test_a_forgetful_server_is_synchronized_and_not_counted() -> None:
+    leader = established(2)
+    leader.greet(1)
+    leader.promise(1, counts=False, forgotten=True)
+    leader.hear(1, AckNewLeader(Epoch(2)))
+    assert leader.replica.pending is not None, "a membership to readmit it by"
+    change = leader.replica.pending.version
+    leader.save()
+    leader.ack(1, change)
+    assert leader.replica.committed == NOTHING
+    leader.ack(2, change)
+    assert leader.replica.committed == change
+    zxid = leader.propose("a")
+    leader.save()
+    leader.ack(1, zxid)
+    assert leader.replica.committed == zxid, "from now on it counts"
+
+
+def test_readmission_when_the_counter_is_used_up_ends_the_epoch_and_harms_nobody() -> None:
+    leader = established(2, settings=evolve(SETTINGS, counter_max=1))
+    leader.propose("a")
+    leader.greet(1)
+    leader.promise(1, counts=False, forgotten=True)
+    leader.hear(1, AckNewLeader(Epoch(2)))
+    assert leader.role.over == "the counter of this epoch is used up"
+
+
+# -- broadcast ---------------------------------------------------------------------------------------------------
+
+
+def test_acks_are_cumulative_and_so_are_commits() -> None:
+    leader = established(1, 2)
+    leader.propose("a", "b", "c")
+    leader.propose("d")
+    leader.sent.clear()
+    leader.save()
+    assert leader.ack(1, make(2, 2)) == [Commit(make(2, 2))]
+    assert leader.ack(2, make(2, 4)) == [Commit(make(2, 4))]
+    assert leader.ack(1, make(2, 4)) == []
+
+
+def test_the_leaders_own_disk_is_one_of_three() -> None:
+    leader = established(1, 2)
+    zxid = leader.propose("a")
+    leader.ack(1, zxid)
+    assert leader.replica.committed == NOTHING
+    leader.ack(2, zxid)
+    assert (leader.replica.committed, leader.replica.applied) == (zxid, NOTHING)
+    leader.save()
+    assert leader.replica.applied == zxid
+
+
+def test_an_old_ack_is_nothing_new_and_a_future_one_is_a_lie() -> None:
+    leader = established(1, 2)
+    leader.propose("a", "b")
+    leader.ack(1, make(2, 2))
+    assert leader.ack(1, make(2, 1)) == []
+    with pytest.raises(RemoteProtocolError):
+        leader.ack(2, make(2, 3))
+
+
+@pytest.mark.parametrize("phase", ["before the epoch", "before the promise", "before NEWLEADER is acknowledged"])
+def test_an_ack_before_its_time_breaks_the_rules(phase: str) -> None:
+    leader = established(2)
+    leader.propose("a")
+    leader.role.link_up(ServerId(1), 0)
+    if phase != "before the epoch":
+        leader.hear(1, FollowerInfo(Epoch(1), NOTHING))
+    if phase == "before NEWLEADER is acknowledged":
+        leader.promise(1)
+    with pytest.raises(RemoteProtocolError):
+        leader.ack(1, make(2, 1))
+
+
+@pytest.mark.parametrize(
+    "message",
+    [FollowerInfo(Epoch(1), NOTHING), AckEpoch(Epoch(1), NOTHING, 0), AckNewLeader(Epoch(2)), Pong(99)],
+    ids=lambda message: type(message).__name__,
+)
+def test_what_was_said_before_or_never_asked_for_breaks_the_rules(message: object) -> None:
+    leader = established(2)
+    with pytest.raises(RemoteProtocolError):
+        leader.hear(2, message)
+
+
+def test_an_acknowledgement_of_another_epoch_breaks_the_rules() -> None:
+    leader = established(2)
+    leader.greet(1)
+    leader.promise(1)
+    with pytest.raises(RemoteProtocolError):
+        leader.hear(1, AckNewLeader(Epoch(1)))
+
+
+def test_observers_hear_what_is_decided_and_nothing_else() -> None:
+    leader = established(1, 2, ensemble=members(1, 2, 3, observers=(4,)))
+    leader.join(4, observer=True)
+    zxid = leader.propose("a")
+    assert leader.said(4) == []
+    leader.save()
+    leader.ack(1, zxid)
+    assert leader.said(4) == [Inform(txn(2, 1, "a"))]
+
+
+def test_an_observer_hears_of_the_part_of_a_batch_that_it_lacks() -> None:
+    leader = established(1, 2, ensemble=members(1, 2, 3, observers=(4,)))
+    leader.propose("a", "b", "c")
+    leader.save()
+    leader.ack(1, make(2, 2))
+    leader.join(4, observer=True)
+    leader.said(4)
+    leader.ack(1, make(2, 3))
+    assert leader.said(4) == [Inform(txn(2, 3, "c"))]
+
+
+def test_so_much_may_be_outstanding() -> None:
+    leader = established(1, 2, settings=evolve(SETTINGS, outstanding_max=3, outstanding_bytes_max=100))
+    leader.propose("a", "b")
+    with pytest.raises(Overloaded):
+        leader.propose("c", "d")
+    leader.propose("c")
+    leader.save()
+    leader.ack(1, make(2, 3))
+    leader.propose("x" * 200)
+    with pytest.raises(Overloaded):
+        leader.propose("y")
+    assert leader.replica.history.last == make(2, 4), "an error changes nothing"
+
+
+def test_more_than_the_limit_in_one_batch_is_let_through_alone() -> None:
+    leader = established(1, 2, settings=evolve(SETTINGS, outstanding_max=2))
+    leader.propose("a", "b", "c")
+    with pytest.raises(Overloaded):
+        leader.propose("d")
+
+
+def test_the_counter_ends_with_the_epoch() -> None:
+    leader = established(1, settings=evolve(SETTINGS, counter_max=2))
+    leader.propose("a", "b")
+    with pytest.raises(NotLeader, match="counter"):
+        leader.propose("c")
+    assert leader.role.over == "the counter of this epoch is used up"
+
+
+def test_nothing_is_no_proposal_and_before_broadcast_there_is_none() -> None:
+    with pytest.raises(LocalProtocolError):
+        established(1).propose()
+    with pytest.raises(NotLeader):
+        Leader().propose("a")
+
+
+# -- time --------------------------------------------------------------------------------------------------------
+
+
+def test_without_a_quorum_a_phase_ends_in_time() -> None:
+    leader = Leader()
+    leader.role.tick(SETTINGS.init_ms - 1)
+    assert leader.role.over is None
+    leader.role.tick(SETTINGS.init_ms)
+    assert leader.role.over == "no quorum in discovery"
+
+
+def test_pings_go_out_each_half_tick_and_silence_costs_the_link() -> None:
+    leader = established(1, 2)
+    for now in range(50, SETTINGS.sync_ms, 50):
+        leader.role.tick(now)
+        leader.drain()
+        leader.hear(2, Pong(now // 50), now=now)
+    pings = [message for message in leader.said(1) if isinstance(message, Ping)]
+    assert [ping.number for ping in pings] == list(range(1, len(pings) + 1))
+    leader.role.tick(SETTINGS.init_ms + SETTINGS.sync_ms)
+    leader.drain()
+    assert HangUp(ServerId(1), dialled=False) in leader.links
+
+
+def test_a_follower_that_does_not_acknowledge_is_dropped_although_it_answers() -> None:
+    leader = established(1, 2)
+    zxid = leader.propose("a")
+    leader.ack(2, zxid)
+    for now in range(50, SETTINGS.sync_ms + 101, 50):
+        leader.role.tick(now)
+        leader.drain()
+        if 1 in leader.role.learners:
+            leader.hear(1, Pong(now // 50), now=now)
+        leader.hear(2, Pong(now // 50), now=now)
+    assert sorted(leader.role.learners) == [2]
+    assert leader.role.over is None
+
+
+def test_the_age_of_the_oldest_unacknowledged_proposal_counts_and_not_of_the_newest() -> None:
+    leader = established(1, 2)
+    now = 0
+    while 1 in leader.role.learners:
+        now += 50
+        assert now < 10 * SETTINGS.sync_ms, "it never caught up, and nobody minded"
+        leader.role.propose([b"x"], now)
+        leader.drain()
+        leader.hear(2, Ack(leader.replica.history.last), now=now)
+        leader.hear(1, Pong(0), now=now)
+        leader.role.tick(now)
+        leader.drain()
+    assert now <= SETTINGS.sync_ms + 150
+
+
+def test_a_leader_that_a_quorum_no_longer_follows_lets_go() -> None:
+    leader = established(2)
+    leader.role.link_down(ServerId(2), 0)
+    leader.role.tick(50)
+    leader.role.tick(100)
+    assert leader.role.over == "a quorum no longer follows"
+
+
+def test_who_leaves_hangs_up_on_everybody() -> None:
+    leader = established(1, 2)
+    leader.role.barrier(7)
+    leader.role.leave()
+    leader.drain()
+    assert leader.links == [HangUp(ServerId(1), dialled=False), HangUp(ServerId(2), dialled=False)]
+    assert leader.barriers == [BarrierDone(7, None)]
+
+
+# -- barriers ----------------------------------------------------------------------------------------------------
+
+
+def test_a_barrier_needs_a_quorum_of_pongs_to_a_ping_behind_the_question() -> None:
+    leader = established(1, 2)
+    leader.role.tick(50)
+    leader.drain()
+    leader.role.barrier(7)
+    leader.drain()
+    leader.hear(1, Pong(1))
+    assert leader.barriers == []
+    leader.hear(2, Pong(2))
+    assert leader.barriers == [BarrierDone(7, NOTHING)]
+
+
+def test_the_questions_of_one_turn_share_a_ping() -> None:
+    leader = established(1, 2)
+    leader.role.heard(ServerId(1), BarrierRequest(1), 0)
+    leader.role.heard(ServerId(2), BarrierRequest(1), 0)
+    leader.role.barrier(7)
+    leader.drain()
+    assert leader.said(2) == [Ping(1, NOTHING)]
+    assert leader.hear(1, Pong(1)) == [BarrierReply(1, NOTHING)]
+    assert (leader.said(2), leader.barriers) == ([BarrierReply(1, NOTHING)], [BarrierDone(7, NOTHING)])
+
+
+def test_the_leaders_own_barrier_waits_for_its_own_disk() -> None:
+    leader = established(1, 2)
+    zxid = leader.propose("a")
+    leader.ack(1, zxid)
+    leader.ack(2, zxid)
+    leader.role.barrier(7)
+    leader.drain()
+    leader.hear(1, Pong(1))
+    assert leader.barriers == []
+    leader.save()
+    assert leader.barriers == [BarrierDone(7, zxid)]
+
+
+def test_pongs_of_those_who_do_not_count_prove_nothing() -> None:
+    leader = established(2, ensemble=members(1, 2, 3, observers=(4,)))
+    leader.join(4, observer=True)
+    leader.greet(1)
+    leader.promise(1)
+    leader.role.barrier(7)
+    leader.drain()
+    leader.hear(4, Pong(1))
+    leader.hear(1, Pong(1))
+    assert leader.barriers == [], "4 observes, and 1 has not acknowledged the epoch"
+    leader.hear(2, Pong(1))
+    assert leader.barriers == [BarrierDone(7, NOTHING)]
+
+
+def test_the_questions_of_a_link_end_with_it() -> None:
+    leader = established(1, 2)
+    leader.hear(1, BarrierRequest(1))
+    leader.role.link_down(ServerId(1), 0)
+    leader.hear(2, Pong(1))
+    assert leader.said(1) == []
+
+
+# -- membership --------------------------------------------------------------------------------------------------
+
+
+def growing() -> tuple[Leader, Zxid]:
+    """1 2 3 with 4 and 5 at hand, and the change to 3 4 5 proposed."""
+    leader = established(1, 2)
+    for sid in (4, 5):
+        leader.join(sid)
+    change = leader.reconfigure(members(3, 4, 5))
+    leader.save()
+    return leader, change
+
+
+@pytest.mark.parametrize("acks", [(1, 2), (4, 5)], ids=["the old", "the new"])
+def test_neither_quorum_decides_alone(acks: tuple[int, int]) -> None:
+    leader, change = growing()
+    for sid in acks:
+        leader.ack(sid, change)
+    assert leader.replica.committed == NOTHING
+    other = 4 if acks == (1, 2) else 1
+    assert leader.ack(other, change)[0] == CommitAndActivate(change, ServerId(3))
+    assert leader.replica.ensemble.voters == (3, 4, 5)
+
+
+def test_what_came_before_the_change_needs_the_old_quorum_only() -> None:
+    leader = established(1, 2)
+    for sid in (4, 5):
+        leader.join(sid)
+    before = leader.propose("before")
+    change = leader.reconfigure(members(3, 4, 5))
+    leader.save()
+    leader.ack(1, change)
+    assert leader.replica.committed == before
+
+
+def test_what_was_proposed_behind_a_change_before_it_was_in_force_needs_both_to_the_end() -> None:
+    """4 and 5 hold it without knowing that the change is in force: only the old ones make it last."""
+    leader, change = growing()
+    behind = leader.propose("behind")
+    leader.save()
+    for sid in (4, 5):
+        leader.ack(sid, behind)
+    leader.ack(1, change)
+    assert leader.replica.committed == change
+    leader.ack(1, behind)
+    assert leader.replica.committed == behind
+
+
+def test_what_is_proposed_when_it_is_in_force_needs_the_new_only() -> None:
+    leader, change = growing()
+    for sid in (1, 4):
+        leader.ack(sid, change)
+    later = leader.propose("later")
+    leader.save()
+    leader.ack(5, later)
+    assert leader.replica.committed == later
+
+
+def test_a_leader_that_still_needs_those_who_left_lets_go_when_they_are_gone() -> None:
+    leader, change = growing()
+    behind = leader.propose("behind")
+    leader.save()
+    for sid, zxid in ((4, behind), (5, behind), (1, change)):
+        leader.ack(sid, zxid)
+    for sid in (1, 2):
+        leader.role.link_down(ServerId(sid), 0)
+    leader.role.tick(50)
+    leader.role.tick(100)
+    assert leader.role.over == "a quorum of the former membership no longer follows"
+
+
+@pytest.mark.parametrize(
+    ("knows", "gives_up"), [(NOTHING, False), (make(1, 1), True)], ids=["not known to be in force", "in force"]
+)
+def test_a_newer_history_of_one_whom_only_a_change_adds(knows: Zxid, gives_up: bool) -> None:
+    change = pack(make(1, 1), [members(3, 4, 5, version=make(1, 1)).text().encode()], config=True)
+    leader = Leader(change)
+    for sid in (1, 2):
+        leader.greet(sid)
+    leader.greet(4, version=knows)
+    leader.save()
+    leader.promise(4, make(1, 2))
+    assert (leader.role.over is not None) == gives_up
+
+
+def test_one_change_at_a_time() -> None:
+    leader, change = growing()
+    with pytest.raises(ReconfigInProgress):
+        leader.reconfigure(members(3, 4))
+    for sid in (1, 4):
+        leader.ack(sid, change)
+    with pytest.raises(WrongVersion):
+        leader.reconfigure(members(3, 4), expect=make(2, 0))
+    leader.reconfigure(members(3, 4), expect=change)
+
+
+@pytest.mark.parametrize(
+    ("ensemble", "error"),
+    [
+        (members(3, 8, 9), NewConfigNoQuorum),
+        (members(observers=(3,)), ConfigError),
+        (
+            Ensemble((Server(ServerId(3), "same", 2888, 3888), Server(ServerId(1), "same", 2888, 3889))),
+            ConfigError,
+        ),
+    ],
+    ids=["nobody there", "nobody votes", "two at one address"],
+)
+def test_a_change_that_makes_no_sense_is_refused_and_leaves_no_trace(
+    ensemble: Ensemble, error: type[ConfigError]
+) -> None:
+    leader = established(1, 2)
+    with pytest.raises(error):
+        leader.reconfigure(ensemble)
+    assert (leader.replica.pending, leader.replica.history.last, leader.said(1)) == (None, NOTHING, [])
+
+
+def test_only_a_leader_in_broadcast_changes_the_membership() -> None:
+    with pytest.raises(NotLeader):
+        Leader().reconfigure(members(3))
+
+
+def test_an_observer_is_no_part_of_a_new_quorum() -> None:
+    """It acknowledges nothing, so the change could never be decided."""
+    leader = established(ensemble=members(3, observers=(4,)))
+    leader.join(4, observer=True)
+    with pytest.raises(NewConfigNoQuorum):
+        leader.reconfigure(members(3, 4))
+
+
+def test_a_leader_that_is_removed_names_whoever_has_most_and_goes() -> None:
+    leader = established(1, 2)
+    change = leader.reconfigure(members(1, 2))
+    behind = leader.propose("behind")
+    leader.save()
+    leader.ack(1, behind)
+    assert leader.ack(2, change)[-1] == CommitAndActivate(change, ServerId(1))
+    assert (leader.role.over, leader.role.designated) == ("no longer a voter", 1)
+
+
+def test_an_observer_hears_of_a_change_with_who_leads_under_it() -> None:
+    leader = established(1, 2, ensemble=members(1, 2, 3, observers=(4,)))
+    leader.join(4, observer=True)
+    change = leader.reconfigure(members(2, 3, observers=(4,)))
+    leader.save()
+    leader.ack(1, change)
+    leader.ack(2, change)
+    (informed,) = leader.said(4)
+    assert isinstance(informed, InformAndActivate)
+    assert (informed.batch.first, informed.designated) == (change, 3)
+
+
+def test_a_change_in_the_initial_history_is_finished_with_the_epoch() -> None:
+    change = pack(make(1, 1), [members(2, 3, version=make(1, 1)).text().encode()], config=True)
+    leader = Leader(change)
+    leader.greet(1)
+    assert leader.role.epoch is None, "1 and 3 are a quorum of the old membership only"
+    leader.greet(2)
+    leader.save()
+    leader.promise(1)
+    assert leader.phase_name == "DISCOVERY"
+    leader.promise(2, make(1, 1))
+    leader.save()
+    leader.hear(1, AckNewLeader(Epoch(2)))
+    assert leader.phase_name == "SYNCHRONIZATION"
+    leader.hear(2, AckNewLeader(Epoch(2)))
+    assert leader.phase_name == "BROADCAST"
+    assert leader.replica.ensemble.version == make(1, 1)

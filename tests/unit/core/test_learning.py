@@ -1,0 +1,426 @@
+"""Following, act by act: what is said, and what had to be durable before."""
+
+from __future__ import annotations
+
+import pytest
+
+from zab.core.batch import Batch, pack
+from zab.core.ensemble import Ensemble, Server
+from zab.core.errors import RemoteProtocolError
+from zab.core.learning import DIAL_ATTEMPTS, Learning
+from zab.core.messages import (
+    Ack,
+    AckEpoch,
+    AckNewLeader,
+    BarrierReply,
+    BarrierRequest,
+    Commit,
+    CommitAndActivate,
+    Diff,
+    FollowerInfo,
+    LeaderInfo,
+    NewLeader,
+    Ping,
+    Pong,
+    Propose,
+    SnapBegin,
+    SnapChunk,
+    SnapEnd,
+    Trunc,
+    UpToDate,
+)
+from zab.core.ready import AbortSnapshot, BarrierDone, Dial, HangUp, Recovered, SaveEpochs, Settings
+from zab.core.replica import Replica
+from zab.core.zxid import NOTHING, Epoch, ServerId, Zxid, make
+
+ME, LEADER = ServerId(1), ServerId(3)
+SETTINGS = Settings(tick_ms=100, init_limit=10, sync_limit=5, dial_retry_ms=7)
+
+
+def members(*voters: int, version: Zxid = NOTHING) -> Ensemble:
+    return Ensemble(tuple(Server(ServerId(sid), f"host{sid}", 2888, 3888) for sid in voters), version)
+
+
+def txn(epoch: int, counter: int, text: str = "x") -> Batch:
+    return pack(make(epoch, counter), [text.encode()])
+
+
+class Follower:
+    """One attempt to follow server 3, whose disk reports only when it is told to."""
+
+    def __init__(self, *batches: Batch, accepted: int = 1, current: int = 1, **recovered: bool) -> None:
+        disk = Recovered(Epoch(accepted), Epoch(current), batches=batches, **recovered)  # type: ignore[arg-type]
+        self.replica = Replica(ME, members(1, 2, 3), disk, SETTINGS)
+        self.role = Learning(self.replica, LEADER, 0, observer=False)
+        self.waiting: list[int] = []
+        self.links: list[Dial | HangUp] = []
+        self.barriers: list[BarrierDone] = []
+        self.writes: list[object] = []
+        self.said: list[object] = []
+        self._drain()
+
+    def _drain(self) -> None:
+        self.role.flush()
+        ready = self.replica.out.drain()
+        self.waiting += [write.ticket for write in ready.save]
+        self.writes += ready.save
+        self.links += ready.links
+        self.barriers += ready.barriers
+        self.said += [envelope.message for envelope in ready.send]
+
+    def hear(self, *messages: object, now: int = 0) -> list[object]:
+        """What it says to this, before its disk has anything."""
+        self.said = []
+        for message in messages:
+            self.role.heard(LEADER, message, now)
+            self._drain()
+        return self.said
+
+    def save(self) -> list[object]:
+        """What it says when the disk has everything."""
+        self.said = []
+        if self.waiting:
+            self.role.saved(self.waiting[-1], self.replica.saved(self.waiting[-1]))
+            self.waiting.clear()
+        self._drain()
+        return self.said
+
+    def link_up(self) -> list[object]:
+        self.said = []
+        self.role.link_up(0)
+        self._drain()
+        return self.said
+
+    def synchronized(self, *batches: Batch, common: Zxid | None = None) -> Follower:
+        """Up to the point where NEWLEADER is durable and acknowledged."""
+        self.link_up()
+        self.hear(LeaderInfo(Epoch(2)))
+        self.save()
+        self.hear(Diff(self.replica.history.last if common is None else common), *map(Propose, batches))
+        self.hear(NewLeader(Epoch(2), members(1, 2, 3)))
+        self.save()
+        return self
+
+
+def broadcasting(*batches: Batch) -> Follower:
+    follower = Follower(*batches).synchronized()
+    follower.hear(UpToDate(follower.replica.history.last))
+    follower.save()
+    assert follower.role.serving
+    return follower
+
+
+# -- the order of acts -------------------------------------------------------------------------------------------
+
+
+def test_from_the_link_to_broadcast_nothing_is_said_before_it_is_durable() -> None:
+    follower = Follower(txn(1, 1))
+    assert follower.links == [Dial(LEADER)]
+    assert follower.link_up() == [FollowerInfo(Epoch(1), NOTHING)]
+
+    assert follower.hear(LeaderInfo(Epoch(2))) == []
+    (ack,) = follower.save()
+    assert isinstance(ack, AckEpoch)
+    assert (ack.current_epoch, ack.last, ack.counts, ack.forgotten) == (1, make(1, 1), True, False)
+
+    assert follower.hear(Diff(make(1, 1)), Propose(txn(1, 2)), NewLeader(Epoch(2), members(1, 2, 3))) == []
+    kinds = [type(write).__name__ for write in follower.writes]
+    assert kinds == ["SaveEpochs", "Append", "SaveEpochs"], "history first, then the epoch"
+    assert follower.save() == [AckNewLeader(Epoch(2))], "which is an acknowledgement of the history, too"
+
+    before = follower.role.serving
+    follower.hear(UpToDate(make(1, 2)))
+    assert (before, follower.role.serving, follower.replica.applied) == (False, True, make(1, 2))
+
+
+def test_the_epoch_is_acknowledged_when_its_own_save_is_durable_and_not_one_before_it() -> None:
+    follower = Follower()
+    follower.link_up()
+    follower.hear(LeaderInfo(Epoch(2)))
+    follower.save()
+    follower.hear(Diff(NOTHING), Propose(txn(1, 1)), NewLeader(Epoch(2), members(1, 2, 3)))
+    history, epoch = follower.waiting
+    follower.role.saved(history, follower.replica.saved(history))
+    follower._drain()
+    assert AckNewLeader(Epoch(2)) not in follower.said
+    follower.role.saved(epoch, follower.replica.saved(epoch))
+    follower._drain()
+    assert follower.said == [AckNewLeader(Epoch(2))]
+
+
+def test_what_comes_behind_newleader_is_acknowledged_behind_it() -> None:
+    follower = Follower()
+    follower.link_up()
+    follower.hear(LeaderInfo(Epoch(2)))
+    follower.save()
+    follower.hear(Diff(NOTHING), NewLeader(Epoch(2), members(1, 2, 3)))
+    assert follower.hear(Propose(txn(2, 1)), Commit(make(2, 1))) == []
+    assert follower.save() == [AckNewLeader(Epoch(2)), Ack(make(2, 1))]
+    assert follower.replica.applied == NOTHING, "it is true that it is committed, but not yet for me to act upon"
+    follower.hear(UpToDate(NOTHING))
+    assert follower.replica.applied == make(2, 1)
+
+
+def test_one_ack_for_what_one_fsync_made_durable() -> None:
+    follower = broadcasting()
+    assert follower.hear(Propose(txn(2, 1)), Propose(txn(2, 2)), Propose(txn(2, 3))) == []
+    assert follower.save() == [Ack(make(2, 3))]
+    assert follower.save() == []
+
+
+def test_a_snapshot_is_nothing_before_newleader_and_then_all() -> None:
+    follower = Follower(txn(1, 1))
+    follower.link_up()
+    follower.hear(LeaderInfo(Epoch(2)))
+    follower.save()
+    follower.writes.clear()
+    in_force = members(1, 2, 4, version=make(1, 5))
+    follower.hear(SnapBegin(make(1, 7), 5), SnapChunk(b"a"), SnapChunk(b"b"), SnapEnd(), Propose(txn(1, 8)))
+    assert follower.replica.history.last == make(1, 1)
+    follower.hear(NewLeader(Epoch(2), in_force))
+    assert follower.replica.history.last == make(1, 8)
+    kinds = [type(write).__name__ for write in follower.writes]
+    assert kinds == [
+        *("BeginSnapshot", "SnapshotChunk", "SnapshotChunk"),
+        *("SaveEpochs", "InstallSnapshot", "Append", "SaveEpochs"),
+    ], "the membership in force first: the snapshot hides how it came to be"
+    saves = [write for write in follower.writes if isinstance(write, SaveEpochs)]
+    assert [(save.ensemble.version, save.current) for save in saves] == [(make(1, 5), 1), (make(1, 5), 2)]
+    assert follower.save() == [AckNewLeader(Epoch(2))]
+
+
+def test_a_snapshot_that_breaks_off_leaves_nothing_behind() -> None:
+    follower = Follower(txn(1, 1))
+    follower.link_up()
+    follower.hear(LeaderInfo(Epoch(2)))
+    follower.save()
+    follower.hear(SnapBegin(make(1, 7), 5), SnapChunk(b"a"), SnapEnd(), Propose(txn(1, 8)))
+    follower.role.link_down(0)
+    assert follower.role.over
+    follower.role.leave()
+    follower._drain()
+    assert isinstance(follower.writes[-1], AbortSnapshot)
+    assert follower.replica.history.last == make(1, 1)
+
+
+def test_a_membership_is_known_to_be_in_force_before_anything_behind_it_is_acknowledged() -> None:
+    follower = Follower()
+    follower.link_up()
+    follower.hear(LeaderInfo(Epoch(2)))
+    follower.save()
+    follower.hear(Diff(NOTHING), NewLeader(Epoch(2), members(1, 2, 3)))
+    change = members(1, 2, 3, 4, version=make(2, 1))
+    follower.hear(Propose(pack(change.version, [change.text().encode()], config=True)))
+    follower.writes.clear()
+    follower.hear(CommitAndActivate(make(2, 1), LEADER), Propose(txn(2, 2)))
+    assert [type(write).__name__ for write in follower.writes] == ["SaveEpochs", "Append"]
+    assert follower.replica.ensemble.version == make(2, 1)
+
+
+def test_a_first_membership_is_not_in_force_before_its_epoch_is() -> None:
+    follower = Follower()
+    follower.link_up()
+    follower.hear(LeaderInfo(Epoch(2)))
+    follower.save()
+    follower.hear(Diff(NOTHING), NewLeader(Epoch(2), members(1, 2, 3, version=make(2, 0))))
+    follower.save()
+    assert follower.replica.ensemble.version == NOTHING
+    follower.hear(UpToDate(NOTHING))
+    assert follower.replica.ensemble.version == make(2, 0)
+
+
+# -- promises ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("accepted", "counts"), [(1, True), (2, False)], ids=["new", "given before"])
+def test_a_promise_counts_when_it_is_new(accepted: int, counts: bool) -> None:
+    follower = Follower(accepted=accepted)
+    follower.link_up()
+    follower.hear(LeaderInfo(Epoch(2)))
+    (ack,) = follower.save()
+    assert isinstance(ack, AckEpoch)
+    assert ack.counts is counts
+
+
+def test_a_promise_is_not_taken_back() -> None:
+    follower = Follower(accepted=5)
+    follower.link_up()
+    assert follower.hear(LeaderInfo(Epoch(4))) == []
+    assert follower.role.over == "leader 3 proposes epoch 4; 5 was promised already"
+    assert follower.replica.accepted == 5
+
+
+def test_who_may_have_forgotten_promises_says_so() -> None:
+    follower = Follower(forgotten=True)
+    follower.link_up()
+    follower.hear(LeaderInfo(Epoch(2)))
+    (ack,) = follower.save()
+    assert isinstance(ack, AckEpoch)
+    assert (ack.forgotten, ack.counts) == (True, False)
+
+
+# -- the point in common -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("message", [Diff(make(1, 2), 99), Trunc(make(1, 1), 99)], ids=["diff", "trunc"])
+def test_a_digest_that_differs_costs_the_history_its_trust(message: Diff | Trunc) -> None:
+    follower = Follower(txn(1, 1), txn(1, 2))
+    follower.link_up()
+    follower.hear(LeaderInfo(Epoch(2)))
+    follower.save()
+    follower.hear(message)
+    assert follower.role.over == "my history and the leader's have diverged"
+    assert not follower.replica.voting
+    assert follower.replica.history.last == make(1, 2), "nothing was cut on the word of somebody who differs"
+
+
+def test_what_was_committed_here_is_not_cut() -> None:
+    follower = broadcasting(txn(1, 1), txn(1, 2))
+    again = Learning(follower.replica, LEADER, 0, observer=False)
+    follower.role = again
+    follower.link_up()
+    follower.hear(LeaderInfo(Epoch(3)))
+    follower.save()
+    follower.hear(Trunc(make(1, 1)))
+    assert again.over == "asked to truncate what was committed"
+    assert (follower.replica.voting, follower.replica.history.last) == (False, make(1, 2))
+
+
+# -- rules broken ------------------------------------------------------------------------------------------------
+
+IN_SYNCHRONIZATION: list[list[object]] = [
+    [LeaderInfo(Epoch(2))],
+    [UpToDate(NOTHING)],
+    [NewLeader(Epoch(3), members(1, 2, 3))],
+    [SnapBegin(make(1, 5), 0), NewLeader(Epoch(2), members(1, 2, 3))],
+    [SnapBegin(make(1, 5), 0), SnapBegin(make(1, 5), 0)],
+    [SnapBegin(make(1, 5), 0), SnapEnd(), SnapBegin(make(1, 5), 0)],
+    [SnapBegin(make(1, 5), 0), Propose(txn(1, 6))],
+    [SnapBegin(make(1, 5), 0), SnapEnd(), Propose(txn(1, 7)), NewLeader(Epoch(2), members(1, 2, 3))],
+    [SnapChunk(b"")],
+    [SnapEnd()],
+    [Diff(make(1, 1))],
+    [Diff(NOTHING), Propose(txn(1, 2))],
+    [Diff(NOTHING), NewLeader(Epoch(2), members(1, 2, 3)), NewLeader(Epoch(2), members(1, 2, 3))],
+    [Diff(NOTHING), NewLeader(Epoch(2), members(1, 2, 3)), Diff(NOTHING)],
+    [Diff(NOTHING), NewLeader(Epoch(2), members(1, 2, 3)), UpToDate(NOTHING)],
+    [Commit(make(1, 1))],
+]
+
+
+@pytest.mark.parametrize(
+    "messages", IN_SYNCHRONIZATION, ids=lambda messages: "-".join(type(each).__name__ for each in messages)
+)
+def test_what_has_no_place_in_synchronization(messages: list[object]) -> None:
+    follower = Follower()
+    follower.link_up()
+    follower.hear(LeaderInfo(Epoch(2)))
+    follower.save()
+    follower.hear(*messages[:-1])
+    with pytest.raises(RemoteProtocolError):
+        follower.hear(messages[-1])
+
+
+@pytest.mark.parametrize(
+    "message",
+    [Diff(NOTHING), Trunc(NOTHING), SnapBegin(make(1, 1), 0), NewLeader(Epoch(1), members(1)), UpToDate(NOTHING)],
+    ids=lambda message: type(message).__name__,
+)
+def test_what_has_no_place_in_discovery(message: object) -> None:
+    follower = Follower()
+    follower.link_up()
+    with pytest.raises(RemoteProtocolError):
+        follower.hear(message)
+    with pytest.raises(RemoteProtocolError):
+        follower.hear(Propose(txn(1, 1)))
+
+
+def test_what_comes_from_anybody_else_or_before_the_link_is_ignored() -> None:
+    follower = Follower()
+    follower.role.heard(LEADER, LeaderInfo(Epoch(2)), 0)
+    assert follower.replica.accepted == 1
+    follower.link_up()
+    follower.role.heard(ServerId(2), LeaderInfo(Epoch(2)), 0)
+    assert follower.replica.accepted == 1
+
+
+# -- links and time ----------------------------------------------------------------------------------------------
+
+
+def test_a_leader_that_does_not_know_yet_is_dialled_again() -> None:
+    follower = Follower()
+    for attempt in range(1, DIAL_ATTEMPTS):
+        assert follower.links == [Dial(LEADER)] * attempt
+        follower.role.link_down(attempt * 100)
+        assert follower.role.deadline == attempt * 100 + SETTINGS.dial_retry_ms
+        follower.role.tick(follower.role.deadline)
+        follower._drain()
+    assert follower.role.over is None
+    follower.role.link_down(1_000)
+    assert follower.role.over == "link to leader 3 lost in dialling"
+
+
+def test_a_link_that_breaks_behind_a_promise_ends_the_attempt() -> None:
+    follower = Follower()
+    follower.link_up()
+    follower.hear(LeaderInfo(Epoch(2)))
+    follower.role.link_down(0)
+    assert follower.role.over == "link to leader 3 lost in discovery"
+
+
+def test_a_silent_leader_is_left() -> None:
+    follower = Follower()
+    assert follower.role.deadline == SETTINGS.init_ms
+    follower.synchronized()
+    follower.hear(UpToDate(NOTHING), now=100)
+    assert follower.hear(Ping(4, NOTHING), now=300) == [Pong(4)]
+    assert follower.role.deadline == 300 + SETTINGS.sync_ms
+    follower.role.tick(299 + SETTINGS.sync_ms)
+    assert follower.role.over is None
+    follower.role.tick(300 + SETTINGS.sync_ms)
+    assert follower.role.over == "nothing from leader 3 in broadcast"
+
+
+def test_whoever_leaves_hangs_up() -> None:
+    follower = Follower()
+    follower.link_up()
+    follower.role.leave()
+    follower._drain()
+    assert follower.links == [Dial(LEADER), HangUp(LEADER, dialled=True)]
+
+
+# -- barriers ----------------------------------------------------------------------------------------------------
+
+
+def test_a_barrier_is_done_when_the_leader_has_answered_and_its_answer_is_applied() -> None:
+    follower = broadcasting()
+    follower.role.barrier(7)
+    follower._drain()
+    assert follower.said[-1:] == [BarrierRequest(1)]
+    follower.hear(Propose(txn(2, 1)), BarrierReply(1, make(2, 1)))
+    follower.save()
+    assert follower.barriers == []
+    follower.hear(Commit(make(2, 1)))
+    assert follower.barriers == [BarrierDone(7, make(2, 1))]
+
+
+def test_barriers_fail_with_the_role() -> None:
+    follower = broadcasting()
+    follower.role.barrier(7)
+    follower.role.barrier(8)
+    follower.role.leave()
+    follower._drain()
+    assert follower.barriers == [BarrierDone(7, None), BarrierDone(8, None)]
+
+
+def test_a_barrier_before_uptodate_fails_at_once() -> None:
+    follower = Follower().synchronized()
+    follower.role.barrier(7)
+    follower._drain()
+    assert follower.barriers == [BarrierDone(7, None)]
+
+
+def test_an_answer_that_nobody_waits_for_is_nothing() -> None:
+    follower = broadcasting()
+    follower.hear(BarrierReply(3, make(2, 1)))
+    assert follower.barriers == []
