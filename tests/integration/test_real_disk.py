@@ -9,8 +9,10 @@ import stat
 import subprocess
 import sys
 import textwrap
+import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from random import Random
 
 import pytest
 
@@ -18,8 +20,9 @@ from tests.unit.storage.model import Model, append, check, epochs, run_steps, sn
 from tests.unit.storage.test_crash_everywhere import WORKLOAD
 from zab.core.errors import StorageError
 from zab.core.ready import BeginSnapshot, SnapshotChunk
-from zab.core.zxid import make
+from zab.core.zxid import Zxid, make
 from zab.storage.disk import Disk, read_all, write_durably
+from zab.storage.reading import Purged
 from zab.storage.real import RealDisk
 from zab.storage.storage import Storage, StorageSettings
 
@@ -116,6 +119,48 @@ def test_a_log_over_many_files(disk: RealDisk) -> None:
     )
 
 
+def test_reading_beside_writing(disk: RealDisk) -> None:
+    """Two threads read what is there while one appends, takes snapshots and purges: right, or purged, never wrong."""
+    storage, _ = Storage.open(disk, StorageSettings(segment_bytes=20_000))
+    storage.perform([epochs(1, 1), append("1/1", b"1" * 10)])
+    wrong: list[BaseException] = []
+    read = purged = 0
+    done = threading.Event()
+
+    def reader(random: Random) -> None:
+        nonlocal read, purged
+        try:
+            while not done.is_set():
+                last = storage.last & 0xFFFFFFFF
+                after = random.randrange(last)
+                try:
+                    for each in storage.read_log(make(1, after) if after else Zxid(0), make(1, last)):
+                        assert each.payloads() == [b"%d" % (after + 1) * 10]
+                        after += 1
+                        read += 1
+                    assert after == last
+                except Purged:
+                    purged += 1
+        except BaseException as error:
+            wrong.append(error)
+
+    readers = [threading.Thread(target=reader, args=(Random(seed),)) for seed in range(2)]
+    for each in readers:
+        each.start()
+    number = 1
+    while not wrong and (number < 3000 or not (read and purged)):
+        group = range(number + 1, number + 6)
+        storage.perform([append(f"1/{each}", b"%d" % each * 10) for each in group])
+        number += 5
+        if number % 500 < 5:
+            storage.snapshot_writer(make(1, number), 0).finish()
+            storage.purge(2)
+    done.set()
+    for each in readers:
+        each.join()
+    assert not wrong, wrong
+
+
 # -- one process at a time -------------------------------------------------------------------------------
 
 
@@ -142,7 +187,8 @@ def test_a_second_process_is_refused_and_a_dead_one_holds_nothing(tmp_path: Path
     code = """
         import sys
         from zab.core.errors import StorageError
-        from zab.storage.real import RealDisk
+        from zab.storage.reading import Purged
+from zab.storage.real import RealDisk
         try:
             disk = RealDisk(sys.argv[1])
         except StorageError as error:
@@ -196,7 +242,8 @@ def test_a_disk_that_fills_up_while_the_server_works(tmp_path: Path) -> None:
         import resource, signal, sys
         from tests.unit.storage.model import append, epochs
         from zab.core.errors import StorageError
-        from zab.storage.real import RealDisk
+        from zab.storage.reading import Purged
+from zab.storage.real import RealDisk
         from zab.storage.storage import Storage, StorageSettings
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
@@ -280,8 +327,9 @@ def test_a_process_killed_in_the_middle_has_what_it_reported(tmp_path: Path) -> 
     code = """
         import sys
         from tests.unit.storage.model import append, epochs, z
-        from zab.core.zxid import make
-        from zab.storage.real import RealDisk
+        from zab.core.zxid import Zxid, make
+        from zab.storage.reading import Purged
+from zab.storage.real import RealDisk
         from zab.storage.storage import Storage, StorageSettings
         storage, recovered = Storage.open(RealDisk(sys.argv[1]), StorageSettings(segment_bytes=50_000))
         assert recovered.voting, recovered.damage

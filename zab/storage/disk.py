@@ -17,7 +17,7 @@ import errno as errors
 import os
 from typing import Final, Protocol
 
-from zab.core.errors import StorageError
+from zab.core.errors import DamagedError, StorageError
 
 SECTOR: Final = 512
 """The most that a crash is trusted not to tear. Larger units are torn by real disks, smaller ones are not."""
@@ -95,7 +95,17 @@ def disk_error(operation: str, where: str, number: int | None) -> StorageError:
     code = errors.errorcode.get(number or 0, "unknown error")
     said = os.strerror(number) if number else "no reason given"
     advice = _ADVICE.get(number or 0, "see the kernel log")
-    return StorageError(f"cannot {operation} {where}: {said} ({code}); {advice}")
+    # A sector that cannot be read is damage like any other: others can heal it, so nobody has to stop for it.
+    kind = DamagedError if operation == "read" and number == errors.EIO else StorageError
+    return kind(f"cannot {operation} {where}: {said} ({code}); {advice}")
+
+
+def other_version(name: str, found: int, known: int) -> StorageError:
+    """Not damage: healing would throw away what the right program can read."""
+    return StorageError(
+        f"{name} is of format {found}, and this program knows format {known} only: "
+        "start the version of the program that wrote it"
+    )
 
 
 def read_all(disk: Disk, name: str) -> bytes:

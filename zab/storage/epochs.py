@@ -24,7 +24,7 @@ from attrs import evolve, frozen
 from zab.core.ensemble import Ensemble
 from zab.core.errors import DamagedError, LocalProtocolError, ZabError
 from zab.core.zxid import EPOCH_MAX, NOTHING, Epoch, Zxid
-from zab.storage.disk import Disk, read_all, write_durably
+from zab.storage.disk import Disk, DiskFile, other_version, write_durably
 
 NAME: Final = "epochs"
 ASIDE: Final = "damaged."
@@ -83,30 +83,42 @@ def encode(record: Record) -> bytes:
     return (copy + bytes(-len(copy) % _PAGE)) * 2
 
 
-def decode(data: bytes) -> tuple[Record, tuple[str, ...]]:
-    """The record, and a note for each copy that was not needed because it is damaged."""
-    first, second = _decode_copy(data, 0), _decode_copy(data, len(data) // 2)
-    good = [copy for copy in (first, second) if isinstance(copy, Record)]
+def middle(size: int) -> int:
+    """Where the second copy begins, also when the end of the file is missing."""
+    return -(-size // (2 * _PAGE)) * _PAGE
+
+
+def decode(first: bytes | str, second: bytes | str) -> tuple[Record, tuple[str, ...]]:
+    """The record, and a note for each copy that was not needed because it is damaged.
+
+    A copy is given as what was read, or as the reason why it could not be.
+    """
+    copies = [copy if isinstance(copy, str) else _decode_copy(copy) for copy in (first, second)]
+    good = [copy for copy in copies if isinstance(copy, Record)]
     if not good:
-        raise DamagedError(f"{NAME}: both copies are damaged: {first}; {second}")
-    if len(good) == 2 and first != second:
+        raise DamagedError(f"{NAME}: both copies are damaged: {copies[0]}; {copies[1]}")
+    if len(good) == 2 and good[0] != good[1]:
         raise DamagedError(f"{NAME}: the two copies are sound but differ")
-    notes = [f"{NAME}: {copy}; the other copy is sound and was used" for copy in (first, second) if type(copy) is str]
+    notes = [
+        f"{NAME}: {which} copy: {copy}; the other copy is sound and was used"
+        for which, copy in zip(("first", "second"), copies, strict=True)
+        if isinstance(copy, str)
+    ]
     return good[0], tuple(notes)
 
 
-def _decode_copy(data: bytes, at: int) -> Record | str:
-    end = at + _HEAD.size
+def _decode_copy(data: bytes) -> Record | str:
+    end = _HEAD.size
     if len(data) < end + _CRC.size:
-        return f"at offset {at} the file is too short"
-    magic, version, standing, forgotten, accepted, current, reaches, segment, length = _HEAD.unpack_from(data, at)
+        return "too short"
+    magic, version, standing, forgotten, accepted, current, reaches, segment, length = _HEAD.unpack_from(data)
     end += length
-    if len(data) < end + _CRC.size or crc32(data[at:end]) != _CRC.unpack_from(data, end)[0]:
-        return f"at offset {at} the checksum is wrong"
+    if len(data) < end + _CRC.size or crc32(data[:end]) != _CRC.unpack_from(data, end)[0]:
+        return "the checksum is wrong"
     if magic != _MAGIC:
-        return f"at offset {at} is no record of ours: {magic!r}"
+        return f"{magic!r} is no record of ours"
     if version != _VERSION:
-        raise DamagedError(f"{NAME}: written by another version of this program: {version}, known is {_VERSION}")
+        raise other_version(NAME, version, _VERSION)
     try:
         ensemble = Ensemble.parse(data[end - length : end].decode()) if length else None
         return Record(
@@ -119,7 +131,14 @@ def _decode_copy(data: bytes, at: int) -> Record | str:
             Zxid(segment),
         )
     except (ValueError, ZabError) as error:
-        return f"at offset {at} the membership makes no sense: {error}"
+        return f"the membership makes no sense: {error}"
+
+
+def _read(file: DiskFile, offset: int, length: int) -> bytes | str:
+    try:
+        return file.read(offset, length)
+    except DamagedError as error:
+        return str(error)
 
 
 class EpochsFile:
@@ -133,7 +152,13 @@ class EpochsFile:
 
     @classmethod
     def read(cls, disk: Disk) -> tuple[EpochsFile, tuple[str, ...]]:
-        record, notes = decode(read_all(disk, NAME))
+        file = disk.open(NAME)
+        try:
+            size = file.size()
+            half = middle(size)
+            record, notes = decode(_read(file, 0, half), _read(file, half, size - half))
+        finally:
+            file.close()
         if record.current > record.accepted:
             raise DamagedError(f"{NAME}: current epoch {record.current} is newer than the accepted {record.accepted}")
         epochs = cls(disk, record)

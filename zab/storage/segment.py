@@ -21,6 +21,7 @@ from attrs import define, field, frozen
 from zab.core.batch import Batch
 from zab.core.errors import DamagedError
 from zab.core.zxid import COUNTER_MAX, NOTHING, Zxid, counter_of, follows, show
+from zab.storage.disk import other_version
 
 MARK: Final = b"\xb2\xe7"
 END: Final = b"\xed"
@@ -72,8 +73,10 @@ def decode_segment(name: str, data: bytes) -> Segment:
     seed = crc32(data[: _FILE.size])
     if seed != _CRC.unpack_from(data, _FILE.size)[0]:
         raise DamagedError(f"{name}: offset 0: the checksum of the file's header is wrong")
-    if magic != _MAGIC or version != _VERSION:
-        raise DamagedError(f"{name}: offset 0: {magic!r} version {version} is no log this program knows")
+    if magic != _MAGIC:
+        raise DamagedError(f"{name}: offset 0: {magic!r} is no log of ours")
+    if version != _VERSION:
+        raise other_version(name, version, _VERSION)
     segment = Segment(Zxid(first), Zxid(previous), allocated, seed)
     if segment.name != name:
         raise DamagedError(f"{name}: offset 0: the header says that this is {segment.name}")

@@ -18,7 +18,7 @@ from zlib import crc32
 
 from zab.core.errors import DamagedError, LocalProtocolError
 from zab.core.zxid import Zxid, show
-from zab.storage.disk import Disk, DiskFile
+from zab.storage.disk import Disk, DiskFile, other_version
 
 SNAPSHOT: Final = "snapshot."
 INSTALL: Final = "install."
@@ -149,8 +149,10 @@ def read_chunks(disk: Disk, name: str) -> Generator[bytes, None, tuple[Zxid, int
 def _parse(reader: _Reader) -> Generator[bytes, None, tuple[Zxid, int]]:
     magic, version, zxid = _FILE.unpack(reader.take(_FILE.size))
     reader.check()
-    if magic != _MAGIC or version != _VERSION:
-        raise reader.damaged(f"{magic!r} version {version} is no snapshot this program knows")
+    if magic != _MAGIC:
+        raise reader.damaged(f"{magic!r} is no snapshot of ours")
+    if version != _VERSION:
+        raise other_version(reader.name, version, _VERSION)
     if reader.name.partition(".")[2] != f"{zxid:x}" and reader.name != INCOMING:
         raise reader.damaged(f"its header says that it is the snapshot at {show(Zxid(zxid))}")
     chunks = 0

@@ -10,34 +10,53 @@ from attrs import evolve
 from tests.unit.storage.model import ENSEMBLE, z
 from zab.core.errors import DamagedError, LocalProtocolError, StorageError
 from zab.core.zxid import Epoch
-from zab.storage.epochs import EpochsFile, Record, Standing, decode, encode
+from zab.storage.epochs import EpochsFile, Record, Standing, decode, encode, middle
 from zab.storage.memory import MemoryDisk
 
 RECORD = Record(Epoch(7), Epoch(5), ENSEMBLE, Standing.HEALING, True, z("5/9"), z("5/3"))
 
 
+def decoded(data: bytes) -> tuple[Record, tuple[str, ...]]:
+    half = middle(len(data))
+    return decode(data[:half], data[half:])
+
+
 @pytest.mark.parametrize("record", [Record(), RECORD, evolve(RECORD, ensemble=None, accepted=Epoch(2**31 - 1))])
 def test_what_is_read_is_what_was_written(record: Record) -> None:
-    assert decode(encode(record)) == (record, ())
+    assert decoded(encode(record)) == (record, ())
 
 
 def test_either_copy_is_enough() -> None:
     data = encode(RECORD)
     half = len(data) // 2
-    for broken in (bytes(half) + data[half:], data[:half], data[:half] + b"\xff" * half, data[:-1]):
-        record, notes = decode(broken)
+    for broken in (bytes(half) + data[half:], data[:half], data[:half] + b"\xff" * half, data[: half + 100]):
+        record, notes = decoded(broken)
         assert record == RECORD
         assert len(notes) == 1
         assert "the other copy is sound" in notes[0]
 
 
+@pytest.mark.parametrize("nth", [0, 1])
+def test_a_sector_that_cannot_be_read_costs_one_copy_only(nth: int) -> None:
+    disk = MemoryDisk()
+    EpochsFile(disk, Record()).save(RECORD)
+    disk.fail("read", nth)
+    epochs, notes = EpochsFile.read(disk)
+    assert epochs.record == RECORD
+    assert "cannot read epochs: " in notes[0]
+    disk.fail("read", 0)
+    disk.fail("read", 1)
+    with pytest.raises(DamagedError, match="both copies are damaged: cannot read"):
+        EpochsFile.read(disk)
+
+
 def test_no_copy_is_too_little_and_two_different_ones_are_too_many() -> None:
     data, other = encode(RECORD), encode(evolve(RECORD, accepted=Epoch(8)))
     half = len(data) // 2
-    with pytest.raises(DamagedError, match="both copies are damaged: at offset 0 .*; at offset 0 the file is too"):
-        decode(b"")
+    with pytest.raises(DamagedError, match="both copies are damaged: too short; too short"):
+        decoded(b"")
     with pytest.raises(DamagedError, match="differ"):
-        decode(data[:half] + other[half:])
+        decoded(data[:half] + other[half:])
 
 
 def test_another_version_is_said_to_be_one() -> None:
@@ -47,8 +66,8 @@ def test_another_version_is_said_to_be_one() -> None:
     copy = bytearray(data[: len(data) // 2])
     copy[8:10] = b"\0\2"
     copy[end : end + 4] = crc32(copy[:end]).to_bytes(4, "big")
-    with pytest.raises(DamagedError, match="another version of this program: 2"):
-        decode(bytes(copy) * 2)
+    with pytest.raises(StorageError, match="epochs is of format 2, and this program knows format 1"):
+        decoded(bytes(copy) * 2)
 
 
 def test_promises_are_never_taken_back() -> None:

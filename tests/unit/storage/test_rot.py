@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 from random import Random
+from zlib import crc32
 
 import pytest
 from attrs import evolve
@@ -191,6 +192,32 @@ def test_every_file_that_is_lost_is_missed(settings: StorageSettings, closed: bo
         judge.judge(disk, f"{name} is lost")
     assert not judge.cut
     assert judge.noticed >= 2
+
+
+@layouts
+def test_every_read_of_recovery_that_fails_is_damage_or_harmless(settings: StorageSettings) -> None:
+    """A sector that cannot be read is one more way to rot; others can heal it, so nobody stops for it."""
+    judge = Judge(settings, closed=False)
+    Storage.open(counting := judge.disk.clone(), settings)
+    for nth in range(counting.counts["read"] - judge.disk.counts.get("read", 0)):
+        disk = judge.disk.clone()
+        disk.fail("read", nth)
+        judge.judge(disk, f"read {nth} fails", twice=False)
+    assert judge.noticed
+    assert not judge.cut
+
+
+def test_a_newer_format_is_no_damage() -> None:
+    """Who went back to an older version of the program must not have the files of the newer one set aside."""
+    judge = Judge(TINY, closed=True)
+    for name, end in [(_newest_log(judge.disk), 34), ("snapshot.100000006", 18)]:
+        disk = judge.disk.clone()
+        data = bytearray(disk.get(name))
+        data[8:10] = b"\0\2"
+        data[end : end + 4] = crc32(data[:end]).to_bytes(4, "big")
+        disk.put(name, bytes(data))
+        with pytest.raises(StorageError, match=f"{name} is of format 2, and this program knows format 1 only"):
+            Storage.open(disk, TINY)
 
 
 def test_all_snapshots_lost_is_no_empty_beginning() -> None:
