@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 
 import click
 import trio
@@ -62,9 +63,8 @@ async def status_table(servers: tuple[str, ...], timeout_s: float) -> None:
             continue
         status = json.loads(rest)
         table.add_row(server, *(shown(status[column]) for column in columns))
-    console = Console()
     # Where nobody looks, nothing is folded: a script may want to cut it in columns.
-    console.print(table, crop=False, width=None if console.is_terminal else 200)
+    Console(width=None if sys.stdout.isatty() else 200).print(table)
 
 
 def shown(value: object) -> str:

@@ -126,9 +126,10 @@ def introduction(layout: Layout, members: list[Member]) -> str:
     zab = "zab" if shutil.which("zab") == sys.argv[0] else sys.argv[0]
     if zab.endswith("__main__.py"):
         zab = f"{sys.executable} -m zab"
+    running = "1 server runs" if layout.servers == 1 else f"{layout.servers} servers run"
     first, last = layout.client_port(1), layout.client_port(layout.servers)
     return f"""\
-{layout.servers} servers run in this process; server {leader} leads. Try, in another terminal:
+{running} in this process; server {leader} leads. Try, in another terminal:
 
   {zab} kv --server 127.0.0.1:{first} set /greeting hello       a write through server 1
   {zab} kv --server 127.0.0.1:{last} barrier-get /greeting     read through server {layout.servers}: never stale

@@ -81,8 +81,8 @@ class Elections:
             return
         pair.heard_at = (hello.host, hello.port) if hello.host and hello.port else None
         if hello.server < self.me:
+            pair.knocked()  # before anything is awaited: a stranger's pair that has nothing to do ends
             await trio.aclose_forcefully(stream)
-            pair.knocked()
         else:
             await pair.attach(stream)
 

@@ -1,0 +1,246 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import trio
+import trio.testing
+
+from zab.core.batch import pack
+from zab.core.messages import Ack, Commit, LinkDown, LinkUp, Propose
+from zab.core.zxid import ServerId, Zxid, make
+from zab.runtime.doorbell import Doorbell
+from zab.runtime.inbox import Inbox
+from zab.runtime.limits import Limits
+from zab.runtime.link import Link, Send
+from zab.wire.frames import FrameReader, frame
+from zab.wire.peer import Channel, decode, encode
+
+Pair = tuple[Link, trio.abc.Stream]
+
+
+def inbox(bytes_max: int = 1 << 20, backlog: Callable[[], int] = lambda: 0) -> Inbox:
+    return Inbox(Doorbell(), bytes_max, backlog)
+
+
+def commits(*counters: int) -> list[bytes]:
+    return [encode(Commit(make(1, counter))) for counter in counters]
+
+
+class Talk:
+    """A link whose other end is in the hands of the test. This end is the leader's."""
+
+    def __init__(self, nursery: trio.Nursery, limits: Limits = Limits(), room: Inbox | None = None) -> None:  # noqa: B008
+        self.inbox = inbox() if room is None else room
+        self.link = Link(ServerId(2), dialled=False, limits=limits)
+        self.here, self.there = trio.testing.lockstep_stream_pair()
+        self.heard: list[Any] = []
+        self._reader = FrameReader(1 << 20)
+        nursery.start_soon(self.link.run, self._opened, LinkUp(dialled=False), self.inbox)
+
+    async def _opened(self) -> trio.abc.Stream:
+        return self.here
+
+    def events(self) -> list[Any]:
+        self.heard += [message for source, messages in self.inbox.take() for message in messages]
+        return self.heard
+
+    async def settle(self) -> list[Any]:
+        await trio.testing.wait_all_tasks_blocked()
+        return self.events()
+
+    async def receive(self) -> list[Any]:
+        """What one receive at the other end returns, decoded."""
+        data = await self.there.receive_some()
+        return [decode(Channel.TO_LEARNER, payload) for payload in self._reader.feed(data)]
+
+
+async def test_it_says_up_then_what_was_heard_then_down() -> None:
+    async with trio.open_nursery() as nursery:
+        talk = Talk(nursery)
+        await talk.there.send_all(encode(Ack(make(1, 1))) + encode(Ack(make(1, 2))))
+        await talk.there.aclose()
+    assert talk.events() == [LinkUp(False), Ack(make(1, 1)), Ack(make(1, 2)), LinkDown(False)]
+    assert talk.link.reason == "closed by the peer"
+
+
+async def test_frames_of_one_turn_leave_in_one_piece() -> None:
+    async with trio.open_nursery() as nursery:
+        talk = Talk(nursery)
+        await talk.settle()
+        for each in commits(1, 2, 3):
+            talk.link.send(each)
+        assert await talk.receive() == [Commit(make(1, 1)), Commit(make(1, 2)), Commit(make(1, 3))]
+        await talk.settle()
+        assert talk.link.queued_bytes == 0
+        assert talk.link.queued_frames == 0
+        nursery.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize("limits", [Limits(link_bytes_max=40), Limits(link_frames_max=2)])
+async def test_a_peer_that_does_not_read_is_cut(limits: Limits) -> None:
+    async with trio.open_nursery() as nursery:
+        talk = Talk(nursery, limits)
+        for each in commits(1, 2):
+            talk.link.send(each)
+        assert LinkDown(False) not in await talk.settle()
+        for each in commits(3, 4):
+            talk.link.send(each)
+    assert talk.events()[-1] == LinkDown(False)
+    assert "too slow" in talk.link.reason
+
+
+async def test_what_follows_something_long_follows_it() -> None:
+    async def long(send: Send) -> None:
+        for each in commits(2, 3, 4):
+            await send(each)
+
+    async with trio.open_nursery() as nursery:
+        talk = Talk(nursery, Limits(link_bytes_max=40))
+        (one, five) = commits(1, 5)
+        talk.link.send(one)
+        talk.link.send_lazily(long)
+        talk.link.send(five)
+        heard: list[Commit] = []
+        while len(heard) < 5:
+            heard += await talk.receive()
+        assert heard == [Commit(make(1, counter)) for counter in (1, 2, 3, 4, 5)]
+        nursery.cancel_scope.cancel()
+
+
+async def test_hanging_up_sends_what_was_handed_over_and_then_the_end() -> None:
+    async with trio.open_nursery() as nursery:
+        talk = Talk(nursery)
+        await talk.settle()
+        (one, two) = commits(1, 2)
+        talk.link.send(one)
+        talk.link.hang_up()
+        talk.link.send(two)
+        assert await talk.receive() == [Commit(make(1, 1))]
+        assert await talk.there.receive_some() == b""
+        assert LinkDown(False) not in await talk.settle(), "the other end has not closed yet"
+        await talk.there.aclose()
+    assert talk.events()[-1] == LinkDown(False)
+
+
+def test_hanging_up_on_a_peer_that_takes_nothing_ends_in_time() -> None:
+    async def main() -> float:
+        async with trio.open_nursery() as nursery:
+            talk = Talk(nursery, Limits(linger_ms=700))
+            (one,) = commits(1)
+            talk.link.send(one)
+            await talk.settle()
+            began = trio.current_time()
+            talk.link.hang_up()
+        return trio.current_time() - began
+
+    assert trio.run(main, clock=trio.testing.MockClock(autojump_threshold=0)) == pytest.approx(0.7)
+
+
+async def test_a_cut_is_at_once_and_once() -> None:
+    async with trio.open_nursery() as nursery:
+        talk = Talk(nursery)
+        await talk.settle()
+        talk.link.cut("one reason")
+        talk.link.cut("another")
+    assert talk.link.reason == "one reason"
+    assert talk.events() == [LinkUp(False), LinkDown(False)]
+
+
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        (b"\xff\xff\xff\xff", "a frame of 4294967295 bytes"),
+        (frame(b"\xc1"), "does not unpack"),
+        (encode(Commit(Zxid(1))), "tag 49 has no meaning here"),  # a learner does not commit
+        (encode(Propose(pack(make(1, 1), [b""]))), "no meaning here"),
+    ],
+)
+async def test_noise_ends_the_link_and_says_why(data: bytes, reason: str) -> None:
+    async with trio.open_nursery() as nursery:
+        talk = Talk(nursery)
+        await talk.there.send_all(encode(Ack(make(1, 1))))
+        await talk.settle()
+        await talk.there.send_all(data)
+    assert reason in talk.link.reason
+    assert talk.events() == [LinkUp(False), Ack(make(1, 1)), LinkDown(False)]
+
+
+async def test_an_end_within_a_frame_is_told_from_a_clean_one() -> None:
+    async with trio.open_nursery() as nursery:
+        talk = Talk(nursery)
+        await talk.there.send_all(encode(Ack(make(1, 1)))[:-1])
+        await talk.there.aclose()
+    assert talk.link.reason == "closed by the peer within a frame"
+
+
+async def test_a_dial_that_fails_is_down_without_having_been_up() -> None:
+    async def refused() -> trio.abc.Stream:
+        raise OSError("connection refused")
+
+    link, room = Link(ServerId(3), dialled=True, limits=Limits()), inbox()
+    link.send(b"never sent")
+    await link.run(refused, LinkUp(dialled=True), room)
+    assert room.take() == [(link, [LinkDown(True)])]
+    assert link.reason == "not reachable: connection refused"
+
+
+async def test_a_dial_may_be_given_up() -> None:
+    async def endless() -> trio.abc.Stream:
+        await trio.sleep_forever()
+        raise AssertionError
+
+    link, room = Link(ServerId(3), dialled=True, limits=Limits()), inbox()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(link.run, endless, LinkUp(dialled=True), room)
+        await trio.testing.wait_all_tasks_blocked()
+        link.cut("changed my mind")
+    assert room.take() == [(link, [LinkDown(True)])]
+
+
+# -- the inbox ----------------------------------------------------------------------------------------------
+
+
+async def test_a_full_inbox_stops_the_reading() -> None:
+    room = inbox(bytes_max=20)
+    async with trio.open_nursery() as nursery:
+        talk = Talk(nursery, room=room)
+        ack = encode(Ack(make(1, 1)))
+        sent = 0
+
+        async def send() -> None:
+            nonlocal sent
+            for _ in range(10):
+                await talk.there.send_all(ack)
+                sent += 1
+
+        nursery.start_soon(send)
+        await trio.testing.wait_all_tasks_blocked()
+        assert sent < 5
+        while sent < 10:
+            room.take()
+            await trio.testing.wait_all_tasks_blocked()
+        nursery.cancel_scope.cancel()
+
+
+async def test_a_slow_disk_stops_the_reading_too() -> None:
+    backlog = 100
+    room = inbox(bytes_max=20, backlog=lambda: backlog)
+    passed = False
+
+    async def read() -> None:
+        nonlocal passed
+        await room.wait_for_room()
+        passed = True
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(read)
+        await trio.testing.wait_all_tasks_blocked()
+        room.take()
+        await trio.testing.wait_all_tasks_blocked()
+        assert not passed
+        backlog = 0
+        room.take()
+        await trio.testing.wait_all_tasks_blocked()
+        assert passed

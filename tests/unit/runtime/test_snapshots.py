@@ -1,0 +1,116 @@
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, cast
+
+import pytest
+import trio
+
+from zab.core.errors import StorageError
+from zab.core.zxid import Epoch, ServerId, Zxid, make
+from zab.runtime.limits import Limits
+from zab.runtime.logs import Log
+from zab.runtime.snapshots import Snapshots
+from zab.runtime.writer import Writer
+from zab.storage.storage import Storage
+
+
+class FakeWriter:
+    async def call(self, job: Callable[[], Any]) -> Any:
+        await trio.lowlevel.checkpoint()
+        return job()
+
+
+class FakeStorage:
+    """Also its own snapshot writer."""
+
+    def __init__(self) -> None:
+        self.did: list[object] = []
+        self.fail = False
+
+    def snapshot_writer(self, zxid: Zxid, digest: int) -> FakeStorage:
+        self.did.append(("begin", zxid, digest))
+        return self
+
+    def write(self, chunk: bytes) -> None:
+        if self.fail:
+            raise StorageError("no space left")
+        self.did.append(chunk)
+
+    def finish(self) -> None:
+        self.did.append("finish")
+
+    def abort(self) -> None:
+        self.did.append("abort")
+
+    def purge(self, keep: int) -> Zxid:
+        self.did.append(("purge", keep))
+        return make(1, 3)
+
+
+def policy(storage: FakeStorage, told: list[Zxid], chance: Callable[[int], int] = lambda span: 0) -> Snapshots:
+    limits = Limits(snap_entries=100, snap_bytes=1000, snapshots_kept=2)
+    log = Log(ServerId(1), lambda: Epoch(1))
+    return Snapshots(cast(Storage, storage), cast(Writer, FakeWriter()), limits, log, chance, told.append)
+
+
+def test_it_is_due_after_so_many_entries_or_so_many_bytes() -> None:
+    snapshots = policy(FakeStorage(), [])
+    seen = []
+    for entries, size in ((49, 10), (1, 10)):
+        snapshots.count(entries, size)
+        seen.append(snapshots.due)
+    snapshots.restored()
+    seen.append(snapshots.due)
+    snapshots.count(1, 500)
+    seen.append(snapshots.due)
+    assert seen == [False, True, False, True]
+
+
+def test_chance_puts_it_off_by_up_to_half() -> None:
+    snapshots = policy(FakeStorage(), [], chance=lambda span: span)
+    snapshots.count(99, 0)
+    before = snapshots.due
+    snapshots.count(1, 0)
+    assert (before, snapshots.due) == (False, True)
+
+
+async def test_it_is_written_finished_and_what_it_makes_dispensable_purged() -> None:
+    storage, told = FakeStorage(), []  # type: ignore[var-annotated]
+    snapshots = policy(storage, told)
+    async with trio.open_nursery() as nursery:
+        snapshots.start(nursery, make(1, 9), 77, iter([b"one", b"two"]))
+    assert storage.did == [("begin", make(1, 9), 77), b"one", b"two", "finish", ("purge", 2)]
+    assert told == [make(1, 3)]
+    assert snapshots.taken == 1
+
+
+async def test_never_two_at_once() -> None:
+    snapshots = policy(FakeStorage(), [])
+    hold = trio.Event()
+
+    def chunks() -> Iterator[bytes]:
+        trio.from_thread.run(hold.wait)
+        yield b""
+
+    async with trio.open_nursery() as nursery:
+        snapshots.start(nursery, make(1, 9), 0, chunks())
+        snapshots.count(1000, 0)
+        assert not snapshots.due
+        hold.set()
+    assert snapshots.due
+
+
+async def test_one_that_fails_is_given_up_and_stops_the_member() -> None:
+    storage, told = FakeStorage(), []  # type: ignore[var-annotated]
+    snapshots = policy(storage, told)
+    storage.fail = True
+
+    async def run() -> None:
+        async with trio.open_nursery() as nursery:
+            snapshots.start(nursery, make(1, 9), 0, [b"one"])
+
+    with pytest.RaisesGroup(StorageError):
+        await run()
+    assert storage.did == [("begin", make(1, 9), 0), "abort"]
+    assert told == []

@@ -1,0 +1,153 @@
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Any, cast
+
+import pytest
+import trio
+
+from zab.core.batch import Batch, pack
+from zab.core.errors import DamagedError, LocalProtocolError
+from zab.core.messages import Diff, Inform, Message, Propose, SnapBegin, SnapChunk, SnapEnd
+from zab.core.ready import Envelope, SendLog, SendSnapshot
+from zab.core.zxid import Epoch, ServerId, Zxid, make
+from zab.runtime.doorbell import Doorbell
+from zab.runtime.inbox import Inbox
+from zab.runtime.limits import Limits
+from zab.runtime.link import Lazy, Link
+from zab.runtime.links import Links
+from zab.runtime.logs import Log
+from zab.runtime.ports import Dialler
+from zab.runtime.transfers import HANDFUL_BYTES, Item, Snapshot, Transfers
+from zab.storage.reading import Purged
+from zab.storage.storage import Storage
+from zab.wire.frames import FrameReader
+from zab.wire.peer import Channel, decode
+
+
+class FakeStorage:
+    def __init__(self, *batches: Batch, error: Exception | None = None) -> None:
+        self.asked: list[tuple[Zxid, Zxid]] = []
+        self.threads: set[int] = set()
+        self._batches = batches
+        self._error = error
+
+    def read_log(self, after: Zxid, until: Zxid) -> Iterator[Batch]:
+        self.asked.append((after, until))
+        self.threads.add(threading.get_ident())
+        yield from self._batches
+        if self._error is not None:
+            raise self._error
+
+
+class World:
+    def __init__(self, storage: FakeStorage | None = None, frame_bytes_max: int = 1 << 20) -> None:
+        self.storage = storage or FakeStorage()
+        self.log_starts: list[Zxid] = []
+        self.transfers = Transfers(
+            cast(Storage, self.storage),
+            frame_bytes_max,
+            Log(ServerId(1), lambda: Epoch(1)),
+            self.log_starts.append,
+        )
+        self.link = Link(ServerId(2), False, Limits())
+        self.sent: list[bytes] = []
+
+    async def run(self, lazy: Lazy) -> list[Any]:
+        async def send(data: bytes) -> None:
+            await trio.lowlevel.checkpoint()
+            self.sent.append(data)
+
+        await lazy(send)
+        payloads = FrameReader(1 << 24).feed(b"".join(self.sent))
+        return [decode(Channel.TO_LEARNER, payload) for payload in payloads]
+
+
+def batch(counter: int, size: int = 10) -> Batch:
+    return pack(make(1, counter), [bytes(size)])
+
+
+async def test_a_synchronization_arrives_in_its_order() -> None:
+    world = World(FakeStorage(batch(3), batch(4)))
+    snapshot = Snapshot(SendSnapshot(make(1, 2), 99), iter([b"one", b"two"]))
+    items: list[Item] = [snapshot, SendLog(make(1, 2), make(1, 4)), Propose(batch(5)), Propose(batch(6))]
+    assert await world.run(world.transfers.lazily(items, world.link)) == [
+        SnapBegin(make(1, 2), 99),
+        SnapChunk(b"one"),
+        SnapChunk(b"two"),
+        SnapEnd(),
+        *(Propose(batch(counter)) for counter in (3, 4, 5, 6)),
+    ]
+    assert world.storage.asked == [(make(1, 2), make(1, 4))]
+    assert threading.get_ident() not in world.storage.threads
+
+
+async def test_observers_get_old_log_as_what_is_committed() -> None:
+    world = World(FakeStorage(batch(3)))
+    log = SendLog(make(1, 2), make(1, 3), inform=True)
+    assert await world.run(world.transfers.lazily([log], world.link)) == [Inform(batch(3))]
+
+
+async def test_a_snapshot_is_pulled_by_the_handful() -> None:
+    world = World()
+    pulled = 0
+
+    def chunks() -> Iterator[bytes]:
+        nonlocal pulled
+        for _ in range(40):
+            pulled += 1
+            yield bytes(HANDFUL_BYTES // 4)
+
+    seen: list[int] = []
+
+    async def send(data: bytes) -> None:
+        await trio.lowlevel.checkpoint()
+        seen.append(pulled)
+
+    await world.transfers.lazily([Snapshot(SendSnapshot(make(1, 1), 0), chunks())], world.link)(send)
+    assert seen[0] <= 4
+    assert all(later - earlier <= 4 for earlier, later in pairwise(seen))
+    assert pulled == 40
+
+
+async def test_many_proposals_are_sent_by_the_handful() -> None:
+    world = World()
+    items = [Propose(batch(counter, HANDFUL_BYTES // 3)) for counter in range(1, 10)]
+    assert await world.run(world.transfers.lazily(items, world.link)) == items
+    assert len(world.sent) == 3
+
+
+async def test_a_chunk_that_fits_in_no_frame_is_the_machines_mistake() -> None:
+    world = World(frame_bytes_max=1000)
+    lazy = world.transfers.lazily([Snapshot(SendSnapshot(make(1, 1), 0), [bytes(1000)])], world.link)
+    with pytest.raises(LocalProtocolError, match="1000 bytes does not fit"):
+        await world.run(lazy)
+
+
+@pytest.mark.parametrize("error", [Purged("gone"), DamagedError("rotten")])
+async def test_a_log_that_cannot_be_read_cuts_the_link_and_is_not_planned_with_again(error: Exception) -> None:
+    world = World(FakeStorage(batch(3), error=error))
+    await world.run(world.transfers.lazily([SendLog(make(1, 2), make(1, 9))], world.link))
+    assert world.log_starts == [make(1, 9)]
+    assert "not readable" in world.link.reason
+
+
+async def test_what_belongs_to_a_synchronization_counts_for_no_limit() -> None:
+    """Else a learner that lacks more than a link's queue holds would be cut for ever."""
+    world = World()
+    limits = Limits(link_bytes_max=1000)
+    links = Links(cast(Dialler, None), world.transfers, Inbox(Doorbell(), 1, int), limits, lambda peer: [])
+    link = Link(ServerId(2), False, limits)
+    links.accept(link)
+    diff: list[Message] = [
+        Diff(make(1, 0), 0),
+        *(Propose(batch(counter, 500)) for counter in range(1, 10)),
+        Propose(batch(10)),
+    ]
+    links.send([Envelope(ServerId(2), message) for message in diff], list)
+    assert link.reason == "closed"
+    assert link.queued_bytes == 0
+    links.send([Envelope(ServerId(2), Propose(batch(counter, 500))) for counter in (11, 12)], list)
+    assert "too slow" in link.reason
