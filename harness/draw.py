@@ -12,6 +12,7 @@ from random import Random
 from typing import Final
 
 from harness.faults import (
+    DEEDS,
     DISK_ERRORS,
     FOLLOWER,
     LEADER,
@@ -22,7 +23,6 @@ from harness.faults import (
     Crash,
     CrashAll,
     CrashIn,
-    CrashWhen,
     CutLinks,
     Deaf,
     FailDisk,
@@ -41,6 +41,7 @@ from harness.faults import (
     SlowDisk,
     Snapshot,
     Timing,
+    When,
     Write,
 )
 
@@ -115,10 +116,11 @@ def _crash_in(draw: Draw, at: int) -> Fault:
     return CrashIn(at, draw.down(), draw.who(), draw.short(1, 60), draw.loss())
 
 
-def _crash_when(draw: Draw, at: int) -> Fault:
+def _when(draw: Draw, at: int) -> Fault:
     moment = MOMENTS[draw.upto(0, len(MOMENTS) - 1)]
     who = None if draw.chance(0.7) else draw.who()
-    return CrashWhen(at, draw.down(), who, moment, draw.short(1, 4), draw.chance(0.2), draw.loss())
+    does = "crash" if draw.chance(0.4) else DEEDS[draw.upto(1, len(DEEDS) - 1)]
+    return When(at, draw.down(), who, moment, draw.short(1, 4), does, draw.loss())
 
 
 def _fail_disk(draw: Draw, at: int) -> Fault:
@@ -129,7 +131,7 @@ FAULTS: Final[tuple[tuple[float, Callable[[Draw, int], Fault]], ...]] = (
     (3.0, lambda draw, at: Crash(at, draw.down(), draw.who(), draw.loss())),
     (1.0, lambda draw, at: CrashAll(at, draw.down(), draw.loss())),
     (2.0, _crash_in),
-    (4.0, _crash_when),
+    (4.0, _when),
     (2.0, _partition),
     (2.0, lambda draw, at: Isolate(at, draw.lasting(), draw.who())),
     (1.0, _one_way),
@@ -191,7 +193,7 @@ def _ops(draw: Draw, most: int, length_ms: int) -> list[Op]:
         at = draw.upto(begin, length_ms - 1)
         share = draw.random.random()
         if share < barriers:
-            ops.append(Barrier(at, draw.upto(0, draw.servers)))
+            ops.append(Barrier(at, LEADER if draw.chance(0.5) else draw.upto(1, draw.servers)))
         elif share < barriers + changes:
             ops.append(_change(draw, at))
         elif share < barriers + changes + snapshots:

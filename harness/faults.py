@@ -135,16 +135,22 @@ class CrashIn:
     loss: str
 
 
+DEEDS: Final = ("crash", "crash all", "cut", "isolate", "pause", "lose disk")
+
+
 @frozen
-class CrashWhen:
-    """An aimed crash: the n-th time that a server comes to this moment. `everybody` crashes all with it."""
+class When:
+    """An aimed fault: the n-th time that a server (`None`: any) comes to this moment, something is done to it.
+
+    It crashes, alone or with everybody; its links break; it is isolated; it stands still; its disk is lost.
+    """
 
     at: int
-    down_ms: int
+    for_ms: int
     server: int | None
     moment: str
     nth: int
-    everybody: bool
+    does: str
     loss: str
 
 
@@ -200,12 +206,12 @@ class SlowDisk:
 
 Fault: TypeAlias = (
     Partition | Isolate | OneWay | Deaf | Clog | CutLinks | Flaky
-    | Crash | CrashAll | CrashIn | CrashWhen | Pause
+    | Crash | CrashAll | CrashIn | When | Pause
     | LoseDisk | FlipBit | FailDisk | SlowDisk
 )  # fmt: skip
 FAULTS: Final[tuple[type[Fault], ...]] = (
     Partition, Isolate, OneWay, Deaf, Clog, CutLinks, Flaky,
-    Crash, CrashAll, CrashIn, CrashWhen, Pause,
+    Crash, CrashAll, CrashIn, When, Pause,
     LoseDisk, FlipBit, FailDisk, SlowDisk,
 )  # fmt: skip
 

@@ -12,6 +12,7 @@ import attrs
 
 from harness.faults import (
     CHANGES,
+    DEEDS,
     DISK_ERRORS,
     FAULTS,
     FOLLOWER,
@@ -19,12 +20,12 @@ from harness.faults import (
     LOSSES,
     MOMENTS,
     OPS,
-    CrashWhen,
     Fault,
     Knobs,
     Op,
     Script,
     Timing,
+    When,
 )
 
 VERSION: Final = 1
@@ -176,6 +177,7 @@ _CHOICES: Final[Mapping[str, tuple[str, ...]]] = {
     "loss": LOSSES,
     "error": DISK_ERRORS,
     "moment": MOMENTS,
+    "does": DEEDS,
     "change": CHANGES,
 }
 
@@ -211,7 +213,7 @@ def describe(script: Script) -> str:
     events = [(item.at, number, item) for number, item in enumerate((*script.faults, *script.ops))]
     for at, _, item in sorted(events, key=lambda event: event[:2]):
         words = ", ".join(_word(name, value) for name, value in _fields(item) if name != "at" and value is not None)
-        if isinstance(item, CrashWhen) and item.server is None:
+        if isinstance(item, When) and item.server is None:
             words = f"whoever, {words}"
         lines.append(f"{at:>7} ms  {type(item).__name__:<12} {words}")
     return "\n".join(lines)
@@ -231,5 +233,5 @@ def _word(name: str, value: object) -> str:
     if name.endswith("_ms"):
         return f"{name[:-3].replace('_', ' ')} {value} ms"
     if isinstance(value, str):
-        return value if name == "moment" else f"{name} {value}"
+        return value if name in ("moment", "does") else f"{name} {value}"
     return f"{name.replace('_', ' ')} {value}"

@@ -28,7 +28,7 @@ from harness.checkers.judge import Checker, Judge
 from harness.checkers.leadership import LeaderCompleteness, OneLeaderPerEpoch, StepDown
 from harness.checkers.primary_order import GlobalPrimaryOrder, LocalPrimaryOrder, PrimaryIntegrity
 from harness.checkers.recovery import MachineIsHistory, RestartIsTheDisk
-from harness.checkers.service import BarrierIsLinearizable, NoCrash
+from harness.checkers.service import BarrierIsLinearizable, NoCrash, ServingIsCurrent
 
 ALL: Final[tuple[type[Checker], ...]] = (
     OneLeaderPerEpoch,
@@ -55,6 +55,7 @@ ALL: Final[tuple[type[Checker], ...]] = (
     RestartIsTheDisk,
     MachineIsHistory,
     BarrierIsLinearizable,
+    ServingIsCurrent,
     NoCrash,
 )
 

@@ -58,6 +58,9 @@ class Checker:
     def established(self, who: Known, epoch: Epoch) -> None:
         """A quorum has promised `epoch` to this leader, and its history as it stands is what the epoch begins with."""
 
+    def serves(self, who: Known) -> None:
+        """From now on clients may read here."""
+
     def applied(self, who: Known, batch: Batch) -> None: ...
     def restored(self, who: Known, zxid: Zxid) -> None: ...
     def machine(self, who: Known, zxid: Zxid, state: int, digest: int) -> None:
@@ -104,6 +107,7 @@ class Judge:
         self._believed = self._asking("believed")
         self._role = self._asking("role")
         self._established = self._asking("established")
+        self._serves = self._asking("serves")
         self._applied = self._asking("applied")
         self._restored = self._asking("restored")
         self._machine = self._asking("machine")
@@ -223,6 +227,11 @@ class Judge:
         ghost.initial[epoch] = who.tip
         ghost.ruler[epoch] = who.id
         ghost.newest = max(ghost.newest, epoch)
+
+    def serves(self, sid: ServerId) -> None:
+        who = self.ghost.servers[sid]
+        for check in self._serves:
+            check(who)
 
     # -- the machine ---------------------------------------------------------------------------------
 

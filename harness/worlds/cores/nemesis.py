@@ -18,7 +18,6 @@ from harness.faults import (
     Crash,
     CrashAll,
     CrashIn,
-    CrashWhen,
     CutLinks,
     Deaf,
     FailDisk,
@@ -31,6 +30,7 @@ from harness.faults import (
     Partition,
     Pause,
     SlowDisk,
+    When,
 )
 from harness.worlds.cores.server import Crashed, Server
 from zab.core.zxid import ServerId
@@ -41,11 +41,11 @@ if TYPE_CHECKING:
 
 
 class Aim:
-    """A crash that waits for its moment."""
+    """A fault that waits for its moment."""
 
     __slots__ = ("fault", "left", "moment", "server")
 
-    def __init__(self, fault: CrashIn | CrashWhen, server: ServerId | None, moment: str | None, left: int) -> None:
+    def __init__(self, fault: CrashIn | When, server: ServerId | None, moment: str | None, left: int) -> None:
         self.fault = fault
         self.server = server
         self.moment = moment
@@ -169,7 +169,7 @@ class Nemesis:
         if server is not None and server.up:
             self._take_aim(Aim(fault, server.id, None, fault.acts))
 
-    def _crash_when(self, fault: CrashWhen) -> None:
+    def _when(self, fault: When) -> None:
         server = None
         if fault.server is not None:
             found = self._who(fault.server)
@@ -197,10 +197,24 @@ class Nemesis:
             if not aim.left:
                 self._aims.remove(aim)
                 self._watch()
-                fault = aim.fault
-                everybody = isinstance(fault, CrashWhen) and fault.everybody
-                self._world.record(server.id, "is taken away", 0, moment)
-                raise Crashed(server, fault.loss, fault.down_ms, everybody)
+                self._world.record(server.id, "comes to", 0, moment)
+                if isinstance(aim.fault, CrashIn):
+                    raise Crashed(server, aim.fault.loss, aim.fault.down_ms, False)
+                self._do(aim.fault, server)
+                return  # one thing at a time: whoever else aims at this moment waits for the next
+
+    def _do(self, fault: When, server: Server) -> None:
+        at = fault.at
+        if fault.does in ("crash", "crash all"):
+            raise Crashed(server, fault.loss, fault.for_ms, fault.does == "crash all")
+        if fault.does == "cut":
+            self._cut_links(CutLinks(at, server.id))
+        elif fault.does == "isolate":
+            self._isolate(Isolate(at, fault.for_ms, server.id))
+        else:
+            # The server is in the middle of a turn: it stands still, or loses its disk, when that is over.
+            made = LoseDisk(at, fault.for_ms, server.id) if fault.does == "lose disk" else Pause(at, fault.for_ms, server.id)
+            self._world.push(self._world.now, self.strike, made, None)
 
     def _pause(self, fault: Pause) -> None:
         server = self._who(fault.server)
@@ -307,7 +321,7 @@ class Nemesis:
         Crash: _crash,
         CrashAll: _crash_all,
         CrashIn: _crash_in,
-        CrashWhen: _crash_when,
+        When: _when,
         Pause: _pause,
         LoseDisk: _lose_disk,
         FlipBit: _flip_bit,

@@ -25,6 +25,7 @@ from zab.core.messages import (
     SnapBegin,
     SnapChunk,
     SnapEnd,
+    State,
 )
 from zab.core.node import Node
 from zab.core.ready import (
@@ -42,7 +43,7 @@ from zab.core.ready import (
     Truncate,
     Write,
 )
-from zab.core.zxid import ServerId, Zxid, epoch_of
+from zab.core.zxid import Epoch, ServerId, Zxid, epoch_of
 from zab.storage.memory import Crash as DiskCrash
 from zab.storage.memory import MemoryDisk
 from zab.storage.storage import Purged, Storage, StorageSettings
@@ -108,9 +109,9 @@ class Server:
         self._gathering = False
         self._snapshotting = False
         self._snapshot_at = 0
-        self._seen: tuple[object, ...] = ()
+        self._seen: tuple[State, Epoch, ServerId | None, bool] = (State.LOOKING, Epoch(0), None, False)
         self._committed = Zxid(0)
-        self._leads = False
+        self._leads = self._serves = False
         self._broadcasts = False
 
     # -- the process -----------------------------------------------------------------------------------
@@ -148,8 +149,8 @@ class Server:
         self.node = Node(
             self.id, self.ensemble, recovered, world.settings, lambda most: int(random.random() * most), world.now_ms
         )
-        self._seen = ()
-        self._leads = False
+        self._seen = (State.LOOKING, Epoch(0), None, False)
+        self._leads = self._serves = False
         self._committed = recovered.snapshot
         self._timer = 0
         world.network.started(self)
@@ -315,6 +316,10 @@ class Server:
             # A membership change is prepared on nothing that is applied: what this turn hands out comes first.
             self._broadcasts = False
             world.judge.broadcasts(self.id, node.epoch)
+        if self._serves is not self._seen[3]:
+            self._serves = not self._serves
+            if self._serves:
+                world.judge.serves(self.id)
         for barrier in ready.barriers:
             self._answer(barrier)
         self._wind()

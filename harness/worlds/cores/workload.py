@@ -75,14 +75,15 @@ class Workload:
     # -- barriers --------------------------------------------------------------------------------------
 
     def _barrier(self, op: Barrier) -> None:
+        """Of the leader means of everybody who believes it leads: a deposed one must not answer."""
         world = self._world
-        server = world.leader() if op.server <= LEADER else world.servers[min(op.server, len(world.servers) - 1)]
-        if server is None or not server.up or server.paused:
-            return
-        self._token += 1
-        world.record(server.id, "is asked for a barrier", 0, str(self._token))
-        world.judge.barrier_asked(server.id, self._token)
-        server.ask(self._token)
+        for server in self.believers() if op.server <= LEADER else [world.servers[min(op.server, len(world.servers) - 1)]]:
+            if not server.up or server.paused:
+                continue
+            self._token += 1
+            world.record(server.id, "is asked for a barrier", 0, str(self._token))
+            world.judge.barrier_asked(server.id, self._token)
+            server.ask(self._token)
 
     # -- the rest --------------------------------------------------------------------------------------
 
