@@ -168,6 +168,14 @@ def test_the_epoch_is_newer_than_any_promise_in_a_quorum_and_durable_before_it_i
     assert leader.greet(1, accepted=3) == [LeaderInfo(Epoch(8))], "latecomers are told what stands"
 
 
+def test_a_latecomer_is_told_no_sooner_than_the_others() -> None:
+    leader = Leader()
+    leader.greet(2)
+    assert leader.greet(1) == []
+    leader.save()
+    assert leader.said(1) == leader.said(2) == [LeaderInfo(Epoch(2))]
+
+
 def test_an_observer_raises_the_epoch_and_is_no_quorum() -> None:
     leader = Leader(ensemble=members(1, 2, 3, observers=(4, 5)))
     leader.greet(4, accepted=9, observer=True)
@@ -445,6 +453,21 @@ def test_without_a_quorum_a_phase_ends_in_time() -> None:
     assert leader.role.over is None
     leader.role.tick(SETTINGS.init_ms)
     assert leader.role.over == "no quorum in discovery"
+
+
+def test_each_phase_has_its_own_time() -> None:
+    leader = Leader()
+    almost = SETTINGS.init_ms - 1
+    leader.role.link_up(ServerId(2), almost)
+    leader.hear(2, FollowerInfo(Epoch(1), NOTHING), now=almost)
+    leader.save()
+    leader.role.tick(2 * almost)
+    assert leader.role.over is None, "the promises have a time of their own"
+    leader.hear(2, AckEpoch(Epoch(1), NOTHING, 0), now=2 * almost)
+    leader.role.tick(3 * almost)
+    assert leader.role.over is None, "and so has synchronization"
+    leader.role.tick(2 * almost + SETTINGS.init_ms)
+    assert leader.role.over == "no quorum in synchronization"
 
 
 def test_pings_go_out_each_half_tick_and_silence_costs_the_link() -> None:
