@@ -237,7 +237,13 @@ def _knobs(draw: Draw) -> Knobs:
 
 
 def script_from_seed(
-    seed: int, *, voters: int = 3, observers: int | None = None, faults: int = 20, ops: int = 100, length_ms: int = 3_000
+    seed: int,
+    *,
+    voters: int = 3,
+    observers: int | None = None,
+    faults: int = 20,
+    ops: int = 100,
+    length_ms: int = 3_000,
 ) -> Script:
     """At most so many faults and operations; without a number of observers there is sometimes one."""
     random = Random(f"script/{seed}/{voters}")

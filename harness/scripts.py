@@ -220,7 +220,11 @@ def describe(script: Script) -> str:
 
 
 def _differences(name: str, value: Timing | Knobs, usual: Timing | Knobs) -> list[str]:
-    changed = [f"{key}={mine}" for (key, mine), (_, theirs) in zip(_fields(value), _fields(usual), strict=True) if mine != theirs]
+    changed = [
+        f"{key}={mine}"
+        for (key, mine), (_, theirs) in zip(_fields(value), _fields(usual), strict=True)
+        if mine != theirs
+    ]
     return [f"{name}: {' '.join(changed)}"] if changed else []
 
 

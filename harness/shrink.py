@@ -7,7 +7,7 @@ until no single one can be missed. Then what is left is made plainer: less of it
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from attrs import evolve, frozen
 
@@ -105,9 +105,16 @@ def ddmin(items: Sequence[Item], fails: Callable[[Sequence[Item]], bool]) -> lis
     return current
 
 
+_KNOBS: Final = (
+    "tick_ms", "window_entries", "log_sync_entries_max", "snapshot_every", "segment_bytes", "chunk_bytes",
+    "outstanding_max",
+)  # fmt: skip
+
+
 def _plainer(script: Script) -> Iterator[Script]:
     """The same in a simpler world, one simplification at a time."""
-    if script.observers and not any(getattr(item, "server", 0) == script.servers for item in (*script.faults, *script.ops)):
+    named = {getattr(item, "server", 0) for item in (*script.faults, *script.ops)}
+    if script.observers and script.servers not in named:
         yield evolve(script, observers=script.observers - 1)
     for name in ("loss_percent", "double_percent", "spike_percent", "turn_us_max"):
         if getattr(script.timing, name):
@@ -116,7 +123,7 @@ def _plainer(script: Script) -> Iterator[Script]:
         usual = getattr(Timing(), name)
         if getattr(script.timing, name) != usual:
             yield evolve(script, timing=evolve(script.timing, **{name: usual}))
-    for name in ("tick_ms", "window_entries", "log_sync_entries_max", "snapshot_every", "segment_bytes", "chunk_bytes", "outstanding_max"):
+    for name in _KNOBS:
         usual = getattr(Knobs(), name)
         if getattr(script.knobs, name) != usual:
             yield evolve(script, knobs=evolve(script.knobs, **{name: usual}))
@@ -129,7 +136,7 @@ def _plainer(script: Script) -> Iterator[Script]:
         for name, simple in (("down_ms", 1), ("for_ms", 10), ("acts", 1), ("nth", 1)):
             value = getattr(fault, name, simple)
             if value > simple:
-                made = evolve(fault, **{name: simple})  # type: ignore[misc]  # it has that attribute
+                made: Fault = evolve(fault, **{name: simple})  # type: ignore[arg-type]  # it has that attribute
                 yield evolve(script, faults=_replaced(script.faults, number, made))
 
 

@@ -304,4 +304,3 @@ class Judge:
     def observed(self, sid: ServerId, silent: Sequence[ServerId]) -> None:
         for check in self._observed:
             check(self.ghost.servers[sid], silent)
-

@@ -38,7 +38,9 @@ class OneLeaderPerEpoch(Checker):
         claim = (who.id, who.stint)
         ruler = self._ruler.setdefault(epoch, claim)
         if ruler != claim:
-            self.fail(f"server {who.id} leads epoch {epoch}, which server {ruler[0]} led (stints {who.stint}, {ruler[1]})")
+            self.fail(
+                f"server {who.id} leads epoch {epoch}, which server {ruler[0]} led (stints {who.stint}, {ruler[1]})"
+            )
 
 
 class LeaderCompleteness(Checker):

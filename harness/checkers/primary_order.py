@@ -94,7 +94,11 @@ class PrimaryIntegrity(Checker):
         primary = self.ghost.servers[who.leader]
         if primary.state != State.LEADING or self._broadcasting.get(primary.epoch) != primary.id:
             return
-        if who.epoch == primary.epoch and epoch_of(batch.last) < primary.epoch and who.count + batch.count > primary.count:
+        if (
+            who.epoch == primary.epoch
+            and epoch_of(batch.last) < primary.epoch
+            and who.count + batch.count > primary.count
+        ):
             self.fail(
                 f"server {who.id} delivers {show(batch.last)}; its primary {primary.id} of epoch {primary.epoch}"
                 f" broadcasts and has delivered only up to {show(primary.applied)}"

@@ -79,7 +79,9 @@ class MachineIsHistory(Checker):
         if state != self._states[place]:
             self.fail(f"server {who.id} at {show(zxid)} does not hold what the history up to there makes")
         if digest != self._digests[place]:
-            self.fail(f"server {who.id} at {show(zxid)} calls the digest {digest:08x}, it is {self._digests[place]:08x}")
+            self.fail(
+                f"server {who.id} at {show(zxid)} calls the digest {digest:08x}, it is {self._digests[place]:08x}"
+            )
 
     def _extend(self, place: int) -> None:
         ghost = self.ghost

@@ -23,7 +23,9 @@ class BarrierIsLinearizable(Checker):
     def barrier_answered(self, who: Known, token: int, zxid: Zxid) -> None:
         floor = self._floor.pop(token)
         if zxid < floor:
-            self.fail(f"server {who.id} answers a barrier with {show(zxid)}; {show(floor)} was acknowledged before it was asked")
+            self.fail(
+                f"server {who.id} answers a barrier with {show(zxid)}; {show(floor)} was acknowledged before it was asked"
+            )
         if who.applied < zxid:
             self.fail(f"server {who.id} answers a barrier with {show(zxid)}, but has applied only {show(who.applied)}")
 
@@ -51,7 +53,9 @@ class ServingIsCurrent(Checker):
     def serves(self, who: Known) -> None:
         floor = self._floor.get(who.id, NOTHING)
         if who.state != State.LEADING and floor >> 32 <= who.epoch and who.applied < floor:
-            self.fail(f"server {who.id} serves with {show(who.applied)} applied; its leader called {show(floor)} committed")
+            self.fail(
+                f"server {who.id} serves with {show(who.applied)} applied; its leader called {show(floor)} committed"
+            )
 
 
 class NoCrash(Checker):

@@ -158,7 +158,11 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     _mutant(
         "M13",
         "ZOOKEEPER-1156: the log is cut one transaction too late",
-        (f"{STORAGE}._truncate", "    self._log.truncate(zxid)", "    self._log.truncate(min(zxid + 1, self._log.last))"),
+        (
+            f"{STORAGE}._truncate",
+            "    self._log.truncate(zxid)",
+            "    self._log.truncate(min(zxid + 1, self._log.last))",
+        ),
     ),
     _mutant(
         "M14",
@@ -196,7 +200,11 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
             "        self._receiving = False\n        self.out.save.append(AbortSnapshot(self.out.next_ticket()))",
             "        self.install_snapshot(self.arriving, 0)",
         ),
-        (f"{REPLICA}.begin_snapshot", "    self._receiving = True\n", "    self._receiving = True\n    self.arriving = zxid\n"),
+        (
+            f"{REPLICA}.begin_snapshot",
+            "    self._receiving = True\n",
+            "    self._receiving = True\n    self.arriving = zxid\n",
+        ),
     ),
     _mutant(
         "M23",
@@ -266,7 +274,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "ZOOKEEPER-1277: the counter overflows into the epoch",
         (
             f"{LEADING}._next_zxid",
-            "        self.over = \"the counter of this epoch is used up\"\n        raise NotLeader(self.over)",
+            '        self.over = "the counter of this epoch is used up"\n        raise NotLeader(self.over)',
             "        return make(self.epoch + 1, 1)",
         ),
     ),
@@ -331,7 +339,11 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     _mutant(
         "forgotten-promise-counted",
         "a server that lost its disk, and its promises with it, is counted again as soon as it is synchronized",
-        (f"{LEARNING}._on_new_leader", "    replica.whole = True\n", "    replica.whole = True\n    replica.forgotten = False\n"),
+        (
+            f"{LEARNING}._on_new_leader",
+            "    replica.whole = True\n",
+            "    replica.whole = True\n    replica.forgotten = False\n",
+        ),
         (f"{LEADING}._on_ack_epoch", "    learner.forgotten = message.forgotten\n", ""),
     ),
     _mutant(
@@ -356,7 +368,11 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     _mutant(
         "proposals-only-to-the-synced",
         "Zab issue 1: what is proposed while a learner synchronizes is not sent to it",
-        (f"{LEADING}._propose", "if learner.forwarding and not learner.observer:", "if learner.synced and not learner.observer:"),
+        (
+            f"{LEADING}._propose",
+            "if learner.forwarding and not learner.observer:",
+            "if learner.synced and not learner.observer:",
+        ),
     ),
     _mutant(
         "up-to-date-with-uncommitted",
@@ -388,7 +404,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     _mutant(
         "leader-stays-without-quorum",
         "a leader never notices that nobody follows it any more",
-        (f"{LEADING}.tick", "        self.over = \"a quorum no longer follows\"", "        pass"),
+        (f"{LEADING}.tick", '        self.over = "a quorum no longer follows"', "        pass"),
     ),
     _mutant(
         "follower-stays-without-leader",
@@ -431,13 +447,25 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "old-membership-commits-the-new",
         "a membership change needs a quorum of the old members only",
         (f"{LEADING}._count", "both = min(reached, pending.quorum_zxid(acked))", "both = reached"),
-        (f"{REPLICA}.views", "return (self.ensemble,) if pending is None else (self.ensemble, pending)", "return (self.ensemble,)"),
+        (
+            f"{REPLICA}.views",
+            "return (self.ensemble,) if pending is None else (self.ensemble, pending)",
+            "return (self.ensemble,)",
+        ),
     ),
     _mutant(
         "new-membership-commits-itself",
         "a membership change needs a quorum of the new members only",
-        (f"{LEADING}._count", "reached = replica.ensemble.quorum_zxid(acked)", "reached = (replica.pending or replica.ensemble).quorum_zxid(acked)"),
-        (f"{REPLICA}.views", "return (self.ensemble,) if pending is None else (self.ensemble, pending)", "return (pending or self.ensemble,)"),
+        (
+            f"{LEADING}._count",
+            "reached = replica.ensemble.quorum_zxid(acked)",
+            "reached = (replica.pending or replica.ensemble).quorum_zxid(acked)",
+        ),
+        (
+            f"{REPLICA}.views",
+            "return (self.ensemble,) if pending is None else (self.ensemble, pending)",
+            "return (pending or self.ensemble,)",
+        ),
     ),
     _mutant(
         "removed-leader-stays",
@@ -457,7 +485,11 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "commit-beyond-the-log",
         "a follower takes a commit for what it has not got yet, and forgets it",
         (f"{LEARNING}._on_up_to_date", "max(message.committed, self._commit_seen)", "message.committed"),
-        (f"{REPLICA}.commit", "    if zxid <= self.committed:\n", "    if zxid <= self.committed or zxid == self.history.last:\n"),
+        (
+            f"{REPLICA}.commit",
+            "    if zxid <= self.committed:\n",
+            "    if zxid <= self.committed or zxid == self.history.last:\n",
+        ),
     ),
     _mutant(
         "snapshot-not-synced",
@@ -505,15 +537,33 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
 )
 
 IMPOSSIBLE: Final[tuple[tuple[str, str], ...]] = (
-    ("M10", "ZOOKEEPER-3769, a malformed notification ends the receiver: cores hear values, not bytes; see the tests of wire"),
-    ("M18", "a leader ships what it has not got durably: SendLog ends where memory begins, which is applied, hence durable"),
-    ("M21", "memory reused across roles: the machine holds only what is committed, so nothing in it is ever taken back"),
+    (
+        "M10",
+        "ZOOKEEPER-3769, a malformed notification ends the receiver: cores hear values, not bytes; see the tests of wire",
+    ),
+    (
+        "M18",
+        "a leader ships what it has not got durably: SendLog ends where memory begins, which is applied, hence durable",
+    ),
+    (
+        "M21",
+        "memory reused across roles: the machine holds only what is committed, so nothing in it is ever taken back",
+    ),
     ("M22", "ZOOKEEPER-3023 is M06a"),
     ("M24", "tasks that outlive a role: a core has no tasks, and what a role wanted is dropped with it"),
-    ("M25", "a log writer that outlives its role: the disk keeps the order, and a learner says where its history ends only"
-     " when the disk has reported a promise that was queued behind all older appends"),
-    ("M26", "ZOOKEEPER-4837, a snapshot newer than the cut: snapshots are of applied state, and no cut goes below that"),
-    ("M28", "memory ahead of the log after a failed TRUNC: a disk that fails stops the server, and memory is made anew"),
+    (
+        "M25",
+        "a log writer that outlives its role: the disk keeps the order, and a learner says where its history ends only"
+        " when the disk has reported a promise that was queued behind all older appends",
+    ),
+    (
+        "M26",
+        "ZOOKEEPER-4837, a snapshot newer than the cut: snapshots are of applied state, and no cut goes below that",
+    ),
+    (
+        "M28",
+        "memory ahead of the log after a failed TRUNC: a disk that fails stops the server, and memory is made anew",
+    ),
     ("M32", "fuzzy snapshots: a snapshot is the machine's state at exactly one zxid, taken by the driver in one step"),
 )
 """Bugs of the catalogue that cannot be written down in this design, and why."""

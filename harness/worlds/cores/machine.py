@@ -17,7 +17,6 @@ def entry(zxid: Zxid, payload: bytes) -> bytes:
     return _HEAD.pack(zxid, len(payload)) + payload
 
 
-
 class Machine:
     """Its state is `data`; `digest` is a checksum of all of it, carried on from entry to entry."""
 

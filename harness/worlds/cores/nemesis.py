@@ -32,7 +32,8 @@ from harness.faults import (
     SlowDisk,
     When,
 )
-from harness.worlds.cores.server import Crashed, Server
+from harness.worlds.cores.crashed import Crashed
+from harness.worlds.cores.server import Server
 from zab.core.zxid import ServerId
 from zab.storage.memory import MemoryDisk
 
@@ -213,7 +214,8 @@ class Nemesis:
             self._isolate(Isolate(at, fault.for_ms, server.id))
         else:
             # The server is in the middle of a turn: it stands still, or loses its disk, when that is over.
-            made = LoseDisk(at, fault.for_ms, server.id) if fault.does == "lose disk" else Pause(at, fault.for_ms, server.id)
+            kind = LoseDisk if fault.does == "lose disk" else Pause
+            made = kind(at, fault.for_ms, server.id)
             self._world.push(self._world.now, self.strike, made, None)
 
     def _pause(self, fault: Pause) -> None:
@@ -284,7 +286,6 @@ class Nemesis:
         """Whether an error of this server's disk is of the nemesis' making."""
         return server.id in self._failing
 
-
     def disk_failed(self, server: Server) -> None:
         down_ms = self._failing[server.id]
         self._world.crash(server, "lose", down_ms)
@@ -292,11 +293,11 @@ class Nemesis:
     def _slow_disk(self, fault: SlowDisk) -> None:
         server = self._who(fault.server)
         if server is not None:
-            server.slower *= fault.slower
+            server.writer.slower *= fault.slower
             self._later(fault.for_ms, self._usual_disk, server, fault.slower)
 
     def _usual_disk(self, server: Server, slower: int) -> None:
-        server.slower //= slower
+        server.writer.slower //= slower
 
     # -- the end ---------------------------------------------------------------------------------------
 
@@ -308,7 +309,7 @@ class Nemesis:
         for server in self._world.servers[1:]:
             server.disk.forgive()
             server.resume()
-            server.usual_disk()
+            server.writer.usual_speed()
 
     _STRIKES: Final[dict[type, Callable[[Any, Any], None]]] = {
         Partition: _partition,
@@ -328,5 +329,3 @@ class Nemesis:
         FailDisk: _fail_disk,
         SlowDisk: _slow_disk,
     }
-
-

@@ -10,8 +10,8 @@ from __future__ import annotations
 from random import Random
 from typing import TYPE_CHECKING
 
-from harness.checkers.ghost import Violation
 from harness.worlds.cores.machine import Machine
+from harness.worlds.cores.writer import Writer
 from zab.core.errors import StorageError
 from zab.core.messages import (
     TO_LEADER,
@@ -37,16 +37,15 @@ from zab.core.ready import (
     InstallSnapshot,
     Ready,
     Restore,
-    SaveEpochs,
     SendLog,
     SendSnapshot,
     Truncate,
     Write,
 )
-from zab.core.zxid import Epoch, ServerId, Zxid, epoch_of
-from zab.storage.memory import Crash as DiskCrash
+from zab.core.zxid import Epoch, ServerId, Ticket, Zxid, epoch_of
 from zab.storage.memory import MemoryDisk
-from zab.storage.storage import Purged, Storage, StorageSettings
+from zab.storage.reading import Purged
+from zab.storage.storage import Storage, StorageSettings
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -55,21 +54,9 @@ if TYPE_CHECKING:
     from harness.worlds.cores.world import World
     from zab.core.batch import Batch
     from zab.core.ensemble import Ensemble
-    from zab.storage.storage import SnapshotWriter
 
 _UPWARDS = frozenset(TO_LEADER)
 """What a learner says, on the link that it dialled; everything else goes down the link that was accepted."""
-
-
-class Crashed(Exception):
-    """Unwinds the turn of a server that a fault took away in the middle of it."""
-
-    def __init__(self, server: Server, loss: str, down_ms: int, everybody: bool) -> None:
-        super().__init__(f"server {server.id}")
-        self.server = server
-        self.loss = loss
-        self.down_ms = down_ms
-        self.everybody = everybody
 
 
 class Server:
@@ -84,6 +71,7 @@ class Server:
         self.disk = MemoryDisk()
         self.machine = Machine()
         self.random = Random(f"{seed}/server/{sid}")
+        self.writer = Writer(self)
         self.founding = True
         """Its disk may be empty because nothing was ever on it. Later an empty disk is a lost one."""
         self.founded = False
@@ -98,16 +86,11 @@ class Server:
         self.dialling: dict[ServerId, int] = {}
         self.heard_at: dict[ServerId, int] = {}
         self.submitted: dict[Zxid, bytes] = {}
-        self.slower = 1
         self.watched = False
         """A fault waits for one of its acts."""
         self.acts = 0
-        self._queue: list[Write] = []
-        self._writing: list[Write] = []
-        self._write_number = 0
         self._timer = 0
         self._gathering = False
-        self._snapshotting = False
         self._snapshot_at = 0
         self._seen: tuple[State, Epoch, ServerId | None, bool] = (State.LOOKING, Epoch(0), None, False)
         self._committed = Zxid(0)
@@ -161,25 +144,14 @@ class Server:
         """The process is gone, and of what was on its way to the disk no more arrives than `loss` allows."""
         world = self.world
         world.record(self.id, "crashes", 0, loss)
-        self.up = self.paused = self._gathering = self._snapshotting = self._broadcasts = False
+        self.up = self.paused = self._gathering = self._broadcasts = False
         self.life += 1
-        writing, self._writing, self._queue = self._writing, [], []
         self.backlog.clear()
         self.submitted.clear()
         self.heard_at.clear()
-        disk, choose = self.disk, self.random.randrange
-        if writing:
-            disk.crash_at(disk.changes + choose(2 + 3 * len(writing)), after=choose(2) == 1)
-            try:
-                self.storage.perform(writing)
-            except (DiskCrash, StorageError):
-                pass
-        if loss == "tear":
-            disk.crash(choose)
-        else:
-            disk.crash(keep=loss == "keep")
+        unfinished = self.writer.crash(loss)
         world.network.crashed(self)
-        world.judge.crashed(self.id, writing)
+        world.judge.crashed(self.id, unfinished)
 
     def pause(self) -> None:
         if self.up and not self.paused:
@@ -246,12 +218,14 @@ class Server:
         world = self.world
         if self._gathering:
             self.drain()
-        first = self.node.propose(payloads, world.now_ms)
-        world.judge.proposed(self.id, first, payloads)
-        world.judge.broadcasts(self.id, self.node.epoch)
-        for offset, payload in enumerate(payloads):
-            self.submitted[Zxid(first + offset)] = payload
-        self._turn()
+        try:
+            first = self.node.propose(payloads, world.now_ms)
+            world.judge.proposed(self.id, first, payloads)
+            world.judge.broadcasts(self.id, self.node.epoch)
+            for offset, payload in enumerate(payloads):
+                self.submitted[Zxid(first + offset)] = payload
+        finally:
+            self._turn()  # also when it refused: that may be how it ends its leading
 
     def reconfigure(self, ensemble: Ensemble) -> None:
         try:
@@ -355,54 +329,10 @@ class Server:
                 judge.truncated(self.id, write.zxid)  # type: ignore[union-attr]
             elif kind is InstallSnapshot:
                 judge.installed(self.id, write.zxid)  # type: ignore[union-attr]
-        self._queue.extend(writes)
-        if not self._writing:
-            self._write_next()
+        self.writer.hand_over(writes)
 
-    def _write_next(self) -> None:
-        """The disk takes whatever has gathered: one fsync for all of it."""
-        self._writing, self._queue = self._queue, []
+    def saved(self, ticket: Ticket) -> None:
         world = self.world
-        took = world.fsync_min + int(self.random.random() * world.fsync_span)
-        self._write_number += 1
-        world.push(world.now + took * self.slower, self._written, self.life, self._write_number)
-
-    def usual_disk(self) -> None:
-        """The disk is as quick as it was; also with what it has been slow with so far."""
-        self.slower = 1
-        if self._writing:
-            self._write_number += 1
-            world = self.world
-            world.push(world.now + world.fsync_min, self._written, self.life, self._write_number)
-
-    def _written(self, life: int, number: int) -> None:
-        if self.life != life or self._write_number != number:
-            return
-        if self.paused:
-            self.backlog.append((self._written, life, number))
-            return
-        world = self.world
-        writes = self._writing
-        try:
-            if self.watched:
-                self._perform_slowly(writes)
-            else:
-                self.storage.perform(writes)
-        except StorageError as error:
-            world.disk_failed(self, error)
-            return
-        except (Crashed, Violation):
-            raise
-        except Exception as error:
-            world.fell(self, "writes to its disk", error)
-            return
-        if not self.watched:
-            self._tell_durable(writes)
-        ticket = writes[-1].ticket
-        if self._queue:
-            self._write_next()
-        else:
-            self._writing = []
         if world.trace is not None:
             world.record(self.id, "saved", 0, ticket)
         try:
@@ -411,74 +341,12 @@ class Server:
             world.fell(self, f"was told that {ticket} is saved", error)
         self._turn()
 
-    def _tell_durable(self, writes: list[Write]) -> None:
-        judge = self.world.judge
-        for write in writes:
-            kind = type(write)
-            if kind is Append:
-                judge.durable_append(self.id, write.batch)  # type: ignore[union-attr]
-            elif kind is SaveEpochs:
-                trusted = write.whole and not write.forgotten  # type: ignore[union-attr]
-                judge.durable_epochs(self.id, write.accepted, write.current, trusted)  # type: ignore[union-attr]
-            elif kind is Truncate or kind is InstallSnapshot:
-                judge.durable_end(self.id, write.zxid)  # type: ignore[union-attr]
-
-    def _perform_slowly(self, writes: list[Write]) -> None:
-        """One by one, so that a crash can come between any two."""
-        world = self.world
-        for number, write in enumerate(writes):
-            name = type(write).__name__
-            world.act(self, "before writing", name)
-            self.storage.perform([write])
-            self._tell_durable([write])
-            self._writing = writes[number + 1 :]
-            world.act(self, "after writing", name)
-
-    def _snapshot(self) -> None:
-        """Begin to store the machine's state beside the log, as it stands now."""
-        if self._gathering:
-            self.drain()  # the machine must hold what the node has handed out, or the digest is of something else
-        machine, world = self.machine, self.world
-        if self._snapshotting or not machine.zxid:
-            return
-        self._snapshotting = True
-        self._snapshot_at = machine.count
-        world.record(self.id, "begins a snapshot", 0, None)
-        try:
-            writer = self.storage.snapshot_writer(machine.zxid, self.node.digest())
-        except StorageError as error:
-            world.disk_failed(self, error)
-            return
-        took = world.fsync_min + int(self.random.random() * world.fsync_span * 4)
-        world.push(world.now + took * self.slower, self._snapshot_done, self.life, (writer, machine.snapshot()))
-
     def snapshot(self) -> None:
         if self.up and not self.paused:
-            self._snapshot()
-
-    def _snapshot_done(self, life: int, what: tuple[SnapshotWriter, bytes]) -> None:
-        if self.life != life:
-            return
-        writer, state = what
-        world = self.world
-        try:
-            for chunk in self._chunks(state):
-                writer.write(chunk)
-            writer.finish()
-            start = self.storage.purge()
-        except StorageError as error:
-            world.disk_failed(self, error)
-            return
-        except Exception as error:
-            world.fell(self, "stores a snapshot", error)
-            return
-        self._snapshotting = False
-        world.record(self.id, "has stored a snapshot", 0, None)
-        self.node.log_starts(start)
-
-    def _chunks(self, state: bytes) -> list[bytes]:
-        size = self.world.chunk_bytes
-        return [state[at : at + size] for at in range(0, len(state), size)] or [b""]
+            if self._gathering:
+                self.drain()  # the machine must hold what the node has handed out, or the digest is of something else
+            if self.writer.snapshot():
+                self._snapshot_at = self.machine.count
 
     # -- words -----------------------------------------------------------------------------------------
 
@@ -514,7 +382,7 @@ class Server:
         if machine.zxid != message.zxid:
             self.world.fell(self, "sends a snapshot", AssertionError(f"the machine is at {machine.zxid:x}"))
         self._send(to, SnapBegin(message.zxid, message.digest))
-        for chunk in self._chunks(machine.snapshot()):
+        for chunk in self.world.chunks(machine.snapshot()):
             self._send(to, SnapChunk(chunk))
         self._send(to, SnapEnd())
         self.world.counted("snap")
@@ -551,7 +419,7 @@ class Server:
                 world.record(self.id, "activates", 0, what.ensemble)  # type: ignore[union-attr]
                 world.activated(self, what.ensemble)  # type: ignore[union-attr]
         if machine.count - self._snapshot_at >= world.snapshot_every:
-            self._snapshot()
+            self.snapshot()
 
     def _restore(self, zxid: Zxid) -> None:
         world = self.world

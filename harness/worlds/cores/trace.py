@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from hashlib import blake2b
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import attrs
 
 from zab.core.batch import Batch
 from zab.core.ensemble import Ensemble
 from zab.core.ready import BarrierDone, Note, Recovered
-from zab.core.zxid import show
+from zab.core.zxid import Zxid, show
 
 Act: TypeAlias = tuple[int, int, str, int, object]
 """When (microseconds), which server, what it did, which other server was concerned (0: none), and with what."""
@@ -63,14 +63,15 @@ def brief(what: object) -> str:
         last = what.batches[-1].last if what.batches else what.snapshot
         votes = "" if what.voting else ", does not vote"
         return f"promised {what.accepted}, adopted {what.current}, {show(what.snapshot)}..{show(last)}{votes}"
-    if attrs.has(type(what)):
-        words = [type(what).__name__]
-        for attribute in attrs.fields(type(what)):
+    kind: Any = type(what)
+    if attrs.has(kind):
+        words = [kind.__name__]
+        for attribute in attrs.fields(kind):
             value = getattr(what, attribute.name)
             if attribute.name == "ticket":
                 continue
             if attribute.name in _ZXIDS and type(value) is int:
-                words.append(f"{attribute.name} {show(value)}")  # type: ignore[arg-type]  # an int of that name is a zxid
+                words.append(f"{attribute.name} {show(Zxid(value))}")
             else:
                 words.append(f"{attribute.name} {brief(value)}")
         return " ".join(words)

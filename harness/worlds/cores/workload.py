@@ -77,7 +77,8 @@ class Workload:
     def _barrier(self, op: Barrier) -> None:
         """Of the leader means of everybody who believes it leads: a deposed one must not answer."""
         world = self._world
-        for server in self.believers() if op.server <= LEADER else [world.servers[min(op.server, len(world.servers) - 1)]]:
+        named = world.servers[min(max(op.server, 0), len(world.servers) - 1)]
+        for server in self.believers() if op.server <= LEADER else [named]:
             if not server.up or server.paused:
                 continue
             self._token += 1
@@ -117,13 +118,12 @@ class Workload:
         if known is None:
             return None
         voters = [voter for voter in ensemble.voters if voter != sid]
-        if change == "promote":
-            return None if known.role is Role.PARTICIPANT else ensemble.changed(joining=(evolve(known, role=Role.PARTICIPANT),))
-        if not voters:
+        if not voters and change != "promote":
             return None
         if change == "remove":
             return ensemble.changed(leaving=(sid,))
-        return None if known.role is Role.OBSERVER else ensemble.changed(joining=(evolve(known, role=Role.OBSERVER),))
+        role = Role.PARTICIPANT if change == "promote" else Role.OBSERVER
+        return None if known.role is role else ensemble.changed(joining=(evolve(known, role=role),))
 
     _PERFORM: Final[dict[type, Callable[[Any, Any], None]]] = {
         Write: write,

@@ -16,11 +16,12 @@ from typing import Any
 from attrs import frozen
 
 from harness.checkers import ALL, Checker, Ghost, Judge, Violation
-from harness.faults import Script
+from harness.faults import Reconfigure, Script
 from harness.worlds.cores.liveness import Liveness
 from harness.worlds.cores.nemesis import Nemesis
 from harness.worlds.cores.network import Network
-from harness.worlds.cores.server import Crashed, Server
+from harness.worlds.cores.crashed import Crashed
+from harness.worlds.cores.server import Server
 from harness.worlds.cores.trace import Trace
 from harness.worlds.cores.workload import Workload, member
 from zab.core.ensemble import Ensemble, Role
@@ -86,14 +87,14 @@ class World:
         self.fsync_min = timing.fsync_us_min
         self.fsync_span = max(1, timing.fsync_us_max - timing.fsync_us_min)
         self.turn_max = timing.turn_us_max
-        self.chunk_bytes = knobs.chunk_bytes
+        self._chunk_bytes = knobs.chunk_bytes
         self.snapshot_every = knobs.snapshot_every
         founders = [
             member(ServerId(sid), Role.PARTICIPANT if sid <= script.voters else Role.OBSERVER)
             for sid in range(1, script.servers + 1)
         ]
         ensemble = Ensemble(tuple(founders))
-        joining = [op.server for op in script.ops if getattr(op, "change", None) == "add"]
+        joining = [op.server for op in script.ops if isinstance(op, Reconfigure) and op.change == "add"]
         total = max([script.servers, *joining])
         seed = str(script.seed)
         self.ghost = Ghost(ensemble, total)
@@ -253,6 +254,10 @@ class World:
             raise error
         self.judge.failed(server.id, doing, error)
 
+    def chunks(self, state: bytes) -> list[bytes]:
+        size = self._chunk_bytes
+        return [state[at : at + size] for at in range(0, len(state), size)] or [b""]
+
     # -- looking on ------------------------------------------------------------------------------------
 
     def _observe(self, _: object, __: object) -> None:
@@ -292,4 +297,3 @@ class World:
 
 def run(script: Script, *, trace: bool = False, checkers: Sequence[type[Checker]] = ALL) -> Outcome:
     return World(script, trace=trace, checkers=checkers).run()
-

@@ -1,0 +1,150 @@
+"""Many runs, on as many cores as wanted. What a campaign finds depends on its seeds alone, not on who ran them."""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from typing import Final
+
+from attrs import field, frozen
+
+from harness.draw import script_from_seed
+from harness.faults import Script
+from harness.worlds.cores.world import Outcome, run
+
+CHUNK: Final = 25
+"""So many runs travel to another process at a time."""
+
+
+@frozen
+class Plan:
+    """Which scripts to run: seeds from `base` on, each with the next of `servers` as its number of voters."""
+
+    runs: int
+    base: int = 0
+    voters: tuple[int, ...] = (3, 5)
+    observers: int | None = None
+    faults: int = 20
+    ops: int = 100
+    length_ms: int = 3_000
+
+    def script(self, number: int) -> Script:
+        return script_from_seed(
+            self.base + number,
+            voters=self.voters[number % len(self.voters)],
+            observers=self.observers,
+            faults=self.faults,
+            ops=self.ops,
+            length_ms=self.length_ms,
+        )
+
+
+@frozen
+class Failure:
+    """A run that broke a promise, by its number in the plan."""
+
+    number: int
+    script: Script
+    promise: str
+    what: str
+    at_ms: int
+
+
+@frozen
+class Tally:
+    """What a number of runs add up to."""
+
+    runs: int = 0
+    failures: tuple[Failure, ...] = ()
+    events: int = 0
+    simulated_ms: int = 0
+    committed: int = 0
+    acknowledged: int = 0
+    epochs: int = 0
+    core_seconds: float = 0.0
+    recovered_ms_max: int = 0
+    counts: dict[str, int] = field(factory=dict)
+
+    def __add__(self, other: Tally) -> Tally:
+        counts = dict(self.counts)
+        for name, number in other.counts.items():
+            counts[name] = counts.get(name, 0) + number
+        return Tally(
+            self.runs + other.runs,
+            tuple(sorted((*self.failures, *other.failures), key=lambda failure: failure.number)),
+            self.events + other.events,
+            self.simulated_ms + other.simulated_ms,
+            self.committed + other.committed,
+            self.acknowledged + other.acknowledged,
+            self.epochs + other.epochs,
+            self.core_seconds + other.core_seconds,
+            max(self.recovered_ms_max, other.recovered_ms_max),
+            counts,
+        )
+
+
+def tally(number: int, outcome: Outcome, core_seconds: float) -> Tally:
+    failures: tuple[Failure, ...] = ()
+    if outcome.promise is not None:
+        failures = (Failure(number, outcome.script, outcome.promise, outcome.what, outcome.at_ms),)
+    return Tally(
+        1,
+        failures,
+        outcome.events,
+        outcome.simulated_ms,
+        outcome.committed,
+        outcome.acknowledged,
+        outcome.elections,
+        core_seconds,
+        outcome.recovered_ms,
+        dict(outcome.counts),
+    )
+
+
+def run_some(plan: Plan, numbers: Sequence[int]) -> Tally:
+    total = Tally()
+    for number in numbers:
+        began = time.process_time()
+        outcome = run(plan.script(number))
+        total += tally(number, outcome, time.process_time() - began)
+    gc.collect()  # the collector slept during the runs
+    return total
+
+
+def campaign(
+    plan: Plan, *, jobs: int = 1, stop_after: int = 0, seen: Callable[[Tally], None] = lambda _: None
+) -> Tally:
+    """All runs of the plan; with `stop_after`, no more are begun when so many have failed.
+
+    `seen` is called with the sum so far whenever some runs are done.
+    """
+    chunks = [range(start, min(start + CHUNK, plan.runs)) for start in range(0, plan.runs, CHUNK)]
+    total = Tally()
+    for done in _spread(plan, chunks, jobs):
+        total += done
+        seen(total)
+        if stop_after and len(total.failures) >= stop_after:
+            break
+    return total
+
+
+def _spread(plan: Plan, chunks: Sequence[range], jobs: int) -> Iterator[Tally]:
+    if jobs <= 1:
+        for chunk in chunks:
+            yield run_some(plan, chunk)
+        return
+    with ProcessPoolExecutor(jobs) as pool:
+        waiting = list(reversed(chunks))
+        running: set[Future[Tally]] = set()
+        try:
+            while waiting or running:
+                while waiting and len(running) < 2 * jobs:
+                    running.add(pool.submit(run_some, plan, waiting.pop()))
+                done, running = wait(running, return_when=FIRST_COMPLETED)
+                for future in done:
+                    yield future.result()
+        finally:
+            for future in running:
+                future.cancel()

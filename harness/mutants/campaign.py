@@ -1,0 +1,44 @@
+"""Does anybody notice? Each mutant is planted in turn, and seeds are run until a checker objects."""
+
+from __future__ import annotations
+
+import time
+
+from attrs import frozen
+
+from harness.draw import script_from_seed
+from harness.faults import Script
+from harness.mutants.edit import planted
+from harness.mutants.table import Mutant
+from harness.worlds.cores.world import run
+
+
+@frozen
+class Verdict:
+    """`promise` is the checker that noticed; None when none did within the budget."""
+
+    mutant: str
+    promise: str | None
+    what: str
+    runs: int
+    core_seconds: float
+    script: Script | None
+
+    @property
+    def killed(self) -> bool:
+        return self.promise is not None
+
+
+def hunt(mutant: Mutant, *, seconds: float = 60.0, runs_max: int = 1_000_000, base: int = 0) -> Verdict:
+    """Run seeds from `base` on, with the ensemble sizes of the mutant in turn, until one fails."""
+    began = time.process_time()
+    runs = 0
+    with planted(mutant.edits):
+        while runs < runs_max and time.process_time() - began < seconds:
+            script = script_from_seed(base + runs, voters=mutant.voters[runs % len(mutant.voters)])
+            runs += 1
+            outcome = run(script)
+            if outcome.promise is not None:
+                spent = time.process_time() - began
+                return Verdict(mutant.name, outcome.promise, outcome.what, runs, spent, script)
+    return Verdict(mutant.name, None, "", runs, time.process_time() - began, None)

@@ -1,0 +1,157 @@
+"""The disk side of a simulated server: a writer that takes whatever has gathered, and stores snapshots beside it."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from harness.checkers.ghost import Violation
+from harness.worlds.cores.crashed import Crashed
+from zab.core.errors import StorageError
+from zab.core.ready import Append, InstallSnapshot, SaveEpochs, Truncate, Write
+from zab.storage.memory import Crash as DiskCrash
+from zab.storage.snapshots import SnapshotWriter
+
+if TYPE_CHECKING:
+    from harness.worlds.cores.server import Server
+
+
+class Writer:
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self._world = server.world
+        self._random = server.random
+        self.slower = 1
+        self._queue: list[Write] = []
+        self._writing: list[Write] = []
+        self._number = 0
+        self._snapshotting = False
+
+    # -- the log ---------------------------------------------------------------------------------------
+
+    def hand_over(self, writes: tuple[Write, ...]) -> None:
+        self._queue.extend(writes)
+        if not self._writing:
+            self._write_next()
+
+    def _write_next(self) -> None:
+        """One fsync for all that has gathered."""
+        self._writing, self._queue = self._queue, []
+        self._number += 1
+        self._world.push(self._world.now + self._takes(1), self._written, self._server.life, self._number)
+
+    def _takes(self, times: int) -> int:
+        world = self._world
+        return (world.fsync_min + int(self._random.random() * world.fsync_span * times)) * self.slower
+
+    def usual_speed(self) -> None:
+        """Be as quick as at first, also with what has been under way slowly."""
+        self.slower = 1
+        if self._writing:
+            self._number += 1
+            self._world.push(self._world.now + self._takes(1), self._written, self._server.life, self._number)
+
+    def _written(self, life: int, number: int) -> None:
+        server, world = self._server, self._world
+        if server.life != life or self._number != number:
+            return
+        if server.paused:
+            server.backlog.append((self._written, life, number))
+            return
+        writes = self._writing
+        try:
+            if server.watched:
+                self._perform_slowly(writes)
+            else:
+                server.storage.perform(writes)
+        except StorageError as error:
+            world.disk_failed(server, error)
+            return
+        except (Crashed, Violation):
+            raise
+        except Exception as error:
+            world.fell(server, "writes to its disk", error)
+            return
+        if not server.watched:
+            self._tell_durable(writes)
+        if self._queue:
+            self._write_next()
+        else:
+            self._writing = []
+        server.saved(writes[-1].ticket)
+
+    def _perform_slowly(self, writes: list[Write]) -> None:
+        """One by one, so that a fault can come between any two, and between the last and the word of it."""
+        server, world = self._server, self._world
+        for number, write in enumerate(writes):
+            name = type(write).__name__
+            world.act(server, "before writing", name)
+            server.storage.perform([write])
+            self._tell_durable([write])
+            self._writing = writes[number + 1 :]
+            world.act(server, "after writing", name)
+
+    def _tell_durable(self, writes: list[Write]) -> None:
+        judge, sid = self._world.judge, self._server.id
+        for write in writes:
+            if isinstance(write, Append):
+                judge.durable_append(sid, write.batch)
+            elif isinstance(write, SaveEpochs):
+                judge.durable_epochs(sid, write.accepted, write.current, write.whole and not write.forgotten)
+            elif isinstance(write, Truncate | InstallSnapshot):
+                judge.durable_end(sid, write.zxid)
+
+    # -- snapshots -------------------------------------------------------------------------------------
+
+    def snapshot(self) -> bool:
+        """Begin to store the machine's state beside the log, as it stands now."""
+        server, world = self._server, self._world
+        machine = server.machine
+        if self._snapshotting or not machine.zxid:
+            return False
+        world.record(server.id, "begins a snapshot", 0, None)
+        try:
+            writer = server.storage.snapshot_writer(machine.zxid, server.node.digest())
+        except StorageError as error:
+            world.disk_failed(server, error)
+            return False
+        self._snapshotting = True
+        world.push(world.now + self._takes(4), self._stored, server.life, (writer, machine.snapshot()))
+        return True
+
+    def _stored(self, life: int, what: tuple[SnapshotWriter, bytes]) -> None:
+        server, world = self._server, self._world
+        if server.life != life:
+            return
+        writer, state = what
+        try:
+            for chunk in world.chunks(state):
+                writer.write(chunk)
+            writer.finish()
+            start = server.storage.purge()
+        except StorageError as error:
+            world.disk_failed(server, error)
+            return
+        except Exception as error:
+            world.fell(server, "stores a snapshot", error)
+            return
+        self._snapshotting = False
+        world.record(server.id, "has stored a snapshot", 0, None)
+        server.node.log_starts(start)
+
+    # -- the end ---------------------------------------------------------------------------------------
+
+    def crash(self, loss: str) -> list[Write]:
+        """The process is gone in the middle of what it wrote. Returns that; what only waited never happened."""
+        writing, self._writing, self._queue = self._writing, [], []
+        self._snapshotting = False
+        disk, choose = self._server.disk, self._random.randrange
+        if writing:
+            disk.crash_at(disk.changes + choose(2 + 3 * len(writing)), after=choose(2) == 1)
+            with suppress(DiskCrash, StorageError):
+                self._server.storage.perform(writing)
+        if loss == "tear":
+            disk.crash(choose)
+        else:
+            disk.crash(keep=loss == "keep")
+        return writing
