@@ -1,23 +1,20 @@
 """A disk in memory that crashes, tears, lies, fills up and rots on request: deterministic, and quick.
 
 It keeps each file once, as the running server sees it, together with an undo list of what no `sync` has
-made durable yet. A crash rolls the list back and then lets as much of it happen again as the caller's
-`choose` decides: sector by sector for contents, change by change for names. Nothing is copied per write.
+made durable yet (`zab.storage.inode`), and the same for names. A crash rolls the lists back and then lets as
+much of them happen again as the caller's `choose` decides. Nothing is copied per write.
 """
 
 from __future__ import annotations
 
 import errno as errors
-from collections.abc import Callable
 from typing import Final, TypeAlias
 
-from attrs import define, field
+from attrs import define
 
 from zab.core.errors import StorageError
-from zab.storage.disk import SECTOR, disk_error
-
-Choose: TypeAlias = Callable[[int], int]
-"""`choose(n)` picks from range(n): chance, or a script. `random.Random(seed).randrange` is one."""
+from zab.storage.disk import disk_error
+from zab.storage.inode import Choose, Inode
 
 Kind: TypeAlias = str
 CHANGES: Final = frozenset({"create", "write", "allocate", "sync", "rename", "delete", "sync_dir"})
@@ -28,133 +25,15 @@ class Crash(Exception):
     """The server died at this call. Every later call dies too, until `MemoryDisk.crash` restarts the world."""
 
 
-@define
-class _Change:
-    """One write that no sync has confirmed: where, what was there, what came. `new` is None for a change of size."""
-
-    offset: int
-    old: bytes
-    new: bytes | None
-    size_before: int
-    size_after: int
-    durable: bool = False
-    doomed: bool = False
-
-
-@define(eq=False)
-class _Inode:
-    data: bytearray = field(factory=bytearray)
-    pending: list[_Change] = field(factory=list)
-    in_doubt: bool = False
-    """A sync of this file has failed. What it should have saved is `doomed`: no later sync saves it, either."""
-
-    def clone(self) -> _Inode:
-        return _Inode(bytearray(self.data), [_copy(change) for change in self.pending], self.in_doubt)
-
-    # -- what the running server does ------------------------------------------------------------
-
-    def write(self, offset: int, new: bytes) -> None:
-        data, size, end = self.data, len(self.data), offset + len(new)
-        if offset > size:
-            data.extend(bytes(offset - size))
-        old = bytes(data[offset:end]) if offset < size else b""
-        data[offset:end] = new
-        self.pending.append(_Change(offset, old, new, size, len(data)))
-
-    def extend(self, size: int) -> None:
-        before = len(self.data)
-        if size > before:
-            self.data.extend(bytes(size - before))
-            self.pending.append(_Change(before, b"", None, before, size))
-
-    def confirm(self) -> None:
-        if not self.in_doubt:
-            self.pending.clear()
-            return
-        for change in self.pending:
-            change.durable = not change.doomed
-
-    def doom(self) -> None:
-        self.in_doubt = True
-        for change in self.pending:
-            change.doomed = not change.durable
-
-    # -- what a crash does -------------------------------------------------------------------------
-
-    def crash(self, choose: Choose | None, keep: bool) -> None:
-        pending, self.pending = self.pending, []
-        self.in_doubt = False
-        doubtful = [change for change in pending if not change.durable]
-        if not doubtful or (choose is None and keep):
-            return
-        for change in reversed(pending):
-            self.data[change.offset : change.offset + len(change.old)] = change.old
-            del self.data[change.size_before :]
-        mode = 0 if choose is None else choose(4)
-        budget = None
-        if mode == 2 and choose is not None:  # a prefix, cut at any byte: the process died in the middle of a call
-            budget = choose(sum(len(change.new or b"") for change in doubtful) + 1)
-        stopped: set[int] = set()
-        for change in pending:
-            if change.durable or mode == 1:
-                self._redo(change.offset, change.new, change.size_after)
-            elif mode == 2 and budget is not None:
-                if budget > 0 or not change.new:
-                    part = None if change.new is None else change.new[:budget]
-                    size = change.size_after if part is None or len(part) == len(change.new or b"") else 0
-                    self._redo(change.offset, part, size)
-                    budget -= len(part or b"")
-            elif mode == 3 and choose is not None:
-                self._redo_sectors(change, choose, stopped)
-
-    def _redo(self, offset: int, new: bytes | None, size: int) -> None:
-        if new:
-            if offset > len(self.data):
-                self.data.extend(bytes(offset - len(self.data)))
-            self.data[offset : offset + len(new)] = new
-        if size > len(self.data):
-            self.data.extend(bytes(size - len(self.data)))
-
-    def _redo_sectors(self, change: _Change, choose: Choose, stopped: set[int]) -> None:
-        """Each sector holds what it held at some one moment: once it misses a write, it misses all later ones."""
-        if change.new is None:
-            if choose(2):
-                self._redo(change.offset, None, change.size_after)
-            return
-        end = change.offset + len(change.new)
-        at = change.offset
-        while at < end:
-            sector = at // SECTOR
-            stop = min(end, (sector + 1) * SECTOR)
-            if sector not in stopped:
-                if choose(2):
-                    self._redo(at, change.new[at - change.offset : stop - change.offset], 0)
-                else:
-                    stopped.add(sector)
-            at = stop
-
-
-def _copy(change: _Change) -> _Change:
-    return _Change(
-        change.offset,
-        change.old,
-        change.new,
-        change.size_before,
-        change.size_after,
-        change.durable,
-        change.doomed,
-    )
-
-
 @define(eq=False)
 class _Names:
     """One un-synced change of the directory: which names now mean which file, or none."""
 
-    changes: dict[str, _Inode | None]
+    changes: dict[str, Inode | None]
 
 
 class MemoryFile:
-    def __init__(self, disk: MemoryDisk, name: str, inode: _Inode) -> None:
+    def __init__(self, disk: MemoryDisk, name: str, inode: Inode) -> None:
         self._disk = disk
         self._name = name
         self._inode = inode
@@ -236,8 +115,8 @@ class MemoryDisk:
         self.changes = 0
         self.boots = 0
         self.counts: dict[Kind, int] = {}
-        self._names: dict[str, _Inode] = {}
-        self._durable_names: dict[str, _Inode] = {}
+        self._names: dict[str, Inode] = {}
+        self._durable_names: dict[str, Inode] = {}
         self._pending: list[_Names] = []
         self._failures: dict[tuple[Kind, int], int] = {}
         self._crash_at: int | None = None
@@ -256,7 +135,7 @@ class MemoryDisk:
 
     def create(self, name: str) -> MemoryFile:
         self._enter("create", name)
-        inode = _Inode()
+        inode = Inode()
         self._names[name] = inode
         self._pending.append(_Names({name: inode}))
         self._leave()
@@ -350,7 +229,7 @@ class MemoryDisk:
 
     def put(self, name: str, data: bytes) -> None:
         """A file appears, durable, as if it had always been there."""
-        self._names[name] = self._durable_names[name] = _Inode(bytearray(data))
+        self._names[name] = self._durable_names[name] = Inode(bytearray(data))
 
     def get(self, name: str) -> bytes:
         return bytes(self._names[name].data)
@@ -367,9 +246,9 @@ class MemoryDisk:
         other.capacity, other.lying, other.divert = self.capacity, self.lying, self.divert
         other.changes, other.counts, other.boots = self.changes, dict(self.counts), self.boots
         other._failures = dict(self._failures)
-        copies: dict[int, _Inode] = {}
+        copies: dict[int, Inode] = {}
 
-        def copy(inode: _Inode) -> _Inode:
+        def copy(inode: Inode) -> Inode:
             if id(inode) not in copies:
                 copies[id(inode)] = inode.clone()
             return copies[id(inode)]
@@ -403,7 +282,7 @@ class MemoryDisk:
             self._dead = True
             raise Crash(f"after change {self._crash_at}")
 
-    def _find(self, name: str, operation: str) -> _Inode:
+    def _find(self, name: str, operation: str) -> Inode:
         inode = self._names.get(name)
         if inode is None:
             raise disk_error(operation, name, errors.ENOENT)

@@ -21,9 +21,9 @@ from zab.storage import install, snapshots
 from zab.storage.disk import Disk, read_all
 from zab.storage.epochs import ASIDE, EpochsFile, Record, Standing
 from zab.storage.log import rewrite
-from zab.storage.segment import FILE_HEAD, PREFIX, Scan, Segment, decode_segment, name_of, scan
+from zab.storage.segment import FILE_HEAD, PREFIX, Segment, scan
 from zab.storage.snapshots import INSTALL, SNAPSHOT
-from zab.storage.torn import contradiction
+from zab.storage.walk import Walk
 
 
 @define
@@ -76,11 +76,34 @@ def recover(disk: Disk, autocreate: bool) -> Recovery:
 
 
 def _recover_whole(disk: Disk, epochs: EpochsFile, notes: list[str]) -> Recovery:
-    walk = _Walk(disk, epochs, notes)
-    walk.read_snapshots()
-    walk.read_log()
-    walk.check()
-    return walk.conclude()
+    walk = Walk(disk, epochs.record, notes)
+    walk.read()
+    if walk.damage:
+        return _distrusted(epochs, notes, walk.damage, forgotten=walk.forgotten)
+    record, last = epochs.record, walk.last
+    end = _settle_tail(walk)
+    # It logged transactions of a newer epoch than it adopted: the history before them is complete, or they
+    # could not have been logged, so the epoch is adopted and only the crash prevented saying so.
+    current = Epoch(max(record.current, epoch_of(last)))
+    newest = walk.segments[-1].first if walk.segments else NOTHING
+    epochs.save(evolve(record, current=current, reaches=last, segment=newest))
+    for name in walk.void:
+        disk.delete(name)
+    if walk.void:
+        disk.sync_dir()
+    recovered = Recovered(
+        record.accepted,
+        current,
+        record.ensemble,
+        walk.snapshot,
+        walk.digest,
+        _behind(walk.snapshot, walk.batches),
+        walk.start,
+        tuple(zxid for zxid in walk.epoch_ends if zxid > walk.start),
+        forgotten=record.forgotten,
+    )
+    segments, unsound = tuple(walk.segments), frozenset(walk.unsound)
+    return Recovery(epochs, recovered, walk.newest, segments, last, end, notes, unsound)
 
 
 # -- the simple endings ------------------------------------------------------------------------------
@@ -142,203 +165,33 @@ def _finish_install(disk: Disk, epochs: EpochsFile, names: tuple[str, ...], note
         notes.append(f"finished installing the snapshot at {show(zxid)}, which a crash had interrupted")
 
 
-@define
-class _Walk:
-    """Up through the snapshots, then along the log. Reads only; what is to be changed waits for `conclude`."""
-
-    disk: Disk
-    epochs: EpochsFile
-    notes: list[str]
-    damage: list[str] = field(factory=list)
-    snapshot: Zxid = NOTHING
-    newest: Zxid | None = None
-    digest: int = 0
-    unsound: list[Zxid] = field(factory=list)
-    start: Zxid = NOTHING
-    last: Zxid = NOTHING
-    batches: list[Batch] = field(factory=list)
-    epoch_ends: list[Zxid] = field(factory=list)
-    segments: list[Segment] = field(factory=list)
-    void: list[str] = field(factory=list)
-    tail: tuple[bytes, Scan] | None = None
-    torn: bool = False
-    forgotten: bool = False
-
-    def read_snapshots(self) -> None:
-        """The newest sound one."""
-        for zxid in snapshots.listed(self.disk.list(), SNAPSHOT):
-            try:
-                self.digest = snapshots.verify(self.disk, snapshots.name_of(zxid))
-            except DamagedError as error:
-                self.notes.append(str(error))
-                self.unsound.append(zxid)
-                continue
-            self.snapshot, self.newest = zxid, zxid
-            break
-        self.start = self.last = self.snapshot
-
-    def read_log(self) -> None:
-        newest = self.epochs.record.segment
-        firsts = sorted(snapshots.listed(self.disk.list(), PREFIX))
-        known = [first for first in firsts if first <= newest]
-        if newest and newest not in known:
-            self.damage.append(f"{name_of(newest)}: missing, but it was the newest log")
-        gap: str | None = None
-        for first in known:
-            name = name_of(first)
-            try:
-                data = read_all(self.disk, name)
-                segment = decode_segment(name, data)
-            except DamagedError as error:
-                gap = gap or str(error)
-                continue
-            if not self._join(segment, gap):
-                return
-            found = scan(data, segment, after=self.snapshot)
-            gap = self._take(segment, data, found, is_last=first == newest)
-        if gap is not None:
-            self.damage.append(gap)
-        for first in firsts[len(known) :]:
-            self._try_unannounced(first)
-
-    def _try_unannounced(self, first: Zxid) -> None:
-        """A file newer than the record knows of: never used, or about to be truncated away. Nobody relies on it.
-
-        Still, what continues the history without a flaw is kept: on a disk that lies it may have been relied on.
-        """
-        name = name_of(first)
-        if not self.void and not self.torn:
-            try:
-                data = read_all(self.disk, name)
-                segment = decode_segment(name, data)
-            except DamagedError:
-                pass
-            else:
-                found = scan(data, segment, after=self.snapshot)
-                if segment.previous == self.last and found.end > FILE_HEAD and found.trouble is None:
-                    self._take(segment, data, found, is_last=True)
-                    return
-        self.void.append(name)
-
-    def _join(self, segment: Segment, gap: str | None) -> bool:
-        """Whether this file continues the history so far, or begins where the snapshot makes up for what is missing."""
-        if self.segments and gap is None and segment.previous == self.last:
-            return True
-        if segment.previous > self.snapshot or self.batches:
-            missing = f"{segment.name}: offset 0: it begins behind {show(segment.previous)}, the history before ends at"
-            self.damage.append(f"{gap + '; ' if gap else ''}{missing} {show(self.last)}")
-            return False
-        if self.segments or gap is not None:
-            why = gap or f"{segment.name}: offset 0: the log in front of it ends at {show(self.last)}"
-            self.notes.append(f"{why}; not needed, as the snapshot at {show(self.snapshot)} lies behind it")
-        self.start = self.last = segment.previous
-        self.segments.clear()
-        self.epoch_ends.clear()
-        return True
-
-    def _take(self, segment: Segment, data: bytes, found: Scan, is_last: bool) -> str | None:
-        self.segments.append(segment)
-        self.batches += found.batches
-        if self.epoch_ends and found.epoch_ends and epoch_of(self.epoch_ends[-1]) == epoch_of(found.epoch_ends[0]):
-            self.epoch_ends.pop()
-        self.epoch_ends += found.epoch_ends
-        self.last = found.last
-        for offset, reaches in found.skipped:
-            self.start = reaches
-            self.notes.append(
-                f"{segment.name}: offset {offset}: the checksum is wrong; not needed, as it ends at {show(reaches)} "
-                f"and the snapshot at {show(self.snapshot)} lies behind it"
-            )
-        if is_last:
-            self.tail = data, found
-        if found.trouble is None:
-            return None
-        where = f"{segment.name}: offset {found.end}: {found.trouble}"
-        if not is_last:
-            return where
-        why_not = "no crash puts it there" if found.misplaced else contradiction(data, segment, found.end, found.last)
-        if why_not is not None:
-            return f"{where}; {why_not}"
-        self.torn = True
-        self.notes.append(f"{where}; torn by a crash before it was durable, so it is cut off behind {show(found.last)}")
-        return None
-
-    def check(self) -> None:
-        """Whether the pieces, each sound by itself, add up to a whole history."""
-        if self.damage:
-            return
-        record = self.epochs.record
-        if self.last < self.snapshot:
-            self.damage.append(f"the log ends at {show(self.last)}, before the snapshot at {show(self.snapshot)}")
-        for zxid in self.unsound:
-            if zxid > self.last:
-                self.damage.append(f"{snapshots.name_of(zxid)}: damaged, and the log does not reach as far")
-        if self.last < record.reaches:
-            self.damage.append(f"the history ends at {show(self.last)}, but reached {show(record.reaches)} before")
-        if epoch_of(self.last) > record.accepted:
-            self.damage.append(f"the history ends at {show(self.last)}, but only epoch {record.accepted} was accepted")
-            self.forgotten = True  # the record is an old one: who knows what was promised since
-
-    def conclude(self) -> Recovery:
-        if self.damage:
-            return _distrusted(self.epochs, self.notes, self.damage, forgotten=self.forgotten)
-        record = self.epochs.record
-        end = self._settle_tail()
-        # It logged transactions of a newer epoch than it adopted: the history before them is complete, or they
-        # could not have been logged, so the epoch is adopted and only the crash prevented saying so.
-        current = max(record.current, epoch_of(self.last))
-        newest = self.segments[-1].first if self.segments else NOTHING
-        self.epochs.save(evolve(record, current=current, reaches=self.last, segment=newest))
-        for name in self.void:
-            self.disk.delete(name)
-        if self.void:
-            self.disk.sync_dir()
-        if self.batches:
-            self.batches[0] = self.batches[0].after(self.snapshot)
-        recovered = Recovered(
-            record.accepted,
-            Epoch(current),
-            record.ensemble,
-            self.snapshot,
-            self.digest,
-            tuple(self.batches),
-            self.start,
-            tuple(zxid for zxid in self.epoch_ends if zxid > self.start),
-            forgotten=record.forgotten,
-        )
-        return Recovery(
-            self.epochs,
-            recovered,
-            self.newest,
-            tuple(self.segments),
-            self.last,
-            end,
-            self.notes,
-            frozenset(self.unsound),
-        )
-
-    def _settle_tail(self) -> int:
-        """Make what was read of the newest file durable, and what was not read gone; the offset where to go on."""
-        if not self.segments or self.tail is None:
+def _settle_tail(walk: Walk) -> int:
+    """Make what was read of the newest file durable, and what was not read gone; the offset where to go on."""
+    if walk.tail is None:
+        return 0
+    disk, (data, found) = walk.disk, walk.tail
+    segment = walk.segments[-1]
+    if found.end == FILE_HEAD:  # created, but nothing in it counts: the next append may need another name
+        walk.segments.pop()
+        walk.void.append(segment.name)
+        if not walk.segments:
             return 0
-        data, found = self.tail
-        segment = self.segments[-1]
-        if found.end == FILE_HEAD:  # created, but nothing in it counts: the next append may need another name
-            self.segments.pop()
-            self.void.append(segment.name)
-            if not self.segments:
-                return 0
-            before = self.segments[-1]
-            return scan(read_all(self.disk, before.name), before, after=self.last).end
-        if self.torn:
-            rewrite(self.disk, segment, data[: found.end])
-        elif self.last != self.epochs.record.reaches:
-            # It may have been read from the cache of a system whose server died before the sync, or whose sync
-            # failed. Written anew and synced, it is durable whatever the reason.
-            file = self.disk.open(segment.name)
-            try:
-                file.write(found.synced, data[found.synced : found.end])
-                file.sync()
-            finally:
-                file.close()
-        return found.end
+        before = walk.segments[-1]
+        return scan(read_all(disk, before.name), before, after=walk.last).end
+    if walk.torn:
+        rewrite(disk, segment, data[: found.end])
+    elif walk.last != walk.record.reaches:
+        # It may have been read from the cache of a system whose server died before the sync, or whose sync
+        # failed. Written anew and synced, it is durable whatever the reason.
+        file = disk.open(segment.name)
+        try:
+            file.write(found.synced, data[found.synced : found.end])
+            file.sync()
+        finally:
+            file.close()
+    return found.end
+
+
+def _behind(snapshot: Zxid, batches: list[Batch]) -> tuple[Batch, ...]:
+    """The first one may have its beginning in the snapshot."""
+    return tuple(batches) if not batches else (batches[0].after(snapshot), *batches[1:])
