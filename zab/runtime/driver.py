@@ -110,6 +110,7 @@ class Driver:
         while ready := node.ready():
             await self._perform(ready)
             requests.turn(now)
+        self._links.flush()
         self._watch()
 
     def _hear(self, link: Link, messages: list[Any], now: Millis) -> None:
@@ -141,10 +142,9 @@ class Driver:
     # -- what the node wants -------------------------------------------------------------------------
 
     async def _perform(self, ready: Ready) -> None:
+        """Nothing in it waits for anything else in it, so the peers, who have the longest way, come first."""
         for note in ready.notes:
             self._log.note(note)
-        if ready.save:
-            self._writer.put(ready.save)
         wants_state = ready.wants_state
         if wants_state:
             await self._apply(ready)
@@ -154,6 +154,9 @@ class Driver:
             gone = self._links.act(wish)
             if gone is not None and isinstance(wish, HangUp):
                 self._requests.link_lost(gone)
+        self._links.flush()
+        if ready.save:
+            self._writer.put(ready.save)
         if not wants_state:
             await self._apply(ready)
         for barrier in ready.barriers:

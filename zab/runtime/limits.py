@@ -16,6 +16,7 @@ class Limits:
     election_frame_bytes_max       one frame of an election link
     link_bytes_max, link_frames_max      what may wait to be sent on one link; overflow cuts the link
     inbox_bytes_max                what was received and not yet looked at; above it nothing more is read
+    links_max                      learner links that others may have to this server at one time
     handshakes_max                 connections that have not said a valid hello yet, per port
     handshake_ms, connect_ms       how long a peer may take to say hello, or to be reached
     linger_ms                      how long a link that was hung up may take to send what is left
@@ -34,7 +35,8 @@ class Limits:
     election_frame_bytes_max: int = 512 << 10
     link_bytes_max: int = 64 << 20
     link_frames_max: int = 100_000
-    inbox_bytes_max: int = 16 << 20
+    inbox_bytes_max: int = 4 << 20
+    links_max: int = 256
     handshakes_max: int = 20
     handshake_ms: int = 5_000
     connect_ms: int = 5_000

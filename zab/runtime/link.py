@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Awaitable, Callable
 from typing import Any, Protocol, TypeAlias
 
@@ -16,7 +17,8 @@ from zab.runtime.limits import Limits
 from zab.wire.frames import FrameReader
 from zab.wire.peer import Channel, decode
 
-RECEIVE_BYTES = 256 << 10
+RECEIVE_BYTES = 64 << 10
+"""More, and every receive asks the system for fresh pages: six times the price for a small message."""
 
 Send: TypeAlias = Callable[[bytes], Awaitable[None]]
 Lazy: TypeAlias = Callable[[Send], Awaitable[None]]
@@ -41,14 +43,18 @@ class Link:
         self.sent_bytes = self.received_bytes = 0
         self._limits = limits
         self._queue: list[bytes | Lazy] = []
+        self._lazy = 0
         self._bell = Doorbell()
+        self._opened = False
         self._closing = False
+        self._socket: int | None = None
+        """Of a plain TCP stream, while its sender has nothing to do: then the driver may write by itself."""
         self._scope = trio.CancelScope()
 
     # -- for the driver ----------------------------------------------------------------------------
 
     def send(self, frame: bytes) -> None:
-        """Frames of one turn leave together, when the turn is over. A peer that does not keep up is cut."""
+        """Frames of one turn leave together, at `flush`. A peer that does not keep up is cut."""
         if self._closing:
             return
         self.queued_bytes += len(frame)
@@ -58,12 +64,40 @@ class Link:
             self.cut(f"too slow: {self.queued_frames} frames of {self.queued_bytes} bytes wait to be sent")
             return
         self._queue.append(frame)
-        self._bell.ring()
 
     def send_lazily(self, source: Lazy) -> None:
         """It counts nothing until it is its turn, and then takes what the stream takes."""
         if not self._closing:
             self._queue.append(source)
+            self._lazy += 1
+
+    def flush(self) -> None:
+        """Hand what was queued to the system, or wake the task that does it as the system has room.
+
+        Written here and now, a frame leaves three task switches earlier, and almost always there is room.
+        """
+        queue = self._queue
+        if not queue:
+            return
+        if self._socket is None or self._lazy:
+            self._bell.ring()
+            return
+        data: bytes = queue[0] if len(queue) == 1 else b"".join(queue)  # type: ignore[arg-type, assignment]
+        try:
+            written = os.write(self._socket, data)
+        except BlockingIOError:
+            written = 0
+        except OSError as error:
+            self.cut(f"broken: {error}")
+            return
+        self.sent_bytes += written
+        self.queued_bytes -= written
+        if written == len(data):
+            self.queued_frames -= len(queue)
+            queue.clear()
+        else:
+            self.queued_frames -= len(queue) - 1
+            self._queue = [data[written:]]
             self._bell.ring()
 
     def hang_up(self) -> None:
@@ -71,8 +105,11 @@ class Link:
         if not self._closing:
             self._closing = True
             self.reason = "hung up"
-            self._scope.deadline = trio.current_time() + self._limits.linger_ms / 1000
-            self._bell.ring()
+            if self._opened:
+                self._scope.deadline = trio.current_time() + self._limits.linger_ms / 1000
+                self._bell.ring()
+            else:
+                self._scope.cancel()
 
     def cut(self, why: str) -> None:
         """Close now. `LinkDown` follows, unless the link is over already."""
@@ -93,10 +130,12 @@ class Link:
                 except UNREACHABLE as error:
                     self.reason = f"not reachable: {described(error)}"
                     return
+                self._opened = True
                 try:
                     inbox.put(self, [up])
                     await self._serve(stream, inbox)
                 finally:
+                    self._socket = None
                     await trio.aclose_forcefully(stream)
         finally:
             self._closing = True
@@ -119,9 +158,11 @@ class Link:
                 if not self._queue:
                     if self._closing:
                         break
+                    self._socket = stream.socket.fileno() if isinstance(stream, trio.SocketStream) else None
                     await self._bell.wait()
+                    self._socket = None
                     continue
-                queue, self._queue = self._queue, []
+                queue, self._queue, self._lazy = self._queue, [], 0
                 frames: list[bytes] = []
                 for item in queue:
                     if type(item) is bytes:

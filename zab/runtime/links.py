@@ -54,7 +54,9 @@ class Links:
         async def opened() -> trio.abc.Stream:
             return stream
 
-        assert self._nursery is not None
+        if self._nursery is None or len(self._nursery.child_tasks) >= self._limits.links_max:
+            await trio.aclose_forcefully(stream)
+            return
         link = Link(hello.server, False, self._limits)
         self._nursery.start_soon(link.run, opened, LinkUp(dialled=False), self._inbox)
 
@@ -127,6 +129,13 @@ class Links:
             link.send(frame)
         for link, items in synced.items():
             link.send_lazily(self._transfers.lazily(items, link))
+
+    def flush(self) -> None:
+        """What was sent since the last time leaves now, one piece per link."""
+        for link in self.accepted.values():
+            link.flush()
+        for link in self.dialled.values():
+            link.flush()
 
     def status(self) -> tuple[LinkStatus, ...]:
         links = (*self.dialled.values(), *self.accepted.values())

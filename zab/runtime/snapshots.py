@@ -81,6 +81,7 @@ def _write(writer: SnapshotWriter, chunks: Iterable[bytes]) -> int:
     size = 0
     try:
         for chunk in chunks:
+            trio.from_thread.check_cancelled()  # a member that is being stopped does not wait for a large one
             writer.write(chunk)
             size += len(chunk)
         writer.finish()

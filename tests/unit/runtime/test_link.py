@@ -1,6 +1,8 @@
 from __future__ import annotations
 
-from collections.abc import Callable
+import socket
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
@@ -71,6 +73,7 @@ async def test_frames_of_one_turn_leave_in_one_piece() -> None:
         await talk.settle()
         for each in commits(1, 2, 3):
             talk.link.send(each)
+        talk.link.flush()
         assert await talk.receive() == [Commit(make(1, 1)), Commit(make(1, 2)), Commit(make(1, 3))]
         await talk.settle()
         assert talk.link.queued_bytes == 0
@@ -84,6 +87,7 @@ async def test_a_peer_that_does_not_read_is_cut(limits: Limits) -> None:
         talk = Talk(nursery, limits)
         for each in commits(1, 2):
             talk.link.send(each)
+        talk.link.flush()
         assert LinkDown(False) not in await talk.settle()
         for each in commits(3, 4):
             talk.link.send(each)
@@ -102,6 +106,7 @@ async def test_what_follows_something_long_follows_it() -> None:
         talk.link.send(one)
         talk.link.send_lazily(long)
         talk.link.send(five)
+        talk.link.flush()
         heard: list[Commit] = []
         while len(heard) < 5:
             heard += await talk.receive()
@@ -130,6 +135,7 @@ def test_hanging_up_on_a_peer_that_takes_nothing_ends_in_time() -> None:
             talk = Talk(nursery, Limits(linger_ms=700))
             (one,) = commits(1)
             talk.link.send(one)
+            talk.link.flush()
             await talk.settle()
             began = trio.current_time()
             talk.link.hang_up()
@@ -197,6 +203,83 @@ async def test_a_dial_may_be_given_up() -> None:
         await trio.testing.wait_all_tasks_blocked()
         link.cut("changed my mind")
     assert room.take() == [(link, [LinkDown(True)])]
+
+
+# -- over a real socket, where the driver writes by itself -----------------------------------------------------
+
+
+@asynccontextmanager
+async def over_tcp(limits: Limits) -> AsyncIterator[tuple[Link, trio.SocketStream]]:
+    here, there = socket.socketpair()
+    stream = trio.SocketStream(trio.socket.from_stdlib_socket(there))
+
+    async def opened() -> trio.abc.Stream:
+        return trio.SocketStream(trio.socket.from_stdlib_socket(here))
+
+    link = Link(ServerId(2), dialled=False, limits=limits)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(link.run, opened, LinkUp(dialled=False), inbox())
+        await trio.testing.wait_all_tasks_blocked()
+        yield link, stream
+        await trio.aclose_forcefully(stream)
+
+
+async def test_what_is_flushed_is_there_before_any_task_runs() -> None:
+    async with over_tcp(Limits()) as (link, stream):
+        for each in commits(1, 2):
+            link.send(each)
+        link.flush()
+        assert (link.queued_bytes, link.queued_frames) == (0, 0)
+        assert stream.socket.fileno() >= 0
+        with trio.fail_after(1):
+            data = await stream.receive_some()
+        assert data == b"".join(commits(1, 2))
+        assert link.sent_bytes == len(data)
+
+
+async def test_what_the_system_has_no_room_for_follows_in_order() -> None:
+    async with over_tcp(Limits()) as (link, stream):
+        frames = [encode(Propose(pack(make(1, number), [bytes(100_000)]))) for number in range(1, 60)]
+        for each in frames:
+            link.send(each)
+            link.flush()
+        assert link.queued_bytes > 0
+        received = bytearray()
+        while len(received) < sum(map(len, frames)):
+            received += await stream.receive_some()
+            if len(received) == 65536:
+                link.flush()
+        assert received == b"".join(frames)
+        await trio.testing.wait_all_tasks_blocked()
+        assert (link.queued_bytes, link.queued_frames) == (0, 0)
+
+
+async def test_a_peer_that_is_gone_is_noticed_when_written_to() -> None:
+    async with over_tcp(Limits()) as (link, stream):
+        await trio.aclose_forcefully(stream)
+        link.send(commits(1)[0])
+        link.flush()
+        await trio.testing.wait_all_tasks_blocked()
+        link.send(commits(1)[0])
+        link.flush()
+        assert link.queued_bytes == 0 or "broken" in link.reason
+
+
+async def test_something_long_goes_before_what_is_flushed_behind_it() -> None:
+    async def long(send: Send) -> None:
+        await trio.lowlevel.checkpoint()
+        await send(commits(1)[0])
+
+    async with over_tcp(Limits()) as (link, stream):
+        link.send_lazily(long)
+        link.send(commits(2)[0])
+        link.flush()
+        link.send(commits(3)[0])
+        link.flush()
+        received = b""
+        while len(received) < len(b"".join(commits(1, 2, 3))):
+            received += await stream.receive_some()
+        assert received == b"".join(commits(1, 2, 3))
 
 
 # -- the inbox ----------------------------------------------------------------------------------------------
