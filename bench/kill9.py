@@ -155,7 +155,8 @@ def fight(campaign: Campaign, directory: Path, tell: bool = False) -> Outcome:
             ensemble.serving()
             begin_writing(ensemble, sid)
             if tell:
-                print(f"\rround {number + 1}: {victim} {sid}, {first_s[-1]:.3f} s", end="", file=sys.stderr, flush=True)
+                said = f"round {number + 1}: {victim} {sid}, {first_s[-1]:.3f} s"
+                print(f"\r{said:<40}", end="", file=sys.stderr, flush=True)
         if tell:
             print(file=sys.stderr)
         stopped = ask_all(ensemble.workers.values(), "stop_clients", AGAIN_S + 10, patience_s=AGAIN_S)

@@ -43,12 +43,14 @@ class Worker:
                 start_new_session=True,  # Ctrl-C is for the one who measures, who then ends the workers
             )
         self._lines: queue.SimpleQueue[bytes] = queue.SimpleQueue()
-        threading.Thread(target=self._read, daemon=True).start()
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
 
     def _read(self) -> None:
         assert self._process.stdout is not None
-        for line in self._process.stdout:
-            self._lines.put(line)
+        with self._process.stdout as stdout:
+            for line in stdout:
+                self._lines.put(line)
         self._lines.put(b"")
 
     @property
@@ -91,8 +93,7 @@ class Worker:
     def kill(self) -> None:
         """`kill -9`: what it had not said is never said, what it wrote to files stays. Returns when it is gone."""
         self._process.kill()
-        self._process.wait()
-        self.close_input()
+        self._reap()
 
     def stop(self, timeout_s: float = 15.0) -> None:
         """Let it end in its own way; kill it if it does not."""
@@ -101,7 +102,12 @@ class Worker:
             self._process.wait(timeout_s)
         except subprocess.TimeoutExpired:
             self._process.kill()
-            self._process.wait()
+        self._reap()
+
+    def _reap(self) -> None:
+        self._process.wait()
+        self.close_input()
+        self._reader.join()
 
     def close_input(self) -> None:
         assert self._process.stdin is not None
