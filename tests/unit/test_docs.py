@@ -263,6 +263,33 @@ def test_examples_run(page: Path, tmp_path: Path) -> None:
     run(script_of(text), page.stem, tmp_path)
 
 
+def harness_lines(page: Path) -> list[str]:
+    blocks = [block for language, block in FENCE.findall(page.read_text()) if language == "sh"]
+    lines = [line.removeprefix(".venv/bin/") for block in blocks for line in block.splitlines()]
+    return [line for line in lines if line.startswith("python -m harness ")]
+
+
+@pytest.mark.parametrize(
+    "page", [page for page in PAGES if harness_lines(page)], ids=lambda page: str(page.relative_to(ROOT))
+)
+def test_what_is_shown_of_the_harness_runs(page: Path, tmp_path: Path) -> None:
+    """In order, in one folder. A line whose comment says `exit status N` is held to it, every other to 0."""
+    for line in harness_lines(page):
+        command, _, comment = line.partition(" #")
+        arguments = [sys.executable, *command.split()[1:]]
+        done = subprocess.run(
+            arguments,
+            cwd=tmp_path,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            capture_output=True,
+            text=True,
+            timeout=EXAMPLE_SECONDS_MAX,
+            check=False,
+        )
+        wanted = re.search(r"exit status (\d)", comment)
+        assert done.returncode == (int(wanted[1]) if wanted else 0), f"{line}:\n{done.stdout}\n{done.stderr}"
+
+
 def test_the_example_in_the_docstring_runs(tmp_path: Path) -> None:
     assert zab.__doc__ is not None
     (example,) = re.findall(r"\n\n((?:    .*\n|\n)+)", zab.__doc__)
