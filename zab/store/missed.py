@@ -27,10 +27,12 @@ def compare(old: Tree, new: Tree, watches: Watches) -> list[Missed]:
         for tree in (old, new):
             if root in tree.nodes:
                 paths.update((path, None) for path, _ in tree.walk(root))
-    missed = []
+    gone: list[Missed] = []
+    missed: list[Missed] = []
     for path in paths:
-        missed += _compare(path, old.nodes.get(path), new.nodes.get(path))
-    return missed
+        before, after = old.nodes.get(path), new.nodes.get(path)
+        (gone if after is None else missed).extend(_compare(path, before, after))
+    return gone[::-1] + missed  # children are deleted before their parents
 
 
 def _compare(path: str, old: Node | None, new: Node | None) -> list[Missed]:

@@ -182,12 +182,12 @@ class Tree:
         )
 
     def walk(self, path: str) -> Iterator[tuple[str, Node]]:
-        """A node and all below it."""
+        """A node and all below it, parents first."""
         pending = [path]
         while pending:
             path = pending.pop()
             yield path, self.nodes[path]
-            pending += [child_of(path, name) for name in self.children.get(path, ())]
+            pending += [child_of(path, name) for name in reversed(self.children.get(path, {}))]
 
     @classmethod
     def blank(cls) -> Tree:
