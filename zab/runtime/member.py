@@ -23,6 +23,7 @@ from zab.runtime.limits import Limits
 from zab.runtime.machine import Machine
 from zab.runtime.network import Network, TcpNetwork, TlsConfig
 from zab.runtime.origin import Done, Origin
+from zab.runtime.requests import Hears, deaf
 from zab.runtime.running import Options, Running, alone
 from zab.runtime.status import RoleChange, Status
 from zab.runtime.waiting import Waiter
@@ -85,6 +86,7 @@ class Member:
         self._stopped: Stopped | None = Stopped("this member was not started yet")
         self._role: RoleChange | None = None
         self._role_changed = trio.Event()
+        self._hears: Hears = deaf
 
     # -- life --------------------------------------------------------------------------------------
 
@@ -97,6 +99,7 @@ class Member:
             raise LocalProtocolError("a member runs once; make a new one")
         try:
             self._running = running = await self._recover()
+            running.requests.hears = self._hears
             self._stopped = None
             self._tell(running.driver.role)
             await running.run(task_status)
@@ -197,6 +200,11 @@ class Member:
             requests.forget_barrier(answer)
             raise
 
+    def post_barrier(self, done: Done) -> None:
+        """`barrier` for those who have many under way: no task waits, `done(None, error)` is called, as by `post`."""
+        self._started().requests.barrier(done)
+        self._bell.ring()
+
     async def read(self, look: Callable[[Any], T], *, linearizable: bool = True) -> T:
         """`look(machine)`, after a barrier; or, if that is enough, of what this member happens to know.
 
@@ -210,6 +218,21 @@ class Member:
         while running.driver.restoring is not None:
             await running.driver.restoring.wait()
         return look(self._machine)
+
+    # -- asides ------------------------------------------------------------------------------------
+
+    def aside(self, body: bytes) -> bool:
+        """Something for the leader's application, beside the history: neither kept nor answered, and it may get lost.
+
+        False when there is no leader to be told.
+        """
+        told = self._started().requests.aside(body)
+        self._bell.ring()
+        return told
+
+    def on_aside(self, hears: Hears) -> None:
+        """Who is called with every aside, while this member leads. Set it before the member runs."""
+        self._hears = hears
 
     # -- the ensemble ------------------------------------------------------------------------------
 

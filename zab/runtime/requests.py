@@ -22,6 +22,7 @@ from zab.runtime.machine import Machine
 from zab.runtime.origin import Origin
 from zab.wire.peer import REASON_CHARS_MAX, encode
 from zab.wire.relay import (
+    Aside,
     Fence,
     FenceRequest,
     Forward,
@@ -31,6 +32,11 @@ from zab.wire.relay import (
 )
 
 BarrierAnswer: TypeAlias = Callable[[object, Exception | None], None]
+Hears: TypeAlias = Callable[[bytes], None]
+
+
+def deaf(body: bytes) -> None:
+    """Nobody cares for asides here."""
 
 
 class Requests:
@@ -41,6 +47,7 @@ class Requests:
         self.desk = Desk(machine, limits)
         self.changes = Changes()
         self.barriers = self.refusals = 0
+        self.hears: Hears = deaf
         self._node = node
         self._links = links
         self._limits = limits
@@ -210,6 +217,25 @@ class Requests:
                     link.send(encode(Refusals(self._way[0], after, refused)))
             self.reached(self._applied)
 
+    # -- asides ------------------------------------------------------------------------------------
+
+    def aside(self, body: bytes) -> bool:
+        """To the leader of the moment. False, and gone, when there is none."""
+        if self._way is None:
+            return False
+        link = self._way[1]
+        if link is None:
+            self.hears(body)
+        else:
+            link.send(encode(Aside(body)))
+        return True
+
+    def heard(self, link: Link, message: Aside) -> None:
+        if self._node.state is State.LEADING:
+            self.hears(message.body)
+
+    # -- the end -----------------------------------------------------------------------------------
+
     def stop(self, error: Exception) -> None:
         self.changes.stop(error)
         for waiting in (self._waiting, *self._asked.values()):
@@ -244,6 +270,7 @@ RELAYS: Final[dict[type[Any], Callable[[Requests, Link, Any, Millis], None]]] = 
     Refusals: lambda requests, link, message, now: requests.refused(link, message),
     Fence: lambda requests, link, message, now: requests.fenced(link, message),
     ReconfigureReply: lambda requests, link, message, now: requests.reconfigure_replied(link, message),
+    Aside: lambda requests, link, message, now: requests.heard(link, message),
 }
 """What the core never sees, by kind."""
 

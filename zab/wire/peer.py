@@ -40,6 +40,7 @@ from zab.wire.fields import (
 from zab.wire.frames import frame
 from zab.wire.greeting import VERSION, Greeting, Hello, Stranger, Unwelcome, Welcome
 from zab.wire.relay import (
+    Aside,
     Fence,
     FenceRequest,
     Forward,
@@ -104,6 +105,7 @@ SHAPES: Final[dict[Channel, tuple[Shape, ...]]] = {
                 optional(ZXID),
             ),
         ),
+        Shape(29, Aside, (BYTES,)),
     ),
     Channel.TO_LEARNER: (
         Shape(40, core.LeaderInfo, (EPOCH,)),

@@ -51,6 +51,13 @@ class ReconfigureRequest:
 
 
 @frozen
+class Aside:
+    """For the leader's application, outside of the history: no answer, no order, and it may get lost on the way."""
+
+    body: bytes
+
+
+@frozen
 class Refusals:
     """These requests of yours were refused, by a state that you share once you have applied `after`."""
 
@@ -77,6 +84,6 @@ class ReconfigureReply:
     reason: str = ""
 
 
-RelayToLeader: TypeAlias = Forward | FenceRequest | ReconfigureRequest
+RelayToLeader: TypeAlias = Forward | FenceRequest | ReconfigureRequest | Aside
 RelayToLearner: TypeAlias = Refusals | Fence | ReconfigureReply
 Relay: TypeAlias = RelayToLeader | RelayToLearner

@@ -21,7 +21,7 @@ from zab.runtime.origin import Origin, tagged
 from zab.runtime.requests import Requests
 from zab.wire.frames import FrameReader
 from zab.wire.peer import Channel, decode
-from zab.wire.relay import Fence, FenceRequest, Forward, ReconfigureReply, ReconfigureRequest, Refusals
+from zab.wire.relay import Aside, Fence, FenceRequest, Forward, ReconfigureReply, ReconfigureRequest, Refusals
 
 TAG = b"8 bytes."
 ENSEMBLE = Ensemble(tuple(Server(ServerId(sid), "localhost", 2000 + sid, 3000 + sid) for sid in (1, 2, 3)), make(1, 0))
@@ -505,3 +505,26 @@ def test_a_snapshot_in_the_place_of_history_leaves_a_change_unknown() -> None:
     assert change.outcome == []
     world.requests.changes.jumped(make(2, 77))
     assert [type(each) for each in change.outcome] == [OutcomeUnknown]
+
+
+# -- asides -------------------------------------------------------------------------------------------------
+
+
+def test_an_aside_goes_to_the_leader_of_the_moment_or_nowhere() -> None:
+    world = World()
+    heard: list[bytes] = []
+    world.requests.hears = heard.append
+    assert not world.requests.aside(b"nobody leads")
+    world.node.follow(2, epoch=1)
+    link = world.dial(2)
+    world.turn()
+    link.take()
+    assert world.requests.aside(b"over there")
+    assert link.take() == [Aside(b"over there")]
+    world.requests.heard(link, Aside(b"said to one who follows"))
+    assert heard == []
+    world.node.lead(2)
+    world.turn()
+    assert world.requests.aside(b"to myself")
+    world.requests.heard(FakeLink(3, False), Aside(b"from afar"))
+    assert heard == [b"to myself", b"from afar"]
