@@ -250,6 +250,7 @@ class Leading:
             self.hang_up(learner.sid, f"knows a newer membership, {show(message.ensemble_version)}")
             return
         learner.info = message
+        self._replica.newest_promise = max(self._replica.newest_promise, message.accepted_epoch)
         if self.epoch is None:
             self._choose_epoch(now)
         else:
@@ -264,7 +265,7 @@ class Leading:
         if not self._is_quorum(list(infos)):
             return
         replica = self._replica
-        epoch = max([replica.accepted, *(info.accepted_epoch for info in infos.values())]) + 1
+        epoch = max(replica.accepted, replica.newest_promise) + 1
         if epoch > EPOCH_MAX:
             raise LocalProtocolError("the epochs are used up")
         self.epoch = Epoch(epoch)

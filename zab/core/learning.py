@@ -39,7 +39,7 @@ from zab.core.messages import (
 )
 from zab.core.ready import BarrierDone, Dial, HangUp
 from zab.core.replica import Replica
-from zab.core.zxid import NOTHING, Epoch, Millis, ServerId, Ticket, Zxid, counter_of, show
+from zab.core.zxid import NOTHING, Epoch, Millis, ServerId, Ticket, Zxid, counter_of, epoch_of, show
 
 DIAL_ATTEMPTS: Final = 5
 
@@ -302,6 +302,10 @@ class Learning:
     def _log(self, batch: Batch) -> None:
         if self.phase in (Phase.DIALLING, Phase.DISCOVERY) or self._snapshot is not None:
             raise RemoteProtocolError(f"a transaction in {self.phase.value}")
+        assert self._epoch is not None
+        begun = self._ensemble is not None
+        if epoch_of(batch.first) > self._epoch or (begun and epoch_of(batch.first) != self._epoch):
+            raise RemoteProtocolError(f"{show(batch.first)} does not belong into epoch {self._epoch}")
         if self._received is None:
             self._replica.append(batch)
         else:

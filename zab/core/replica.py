@@ -42,6 +42,8 @@ class Replica:
         self.history = History(recovered)
         self.accepted = recovered.accepted
         self.current = recovered.current
+        self.newest_promise = recovered.accepted
+        """The newest epoch that anybody was heard to have promised: an epoch I lead is newer than that."""
         self.whole = recovered.voting
         self.forgotten = recovered.forgotten
         saved = recovered.ensemble
