@@ -187,8 +187,7 @@ def test_a_second_process_is_refused_and_a_dead_one_holds_nothing(tmp_path: Path
     code = """
         import sys
         from zab.core.errors import StorageError
-        from zab.storage.reading import Purged
-from zab.storage.real import RealDisk
+        from zab.storage.real import RealDisk
         try:
             disk = RealDisk(sys.argv[1])
         except StorageError as error:
@@ -242,8 +241,7 @@ def test_a_disk_that_fills_up_while_the_server_works(tmp_path: Path) -> None:
         import resource, signal, sys
         from tests.unit.storage.model import append, epochs
         from zab.core.errors import StorageError
-        from zab.storage.reading import Purged
-from zab.storage.real import RealDisk
+        from zab.storage.real import RealDisk
         from zab.storage.storage import Storage, StorageSettings
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
@@ -328,8 +326,7 @@ def test_a_process_killed_in_the_middle_has_what_it_reported(tmp_path: Path) -> 
         import sys
         from tests.unit.storage.model import append, epochs, z
         from zab.core.zxid import Zxid, make
-        from zab.storage.reading import Purged
-from zab.storage.real import RealDisk
+        from zab.storage.real import RealDisk
         from zab.storage.storage import Storage, StorageSettings
         storage, recovered = Storage.open(RealDisk(sys.argv[1]), StorageSettings(segment_bytes=50_000))
         assert recovered.voting, recovered.damage
