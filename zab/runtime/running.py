@@ -171,7 +171,11 @@ class Running:
 
     async def _bind(self, nursery: trio.Nursery) -> None:
         options = self._options
-        server = self.node.ensemble.by_id.get(options.me) or options.ensemble.by_id[options.me]
+        server = self.node.ensemble.by_id.get(options.me)
+        if server is None:  # not a member yet, or not any more
+            if self._quorum_port.bound is not None:
+                return
+            server = options.ensemble.by_id[options.me]
         if not options.listen or server.host == NOWHERE:
             return
         host = options.listen_host or server.host
