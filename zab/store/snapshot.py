@@ -143,16 +143,18 @@ def _read(chunks: Iterator[bytes]) -> tuple[Tree, Sessions, int, int]:
     sessions.table = {session: (timeout_ms, server) for session, timeout_ms, server in table}
     tree = Tree.blank()
     lists: list[Acl] = []
+    count = 0
     for chunk in chunks:
         first, second = msgpack.unpackb(chunk, use_list=False)
         if type(first) is int:
-            if first != len(tree) or next(chunks, None) is not None:
-                raise DamagedError(f"a snapshot of {first} nodes with {len(tree)} in it")
-            if not UNDELETABLE <= tree.nodes.keys():
+            if not first == count == len(tree) or next(chunks, None) is not None:
+                raise DamagedError(f"a snapshot of {first} nodes with {count} in it, {len(tree)} of them different")
+            if not tree.nodes.keys() >= UNDELETABLE:
                 raise DamagedError("a snapshot without the nodes that are always there")
             _count_children(tree)
             return tree, sessions, zxid, second
         lists += map(decode_acl, first)
+        count += len(second)
         load = tree.load
         for path, data, number, czxid, ctime, mzxid, pzxid, mtime, version, cversion, aversion, owner in second:
             # One object where the numbers are the same: that is most of them, and they stay for long.

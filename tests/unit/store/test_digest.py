@@ -1,0 +1,156 @@
+"""Equal histories give equal numbers, in any process; and a server that went astray is found out."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.unit.store.support import ALICE, BOB, Leader, dump, follower_of, leader
+from zab.core.errors import LocalProtocolError
+from zab.store.acl import OPEN
+from zab.store.digest import Digest, digest_of
+from zab.store.node import Node
+from zab.store.ops import Op
+from zab.store.store import Store, StoreSettings
+from zab.store.tree import Tree
+
+
+def busy(count: int = 300) -> Leader:
+    it = leader(StoreSettings(extended_types=True))
+    it.create("/p")
+    for number in range(count):
+        match number % 5:
+            case 0:
+                it.prepare(Op.CREATE, "/p/é-", b"x" * (number % 3), ((31, "ip", f"10.0.0.{number % 7}"), *OPEN), 2)
+            case 1:
+                it.prepare(Op.CREATE, f"/p/e{number}", None, OPEN, 1, session=BOB)
+            case 2:
+                it.prepare(Op.SET_DATA, "/p", b"%d" % number, -1)
+            case 3:
+                it.prepare(Op.MULTI, (Op.CREATE, (f"/m{number}", b"", OPEN, 0)), (Op.CHECK, ("/p", -1)))
+            case _:
+                it.prepare(Op.DELETE, f"/p/e{number - 3}", -1)
+        if number % 37 == 0:
+            it.settle()
+    it.prepare(Op.CLOSE_SESSION, session=BOB)
+    it.settle()
+    return it
+
+
+def test_it_is_the_sum_whenever_it_is_asked_for() -> None:
+    for often in (False, True):
+        it = leader()
+        for number in range(40):
+            it.create(f"/n{number % 20}") if number < 20 else it.set(f"/n{number % 20}", b"!")
+            if number % 3 == 0:
+                it.delete(f"/n{number % 20}")
+                it.create(f"/n{number % 20}")
+            if often:
+                assert it.store.digest.value == summed(it.store.tree)
+        assert it.store.digest.value == summed(it.store.tree)
+        assert it.store.digest.data_bytes == sum(
+            len(path) + len(n[0] or b"") for path, n in it.store.tree.nodes.items()
+        )
+
+
+def summed(tree: Tree) -> int:
+    return sum(digest_of(path, node) for path, node in tree.nodes.items()) % 2**64
+
+
+def test_everything_but_lists_and_the_system_s_own_counts() -> None:
+    node: Node = (b"x", OPEN, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10)
+    changed = [digest_of("/b", node), digest_of("/a", (None, *node[1:]))]
+    changed += [digest_of("/a", (*node[:at], 99, *node[at + 1 :])) for at in range(2, 11)]  # type: ignore[arg-type]
+    assert len({digest_of("/a", node), *changed}) == 12
+    assert digest_of("/a", (b"x", (), *node[2:])) == digest_of("/a", node)
+
+
+def test_another_process_with_another_order_of_hashes() -> None:
+    it = busy()
+    script = (
+        "import json, sys\n"
+        "from zab.store.store import Store\n"
+        "store = Store()\n"
+        "for zxid, txn in json.load(sys.stdin): store.apply(zxid, bytes.fromhex(txn))\n"
+        "chunks = b''.join(store.snapshot())\n"
+        "print(json.dumps([store.digest.value, chunks.hex(), list(store.tree.nodes)]))\n"
+    )
+    log = json.dumps([(zxid, txn.hex()) for zxid, txn in it.log])
+    expected = [it.store.digest.value, b"".join(it.store.snapshot()).hex(), list(it.store.tree.nodes)]
+    for seed in ("0", "1234"):
+        environment = {**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": str(Path(__file__).parents[3])}
+        done = subprocess.run(
+            [sys.executable, "-c", script], input=log, env=environment, capture_output=True, text=True, check=True
+        )
+        assert json.loads(done.stdout) == expected
+
+
+def test_the_leader_says_what_it_had_and_others_compare() -> None:
+    it = busy()
+    follower = Store()
+    compared = 0
+    for zxid, txn in it.log:
+        follower.apply(zxid, txn)
+        compared += txn[0] == 0x71
+    assert compared == len(it.store.digest.history) == 2
+    assert follower.mismatches == 0
+    assert dump(follower) == dump(it.store)
+
+
+def test_who_went_astray_is_found_out() -> None:
+    it = busy()
+    astray = Store()
+    for zxid, txn in it.log:
+        if zxid & 0xFFFF == 50:
+            node = astray.tree.nodes["/p"]
+            astray.tree.replace("/p", node, (*node[:11], node[11]))
+            astray.tree.replace("/zookeeper", astray.tree.nodes["/zookeeper"], node)
+        astray.apply(zxid, txn)
+    assert astray.mismatches == 2
+    assert astray.mismatch is not None
+    assert astray.mismatch.leaders == it.store.digest.at(astray.mismatch.zxid) != astray.mismatch.ours
+
+
+def test_what_was_restored_later_has_nothing_to_compare() -> None:
+    it = leader()
+    for number in range(200):
+        it.create(f"/n{number}")
+    store = Store()
+    store.restore(it.store.snapshot())
+    for number in range(300):
+        it.create(f"/m{number}")
+    for zxid, txn in it.log:
+        if zxid > store.zxid:
+            store.apply(zxid, txn)
+    assert store.mismatches == 0
+    assert len(store.digest.history) == 2
+    assert store.digest.value == it.store.digest.value
+
+
+def test_without_checkpoints() -> None:
+    it = leader(StoreSettings(checkpoints=False))
+    for number in range(300):
+        it.create(f"/n{number}")
+    assert not it.store.digest.history
+    assert all(txn[0] != 0x71 for _, txn in it.log)
+
+
+def test_the_history_of_checkpoints_is_bounded() -> None:
+    digest = Digest(Tree())
+    for number in range(3000):
+        digest.checkpoint(number)
+    assert len(digest.history) == len(digest._at) == 1024
+    assert digest.at(2999) == digest.value
+    assert digest.at(0) is None
+
+
+def test_zxids_only_rise() -> None:
+    it = leader()
+    with pytest.raises(LocalProtocolError):
+        it.store.apply(it.zxid, it.log[-1][1])
+    assert ALICE in follower_of(it).sessions.table

@@ -1,0 +1,119 @@
+from __future__ import annotations
+
+from tests.unit.store.support import ALICE, BOB, Client, Leader, leader
+from zab.store.acl import OPEN
+from zab.store.errors import ErrorCode
+from zab.store.node import stat_of
+from zab.store.ops import Op
+
+
+def tree() -> Leader:
+    it = leader()
+    for path in ("/a", "/a/b", "/a/b/c", "/a/d", "/ab"):
+        it.create(path, path.encode())
+    it.create("/a/mine", flags=1)
+    it.create("/bob", flags=1, session=BOB)
+    return it
+
+
+def test_data_and_stat() -> None:
+    it = tree()
+    error, node = it.store.reads.read(Op.GET_DATA, ("/a/b", False), Client())
+    assert error == 0
+    assert node[0] == b"/a/b"
+    assert stat_of(node).num_children == 1
+    assert it.store.reads.read(Op.EXISTS, ("/a/b", False), Client()) == (0, node)
+
+
+def test_children() -> None:
+    it, client = tree(), Client()
+    names, node = it.store.reads.get_children(client, "/a", False)[1]
+    assert sorted(names) == ["b", "d", "mine"]
+    assert stat_of(node).num_children == 3
+    assert it.store.reads.get_children(client, "/a/d", False)[1][0] == []
+    assert sorted(it.store.reads.get_children(client, "/", False)[1][0]) == ["a", "ab", "bob", "zookeeper"]
+    names.clear()
+    assert len(it.store.reads.get_children(client, "/a", False)[1][0]) == 3, "what is handed out is the client's"
+
+
+def test_all_below() -> None:
+    it, client = tree(), Client()
+    count = it.store.reads.count_below
+    assert [count(client, path)[1] for path in ("/a", "/a/b", "/a/d", "/ab")] == [4, 1, 0, 0]
+    assert count(client, "/") == (0, len(it.store.tree.nodes) - 1)
+    assert count(client, "/zookeeper") == (0, 2)
+    assert count(client, "/gone")[0] == ErrorCode.NO_NODE
+
+
+def test_ephemerals_of_the_one_who_asks() -> None:
+    it = tree()
+    get = it.store.reads.get_ephemerals
+    for prefix in (None, "", "  ", "/"):
+        assert get(Client(ALICE), prefix) == (0, ["/a/mine"])
+    assert get(Client(ALICE), "/a/m") == (0, ["/a/mine"])
+    assert get(Client(ALICE), "/b") == (0, [])
+    assert get(Client(BOB), "/b") == (0, ["/bob"])
+    assert get(Client(7), "/") == (0, [])
+
+
+def test_several_reads_each_for_itself() -> None:
+    it, client = tree(), Client()
+    ops = ((Op.GET_DATA, ("/a", True)), (Op.GET_CHILDREN, ("/gone", True)), (Op.GET_CHILDREN, ("/ab", False)))
+    error, results = it.store.reads.read(Op.MULTI_READ, ops, client)
+    assert error == 0
+    assert [(op, code) for op, code, _ in results] == [(4, 0), (8, -101), (8, 0)]
+    assert it.store.watches.paths_of(client) == ["/a"]
+    mixed = (*ops, (Op.SET_DATA, ("/a", b"", -1)))
+    assert it.store.reads.read(Op.MULTI_READ, mixed, client) == (ErrorCode.MARSHALLING_ERROR, None)
+
+
+def test_who_am_i() -> None:
+    client = Client(identities=(("ip", "10.0.0.1"), ("digest", "joe:hash"), ("sasl", "joe@REALM")))
+    told = leader().store.reads.read(Op.WHO_AM_I, (), client)
+    assert told == (0, [("ip", "10.0.0.1"), ("digest", "joe"), ("sasl", "joe@REALM")])
+
+
+def test_what_is_no_read() -> None:
+    for op in (Op.CREATE, Op.SYNC, 77):
+        assert leader().store.reads.read(op, (), Client())[0] == ErrorCode.UNIMPLEMENTED
+
+
+def test_nul_in_a_path() -> None:
+    assert leader().store.reads.exists(Client(), "/a\0", True) == (ErrorCode.BAD_ARGUMENTS, None)
+
+
+def test_the_configuration_is_a_node() -> None:
+    it, client = leader(), Client()
+    it.store.reads.get_data(client, "/zookeeper/config", True)
+    it.store.configure(it.zxid, b"server.1=...")
+    assert client.heard == [(3, "/zookeeper/config")]
+    node = it.store.tree.nodes["/zookeeper/config"]
+    assert (node[0], stat_of(node).mzxid, stat_of(node).version) == (b"server.1=...", it.zxid, -1)
+    assert it.error(Op.SET_DATA, "/zookeeper/config", b"", -1) == ErrorCode.NO_AUTH
+
+
+def test_reconfiguration_is_somebody_else_s() -> None:
+    it = leader()
+    assert it.error(Op.RECONFIG, None, None, None, -1) == ErrorCode.RECONFIG_DISABLED
+    it.store.reconfigure = lambda fields, view: b"version " + str(view.zxid).encode()
+    assert it.error(Op.RECONFIG, None, None, None, -1) == ErrorCode.NO_AUTH
+    _, error, _, node, _ = it.ask(Op.RECONFIG, None, None, None, -1, identities=(("super", ""),))
+    assert error == 0
+    assert node is not None
+    assert node[0] == b"version %d" % it.zxid
+    assert stat_of(node).version == -1
+
+
+def test_a_node_that_is_the_same_object_has_not_changed() -> None:
+    """So whatever was made of it may be kept."""
+    it, client = tree(), Client()
+    node = it.store.reads.get_data(client, "/a", False)[1]
+    it.set("/a/b", b"!")
+    it.set("/ab", b"!")
+    assert it.store.reads.get_data(client, "/a", False)[1] is node
+    for change in (lambda: it.create("/a/new"), lambda: it.set("/a", b"!"), lambda: it.delete("/a/new"),
+                   lambda: it.ask(Op.SET_ACL, "/a", OPEN, -1)):  # fmt: skip
+        change()
+        now = it.store.reads.get_data(client, "/a", False)[1]
+        assert now is not node
+        node = now
