@@ -20,7 +20,7 @@ from harness.campaign import Failure, Plan, Tally, campaign
 from harness.draw import script_from_seed
 from harness.faults import Script
 from harness.mutants.campaign import Verdict, hunt
-from harness.mutants.edit import Stale
+from harness.mutants.edit import Stale, planted
 from harness.mutants.table import BY_NAME, IMPOSSIBLE, MUTANTS
 from harness.scripts import ScriptError, describe, dumps, loads, to_json
 from harness.shrink import Shrunk, shrink
@@ -177,8 +177,6 @@ def _chosen(arguments: argparse.Namespace) -> Script:
 def _with_mutant(arguments: argparse.Namespace, act: Callable[[], int]) -> int:
     if arguments.mutant is None:
         return act()
-    from harness.mutants.edit import planted
-
     with planted(BY_NAME[arguments.mutant].edits):
         return act()
 
@@ -211,7 +209,10 @@ def _run_script(arguments: argparse.Namespace, script: Script) -> int:
 
 
 def _verdict(outcome: Outcome) -> str:
-    counted = f"{outcome.events} events, {outcome.committed} committed, {outcome.acknowledged} acknowledged, {outcome.elections} epochs"
+    counted = (
+        f"{outcome.events} events, {outcome.committed} committed, {outcome.acknowledged} acknowledged,"
+        f" {outcome.elections} epochs"
+    )
     if outcome.held:
         return f"held: {counted}; all equal {outcome.recovered_ms} ms after the last fault"
     return f"VIOLATED after {outcome.at_ms} ms: {outcome.promise}: {outcome.what}\n{counted}"
@@ -260,9 +261,7 @@ def _shrink_script(arguments: argparse.Namespace, script: Script) -> int:
     print(last.trace.text(arguments.trace))
     print()
     print(_verdict(last))
-    print(
-        f"{found.runs} scripts were run to find this one, of {len(script.faults)} faults and {len(script.ops)} operations"
-    )
+    print(f"{found.runs} runs to get here from {len(script.faults)} faults and {len(script.ops)} operations")
     return VIOLATED
 
 
@@ -311,20 +310,21 @@ def _fuzz(arguments: argparse.Namespace) -> int:
     if total.failures and not arguments.no_shrink:
         first = total.failures[0]
         found = _smaller(first.script, first.promise, 300)
-        print(
-            f"\nthe first of them, made smaller in {found.runs} runs:\n{describe(found.script)}\n\n{dumps(found.script)}"
-        )
+        print(f"\nthe first of them, made smaller in {found.runs} runs:")
+        print(f"{describe(found.script)}\n\n{dumps(found.script)}")
     return VIOLATED if total.failures else HELD
 
 
 def _summary(plan: Plan, total: Tally, took: float) -> str:
-    minutes = total.core_seconds / 60 or 1e-9
+    seconds = total.core_seconds or 1e-9
+    sizes = " and ".join(map(str, plan.voters))
     return (
-        f"{total.runs} histories of {' and '.join(map(str, plan.voters))} voters in {took:.0f} s: {len(total.failures)} failed\n"
+        f"{total.runs} histories of {sizes} voters in {took:.0f} s: {len(total.failures)} failed\n"
         f"{total.committed} transactions committed, {total.acknowledged} acknowledged, {total.epochs} epochs, "
         f"{total.events} events in {total.simulated_ms // 1000} simulated seconds\n"
-        f"{total.runs / minutes:.0f} histories and {total.simulated_ms / 60_000 / minutes:.0f} simulated seconds "
-        f"per {'minute and second'} of one core; slowest recovery {total.recovered_ms_max} ms\n"
+        f"{60 * total.runs / seconds:.0f} histories a minute of one core, "
+        f"{total.simulated_ms / 1000 / seconds:.0f} simulated seconds a second; "
+        f"slowest recovery {total.recovered_ms_max} ms\n"
         f"{', '.join(f'{name} {number}' for name, number in sorted(total.counts.items()))}"
     )
 
@@ -350,14 +350,17 @@ def _mutants(arguments: argparse.Namespace) -> int:
         for mutant in chosen:
             print(f"{mutant.name:<32} {mutant.bug}")
         print("\nnot to be planted here:")
-        for name, why in IMPOSSIBLE:
+        for name, why in IMPOSSIBLE.items():
             print(f"{name:<32} {why}")
         return HELD
     verdicts = []
     with Progress(len(chosen), "mutants") as progress:
         for number, mutant in enumerate(chosen):
             progress.show(number, mutant.name)
-            verdict = hunt(mutant, seconds=arguments.seconds, base=arguments.seed_base)
+            try:
+                verdict = hunt(mutant, seconds=arguments.seconds, base=arguments.seed_base)
+            except Stale as stale:
+                verdict = Verdict(mutant.name, None, f"does not fit the code any more: {stale}", 0, 0.0, None)
             verdicts.append(verdict)
             if not arguments.json:
                 progress.clear()
@@ -367,15 +370,14 @@ def _mutants(arguments: argparse.Namespace) -> int:
     else:
         spent = sorted(verdict.core_seconds for verdict in verdicts)
         killed = sum(verdict.killed for verdict in verdicts)
-        print(
-            f"{killed} of {len(verdicts)} noticed; median {spent[len(spent) // 2]:.2f} core-seconds, slowest {spent[-1]:.1f}"
-        )
+        median = spent[len(spent) // 2]
+        print(f"{killed} of {len(verdicts)} noticed; median {median:.2f} core-seconds, slowest {spent[-1]:.1f}")
     return HELD if all(verdict.killed for verdict in verdicts) else VIOLATED
 
 
 def _line(verdict: Verdict) -> str:
     spent = f"{verdict.mutant:<32} {verdict.runs:>6} runs {verdict.core_seconds:>7.2f} s  "
-    return spent + (f"noticed: {verdict.promise}" if verdict.killed else "NOT NOTICED")
+    return spent + (f"noticed: {verdict.promise}" if verdict.killed else f"NOT NOTICED {verdict.what}")
 
 
 def _verdict_as_json(verdict: Verdict) -> dict[str, object]:

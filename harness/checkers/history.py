@@ -34,7 +34,8 @@ class LogMatching(Checker):
         behind = self.ghost.parent.get(batch.first, who.tip)
         if behind != who.tip:
             self.fail(
-                f"server {who.id} logs {show(batch.first)} behind {show(who.tip)}, elsewhere it stands behind {show(behind)}"
+                f"server {who.id} logs {show(batch.first)} behind {show(who.tip)},"
+                f" elsewhere it stands behind {show(behind)}"
             )
 
 

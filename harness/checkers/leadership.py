@@ -69,7 +69,8 @@ class LeaderCompleteness(Checker):
             return
         if not ghost.holds(ghost.initial[ghost.newest], zxid):
             self.fail(
-                f"server {who.id} of epoch {who.epoch} committed {show(zxid)}, but epoch {ghost.newest} began without it"
+                f"server {who.id} of epoch {who.epoch} committed {show(zxid)},"
+                f" but epoch {ghost.newest} began without it"
             )
 
 

@@ -50,7 +50,8 @@ class LocalPrimaryOrder(Checker):
             number += 1
             if proposed != number:
                 self.fail(
-                    f"server {who.id} delivers {show(Zxid(zxid))}, number {proposed} of its primary, where number {number} is due"
+                    f"server {who.id} delivers {show(Zxid(zxid))}, number {proposed} of its primary,"
+                    f" where number {number} is due"
                 )
         self._done[who.id] = (epoch, number)
 
@@ -69,7 +70,7 @@ class GlobalPrimaryOrder(Checker):
 
 
 class PrimaryIntegrity(Checker):
-    """A primary that broadcasts has delivered whatever of earlier epochs anybody, or a follower of it, has delivered."""
+    """A primary that broadcasts has delivered what anybody had before it began, and what its followers have since."""
 
     promise = "primary integrity"
 
@@ -82,7 +83,7 @@ class PrimaryIntegrity(Checker):
             return
         self._broadcasting[epoch] = who.id
         for other in self.ghost.servers[1:]:
-            if other.up and NOTHING < other.applied and epoch_of(other.applied) < epoch and other.count > who.count:
+            if other.up and other.applied > NOTHING and epoch_of(other.applied) < epoch and other.count > who.count:
                 self.fail(
                     f"server {who.id} broadcasts in epoch {epoch} after delivering up to {show(who.applied)},"
                     f" server {other.id} has delivered {show(other.applied)}"

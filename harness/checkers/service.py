@@ -24,7 +24,8 @@ class BarrierIsLinearizable(Checker):
         floor = self._floor.pop(token)
         if zxid < floor:
             self.fail(
-                f"server {who.id} answers a barrier with {show(zxid)}; {show(floor)} was acknowledged before it was asked"
+                f"server {who.id} answers a barrier with {show(zxid)};"
+                f" {show(floor)} was acknowledged before it was asked"
             )
         if who.applied < zxid:
             self.fail(f"server {who.id} answers a barrier with {show(zxid)}, but has applied only {show(who.applied)}")

@@ -8,8 +8,7 @@ from attrs import frozen
 
 from harness.draw import script_from_seed
 from harness.faults import Script
-from harness.mutants.edit import planted
-from harness.mutants.table import Mutant
+from harness.mutants.edit import Mutant, planted
 from harness.worlds.cores.world import run
 
 
@@ -31,9 +30,9 @@ class Verdict:
 
 def hunt(mutant: Mutant, *, seconds: float = 60.0, runs_max: int = 1_000_000, base: int = 0) -> Verdict:
     """Run seeds from `base` on, with the ensemble sizes of the mutant in turn, until one fails."""
-    began = time.process_time()
     runs = 0
     with planted(mutant.edits):
+        began = time.process_time()
         while runs < runs_max and time.process_time() - began < seconds:
             script = script_from_seed(base + runs, voters=mutant.voters[runs % len(mutant.voters)])
             runs += 1
@@ -41,4 +40,4 @@ def hunt(mutant: Mutant, *, seconds: float = 60.0, runs_max: int = 1_000_000, ba
             if outcome.promise is not None:
                 spent = time.process_time() - began
                 return Verdict(mutant.name, outcome.promise, outcome.what, runs, spent, script)
-    return Verdict(mutant.name, None, "", runs, time.process_time() - began, None)
+        return Verdict(mutant.name, None, "", runs, time.process_time() - began, None)

@@ -26,33 +26,54 @@ class Stale(Exception):
 
 @frozen
 class Edit:
-    """`where` is `module:name` or `module:Class.name`; a property is edited in its getter."""
+    """`where` is `module:name` or `module:Class.name`; a property is edited in its getter.
+
+    A piece within one line is replaced within that line. Pieces of whole lines may be indented as they like,
+    as long as their lines are indented alike.
+    """
 
     where: str
     old: str
     new: str
 
 
+@frozen
+class Mutant:
+    name: str
+    bug: str
+    """What was or would be wrong, in the words of whoever would have to find it."""
+    edits: tuple[Edit, ...]
+    voters: tuple[int, ...] = (3, 5)
+    """The sizes of ensemble in which a campaign looks for it."""
+
+
+def mutant(name: str, bug: str, *edits: tuple[str, str, str], voters: tuple[int, ...] = (3, 5)) -> Mutant:
+    return Mutant(name, bug, tuple(Edit(*edit) for edit in edits), voters)
+
+
 @contextmanager
 def planted(edits: Sequence[Edit]) -> Iterator[None]:
+    by_place: dict[str, list[Edit]] = {}
+    for edit in edits:
+        by_place.setdefault(edit.where, []).append(edit)
     with ExitStack() as stack:
-        for edit in edits:
-            stack.enter_context(_planted(edit))
+        for where, these in by_place.items():
+            stack.enter_context(_planted(where, these))
         yield
 
 
 @contextmanager
-def _planted(edit: Edit) -> Iterator[None]:
-    module_name, _, path = edit.where.partition(":")
+def _planted(where: str, edits: Sequence[Edit]) -> Iterator[None]:
+    module_name, _, path = where.partition(":")
     module = import_module(module_name)
     *owners, name = path.split(".")
     owner: Any = module
     for part in owners:
-        owner = getattr(owner, part)
-    if name not in vars(owner):
-        raise Stale(f"there is no {edit.where}")
+        owner = getattr(owner, part, None)
+    if owner is None or name not in vars(owner):
+        raise Stale(f"there is no {where}")
     kept = vars(owner)[name]
-    made = _remade(kept, edit)
+    made = _remade(kept, where, edits)
     places = [(owner, name)]
     if isinstance(owner, type):
         tables = [table for table in vars(owner).values() if isinstance(table, dict)]
@@ -78,31 +99,52 @@ def _planted(edit: Edit) -> Iterator[None]:
             table[key] = kept
 
 
-def _remade(kept: object, edit: Edit) -> Any:
+def _remade(kept: object, where: str, edits: Sequence[Edit]) -> Any:
     if isinstance(kept, property):
         assert kept.fget is not None
-        return property(_rewritten(kept.fget, edit))
+        return property(_rewritten(kept.fget, where, edits))
     if isinstance(kept, classmethod | staticmethod):
-        return type(kept)(_rewritten(kept.__func__, edit))
-    assert isinstance(kept, FunctionType), f"{edit.where} is no function"
-    return _rewritten(kept, edit)
+        return type(kept)(_rewritten(kept.__func__, where, edits))
+    if not isinstance(kept, FunctionType):
+        raise Stale(f"{where} is no function")
+    return _rewritten(kept, where, edits)
 
 
-def _rewritten(function: Callable[..., Any], edit: Edit) -> Callable[..., Any]:
+def _rewritten(function: Callable[..., Any], where: str, edits: Sequence[Edit]) -> Callable[..., Any]:
+    assert isinstance(function, FunctionType)
     source = textwrap.dedent(inspect.getsource(function))
-    found = source.count(edit.old)
-    if found != 1:
-        raise Stale(f"{edit.where} contains {found} times, not once: {edit.old!r}")
-    tree = ast.parse(source.replace(edit.old, edit.new))
+    for edit in edits:
+        source = replaced(source, edit)
+    tree = ast.parse(source)
     definition = tree.body[0]
     assert isinstance(definition, ast.FunctionDef)
     definition.decorator_list = []
     names: dict[str, Any] = {}
-    code = compile(tree, f"<mutant of {edit.where}>", "exec", flags=_annotations_stay_text())
-    assert isinstance(function, FunctionType)
+    code = compile(tree, f"<mutant of {where}>", "exec", flags=_annotations_stay_text())
     exec(code, function.__globals__, names)
     made: Callable[..., Any] = names[definition.name]
     return made
+
+
+def replaced(source: str, edit: Edit) -> str:
+    if "\n" not in edit.old + edit.new:
+        found = source.count(edit.old)
+        if found != 1:
+            raise Stale(f"{edit.where} contains {found} times, not once: {edit.old!r}")
+        return source.replace(edit.old, edit.new)
+    lines = source.split("\n")
+    old, new = _block(edit.old), _block(edit.new)
+    places = [at for at in range(len(lines)) if _block("\n".join(lines[at : at + len(old)])) == old]
+    if len(places) != 1:
+        raise Stale(f"{edit.where} contains {len(places)} times, not once:\n{edit.old}")
+    at = places[0]
+    indent = " " * (len(lines[at]) - len(lines[at].lstrip()))
+    lines[at : at + len(old)] = [indent + line for line in new]
+    return "\n".join(lines)
+
+
+def _block(text: str) -> list[str]:
+    return textwrap.dedent(text).strip("\n").rstrip().split("\n")
 
 
 def _annotations_stay_text() -> int:

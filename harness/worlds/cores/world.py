@@ -17,10 +17,10 @@ from attrs import frozen
 
 from harness.checkers import ALL, Checker, Ghost, Judge, Violation
 from harness.faults import Reconfigure, Script
+from harness.worlds.cores.crashed import Crashed
 from harness.worlds.cores.liveness import Liveness
 from harness.worlds.cores.nemesis import Nemesis
 from harness.worlds.cores.network import Network
-from harness.worlds.cores.crashed import Crashed
 from harness.worlds.cores.server import Server
 from harness.worlds.cores.trace import Trace
 from harness.worlds.cores.workload import Workload, member

@@ -1,0 +1,120 @@
+"""Proposing, acknowledging, committing, applying, and the barrier."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from harness.mutants.edit import Mutant, mutant
+
+LEADING: Final = "zab.core.leading:Leading"
+LEARNING: Final = "zab.core.learning:Learning"
+REPLICA: Final = "zab.core.replica:Replica"
+QUORUM: Final = "zab.core.ensemble:Ensemble.quorum_zxid"
+
+MUTANTS: Final[tuple[Mutant, ...]] = (
+    mutant(
+        "M27",
+        "ZOOKEEPER-4882, 5094: a committed transaction is applied although this server's disk does not have it yet",
+        (f"{REPLICA}._apply", "min(self.committed, self.durable)", "self.committed"),
+    ),
+    mutant(
+        "M39",
+        "ZOOKEEPER-1277: the counter overflows into the epoch",
+        (
+            f"{LEADING}._next_zxid",
+            """
+            self.over = "the counter of this epoch is used up"
+            raise NotLeader(self.over)
+            """,
+            """
+            return make(self.epoch + 1, 1)
+            """,
+        ),
+    ),
+    mutant(
+        "ack-before-durable",
+        "a proposal is acknowledged when it was handed to the disk",
+        (
+            f"{REPLICA}.append",
+            """
+            self._appends.append((ticket, batch.last))
+            """,
+            """
+            self._appends.append((ticket, batch.last))
+            self.durable = batch.last
+            """,
+        ),
+        (
+            f"{LEARNING}._log",
+            """
+            if self._received is None:
+                self._replica.append(batch)
+            """,
+            """
+            if self._received is None:
+                self._replica.append(batch)
+                self._ack()
+            """,
+        ),
+    ),
+    mutant(
+        "leader-counts-itself-early",
+        "the leader counts its own disk before it has reported back",
+        (f"{LEADING}._count", "acked[replica.me] = replica.durable", "acked[replica.me] = replica.history.last"),
+    ),
+    mutant(
+        "commit-without-quorum",
+        "one acknowledgement is enough to commit",
+        (QUORUM, "reached[len(reached) // 2]", "reached[0]"),
+    ),
+    mutant(
+        "half-is-a-quorum",
+        "half of an even number of servers counts as a majority",
+        (QUORUM, "reached[len(reached) // 2]", "reached[(len(reached) - 1) // 2]"),
+        voters=(4, 2),
+    ),
+    mutant(
+        "observers-count",
+        "acknowledgements are counted without asking who may vote",
+        (QUORUM, "for sid in self.voters), reverse=True)", "for sid in self.by_id), reverse=True)"),
+        (f"{LEARNING}._ack", " and not self.observer", ""),
+    ),
+    mutant(
+        "commit-is-forgotten",
+        "a commit of all that a follower has is taken for one that it knows already",
+        (f"{REPLICA}.commit", "if zxid <= self.committed:", "if zxid <= self.committed or zxid == self.history.last:"),
+    ),
+    mutant(
+        "barrier-without-proof",
+        "a leader answers a barrier without asking whether it still leads",
+        (
+            f"{LEADING}._release_barriers",
+            "if each.counts and each.pong >= ping]):",
+            "if True]) and False:",
+        ),
+    ),
+    mutant(
+        "barrier-by-old-pong",
+        "a pong to a ping from before the question counts as an answer to it",
+        (f"{LEADING}._release_barriers", "each.counts and each.pong >= ping", "each.counts and each.pong > 0"),
+    ),
+    mutant(
+        "barrier-answered-locally",
+        "a follower answers a barrier with what it has applied",
+        (
+            f"{LEARNING}.barrier",
+            """
+            self._barrier_number += 1
+            """,
+            """
+            self._out.barriers.append(BarrierDone(token, self._replica.applied))
+            return
+            """,
+        ),
+    ),
+    mutant(
+        "barrier-before-applied",
+        "a follower answers a barrier before it has applied what the answer says",
+        (f"{LEARNING}.flush", "if zxid is not None and applied >= zxid:", "if zxid is not None:"),
+    ),
+)

@@ -1,0 +1,188 @@
+"""Elections, promises and epochs: who may lead, and who may follow whom."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from harness.mutants.edit import Mutant, mutant
+
+ELECTION: Final = "zab.core.election"
+LEADING: Final = "zab.core.leading:Leading"
+LEARNING: Final = "zab.core.learning:Learning"
+
+MUTANTS: Final[tuple[Mutant, ...]] = (
+    mutant(
+        "M01a",
+        "ZOOKEEPER-335: the epoch is chosen from the log, not from what was promised",
+        (
+            f"{LEADING}._choose_epoch",
+            "max([replica.accepted, *(info.accepted_epoch for info in infos.values())]) + 1",
+            "max(replica.current, replica.history.last >> 32) + 1",
+        ),
+    ),
+    mutant(
+        "M01b",
+        "ZOOKEEPER-335: a promise is kept in memory only",
+        (
+            "zab.storage.recovery:Walk.conclude",
+            "record = self.epochs.record",
+            "record = evolve(self.epochs.record, accepted=max(self.epochs.record.current, epoch_of(self.last)))",
+        ),
+    ),
+    mutant(
+        "M03",
+        "ZOOKEEPER-2307, 4269: the epoch counts in memory although its file could not be written",
+        (
+            "zab.storage.epochs:EpochsFile.save",
+            """
+            write_durably(self._disk, NAME, encode(record))
+            """,
+            """
+            try:
+                write_durably(self._disk, NAME, encode(record))
+            except Exception:
+                pass
+            """,
+        ),
+    ),
+    mutant(
+        "M04",
+        "ZOOKEEPER-1264, 1282: the epoch is adopted at UPTODATE, not before NEWLEADER is acknowledged",
+        (f"{LEARNING}._on_new_leader", "replica.current = message.epoch", "pass"),
+        (
+            f"{LEARNING}._on_up_to_date",
+            """
+            self._serve_from = message.committed
+            """,
+            """
+            self._serve_from = message.committed
+            self._replica.current = self._epoch
+            self._replica.save_epochs()
+            """,
+        ),
+    ),
+    mutant(
+        "M05",
+        "ZOOKEEPER-4643: the epoch is durable before the history that it stands for",
+        (
+            f"{LEARNING}._on_leader_info",
+            """
+            replica.accepted = message.epoch
+            """,
+            """
+            replica.accepted = message.epoch
+            replica.current = message.epoch
+            """,
+        ),
+    ),
+    mutant(
+        "M07",
+        "ZOOKEEPER-1419: the order of votes is no order, because a level counts although an earlier one differs",
+        (
+            f"{ELECTION}:beats",
+            "new > old",
+            "(new.epoch > old.epoch or new.zxid > old.zxid or new.leader > old.leader)",
+        ),
+    ),
+    mutant(
+        "M08",
+        "ZOOKEEPER-1732, 1805, 1818: rounds and zxids of established servers must agree, but rightly differ",
+        (
+            f"{ELECTION}:Heard.agrees_with",
+            "return self.vote.leader == other.vote.leader and self.vote.epoch == other.vote.epoch",
+            "return self.vote == other.vote and self.round == other.round",
+        ),
+    ),
+    mutant(
+        "old-promise-counted",
+        "a promise that was made before, perhaps to somebody else, counts again; and whoever leads is followed",
+        (
+            f"{LEARNING}._on_leader_info",
+            "counts = message.epoch > replica.accepted and not replica.forgotten",
+            "counts = not replica.forgotten",
+        ),
+        (f"{ELECTION}:Election._has_quorum", "return all(", "return wanted.state is State.LEADING or all("),
+    ),
+    mutant(
+        "forgotten-promise-counted",
+        "a server that lost its disk, and its promises with it, is counted again as soon as it is synchronized",
+        (
+            f"{LEARNING}._on_new_leader",
+            """
+            replica.whole = True
+            """,
+            """
+            replica.whole = True
+            replica.forgotten = False
+            """,
+        ),
+        (f"{LEADING}._on_ack_epoch", "learner.forgotten = message.forgotten", "pass"),
+    ),
+    mutant(
+        "old-leader-accepted",
+        "a server that promised a newer epoch follows a leader of an older one",
+        (f"{LEARNING}._on_leader_info", "if message.epoch < replica.accepted:", "if False:"),
+        (
+            f"{LEARNING}._on_leader_info",
+            "replica.accepted = message.epoch",
+            "replica.accepted = max(replica.accepted, message.epoch)",
+        ),
+        (f"{LEADING}._on_follower_info", "if message.accepted_epoch > self.epoch and", "if False and"),
+    ),
+    mutant(
+        "newer-history-ignored",
+        "the highest id wins, and imposes its history on followers that have a newer one",
+        (f"{LEADING}._on_ack_epoch", "newer = (message.current_epoch, message.last) > self._summary", "newer = False"),
+        (f"{ELECTION}:beats", "new > old", "new.leader > old.leader"),
+    ),
+    mutant(
+        "promise-before-durable",
+        "an epoch is promised to a leader when the promise was handed to the disk",
+        (
+            f"{LEARNING}._on_leader_info",
+            """
+            self._promise = (replica.save_epochs(), counts)
+            """,
+            """
+            replica.save_epochs()
+            self._ack_epoch(counts)
+            """,
+        ),
+    ),
+    mutant(
+        "epoch-announced-before-durable",
+        "ZOOKEEPER-1291: a leader announces its epoch before it has durably promised it itself",
+        (f"{LEADING}._tell_epoch", "if not self._promise_durable:", "if self.epoch is None:"),
+        (
+            f"{LEADING}._choose_epoch",
+            """
+            self._promised = replica.save_epochs()
+            """,
+            """
+            self._promised = replica.save_epochs()
+            self._tell_epoch(now)
+            """,
+        ),
+    ),
+    mutant(
+        "established-without-quorum",
+        "one acknowledgement of NEWLEADER is enough to begin",
+        (
+            f"{LEADING}._count_new_leader",
+            "if not self._is_quorum([sid for sid, learner in self.learners.items() if learner.counts]):",
+            "if not any(learner.counts for learner in self.learners.values()):",
+        ),
+        voters=(5,),
+    ),
+    mutant(
+        "leader-stays-without-quorum",
+        "a leader never notices that nobody follows it any more",
+        (f"{LEADING}.tick", 'self.over = "a quorum no longer follows"', "pass"),
+    ),
+    mutant(
+        "follower-stays-without-leader",
+        "a follower never notices that it hears nothing from its leader",
+        (f"{LEARNING}.tick", "if now >= self._silent_until:", "if False:"),
+        (f"{LEARNING}.deadline", "return self._silent_until if", "return self._silent_until + 3_600_000 if"),
+    ),
+)

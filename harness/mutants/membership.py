@@ -1,0 +1,50 @@
+"""Changes of membership: which quorums decide them, and what they leave behind."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from harness.mutants.edit import Mutant, mutant
+
+LEADING: Final = "zab.core.leading:Leading"
+LEARNING: Final = "zab.core.learning:Learning"
+REPLICA: Final = "zab.core.replica:Replica"
+BOTH: Final = "return (self.ensemble,) if pending is None else (self.ensemble, pending)"
+
+MUTANTS: Final[tuple[Mutant, ...]] = (
+    mutant(
+        "old-membership-commits-the-new",
+        "a membership change needs a quorum of the old members only",
+        (f"{LEADING}._count", "both = min(reached, pending.quorum_zxid(acked))", "both = reached"),
+        (f"{REPLICA}.views", BOTH, "return (self.ensemble,)"),
+    ),
+    mutant(
+        "new-membership-commits-itself",
+        "a membership change needs a quorum of the new members only",
+        (
+            f"{LEADING}._count",
+            "reached = replica.ensemble.quorum_zxid(acked)",
+            "reached = (replica.pending or replica.ensemble).quorum_zxid(acked)",
+        ),
+        (f"{REPLICA}.views", BOTH, "return (pending or self.ensemble,)"),
+    ),
+    mutant(
+        "removed-leader-stays",
+        "a leader that was removed goes on leading",
+        (f"{LEADING}._yield_if_left", "if replica.me in replica.ensemble.voters:", "if True:"),
+    ),
+    mutant(
+        "membership-forgotten",
+        "a restarted server goes back to the membership of its configuration file",
+        (
+            f"{REPLICA}.__init__",
+            "self.ensemble = saved if saved is not None and saved.version > ensemble.version else ensemble",
+            "self.ensemble = ensemble",
+        ),
+    ),
+    mutant(
+        "no-quorum-of-the-new",
+        "a membership is proposed although too few of its voters follow, and nothing commits any more",
+        (f"{LEADING}.reconfigure", "if not ensemble.is_quorum([*synced, replica.me]):", "if False:"),
+    ),
+)

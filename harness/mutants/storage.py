@@ -1,0 +1,116 @@
+"""The disk: what is synced before what, what recovery believes, what is purged."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from harness.mutants.edit import Mutant, mutant
+
+STORAGE: Final = "zab.storage.storage:Storage"
+RECOVERY: Final = "zab.storage.recovery"
+
+MUTANTS: Final[tuple[Mutant, ...]] = (
+    mutant(
+        "M30",
+        "ZOOKEEPER-1653, 2354: a server does not vote any more when it crashed between its history and its epoch",
+        (
+            f"{RECOVERY}:Walk.check",
+            """
+            record = self.epochs.record
+            """,
+            """
+            record = self.epochs.record
+            if epoch_of(self.last) > record.current:
+                self.damage.append("the history is newer than the current epoch")
+            """,
+        ),
+    ),
+    mutant(
+        "M31a",
+        "ZOOKEEPER-2325, 3231: a damaged history counts as an empty one",
+        (
+            f"{RECOVERY}:_distrusted",
+            """
+            epochs.distrust(forgotten=forgotten)
+            """,
+            """
+            empty = Recovered(epochs.record.accepted, epochs.record.current)
+            return Recovery(epochs, empty, last=NOTHING, notes=notes)
+            """,
+        ),
+    ),
+    mutant(
+        "M31b",
+        "ZOOKEEPER-2325: a lost disk counts as a new one",
+        (f"{RECOVERY}:_begin", "if not autocreate:", "if False:"),
+    ),
+    mutant(
+        "M31c",
+        "ZOOKEEPER-1797: purging removes log files that the kept snapshots still need",
+        (
+            "zab.storage.log:Log.purge",
+            "while len(self.segments) > 1 and self.segments[1].previous <= zxid:",
+            "while len(self.segments) > 1:",
+        ),
+    ),
+    mutant(
+        "M34",
+        "ZOOKEEPER-2247: a server whose log cannot be written carries on",
+        (
+            f"{STORAGE}.perform",
+            """
+            except BaseException as error:
+                self._failure = error
+                raise
+            """,
+            """
+            except BaseException as error:
+                pass
+            """,
+        ),
+    ),
+    mutant(
+        "epoch-saved-before-the-log",
+        "the disk writes an epoch before the history that was handed to it earlier",
+        (f"{STORAGE}._save_epochs", "self._log.sync()", "pass"),
+    ),
+    mutant(
+        "epochs-not-synced",
+        "the epochs are put in place before they are durable",
+        ("zab.storage.disk:write_durably", "file.sync()", "pass"),
+    ),
+    mutant(
+        "names-not-synced",
+        "files are made and put in place, but the directory is not synced",
+        ("zab.storage.log:Log._make_room", "self._disk.sync_dir()", "pass"),
+        ("zab.storage.disk:write_durably", "disk.sync_dir()", "pass"),
+    ),
+    mutant(
+        "snapshot-not-synced",
+        "a snapshot is put in place before its content is durable",
+        ("zab.storage.snapshots:SnapshotFile.place", "file.sync()", "pass"),
+    ),
+    mutant(
+        "torn-tail-is-damage",
+        "a torn tail is taken for damage: who lost power in the middle of a write never votes again",
+        (
+            "zab.storage.torn:contradiction",
+            "if _has_unwritten_sector(data, at, end) or _stops_short(data, at, end):",
+            "if False:",
+        ),
+    ),
+    mutant(
+        "damage-is-a-torn-tail",
+        "whatever cannot be read at the end of the log is cut off and forgotten",
+        (
+            "zab.storage.torn:contradiction",
+            """
+            head = decode_record_head(data, at, segment.seed)
+            """,
+            """
+            return None
+            """,
+        ),
+        (f"{RECOVERY}:Walk.check", "if self.last < record.reaches:", "if False:"),
+    ),
+)

@@ -1,0 +1,193 @@
+"""Bringing a learner's history to the leader's: what is sent, what is cut, and what is adopted when."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from harness.mutants.edit import Mutant, mutant
+
+LEADING: Final = "zab.core.leading:Leading"
+LEARNING: Final = "zab.core.learning:Learning"
+REPLICA: Final = "zab.core.replica:Replica"
+STORAGE: Final = "zab.storage.storage:Storage"
+PLAN: Final = "zab.core.synchronization:plan"
+
+MUTANTS: Final[tuple[Mutant, ...]] = (
+    mutant(
+        "M06a",
+        "ZOOKEEPER-3911, 3023: what DIFF brought is logged at UPTODATE, after NEWLEADER was acknowledged",
+        (
+            f"{LEARNING}._log",
+            """
+            if self._received is None:
+                self._replica.append(batch)
+            """,
+            """
+            if self.phase is not Phase.BROADCAST and self._received is None:
+                self.__dict__.setdefault("unlogged", []).append(batch)
+            elif self._received is None:
+                self._replica.append(batch)
+            """,
+        ),
+        (f"{LEARNING}._on_commit", "elif message.zxid <= self._replica.history.last:", "elif True:"),
+        (
+            f"{LEARNING}._on_up_to_date",
+            """
+            self.phase = Phase.BROADCAST
+            """,
+            """
+            self.phase = Phase.BROADCAST
+            for batch in self.__dict__.pop("unlogged", []):
+                self._replica.append(batch)
+            """,
+        ),
+    ),
+    mutant(
+        "M06b",
+        "ZOOKEEPER-4646, 4785: NEWLEADER is acknowledged when the history was handed to the disk",
+        (
+            f"{LEARNING}._on_new_leader",
+            """
+            self._adoption = replica.save_epochs()  # behind all of the history: the disk keeps the order
+            """,
+            """
+            replica.save_epochs()
+            self._adopted()
+            """,
+        ),
+    ),
+    mutant(
+        "M06c",
+        "ZOOKEEPER-4646: the log is written, but not synced",
+        ("zab.storage.log:Log.sync", "self._file.sync()", "pass"),
+    ),
+    mutant(
+        "M11",
+        "ZOOKEEPER-3701: a truncation that did not happen counts as done",
+        (f"{STORAGE}._truncate", "self._log.truncate(zxid)", "pass"),
+    ),
+    mutant(
+        "M12",
+        "ZOOKEEPER-1154: DIFF where TRUNC was needed, because the learner's zxid lies within the range",
+        (PLAN, "return Plan(Form.TRUNC, common)", "return Plan(Form.DIFF, common)"),
+        (f"{LEARNING}._on_diff", "if message.common != self._replica.history.last:", "if False:"),
+        (f"{LEARNING}._common", "if history.floor(common) != common:", "if False:"),
+        ("zab.core.history:History.append", "if not follows(batch.first, self.last):", "if batch.first <= self.last:"),
+    ),
+    mutant(
+        "M13",
+        "ZOOKEEPER-1156: the log is cut one transaction too late",
+        (f"{STORAGE}._truncate", "self._log.truncate(zxid)", "self._log.truncate(min(zxid + 1, self._log.last))"),
+    ),
+    mutant(
+        "M14",
+        "ZOOKEEPER-2418: the gap between the log on disk and the window in memory is not sent",
+        (f"{LEADING}._synchronize", "self._out.send(sid, SendLog(start, stop))", "pass"),
+        ("zab.core.history:History.append", "if not follows(batch.first, self.last):", "if batch.first <= self.last:"),
+    ),
+    mutant(
+        "M15",
+        "ZOOKEEPER-2099, 2846: what a snapshot replaced is still in the window from which others are synchronized",
+        ("zab.core.history:History.reset", "self._batches = []", "pass"),
+    ),
+    mutant(
+        "M17",
+        "ZOOKEEPER-4925: what a synchronization brought is not in the window from which others are synchronized",
+        (
+            f"{LEARNING}._log",
+            """
+            if self._received is None:
+                self._replica.append(batch)
+            """,
+            """
+            if self._received is None:
+                self._replica.append(batch)
+                if self.phase is Phase.SYNCHRONIZATION and len(self._replica.history._batches) > 1:
+                    del self._replica.history._batches[-2]
+            """,
+        ),
+    ),
+    mutant(
+        "M19",
+        "ZOOKEEPER-2678, 2845: votes and promises tell what is in memory, not what is in the log",
+        (f"{REPLICA}.last", "return self.history.last if", "return self.applied if"),
+        (f"{LEARNING}._on_diff", "if message.common != self._replica.history.last:", "if False:"),
+    ),
+    mutant(
+        "M20",
+        "ZOOKEEPER-3642: what arrived of a snapshot before the leader was lost is kept",
+        (
+            f"{REPLICA}.abort_snapshot",
+            """
+            self._receiving = False
+            self.out.save.append(AbortSnapshot(self.out.next_ticket()))
+            """,
+            """
+            self.install_snapshot(self.arriving, 0)
+            """,
+        ),
+        (
+            f"{REPLICA}.begin_snapshot",
+            """
+            self._receiving = True
+            """,
+            """
+            self._receiving = True
+            self.arriving = zxid
+            """,
+        ),
+    ),
+    mutant(
+        "M23",
+        "ZOOKEEPER-4394: a COMMIT between the acknowledgement of NEWLEADER and UPTODATE finds nothing",
+        (
+            f"{LEARNING}._on_commit",
+            "self._commit_seen = max(self._commit_seen, message.zxid)",
+            "raise RemoteProtocolError('a COMMIT for nothing')",
+        ),
+    ),
+    mutant(
+        "M29",
+        "ZOOKEEPER-3500: a learner serves before it has applied what was committed when it joined",
+        (f"{LEARNING}.serving", " and self._replica.applied >= self._serve_from", ""),
+    ),
+    mutant(
+        "proposals-only-to-the-synced",
+        "Zab issue 1: what is proposed while a learner synchronizes is not sent to it",
+        (
+            f"{LEADING}._propose",
+            "if learner.forwarding and not learner.observer:",
+            "if learner.synced and not learner.observer:",
+        ),
+    ),
+    mutant(
+        "up-to-date-with-uncommitted",
+        "Zab issue 3: UPTODATE carries what was acknowledged, not what was committed",
+        (f"{LEADING}._on_ack_new_leader", "UpToDate(self._replica.committed)", "UpToDate(learner.acked)"),
+    ),
+    mutant(
+        "truncate-to-own-commit",
+        "a follower cuts its own uncommitted tail before it asks the leader (the mistake of KIP-101)",
+        (
+            f"{LEARNING}.link_up",
+            """
+            self._linked = True
+            """,
+            """
+            self._linked = True
+            if not replica._appends:
+                replica.truncate(max(replica.committed, replica.history.base))
+            """,
+        ),
+    ),
+    mutant(
+        "snapshot-cuts-committed",
+        "a learner that has a tail of its own gets a snapshot that may be older than what it shares",
+        (PLAN, "if common is None:", "if common is None or common < peer:"),
+    ),
+    mutant(
+        "trunc-too-far",
+        "a learner is cut to where the leader's window begins, not to the newest common transaction",
+        (PLAN, "return Plan(Form.TRUNC, common)", "return Plan(Form.TRUNC, min(common, history.base))"),
+    ),
+)
