@@ -154,6 +154,8 @@ class Election:
             self._propose(heard.vote if better else self._own, now)
         elif beats(heard.vote, self.proposal, self._views[0]):
             self._propose(heard.vote, now)
+        elif heard.vote != self.proposal and self._received.get(source) != heard:
+            self._tell(source)  # when I said so before, it was not LOOKING yet, or it would have joined me
         self._received[source] = heard
         self._count(now)
 

@@ -36,6 +36,11 @@ def now_ms() -> Millis:
     return int(trio.current_time() * 1000)
 
 
+def _trio_time(deadline: Millis) -> float:
+    """Half a millisecond later than asked for, so that whole milliseconds do not say "not yet"."""
+    return (deadline + 0.5) / 1000
+
+
 class Driver:
     def __init__(
         self,
@@ -66,6 +71,8 @@ class Driver:
         self._changed = changed
         self._activated = activated
         self.role = RoleChange(node.state, node.epoch, node.leader, node.serving)
+        self._alarm_at: Millis = node.deadline
+        self._alarm_scope = trio.CancelScope()
         self._saved: Ticket = 0
         self._told_saved: Ticket = 0
         self._writer: Writer
@@ -84,11 +91,24 @@ class Driver:
         node, bell = self.node, self._bell
         node.tick(now_ms())  # what it concluded when it was made: alone in the world, it leads at once
         bell.ring()
+        nursery.start_soon(self._alarm)
         while True:
-            # Half a millisecond later than asked for, so that whole milliseconds do not say "not yet".
-            with trio.move_on_at((node.deadline + 0.5) / 1000):
-                await bell.wait()
+            await bell.wait()
             await self._turn()
+            if node.deadline < self._alarm_at:
+                self._alarm_at = node.deadline
+                self._alarm_scope.deadline = _trio_time(self._alarm_at)
+
+    async def _alarm(self) -> None:
+        """Rings when the deadline has come. A time-out around the wait of each turn would cost a tenth of the turn."""
+        node = self.node
+        while True:
+            self._alarm_at = node.deadline
+            with trio.CancelScope(deadline=_trio_time(self._alarm_at)) as self._alarm_scope:
+                await trio.sleep_forever()
+            if now_ms() >= node.deadline:
+                self._bell.ring()
+                await trio.sleep(0.001)  # the turn comes first, and moves the deadline
 
     async def _turn(self) -> None:
         node, requests = self.node, self._requests

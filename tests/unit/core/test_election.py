@@ -106,8 +106,10 @@ def test_a_better_vote_is_adopted_and_spread() -> None:
     assert election.proposal == a_vote(3)
 
 
-def test_a_worse_vote_is_counted_and_not_answered() -> None:
+def test_a_worse_vote_is_counted_and_answered_once() -> None:
+    """Its sender was not LOOKING yet when it was told of the better one; but two who disagree do not talk for ever."""
     election = an_election(2)
+    assert hear(election, 1, a_vote(1)) == [1]
     assert hear(election, 1, a_vote(1)) == []
     assert election.proposal == a_vote(2)
 
