@@ -1,0 +1,76 @@
+"""Servers of the store with real sockets and real disks in one process, for clients that we did not write."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import trio
+
+from tests.integration.cluster import FAST, free_ports, loopback
+from zab.core.ensemble import Ensemble
+from zab.runtime.coordination.opening import make_server, run_server
+from zab.runtime.coordination.server import StoreServer
+from zab.runtime.coordination.settings import DoorSettings
+from zab.store.store import StoreSettings
+
+ALL_WORDS = frozenset({"conf", "cons", "dump", "envi", "isro", "mntr", "ruok", "srvr", "stat", "wchs"})
+DOORS = DoorSettings(tick_ms=200, timeout_ticks_max=100, words=ALL_WORDS)
+"""Sessions of 400 ms are possible."""
+
+
+class Stores:
+    def __init__(self, nursery: trio.Nursery, path: Path, count: int, options: dict[str, Any]) -> None:
+        self.servers: dict[int, StoreServer] = {}
+        self.ports = dict(enumerate(free_ports(count), start=1))
+        self._ensemble = Ensemble(loopback(count)) if count > 1 else None
+        self._nursery = nursery
+        self._path = path
+        self._options = options
+        self._scopes: dict[int, trio.CancelScope] = {}
+        self._ended: dict[int, trio.Event] = {}
+
+    async def start(self, sid: int) -> StoreServer:
+        options = {"settings": FAST, "doors": DOORS, "store": StoreSettings(extended_types=True), **self._options}
+        server = make_server(self._path / str(sid), server_id=sid, ensemble=self._ensemble, **options)
+        self.servers[sid] = server
+        self._ended[sid] = trio.Event()
+        await self._nursery.start(self._run, sid, server)
+        return server
+
+    async def _run(self, sid: int, server: StoreServer, task_status: trio.TaskStatus[None]) -> None:
+        with trio.CancelScope() as self._scopes[sid]:
+            await run_server(server, "127.0.0.1", self.ports[sid], task_status)
+        self._ended[sid].set()
+
+    async def stop(self, sid: int) -> None:
+        self._scopes[sid].cancel()
+        await self._ended[sid].wait()
+        del self.servers[sid]
+
+    async def leader(self) -> int:
+        while True:
+            for server in self.servers.values():
+                await server.member.wait_serving()
+            leaders = {server.member.status().role.leader for server in self.servers.values()}
+            (leader,) = leaders if len(leaders) == 1 else (None,)
+            if leader in self.servers and all(server.ready for server in self.servers.values()):
+                assert leader is not None
+                return leader
+            await trio.sleep(0.01)
+
+    def hosts(self, *sids: int) -> str:
+        return ",".join(f"127.0.0.1:{self.ports[sid]}" for sid in sids or self.ports)
+
+
+@asynccontextmanager
+async def stores(path: Path, count: int = 1, **options: Any) -> AsyncIterator[Stores]:
+    async with trio.open_nursery() as nursery:
+        made = Stores(nursery, path, count, options)
+        for sid in made.ports:
+            await made.start(sid)
+        await made.leader()
+        yield made
+        nursery.cancel_scope.cancel()

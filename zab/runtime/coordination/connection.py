@@ -1,0 +1,493 @@
+"""One client of the client port: any that speaks ZooKeeper's protocol.
+
+Replies leave in the order of the requests. A write waits for its transaction; a read is answered at once,
+or, behind a write of the same client, at the very moment when that write has been applied and nothing later.
+Events are written when they happen: so an event is always in front of any reply that shows its change.
+
+All requests of one receive are handled in one pass, and all replies of one turn are sent in one go. Replies
+to pings do not wait in line: a client whose writes wait for an election shall not think that we are dead.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+import trio
+
+from zab.core.errors import WireError, ZabError
+from zab.runtime.coordination.machine import Change
+from zab.runtime.coordination.words import answer
+from zab.runtime.doorbell import Doorbell
+from zab.store.acl import SUPER, Identity, digest_id, encode_identities
+from zab.store.errors import ErrorCode
+from zab.store.ops import READS, WRITES, Op
+from zab.store.request import FOREIGN, HEAD
+from zab.wire.client.answers import read_reply, write_reply
+from zab.wire.client.connect import EXPIRED, ConnectRequest, ConnectResponse, encode_connect_response
+from zab.wire.client.frames import Command, Opening, Request, RequestReader
+from zab.wire.client.replies import encode_reply, error_reply
+from zab.wire.client.requests import Refused, decode_request
+
+if TYPE_CHECKING:
+    from zab.runtime.coordination.server import StoreServer
+
+RECEIVE_BYTES: Final = 64 << 10
+IDENTITIES_BYTES_MAX: Final = 16 << 10
+
+_WRITES: Final = frozenset(map(int, WRITES))
+_READS: Final = frozenset(map(int, READS))
+_PING: Final = int(Op.PING)
+_CLOSE: Final = int(Op.CLOSE_SESSION)
+_MOVED: Final = int(ErrorCode.SESSION_MOVED)
+_EXPIRED: Final = int(ErrorCode.SESSION_EXPIRED)
+
+
+class _Slot:
+    """A place in the line of replies that no transaction will fill."""
+
+    __slots__ = ("done", "error", "last", "value")
+
+    def __init__(self, error: int = 0, value: str | None = None, *, done: bool = False, last: bool = False) -> None:
+        self.error = error
+        self.value = value
+        self.done = done
+        self.last = last
+
+
+Waits: TypeAlias = bytes | _Slot | None
+"""The body of a read; a slot; or None for a write that is under way."""
+
+
+class Connection:
+    """Its own watcher: what it watches ends with it."""
+
+    def __init__(self, server: StoreServer, stream: trio.abc.Stream, host: str, peer: str) -> None:
+        self.session = 0
+        self.timeout_ms = 0
+        self.identities: tuple[Identity, ...] = (("ip", host),)
+        self.peer = peer
+        self.received = self.sent = 0
+        self._server = server
+        self._machine = server.machine
+        self._stream = stream
+        self._fd = stream.socket.fileno() if isinstance(stream, trio.SocketStream) else None
+        self._identified = encode_identities(self.identities)
+        self._line: deque[tuple[int, int, Waits]] = deque()
+        """(op, xid, what it waits for), oldest first."""
+        self._early: deque[bytes] = deque()
+        """Replies to writes that are done while something in front of them is not."""
+        self._early_zxid = 0
+        self._counted = 0
+        self._arrived_at: float | None = None
+        self._held: list[Request] = []
+        self._out: list[bytes] = []
+        self._out_bytes = 0
+        self._taking = self._sending = self._last_taken = self._finishing = self._over = False
+        self._heard = True
+        self._bell = Doorbell()
+        self._room = Doorbell()
+        self._scope = trio.CancelScope()
+
+    @property
+    def queued(self) -> int:
+        return len(self._line) + len(self._held)
+
+    # -- its life ----------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        server = self._server
+        try:
+            with self._scope:
+                await self._converse()
+            if self._finishing and not self._over:
+                await self._linger()
+        except* (trio.BrokenResourceError, trio.ClosedResourceError):
+            pass
+        except* WireError as errors:
+            server.log.grumble("client_cut", self.peer.rpartition(":")[0], peer=self.peer, why=errors.exceptions[0])
+        finally:
+            self._end()
+            await trio.aclose_forcefully(self._stream)
+
+    def _end(self) -> None:
+        self._over = True
+        server = self._server
+        server.open_requests -= self._counted
+        server.gone.received += self.received
+        server.gone.sent += self.sent
+        self._line.clear()
+        self._held.clear()
+        self._out.clear()
+        server.connections.pop(self, None)
+        if self.session:
+            server.detach(self)
+            self._machine.watches.drop(self)
+
+    async def _linger(self) -> None:
+        """A close with something unread would take back what was sent: so hear it out, for a moment."""
+        with trio.move_on_after(self._server.settings.linger_ms / 1000):
+            if isinstance(self._stream, trio.abc.HalfCloseableStream):
+                await self._stream.send_eof()
+            while await self._stream.receive_some(RECEIVE_BYTES):
+                pass
+
+    def cut(self, why: str) -> None:
+        if not self._over:
+            self._over = True
+            self._server.log.say("client_let_go", "debug", peer=self.peer, session=f"{self.session:#x}", why=why)
+            self._scope.cancel()
+
+    async def _converse(self) -> None:
+        opening = Opening(self._server.settings.frame_bytes_max)
+        with trio.move_on_after(self._server.settings.first_frame_ms / 1000) as patience:
+            while True:
+                data = await self._stream.receive_some(RECEIVE_BYTES)
+                if not data:
+                    return
+                first = opening.open(data)
+                if first is not None:
+                    break
+        if patience.cancelled_caught:
+            return
+        assert first is not None
+        if isinstance(first, Command):
+            await self._stream.send_all(answer(self._server, first))
+            self._finishing = True
+            return
+        if not await self._establish(first):
+            return
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._send)
+            await self._receive(opening.rest)
+            nursery.cancel_scope.cancel()
+
+    # -- the session -------------------------------------------------------------------------------
+
+    async def _establish(self, asked: ConnectRequest) -> bool:
+        server = self._server
+        timeout_ms = server.settings.timeout_ms(asked.timeout_ms)
+        session: int | None = None
+        with trio.move_on_after(timeout_ms / 1000):
+            try:
+                if asked.last_zxid_seen > self._machine.zxid:
+                    await server.member.barrier()
+                    if asked.last_zxid_seen > self._machine.zxid:
+                        # It has seen another history than ours. That is not for us to answer.
+                        server.log.grumble("client_from_the_future", self.peer, peer=self.peer)
+                        return False
+                if asked.session == 0:
+                    session = await server.create_session(timeout_ms)
+                else:
+                    attached = await server.attach_session(asked.session, asked.password)
+                    if attached is None:
+                        await self._refuse(asked)
+                        return False
+                    session, timeout_ms = asked.session, attached
+            except ZabError:
+                return False
+        if session is None:
+            return False
+        self.session, self.timeout_ms = session, timeout_ms
+        server.attach(self)
+        server.connections[self] = None
+        if session not in self._machine.sessions.table:
+            return False  # closed again in the meantime
+        password = self._machine.sessions.password(session)
+        read_only = None if asked.read_only is None else False
+        await self._stream.send_all(encode_connect_response(ConnectResponse(timeout_ms, session, password, read_only)))
+        return True
+
+    async def _refuse(self, asked: ConnectRequest) -> None:
+        read_only = None if asked.read_only is None else False
+        answer = ConnectResponse(EXPIRED.timeout_ms, EXPIRED.session, EXPIRED.password, read_only)
+        await self._stream.send_all(encode_connect_response(answer))
+        self._finishing = True
+
+    def heard_of(self) -> bool:
+        heard, self._heard = self._heard, False
+        return heard
+
+    def ended(self, why: str) -> None:
+        if not self._last_taken:  # else it is its own wish, and the reply is on its way
+            self.cut(why)
+
+    # -- receiving ---------------------------------------------------------------------------------
+
+    async def _receive(self, data: bytes | bytearray) -> None:
+        server, stream = self._server, self._stream
+        settings = server.settings
+        reader = RequestReader(settings.frame_bytes_max)
+        while True:
+            if data:
+                self._heard = True
+                self._arrived(reader.feed(data))
+                while (
+                    self._out_bytes > settings.unsent_bytes_max
+                    or self.queued > settings.requests_max
+                    or (self._line and server.open_requests > settings.requests_total_max)
+                ):
+                    await self._room.wait()
+            data = await stream.receive_some(RECEIVE_BYTES)
+            if not data:
+                return
+
+    def _arrived(self, requests: list[Request]) -> None:
+        if self._held or not self._server.ready:
+            zxid = self._machine.zxid
+            for request in requests:
+                if request[1] == _PING:
+                    self.send(error_reply(request[0], zxid, 0))
+                else:
+                    self._held.append(request)
+        else:
+            self._take(requests)
+
+    def resume(self) -> None:
+        """There is a leader again, and a state that may be read."""
+        if self._held:
+            held, self._held = self._held, []
+            self._take(held)
+
+    def _take(self, requests: list[Request]) -> None:
+        server, line = self._server, self._line
+        if self._arrived_at is None:
+            self._arrived_at = trio.current_time()
+        me, session = server.me, self.session
+        self.received += len(requests)
+        self._taking = True
+        for xid, op, body in requests:
+            if self._last_taken or self._over:
+                break
+            if op in _WRITES:
+                line.append((op, xid, None))
+                identified = self._identified
+                if op == _CLOSE:
+                    self._last_taken = True
+                server.post(
+                    HEAD.pack(FOREIGN, session, xid, op, me, len(identified)) + identified + body, self._written
+                )
+            elif op in _READS:
+                if line:
+                    line.append((op, xid, body))
+                else:
+                    self._read(op, xid, body)
+            else:
+                _SPECIAL.get(op, Connection._unknown)(self, op, xid, body)
+        self._taking = False
+        self.flush()
+
+    # -- answers -----------------------------------------------------------------------------------
+
+    def _read(self, op: int, xid: int, body: bytes) -> None:
+        machine = self._machine
+        fields = decode_request(op, body)
+        if isinstance(fields, Refused):
+            self.send(error_reply(xid, machine.zxid, fields.code))
+            return
+        self.send(read_reply(op, xid, machine.zxid, machine.reads.read(op, fields, self)))
+
+    def _written(self, result: object, error: Exception | None) -> None:
+        """By the member, in the order in which the writes were posted: for the oldest one that is under way."""
+        if self._over:
+            return
+        if error is not None:
+            self.cut(f"the outcome of a write is unknown: {error}")
+            return
+        line = self._line
+        op, xid, waits = line[0]
+        behind = waits is not None
+        if behind:
+            # Something in front, a sync, takes longer than this. Which write is it, then? As many as are early.
+            writes = [entry for entry in line if entry[2] is None]
+            op, xid, _ = writes[len(self._early)]
+        code = result[1]  # type: ignore[index]
+        if code == _MOVED:
+            self.cut("the session has moved to another server")
+            return
+        frame = write_reply(op, xid, result)  # type: ignore[arg-type]
+        if behind:
+            self._early_zxid = self._early_zxid or result[0]  # type: ignore[index]
+            self._early.append(frame)
+            return
+        line.popleft()
+        self.send(frame)
+        if op == _CLOSE or code == _EXPIRED:
+            self._finish()
+        elif line:
+            self._answer()
+
+    def _answer(self) -> None:
+        """Whatever has come to the front of the line and can be answered."""
+        line, early = self._line, self._early
+        while line and not self._finishing:
+            op, xid, waits = line[0]
+            if waits is None:
+                if not early:
+                    break
+                line.popleft()
+                self.send(early.popleft())
+                if op == _CLOSE:
+                    self._finish()
+            elif type(waits) is bytes:
+                line.popleft()
+                self._read(op, xid, waits)
+            else:
+                assert isinstance(waits, _Slot)
+                if not waits.done:
+                    break
+                line.popleft()
+                # Not later than what is behind it and was done before it.
+                zxid = self._early_zxid - 1 if early else self._machine.zxid
+                self._early_zxid = 0
+                if waits.error or waits.value is None:
+                    self.send(error_reply(xid, zxid, waits.error))
+                else:
+                    self.send(encode_reply(op, xid, zxid, waits.value))
+                if waits.last:
+                    self._finish()
+
+    # -- the special ones --------------------------------------------------------------------------
+
+    def _ping(self, op: int, xid: int, body: bytes) -> None:
+        self.send(error_reply(xid, self._machine.zxid, 0))
+
+    def _sync(self, op: int, xid: int, body: bytes) -> None:
+        fields = decode_request(op, body)
+        if isinstance(fields, Refused):
+            self._put(op, xid, _Slot(fields.code, done=True))
+            return
+        slot = _Slot(value=fields[0])
+
+        def synced(result: object, error: Exception | None) -> None:
+            if self._over:
+                return
+            if error is not None:
+                self.cut(f"a sync failed: {error}")
+                return
+            slot.done = True
+            self._answer()
+
+        self._line.append((op, xid, slot))
+        try:
+            self._server.member.post_barrier(synced)
+        except ZabError as error:
+            self.cut(str(error))
+
+    def _authenticate(self, op: int, xid: int, body: bytes) -> None:
+        """For all requests behind it. Said at once, as the original does: it is no part of the session's line."""
+        fields = decode_request(op, body)
+        found = None if isinstance(fields, Refused) else self._identities_of(fields[1], fields[2] or b"")
+        if found is not None:
+            identities = tuple(dict.fromkeys([*self.identities, *found]))
+            identified = encode_identities(identities)
+            if len(identified) <= IDENTITIES_BYTES_MAX:
+                self.identities, self._identified = identities, identified
+                self.send(error_reply(xid, 0, 0))
+                return
+        self.send(error_reply(xid, 0, ErrorCode.AUTH_FAILED))
+        self._finish()
+
+    def _identities_of(self, scheme: str, credentials: bytes) -> list[Identity] | None:
+        settings = self._server.settings
+        if scheme == "digest":
+            name = digest_id(credentials, settings.digest_algorithm)
+            return [("digest", name), *([(SUPER, "")] if name == settings.super_digest else [])]
+        return [] if scheme == "ip" else None
+
+    def _unknown(self, op: int, xid: int, body: bytes) -> None:
+        self._last_taken = True
+        self._put(op, xid, _Slot(ErrorCode.UNIMPLEMENTED, done=True, last=True))
+
+    def _no_sasl(self, op: int, xid: int, body: bytes) -> None:
+        self._last_taken = True
+        self._put(op, xid, _Slot(ErrorCode.AUTH_FAILED, done=True, last=True))
+
+    def _put(self, op: int, xid: int, slot: _Slot) -> None:
+        self._line.append((op, xid, slot))
+        self._answer()
+
+    # -- sending -----------------------------------------------------------------------------------
+
+    def notify(self, change: Change) -> None:
+        self.send(change.frame)
+
+    def send(self, frame: bytes) -> None:
+        out = self._out
+        if not out and not self._taking:
+            self._server.dirty(self)
+        out.append(frame)
+        self._out_bytes += len(frame)
+
+    def flush(self) -> None:
+        """Everything that has gathered, to the system; or, where it does not take it all, to the task that waits."""
+        out, waiting = self._out, len(self._line)
+        if self._over or self._sending:
+            return
+        if waiting != self._counted:
+            self._server.open_requests += waiting - self._counted
+            self._counted = waiting
+        if not waiting and self._arrived_at is not None and not self._held:
+            self._server.latency.add(trio.current_time() - self._arrived_at)
+            self._arrived_at = None
+        if not out:
+            if self._finishing:
+                self._scope.cancel()
+            return
+        if self._fd is None:
+            self._bell.ring()
+            return
+        self.sent += len(out)
+        data = out[0] if len(out) == 1 else b"".join(out)
+        out.clear()
+        try:
+            written = os.write(self._fd, data)
+        except BlockingIOError:
+            written = 0
+        except OSError as error:
+            self.cut(f"broken: {error}")
+            return
+        if written == len(data):
+            self._out_bytes = 0
+            self._room.ring()
+            if self._finishing:
+                self._scope.cancel()
+            return
+        out.append(data[written:])
+        self._out_bytes = len(out[0])
+        if self._out_bytes > self._server.settings.unsent_bytes_cut:
+            self.cut(f"it does not read: {self._out_bytes} bytes wait")
+            return
+        self._bell.ring()
+
+    async def _send(self) -> None:
+        """For what the system did not take at once."""
+        while True:
+            await self._bell.wait()
+            while self._out:
+                self._sending = True
+                data = b"".join(self._out)
+                self._out.clear()
+                self._out_bytes = len(data)
+                await self._stream.send_all(data)
+                self._sending = False
+                self._out_bytes = sum(map(len, self._out))
+                self._room.ring()
+            if self._finishing:
+                self._scope.cancel()
+
+    def _finish(self) -> None:
+        """Nothing more is read or answered; what is answered already, is sent."""
+        self._finishing = self._last_taken = True
+        if not self._taking:
+            self._server.dirty(self)
+
+
+_SPECIAL: Final[Mapping[int, Callable[[Connection, int, int, bytes], None]]] = {
+    int(Op.PING): Connection._ping,
+    int(Op.SYNC): Connection._sync,
+    int(Op.AUTH): Connection._authenticate,
+    int(Op.SASL): Connection._no_sasl,
+}

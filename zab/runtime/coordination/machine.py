@@ -1,0 +1,93 @@
+"""The pure store, with somebody who is told what happens in it.
+
+A member knows nothing of sessions, and the store knows nothing of clients. Here is where they meet: events
+go to their watchers, and whose session was made, moved or closed is said at the moment when that is applied.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Protocol
+
+import trio
+
+from zab.store import txn as txns
+from zab.store.apply import Handler, Result
+from zab.store.digest import Digest
+from zab.store.sessions import Sessions
+from zab.store.store import Store, StoreSettings
+from zab.store.tree import Tree
+from zab.store.watches import Watcher
+from zab.wire.client.events import encode_event
+from zab.wire.client.requests import decode_fields
+
+
+class Change:
+    """An event, and its frame: written once, however many connections it is for."""
+
+    __slots__ = ("_frame", "event", "path", "zxid")
+
+    def __init__(self, event: int, path: str, zxid: int) -> None:
+        self.event = event
+        self.path = path
+        self.zxid = zxid
+        self._frame = b""
+
+    @property
+    def frame(self) -> bytes:
+        if not self._frame:
+            self._frame = encode_event(self.event, self.path, self.zxid)
+        return self._frame
+
+
+class Listens(Watcher, Protocol):
+    """Whoever registers watches here can be told of events. In the midst of `apply`: be quick, and raise nothing."""
+
+    def notify(self, change: Change) -> None: ...
+
+
+class Observer(Protocol):
+    def session_changed(self, session: int) -> None:
+        """Made, attached anew or closed, as the table of sessions says now."""
+
+    def restore_begins(self) -> None: ...
+    def restore_ended(self) -> None: ...
+
+
+def tell(watchers: Sequence[Watcher], event: int, path: str, zxid: int) -> None:
+    change = Change(event, path, zxid)
+    for watcher in watchers:
+        watcher.notify(change)  # type: ignore[attr-defined]  # all who watch here are `Listens`
+
+
+class StoreMachine(Store):
+    """What a member replicates. `observer` is set before the member runs."""
+
+    def __init__(self, settings: StoreSettings) -> None:
+        self.observer: Observer | None = None
+        super().__init__(settings, tell, decode_fields)
+
+    def _become(self, tree: Tree, sessions: Sessions, digest: Digest) -> None:
+        super()._become(tree, sessions, digest)
+        for kind in (txns.CREATE_SESSION, txns.ATTACH_SESSION, txns.CLOSE_SESSION):
+            self._handlers[kind] = self._observed(self._handlers[kind])
+
+    def _observed(self, handler: Handler) -> Handler:
+        def observed(zxid: int, txn: bytes) -> Result:
+            result = handler(zxid, txn)
+            if self.observer is not None:
+                self.observer.session_changed(txns.HEAD.unpack_from(txn)[1])
+            return result
+
+        return observed
+
+    def restore(self, chunks: Iterable[bytes]) -> None:
+        """In a thread. Nobody may read, or register a watch, between the two calls into the loop."""
+        if self.observer is None:
+            super().restore(chunks)
+            return
+        trio.from_thread.run_sync(self.observer.restore_begins)
+        try:
+            super().restore(chunks)
+        finally:
+            trio.from_thread.run_sync(self.observer.restore_ended)

@@ -1,0 +1,83 @@
+"""The store with all its parts, for as long as a block lasts."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import trio
+from attrs import evolve
+
+from zab.runtime.coordination.machine import StoreMachine
+from zab.runtime.coordination.port import ClientPort
+from zab.runtime.coordination.server import StoreServer
+from zab.runtime.coordination.settings import DEFAULT_DOORS, DoorSettings
+from zab.runtime.limits import Limits
+from zab.runtime.member import DEFAULT_LIMITS, Member, sole_error
+from zab.store.store import DEFAULT_SETTINGS, StoreSettings
+
+BESIDE_A_FRAME_BYTES = 64 << 10
+"""What a request carries beside the client's own bytes: who asks, and as whom."""
+
+
+def make_server(
+    path: str | os.PathLike[str],
+    *,
+    store: StoreSettings = DEFAULT_SETTINGS,
+    doors: DoorSettings = DEFAULT_DOORS,
+    limits: Limits = DEFAULT_LIMITS,
+    **options: Any,
+) -> StoreServer:
+    """`options` are those of `Member`."""
+    machine = StoreMachine(store)
+    request_bytes = max(limits.request_bytes_max, doors.frame_bytes_max + BESIDE_A_FRAME_BYTES)
+    member = Member(machine, path, limits=evolve(limits, request_bytes_max=request_bytes), **options)
+    return StoreServer(machine, member, doors)
+
+
+async def run_server(
+    server: StoreServer,
+    client_host: str = "127.0.0.1",
+    client_port: int | None = None,
+    task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
+) -> None:
+    """Started when the store can be asked; with a `client_port`, also by clients from elsewhere."""
+    try:
+        async with trio.open_nursery() as nursery:
+            await nursery.start(server.member.run)
+            nursery.start_soon(server.run)
+            if client_port is not None:
+                await nursery.start(ClientPort(server, client_host, client_port).run)
+            task_status.started()
+    except BaseExceptionGroup as group:
+        raise sole_error(group) from None
+
+
+@asynccontextmanager
+async def open_store(
+    path: str | os.PathLike[str],
+    *,
+    client_host: str = "127.0.0.1",
+    client_port: int | None = None,
+    **options: Any,
+) -> AsyncIterator[StoreServer]:
+    """A coordination store for as long as the block lasts, alone or as a member of an ensemble.
+
+    path         the directory of its log and snapshots; nobody else's
+    client_port  where ZooKeeper's clients are served; 0: on any port, see `client_port` of what you get; None: not
+    store        settings of the store: `StoreSettings`
+    doors        bounds and habits of its doors: `DoorSettings`
+    ...          and all that `Member` takes, like `server_id` and `ensemble`
+
+    When the store fails, the block is cancelled, and what made it fail is raised.
+    """
+    server = make_server(path, **options)
+    try:
+        async with trio.open_nursery() as nursery:
+            await nursery.start(run_server, server, client_host, client_port)
+            yield server
+            nursery.cancel_scope.cancel()
+    except BaseExceptionGroup as group:
+        raise sole_error(group) from None

@@ -1,0 +1,66 @@
+"""The client port: lets clients in, as many as there may be, and counts where they come from."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import trio
+
+from zab.runtime.coordination.connection import Connection
+from zab.runtime.errors import PortTaken
+from zab.runtime.ports import EXHAUSTED, EXHAUSTED_PAUSE_S, peer_name
+
+if TYPE_CHECKING:
+    from zab.runtime.coordination.server import StoreServer
+
+
+class ClientPort:
+    def __init__(self, server: StoreServer, host: str, port: int) -> None:
+        self._server = server
+        self._host = host
+        self._port = port
+        self._by_host: Counter[str] = Counter()
+
+    async def run(self, task_status: trio.TaskStatus[int] = trio.TASK_STATUS_IGNORED) -> None:
+        """Started with the number of the port, which was chosen by the system if it was to be 0."""
+        try:
+            listeners = await trio.open_tcp_listeners(self._port, host=self._host)
+        except OSError as error:
+            what = f"cannot listen on {self._host}:{self._port} for clients: {error.strerror or error}"
+            raise PortTaken(f"{what}. Is another server running there?") from error
+        self._server.client_port = port = listeners[0].socket.getsockname()[1]
+        async with trio.open_nursery() as nursery:
+            for listener in listeners:
+                nursery.start_soon(self._accept, listener, nursery)
+            task_status.started(port)
+
+    async def _accept(self, listener: trio.SocketListener, nursery: trio.Nursery) -> None:
+        """Not `trio.serve_listeners`: what a client does must not end the port, whatever it is."""
+        async with listener:
+            while True:
+                try:
+                    stream = await listener.accept()
+                except OSError as error:
+                    if error.errno not in EXHAUSTED:
+                        raise
+                    self._server.log.grumble("cannot_accept", error.errno, port="client", why=error.strerror)
+                    await trio.sleep(EXHAUSTED_PAUSE_S)
+                else:
+                    nursery.start_soon(self._serve, stream)
+
+    async def _serve(self, stream: trio.SocketStream) -> None:
+        server, settings = self._server, self._server.settings
+        host, peer = peer_name(stream)
+        per_host = settings.connections_per_host_max
+        if self._by_host.total() >= settings.connections_max or (per_host and self._by_host[host] >= per_host):
+            server.log.grumble("too_many_clients", host, peer=peer)
+            await trio.aclose_forcefully(stream)
+            return
+        self._by_host[host] += 1
+        try:
+            await Connection(server, stream, host, peer).run()
+        finally:
+            self._by_host[host] -= 1
+            if not self._by_host[host]:
+                del self._by_host[host]

@@ -1,0 +1,358 @@
+"""One server of the store: a member, its sessions, and whoever is attached to them here.
+
+Sessions are made, moved and closed by transactions. Only one thing about them is not in the history: when
+each was last heard of. The leader keeps that for all; the others tell it of theirs twice a tick. A new
+leader gives everybody the full time again.
+
+While there is no leader nobody is turned away: writes wait in the member, reads wait at the door. But a
+server that cannot reach a leader must not hold a client back until its session has ended elsewhere: after
+a third of the session's time the connection is cut, and the client can try another server.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from collections import deque
+from collections.abc import Iterable
+from contextlib import AbstractAsyncContextManager
+from typing import Final, Protocol
+
+import trio
+
+from zab.core.errors import Overloaded, ZabError
+from zab.core.messages import State
+from zab.core.zxid import Epoch
+from zab.runtime.coordination.machine import StoreMachine
+from zab.runtime.coordination.session import Session, opened
+from zab.runtime.coordination.settings import DoorSettings
+from zab.runtime.doorbell import Doorbell
+from zab.runtime.driver import now_ms
+from zab.runtime.logs import Log
+from zab.runtime.member import Member
+from zab.runtime.origin import Done
+from zab.runtime.requests import wall_ms
+from zab.runtime.status import RoleChange
+from zab.runtime.waiting import Waiter
+from zab.store import reaper
+from zab.store.acl import encode_identities
+from zab.store.apply import Result
+from zab.store.ops import Fields, Op
+from zab.store.request import INTERNAL, pack_body, pack_request
+from zab.store.sessions import Expiry, SessionIds
+
+SECRET_BYTES: Final = 32
+NOBODY: Final = encode_identities(())
+_ASIDE_SESSIONS_MAX: Final = 10_000
+PATIENCE: Final = 3
+"""A client is let go after this part of its session's time without a leader."""
+
+
+class Attached(Protocol):
+    """Who has a session here."""
+
+    @property
+    def session(self) -> int: ...
+    @property
+    def timeout_ms(self) -> int: ...
+    def heard_of(self) -> bool:
+        """Whether it gave a sign of life since it was asked for the last time."""
+
+    def ended(self, why: str) -> None:
+        """The session is closed, has moved, or is better served elsewhere."""
+
+
+class Flushes(Protocol):
+    """A connection of a client."""
+
+    peer: str
+    session: int
+    timeout_ms: int
+    received: int
+    sent: int
+
+    @property
+    def queued(self) -> int: ...
+    def flush(self) -> None: ...
+    def resume(self) -> None: ...
+
+
+class Latency:
+    """From the receiving of a batch of requests to the last of its replies."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._sum = self._max = 0.0
+        self._min = float("inf")
+
+    def add(self, seconds: float) -> None:
+        self.count += 1
+        self._sum += seconds
+        self._min = min(self._min, seconds)
+        self._max = max(self._max, seconds)
+
+    @property
+    def milliseconds(self) -> tuple[int, float, int]:
+        """Least, mean, most."""
+        if not self.count:
+            return 0, 0.0, 0
+        return int(self._min * 1000), self._sum / self.count * 1000, int(self._max * 1000)
+
+
+class Traffic:
+    """Of connections that are closed."""
+
+    received = 0
+    sent = 0
+
+
+def ignore(result: object, error: Exception | None) -> None:
+    """Nobody waits for this."""
+
+
+class StoreServer:
+    """`session()` is for you; the rest is for the doors."""
+
+    def __init__(self, machine: StoreMachine, member: Member, settings: DoorSettings) -> None:
+        self.machine = machine
+        self.member = member
+        self.settings = settings
+        self.me = member.me
+        self.log = Log(member.me, lambda: Epoch(0) if self.role is None else self.role.epoch)
+        self.role: RoleChange | None = None
+        self.ready = False
+        """Whether the state may be read here and now."""
+        self.client_port: int | None = None
+        self.attached: dict[int, Attached] = {}
+        self.connections: dict[Flushes, None] = {}
+        self.open_requests = 0
+        self.latency = Latency()
+        self.gone = Traffic()
+        self.started_ms = now_ms()
+        self._restoring = False
+        self._ids = SessionIds(member.me, wall_ms())
+        self._waiting: deque[tuple[bytes, Done]] = deque()
+        self._dirty: list[Flushes] = []
+        self._bell = Doorbell()
+        self._became_ready = trio.Event()
+        self._expiry: Expiry | None = None
+        self._expiry_epoch = Epoch(-1)
+        self._lost_ms: int | None = self.started_ms
+        """Since when nobody leads, as far as is known here."""
+        machine.observer = self
+        member.on_aside(self._heard)
+
+    # -- for you -----------------------------------------------------------------------------------
+
+    def session(self, timeout_ms: int = 10_000) -> AbstractAsyncContextManager[Session]:
+        """A session in this process, for as long as the block lasts; so do its ephemerals."""
+        return opened(self, self.settings.timeout_ms(timeout_ms))
+
+    # -- its tasks ---------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._follow_roles)
+            nursery.start_soon(self._flush)
+            nursery.start_soon(self._tick)
+            nursery.start_soon(self._reap)
+
+    async def _follow_roles(self) -> None:
+        async for role in self.member.roles():
+            self.role = role
+            if not role.serving:
+                self._lost_ms = self._lost_ms or now_ms()
+            else:
+                self._lost_ms = None
+            self._consider()
+
+    def _consider(self) -> None:
+        role = self.role
+        self.ready = role is not None and role.serving and not self._restoring
+        if not self.leading:
+            self._expiry = None
+        elif role is not None and (self._expiry is None or role.epoch != self._expiry_epoch):
+            self._expiry, self._expiry_epoch = Expiry(self.settings.tick_ms), role.epoch
+            self._touch(self.machine.sessions.table)
+        if self.ready:
+            self._became_ready.set()
+            self._became_ready = trio.Event()
+            for connection in list(self.connections):
+                connection.resume()
+
+    @property
+    def leading(self) -> bool:
+        role = self.role
+        return role is not None and role.serving and role.state is State.LEADING
+
+    # -- requests ----------------------------------------------------------------------------------
+
+    def post(self, request: bytes, done: Done) -> None:
+        """To the leader, in the order of the calls. `done` is called in the event loop, maybe at once with an error."""
+        if self._waiting:
+            self._waiting.append((request, done))
+            return
+        try:
+            self.member.post(request, done)
+        except Overloaded:
+            self._waiting.append((request, done))
+        except ZabError as error:
+            done(None, error)
+
+    def _post_waiting(self) -> None:
+        waiting, self._waiting = self._waiting, deque()
+        while waiting and not self._waiting:
+            self.post(*waiting.popleft())
+        self._waiting += waiting
+
+    async def ask(self, request: bytes) -> Result:
+        waiter = Waiter()
+        self.post(request, waiter.done)
+        result: Result = await waiter.wait()  # type: ignore[assignment]  # it is what `apply` of the machine returned
+        return result
+
+    def internal(self, op: Op, fields: Fields, session: int = 0) -> bytes:
+        return pack_request(op, pack_body(fields), session, 0, self.me, NOBODY, INTERNAL)
+
+    async def readable(self) -> None:
+        """Until the state may be looked at."""
+        if self.ready:
+            await trio.lowlevel.checkpoint()
+        while not self.ready:
+            await self._became_ready.wait()
+
+    # -- one turn, one send ------------------------------------------------------------------------
+
+    def dirty(self, connection: Flushes) -> None:
+        """It has something to send: when this turn of the loop is over, all of it goes out at once."""
+        if not self._dirty:
+            self._bell.ring()
+        self._dirty.append(connection)
+
+    async def _flush(self) -> None:
+        while True:
+            await self._bell.wait()
+            dirty, self._dirty = self._dirty, []
+            for connection in dirty:
+                connection.flush()
+            if self._waiting:
+                self._post_waiting()
+
+    # -- sessions ----------------------------------------------------------------------------------
+
+    async def create_session(self, timeout_ms: int) -> int:
+        if not self.machine.sessions.secret:
+            # Only the first one counts, whoever proposes it.
+            self.post(self.internal(Op.SET_SECRET, (os.urandom(SECRET_BYTES),)), ignore)
+        session = self._ids.next()
+        try:
+            _, error, *_ = await self.ask(self.internal(Op.CREATE_SESSION, (timeout_ms,), session))
+        except trio.Cancelled:
+            self.close_session(session)  # behind its creation, in the same order
+            raise
+        assert not error, f"session {session:#x} was given out twice"
+        return session
+
+    async def attach_session(self, session: int, password: bytes | None) -> int | None:
+        """The session's timeout, or None: there is no such session, or not with this password."""
+        sessions = self.machine.sessions
+        if session not in sessions.table:
+            await self.member.barrier()  # it may have been made elsewhere a moment ago
+        sessions = self.machine.sessions
+        if session not in sessions.table or not sessions.password_is(session, password):
+            return None
+        _, error, *_ = await self.ask(self.internal(Op.ATTACH_SESSION, (), session))
+        known = self.machine.sessions.table.get(session)
+        return None if error or known is None else known[0]
+
+    def close_session(self, session: int, done: Done = ignore) -> None:
+        self.post(self.internal(Op.CLOSE_SESSION, (), session), done)
+
+    def attach(self, client: Attached) -> None:
+        old = self.attached.get(client.session)
+        self.attached[client.session] = client
+        if old is not None:
+            old.ended("the client is back on another connection")
+
+    def detach(self, client: Attached) -> None:
+        if self.attached.get(client.session) is client:
+            del self.attached[client.session]
+
+    def session_changed(self, session: int) -> None:
+        known = self.machine.sessions.table.get(session)
+        client = self.attached.get(session)
+        if known is None:
+            if self._expiry is not None:
+                self._expiry.forget(session)
+            if client is not None:
+                client.ended("the session is closed")
+            return
+        if self._expiry is not None:
+            self._expiry.touch(session, known[0], now_ms())
+        if client is not None and known[1] != self.me:
+            client.ended("the session has moved to another server")
+
+    def session_ends(self) -> list[tuple[int, list[int]]]:
+        """At the leader: when which sessions will have ended if nothing is heard of them."""
+        return [] if self._expiry is None else self._expiry.buckets()
+
+    # -- signs of life -----------------------------------------------------------------------------
+
+    def _touch(self, sessions: Iterable[int]) -> None:
+        expiry, table, now = self._expiry, self.machine.sessions.table, now_ms()
+        if expiry is not None:
+            for session in sessions:
+                known = table.get(session)
+                if known is not None:
+                    expiry.touch(session, known[0], now)
+
+    def _heard(self, body: bytes) -> None:
+        if len(body) % 8 == 0:
+            self._touch(struct.unpack(f">{len(body) // 8}q", body))
+
+    async def _tick(self) -> None:
+        pause_ms = self.settings.tick_ms // 2
+        while True:
+            before = now_ms()
+            await trio.sleep(pause_ms / 1000)
+            now = now_ms()
+            alive = [session for session, client in self.attached.items() if client.heard_of()]
+            expiry = self._expiry
+            if expiry is not None:
+                self._touch(alive)
+                if now - before > 3 * pause_ms:
+                    # It was this process that slept. Whoever called meanwhile was not heard, and is not to blame.
+                    self._touch(self.machine.sessions.table)
+                for session in expiry.due(now):
+                    self.log.say("session_expired", session=f"{session:#x}")
+                    self.close_session(session)
+            elif self.ready:
+                for start in range(0, len(alive), _ASIDE_SESSIONS_MAX):
+                    part = alive[start : start + _ASIDE_SESSIONS_MAX]
+                    self.member.aside(struct.pack(f">{len(part)}q", *part))
+            elif self._lost_ms is not None:
+                for client in list(self.attached.values()):
+                    if (now - self._lost_ms) * PATIENCE > client.timeout_ms:
+                        client.ended("no leader can be reached from here")
+
+    async def _reap(self) -> None:
+        pause_ms = self.settings.containers_ms
+        while True:
+            await trio.sleep(pause_ms / 1000)
+            if self.leading and not self._restoring:
+                for path in reaper.candidates(self.machine.tree, wall_ms()):
+                    self.post(self.internal(Op.DELETE_CONTAINER, (path,)), ignore)
+
+    # -- a state that came as a whole --------------------------------------------------------------
+
+    def restore_begins(self) -> None:
+        self._restoring = True
+        self._consider()
+
+    def restore_ended(self) -> None:
+        """The other half of `restore_begins`; whether or not the restore succeeded."""
+        self._restoring = False
+        self.machine.deliver_missed()
+        for session in list(self.attached):
+            self.session_changed(session)
+        self._consider()

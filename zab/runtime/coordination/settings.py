@@ -1,0 +1,57 @@
+"""The bounds and habits of a store's doors. Counts, bytes and milliseconds; a name says which."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from attrs import frozen
+
+from zab.wire.client.frames import FRAME_BYTES_MAX
+
+DEFAULT_WORDS: Final = frozenset({"isro", "mntr", "ruok", "srvr", "stat"})
+
+
+@frozen
+class DoorSettings:
+    """
+    tick_ms                   the grid on which sessions end, and twice as often as learners speak of theirs
+    timeout_ticks_min, _max   what a client may ask for as its session's timeout, in ticks
+    frame_bytes_max           of one request (`jute.maxbuffer`)
+    connections_max           altogether; one more is closed at once
+    connections_per_host_max  from one address (`maxClientCnxns`); 0: no limit
+    requests_max              of one connection, not answered yet; above it nothing more is read from it
+    requests_total_max        of all connections; above it nothing is read from who has one open
+    unsent_bytes_max          replies and events that a client does not take: nothing more is read from it
+    unsent_bytes_cut          the same, until it is cut
+    first_frame_ms            how long a connection may take to say who it is
+    linger_ms                 how long a client may take to read its last reply
+    events_max                of one watch in this process, not looked at yet
+    containers_ms             between looks for containers and TTL nodes that are to go
+    words                     four-letter words that are answered
+    super_digest              `user:hash` of who may do anything
+    digest_algorithm          of the digest scheme
+    """
+
+    tick_ms: int = 2_000
+    timeout_ticks_min: int = 2
+    timeout_ticks_max: int = 20
+    frame_bytes_max: int = FRAME_BYTES_MAX
+    connections_max: int = 20_000
+    connections_per_host_max: int = 60
+    requests_max: int = 1_000
+    requests_total_max: int = 10_000
+    unsent_bytes_max: int = 4 << 20
+    unsent_bytes_cut: int = 64 << 20
+    first_frame_ms: int = 10_000
+    linger_ms: int = 1_000
+    events_max: int = 10_000
+    containers_ms: int = 60_000
+    words: frozenset[str] = DEFAULT_WORDS
+    super_digest: str | None = None
+    digest_algorithm: str = "sha1"
+
+    def timeout_ms(self, asked_ms: int) -> int:
+        return max(self.timeout_ticks_min * self.tick_ms, min(asked_ms, self.timeout_ticks_max * self.tick_ms))
+
+
+DEFAULT_DOORS: Final = DoorSettings()

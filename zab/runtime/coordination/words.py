@@ -1,0 +1,188 @@
+"""Four-letter words: what a person, a probe or a monitoring tool types at the client port."""
+
+from __future__ import annotations
+
+import os
+import resource
+import sys
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Final
+
+from zab.core.messages import State
+from zab.runtime.driver import now_ms
+from zab.wire.client.frames import Command
+
+if TYPE_CHECKING:
+    from zab.runtime.coordination.server import StoreServer
+
+VERSION: Final = "3.9.5-zab, built on python"
+"""Tools look at the number to know what they may ask for."""
+
+NOT_SERVING: Final = "This ZooKeeper instance is not currently serving requests\n"
+_ALWAYS: Final = frozenset({"ruok", "isro", "envi"})
+_MODES: Final = {State.LEADING: "leader", State.FOLLOWING: "follower", State.OBSERVING: "observer"}
+
+
+def answer(server: StoreServer, command: Command) -> bytes:
+    word = command.word
+    handler = _HANDLERS.get(word)
+    if word not in server.settings.words or handler is None:
+        return f"{word} is not executed because it is not in the whitelist.\n".encode()
+    if not _serves(server) and word not in _ALWAYS:
+        return NOT_SERVING.encode()
+    return handler(server).encode()
+
+
+def _serves(server: StoreServer) -> bool:
+    return server.role is not None and server.role.serving
+
+
+def mode(server: StoreServer) -> str:
+    role = server.role
+    if role is None or not role.serving:
+        return "looking"
+    alone = len(server.member.status().ensemble.servers) == 1
+    return "standalone" if alone else _MODES.get(role.state, "looking")
+
+
+def _isro(server: StoreServer) -> str:
+    return "rw" if _serves(server) else "null"
+
+
+def _counts(server: StoreServer) -> tuple[int, int]:
+    received = sum(connection.received for connection in server.connections)
+    sent = sum(connection.sent for connection in server.connections)
+    return received + server.gone.received, sent + server.gone.sent
+
+
+def _summary(server: StoreServer) -> str:
+    received, sent = _counts(server)
+    low, mean, high = server.latency.milliseconds
+    lines = [
+        f"Latency min/avg/max: {low}/{mean:.4f}/{high}",
+        f"Received: {received}",
+        f"Sent: {sent}",
+        f"Connections: {len(server.connections)}",
+        f"Outstanding: {server.open_requests}",
+        f"Zxid: {server.machine.zxid:#x}",
+        f"Mode: {mode(server)}",
+        f"Node count: {len(server.machine.tree)}",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _srvr(server: StoreServer) -> str:
+    return f"Zookeeper version: {VERSION}\n{_summary(server)}"
+
+
+def _stat(server: StoreServer) -> str:
+    clients = "".join(
+        f" /{each.peer}[1](queued={each.queued},recved={each.received},sent={each.sent})\n"
+        for each in server.connections
+    )
+    return f"Zookeeper version: {VERSION}\nClients:\n{clients}\n{_summary(server)}"
+
+
+def _mntr(server: StoreServer) -> str:
+    received, sent = _counts(server)
+    low, mean, high = server.latency.milliseconds
+    tree = server.machine.tree
+    watches, _, _ = server.machine.watches.counts
+    values: dict[str, object] = {
+        "version": VERSION,
+        "server_state": mode(server),
+        "avg_latency": f"{mean:.4f}",
+        "max_latency": high,
+        "min_latency": low,
+        "packets_received": received,
+        "packets_sent": sent,
+        "num_alive_connections": len(server.connections),
+        "outstanding_requests": server.open_requests,
+        "znode_count": len(tree),
+        "watch_count": watches,
+        "ephemerals_count": sum(map(len, tree.ephemerals.values())),
+        "open_file_descriptor_count": len(os.listdir("/proc/self/fd")) if os.path.isdir("/proc/self/fd") else -1,
+        "max_file_descriptor_count": resource.getrlimit(resource.RLIMIT_NOFILE)[0],
+        "global_sessions": len(server.machine.sessions.table),
+        "local_sessions": 0,
+        "uptime": now_ms() - server.started_ms,
+    }
+    status = server.member.status()
+    if len(status.ensemble.servers) > 1:
+        values["peer_state"] = f"{mode(server)} - broadcast"
+    if status.role.state is State.LEADING:
+        others = [sid for sid in status.synced if sid != status.server]
+        observers = [sid for sid in others if sid not in status.ensemble.voters]
+        values |= {
+            "learners": len(others),
+            "synced_followers": len(others) - len(observers),
+            "synced_observers": len(observers),
+        }
+    return "".join(f"zk_{key}\t{value}\n" for key, value in values.items())
+
+
+def _envi(server: StoreServer) -> str:
+    return f"Environment:\nzookeeper.version={VERSION}\nhost.name={os.uname().nodename}\npython.version={sys.version}\n"
+
+
+def _conf(server: StoreServer) -> str:
+    settings = server.settings
+    status = server.member.status()
+    lines = [
+        f"clientPort={server.client_port}",
+        f"tickTime={settings.tick_ms}",
+        f"maxClientCnxns={settings.connections_per_host_max}",
+        f"minSessionTimeout={settings.timeout_ticks_min * settings.tick_ms}",
+        f"maxSessionTimeout={settings.timeout_ticks_max * settings.tick_ms}",
+        f"serverId={server.me}",
+    ]
+    if len(status.ensemble.servers) > 1:
+        lines += ["membership: ", *[each.text() for each in status.ensemble.servers]]
+        lines.append(f"version={status.ensemble.version:x}")
+    return "\n".join(lines) + "\n"
+
+
+def _cons(server: StoreServer) -> str:
+    return (
+        "".join(
+            f" /{each.peer}[1](queued={each.queued},recved={each.received},sent={each.sent}"
+            f",sid={each.session & 0xFFFF_FFFF_FFFF_FFFF:#x},to={each.timeout_ms})\n"
+            for each in server.connections
+        )
+        + "\n"
+    )
+
+
+def _dump(server: StoreServer) -> str:
+    machine = server.machine
+    owners = {session: paths for session, paths in machine.tree.ephemerals.items() if paths}
+    lines = ["SessionTracker dump:"]
+    buckets = server.session_ends()
+    lines.append(f"Session Sets ({len(buckets)})/({sum(len(sessions) for _, sessions in buckets)}):")
+    for end, sessions in buckets:
+        lines.append(f"{len(sessions)} expire in {end - now_ms()} ms:")
+        lines += [f"\t{session & 0xFFFF_FFFF_FFFF_FFFF:#x}" for session in sessions]
+    lines += ["ephemeral nodes dump:", f"Sessions with Ephemerals ({len(owners)}):"]
+    for session, paths in owners.items():
+        lines.append(f"{session & 0xFFFF_FFFF_FFFF_FFFF:#x}:")
+        lines += [f"\t{path}" for path in paths]
+    return "\n".join(lines) + "\n"
+
+
+def _wchs(server: StoreServer) -> str:
+    watches, paths, connections = server.machine.watches.counts
+    return f"{connections} connections watching {paths} paths\nTotal watches:{watches}\n"
+
+
+_HANDLERS: Final[Mapping[str, Callable[[StoreServer], str]]] = {
+    "conf": _conf,
+    "cons": _cons,
+    "dump": _dump,
+    "envi": _envi,
+    "isro": _isro,
+    "mntr": _mntr,
+    "ruok": lambda server: "imok",
+    "srvr": _srvr,
+    "stat": _stat,
+    "wchs": _wchs,
+}
