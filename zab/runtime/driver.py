@@ -149,7 +149,10 @@ class Driver:
                     if old is not None:
                         self._lost(old, now)
             elif type(message) is LinkDown:
-                self._log.say("link_down", "debug", peer=link.peer, dialled=link.dialled, why=link.reason)
+                if link.at_fault:
+                    self._log.grumble("link_cut", link.peer, peer=link.peer, dialled=link.dialled, why=link.reason)
+                else:
+                    self._log.say("link_down", "debug", peer=link.peer, dialled=link.dialled, why=link.reason)
                 self._links.lost(link)
                 self._lost(link, now)
                 return

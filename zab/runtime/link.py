@@ -8,7 +8,7 @@ from typing import Any, Protocol, TypeAlias
 
 import trio
 
-from zab.core.errors import RemoteProtocolError
+from zab.core.errors import WireError
 from zab.core.messages import LinkDown
 from zab.core.zxid import ServerId
 from zab.runtime.doorbell import Doorbell
@@ -38,6 +38,8 @@ class Link:
         self.dialled = dialled
         self.over = False
         self.reason = "closed"
+        self.at_fault = False
+        """The peer was a stranger, too slow, or talked nonsense: somebody should know."""
         self.queued_bytes = 0
         self.queued_frames = 0
         self.sent_bytes = self.received_bytes = 0
@@ -61,6 +63,7 @@ class Link:
         self.queued_frames += 1
         limits = self._limits
         if self.queued_bytes > limits.link_bytes_max or self.queued_frames > limits.link_frames_max:
+            self.at_fault = True
             self.cut(f"too slow: {self.queued_frames} frames of {self.queued_bytes} bytes wait to be sent")
             return
         self._queue.append(frame)
@@ -129,6 +132,7 @@ class Link:
                     stream = await open_stream()
                 except UNREACHABLE as error:
                     self.reason = f"not reachable: {described(error)}"
+                    self.at_fault = isinstance(error, WireError)
                     return
                 self._opened = True
                 try:
@@ -203,7 +207,8 @@ class Link:
                 if messages:
                     inbox.put(self, messages, len(data))
                 await inbox.wait_for_room()
-        except RemoteProtocolError as error:
+        except WireError as error:
             self.reason = str(error)
+            self.at_fault = True
         except (trio.BrokenResourceError, trio.ClosedResourceError) as error:
             self.reason = f"broken: {described(error)}"

@@ -17,6 +17,7 @@ from zab.runtime.inbox import Inbox
 from zab.runtime.limits import Limits
 from zab.runtime.link import Link, Send
 from zab.wire.frames import FrameReader, frame
+from zab.wire.greeting import Stranger
 from zab.wire.peer import Channel, decode, encode
 
 Pair = tuple[Link, trio.abc.Stream]
@@ -170,6 +171,7 @@ async def test_noise_ends_the_link_and_says_why(data: bytes, reason: str) -> Non
         await talk.settle()
         await talk.there.send_all(data)
     assert reason in talk.link.reason
+    assert talk.link.at_fault
     assert talk.events() == [LinkUp(False), Ack(make(1, 1)), LinkDown(False)]
 
 
@@ -190,6 +192,17 @@ async def test_a_dial_that_fails_is_down_without_having_been_up() -> None:
     await link.run(refused, LinkUp(dialled=True), room)
     assert room.take() == [(link, [LinkDown(True)])]
     assert link.reason == "not reachable: connection refused"
+    assert not link.at_fault
+
+
+async def test_a_dial_that_ends_with_a_stranger_is_somebodys_fault() -> None:
+    async def stranger() -> trio.abc.Stream:
+        raise Stranger("refused there: it belongs to another ensemble")
+
+    link, room = Link(ServerId(3), dialled=True, limits=Limits()), inbox()
+    await link.run(stranger, LinkUp(dialled=True), room)
+    assert link.at_fault
+    assert "refused there" in link.reason
 
 
 async def test_a_dial_may_be_given_up() -> None:
