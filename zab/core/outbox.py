@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from zab.core.messages import TO_LEADER, Message, Notification
 from zab.core.ready import (
     Activate,
@@ -18,6 +20,8 @@ from zab.core.ready import (
     Write,
 )
 from zab.core.zxid import ServerId, Ticket
+
+_NOTHING: Final = Ready()
 
 
 class Outbox:
@@ -57,6 +61,9 @@ class Outbox:
         self.links = [link for link in self.links if link != HangUp(peer, dialled)]
 
     def drain(self) -> Ready:
+        """Everything since the last time. Most often nothing: a driver asks until there is no more."""
+        if not (self.save or self.send_list or self.apply or self.notes or self.links or self.barriers):
+            return _NOTHING
         ready = Ready(
             tuple(self.save),
             tuple(self.send_list),
