@@ -140,8 +140,8 @@ FAULTS: Final[tuple[tuple[float, Callable[[Draw, int], Fault]], ...]] = (
     (1.0, lambda draw, at: CutLinks(at, draw.who())),
     (0.7, _flaky),
     (1.0, lambda draw, at: Pause(at, draw.lasting(), draw.who())),
-    (0.7, lambda draw, at: LoseDisk(at, draw.down(), draw.who())),
-    (0.7, lambda draw, at: FlipBit(at, draw.down(), draw.who(), draw.upto(0, 999))),
+    (1.0, lambda draw, at: LoseDisk(at, draw.down(), draw.who())),
+    (1.0, lambda draw, at: FlipBit(at, draw.down(), draw.who(), draw.upto(0, 999))),
     (0.7, _fail_disk),
     (0.7, lambda draw, at: SlowDisk(at, draw.lasting(), draw.who(), draw.upto(2, 60))),
 )

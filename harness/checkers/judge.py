@@ -276,10 +276,12 @@ class Judge:
     def started(self, sid: ServerId, recovered: Recovered, last: Zxid) -> None:
         """It read its disk and found `recovered`, a history that ends at `last`."""
         who = self.ghost.servers[sid]
-        for batch in recovered.batches:
-            self.ghost.log(batch, Zxid(self.ghost.parent.get(batch.first, batch.first - 1)))
         for check in self._started:
             check(who, recovered)
+        behind = recovered.snapshot
+        for batch in recovered.batches:
+            self.ghost.log(batch, behind)
+            behind = batch.last
         who.tip = who.durable = last
         who.accepted, who.current = recovered.accepted, recovered.current
         who.up = True

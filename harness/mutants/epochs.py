@@ -24,9 +24,14 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "M01b",
         "ZOOKEEPER-335: a promise is kept in memory only",
         (
-            "zab.storage.recovery:Walk.conclude",
-            "record = self.epochs.record",
-            "record = evolve(self.epochs.record, accepted=max(self.epochs.record.current, epoch_of(self.last)))",
+            "zab.storage.recovery:_recover_whole",
+            "record, last = epochs.record, walk.last",
+            "record, last = evolve(epochs.record, accepted=max(epochs.record.current, epoch_of(walk.last))), walk.last",
+        ),
+        (
+            "zab.storage.epochs:EpochsFile.save",
+            "if record.accepted < old.accepted or record.current < old.current:",
+            "if record.current < old.current:",
         ),
     ),
     mutant(

@@ -14,12 +14,12 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "M30",
         "ZOOKEEPER-1653, 2354: a server does not vote any more when it crashed between its history and its epoch",
         (
-            f"{RECOVERY}:Walk.check",
+            "zab.storage.walk:Walk._check",
             """
-            record = self.epochs.record
+            record = self.record
             """,
             """
-            record = self.epochs.record
+            record = self.record
             if epoch_of(self.last) > record.current:
                 self.damage.append("the history is newer than the current epoch")
             """,
@@ -111,6 +111,6 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
             return None
             """,
         ),
-        (f"{RECOVERY}:Walk.check", "if self.last < record.reaches:", "if False:"),
+        ("zab.storage.walk:Walk._check", "if self.last < record.reaches:", "if False:"),
     ),
 )

@@ -262,15 +262,14 @@ class Nemesis:
         if server.up:
             self._world.crash(server, "keep", fault.down_ms)
         disk = server.disk
-        at = disk.used() * fault.where // 1_000
-        for name in disk.names():
-            size = len(disk.get(name))
-            if at < size:
-                disk.flip(name, at, 1 << fault.where % 8)
-                self._world.record(server.id, "has a bit turned over", 0, f"{name} at {at} of {size}")
-                self._world.judge.disk_lost(server.id)
-                return
-            at -= size
+        names = disk.names()
+        name = names[fault.where % len(names)]
+        size = len(disk.get(name))
+        if size:
+            at = size * fault.where // 1_000
+            disk.flip(name, at, 1 << fault.where % 8)
+            self._world.record(server.id, "has a bit turned over", 0, f"{name} at {at} of {size}")
+            self._world.judge.disk_lost(server.id)
 
     def _fail_disk(self, fault: FailDisk) -> None:
         server = self._who(fault.server)
