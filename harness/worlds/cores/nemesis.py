@@ -263,6 +263,8 @@ class Nemesis:
             self._world.crash(server, "keep", fault.down_ms)
         disk = server.disk
         names = disk.names()
+        if not names:
+            return
         name = names[fault.where % len(names)]
         size = len(disk.get(name))
         if size:

@@ -135,6 +135,9 @@ class World:
         try:
             self._prepare()
             return self._loop()
+        except Exception as error:  # a mistake of the harness itself: it must be possible to see it again
+            error.add_note(f"seed {self.script.seed}, {self.script.voters} voters, at {self.now_ms} ms")
+            raise
         finally:
             if collecting:
                 gc.enable()
