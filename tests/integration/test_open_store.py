@@ -1,0 +1,203 @@
+"""Sessions in this process: the store without a socket."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import trio
+
+from tests.integration.cluster import FAST
+from tests.integration.stores import DOORS, stores
+from zab.core.errors import LocalProtocolError
+from zab.runtime.coordination.errors import (
+    BadVersion,
+    EventsLost,
+    NoAuth,
+    NodeExists,
+    NoNode,
+    NotEmpty,
+    SessionExpired,
+    StoreError,
+)
+from zab.runtime.coordination.opening import open_store
+from zab.runtime.coordination.session import Multi, WatchEvent
+from zab.runtime.coordination.settings import DoorSettings
+from zab.store.errors import ErrorCode
+from zab.store.node import Stat
+from zab.store.store import StoreSettings
+from zab.store.watches import Event
+
+
+async def test_nodes(tmp_path: Path) -> None:
+    async with open_store(tmp_path, settings=FAST) as store, store.session() as session:
+        assert await session.create("/a", b"one") == "/a"
+        data, stat = await session.get("/a")
+        assert (data, stat.version) == (b"one", 0)
+        assert (await session.set("/a", None, version=0)).version == 1
+        assert (await session.get("/a"))[0] is None
+        with pytest.raises(BadVersion, match="/a: bad version"):
+            await session.set("/a", b"", version=0)
+        with pytest.raises(NodeExists):
+            await session.create("/a")
+        with pytest.raises(NoNode):
+            await session.get("/b")
+        assert await session.exists("/b") is None
+        assert await session.create("/a/n-", sequential=True) == "/a/n-0000000000"
+        assert await session.create("/a/c", container=True) == "/a/c"
+        with pytest.raises(NotEmpty):
+            await session.delete("/a")
+        assert sorted(await session.children("/a")) == ["c", "n-0000000000"]
+        assert await session.count_below("/a") == 2
+        with pytest.raises(StoreError, match="unimplemented") as caught:
+            await session.create("/ttl", ttl_ms=1000)
+        assert caught.value.code == ErrorCode.UNIMPLEMENTED
+        with pytest.raises(LocalProtocolError):
+            await session.create("/x", ephemeral=True, container=True)
+
+
+async def test_several_at_once(tmp_path: Path) -> None:
+    async with open_store(tmp_path, settings=FAST) as store, store.session() as session:
+        created, stat, checked, deleted = await session.multi(
+            Multi().create("/a", b"1").set("/a", b"2").check("/a", 1).delete("/a")
+        )
+        assert (created, checked, deleted) == ("/a", None, None)
+        assert isinstance(stat, Stat)
+        assert stat.version == 1
+        with pytest.raises(NoNode, match="operation 1 of a multi"):
+            await session.multi(Multi().create("/a").delete("/b").create("/c"))
+        assert await session.exists("/a") is None
+
+
+async def test_who_may(tmp_path: Path) -> None:
+    async with open_store(tmp_path, settings=FAST) as store, store.session() as mine, store.session() as yours:
+        mine.authenticate("me", "secret")
+        assert await mine.who_am_i() == [("digest", "me")]
+        await mine.create("/mine", b"x", acl=((31, "auth", ""),))
+        assert (await mine.get("/mine"))[0] == b"x"
+        with pytest.raises(NoAuth):
+            await yours.get("/mine")
+        with pytest.raises(NoAuth):
+            await yours.set("/mine", b"")
+        await mine.set_acl("/mine", ((1, "world", "anyone"),))
+        assert (await yours.get("/mine"))[0] == b"x"
+        acl, stat = await yours.acl("/mine")
+        assert (acl, stat.aversion) == (((1, "world", "anyone"),), 1)
+
+
+async def test_ephemerals_end_with_their_block(tmp_path: Path) -> None:
+    async with open_store(tmp_path, settings=FAST) as store, store.session() as other:
+        with trio.CancelScope() as scope:
+            async with store.session() as session:
+                await session.create("/e", ephemeral=True)
+                stat = await other.exists("/e")
+                assert stat is not None
+                assert stat.ephemeral_owner == session.session
+                assert await session.ephemerals() == ["/e"]
+                scope.cancel()
+                await trio.sleep_forever()
+        assert await other.exists("/e") is None
+        with pytest.raises(SessionExpired):
+            await session.exists("/e")
+
+
+async def test_a_watch_tells_what_happens_before_the_answer_that_shows_it(tmp_path: Path) -> None:
+    async with open_store(tmp_path, settings=FAST) as store, store.session() as session, store.session() as other:
+        async with session.watch("/a") as events, session.watch("/", recursive=True) as all_events:
+            await other.create("/a")
+            # Not one step of the loop lies between the change and its event.
+            assert len(events._events) == 1
+            await other.create("/a/b")
+            await other.set("/a", b"")
+            await other.delete("/a/b")
+            heard = [await anext(events) for _ in range(4)]
+            assert [(each.event, each.path) for each in heard] == [
+                (Event.CREATED, "/a"),
+                (Event.CHILDREN_CHANGED, "/a"),
+                (Event.DATA_CHANGED, "/a"),
+                (Event.CHILDREN_CHANGED, "/a"),
+            ]
+            heard = [await anext(all_events) for _ in range(4)]
+            assert [each.path for each in heard] == ["/a", "/a/b", "/a", "/a/b"]
+            assert isinstance(heard[0], WatchEvent)
+        assert store.machine.watches.counts == (0, 0, 0)
+
+
+async def test_a_watch_that_nobody_looks_at_is_bounded(tmp_path: Path) -> None:
+    doors = DoorSettings(events_max=3)
+    async with open_store(tmp_path, settings=FAST, doors=doors) as store, store.session() as session:
+        await session.create("/a")
+        async with session.watch("/a") as events:
+            for _ in range(5):
+                await session.set("/a", b"")
+            for _ in range(3):
+                await anext(events)
+            with pytest.raises(EventsLost):
+                await anext(events)
+
+
+async def test_what_was_written_is_there_after_a_restart(tmp_path: Path) -> None:
+    async with open_store(tmp_path, settings=FAST) as store, store.session() as session:
+        await session.create("/a", b"kept")
+    async with open_store(tmp_path, settings=FAST) as store, store.session() as session:
+        assert (await session.get("/a"))[0] == b"kept"
+        assert list(store.machine.sessions.table) == [session.session]
+
+
+async def test_cancelling_a_change_leaves_the_session_usable(tmp_path: Path) -> None:
+    async with open_store(tmp_path, settings=FAST) as store, store.session() as session:
+        with trio.move_on_after(0):
+            await session.create("/a")
+        await session.create("/b")
+        assert await session.exists("/b") is not None
+
+
+async def test_three_members_agree(tmp_path: Path) -> None:
+    async with stores(tmp_path, 3) as running:
+        one, two = running.servers[1], running.servers[2]
+        async with one.session() as here, two.session() as there:
+            async with there.watch("/a") as events:
+                await here.create("/a", b"1", ephemeral=True)
+                assert (await anext(events)).event == Event.CREATED
+            await there.sync()
+            assert (await there.get("/a"))[0] == b"1"
+        async with two.session() as there:
+            await there.sync()
+            assert await there.exists("/a") is None
+
+
+async def test_a_session_in_the_process_outlives_its_leader(tmp_path: Path) -> None:
+    async with stores(tmp_path, 3) as running:
+        leader = await running.leader()
+        sid = next(sid for sid in running.servers if sid != leader)
+        async with running.servers[sid].session(timeout_ms=1_000) as session:
+            await session.create("/e", ephemeral=True)
+            await running.stop(leader)
+            await session.set("/e", b"still here")
+            assert (await session.get("/e"))[0] == b"still here"
+            await trio.sleep(2)  # longer than its timeout: the new leader hears of it
+            assert await session.exists("/e") is not None
+
+
+async def test_containers_and_ttl_nodes_go_when_their_time_has_come(tmp_path: Path) -> None:
+    doors = DoorSettings(containers_ms=50)
+    settings = StoreSettings(extended_types=True)
+    async with open_store(tmp_path, settings=FAST, doors=doors, store=settings) as store, store.session() as session:
+        await session.create("/c", container=True)
+        await session.create("/c/x")
+        await session.create("/ttl", ttl_ms=50)
+        await session.create("/stays")
+        async with session.watch("/", recursive=True) as events:
+            await session.delete("/c/x")
+            gone = {(await anext(events)).path for _ in range(3)}
+        assert gone == {"/c/x", "/c", "/ttl"}
+        assert await session.exists("/stays") is not None
+
+
+async def test_a_timeout_is_clamped(tmp_path: Path) -> None:
+    async with (
+        open_store(tmp_path, settings=FAST, doors=DOORS) as store,
+        store.session(timeout_ms=1) as hasty,
+        store.session(timeout_ms=10**9) as patient,
+    ):
+        assert (hasty.timeout_ms, patient.timeout_ms) == (400, 20_000)
