@@ -59,8 +59,9 @@ class Writer:
             server.backlog.append((self._written, life, number))
             return
         writes = self._writing
+        watched = server.watched  # until a fault has struck
         try:
-            if server.watched:
+            if watched:
                 self._perform_slowly(writes)
             else:
                 server.storage.perform(writes)
@@ -72,7 +73,7 @@ class Writer:
         except Exception as error:
             world.fell(server, "writes to its disk", error)
             return
-        if not server.watched:
+        if not watched:
             self._tell_durable(writes)
         if self._queue:
             self._write_next()
