@@ -218,20 +218,30 @@ class Connection:
 
     async def _receive(self, data: bytes | bytearray) -> None:
         server, stream = self._server, self._stream
-        settings = server.settings
-        reader = RequestReader(settings.frame_bytes_max)
+        reader = RequestReader(server.settings.frame_bytes_max)
         while True:
             if data:
                 self._heard = True
                 self._arrived(reader.feed(data))
-                while (
-                    self._out_bytes > settings.unsent_bytes_max
-                    or self.queued > settings.requests_max
-                    or (self._line and server.open_requests > settings.requests_total_max)
-                ):
-                    await self._room.wait()
+                await self._make_room()
             data = await stream.receive_some(RECEIVE_BYTES)
             if not data:
+                return
+
+    async def _make_room(self) -> None:
+        """Before more is read: until what was asked for is answered, and taken, as far as it must be."""
+        server, settings = self._server, self._server.settings
+        while True:
+            if self._out_bytes > settings.unsent_bytes_max:
+                await self._room.wait()
+            elif self._held and server.ready:
+                self.resume()
+                await trio.lowlevel.checkpoint()
+            elif self.queued > settings.requests_max or (
+                self._line and server.open_requests > settings.requests_total_max
+            ):
+                await self._room.wait()
+            else:
                 return
 
     def _arrived(self, requests: list[Request]) -> None:
@@ -258,8 +268,12 @@ class Connection:
         me, session = server.me, self.session
         self.received += len(requests)
         self._taking = True
-        for xid, op, body in requests:
+        unsent_bytes_max = server.settings.unsent_bytes_max
+        for index, (xid, op, body) in enumerate(requests):
             if self._last_taken or self._over:
+                break
+            if self._out_bytes > unsent_bytes_max:
+                self._held = requests[index:]  # a receive of small reads may ask for a gigabyte
                 break
             if op in _WRITES:
                 line.append((op, xid, None))
@@ -420,6 +434,8 @@ class Connection:
             self._server.dirty(self)
         out.append(frame)
         self._out_bytes += len(frame)
+        if self._out_bytes > self._server.settings.unsent_bytes_cut:
+            self.cut(f"it does not read: {self._out_bytes} bytes wait")
 
     def flush(self) -> None:
         """Everything that has gathered, to the system; or, where it does not take it all, to the task that waits."""
@@ -457,9 +473,6 @@ class Connection:
             return
         out.append(data[written:])
         self._out_bytes = len(out[0])
-        if self._out_bytes > self._server.settings.unsent_bytes_cut:
-            self.cut(f"it does not read: {self._out_bytes} bytes wait")
-            return
         self._bell.ring()
 
     async def _send(self) -> None:

@@ -1,0 +1,297 @@
+"""The client port, byte by byte: what well-behaved clients never send, and what they must never see."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+from attrs import evolve
+
+from tests.integration.stores import DOORS, Stores, stores
+from zab.runtime.coordination.settings import DoorSettings
+from zab.store.acl import OPEN
+from zab.store.errors import ErrorCode
+from zab.store.ops import CreateFlag, Op
+from zab.wire.client.connect import (
+    ConnectRequest,
+    ConnectResponse,
+    decode_connect_response,
+    encode_connect_request,
+)
+from zab.wire.client.events import decode_event
+from zab.wire.client.frames import FirstFrame, Reply, ReplyReader
+from zab.wire.client.replies import EVENT_XID, decode_body
+from zab.wire.client.requests import AUTH_XID, PING, PING_XID, SET_WATCHES_XID, encode_request
+
+
+class Client:
+    """Says what it is told to, and remembers what it hears."""
+
+    def __init__(self, stream: trio.SocketStream) -> None:
+        self.stream = stream
+        self.session = 0
+        self.password: bytes | None = b""
+        self._reader = ReplyReader()
+        self._replies: list[Reply] = []
+
+    async def connect(self, asked: ConnectRequest | None = None, behind: bytes = b"") -> ConnectResponse | None:
+        await self.stream.send_all(encode_connect_request(asked or ConnectRequest(0, 10_000)) + behind)
+        first = FirstFrame()
+        while data := await self.stream.receive_some():
+            payload = first.feed(data)
+            if payload is not None:
+                self._replies += self._reader.feed(first.rest)
+                response = decode_connect_response(payload)
+                self.session, self.password = response.session, response.password
+                return response
+        return None
+
+    async def ask(self, *requests: bytes) -> list[Reply]:
+        """As many replies or events as there were requests."""
+        await self.stream.send_all(b"".join(requests))
+        return await self.hear(len(requests))
+
+    async def hear(self, count: int) -> list[Reply]:
+        while len(self._replies) < count:
+            data = await self.stream.receive_some()
+            assert data, f"the server hung up; before that it said {self._replies}"
+            self._replies += self._reader.feed(data)
+        heard, self._replies = self._replies[:count], self._replies[count:]
+        return heard
+
+    async def rest(self) -> list[Reply]:
+        """Until the server hangs up."""
+        try:
+            while data := await self.stream.receive_some():
+                self._replies += self._reader.feed(data)
+        except trio.BrokenResourceError:
+            pass
+        return self._replies
+
+
+@asynccontextmanager
+async def raw(running: Stores, sid: int = 1) -> AsyncIterator[Client]:
+    async with await trio.open_tcp_stream("127.0.0.1", running.ports[sid]) as stream:
+        yield Client(stream)
+
+
+def create(xid: int, path: str, flags: int = CreateFlag.PERSISTENT) -> bytes:
+    return encode_request(Op.CREATE, xid, (path, b"", OPEN, flags))
+
+
+def get(xid: int, path: str, watch: bool = False) -> bytes:
+    return encode_request(Op.GET_DATA, xid, (path, watch))
+
+
+async def still_serves(running: Stores) -> None:
+    async with raw(running) as client:
+        assert await client.connect() is not None
+        ((xid, _, error, _),) = await client.ask(encode_request(Op.EXISTS, 1, ("/", False)))
+        assert (xid, error) == (1, 0)
+
+
+# -- order --------------------------------------------------------------------------------------------------
+
+
+async def test_requests_may_follow_at_once_and_are_answered_in_order(tmp_path: Path) -> None:
+    async with stores(tmp_path) as running, raw(running) as client:
+        requests = [
+            create(1, "/a"),
+            get(2, "/a"),
+            encode_request(Op.SYNC, 3, ("/a",)),
+            encode_request(Op.SET_DATA, 4, ("/a", b"x", 0)),
+            encode_request(Op.SET_DATA, 5, ("/a", b"y", 0)),
+            get(6, "/a"),
+            encode_request(Op.DELETE, 7, ("/a", -1)),
+            get(8, "/a"),
+        ]
+        assert await client.connect(behind=b"".join(requests)) is not None
+        replies = await client.hear(8)
+        assert [xid for xid, *_ in replies] == list(range(1, 9))
+        assert [error for _, _, error, _ in replies] == [0, 0, 0, 0, ErrorCode.BAD_VERSION, 0, 0, ErrorCode.NO_NODE]
+        assert decode_body(Op.GET_DATA, replies[5][3])[0] == b"x"
+        zxids = [zxid for _, zxid, _, _ in replies]
+        assert zxids == sorted(zxids)
+
+
+async def test_an_event_comes_before_the_reply_that_shows_its_change(tmp_path: Path) -> None:
+    async with stores(tmp_path) as running, raw(running) as client:
+        await client.connect()
+        await client.ask(create(1, "/a"), get(2, "/a", watch=True))
+        event, wrote, read = await client.ask(
+            encode_request(Op.SET_DATA, 3, ("/a", b"x", -1)),
+            get(4, "/a"),
+            encode_request(Op.SET_DATA, 5, ("/a", b"y", -1)),
+        )
+        assert (event[0], wrote[0], read[0]) == (EVENT_XID, 3, 4)
+        assert decode_event(event[3]) == (3, 3, "/a")
+        assert event[1] == wrote[1], "with the zxid of the change"
+
+
+async def test_watches_that_are_set_again_tell_what_was_missed(tmp_path: Path) -> None:
+    async with stores(tmp_path) as running, raw(running) as client:
+        await client.connect()
+        await client.ask(create(1, "/changed"), create(2, "/same"))
+        ((_, seen, _, _),) = await client.ask(create(3, "/other"))
+        await client.ask(encode_request(Op.SET_DATA, 4, ("/changed", b"", -1)))
+        lists: Any = (seen, ("/changed", "/same", "/gone"), (), ())
+        told = await client.ask(encode_request(Op.SET_WATCHES, SET_WATCHES_XID, lists), PING, PING)
+        assert [xid for xid, *_ in told] == [EVENT_XID, EVENT_XID, SET_WATCHES_XID]
+        assert [decode_event(body)[::2] for _, _, _, body in told[:2]] == [(3, "/changed"), (2, "/gone")]
+        await client.hear(2)
+        event, _ = await client.ask(encode_request(Op.SET_DATA, 5, ("/same", b"", -1)), get(6, "/same"))
+        assert decode_event(event[3]) == (3, 3, "/same")
+
+
+async def test_a_ping_does_not_wait_for_an_election(tmp_path: Path) -> None:
+    async with stores(tmp_path, 3) as running:
+        leader = await running.leader()
+        others = [sid for sid in running.servers if sid != leader]
+        async with raw(running, others[0]) as client:
+            await client.connect()
+            await client.ask(create(1, "/a"))
+            await running.stop(leader)
+            await running.stop(others[1])  # and so there will be none for a while
+            while running.servers[others[0]].ready:
+                await trio.sleep(0.01)
+            ((xid, _, error, _),) = await client.ask(create(2, "/b") + get(3, "/b") + PING)
+            assert (xid, error) == (PING_XID, 0)
+            await running.start(leader)
+            replies = await client.hear(2)
+            assert [(xid, error) for xid, _, error, _ in replies] == [(2, 0), (3, 0)]
+
+
+# -- sessions -----------------------------------------------------------------------------------------------
+
+
+async def test_a_session_is_taken_up_with_its_password_only(tmp_path: Path) -> None:
+    async with stores(tmp_path, 3) as running, raw(running, 1) as first:
+        await first.connect()
+        await first.ask(create(1, "/e", CreateFlag.EPHEMERAL))
+        async with raw(running, 2) as thief:
+            refused = await thief.connect(ConnectRequest(0, 10_000, first.session, bytes(16)))
+            assert refused is not None
+            assert (refused.session, refused.timeout_ms) == (0, 0)
+            assert await thief.rest() == []
+        await first.ask(get(2, "/e"))  # it was not disturbed
+        async with raw(running, 2) as again:
+            taken = await again.connect(ConnectRequest(0, 10_000, first.session, first.password))
+            assert taken is not None
+            assert (taken.session, taken.timeout_ms) == (first.session, 10_000)
+            assert await first.rest() == [], "the old server lets go"
+            closed, *_ = await again.ask(encode_request(Op.CLOSE_SESSION, 1))
+            assert closed[0] == 1
+            assert await again.rest() == []
+        assert "/e" not in running.servers[2].machine.tree.nodes
+
+
+async def test_a_newer_connection_of_a_session_ends_the_older(tmp_path: Path) -> None:
+    async with stores(tmp_path) as running, raw(running) as first, raw(running) as second:
+        await first.connect()
+        taken = await second.connect(ConnectRequest(0, 10_000, first.session, first.password))
+        assert taken is not None
+        assert await first.rest() == []
+        await second.ask(create(1, "/a"))
+
+
+async def test_who_has_seen_another_history_is_not_answered(tmp_path: Path) -> None:
+    async with stores(tmp_path) as running:
+        async with raw(running) as client:
+            assert await client.connect(ConnectRequest(1 << 60, 10_000)) is None
+        assert not running.servers[1].machine.sessions.table
+
+
+async def test_an_old_client_is_answered_in_kind(tmp_path: Path) -> None:
+    async with stores(tmp_path) as running, raw(running) as old, raw(running) as new:
+        response = await old.connect(ConnectRequest(0, 10_000, read_only=None))
+        assert response is not None
+        assert response.read_only is None
+        response = await new.connect(ConnectRequest(0, 10_000, read_only=True))
+        assert response is not None
+        assert response.read_only is False
+
+
+# -- what must not be ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("op", [13, 20, -10, -12, -13, 0, 99, 2**31 - 1])
+async def test_what_no_client_may_ask_for_is_refused_and_the_connection_closed(op: int, tmp_path: Path) -> None:
+    async with stores(tmp_path) as running, raw(running) as client:
+        await client.connect()
+        await client.stream.send_all(create(1, "/a") + struct.pack(">iii", 8, 2, op) + create(3, "/b"))
+        replies = await client.rest()
+        assert [(xid, error) for xid, _, error, _ in replies] == [(1, 0), (2, ErrorCode.UNIMPLEMENTED)]
+        await still_serves(running)
+        assert "/b" not in running.servers[1].machine.tree.nodes
+
+
+@pytest.mark.parametrize("op", [Op.GET_DATA, Op.CREATE, Op.MULTI, Op.SYNC, Op.SET_WATCHES, Op.MULTI_READ])
+async def test_a_body_that_is_none_is_answered(op: Op, tmp_path: Path) -> None:
+    async with stores(tmp_path) as running, raw(running) as client:
+        await client.connect()
+        body = struct.pack(">i", 1 << 30)
+        replies = await client.ask(struct.pack(">iii", 8 + len(body), 1, op) + body, create(2, "/a"))
+        assert [(xid, error) for xid, _, error, _ in replies] == [(1, ErrorCode.MARSHALLING_ERROR), (2, 0)]
+
+
+@pytest.mark.parametrize(
+    "noise",
+    [b"GET / HTTP/1.1\r\n\r\n", b"\xff\xff\xff\xff", b"\x00\x00\x00\x01x", b"\x7f\xff\xff\xff", bytes(64)],
+)
+async def test_noise_is_cut_and_nobody_else_notices(noise: bytes, tmp_path: Path) -> None:
+    async with stores(tmp_path) as running:
+        async with raw(running) as client:
+            await client.stream.send_all(noise)
+            assert await client.rest() == []
+        async with raw(running) as client:
+            await client.connect()
+            await client.stream.send_all(b"\xff\xff\xff\xff" + noise)
+            assert await client.rest() == []
+        await still_serves(running)
+
+
+async def test_who_never_says_who_it_is_is_not_waited_for(tmp_path: Path) -> None:
+    async with stores(tmp_path, doors=evolve(DOORS, first_frame_ms=50)) as running, raw(running) as client:
+        await client.stream.send_all(b"\x00\x00\x00")
+        assert await client.rest() == []
+
+
+async def test_one_address_may_not_have_them_all(tmp_path: Path) -> None:
+    async with stores(tmp_path, doors=evolve(DOORS, connections_per_host_max=1)) as running:
+        async with raw(running) as first, raw(running) as second:
+            assert await first.connect() is not None
+            assert await second.rest() == []
+        while True:  # until the server has noticed that the first one left
+            async with raw(running) as third:
+                if await third.connect() is not None:
+                    break
+
+
+async def test_who_does_not_read_is_not_read_from(tmp_path: Path) -> None:
+    """Hundreds of megabytes are asked for in a few kilobytes, and at first not one reply is taken."""
+    doors = DoorSettings(unsent_bytes_max=1 << 20)
+    async with stores(tmp_path, doors=doors) as running, raw(running) as client:
+        await client.connect()
+        await client.ask(encode_request(Op.CREATE, 1, ("/big", bytes(100_000), OPEN, 0)))
+        await client.stream.send_all(b"".join(get(xid, "/big") for xid in range(2, 3002)))
+        (connection,) = running.servers[1].connections
+        while not connection.queued:
+            await trio.sleep(0.01)
+        await still_serves(running)
+        assert connection._out_bytes < 2 << 20  # type: ignore[attr-defined]
+        assert [xid for xid, *_ in await client.hear(3000)] == list(range(2, 3002))
+
+
+async def test_bad_credentials_end_a_connection(tmp_path: Path) -> None:
+    async with stores(tmp_path) as running, raw(running) as client:
+        await client.connect()
+        ((xid, zxid, error, _),) = await client.ask(encode_request(Op.AUTH, AUTH_XID, (0, "digest", b"u:p")))
+        assert (xid, zxid, error) == (AUTH_XID, 0, 0)
+        await client.stream.send_all(encode_request(Op.AUTH, AUTH_XID, (0, "kerberos", b"")))
+        ((xid, _, error, _),) = await client.rest()
+        assert (xid, error) == (AUTH_XID, ErrorCode.AUTH_FAILED)
