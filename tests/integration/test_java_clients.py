@@ -1,0 +1,182 @@
+"""ZooKeeper's own client, Curator's recipes and `zkCli`, unmodified, with the leader stopped in between.
+
+They come as jars inside the pyspark wheel: `tests/integration/apache.py` says where they are looked for.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+
+import pytest
+import trio
+
+from tests.integration import apache
+from tests.integration.stores import stores
+
+SOURCES = Path(__file__).parent / "java"
+PATIENCE_S = 90
+
+pytestmark = [apache.needs_apache, pytest.mark.slow]
+
+needs_compiler = pytest.mark.skipif(shutil.which("javac") is None, reason="no javac to compile a client with")
+
+
+class Program:
+    """Says lines; goes on when it is told to."""
+
+    def __init__(self, process: trio.Process) -> None:
+        self._process = process
+        self._held = b""
+
+    async def hear(self) -> str:
+        """The next line, or nothing at the end."""
+        assert self._process.stdout is not None
+        while b"\n" not in self._held:
+            data = await self._process.stdout.receive_some()
+            if not data:
+                return ""
+            self._held += data
+        line, _, self._held = self._held.partition(b"\n")
+        return line.decode()
+
+    async def go_on(self) -> None:
+        assert self._process.stdin is not None
+        await self._process.stdin.send_all(b"\n")
+
+    async def rest(self) -> list[str]:
+        lines = []
+        while line := await self.hear():
+            lines.append(line)
+        return lines
+
+
+@asynccontextmanager
+async def program(name: str, *arguments: str) -> AsyncIterator[Program]:
+    command = apache.java(str(SOURCES / f"{name}.java"), *arguments, properties=("log4j2.level=OFF",))
+    piped = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+    async with trio.open_nursery() as nursery:
+        process = await nursery.start(partial(trio.run_process, command, check=False, **piped))
+        try:
+            with trio.fail_after(PATIENCE_S):
+                yield Program(process)
+        finally:
+            nursery.cancel_scope.cancel()  # which kills it, and waits for its end
+            for stream in (process.stdin, process.stdout):
+                await trio.aclose_forcefully(stream)
+
+
+@needs_compiler
+async def test_the_java_client_keeps_its_session_when_the_leader_goes(tmp_path: Path) -> None:
+    async with stores(tmp_path, 3) as running:
+        leader = await running.leader()
+        others = [sid for sid in running.ports if sid != leader]
+        async with program("Plain", running.hosts(leader, *others)) as java:
+            assert await java.hear() == "null true"
+            assert await java.hear() == "ready"
+            await running.stop(leader)
+            await java.go_on()
+            assert await java.rest() == [
+                "event NodeCreated /w/c",
+                "same true true",
+                "expired false",
+                "event NodeDeleted /w/c",
+                "event NodeDeleted /w",
+                "multi 3",
+                "closed",
+            ]
+
+
+@needs_compiler
+@pytest.mark.skipif(
+    apache.why_not() is None and not list((apache.jars() or Path()).glob("curator-recipes-*.jar")),
+    reason="no jars of Curator",
+)
+async def test_the_recipes_of_curator(tmp_path: Path) -> None:
+    async with stores(tmp_path, 3) as running:
+        leader = await running.leader()
+        async with program("Recipes", running.hosts()) as java:
+            assert [await java.hear() for _ in range(4)] == [
+                "excluded true",
+                "acquired true",
+                "cached true",
+                "leads true false",
+            ]
+            await running.stop(leader)
+            await java.go_on()
+            assert await java.rest() == ["counted 20", "succeeded true"]
+
+
+TYPED = """\
+create /a hello
+get -s /a
+set -v 0 /a world
+set -v 0 /a again
+create -e /a/e x
+create -s /a/s- y
+create -c /c
+create -t 60000 /ttl z
+ls -R /
+addauth digest u:p
+setAcl /a auth::cdrwa
+getAcl /a
+whoami
+getEphemerals /
+getAllChildrenNumber /a
+addWatch -m PERSISTENT_RECURSIVE /a
+set /a seen
+removewatches /a
+sync /
+setquota -n 5 /a
+listquota /a
+delete /a
+deleteall /a
+delete /nope
+ls /
+quit
+"""
+
+SHOWN = [
+    "Created /a",
+    "hello",
+    "dataVersion = 0",
+    "version No is not valid : /a",
+    "Created /a/e",
+    "Created /a/s-0000000001",
+    "Created /c",
+    "Created /ttl",
+    "/zookeeper/config",
+    "'digest,'u:Jq7wMyA/w2Vd5WIDAKdu4OIIFEQ=",
+    "digest: u",
+    "[/a/e]",
+    "2",
+    "WatchedEvent state:SyncConnected type:NodeDataChanged path:/a",
+    "Sync is OK",
+    "Output quota for /a count=5,bytes=-1",
+    "Output stat for /a count=3,bytes=6",
+    "Node not empty: /a",
+    "Node does not exist: /nope",
+    "[c, ttl, zookeeper]",
+]
+
+
+async def test_zkcli(tmp_path: Path) -> None:
+    """In this order, with whatever else it says in between."""
+    async with stores(tmp_path) as running:
+        command = apache.java(
+            "org.apache.zookeeper.ZooKeeperMain", "-server", running.hosts(), properties=("log4j2.level=ERROR",)
+        )
+        with trio.fail_after(PATIENCE_S):
+            done = await trio.run_process(
+                command, stdin=TYPED.encode(), capture_stdout=True, stderr=subprocess.STDOUT, check=False
+            )
+    said = done.stdout.decode()
+    position = 0
+    for line in SHOWN:
+        found = said.find(line, position)
+        assert found >= 0, f"{line!r} does not come where it should:\n{said}"
+        position = found + len(line)
