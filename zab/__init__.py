@@ -46,6 +46,20 @@ if TYPE_CHECKING:
     from zab.core.messages import State
     from zab.core.ready import Settings
     from zab.core.zxid import ServerId, Zxid
+    from zab.runtime.coordination.errors import (
+        BadVersion,
+        EventsLost,
+        NoAuth,
+        NodeExists,
+        NoNode,
+        NotEmpty,
+        SessionExpired,
+        StoreError,
+    )
+    from zab.runtime.coordination.opening import open_store
+    from zab.runtime.coordination.server import StoreServer
+    from zab.runtime.coordination.session import Multi, Session, Watch, WatchEvent
+    from zab.runtime.coordination.settings import DoorSettings
     from zab.runtime.errors import ChangeLost, OutcomeUnknown, PortTaken, Refused, Stopped
     from zab.runtime.limits import Limits
     from zab.runtime.machine import Machine, Passive, View
@@ -53,6 +67,8 @@ if TYPE_CHECKING:
     from zab.runtime.network import TlsConfig
     from zab.runtime.status import RoleChange, Status
     from zab.storage.storage import StorageSettings
+    from zab.store.node import Stat
+    from zab.store.store import StoreSettings
 
 __all__ = [
     # a machine, and a member that replicates it
@@ -63,6 +79,14 @@ __all__ = [
     "Member",
     "RoleChange",
     "Status",
+    # the coordination store
+    "open_store",
+    "StoreServer",
+    "Session",
+    "Multi",
+    "Stat",
+    "Watch",
+    "WatchEvent",
     # who takes part
     "Ensemble",
     "Server",
@@ -74,6 +98,8 @@ __all__ = [
     "Settings",
     "Limits",
     "StorageSettings",
+    "StoreSettings",
+    "DoorSettings",
     "TlsConfig",
     # what can go wrong
     "ZabError",
@@ -92,6 +118,15 @@ __all__ = [
     "DamagedError",
     "LocalProtocolError",
     "RemoteProtocolError",
+    # what the store may answer
+    "StoreError",
+    "NoNode",
+    "NodeExists",
+    "NotEmpty",
+    "BadVersion",
+    "NoAuth",
+    "SessionExpired",
+    "EventsLost",
 ]
 
 _HOMES: Final = {
@@ -112,6 +147,20 @@ _HOMES: Final = {
     "zab.core.messages": ("State",),
     "zab.core.ready": ("Settings",),
     "zab.core.zxid": ("ServerId", "Zxid"),
+    "zab.runtime.coordination.errors": (
+        "BadVersion",
+        "EventsLost",
+        "NoAuth",
+        "NodeExists",
+        "NoNode",
+        "NotEmpty",
+        "SessionExpired",
+        "StoreError",
+    ),
+    "zab.runtime.coordination.opening": ("open_store",),
+    "zab.runtime.coordination.server": ("StoreServer",),
+    "zab.runtime.coordination.session": ("Multi", "Session", "Watch", "WatchEvent"),
+    "zab.runtime.coordination.settings": ("DoorSettings",),
     "zab.runtime.errors": ("ChangeLost", "OutcomeUnknown", "PortTaken", "Refused", "Stopped"),
     "zab.runtime.limits": ("Limits",),
     "zab.runtime.machine": ("Machine", "Passive", "View"),
@@ -119,6 +168,8 @@ _HOMES: Final = {
     "zab.runtime.network": ("TlsConfig",),
     "zab.runtime.status": ("RoleChange", "Status"),
     "zab.storage.storage": ("StorageSettings",),
+    "zab.store.node": ("Stat",),
+    "zab.store.store": ("StoreSettings",),
 }
 _HOME_OF: Final = {name: home for home, names in _HOMES.items() for name in names}
 
