@@ -351,6 +351,44 @@ def test_memory_does_not_grow_with_the_log() -> None:
     assert len(storage._log.segments) < 5
 
 
+def test_nothing_of_a_damaged_snapshot_is_handed_out() -> None:
+    disk, storage = begun()
+    storage.perform([append("1/1", b"a")])
+    writer = storage.snapshot_writer(z("1/1"), 0)
+    for number in range(10):
+        writer.write(b"%d" % number * 100)
+    writer.finish()
+    disk.flip("snapshot.100000001", len(disk.get("snapshot.100000001")) - 60)
+    with pytest.raises(DamagedError, match=r"snapshot.100000001: offset \d+: the checksum is wrong"):
+        next(iter(storage.read_snapshot(z("1/1"))))
+
+
+# -- a new file that was not used ------------------------------------------------------------------------
+
+
+def test_a_file_made_for_an_epoch_that_never_began_is_not_used_for_an_older_one() -> None:
+    """Files follow each other by name. Transactions of epoch 1 in a file named after epoch 2 would be out of order."""
+    for at in range(20):
+        disk = MemoryDisk()
+        storage, _ = Storage.open(disk, TINY)
+        storage.perform([epochs(2, 1), append("1/1", b"a" * 400)])
+        disk.crash_at(disk.changes + at)
+        try:
+            storage.perform([append("2/1", b"b" * 400)])
+            break
+        except Crash:
+            storage, recovered = reopened(disk, TINY)
+        assert recovered.batches == (batch("1/1", b"a" * 400),)
+        expected = [(z("1/1"), b"a" * 400)]
+        for number in range(2, 6):  # another leader's history goes on in epoch 1
+            storage.perform([append(f"1/{number}", b"c" * 400)])
+            expected.append((make(1, number), b"c" * 400))
+        storage, recovered = reopened(disk, TINY)
+        assert recovered.damage == ()
+        assert entries_of(recovered.batches) == expected
+    assert at > 5
+
+
 # -- reading the log ---------------------------------------------------------------------------------------
 
 
