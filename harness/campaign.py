@@ -12,6 +12,7 @@ from attrs import field, frozen
 
 from harness.draw import script_from_seed
 from harness.faults import Script
+from harness.watchdog import watchdog
 from harness.worlds.cores.world import Outcome, run
 
 CHUNK: Final = 25
@@ -107,7 +108,8 @@ def run_some(plan: Plan, numbers: Sequence[int]) -> Tally:
     total = Tally()
     for number in numbers:
         began = time.process_time()
-        outcome = run(plan.script(number))
+        with watchdog(60):
+            outcome = run(plan.script(number))
         total += tally(number, outcome, time.process_time() - began)
     gc.collect()  # the collector slept during the runs
     return total

@@ -82,7 +82,18 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     mutant(
         "commit-is-forgotten",
         "a commit of all that a follower has is taken for one that it knows already",
-        (f"{REPLICA}.commit", "if zxid <= self.committed:", "if zxid <= self.committed or zxid == self.history.last:"),
+        (
+            f"{LEARNING}._on_commit",
+            """
+            self._replica.commit(message.zxid)
+            self._check_readmission()
+            """,
+            """
+            if message.zxid < self._replica.history.last:
+                self._replica.commit(message.zxid)
+            self._check_readmission()
+            """,
+        ),
     ),
     mutant(
         "barrier-without-proof",

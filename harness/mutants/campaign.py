@@ -9,6 +9,7 @@ from attrs import frozen
 from harness.draw import script_from_seed
 from harness.faults import Script
 from harness.mutants.edit import Mutant, planted
+from harness.watchdog import watchdog
 from harness.worlds.cores.world import run
 
 
@@ -36,7 +37,8 @@ def hunt(mutant: Mutant, *, seconds: float = 60.0, runs_max: int = 1_000_000, ba
         while runs < runs_max and time.process_time() - began < seconds:
             script = script_from_seed(base + runs, voters=mutant.voters[runs % len(mutant.voters)])
             runs += 1
-            outcome = run(script)
+            with watchdog():
+                outcome = run(script)
             if outcome.promise is not None:
                 spent = time.process_time() - began
                 return Verdict(mutant.name, outcome.promise, outcome.what, runs, spent, script)

@@ -10,13 +10,21 @@ ELECTION: Final = "zab.core.election"
 LEADING: Final = "zab.core.leading:Leading"
 LEARNING: Final = "zab.core.learning:Learning"
 
+WHOEVER_LEADS: Final = (
+    f"{ELECTION}:Election._has_quorum",
+    "return all(",
+    "return wanted.state is State.LEADING or all(",
+)
+"""A second guard that must fall before some bugs matter: a server in search of a leader follows anybody who says
+that it leads, although no quorum follows that one."""
+
 MUTANTS: Final[tuple[Mutant, ...]] = (
     mutant(
         "M01a",
         "ZOOKEEPER-335: the epoch is chosen from the log, not from what was promised",
         (
             f"{LEADING}._choose_epoch",
-            "max([replica.accepted, *(info.accepted_epoch for info in infos.values())]) + 1",
+            "max(replica.accepted, replica.newest_promise) + 1",
             "max(replica.current, replica.history.last >> 32) + 1",
         ),
     ),
@@ -106,7 +114,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
             "counts = message.epoch > replica.accepted and not replica.forgotten",
             "counts = not replica.forgotten",
         ),
-        (f"{ELECTION}:Election._has_quorum", "return all(", "return wanted.state is State.LEADING or all("),
+        WHOEVER_LEADS,
     ),
     mutant(
         "forgotten-promise-counted",
@@ -122,6 +130,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
             """,
         ),
         (f"{LEADING}._on_ack_epoch", "learner.forgotten = message.forgotten", "pass"),
+        WHOEVER_LEADS,
     ),
     mutant(
         "old-leader-accepted",
@@ -133,6 +142,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
             "replica.accepted = max(replica.accepted, message.epoch)",
         ),
         (f"{LEADING}._on_follower_info", "if message.accepted_epoch > self.epoch and", "if False and"),
+        WHOEVER_LEADS,
     ),
     mutant(
         "newer-history-ignored",

@@ -7,9 +7,12 @@ import time
 
 import pytest
 
+from harness.draw import script_from_seed
 from harness.mutants.campaign import hunt
 from harness.mutants.edit import Edit, Mutant, Stale, mutant, planted, replaced
 from harness.mutants.table import BY_NAME, IMPOSSIBLE, MUTANTS
+from harness.watchdog import watchdog
+from harness.worlds.cores.world import run
 from zab.core import election, node
 from zab.core.election import Vote
 from zab.core.learning import Learning
@@ -117,6 +120,15 @@ def test_two_edits_of_one_function_add_up() -> None:
     )
     with planted(twice.edits):
         pass
+
+
+def test_a_core_that_goes_round_and_round_is_noticed() -> None:
+    stuck = mutant(
+        "stuck", "", ("zab.core.leading:Leading._count", "if reached <= replica.committed or", "if False and")
+    )
+    with planted(stuck.edits), watchdog(0.3):
+        outcome = run(script_from_seed(1))
+    assert outcome.promise == "no server falls over"
 
 
 def test_shipped_code_knows_nothing_of_mutants() -> None:

@@ -16,7 +16,9 @@ from typing import Any
 from attrs import frozen
 
 from harness.checkers import ALL, Checker, Ghost, Judge, Violation
+from harness.checkers.service import NoCrash
 from harness.faults import Reconfigure, Script
+from harness.watchdog import RunAway
 from harness.worlds.cores.crashed import Crashed
 from harness.worlds.cores.liveness import Liveness
 from harness.worlds.cores.nemesis import Nemesis
@@ -30,7 +32,7 @@ from zab.core.messages import State
 from zab.core.ready import Note, Settings
 from zab.core.zxid import Millis, ServerId, Zxid
 
-EVENTS_MAX = 1_000_000
+EVENTS_MAX = 300_000
 """A run that needs more is stuck in a loop without time going on."""
 
 
@@ -169,12 +171,14 @@ class World:
                         events += 1
                         act(one, other)
                         if events > EVENTS_MAX:
-                            raise Violation("no server falls over", f"{events} events, and no end")
+                            raise Violation(NoCrash.promise, f"{events} events, and no end")
                 except Crashed as crash:
                     if crash.everybody:
                         self.crash_all(crash.loss, crash.down_ms)
                     else:
                         self.crash(crash.server, crash.loss, crash.down_ms)
+        except RunAway as away:
+            promise, what = NoCrash.promise, str(away)
         except Violation as violation:
             promise, what = violation.promise, violation.what
             self.record(0, "violation", 0, str(violation))
