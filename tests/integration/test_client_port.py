@@ -119,6 +119,25 @@ async def test_requests_may_follow_at_once_and_are_answered_in_order(tmp_path: P
         assert zxids == sorted(zxids)
 
 
+async def test_nothing_overtakes_a_sync(tmp_path: Path) -> None:
+    """On a learner the two go to the leader on different ways."""
+    async with stores(tmp_path, 3) as running:
+        leader = await running.leader()
+        async with raw(running, next(sid for sid in running.servers if sid != leader)) as client:
+            await client.connect()
+            requests = [create(1, "/a")]
+            for xid in range(2, 200, 3):
+                requests.append(encode_request(Op.SYNC, xid, ("/a",)))
+                requests.append(encode_request(Op.SET_DATA, xid + 1, ("/a", b"%d" % xid, -1)))
+                requests.append(get(xid + 2, "/a"))
+            replies = await client.ask(*requests)
+            assert [xid for xid, *_ in replies] == list(range(1, len(requests) + 1))
+            zxids = [zxid for _, zxid, _, _ in replies]
+            assert zxids == sorted(zxids)
+            shown = [decode_body(Op.GET_DATA, body)[0] for _, _, _, body in replies[3::3]]
+            assert shown == [b"%d" % xid for xid in range(2, 200, 3)]
+
+
 async def test_an_event_comes_before_the_reply_that_shows_its_change(tmp_path: Path) -> None:
     async with stores(tmp_path) as running, raw(running) as client:
         await client.connect()

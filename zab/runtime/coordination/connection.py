@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias, cast
 
 import trio
 
@@ -22,6 +22,7 @@ from zab.runtime.coordination.machine import Change
 from zab.runtime.coordination.words import answer
 from zab.runtime.doorbell import Doorbell
 from zab.store.acl import SUPER, Identity, digest_id, encode_identities
+from zab.store.apply import Result
 from zab.store.errors import ErrorCode
 from zab.store.ops import READS, WRITES, Op
 from zab.store.request import FOREIGN, HEAD
@@ -77,15 +78,12 @@ class Connection:
         self._identified = encode_identities(self.identities)
         self._line: deque[tuple[int, int, Waits]] = deque()
         """(op, xid, what it waits for), oldest first."""
-        self._early: deque[bytes] = deque()
-        """Replies to writes that are done while something in front of them is not."""
-        self._early_zxid = 0
         self._counted = 0
         self._arrived_at: float | None = None
         self._held: list[Request] = []
         self._out: list[bytes] = []
         self._out_bytes = 0
-        self._taking = self._sending = self._last_taken = self._finishing = self._over = False
+        self._taking = self._sending = self._syncing = self._last_taken = self._finishing = self._over = False
         self._heard = True
         self._bell = Doorbell()
         self._room = Doorbell()
@@ -108,6 +106,9 @@ class Connection:
             pass
         except* WireError as errors:
             server.log.grumble("client_cut", self.peer.rpartition(":")[0], peer=self.peer, why=errors.exceptions[0])
+        except* Exception as errors:
+            # A mistake of ours, or a server that is ending. It costs this client its connection, and nobody else's.
+            server.log.say("client_failed", "error", peer=self.peer, why=repr(errors.exceptions[0]))
         finally:
             self._end()
             await trio.aclose_forcefully(self._stream)
@@ -234,7 +235,7 @@ class Connection:
         while True:
             if self._out_bytes > settings.unsent_bytes_max:
                 await self._room.wait()
-            elif self._held and server.ready:
+            elif self._held and server.ready and not self._syncing:
                 self.resume()
                 await trio.lowlevel.checkpoint()
             elif self.queued > settings.requests_max or (
@@ -245,7 +246,8 @@ class Connection:
                 return
 
     def _arrived(self, requests: list[Request]) -> None:
-        if self._held or not self._server.ready:
+        self.received += len(requests)
+        if self._held or self._syncing or not self._server.ready:
             zxid = self._machine.zxid
             for request in requests:
                 if request[1] == _PING:
@@ -256,8 +258,8 @@ class Connection:
             self._take(requests)
 
     def resume(self) -> None:
-        """There is a leader again, and a state that may be read."""
-        if self._held:
+        """There is a leader again, and a state that may be read; or a sync is done; or replies were taken."""
+        if self._held and self._server.ready and not self._syncing:
             held, self._held = self._held, []
             self._take(held)
 
@@ -266,14 +268,13 @@ class Connection:
         if self._arrived_at is None:
             self._arrived_at = trio.current_time()
         me, session = server.me, self.session
-        self.received += len(requests)
         self._taking = True
         unsent_bytes_max = server.settings.unsent_bytes_max
         for index, (xid, op, body) in enumerate(requests):
             if self._last_taken or self._over:
                 break
-            if self._out_bytes > unsent_bytes_max:
-                self._held = requests[index:]  # a receive of small reads may ask for a gigabyte
+            if self._syncing or self._out_bytes > unsent_bytes_max:  # small reads may ask for a gigabyte
+                self._held = requests[index:]
                 break
             if op in _WRITES:
                 line.append((op, xid, None))
@@ -310,22 +311,25 @@ class Connection:
         if error is not None:
             self.cut(f"the outcome of a write is unknown: {error}")
             return
+        try:
+            self._reply_to_write(cast(Result, result))
+        except Exception as mistake:
+            self._failed(mistake)
+
+    def _failed(self, mistake: Exception) -> None:
+        """In the midst of the member's work, which it would stop."""
+        self._server.log.say("client_failed", "error", peer=self.peer, why=repr(mistake))
+        self.cut("a mistake of ours")
+
+    def _reply_to_write(self, result: Result) -> None:
         line = self._line
         op, xid, waits = line[0]
-        behind = waits is not None
-        if behind:
-            # Something in front, a sync, takes longer than this. Which write is it, then? As many as are early.
-            writes = [entry for entry in line if entry[2] is None]
-            op, xid, _ = writes[len(self._early)]
-        code = result[1]  # type: ignore[index]
+        assert waits is None, "what is in front of a write is answered before it is applied"
+        code = result[1]
         if code == _MOVED:
             self.cut("the session has moved to another server")
             return
-        frame = write_reply(op, xid, result)  # type: ignore[arg-type]
-        if behind:
-            self._early_zxid = self._early_zxid or result[0]  # type: ignore[index]
-            self._early.append(frame)
-            return
+        frame = write_reply(op, xid, result)
         line.popleft()
         self.send(frame)
         if op == _CLOSE or code == _EXPIRED:
@@ -335,33 +339,26 @@ class Connection:
 
     def _answer(self) -> None:
         """Whatever has come to the front of the line and can be answered."""
-        line, early = self._line, self._early
+        line = self._line
         while line and not self._finishing:
             op, xid, waits = line[0]
             if waits is None:
-                if not early:
-                    break
-                line.popleft()
-                self.send(early.popleft())
-                if op == _CLOSE:
-                    self._finish()
-            elif type(waits) is bytes:
+                return
+            if type(waits) is bytes:
                 line.popleft()
                 self._read(op, xid, waits)
+                continue
+            assert isinstance(waits, _Slot)
+            if not waits.done:
+                return
+            line.popleft()
+            zxid = self._machine.zxid
+            if waits.error or waits.value is None:
+                self.send(error_reply(xid, zxid, waits.error))
             else:
-                assert isinstance(waits, _Slot)
-                if not waits.done:
-                    break
-                line.popleft()
-                # Not later than what is behind it and was done before it.
-                zxid = self._early_zxid - 1 if early else self._machine.zxid
-                self._early_zxid = 0
-                if waits.error or waits.value is None:
-                    self.send(error_reply(xid, zxid, waits.error))
-                else:
-                    self.send(encode_reply(op, xid, zxid, waits.value))
-                if waits.last:
-                    self._finish()
+                self.send(encode_reply(op, xid, zxid, waits.value))
+            if waits.last:
+                self._finish()
 
     # -- the special ones --------------------------------------------------------------------------
 
@@ -369,6 +366,7 @@ class Connection:
         self.send(error_reply(xid, self._machine.zxid, 0))
 
     def _sync(self, op: int, xid: int, body: bytes) -> None:
+        """What is behind it waits at the door: else a write could overtake it, and a read in between would show that."""
         fields = decode_request(op, body)
         if isinstance(fields, Refused):
             self._put(op, xid, _Slot(fields.code, done=True))
@@ -382,9 +380,15 @@ class Connection:
                 self.cut(f"a sync failed: {error}")
                 return
             slot.done = True
-            self._answer()
+            self._syncing = False
+            try:
+                self._answer()
+                self.resume()
+            except Exception as mistake:
+                self._failed(mistake)
 
         self._line.append((op, xid, slot))
+        self._syncing = True
         try:
             self._server.member.post_barrier(synced)
         except ZabError as error:
