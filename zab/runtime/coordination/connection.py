@@ -366,7 +366,7 @@ class Connection:
         self.send(error_reply(xid, self._machine.zxid, 0))
 
     def _sync(self, op: int, xid: int, body: bytes) -> None:
-        """What is behind it waits at the door: else a write could overtake it, and a read in between would show that."""
+        """What is behind it waits at the door: else a write could overtake it, and a read in between would see it."""
         fields = decode_request(op, body)
         if isinstance(fields, Refused):
             self._put(op, xid, _Slot(fields.code, done=True))
