@@ -201,3 +201,32 @@ async def test_a_timeout_is_clamped(tmp_path: Path) -> None:
         store.session(timeout_ms=10**9) as patient,
     ):
         assert (hasty.timeout_ms, patient.timeout_ms) == (400, 20_000)
+
+
+async def test_a_state_that_comes_as_a_whole_is_told_to_who_watches_and_ends_who_is_not_in_it(tmp_path: Path) -> None:
+    """As when a server was so far behind that its leader sent a snapshot, while its clients stayed connected."""
+    async with open_store(tmp_path / "ahead", settings=FAST) as ahead, ahead.session() as session:
+        for name in ("/a", "/b", "/c", "/d"):
+            await session.create(name)
+        await session.delete("/d")
+        chunks = [bytes(chunk) for chunk in ahead.machine.snapshot()]
+    async with open_store(tmp_path / "behind", settings=FAST) as behind, behind.session() as session:
+        await session.create("/d")
+        seen: list[bool] = []
+        ready = behind.restore_begins
+
+        def begins() -> None:
+            ready()
+            seen.append(behind.ready)
+
+        behind.restore_begins = begins  # type: ignore[method-assign]
+        async with session.watch("/a") as here, session.watch("/d") as there:
+            await trio.to_thread.run_sync(behind.machine.restore, chunks)
+            assert seen == [False], "nobody reads while a state is replaced"
+            assert (await anext(here)).event == Event.CREATED
+            assert (await anext(there)).event == Event.DELETED
+            with pytest.raises(SessionExpired):
+                await anext(here)
+        with pytest.raises(SessionExpired):
+            await session.get("/a")
+        assert behind.ready
