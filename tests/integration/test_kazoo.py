@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import gc
+import socket
+import subprocess
+import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -13,6 +17,8 @@ from typing import Any
 import pytest
 import trio
 
+from tests.integration.cluster import free_ports, loopback
+from tests.integration.processes import ROOT
 from tests.integration.stores import stores
 from zab.store.acl import OPEN
 from zab.store.ops import CreateFlag, Op
@@ -358,3 +364,72 @@ async def test_the_leader_dies_and_nobody_notices_more_than_a_pause(tmp_path: Pa
         for server in running.servers.values():
             assert sorted(server.machine.tree.nodes) == ["/", "/zookeeper", "/zookeeper/config", "/zookeeper/quota"]
             assert not server.machine.mismatches
+
+
+# -- processes ----------------------------------------------------------------------------------------------
+
+
+def mode_of(port: int) -> str:
+    """What `srvr` says, or nothing."""
+    try:
+        with socket.create_connection(("127.0.0.1", port), timeout=5) as connection:
+            connection.sendall(b"srvr")
+            said = b"".join(iter(lambda: connection.recv(4096), b"")).decode()
+    except OSError:
+        return ""
+    return said.partition("Mode: ")[2].partition("\n")[0]
+
+
+@pytest.mark.slow
+def test_a_leader_that_is_killed_takes_nothing_with_it(tmp_path: Path) -> None:
+    """`kill -9`, again and again, of whoever leads; each is started again before the next."""
+    ports = dict(enumerate(free_ports(3), start=1))
+    servers = ",".join(server.text() for server in loopback(3))
+    running: dict[int, subprocess.Popen[bytes]] = {}
+
+    def start(sid: int) -> None:
+        command = [sys.executable, "-m", "tests.integration.store_process", str(sid), servers]
+        with (tmp_path / f"{sid}.log").open("ab") as log:
+            running[sid] = subprocess.Popen(
+                [*command, str(tmp_path / str(sid)), str(ports[sid])], cwd=ROOT, stdout=log, stderr=log
+            )
+
+    def leader() -> int:
+        patience = time.monotonic() + PATIENCE_S
+        while time.monotonic() < patience:
+            for sid, port in ports.items():
+                if mode_of(port) == "leader":
+                    return sid
+            time.sleep(0.05)
+        raise AssertionError("nobody leads")
+
+    for sid in ports:
+        start(sid)
+    try:
+        leader()
+        hosts = ",".join(f"127.0.0.1:{port}" for port in ports.values())
+        retry = {"max_tries": -1, "delay": 0.05, "max_delay": 0.2}
+        with client(hosts, connection_retry=retry, command_retry=retry) as zk:
+            zk.create("/mine", b"", ephemeral=True)
+            zk.create("/log", b"")
+            session = zk.client_id
+            done: list[str] = []
+            for _ in range(3):
+                # A create whose answer is lost may have been made, and then there is one more. None may be missing.
+                done += [zk.retry(zk.create, "/log/n-", b"", sequence=True) for _ in range(30)]
+                dead = leader()
+                running[dead].kill()
+                running.pop(dead).wait()
+                done += [zk.retry(zk.create, "/log/n-", b"", sequence=True) for _ in range(30)]
+                start(dead)
+            zk.retry(zk.sync, "/log")
+            names = {f"/log/{name}" for name in zk.retry(zk.get_children, "/log")}
+            assert len(set(done)) == len(done) == 180
+            assert done == sorted(done), "one client's creates are numbered in their order"
+            assert names >= set(done)
+            assert zk.client_id == session
+            assert zk.retry(zk.exists, "/mine").ephemeralOwner == session[0]
+    finally:
+        for process in running.values():
+            process.kill()
+            process.wait()
