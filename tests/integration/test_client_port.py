@@ -64,6 +64,12 @@ class Client:
         heard, self._replies = self._replies[:count], self._replies[count:]
         return heard
 
+    async def hear_of(self, xid: int) -> Reply:
+        while True:
+            (reply,) = await self.hear(1)
+            if reply[0] == xid:
+                return reply
+
     async def rest(self) -> list[Reply]:
         """Until the server hangs up."""
         try:
@@ -223,6 +229,48 @@ async def test_who_has_seen_another_history_is_not_answered(tmp_path: Path) -> N
         async with raw(running) as client:
             assert await client.connect(ConnectRequest(1 << 60, 10_000)) is None
         assert not running.servers[1].machine.sessions.table
+
+
+async def test_who_is_silent_is_hung_up_on_when_its_session_ends(tmp_path: Path) -> None:
+    async with stores(tmp_path) as running, raw(running) as silent, raw(running) as lively:
+        await silent.connect(ConnectRequest(0, 400))
+        await lively.connect(ConnectRequest(0, 400))
+        await silent.ask(create(1, "/e", CreateFlag.EPHEMERAL))
+        await lively.ask(create(1, "/stays", CreateFlag.EPHEMERAL), get(2, "/e", watch=True))
+        async with trio.open_nursery() as nursery:
+
+            async def ping() -> None:
+                while True:
+                    await lively.stream.send_all(PING)
+                    await trio.sleep(0.05)
+
+            nursery.start_soon(ping)
+            assert await silent.rest() == []
+            nursery.cancel_scope.cancel()
+        heard = await lively.hear_of(EVENT_XID)
+        assert decode_event(heard[3]) == (2, 3, "/e")
+        assert list(running.servers[1].machine.sessions.table) == [lively.session]
+
+
+async def test_a_server_without_a_leader_lets_its_clients_go_in_time(tmp_path: Path) -> None:
+    """While there is still time to find a better one: and there the session is as it was."""
+    async with stores(tmp_path, 3) as running:
+        leader = await running.leader()
+        alone, other = [sid for sid in running.servers if sid != leader]
+        async with raw(running, alone) as client:
+            await client.connect(ConnectRequest(0, 3_000))
+            await client.ask(create(1, "/e", CreateFlag.EPHEMERAL))
+            await running.stop(other)
+            await running.stop(leader)
+            assert await client.rest() == []
+            assert client.session in running.servers[alone].machine.sessions.table
+        await running.start(other)
+        async with raw(running, other) as again:
+            taken = await again.connect(ConnectRequest(0, 3_000, client.session, client.password))
+            assert taken is not None
+            assert taken.session == client.session
+            ((_, _, error, _),) = await again.ask(get(1, "/e"))
+            assert error == 0
 
 
 async def test_an_old_client_is_answered_in_kind(tmp_path: Path) -> None:
