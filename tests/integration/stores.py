@@ -16,7 +16,10 @@ from zab.runtime.coordination.server import StoreServer
 from zab.runtime.coordination.settings import DoorSettings
 from zab.store.store import StoreSettings
 
-ALL_WORDS = frozenset({"conf", "cons", "dump", "envi", "isro", "mntr", "ruok", "srvr", "stat", "wchs"})
+ALL_WORDS = frozenset({
+    "conf", "cons", "crst", "dump", "envi", "hash", "isro", "mntr", "ruok", "srst", "srvr", "stat", "wchc", "wchp",
+    "wchs",
+})  # fmt: skip
 DOORS = DoorSettings(tick_ms=200, timeout_ticks_max=100, words=ALL_WORDS)
 """Sessions of 400 ms are possible."""
 

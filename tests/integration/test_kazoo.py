@@ -213,7 +213,19 @@ def words(hosts: str) -> None:
         assert statistics["zk_num_alive_connections"] == "1", "who only asks is no client"
         assert int(statistics["zk_znode_count"]) >= 4
         assert "queued=0" in zk.command(b"stat")
-        assert "not in the whitelist" in zk.command(b"wchp")
+        session = f"{zk.client_id[0]:#x}"
+        zk.create("/e", b"", ephemeral=True)
+        zk.get("/e", watch=print)
+        assert zk.command(b"wchs") == "1 connections watching 1 paths\nTotal watches:1\n"
+        assert zk.command(b"wchc") == f"{session}\n\t/e\n"
+        assert zk.command(b"wchp") == f"/e\n\t{session}\n"
+        assert f"{session}:\n\t/e\n" in zk.command(b"dump")
+        assert f"sid={session},to=10000" in zk.command(b"cons")
+        assert "tickTime=200" in zk.command(b"conf")
+        assert zk.command(b"crst") == "Connection stats reset.\n"
+        assert zk.command(b"srst") == "Server stats reset.\n"
+        assert "Received: 0" in zk.command(b"srvr")
+        assert "not in the whitelist" in zk.command(b"dirs")
 
 
 @pytest.mark.parametrize(

@@ -40,6 +40,7 @@ from zab.store.apply import Result
 from zab.store.ops import Fields, Op
 from zab.store.request import INTERNAL, pack_body, pack_request
 from zab.store.sessions import Expiry, SessionIds
+from zab.store.watches import Watcher
 
 SECRET_BYTES: Final = 32
 NOBODY: Final = encode_identities(())
@@ -62,7 +63,7 @@ class Attached(Protocol):
         """The session is closed, has moved, or is better served elsewhere."""
 
 
-class Flushes(Protocol):
+class Flushes(Watcher, Protocol):
     """A connection of a client."""
 
     peer: str
@@ -213,6 +214,9 @@ class StoreServer:
 
     def internal(self, op: Op, fields: Fields, session: int = 0) -> bytes:
         return pack_request(op, pack_body(fields), session, 0, self.me, NOBODY, INTERNAL)
+
+    def reset_statistics(self) -> None:
+        self.latency, self.gone = Latency(), Traffic()
 
     async def readable(self) -> None:
         """Until the state may be looked at."""

@@ -146,7 +146,7 @@ def _cons(server: StoreServer) -> str:
     return (
         "".join(
             f" /{each.peer}[1](queued={each.queued},recved={each.received},sent={each.sent}"
-            f",sid={each.session & 0xFFFF_FFFF_FFFF_FFFF:#x},to={each.timeout_ms})\n"
+            f",sid={_hex(each.session)},to={each.timeout_ms})\n"
             for each in server.connections
         )
         + "\n"
@@ -161,10 +161,10 @@ def _dump(server: StoreServer) -> str:
     lines.append(f"Session Sets ({len(buckets)})/({sum(len(sessions) for _, sessions in buckets)}):")
     for end, sessions in buckets:
         lines.append(f"{len(sessions)} expire in {end - now_ms()} ms:")
-        lines += [f"\t{session & 0xFFFF_FFFF_FFFF_FFFF:#x}" for session in sessions]
+        lines += [f"\t{_hex(session)}" for session in sessions]
     lines += ["ephemeral nodes dump:", f"Sessions with Ephemerals ({len(owners)}):"]
     for session, paths in owners.items():
-        lines.append(f"{session & 0xFFFF_FFFF_FFFF_FFFF:#x}:")
+        lines.append(f"{_hex(session)}:")
         lines += [f"\t{path}" for path in paths]
     return "\n".join(lines) + "\n"
 
@@ -174,15 +174,58 @@ def _wchs(server: StoreServer) -> str:
     return f"{connections} connections watching {paths} paths\nTotal watches:{watches}\n"
 
 
+def _hex(session: int) -> str:
+    return f"{session & 0xFFFF_FFFF_FFFF_FFFF:#x}"
+
+
+def _wchc(server: StoreServer) -> str:
+    """Session by session."""
+    lines = []
+    for each in server.connections:
+        paths = server.machine.watches.paths_of(each)
+        if paths:
+            lines += [_hex(each.session), *[f"\t{path}" for path in paths]]
+    return "\n".join(lines) + "\n"
+
+
+def _wchp(server: StoreServer) -> str:
+    """Path by path."""
+    watchers: dict[str, list[str]] = {}
+    for each in server.connections:
+        for path in server.machine.watches.paths_of(each):
+            watchers.setdefault(path, []).append(_hex(each.session))
+    return "".join(f"{path}\n" + "".join(f"\t{one}\n" for one in of) for path, of in watchers.items())
+
+
+def _crst(server: StoreServer) -> str:
+    for each in server.connections:
+        each.received = each.sent = 0
+    return "Connection stats reset.\n"
+
+
+def _srst(server: StoreServer) -> str:
+    server.reset_statistics()
+    return "Server stats reset.\n"
+
+
+def _hash(server: StoreServer) -> str:
+    return "".join(f"{zxid:x}: {digest}\n" for zxid, digest in server.machine.digest.history)
+
+
 _HANDLERS: Final[Mapping[str, Callable[[StoreServer], str]]] = {
     "conf": _conf,
     "cons": _cons,
+    "crst": _crst,
     "dump": _dump,
     "envi": _envi,
+    "hash": _hash,
     "isro": _isro,
     "mntr": _mntr,
     "ruok": lambda server: "imok",
+    "srst": _srst,
     "srvr": _srvr,
     "stat": _stat,
+    "wchc": _wchc,
+    "wchp": _wchp,
     "wchs": _wchs,
 }
