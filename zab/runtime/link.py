@@ -196,9 +196,10 @@ class Link:
     async def _receive(self, stream: trio.abc.Stream, inbox: Receives) -> None:
         reader = FrameReader(self._limits.frame_bytes_max)
         channel = Channel.TO_LEARNER if self.dialled else Channel.TO_LEADER
+        plain = stream.socket.fileno() if isinstance(stream, trio.SocketStream) else None
         try:
             while True:
-                data = await stream.receive_some(RECEIVE_BYTES)
+                data = await (stream.receive_some(RECEIVE_BYTES) if plain is None else _read(plain))
                 if not data:
                     self.reason = "closed by the peer" if not reader.held_bytes else "closed by the peer within a frame"
                     return
@@ -212,3 +213,15 @@ class Link:
             self.at_fault = True
         except (trio.BrokenResourceError, trio.ClosedResourceError) as error:
             self.reason = f"broken: {described(error)}"
+
+
+async def _read(socket: int) -> bytes:
+    """Wait, then read: in a conversation nothing is there yet, and trying first costs a call and an exception."""
+    while True:
+        await trio.lowlevel.wait_readable(socket)
+        try:
+            return os.read(socket, RECEIVE_BYTES)
+        except BlockingIOError:
+            continue
+        except OSError as error:
+            raise trio.BrokenResourceError from error
