@@ -9,7 +9,7 @@ link there is never a gap.
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import TypeAlias
+from typing import TypeAlias, get_args
 
 from attrs import frozen
 
@@ -244,3 +244,5 @@ Message: TypeAlias = Notification | ToLeader | ToLearner
 LinkEvent: TypeAlias = LinkUp | LinkDown | Reachable
 
 TO_LEADER: tuple[type[ToLeader], ...] = (FollowerInfo, AckEpoch, AckNewLeader, Ack, Pong, BarrierRequest)
+ON_LINKS: frozenset[type[Message]] = frozenset((*get_args(ToLeader), *get_args(ToLearner)))
+"""What travels on learner links, in either direction."""

@@ -19,7 +19,17 @@ from zab.core.ensemble import Ensemble
 from zab.core.errors import NotLeader, RemoteProtocolError
 from zab.core.leading import Leading
 from zab.core.learning import Learning
-from zab.core.messages import FollowerInfo, LinkDown, LinkEvent, LinkUp, Message, Notification, Reachable, State
+from zab.core.messages import (
+    ON_LINKS,
+    FollowerInfo,
+    LinkDown,
+    LinkEvent,
+    LinkUp,
+    Message,
+    Notification,
+    Reachable,
+    State,
+)
 from zab.core.ready import BarrierDone, HangUp, Ready, Recovered, Settings
 from zab.core.replica import Replica
 from zab.core.zxid import Epoch, Millis, ServerId, Ticket, Zxid, show
@@ -142,7 +152,9 @@ class Node:
         role = self._role
         kind = type(message)
         try:
-            if isinstance(message, Notification):
+            if kind in ON_LINKS and not isinstance(role, Election):
+                role.heard(source, message, now)
+            elif isinstance(message, Notification):
                 self._on_notification(source, message, now)
             elif isinstance(message, Reachable):
                 if isinstance(role, Election):
@@ -151,8 +163,6 @@ class Node:
                 self._on_link_up(source, message.dialled, now)
             elif isinstance(message, LinkDown):
                 self._on_link_down(source, message.dialled, now)
-            elif not isinstance(role, Election):
-                role.heard(source, message, now)
             elif source in self._parked and isinstance(message, FollowerInfo):
                 self._parked[source] = (self._parked[source][0], message)
             else:
@@ -289,7 +299,7 @@ class Node:
                     self._vote = Vote(self._replica.epoch, self._replica.last, role.designated)
                     self._take_role(now)
             else:
-                if role.serving and self._vote.epoch != self._replica.current:
+                if self._vote.epoch != self._replica.current and role.serving:
                     # What LOOKING servers are told must agree among all who follow one leader.
                     self._vote = Vote(self._replica.current, self._vote.zxid, self._vote.leader)
                 return
