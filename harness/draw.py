@@ -127,6 +127,29 @@ def _fail_disk(draw: Draw, at: int) -> Fault:
     return FailDisk(at, draw.down(), draw.who(), DISK_ERRORS[draw.upto(0, 2)], draw.short(1, 8))
 
 
+PROMISES: Final = tuple(
+    moment
+    for moment in MOMENTS
+    if moment.endswith(("FollowerInfo", "LeaderInfo", "AckEpoch", "NewLeader", "AckNewLeader", "writing SaveEpochs"))
+)
+"""The moments around which two leaders could come to believe in one epoch."""
+
+
+def _around_promises(draw: Draw, at: int) -> Fault:
+    """Short and close to each other: leadership changes hands before everybody has noticed the last change."""
+    share = draw.random.random()
+    who = LEADER if draw.chance(0.6) else draw.upto(1, draw.servers)
+    if share < 0.45:
+        return Isolate(at, draw.short(20, 400), who)
+    if share < 0.55:
+        return CutLinks(at, who)
+    if share < 0.65:
+        return OneWay(at, draw.short(20, 400), draw.who(), draw.upto(1, draw.servers))
+    moment = PROMISES[draw.upto(0, len(PROMISES) - 1)]
+    does = ("crash", "cut", "isolate", "pause", "lose disk")[draw.upto(0, 4)]
+    return When(at, draw.short(1, 60), None, moment, draw.short(1, 3), does, draw.loss())
+
+
 FAULTS: Final[tuple[tuple[float, Callable[[Draw, int], Fault]], ...]] = (
     (3.0, lambda draw, at: Crash(at, draw.down(), draw.who(), draw.loss())),
     (1.0, lambda draw, at: CrashAll(at, draw.down(), draw.loss())),
@@ -149,6 +172,8 @@ FAULTS: Final[tuple[tuple[float, Callable[[Draw, int], Fault]], ...]] = (
 
 
 def _faults(draw: Draw, most: int, length_ms: int) -> list[Fault]:
+    if draw.chance(0.15):
+        return _close_faults(draw, most, length_ms)
     kinds = [(weight * (0.3 + draw.random.random()), make) for weight, make in FAULTS if draw.chance(0.35)]
     if not kinds:
         kinds = [FAULTS[0]]
@@ -168,6 +193,15 @@ def _faults(draw: Draw, most: int, length_ms: int) -> list[Fault]:
     return faults
 
 
+def _close_faults(draw: Draw, most: int, length_ms: int) -> list[Fault]:
+    faults: list[Fault] = []
+    at = draw.upto(min(200, length_ms - 1), min(500, length_ms - 1))
+    while at < length_ms and len(faults) < most:
+        faults.append(_around_promises(draw, at))
+        at += draw.short(5, 300)
+    return faults
+
+
 # -- workload ------------------------------------------------------------------------------------------
 
 
@@ -182,8 +216,8 @@ def _change(draw: Draw, at: int) -> Op:
 
 
 def _ops(draw: Draw, most: int, length_ms: int) -> list[Op]:
-    barriers = 0.15 if draw.chance(0.6) else 0.0
-    changes = 0.06 if draw.chance(0.3) else 0.0
+    barriers = draw.random.random() * 0.4 if draw.chance(0.6) else 0.0
+    changes = draw.random.random() * 0.2 if draw.chance(0.3) else 0.0
     snapshots = 0.03 if draw.chance(0.3) else 0.0
     largest = draw.short(1, 12)
     size = draw.short(0, 200)
