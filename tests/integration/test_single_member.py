@@ -12,7 +12,7 @@ import trio.testing
 
 from tests.integration.cluster import Recorder, loopback
 from zab.core.ensemble import Ensemble
-from zab.core.errors import LocalProtocolError, Overloaded, StorageError
+from zab.core.errors import DamagedError, LocalProtocolError, Overloaded, StorageError
 from zab.core.messages import State
 from zab.core.zxid import Zxid
 from zab.runtime.errors import Refused, Stopped
@@ -21,6 +21,7 @@ from zab.runtime.machine import Passive, View
 from zab.runtime.member import Member, open_member
 from zab.runtime.status import RoleChange
 from zab.storage.memory import MemoryDisk
+from zab.storage.storage import StorageSettings
 
 
 class NoNetwork:
@@ -286,3 +287,61 @@ async def test_two_members_cannot_share_a_directory(tmp_path: Path) -> None:
         with pytest.raises(StorageError):
             async with open_member(Recorder(), tmp_path):
                 pass
+
+
+def _flip_a_byte_of_the_log(path: Path) -> str:
+    log = next(file for file in path.iterdir() if file.name.startswith("log."))
+    data = bytearray(log.read_bytes())
+    data[200] ^= 1
+    log.write_bytes(data)
+    return log.name
+
+
+async def test_damage_that_nobody_could_heal_is_said_at_the_door(tmp_path: Path) -> None:
+    """Alone, a member that may not vote would wait for ever."""
+    async with open_member(Recorder(), tmp_path) as member:
+        for number in range(20):
+            await member.submit(b"%d" % number)
+    name = _flip_a_byte_of_the_log(tmp_path)
+    with pytest.raises(DamagedError, match=rf"{name}.*nobody to heal it from"):
+        async with open_member(Recorder(), tmp_path):
+            raise AssertionError("it must not open")
+
+
+async def test_a_lost_directory_of_a_member_alone_is_said_at_the_door(tmp_path: Path) -> None:
+    with pytest.raises(DamagedError, match="autocreate=False"):
+        async with open_member(Recorder(), tmp_path, storage=StorageSettings(autocreate=False)):
+            raise AssertionError("it must not open")
+
+
+async def test_what_is_no_bytes_is_refused_at_the_call(tmp_path: Path) -> None:
+    async with open_member(Recorder(), tmp_path) as member:
+        with pytest.raises(TypeError, match="a request is bytes, not str"):
+            await member.submit("text")  # type: ignore[arg-type]
+        with pytest.raises(TypeError, match=r"joining takes zab\.Server"):
+            await member.reconfigure(joining=["server.2=h:1:2"])  # type: ignore[list-item]
+        assert await member.submit(b"still here") == 1
+
+
+class Broken(Recorder):
+    def apply(self, zxid: Zxid, txn: bytes) -> int:
+        raise ValueError("a bug in apply")
+
+
+async def test_the_reason_of_a_failure_reaches_every_caller(tmp_path: Path) -> None:
+    member = Member(Broken(), tmp_path)
+    seen: list[Stopped] = []
+
+    async def ask() -> None:
+        with pytest.raises(Stopped, match="this member failed: ValueError: a bug in apply") as caught:
+            await member.submit(b"x")
+        seen.append(caught.value)
+
+    with pytest.RaisesGroup(pytest.RaisesExc(ValueError, match="a bug in apply")):
+        async with trio.open_nursery() as nursery:
+            await nursery.start(member.run)
+            with trio.CancelScope(shield=True):
+                await ask()
+    assert isinstance(seen[0].__cause__, ValueError)
+    with pytest.raises(Stopped, match="ValueError: a bug in apply"):
+        member.status()

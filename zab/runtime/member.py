@@ -14,11 +14,12 @@ from typing import Any, Final, ParamSpec, TypeVar
 import trio
 
 from zab.core.ensemble import Ensemble, Server
-from zab.core.errors import ConfigError, LocalProtocolError, Overloaded
-from zab.core.ready import Settings
+from zab.core.errors import ConfigError, DamagedError, LocalProtocolError, Overloaded
+from zab.core.ready import Recovered, Settings
 from zab.core.zxid import ServerId, Zxid
 from zab.runtime.doorbell import Doorbell
 from zab.runtime.errors import Stopped
+from zab.runtime.identity import claim
 from zab.runtime.limits import Limits
 from zab.runtime.machine import Machine
 from zab.runtime.network import Network, TcpNetwork, TlsConfig
@@ -97,6 +98,7 @@ class Member:
         """
         if self._running is not None:
             raise LocalProtocolError("a member runs once; make a new one")
+        failure: Exception | None = None
         try:
             self._running = running = await self._recover()
             running.requests.hears = self._hears
@@ -104,9 +106,14 @@ class Member:
             self._tell(running.driver.role)
             await running.run(task_status)
         except BaseExceptionGroup as group:
-            raise sole_error(group) from None
+            error = sole_error(group)
+            failure = error if isinstance(error, Exception) else None
+            raise error from None
+        except Exception as error:
+            failure = error
+            raise
         finally:
-            self._stopped = Stopped("this member was stopped")
+            self._stopped = stopped_by(failure)
             self._origin.stop(self._stopped)
             if self._running is not None:
                 self._running.requests.stop(self._stopped)
@@ -118,7 +125,9 @@ class Member:
         if disk is None:
             disk = await trio.to_thread.run_sync(RealDisk, self._path)
         try:
+            await trio.to_thread.run_sync(claim, disk, self._path, self._options.name, self.me)
             storage, recovered = await trio.to_thread.run_sync(Storage.open, disk, self._options.storage)
+            self._check_curable(recovered)
             if storage.newest_snapshot is not None:
                 chunks = storage.read_snapshot(recovered.snapshot)
                 await trio.to_thread.run_sync(self._machine.restore, chunks)
@@ -127,6 +136,18 @@ class Member:
             disk.close()
             raise
 
+    def _check_curable(self, recovered: Recovered) -> None:
+        """A history that may be incomplete is healed by the others. Without others nobody would ever serve."""
+        given, saved = self._options.ensemble, recovered.ensemble
+        ensemble = saved if saved is not None and saved.version > given.version else given
+        if recovered.voting or set(ensemble.voters) - {self.me}:
+            return
+        what = "; ".join(recovered.damage) or "the directory is empty, and autocreate=False says that it was not always"
+        raise DamagedError(
+            f"{self._path}: {what}. Server {self.me} is the only voter, so there is nobody to heal it from: "
+            f"restore the directory from a copy, or begin anew with an empty one"
+        )
+
     def _tell(self, role: RoleChange) -> None:
         self._role = role
         self._role_changed.set()
@@ -134,7 +155,7 @@ class Member:
 
     def _started(self) -> Running:
         if self._stopped is not None:
-            raise self._stopped
+            raise Stopped(*self._stopped.args) from self._stopped.__cause__
         assert self._running is not None
         return self._running
 
@@ -179,6 +200,8 @@ class Member:
 
     def _check(self, request: bytes) -> None:
         self._started()
+        if not isinstance(request, bytes):
+            raise TypeError(f"a request is bytes, not {type(request).__name__}")
         if len(request) > self._options.limits.request_bytes_max:
             raise LocalProtocolError(
                 f"a request of {len(request)} bytes; request_bytes_max is {self._options.limits.request_bytes_max}"
@@ -250,6 +273,9 @@ class Member:
         observers. With `expect_version`, nothing happens if somebody else changed it meanwhile.
         """
         running = self._started()
+        for server in joining:
+            if not isinstance(server, Server):
+                raise TypeError(f"joining takes zab.Server values, not {type(server).__name__}; see zab.Ensemble.parse")
         request = ReconfigureRequest(
             0,
             tuple(server.text() for server in joining),
@@ -273,6 +299,7 @@ class Member:
             async for role in self.roles():
                 if role.serving:
                     return role
+        self._started()
         raise Stopped("this member was stopped")
 
     def status(self) -> Status:
@@ -320,6 +347,15 @@ def _opening(make: Callable[P, Member]) -> Callable[P, AbstractAsyncContextManag
 
 
 open_member = _opening(Member)
+
+
+def stopped_by(failure: Exception | None) -> Stopped:
+    """What callers are told from now on, with the reason where it was not somebody's wish."""
+    if failure is None:
+        return Stopped("this member was stopped")
+    stopped = Stopped(f"this member failed: {type(failure).__name__}: {failure}")
+    stopped.__cause__ = failure
+    return stopped
 
 
 def sole_error(group: BaseExceptionGroup[BaseException]) -> BaseException:

@@ -1,0 +1,32 @@
+"""A directory belongs to the server that opened it first."""
+
+from __future__ import annotations
+
+import pytest
+
+from zab.core.errors import ConfigError, DamagedError
+from zab.core.zxid import ServerId
+from zab.runtime.identity import NAME, claim
+from zab.storage.disk import write_durably
+from zab.storage.memory import MemoryDisk
+
+
+def test_the_owner_comes_back() -> None:
+    disk = MemoryDisk()
+    claim(disk, "data", "zab", ServerId(1))
+    claim(disk, "data", "zab", ServerId(1))
+
+
+@pytest.mark.parametrize(("name", "sid"), [("zab", 2), ("other", 1)])
+def test_nobody_else_gets_it(name: str, sid: int) -> None:
+    disk = MemoryDisk()
+    claim(disk, "data", "zab", ServerId(1))
+    with pytest.raises(ConfigError, match=r"data belongs to server 1 of the ensemble 'zab', and this is server"):
+        claim(disk, "data", name, ServerId(sid))
+
+
+def test_an_owner_that_cannot_be_read_is_damage() -> None:
+    disk = MemoryDisk()
+    write_durably(disk, NAME, b"\xc1")
+    with pytest.raises(DamagedError, match="does not say whose directory"):
+        claim(disk, "data", "zab", ServerId(1))
