@@ -1,17 +1,17 @@
 """From a failing script to a small one that fails in the same way: take things out for as long as it still does.
 
-First whole faults and operations, by delta debugging: halves, then quarters, and so on. Then one at a time,
-until no single one can be missed. Then what is left is made plainer: less of it, in a calmer world.
+First the world is calmed, if it may be. Then whole faults and operations go, by delta debugging: halves,
+quarters, and so on, until no single one can be missed. Then what is left is made plainer.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Final, TypeVar
 
-from attrs import evolve, frozen
+from attrs import evolve, fields, frozen
 
-from harness.faults import Fault, Knobs, Op, Reconfigure, Script, Timing, Write
+from harness.faults import Fault, Knobs, Op, Script, Timing, Write
 
 Item = TypeVar("Item")
 
@@ -38,13 +38,11 @@ def shrink(script: Script, fails: Callable[[Script], bool], *, runs_max: int = 4
             known[key] = fails(candidate)
         return known[key]
 
+    script = _calm(script, still)
     script = _shorten(script, still)
     while True:
         before = script
-        script = _take_out(script, still)
-        for plainer in _plainer(script):
-            if still(plainer):
-                script = plainer
+        script = _make_plainer(_take_out(script, still), still)
         if script == before:
             return Shrunk(script, runs)
 
@@ -105,39 +103,57 @@ def ddmin(items: Sequence[Item], fails: Callable[[Sequence[Item]], bool]) -> lis
     return current
 
 
-_KNOBS: Final = (
-    "tick_ms", "window_entries", "log_sync_entries_max", "snapshot_every", "segment_bytes", "chunk_bytes",
-    "outstanding_max",
-)  # fmt: skip
+def _calm(script: Script, still: Callable[[Script], bool]) -> Script:
+    """In a calm world little depends on chance, so that taking one thing out does not change everything else."""
+    for calm in (
+        evolve(script, timing=Timing(), knobs=evolve(Knobs(), counter_max=script.knobs.counter_max), observers=0),
+        evolve(script, timing=Timing(), knobs=evolve(Knobs(), counter_max=script.knobs.counter_max)),
+        evolve(script, timing=Timing()),
+        evolve(script, knobs=Knobs()),
+        evolve(script, timing=evolve(script.timing, turn_us_max=0, spike_percent=0, loss_percent=0, double_percent=0)),
+    ):
+        if calm != script and still(calm):
+            return calm
+    return script
 
 
-def _plainer(script: Script) -> Iterator[Script]:
-    """The same in a simpler world, one simplification at a time."""
-    named = {getattr(item, "server", 0) for item in (*script.faults, *script.ops)}
-    if script.observers and script.servers not in named:
-        yield evolve(script, observers=script.observers - 1)
-    for name in ("loss_percent", "double_percent", "spike_percent", "turn_us_max"):
-        if getattr(script.timing, name):
-            yield evolve(script, timing=evolve(script.timing, **{name: 0}))
-    for name in ("delay_us_min", "delay_us_max", "fsync_us_min", "fsync_us_max", "spike_us_max", "break_ms_max"):
-        usual = getattr(Timing(), name)
-        if getattr(script.timing, name) != usual:
-            yield evolve(script, timing=evolve(script.timing, **{name: usual}))
-    for name in _KNOBS:
-        usual = getattr(Knobs(), name)
-        if getattr(script.knobs, name) != usual:
-            yield evolve(script, knobs=evolve(script.knobs, **{name: usual}))
-    for number, op in enumerate(script.ops):
-        if isinstance(op, Write) and (op.count, op.size) != (1, 0):
-            yield evolve(script, ops=_replaced(script.ops, number, evolve(op, count=1, size=0)))
-        elif isinstance(op, Reconfigure):
-            continue
-    for number, fault in enumerate(script.faults):
-        for name, simple in (("down_ms", 1), ("for_ms", 10), ("acts", 1), ("nth", 1)):
-            value = getattr(fault, name, simple)
-            if value > simple:
-                made: Fault = evolve(fault, **{name: simple})  # type: ignore[arg-type]  # it has that attribute
-                yield evolve(script, faults=_replaced(script.faults, number, made))
+def _make_plainer(script: Script, still: Callable[[Script], bool]) -> Script:
+    """One simplification after the other, each kept if the script still fails; the sweeping ones first."""
+
+    def attempt(candidate: Script) -> None:
+        nonlocal script
+        if candidate != script and still(candidate):
+            script = candidate
+
+    attempt(evolve(script, ops=tuple(_plain(op) for op in script.ops), faults=tuple(map(_brief, script.faults))))
+    attempt(evolve(script, ops=tuple(_plain(op) for op in script.ops)))
+    for number in range(len(script.ops)):
+        attempt(evolve(script, ops=_replaced(script.ops, number, _plain(script.ops[number]))))
+    for number in range(len(script.faults)):
+        attempt(evolve(script, faults=_replaced(script.faults, number, _brief(script.faults[number]))))
+    for place, usual in (("timing", Timing()), ("knobs", Knobs())):
+        mine = getattr(script, place)
+        for attribute in fields(type(usual)):
+            value = getattr(usual, attribute.name)
+            if getattr(mine, attribute.name) != value:
+                world = evolve(getattr(script, place), **{attribute.name: value})
+                attempt(evolve(script, timing=world) if place == "timing" else evolve(script, knobs=world))
+    return script
+
+
+def _plain(op: Op) -> Op:
+    return evolve(op, count=1, size=0) if isinstance(op, Write) else op
+
+
+_BRIEFLY: Final = {"down_ms": 1, "for_ms": 10, "acts": 1, "nth": 1}
+
+
+def _brief(fault: Fault) -> Fault:
+    briefly = {name: least for name, least in _BRIEFLY.items() if getattr(fault, name, 0) > least}
+    if not briefly:
+        return fault
+    made: Fault = evolve(fault, **briefly)  # type: ignore[arg-type]  # it has these attributes
+    return made
 
 
 def _replaced(items: tuple[Item, ...], number: int, item: Item) -> tuple[Item, ...]:

@@ -39,6 +39,7 @@ from zab.storage.memory import MemoryDisk
 
 if TYPE_CHECKING:
     from harness.worlds.cores.world import World
+    from zab.core.ensemble import Ensemble
 
 
 class Aim:
@@ -229,8 +230,11 @@ class Nemesis:
 
     # -- the disk --------------------------------------------------------------------------------------
 
-    def can_spare(self, server: Server) -> bool:
-        """Without this server, too, those whose disks are whole are a quorum of every membership anybody knows."""
+    def can_spare(self, server: Server | None, wanted: Ensemble | None = None) -> bool:
+        """Without this server, too, those whose disks are whole are a quorum of every membership there is.
+
+        That is: of every one that is in force, logged or written down anywhere, and of the one `wanted`.
+        """
         world = self._world
         ghost = world.ghost
         whole = [
@@ -238,11 +242,10 @@ class Nemesis:
             for each in world.servers[1:]
             if each.founded and each is not server and not ghost.servers[each.id].impaired
         ]
-        views = [ghost.governing[ghost.committed], ghost.initial_ensemble]
-        for each in world.running():
-            views.append(each.node.ensemble)
-            if each.node.pending is not None:
-                views.append(each.node.pending)
+        views = [ghost.governing[zxid] for known in ghost.servers for zxid in (known.tip, known.durable)]
+        views += [ghost.governing[ghost.committed], *(each.node.ensemble for each in world.running())]
+        if wanted is not None:
+            views.append(wanted)
         return all(view.is_quorum(whole) for view in views)
 
     def _lose_disk(self, fault: LoseDisk) -> None:

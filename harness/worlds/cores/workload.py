@@ -101,6 +101,8 @@ class Workload:
                 continue
             if op.change == "add":
                 self._world.join(sid, server.node.ensemble)
+            if not self._world.nemesis.can_spare(None, wanted):
+                continue  # nobody asks for members who may have lost what they had, before they have healed
             self._world.record(server.id, "is asked to", 0, f"{op.change} {sid}")
             try:
                 server.reconfigure(wanted)

@@ -116,6 +116,9 @@ class Writer:
         except StorageError as error:
             world.disk_failed(server, error)
             return False
+        except Exception as error:
+            world.fell(server, "begins a snapshot", error)
+            return False
         self._snapshotting = True
         world.push(world.now + self._takes(4), self._stored, server.life, (writer, machine.snapshot()))
         return True
