@@ -2,24 +2,32 @@
 
 What lies on it is nobody's promise: when the stint ends, or the link on which a request came, it is swept
 off, and the member where it began asks again.
+
+So a request that would end the leader would be brought to the next one, and end that, too. Whatever is wrong
+with a single request is therefore answered to its submitter, and nobody else hears of it.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Final, Protocol
 
 from attrs import frozen
 
 from zab.core.errors import NotLeader, Overloaded
-from zab.core.zxid import Epoch, Millis, Zxid, epoch_of, make
+from zab.core.zxid import Epoch, Millis, Zxid, epoch_of, make, show
 from zab.runtime.errors import Refused
 from zab.runtime.limits import Limits
 from zab.runtime.link import Link
+from zab.runtime.logs import Log
 from zab.runtime.machine import Machine, View, passes_through
 from zab.runtime.origin import tagged
+from zab.wire.peer import ENVELOPE_BYTES_MAX, ITEM_BYTES_MAX
 from zab.wire.relay import TAG_BYTES
+
+BESIDE_BYTES: Final = TAG_BYTES + ITEM_BYTES_MAX
+"""What a batch holds for a transaction beside the transaction itself."""
 
 
 class Proposes(Protocol):
@@ -49,12 +57,15 @@ class Refusal:
 
 
 class Desk:
-    def __init__(self, machine: Machine, limits: Limits) -> None:
+    def __init__(self, machine: Machine, limits: Limits, log: Log) -> None:
         self.refusals: list[Refusal] = []
         """To be taken by the driver."""
         self.proposed = self.batches = 0
         self._machine = machine
         self._limits = limits
+        self._log = log
+        self._body_bytes_max = limits.frame_bytes_max - ENVELOPE_BYTES_MAX
+        self._txn_bytes_max = self._body_bytes_max - BESIDE_BYTES
         self._passes = passes_through(machine)
         self._epoch: Epoch | None = None
         self._parcels: deque[Parcel] = deque()
@@ -135,18 +146,30 @@ class Desk:
                     self._prepare(node, now_ms)
                     if not self._prepared:
                         continue  # all were refused
-                node.propose(self._prepared, now)
-                self.proposed += len(self._prepared)
+                count = self._fitting()
+                node.propose(self._prepared[:count], now)
+                self.proposed += count
                 self.batches += 1
-                self._prepared = []
+                del self._prepared[:count]
         except Overloaded:
             pass  # what is prepared waits: the commits that make room for it bring the next turn
         except NotLeader:
             self.close()
 
+    def _fitting(self) -> int:
+        """How many of what is prepared fit into one frame. One always does: what is larger was refused."""
+        prepared, room = self._prepared, self._body_bytes_max
+        if sum(map(len, prepared)) + ITEM_BYTES_MAX * len(prepared) <= room:
+            return len(prepared)
+        for index, payload in enumerate(prepared):
+            room -= len(payload) + ITEM_BYTES_MAX
+            if room < 0:
+                return index
+        return len(prepared)
+
     def _prepare(self, node: Proposes, now_ms: int) -> None:
-        """Fill one batch. Its zxids are known, for nobody else proposes while it waits."""
-        limits, parcels, prepared = self._limits, self._parcels, self._prepared
+        """As much as goes to the log at one go. Its zxids are known, for nobody else proposes while it waits."""
+        limits, parcels, prepared, outstanding = self._limits, self._parcels, self._prepared, self._outstanding
         assert self._epoch is not None
         last = node.last
         zxid = Zxid(last + 1) if epoch_of(last) == self._epoch else make(self._epoch, 1)
@@ -158,16 +181,13 @@ class Desk:
             counter = parcel.first + start
             origin, link = parcel.origin, parcel.link
             for request in parcel.requests[start:stop]:
-                if self._passes:
-                    txn = request
-                else:
-                    try:
-                        txn = self._machine.prepare(request, View(zxid, self._epoch, now_ms, self._outstanding))
-                    except Refused as refused:
-                        self.refusals.append(Refusal(link, counter, str(refused)))
-                        counter += 1
-                        continue
-                    self._outstanding.append((zxid, txn))
+                txn = request if self._passes else self._made(request, View(zxid, self._epoch, now_ms, outstanding))
+                if not isinstance(txn, bytes) or len(txn) > self._txn_bytes_max:
+                    self.refusals.append(Refusal(link, counter, self._why_not(txn)))
+                    counter += 1
+                    continue
+                if not self._passes:
+                    outstanding.append((zxid, txn))
                 prepared.append(tagged(origin, counter, txn))
                 size += len(txn) + TAG_BYTES
                 zxid = Zxid(zxid + 1)
@@ -182,6 +202,37 @@ class Desk:
                 self._started = 0
             else:
                 self._started = done
+
+    def _made(self, request: bytes, view: View) -> object:
+        """What `prepare` made of it; or, as a `Refused`, why it made nothing."""
+        try:
+            return self._machine.prepare(request, view)
+        except Refused as refused:
+            return refused
+        except Exception as error:
+            self._log.failed("prepare_failed", error, zxid=show(view.zxid), request_bytes=len(request))
+            return Refused(f"prepare raised {type(error).__name__}: {_said(error)}")
+
+    def _why_not(self, txn: object) -> str:
+        if isinstance(txn, Refused):
+            return _said(txn)
+        if not isinstance(txn, bytes):
+            why = f"prepare returned {type(txn).__name__}, not bytes"
+        else:
+            why = (
+                f"the transaction has {len(txn)} bytes; at most {self._txn_bytes_max} fit into a frame "
+                "(Limits.frame_bytes_max)"
+            )
+        self._log.say("request_refused", "error", why=why)
+        return why
+
+
+def _said(error: Exception) -> str:
+    """Its text, such that it can be sent: not every `str` of Python can be encoded, nor every error be shown."""
+    try:
+        return str(error).encode("utf-8", "backslashreplace").decode()
+    except Exception:
+        return "(it cannot be shown)"
 
 
 def by_link(refusals: Sequence[Refusal]) -> dict[Link | None, tuple[tuple[int, str], ...]]:

@@ -35,6 +35,10 @@ class Log:
         if self._logger.isEnabledFor(number):
             self._write(number, event, tuple(fields.items()))
 
+    def failed(self, event: str, error: Exception, /, **fields: object) -> None:
+        """Code that is not ours raised what it should not have: whoever mends it needs the traceback."""
+        self._write(logging.ERROR, event, tuple(fields.items()), error)
+
     def grumble(self, event: str, key: object, /, **fields: object) -> None:
         """A warning about `key`, at most every ten seconds; the next one tells how many were swallowed."""
         now = trio.current_time()
@@ -49,9 +53,12 @@ class Log:
             fields["repeated"] = swallowed
         self.say(event, "warning", **fields)
 
-    def _write(self, level: int, event: str, fields: tuple[tuple[str, object], ...]) -> None:
+    def _write(
+        self, level: int, event: str, fields: tuple[tuple[str, object], ...], error: Exception | None = None
+    ) -> None:
         told: dict[str, object] = {"server": self._server, "epoch": self._epoch(), **dict(fields)}
-        self._logger.log(level, "%s %s", event, " ".join(f"{key}={_shown(value)}" for key, value in told.items()))
+        line = " ".join(f"{key}={_shown(value)}" for key, value in told.items())
+        self._logger.log(level, "%s %s", event, line, exc_info=error)
 
 
 def _shown(value: object) -> str:

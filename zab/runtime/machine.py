@@ -40,6 +40,10 @@ class Machine(Protocol):
 
         It decides on what is applied *and* on what is outstanding, because the latter will have been
         applied by the time this transaction is.
+
+        Any other exception, a result that is not bytes, or a transaction that does not fit into a frame
+        (`Limits.frame_bytes_max`) is a bug; it is logged, and the submitter is told as with `Refused`. The
+        leader goes on: were it to stop, the request would be brought to the next, and stop that one.
         """
         ...
 

@@ -6,7 +6,7 @@ A *stint* is a stretch of serving with one leader over one link. `origin` says w
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeAlias
 
 from zab.core.errors import Overloaded, ZabError
@@ -18,9 +18,10 @@ from zab.runtime.desk import Desk, Parcel, Refusal, by_link
 from zab.runtime.limits import Limits
 from zab.runtime.link import Link
 from zab.runtime.links import Links
+from zab.runtime.logs import Log
 from zab.runtime.machine import Machine
 from zab.runtime.origin import Origin
-from zab.wire.peer import REASON_CHARS_MAX, encode
+from zab.wire.peer import ENVELOPE_BYTES_MAX, ITEM_BYTES_MAX, REASON_CHARS_MAX, REQUESTS_MAX, encode
 from zab.wire.relay import (
     Aside,
     Fence,
@@ -34,6 +35,8 @@ from zab.wire.relay import (
 BarrierAnswer: TypeAlias = Callable[[object, Exception | None], None]
 Hears: TypeAlias = Callable[[bytes], None]
 
+REFUSAL_BYTES_MAX: Final = 4 * REASON_CHARS_MAX + 16
+
 
 def deaf(body: bytes) -> None:
     """Nobody cares for asides here."""
@@ -41,10 +44,17 @@ def deaf(body: bytes) -> None:
 
 class Requests:
     def __init__(
-        self, node: Node, machine: Machine, origin: Origin, links: Links, limits: Limits, wall_ms: Callable[[], int]
+        self,
+        node: Node,
+        machine: Machine,
+        origin: Origin,
+        links: Links,
+        limits: Limits,
+        log: Log,
+        wall_ms: Callable[[], int],
     ) -> None:
         self.origin = origin
-        self.desk = Desk(machine, limits)
+        self.desk = Desk(machine, limits, log)
         self.changes = Changes()
         self.barriers = self.refusals = 0
         self.hears: Hears = deaf
@@ -52,6 +62,8 @@ class Requests:
         self._links = links
         self._limits = limits
         self._wall_ms = wall_ms
+        self._body_bytes_max = limits.frame_bytes_max - ENVELOPE_BYTES_MAX
+        self._refusals_max = max(1, min(REQUESTS_MAX, self._body_bytes_max // REFUSAL_BYTES_MAX))
         self._way: tuple[Epoch, Link | None] | None = None
         self._number = 0
         self._applied = node.applied
@@ -87,7 +99,7 @@ class Requests:
                 if link is None:
                     self.desk.put(Parcel(epoch, None, origin.tag, first, requests))
                 else:
-                    link.send(encode(Forward(epoch, origin.tag, first, tuple(requests))))
+                    self._forward(link, epoch, first, requests)
         if link is None:
             self._lead(now)
 
@@ -149,6 +161,29 @@ class Requests:
     def _next_number(self) -> int:
         self._number += 1
         return self._number
+
+    def _forward(self, link: Link, epoch: Epoch, first: int, requests: Sequence[bytes]) -> None:
+        """In as many frames as they take. What fits into none can never reach the leader, so it is refused here."""
+        room, run, free = self._body_bytes_max - ITEM_BYTES_MAX, list[bytes](), 0
+        tag = self.origin.tag
+        for number, request in enumerate(requests, first):
+            size = len(request) + ITEM_BYTES_MAX
+            if run and (size > free or len(run) == REQUESTS_MAX):
+                link.send(encode(Forward(epoch, tag, number - len(run), tuple(run))))
+                run = []
+            if not run:
+                free = self._body_bytes_max
+            if size > free:
+                reason = (
+                    f"the request has {len(request)} bytes; at most {room} fit into a frame (Limits.frame_bytes_max)"
+                )
+                self.origin.refused(self._applied, ((number, reason),))
+                continue
+            run.append(request)
+            free -= size
+        if run:
+            link.send(encode(Forward(epoch, tag, first + len(requests) - len(run), tuple(run))))
+        self.reached(self._applied)
 
     # -- what was heard ----------------------------------------------------------------------------
 
@@ -214,7 +249,9 @@ class Requests:
                 if link is None:
                     self.origin.refused(after, refused)
                 elif not link.over:
-                    link.send(encode(Refusals(self._way[0], after, refused)))
+                    for start in range(0, len(refused), self._refusals_max):
+                        part = refused[start : start + self._refusals_max]
+                        link.send(encode(Refusals(self._way[0], after, part)))
             self.reached(self._applied)
 
     # -- asides ------------------------------------------------------------------------------------

@@ -96,7 +96,7 @@ class Running:
         self._elections = Elections(me, dialler, inbox, limits, log, partial(self._addresses, "election_port"))
         transfers = Transfers(storage, limits.frame_bytes_max, log, node.log_starts)
         self._links = Links(dialler, transfers, inbox, limits, partial(self._addresses, "quorum_port"))
-        self.requests = Requests(node, machine, origin, self._links, limits, wall_ms)
+        self.requests = Requests(node, machine, origin, self._links, limits, log, wall_ms)
         self.driver = Driver(
             node,
             machine,

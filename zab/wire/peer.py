@@ -56,6 +56,10 @@ REQUESTS_MAX: Final = 16_384
 """Per `Forward` and per `Refusals`. More requests go into more frames."""
 REASON_CHARS_MAX: Final = 2_000
 SERVERS_MAX: Final = 1_000
+ENVELOPE_BYTES_MAX: Final = 64
+"""What a frame holds beside the body, the requests or the chunk that it is sent for."""
+ITEM_BYTES_MAX: Final = 5
+"""What msgpack puts in front of bytes."""
 
 
 class Channel(Enum):

@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from random import Random
 
 import pytest
 
+from zab.core.batch import pack
 from zab.core.errors import NotLeader, Overloaded
+from zab.core.messages import Propose
 from zab.core.zxid import Epoch, Millis, ServerId, Zxid, make
 from zab.runtime.desk import Desk, Parcel, Refusal, by_link
 from zab.runtime.errors import Refused
 from zab.runtime.limits import Limits
 from zab.runtime.link import Link
+from zab.runtime.logs import Log
 from zab.runtime.machine import Passive, View
 from zab.runtime.origin import tagged
+from zab.wire.frames import FrameReader
+from zab.wire.peer import encode
 
 A, B = b"origin A", b"origin B"
 EPOCH = Epoch(3)
+LOG = Log(ServerId(1), lambda: EPOCH)
 
 
 class Node:
@@ -73,7 +80,7 @@ def parcel(source: Link | None, origin: bytes, first: int, *requests: bytes, epo
 
 
 def opened(machine: Machine | None = None, **limits: int) -> Desk:
-    desk = Desk(machine or Machine(), Limits(**limits))
+    desk = Desk(machine or Machine(), Limits(**limits), LOG)
     desk.open(EPOCH)
     return desk
 
@@ -127,6 +134,91 @@ def test_refusals_name_their_request_and_where_it_came_from() -> None:
     assert desk.refusals == [Refusal(source, 8, "no1!"), Refusal(source, 10, "no2!"), Refusal(None, 1, "no3!")]
     assert by_link(desk.refusals) == {source: ((8, "no1!"), (10, "no2!")), None: ((1, "no3!"),)}
     assert node.batches == [[tagged(A, 9, b"YES")]]
+
+
+class Buggy(Machine):
+    """Each request names what goes wrong with it."""
+
+    def prepare(self, request: bytes, view: View) -> bytes:
+        match request:
+            case b"raise":
+                raise ValueError("not \ud800 this")
+            case b"mute":
+                raise Mute
+            case b"none":
+                return None  # type: ignore[return-value]
+            case b"array":
+                return bytearray(b"changes later")  # type: ignore[return-value]
+            case b"refuse":
+                raise Refused("half a \ud800 character")
+            case _:
+                return request * 40
+
+
+class Mute(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("not even that")
+
+
+def test_a_bug_in_prepare_is_the_answer_to_that_request_alone(caplog: pytest.LogCaptureFixture) -> None:
+    """Else the leader would end, the request be brought to the next leader, and so on until nobody is left."""
+    desk, node = opened(Buggy(), frame_bytes_max=64 + 16 + 5 + 400), Node()
+    desk.put(parcel(None, A, 1, b"raise", b"mute", b"none", b"array", b"refuse", b"10 letters", b"11 letters!", b"ok"))
+    desk.turn(node, 0, 0)
+    assert [(refusal.counter, refusal.reason) for refusal in desk.refusals] == [
+        (1, r"prepare raised ValueError: not \ud800 this"),
+        (2, "prepare raised Mute: (it cannot be shown)"),
+        (3, "prepare returned NoneType, not bytes"),
+        (4, "prepare returned bytearray, not bytes"),
+        (5, r"half a \ud800 character"),
+        (7, "the transaction has 440 bytes; at most 400 fit into a frame (Limits.frame_bytes_max)"),
+    ]
+    assert node.batches == [[tagged(A, 6, b"10 letters" * 40)], [tagged(A, 8, b"ok" * 40)]]
+    assert [record.levelname for record in caplog.records] == ["ERROR"] * 5
+    assert [record.exc_info is not None for record in caplog.records] == [True, True, False, False, False]
+
+
+def test_what_ends_a_process_is_no_answer() -> None:
+    class Interrupted(Machine):
+        def prepare(self, request: bytes, view: View) -> bytes:
+            raise KeyboardInterrupt
+
+    desk = opened(Interrupted())
+    desk.put(parcel(None, A, 1, b"x"))
+    with pytest.raises(KeyboardInterrupt):
+        desk.turn(Node(), 0, 0)
+
+
+@pytest.mark.parametrize("machine", [Machine, Picky])
+@pytest.mark.parametrize("frame_bytes_max", [200, 1_000, 70_000])
+def test_a_batch_fits_into_a_frame(machine: type[Machine], frame_bytes_max: int) -> None:
+    random = Random(frame_bytes_max)
+    desk, node = opened(machine(), frame_bytes_max=frame_bytes_max), Node()
+    requests = [bytes(random.randrange(frame_bytes_max - 85 + 1)) for _ in range(60)]
+    requests[17] = bytes(frame_bytes_max - 85)
+    requests[30] += bytes(frame_bytes_max)
+    desk.put(parcel(None, A, 1, *requests))
+    desk.turn(node, 0, 0)
+    assert [refusal.counter for refusal in desk.refusals] == [31]
+    proposed = [payload for batch in node.batches for payload in batch]
+    assert proposed == [tagged(A, number, txn) for number, txn in enumerate(requests, 1) if number != 31]
+    reader = FrameReader(frame_bytes_max)
+    for batch in node.batches:
+        assert len(reader.feed(encode(Propose(pack(make(3, 1), batch))))) == 1
+
+
+def test_the_rest_of_a_batch_that_was_split_waits_for_room_and_keeps_its_zxids() -> None:
+    machine = Picky()
+    desk, node = opened(machine, frame_bytes_max=85 + 100), Node()
+    node.room = 1
+    desk.put(parcel(None, A, 1, bytes(90), bytes(91), bytes(92)))
+    desk.turn(node, 0, 0)
+    assert desk.promised
+    node.room = 10
+    desk.turn(node, 0, 0)
+    assert [zxid for _, zxid, _ in machine.seen] == [make(3, 1), make(3, 2), make(3, 3)]
+    assert [len(payload) - 16 for batch in node.batches for payload in batch] == [90, 91, 92]
+    assert node.last == make(3, 3)
 
 
 def test_if_all_are_refused_nothing_is_proposed() -> None:
@@ -194,7 +286,7 @@ def test_a_member_cannot_put_more_on_the_desk_than_it_may_have_outstanding() -> 
 
 def test_before_it_is_open_parcels_lie_and_wait() -> None:
     """A learner may serve before its leader does: its requests come for an epoch that is not open here yet."""
-    desk, node = Desk(Machine(), Limits()), Node()
+    desk, node = Desk(Machine(), Limits(), LOG), Node()
     desk.put(parcel(link(), A, 1, b"early"))
     desk.turn(node, 0, 0)
     assert node.batches == []
@@ -204,7 +296,7 @@ def test_before_it_is_open_parcels_lie_and_wait() -> None:
 
 
 def test_parcels_for_another_epoch_never_come_true() -> None:
-    desk, node = Desk(Machine(), Limits()), Node()
+    desk, node = Desk(Machine(), Limits(), LOG), Node()
     desk.put(parcel(link(), A, 1, b"for 2", epoch=Epoch(2)))
     desk.open(EPOCH)
     desk.turn(node, 0, 0)

@@ -16,11 +16,12 @@ from zab.runtime.errors import ChangeLost, OutcomeUnknown, Refused, Stopped
 from zab.runtime.limits import Limits
 from zab.runtime.link import Link
 from zab.runtime.links import Links
+from zab.runtime.logs import Log
 from zab.runtime.machine import Passive, View
 from zab.runtime.origin import Origin, tagged
 from zab.runtime.requests import Requests
 from zab.wire.frames import FrameReader
-from zab.wire.peer import Channel, decode
+from zab.wire.peer import Channel, decode, encode
 from zab.wire.relay import Aside, Fence, FenceRequest, Forward, ReconfigureReply, ReconfigureRequest, Refusals
 
 TAG = b"8 bytes."
@@ -84,6 +85,9 @@ class FakeLink(Link):
         return said
 
 
+LOG = Log(ServerId(1), lambda: Epoch(1))
+
+
 class FakeLinks:
     def __init__(self) -> None:
         self.dialled: dict[ServerId, Link] = {}
@@ -106,12 +110,12 @@ class Machine(Passive):
 
 
 class World:
-    def __init__(self) -> None:
+    def __init__(self, limits: Limits = Limits()) -> None:  # noqa: B008
         self.node = FakeNode()
         self.links = FakeLinks()
         self.origin = Origin(TAG, 100, 10_000)
         self.requests = Requests(
-            cast(Node, self.node), Machine(), self.origin, cast(Links, self.links), Limits(), lambda: 0
+            cast(Node, self.node), Machine(), self.origin, cast(Links, self.links), limits, LOG, lambda: 0
         )
         self.ends: dict[bytes, object] = {}
 
@@ -162,6 +166,29 @@ def test_a_learner_asks_for_the_fence_first_and_forwards_when_it_is_applied() ->
     world.submit(b"b")
     world.turn()
     assert link.take() == [Forward(Epoch(1), TAG, 1, (b"a", b"b"))]
+
+
+def test_requests_travel_in_frames_that_are_not_too_large() -> None:
+    """The leader would cut the link for one, and be brought the same again on the next."""
+    world = World(Limits(frame_bytes_max=64 + 100))
+    world.node.follow(3, epoch=1)
+    link = world.dial(3)
+    world.turn()
+    world.requests.fenced(link, Fence(1, make(1, 5)))
+    link.take()
+    requests = [b"a" * 45, b"b" * 45, b"c", b"d" * 96, b"e" * 95, b"f"]
+    for request in requests:
+        world.submit(request)
+    world.turn()
+    said = link.take()
+    assert said == [
+        Forward(Epoch(1), TAG, 1, (requests[0], requests[1])),
+        Forward(Epoch(1), TAG, 3, (requests[2],)),
+        Forward(Epoch(1), TAG, 5, (requests[4],)),
+        Forward(Epoch(1), TAG, 6, (requests[5],)),
+    ]
+    assert all(len(encode(message)) <= 4 + 64 + 100 for message in said)
+    assert world.ends == {requests[3]: Refused}
 
 
 def test_what_the_node_calls_applied_is_not_applied_before_the_machine_has_it() -> None:
@@ -309,6 +336,18 @@ def test_what_lies_on_the_desk_when_its_link_is_lost_is_behind_no_fence_because_
     world.turn()
     assert world.node.batches == []
     assert again.take() == [Fence(5, world.node.last)]
+
+
+def test_refusals_travel_in_frames_that_are_not_too_large() -> None:
+    world = World(Limits(frame_bytes_max=64 + 2 * 8016))
+    world.node.lead(2)
+    world.turn()
+    link = FakeLink(2, dialled=False)
+    world.requests.forwarded(link, Forward(Epoch(2), b"another.", 1, (b"no",) * 5))
+    world.turn()
+    world.requests.barrier_done(world.node.barriers[-1], make(2, 0))
+    said = link.take()
+    assert [[number for number, _ in message.refused] for message in said] == [[1, 2], [3, 4], [5]]
 
 
 def test_a_refusal_is_spoken_when_a_barrier_has_shown_that_the_leader_still_leads() -> None:
