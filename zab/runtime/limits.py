@@ -12,7 +12,8 @@ class Limits:
     submits_max, submit_bytes_max  requests of this member whose outcome is open; one more waits its turn
     request_bytes_max              one request
     batch_entries_max, batch_bytes_max   what is proposed, and therefore logged, at one go
-    frame_bytes_max                one frame of a learner link; holds a whole batch and a snapshot's chunk
+    frame_bytes_max                one frame of a learner link; holds a whole batch
+    snapshot_chunk_bytes_max       one chunk of a snapshot; one that is larger than a frame travels in pieces
     election_frame_bytes_max       one frame of an election link
     link_bytes_max, link_frames_max      what may wait to be sent on one link; overflow cuts the link
     inbox_bytes_max                what was received and not yet looked at; above it nothing more is read
@@ -47,3 +48,4 @@ class Limits:
     snap_entries: int = 100_000
     snap_bytes: int = 64 << 20
     snapshots_kept: int = 3
+    snapshot_chunk_bytes_max: int = 1 << 30

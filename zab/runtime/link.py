@@ -16,6 +16,7 @@ from zab.runtime.greet import UNREACHABLE, described
 from zab.runtime.limits import Limits
 from zab.wire.frames import FrameReader
 from zab.wire.peer import Channel, decode
+from zab.wire.pieces import Pieces
 
 RECEIVE_BYTES = 64 << 10
 """More, and every receive asks the system for fresh pages: six times the price for a small message."""
@@ -195,6 +196,7 @@ class Link:
 
     async def _receive(self, stream: trio.abc.Stream, inbox: Receives) -> None:
         reader = FrameReader(self._limits.frame_bytes_max)
+        pieces = Pieces(self._limits.snapshot_chunk_bytes_max)
         channel = Channel.TO_LEARNER if self.dialled else Channel.TO_LEADER
         plain = stream.socket.fileno() if isinstance(stream, trio.SocketStream) else None
         try:
@@ -205,8 +207,13 @@ class Link:
                     return
                 self.received_bytes += len(data)
                 messages = [decode(channel, payload) for payload in reader.feed(data)]
+                size = len(data)
+                if self.dialled:
+                    held = pieces.held_bytes
+                    messages = pieces.join(messages)
+                    size += max(0, held - pieces.held_bytes)  # of a chunk that is whole now
                 if messages:
-                    inbox.put(self, messages, len(data))
+                    inbox.put(self, messages, size)
                 await inbox.wait_for_room()
         except WireError as error:
             self.reason = str(error)

@@ -59,7 +59,8 @@ class Machine(Protocol):
         """The state as chunks. Called in the event loop; the chunks are taken later, in another thread.
 
         So what is returned must not change with the machine: a copy, or something that shares only parts
-        that are replaced and never mutated. A chunk may be as large as `Limits.frame_bytes_max`, less a little.
+        that are replaced and never mutated. A chunk may have `Limits.snapshot_chunk_bytes_max`
+        bytes; but each is held in memory whole, so some hundred KiB is a good size.
         """
         ...
 

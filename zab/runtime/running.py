@@ -94,7 +94,7 @@ class Running:
         inbox = Inbox(bell, limits.inbox_bytes_max, lambda: writer.backlog_bytes)
         dialler = Dialler(network, handshake, limits)
         self._elections = Elections(me, dialler, inbox, limits, log, partial(self._addresses, "election_port"))
-        transfers = Transfers(storage, limits.frame_bytes_max, log, node.log_starts)
+        transfers = Transfers(storage, limits, log, node.log_starts)
         self._links = Links(dialler, transfers, inbox, limits, partial(self._addresses, "quorum_port"))
         self.requests = Requests(node, machine, origin, self._links, limits, log, wall_ms)
         self.driver = Driver(

@@ -15,19 +15,19 @@ import trio
 from attrs import frozen
 
 from zab.core.batch import Batch
-from zab.core.errors import DamagedError, LocalProtocolError
-from zab.core.messages import Diff, Inform, Message, Propose, SnapBegin, SnapChunk, SnapEnd, Trunc
+from zab.core.errors import DamagedError
+from zab.core.messages import Diff, Inform, Message, Propose, SnapBegin, SnapEnd, Trunc
 from zab.core.ready import SendLog, SendSnapshot
 from zab.core.zxid import Zxid
+from zab.runtime.limits import Limits
 from zab.runtime.link import Lazy, Link, Send
 from zab.runtime.logs import Log
 from zab.storage.reading import Purged
 from zab.storage.storage import Storage
-from zab.wire.peer import encode
+from zab.wire.peer import ENVELOPE_BYTES_MAX, encode
+from zab.wire.pieces import cut
 
 HANDFUL_BYTES: Final = 256 << 10
-CHUNK_SPARE_BYTES: Final = 64
-"""Room for what a frame holds beside its chunk."""
 
 STARTS_SYNC: Final = (Diff, Trunc, SendSnapshot)
 
@@ -43,12 +43,17 @@ class Snapshot:
 Item = Snapshot | SendLog | Message
 
 
+class ChunkTooLarge(Exception):
+    """Of the user's machine: nothing that this member could mend, nor a reason to end it."""
+
+
 class Transfers:
     """`log_starts` is told when the log on disk turns out not to be there: the next plan shall not rely on it."""
 
-    def __init__(self, storage: Storage, frame_bytes_max: int, log: Log, log_starts: Callable[[Zxid], None]) -> None:
+    def __init__(self, storage: Storage, limits: Limits, log: Log, log_starts: Callable[[Zxid], None]) -> None:
         self._storage = storage
-        self._frame_bytes_max = frame_bytes_max
+        self._piece_bytes_max = limits.frame_bytes_max - ENVELOPE_BYTES_MAX
+        self._chunk_bytes_max = limits.snapshot_chunk_bytes_max
         self._log = log
         self._log_starts = log_starts
         self._limiter = trio.CapacityLimiter(4)
@@ -91,6 +96,10 @@ class Transfers:
         try:
             while data := await trio.to_thread.run_sync(handful, limiter=self._limiter):
                 await send(data)
+        except ChunkTooLarge as error:
+            # The peer comes again and finds the same: it cannot be served until machine or limit are changed.
+            self._log.grumble("snapshot_not_sendable", link.peer, peer=link.peer, why=error)
+            link.cut(f"the snapshot cannot be sent: {error}")
         except (Purged, DamagedError) as error:
             if isinstance(item, Snapshot):
                 raise
@@ -102,9 +111,10 @@ class Transfers:
     def _snapshot_frames(self, snapshot: Snapshot) -> Iterator[bytes]:
         yield encode(SnapBegin(snapshot.what.zxid, snapshot.what.digest))
         for chunk in snapshot.chunks:
-            if len(chunk) > self._frame_bytes_max - CHUNK_SPARE_BYTES:
-                raise LocalProtocolError(f"a snapshot chunk of {len(chunk)} bytes does not fit into frame_bytes_max")
-            yield encode(SnapChunk(chunk))
+            if len(chunk) > max(self._chunk_bytes_max, self._piece_bytes_max):
+                limit = f"at most {self._chunk_bytes_max} are allowed (Limits.snapshot_chunk_bytes_max)"
+                raise ChunkTooLarge(f"the machine gave a snapshot chunk of {len(chunk)} bytes; {limit}")
+            yield from map(encode, cut(chunk, self._piece_bytes_max))
         yield encode(SnapEnd())
 
     def _log_frames(self, what: SendLog) -> Iterator[bytes]:

@@ -48,6 +48,7 @@ from zab.wire.relay import (
     ReconfigureRequest,
     Refusals,
     Relay,
+    SnapPiece,
 )
 
 PeerMessage: TypeAlias = Message | Relay | Greeting
@@ -130,6 +131,7 @@ SHAPES: Final[dict[Channel, tuple[Shape, ...]]] = {
         Shape(55, Refusals, (EPOCH, ZXID, listing(row(NUMBER, _TEXT), REQUESTS_MAX))),
         Shape(56, Fence, (NUMBER, ZXID)),
         Shape(57, ReconfigureReply, (NUMBER, optional(ZXID), _TEXT, _TEXT)),
+        Shape(58, SnapPiece, (BYTES,)),
     ),
 }
 

@@ -1,4 +1,4 @@
-"""What servers say to each other about requests, beside the consensus: the core never sees these.
+"""What servers say to each other beside the consensus, mostly about requests: the core never sees these.
 
 They travel on the learner link, so they share its fate: when it breaks, what is under way on it is gone,
 and the server where the request was made decides what may be asked again.
@@ -84,6 +84,13 @@ class ReconfigureReply:
     reason: str = ""
 
 
+@frozen
+class SnapPiece:
+    """A part of the snapshot chunk that ends with the next `SnapChunk`: it is larger than a frame."""
+
+    data: bytes
+
+
 RelayToLeader: TypeAlias = Forward | FenceRequest | ReconfigureRequest | Aside
-RelayToLearner: TypeAlias = Refusals | Fence | ReconfigureReply
+RelayToLearner: TypeAlias = Refusals | Fence | ReconfigureReply | SnapPiece
 Relay: TypeAlias = RelayToLeader | RelayToLearner

@@ -10,7 +10,7 @@ import trio
 import trio.testing
 
 from zab.core.batch import pack
-from zab.core.messages import Ack, Commit, LinkDown, LinkUp, Propose
+from zab.core.messages import Ack, Commit, LinkDown, LinkUp, Propose, SnapChunk, SnapEnd
 from zab.core.zxid import ServerId, Zxid, make
 from zab.runtime.doorbell import Doorbell
 from zab.runtime.inbox import Inbox
@@ -19,6 +19,7 @@ from zab.runtime.link import Link, Send
 from zab.wire.frames import FrameReader, frame
 from zab.wire.greeting import Stranger
 from zab.wire.peer import Channel, decode, encode
+from zab.wire.relay import SnapPiece
 
 Pair = tuple[Link, trio.abc.Stream]
 
@@ -173,6 +174,40 @@ async def test_noise_ends_the_link_and_says_why(data: bytes, reason: str) -> Non
     assert reason in talk.link.reason
     assert talk.link.at_fault
     assert talk.events() == [LinkUp(False), Ack(make(1, 1)), LinkDown(False)]
+
+
+IN_PIECES = encode(SnapPiece(b"one ")) + encode(SnapPiece(b"two ")) + encode(SnapChunk(b"three")) + encode(SnapEnd())
+
+
+async def learns(data: bytes, limits: Limits) -> tuple[Link, list[Any]]:
+    """A learner's end of a link, on which `data` comes and then the end."""
+    here, there = trio.testing.memory_stream_pair()
+    link, room = Link(ServerId(3), dialled=True, limits=limits), inbox()
+
+    async def opened() -> trio.abc.Stream:
+        return here
+
+    await there.send_all(data)
+    await there.aclose()
+    await link.run(opened, LinkUp(dialled=True), room)
+    return link, [message for _, messages in room.take() for message in messages]
+
+
+async def test_a_chunk_that_came_in_pieces_is_heard_as_one() -> None:
+    _, heard = await learns(IN_PIECES, Limits(snapshot_chunk_bytes_max=13))
+    assert heard == [LinkUp(True), SnapChunk(b"one two three"), SnapEnd(), LinkDown(True)]
+
+
+async def test_a_chunk_above_the_limit_cuts_the_link() -> None:
+    link, heard = await learns(IN_PIECES, Limits(snapshot_chunk_bytes_max=12))
+    assert heard == [LinkUp(True), LinkDown(True)]
+    assert link.at_fault
+    assert "more than 12 bytes" in link.reason
+
+
+async def test_pieces_without_their_end_are_gone_with_the_link() -> None:
+    _, heard = await learns(encode(SnapPiece(b"one ")), Limits())
+    assert heard == [LinkUp(True), LinkDown(True)]
 
 
 async def test_an_end_within_a_frame_is_told_from_a_clean_one() -> None:

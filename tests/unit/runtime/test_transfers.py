@@ -9,7 +9,7 @@ import pytest
 import trio
 
 from zab.core.batch import Batch, pack
-from zab.core.errors import DamagedError, LocalProtocolError
+from zab.core.errors import DamagedError
 from zab.core.messages import Diff, Inform, Message, Propose, SnapBegin, SnapChunk, SnapEnd
 from zab.core.ready import Envelope, SendLog, SendSnapshot
 from zab.core.zxid import Epoch, ServerId, Zxid, make
@@ -25,6 +25,8 @@ from zab.storage.reading import Purged
 from zab.storage.storage import Storage
 from zab.wire.frames import FrameReader
 from zab.wire.peer import Channel, decode
+from zab.wire.pieces import Pieces
+from zab.wire.relay import SnapPiece
 
 
 class FakeStorage:
@@ -43,12 +45,12 @@ class FakeStorage:
 
 
 class World:
-    def __init__(self, storage: FakeStorage | None = None, frame_bytes_max: int = 1 << 20) -> None:
+    def __init__(self, storage: FakeStorage | None = None, limits: Limits = Limits()) -> None:  # noqa: B008
         self.storage = storage or FakeStorage()
         self.log_starts: list[Zxid] = []
         self.transfers = Transfers(
             cast(Storage, self.storage),
-            frame_bytes_max,
+            limits,
             Log(ServerId(1), lambda: Epoch(1)),
             self.log_starts.append,
         )
@@ -119,11 +121,39 @@ async def test_many_proposals_are_sent_by_the_handful() -> None:
     assert len(world.sent) == 3
 
 
-async def test_a_chunk_that_fits_in_no_frame_is_the_machines_mistake() -> None:
-    world = World(frame_bytes_max=1000)
-    lazy = world.transfers.lazily([Snapshot(SendSnapshot(make(1, 1), 0), [bytes(1000)])], world.link)
-    with pytest.raises(LocalProtocolError, match="1000 bytes does not fit"):
-        await world.run(lazy)
+async def test_a_chunk_that_fits_in_no_frame_is_sent_in_pieces() -> None:
+    world = World(limits=Limits(frame_bytes_max=1064))
+    chunks = [b"small", b"", b"a" * 1000, b"b" * 1001, b"c" * 3000]
+    messages = await world.run(
+        world.transfers.lazily([Snapshot(SendSnapshot(make(1, 1), 0), iter(chunks))], world.link)
+    )
+    assert messages == [
+        SnapBegin(make(1, 1), 0),
+        SnapChunk(b"small"),
+        SnapChunk(b""),
+        SnapChunk(b"a" * 1000),
+        SnapPiece(b"b" * 1000),
+        SnapChunk(b"b"),
+        SnapPiece(b"c" * 1000),
+        SnapPiece(b"c" * 1000),
+        SnapChunk(b"c" * 1000),
+        SnapEnd(),
+    ]
+    assert len(FrameReader(1064).feed(b"".join(world.sent))) == len(messages)
+    assert Pieces(3000).join(messages)[1:-1] == [SnapChunk(chunk) for chunk in chunks]
+
+
+async def test_a_chunk_that_nobody_would_take_costs_the_link_and_not_the_member(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    world = World(limits=Limits(frame_bytes_max=100, snapshot_chunk_bytes_max=1000))
+    chunks = iter([bytes(1000), bytes(1001)])
+    await world.run(world.transfers.lazily([Snapshot(SendSnapshot(make(1, 1), 0), chunks)], world.link))
+    assert "a snapshot chunk of 1001 bytes; at most 1000 are allowed" in world.link.reason
+    (record,) = caplog.records
+    assert record.levelname == "WARNING"
+    assert "snapshot_not_sendable" in record.message
+    assert "Limits.snapshot_chunk_bytes_max" in record.message
 
 
 @pytest.mark.parametrize("error", [Purged("gone"), DamagedError("rotten")])

@@ -152,6 +152,7 @@ def test_shipped_tags_are_for_ever() -> None:
         55: ("Refusals", 3),
         56: ("Fence", 2),
         57: ("ReconfigureReply", 4),
+        58: ("SnapPiece", 1),
     }
 
 

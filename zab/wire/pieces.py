@@ -1,0 +1,62 @@
+"""Chunks of a snapshot that are larger than a frame: cut where they are sent, joined where they are received.
+
+Where one chunk ends and the next begins is the machine's own business, and `restore` gets what `snapshot`
+gave. So a chunk must not be limited by what a frame holds, and nobody behind the link sees its pieces.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from zab.core.errors import WireError
+from zab.core.messages import SnapChunk
+from zab.wire.relay import SnapPiece
+
+
+def cut(chunk: bytes, piece_bytes_max: int) -> Iterator[SnapPiece | SnapChunk]:
+    """All pieces but the last as `SnapPiece`. The last is the `SnapChunk`, and tells that they are all there."""
+    last = max(0, len(chunk) - 1) // piece_bytes_max * piece_bytes_max
+    for start in range(0, last, piece_bytes_max):
+        yield SnapPiece(chunk[start : start + piece_bytes_max])
+    yield SnapChunk(chunk[last:])
+
+
+class Pieces:
+    """What one link has received of a chunk. After a `WireError` the link is of no use any more."""
+
+    __slots__ = ("_chunk_bytes_max", "_held")
+
+    def __init__(self, chunk_bytes_max: int) -> None:
+        self._chunk_bytes_max = chunk_bytes_max
+        self._held = bytearray()
+
+    @property
+    def held_bytes(self) -> int:
+        return len(self._held)
+
+    def join(self, messages: list[Any]) -> list[Any]:
+        """The messages, without pieces, and with whole chunks."""
+        held = self._held
+        if not held and SnapPiece not in map(type, messages):
+            return messages
+        joined: list[Any] = []
+        for message in messages:
+            if isinstance(message, SnapPiece):
+                self._add(message.data)
+            elif not held:
+                joined.append(message)
+            elif isinstance(message, SnapChunk):
+                self._add(message.data)
+                joined.append(SnapChunk(bytes(held)))
+                held.clear()
+            else:
+                raise WireError(f"{type(message).__name__} between the pieces of a snapshot chunk")
+        return joined
+
+    def _add(self, data: bytes) -> None:
+        if len(self._held) + len(data) > self._chunk_bytes_max:
+            raise WireError(
+                f"a snapshot chunk of more than {self._chunk_bytes_max} bytes (Limits.snapshot_chunk_bytes_max)"
+            )
+        self._held += data
