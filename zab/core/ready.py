@@ -11,6 +11,7 @@ from typing import TypeAlias
 from attrs import field, frozen
 
 from zab.core.batch import Batch
+from zab.core.checks import check_ordered, check_settings
 from zab.core.ensemble import Ensemble
 from zab.core.messages import Message
 from zab.core.zxid import Epoch, Millis, ServerId, Ticket, Zxid
@@ -238,6 +239,11 @@ class Settings:
     window_bytes: int = 16 << 20
     log_sync_entries_max: int = 1_000_000
     counter_max: int = field(default=0xFFFF_FFFF)
+
+    def __attrs_post_init__(self) -> None:
+        zero = {"finalize_wait_ms": 0, "observer_delay_ms_max": 0, "log_sync_entries_max": 0}
+        check_settings(self, {"tick_ms": 2, **zero})  # a leader pings every half tick, which must not be 0
+        check_ordered(self, "notification_ms_min", "notification_ms_max")
 
     @property
     def init_ms(self) -> Millis:

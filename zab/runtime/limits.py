@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from attrs import frozen
 
+from zab.core.checks import check_ordered, check_settings
+
 
 @frozen
 class Limits:
@@ -49,3 +51,8 @@ class Limits:
     snap_bytes: int = 64 << 20
     snapshots_kept: int = 3
     snapshot_chunk_bytes_max: int = 1 << 30
+
+    def __attrs_post_init__(self) -> None:
+        # A frame that holds no header and no entry would cut every link; who lingers for 0 ms hangs up at once.
+        check_settings(self, {"frame_bytes_max": 100, "linger_ms": 0, "strangers_max": 0})
+        check_ordered(self, "redial_ms_min", "redial_ms_max")

@@ -12,7 +12,8 @@ from typing import Final
 from attrs import evolve, frozen
 
 from zab.core.batch import Batch
-from zab.core.errors import LocalProtocolError, StorageError
+from zab.core.checks import check_settings
+from zab.core.errors import ConfigError, LocalProtocolError, StorageError
 from zab.core.ready import (
     AbortSnapshot,
     Append,
@@ -47,8 +48,11 @@ class StorageSettings:
     autocreate: bool = True
 
     def __attrs_post_init__(self) -> None:
-        assert 0 < self.segment_bytes <= SEGMENT_BYTES_MAX, "offsets in a log file have 32 bits"
-        assert self.snapshots_kept > 0, "the newest snapshot is never superfluous"
+        check_settings(self, {})  # the newest snapshot is never superfluous
+        if self.segment_bytes > SEGMENT_BYTES_MAX:  # offsets in a log file have 32 bits
+            raise ConfigError(
+                f"StorageSettings.segment_bytes = {self.segment_bytes}: at most {SEGMENT_BYTES_MAX} is allowed"
+            )
 
 
 class Storage:

@@ -18,7 +18,7 @@ from tests.unit.storage.model import (
     snapshot_writes,
     z,
 )
-from zab.core.errors import DamagedError, LocalProtocolError, StorageError
+from zab.core.errors import ConfigError, DamagedError, LocalProtocolError, StorageError
 from zab.core.ready import AbortSnapshot, Append, BeginSnapshot, InstallSnapshot, Recovered, SnapshotChunk, Truncate
 from zab.core.zxid import NOTHING, UNKNOWN, Epoch, Zxid, make
 from zab.storage.memory import Crash, MemoryDisk
@@ -222,7 +222,7 @@ def test_after_a_failed_sync_nothing_is_ever_written_again() -> None:
 def test_the_settings_are_checked() -> None:
     wrongs: list[dict[str, Any]] = [{"segment_bytes": 0}, {"segment_bytes": 1 << 32}, {"snapshots_kept": 0}]
     for wrong in wrongs:
-        with pytest.raises(AssertionError):
+        with pytest.raises(ConfigError, match=f"StorageSettings.{next(iter(wrong))} = .* is allowed"):
             StorageSettings(**wrong)
 
 

@@ -1,0 +1,29 @@
+"""What every value of settings has to pass, so that a mistake is told where it was made and not hours later."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from attrs import fields
+
+from zab.core.errors import ConfigError
+
+
+def check_settings(settings: object, least: Mapping[str, int], default: int = 1) -> None:
+    """Every field is of the type of its default; a number is at least `least` of its name, else `default`."""
+    for attribute in fields(type(settings)):  # type: ignore[arg-type]
+        name, value = attribute.name, getattr(settings, attribute.name)
+        where = f"{type(settings).__name__}.{name} = {value!r}"
+        if isinstance(attribute.default, bool):
+            if not isinstance(value, bool):
+                raise ConfigError(f"{where}: True or False is allowed")
+            continue
+        floor = least.get(name, default)
+        if not isinstance(value, int) or isinstance(value, bool) or value < floor:
+            raise ConfigError(f"{where}: a whole number, {floor} or more, is allowed")
+
+
+def check_ordered(settings: object, low: str, high: str) -> None:
+    least, most = getattr(settings, low), getattr(settings, high)
+    if least > most:
+        raise ConfigError(f"{type(settings).__name__}.{low} = {least}: at most {high} = {most} is allowed")
