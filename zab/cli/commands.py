@@ -127,6 +127,9 @@ def member(
         raise click.UsageError("--tls-cert, --tls-key and --tls-ca belong together")
     try:
         ensemble = Ensemble.parse(members)
+        if not ensemble.voters:
+            raise click.UsageError("--ensemble lists no participant: at least one server has to vote")
+        ensemble.check_addresses()
     except ZabError as error:
         raise click.UsageError(str(error)) from error
 
@@ -151,7 +154,13 @@ def member(
     metavar="HOST:PORT",
     help="Client port of a server. With `status`, several of them give a table.",
 )
-@click.option("--timeout-s", type=float, default=10.0, show_default=True, help="How long to wait for the reply.")
+@click.option(
+    "--timeout-s",
+    type=click.FloatRange(0, min_open=True),
+    default=10.0,
+    show_default=True,
+    help="How long to wait for the reply.",
+)
 @click.argument("words", nargs=-1, required=True, metavar="COMMAND...")
 def kv(servers: tuple[str, ...], timeout_s: float, words: tuple[str, ...]) -> None:
     """Ask a server of `zab dev` or `zab member`.
@@ -165,6 +174,8 @@ def kv(servers: tuple[str, ...], timeout_s: float, words: tuple[str, ...]) -> No
     list              everything this server knows
     status            of this server, or of each
     """
+    if any("\n" in word or "\r" in word for word in words):
+        raise click.UsageError("a command is one line: no newline may be in its words")
     if words == ("status",):
         _run(status_table, servers, timeout_s)
         return

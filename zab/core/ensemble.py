@@ -223,6 +223,9 @@ def parse_server(line: str) -> Server:
     if not equals or kind != "server" or not dot:
         raise ConfigError(f"{line!r}: a server looks like server.1=host:2888:3888")
     quorum_side, semicolon, client_side = value.strip().partition(";")
+    sid = _number(number, line)
+    if not 0 < sid < 1 << 63:
+        raise ConfigError(f"{line!r}: {sid} is no server id; ids are 1 to {(1 << 63) - 1}")
     host, ports = _split_host(quorum_side, line)
     parts = ports.split(":") if ports else []
     if len(parts) not in (2, 3):
@@ -242,7 +245,7 @@ def parse_server(line: str) -> Server:
             client_host, rest = "0.0.0.0", client_side
         client_port = _port(rest, line)
     return Server(
-        ServerId(_number(number, line)),
+        ServerId(sid),
         host,
         _port(parts[0], line),
         _port(parts[1], line),
@@ -258,10 +261,13 @@ def _split_host(text: str, line: str) -> tuple[str, str]:
         host, bracket, rest = text[1:].partition("]")
         if not bracket or not rest.startswith(":"):
             raise ConfigError(f"{line!r}: expected [address]:port")
-        return host, rest[1:]
-    host, _, rest = text.partition(":")
+        rest = rest[1:]
+    else:
+        host, _, rest = text.partition(":")
     if not host:
         raise ConfigError(f"{line!r}: the host is empty")
+    if any(letter.isspace() for letter in host):
+        raise ConfigError(f"{line!r}: there is whitespace in the host {host!r}")
     return host, rest
 
 
@@ -277,7 +283,10 @@ def _number(text: str, line: str, base: int = 10) -> int:
 
 
 def _port(text: str, line: str) -> int:
-    port = _number(text, line)
+    digits = text.strip()
+    if not (digits.isascii() and digits.isdigit()):
+        raise ConfigError(f"{line!r}: {text!r} is no port")
+    port = _number(digits, line)
     if not 0 < port < 65536:
         raise ConfigError(f"{line!r}: {port} is no port")
     return port
