@@ -94,7 +94,11 @@ def _parser() -> argparse.ArgumentParser:
     fuzz.add_argument("--json", action="store_true", help="print the result as JSON")
     fuzz.set_defaults(act=_fuzz)
 
-    mutants = commands.add_parser("mutants", help="put known bugs back and see whether the checkers notice")
+    mutants = commands.add_parser(
+        "mutants",
+        help="put known bugs back and see whether the checkers notice",
+        description="Put known bugs back, one at a time: a few core-seconds each at the median, 60 at most by default.",
+    )
     mutants.add_argument("names", nargs="*", metavar="NAME", help="only these (default: all)")
     mutants.add_argument("--seconds", type=float, default=60.0, help="core-seconds for each (default 60)")
     mutants.add_argument("--seed-base", type=_natural, default=0, help="the first seed (default 0)")
