@@ -30,7 +30,7 @@ class Trace:
         return digest.hexdigest()
 
     def text(self, last: int | None = None) -> str:
-        acts = self.acts if last is None else self.acts[-last:]
+        acts = self.acts if last is None else self.acts[max(0, len(self.acts) - last) :]
         return "\n".join(line(act) for act in acts)
 
 
