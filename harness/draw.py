@@ -217,7 +217,7 @@ def _change(draw: Draw, at: int) -> Op:
 
 def _ops(draw: Draw, most: int, length_ms: int) -> list[Op]:
     barriers = draw.random.random() * 0.4 if draw.chance(0.6) else 0.0
-    changes = draw.random.random() * 0.2 if draw.chance(0.3) else 0.0
+    changes = draw.random.random() * (0.2 if draw.chance(0.7) else 0.7) if draw.chance(0.35) else 0.0
     snapshots = 0.03 if draw.chance(0.3) else 0.0
     largest = draw.short(1, 12)
     size = draw.short(0, 200)

@@ -140,14 +140,14 @@ class Election:
         if not self._votes:
             self._listen(source, heard, now)
             return
-        if heard.round < self.round:
+        if heard.round < self.round and self.proposal != NOBODY:
             # So that it catches up. Not each time: one that does not know me as a voter answers whatever I say.
             rounds = heard.round, self.round
             if self._told_behind.get(source) != rounds:
                 self._told_behind[source] = rounds
                 self._tell(source)
             return
-        if heard.round > self.round:
+        if heard.round != self.round:  # whoever has nobody to propose cannot call others into a later round: it joins
             self.round = heard.round
             self._received.clear()
             better = beats(heard.vote, self._own, self._views[0])

@@ -30,7 +30,10 @@ class State(IntEnum):
 
 @frozen
 class Notification:
-    """My vote: whom I want to lead (or, when I am not LOOKING, whom I follow), and how far that log reaches."""
+    """My vote: whom I want to lead (or, when I am not LOOKING, whom I follow), and how far that log reaches.
+
+    `pending` is a change of membership that stands in my log, undecided. Whom it adds may not have heard of it.
+    """
 
     state: State
     leader: ServerId
@@ -38,6 +41,7 @@ class Notification:
     epoch: Epoch
     round: int
     ensemble: Ensemble
+    pending: Ensemble | None = None
 
 
 # -- learner to leader -------------------------------------------------------------------------------

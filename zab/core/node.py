@@ -62,6 +62,8 @@ class Node:
         self._round = 0
         self._vote = NOBODY
         self._role: Election | Leading | Learning
+        self._invited: Ensemble | None = None
+        """A change that would give me a vote, and that somebody who needs mine told me of. For one LOOKING."""
         self._parked: dict[ServerId, tuple[Millis, FollowerInfo | None]] = {}
         for line in recovered.damage:
             self._out.note("damage", "warning", what=line)
@@ -243,33 +245,63 @@ class Node:
             if changed:
                 self._look(now)
                 role = self._role
-        if not is_voter(source, replica.views):
+        if isinstance(role, Election) and self._invites(notification):
+            self._round = (
+                notification.round - 1
+            )  # theirs: whoever has nobody to propose cannot call others into his own
+            self._look(now, notification.pending)
+            role = self._role
+        if not is_voter(source, self._views):
             # An observer, or somebody who wants to join: it does not count, but is told when it looks for a
             # leader. Not by a server that has no vote and looks, too: two of these would answer each other for ever.
             established = not isinstance(role, Election)
-            if notification.state is State.LOOKING and (established or is_voter(self.me, replica.views)):
+            if notification.state is State.LOOKING and (established or is_voter(self.me, self._views)):
                 self._tell(source)
         elif isinstance(role, Election):
             role.heard(source, notification, now)
         elif notification.state is State.LOOKING:
             self._tell(source)
 
+    @property
+    def _views(self) -> tuple[Ensemble, ...]:
+        views = self._replica.views
+        return views if self._invited is None else (*views, self._invited)
+
+    def _invites(self, notification: Notification) -> bool:
+        """Whether somebody needs my vote of whom I do not know that I have one.
+
+        A leader may be the only one that has logged a change. It is not elected again without a quorum of what
+        the change would make, and those whom the change adds have never heard of it. To vote is always safe: who
+        counts decides whose votes count.
+        """
+        pending = notification.pending
+        return (
+            notification.state is State.LOOKING
+            and pending is not None
+            and self.me in pending.voters
+            and not is_voter(self.me, self._views)
+            and pending.version > max(view.version for view in self._views)
+        )
+
     def _tell(self, peer: ServerId) -> None:
+        replica = self._replica
         role = self._role
         vote, turn = (role.proposal, role.round) if isinstance(role, Election) else (self._vote, self._round)
-        self._out.send(peer, Notification(self.state, vote.leader, vote.zxid, vote.epoch, turn, self._replica.ensemble))
+        said = Notification(self.state, vote.leader, vote.zxid, vote.epoch, turn, replica.ensemble, replica.pending)
+        self._out.send(peer, said)
 
-    def _look(self, now: Millis) -> None:
+    def _look(self, now: Millis, invited: Ensemble | None = None) -> None:
         """Back to LOOKING: what was true of the last role is not carried over."""
         replica = self._replica
         self.state = State.LOOKING
         self.elections += 1
-        votes = is_voter(self.me, replica.views) and replica.voting
+        self._invited = invited
+        votes = is_voter(self.me, self._views) and replica.voting
         stands = votes and replica.ensemble.weight(self.me) > 0
         own = Vote(replica.epoch, replica.last, self.me) if stands else NOBODY
         delay = 0 if votes else self._jitter(self.settings.observer_delay_ms_max)
         self._vote = own
-        self._role = self.election_class(self.me, own, self._round, replica.views, self.settings, now, delay, votes)
+        self._role = self.election_class(self.me, own, self._round, self._views, self.settings, now, delay, votes)
         self._round = self._role.round
         self._out.note("looking", round=self._round, epoch=replica.epoch, last=show(replica.last))
 
@@ -315,8 +347,9 @@ class Node:
                     leading.heard(sid, info, now)
             self._parked.clear()
         else:
-            self.state = State.OBSERVING if replica.observer else State.FOLLOWING
-            self._role = self.learning_class(replica, self._vote.leader, now, replica.observer)
+            observer = replica.observer and self._invited is None
+            self.state = State.OBSERVING if observer else State.FOLLOWING
+            self._role = self.learning_class(replica, self._vote.leader, now, observer)
             for sid in list(self._parked):
                 self._unpark(sid)
 

@@ -14,7 +14,7 @@ from attrs import frozen
 from zab.core.errors import WireError
 from zab.core.zxid import ServerId
 
-VERSION: Final = 1
+VERSION: Final = 2
 """Of the frames. Raised when an old server could misread a new one; a mere new tag is not that.
 
 It stands in the first field of `Hello` and `Welcome` for ever: whatever else they hold, that much can be read.

@@ -88,7 +88,11 @@ SHAPES: Final[dict[Channel, tuple[Shape, ...]]] = {
         Shape(3, Unwelcome, (_TEXT,)),
     ),
     Channel.ELECTION: (
-        Shape(10, core.Notification, (STATE, SERVER_OR_NOBODY, ZXID_OR_UNKNOWN, EPOCH_OR_NONE, NUMBER, ENSEMBLE)),
+        Shape(
+            10,
+            core.Notification,
+            (STATE, SERVER_OR_NOBODY, ZXID_OR_UNKNOWN, EPOCH_OR_NONE, NUMBER, ENSEMBLE, optional(ENSEMBLE)),
+        ),
     ),
     Channel.TO_LEADER: (
         Shape(20, core.FollowerInfo, (EPOCH, ZXID, BOOL)),

@@ -12,7 +12,7 @@ from zab.core.errors import WireError
 from zab.core.zxid import ServerId
 from zab.runtime.greet import Handshake, described
 from zab.wire.frames import frame
-from zab.wire.greeting import Hello, Purpose, Stranger, Welcome
+from zab.wire.greeting import VERSION, Hello, Purpose, Stranger, Welcome
 from zab.wire.peer import encode
 
 Side = Callable[[trio.abc.Stream], Awaitable[object]]
@@ -76,12 +76,12 @@ async def test_whoever_answers_must_be_whom_we_called() -> None:
 async def test_not_a_byte_of_what_follows_the_greeting_is_taken() -> None:
     caller, _ = shake()
     here, there = trio.testing.memory_stream_pair()
-    await there.send_all(encode(Welcome(1, ServerId(2))) + b"what follows")
+    await there.send_all(encode(Welcome(VERSION, ServerId(2))) + b"what follows")
     await caller.call(here, ServerId(2), Purpose.LEARNER)
     assert await here.receive_some() == b"what follows"
 
 
-@pytest.mark.parametrize("data", [b"", b"\0", b"\0\0\0\x10", encode(Welcome(1, ServerId(2)))[:-1]])
+@pytest.mark.parametrize("data", [b"", b"\0", b"\0\0\0\x10", encode(Welcome(VERSION, ServerId(2)))[:-1]])
 def test_who_says_half_of_it_and_falls_silent_is_not_waited_for(data: bytes) -> None:
     async def main() -> float:
         _, answerer = shake()

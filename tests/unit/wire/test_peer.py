@@ -73,6 +73,7 @@ BY_FIELD: dict[str, st.SearchStrategy[Any]] = {
     "members": st.none() | texts,
     "number": numbers,
     "observer": st.booleans(),
+    "pending": st.none() | ensembles(),
     "origin": st.binary(min_size=8, max_size=8),
     "port": st.integers(0, 65535),
     "purpose": texts,
@@ -123,7 +124,7 @@ def test_shipped_tags_are_for_ever() -> None:
         1: ("Hello", 6),
         2: ("Welcome", 2),
         3: ("Unwelcome", 1),
-        10: ("Notification", 6),
+        10: ("Notification", 7),
         20: ("FollowerInfo", 3),
         21: ("AckEpoch", 5),
         22: ("AckNewLeader", 1),
@@ -257,9 +258,9 @@ def test_wrong_types_yield_only_wire_errors(case: tuple[Channel, Any], values: l
         (Channel.TO_LEARNER, [48, [make(1, 1), 2, b"\x91\xc4\x00", False]], "says otherwise"),
         (Channel.TO_LEARNER, [48, [make(1, 2**32 - 1), 2, b"\x92\xc4\x00\xc4\x00", False]], "Propose.batch"),
         (Channel.TO_LEARNER, [48, [make(1, 1), 1, b"\x91\xc4\x00"]], "Propose.batch"),
-        (Channel.ELECTION, [10, 4, 1, 0, 0, 1, "version=0"], "Notification.state"),
-        (Channel.ELECTION, [10, 0, 1, 0, 0, 1, "server.x=?"], "Notification.ensemble"),
-        (Channel.ELECTION, [10, 0, 1, -2, 0, 1, "version=0"], "Notification.zxid"),
+        (Channel.ELECTION, [10, 4, 1, 0, 0, 1, "version=0", None], "Notification.state"),
+        (Channel.ELECTION, [10, 0, 1, 0, 0, 1, "server.x=?", None], "Notification.ensemble"),
+        (Channel.ELECTION, [10, 0, 1, -2, 0, 1, "version=0", None], "Notification.zxid"),
     ],
 )
 def test_the_error_says_what_is_wrong(channel: Channel, values: object, says: str) -> None:
@@ -285,8 +286,8 @@ def test_what_claims_to_be_huge_is_refused_before_room_is_made(bomb: bytes) -> N
 
 
 def test_a_greeting_of_another_version_is_told_from_noise() -> None:
-    with pytest.raises(Stranger, match="speaks version 2 of the peer protocol, this server 1"):
-        decode(Channel.GREETING, msgpack.packb([1, 2, "whatever", "it", "holds", "by", "then"]))
+    with pytest.raises(Stranger, match="speaks version 3 of the peer protocol, this server 2"):
+        decode(Channel.GREETING, msgpack.packb([1, 3, "whatever", "it", "holds", "by", "then"]))
     with pytest.raises(Stranger, match="version 0"):
         decode(Channel.GREETING, payload_of(Hello(0, "zab", ServerId(1), "learner", "", 0)))
 
