@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from zab.core.messages import State
     from zab.core.ready import Settings
     from zab.core.zxid import ServerId, Zxid
+    from zab.runtime.admin.settings import AdminSettings
     from zab.runtime.coordination.errors import (
         BadVersion,
         EventsLost,
@@ -100,6 +101,7 @@ __all__ = [
     "StorageSettings",
     "StoreSettings",
     "DoorSettings",
+    "AdminSettings",
     "TlsConfig",
     # what can go wrong
     "ZabError",
@@ -147,6 +149,7 @@ _HOMES: Final = {
     "zab.core.messages": ("State",),
     "zab.core.ready": ("Settings",),
     "zab.core.zxid": ("ServerId", "Zxid"),
+    "zab.runtime.admin.settings": ("AdminSettings",),
     "zab.runtime.coordination.errors": (
         "BadVersion",
         "EventsLost",

@@ -18,6 +18,10 @@ def check_settings(settings: object, least: Mapping[str, int], default: int = 1)
             if not isinstance(value, bool):
                 raise ConfigError(f"{where}: True or False is allowed")
             continue
+        if not isinstance(attribute.default, int):
+            if not isinstance(value, type(attribute.default)):
+                raise ConfigError(f"{where}: of type {type(attribute.default).__name__} it has to be")
+            continue
         floor = least.get(name, default)
         if not isinstance(value, int) or isinstance(value, bool) or value < floor:
             raise ConfigError(f"{where}: a whole number, {floor} or more, is allowed")

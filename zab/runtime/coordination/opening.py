@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
 import trio
 from attrs import evolve
 
+from zab.runtime.admin.port import AdminPort
+from zab.runtime.admin.settings import AdminSettings
+from zab.runtime.admin.site import Site
 from zab.runtime.coordination.machine import StoreMachine
 from zab.runtime.coordination.port import ClientPort
 from zab.runtime.coordination.server import StoreServer
@@ -41,11 +44,19 @@ async def run_server(
     server: StoreServer,
     client_host: str = "127.0.0.1",
     client_port: int | None = None,
+    admin: Sequence[AdminSettings] = (),
     task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
 ) -> None:
-    """Started when the store can be asked; with a `client_port`, also by clients from elsewhere."""
+    """Started when the store can be asked; with a `client_port`, also by clients from elsewhere.
+
+    For each of `admin` there is a port for operators; these are there before the store can be asked, because
+    that is when somebody wants to know why it cannot.
+    """
     try:
         async with trio.open_nursery() as nursery:
+            for settings in admin:
+                port = await nursery.start(AdminPort(settings, Site(server, settings).answer, server.log).run)
+                server.admin_port = server.admin_port or port
             await nursery.start(server.member.run)
             nursery.start_soon(server.run)
             if client_port is not None:
@@ -61,22 +72,29 @@ async def open_store(
     *,
     client_host: str = "127.0.0.1",
     client_port: int | None = None,
+    admin_port: int | None = None,
+    admin: AdminSettings | None = None,
     **options: Any,
 ) -> AsyncIterator[StoreServer]:
     """A coordination store for as long as the block lasts, alone or as a member of an ensemble.
 
     path         the directory of its log and snapshots; nobody else's
     client_port  where ZooKeeper's clients are served; 0: on any port, see `client_port` of what you get; None: not
+    admin_port   where operators look, with a browser or Prometheus, see `AdminSettings`; 0: on any port, see
+                 `admin_port` of what you get; None: not, unless `admin` is given
+    admin        settings of that port
     store        settings of the store: `StoreSettings`
     doors        bounds and habits of its doors: `DoorSettings`
     ...          and all that `Member` takes, like `server_id` and `ensemble`
 
     When the store fails, the block is cancelled, and what made it fail is raised.
     """
+    if admin_port is not None:
+        admin = evolve(admin or AdminSettings(), port=admin_port)
     server = make_server(path, **options)
     try:
         async with trio.open_nursery() as nursery:
-            await nursery.start(run_server, server, client_host, client_port)
+            await nursery.start(run_server, server, client_host, client_port, () if admin is None else (admin,))
             yield server
             nursery.cancel_scope.cancel()
     except BaseExceptionGroup as group:

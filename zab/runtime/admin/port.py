@@ -1,0 +1,155 @@
+"""The admin port: lets in a bounded number of callers, hears each out for a bounded time, answers in order."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from http import HTTPStatus
+from typing import Final
+
+import trio
+
+from zab.runtime.admin.http import HttpError, Reply, Request, RequestReader, encode_head
+from zab.runtime.admin.settings import AdminSettings
+from zab.runtime.errors import PortTaken
+from zab.runtime.logs import Log
+from zab.runtime.ports import EXHAUSTED, EXHAUSTED_PAUSE_S, peer_name
+
+RECEIVE_BYTES: Final = 16 << 10
+PIECE_BYTES: Final = 256 << 10
+LINGER_S: Final = 1.0
+LINGER_BYTES: Final = 1 << 20
+"""What is still read of a request that was refused, so that the refusal arrives before the end of the connection."""
+
+Answer = Callable[[Request, str], Awaitable[Reply]]
+"""What to say to a request, and to whom: the address of the caller."""
+
+
+class AdminPort:
+    def __init__(self, settings: AdminSettings, answer: Answer, log: Log) -> None:
+        self._settings = settings
+        self._answer = answer
+        self._log = log
+        self._open = 0
+
+    async def run(self, task_status: trio.TaskStatus[int] = trio.TASK_STATUS_IGNORED) -> None:
+        """Started with the number of the port."""
+        settings = self._settings
+        try:
+            listeners = await trio.open_tcp_listeners(settings.port, host=settings.host)
+        except OSError as error:
+            what = f"cannot listen on {settings.host}:{settings.port} for HTTP: {error.strerror or error}"
+            raise PortTaken(f"{what}. Is another server running there?") from error
+        async with trio.open_nursery() as nursery:
+            for listener in listeners:
+                nursery.start_soon(self._accept, listener, nursery)
+            task_status.started(listeners[0].socket.getsockname()[1])
+
+    async def _accept(self, listener: trio.SocketListener, nursery: trio.Nursery) -> None:
+        async with listener:
+            while True:
+                try:
+                    stream = await listener.accept()
+                except OSError as error:
+                    if error.errno not in EXHAUSTED:
+                        raise
+                    self._log.grumble("cannot_accept", error.errno, port="admin", why=error.strerror)
+                    await trio.sleep(EXHAUSTED_PAUSE_S)
+                else:
+                    nursery.start_soon(self._serve, stream)
+
+    async def _serve(self, stream: trio.SocketStream) -> None:
+        host, peer = peer_name(stream)
+        if self._open >= self._settings.connections_max:
+            self._log.grumble("too_many_clients", host, port="admin", peer=peer)
+            await trio.aclose_forcefully(stream)
+            return
+        self._open += 1
+        try:
+            await self._converse(stream, host)
+        except (trio.BrokenResourceError, trio.ClosedResourceError):
+            pass
+        except Exception as error:
+            # A mistake of ours. It costs this caller the connection, and nobody else anything.
+            self._log.failed("admin_failed", error, peer=peer)
+        finally:
+            self._open -= 1
+            await trio.aclose_forcefully(stream)
+
+    async def _converse(self, stream: trio.SocketStream, host: str) -> None:
+        reader = RequestReader(self._settings.head_bytes_max, self._settings.body_bytes_max)
+        while True:
+            try:
+                request = await self._receive(stream, reader)
+            except HttpError as error:
+                await self._refuse(stream, error)
+                return
+            if request is None:
+                return
+            try:
+                reply = await self._answer(request, host)
+            except HttpError as error:
+                reply = error_reply(error)
+            except Exception as error:
+                self._log.failed("admin_failed", error, path=request.path)
+                reply = error_reply(HttpError(HTTPStatus.INTERNAL_SERVER_ERROR, "a mistake of ours; the log has it"))
+            await self._send(stream, reply, request.method != "HEAD", request.keep)
+            if not request.keep:
+                await self._linger(stream)
+                return
+
+    async def _receive(self, stream: trio.SocketStream, reader: RequestReader) -> Request | None:
+        """None: there is no next one, or it takes too long."""
+        settings = self._settings
+        limit = trio.current_time() + settings.idle_ms / 1000
+        hurry = False
+        while True:
+            request = reader.next()
+            if request is not None:
+                return request
+            if reader.started and not hurry:
+                hurry, limit = True, trio.current_time() + settings.request_ms / 1000
+            with trio.move_on_at(limit) as patience:
+                data = await stream.receive_some(RECEIVE_BYTES)
+            if patience.cancelled_caught:
+                if hurry:
+                    raise HttpError(
+                        HTTPStatus.REQUEST_TIMEOUT, f"the request is not whole after {settings.request_ms} ms"
+                    )
+                return None
+            if not data:
+                return None
+            reader.feed(data)
+
+    async def _send(self, stream: trio.SocketStream, reply: Reply, with_body: bool, keep: bool) -> None:
+        file = reply.file
+        if file is None:
+            head = encode_head(reply, keep=keep)
+            await self._send_piece(stream, head + reply.body if with_body else head)
+            return
+        with file:
+            await self._send_piece(stream, encode_head(reply, keep=keep))
+            file.seek(0)
+            while with_body and (piece := await trio.to_thread.run_sync(file.read, PIECE_BYTES)):
+                await self._send_piece(stream, piece)
+
+    async def _send_piece(self, stream: trio.SocketStream, data: bytes) -> None:
+        with trio.move_on_after(self._settings.send_ms / 1000) as patience:
+            await stream.send_all(data)
+        if patience.cancelled_caught:
+            raise trio.ClosedResourceError("it does not read")
+
+    async def _refuse(self, stream: trio.SocketStream, error: HttpError) -> None:
+        await self._send(stream, error_reply(error), True, False)
+        await self._linger(stream)
+
+    async def _linger(self, stream: trio.SocketStream) -> None:
+        """A close with something unread would take back what was sent: so hear it out, for a moment."""
+        heard = 0
+        with trio.move_on_after(LINGER_S):
+            await stream.send_eof()
+            while heard < LINGER_BYTES and (data := await stream.receive_some(RECEIVE_BYTES)):
+                heard += len(data)
+
+
+def error_reply(error: HttpError) -> Reply:
+    return Reply(f"{error.status.value} {error.status.phrase}: {error}\n".encode(), status=error.status)
