@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from bench import failover, fsync, importing, kill9, latency, memory, micro, simulator, throughput
+from bench import failover, fsync, importing, kill9, latency, memory, micro, simulator, throughput, zookeeper
 
 
 def parser() -> argparse.ArgumentParser:
@@ -45,6 +45,12 @@ def parser() -> argparse.ArgumentParser:
     one.add_argument("--repeats", type=int, default=5)
     one = add("import", importing.__doc__)
     one.add_argument("--repeats", type=int, default=15)
+    one = add("zookeeper", zookeeper.__doc__)
+    one.add_argument("--phases", nargs="+", choices=list(zookeeper.PHASES), help="default: all of them")
+    one.add_argument("--runs", type=int, default=3)
+    one.add_argument("--operations", type=int, default=60_000, help="of a phase; some take a share of it")
+    one.add_argument("--warm-up", type=int, default=2, help="rounds that are not counted: a cold JVM would flatter us")
+    one.add_argument("--profile", type=Path, help="a folder for profiles of our servers, from one more round")
     return top
 
 
@@ -59,6 +65,9 @@ def perform(arguments: argparse.Namespace, data: Path) -> bool:
         "fsync": lambda: fsync.run(arguments.count, data),
         "micro": lambda: micro.run(arguments.repeats),
         "import": lambda: importing.run(arguments.repeats),
+        "zookeeper": lambda: zookeeper.run(
+            arguments.phases, arguments.runs, arguments.operations, arguments.warm_up, data, arguments.profile
+        ),
     }
     return works[arguments.name]() is not False
 

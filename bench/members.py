@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from bench.workers import Answer, Worker, ask_all, closing, free_ports
+from bench.workers import Answer, Worker, ask_all, closing, free_ports, python
 
 SERVING_S: Final = 30.0
 
@@ -15,12 +15,12 @@ SERVING_S: Final = 30.0
 class Members:
     """An ensemble whose processes can be killed and started again."""
 
-    def __init__(self, directory: Path, count: int, machine: str) -> None:
+    def __init__(self, directory: Path, count: int, module: str, *arguments: str) -> None:
         directory.mkdir(parents=True, exist_ok=True)
         self.directory = directory
         self.sids: Final = tuple(range(1, count + 1))
         self.workers: dict[int, Worker] = {}
-        self._machine = machine
+        self._worker = (module, *arguments)
         ports = free_ports(2 * count)
         self.ensemble = directory / "ensemble"
         lines = [f"server.{sid}=127.0.0.1:{ports[2 * sid - 2]}:{ports[2 * sid - 1]}" for sid in self.sids]
@@ -32,8 +32,7 @@ class Members:
     def start(self, sid: int) -> Worker:
         assert sid not in self.workers or not self.workers[sid].alive, f"server {sid} runs already"
         arguments = ["--id", str(sid), "--ensemble", str(self.ensemble), "--data", str(self.data(sid))]
-        arguments += ["--machine", self._machine]
-        self.workers[sid] = Worker("bench.worker", arguments, self.directory / f"member-{sid}.log")
+        self.workers[sid] = Worker(python(*self._worker, *arguments), self.directory / f"member-{sid}.log")
         return self.workers[sid]
 
     def start_all(self) -> None:
@@ -67,7 +66,7 @@ class Members:
 
 @contextmanager
 def members(directory: Path, count: int = 3, machine: str = "counter") -> Iterator[Members]:
-    ensemble = Members(directory, count, machine)
+    ensemble = Members(directory, count, "bench.worker", "--machine", machine)
     with closing(ensemble.workers):
         ensemble.start_all()
         yield ensemble

@@ -9,7 +9,7 @@ from typing import Final
 
 from attrs import frozen
 
-from bench.workers import Worker, ask_all, closing, free_ports
+from bench.workers import Worker, ask_all, closing, free_ports, python
 
 STATED: Final = (
     "PySyncObj with its default settings (ticks of 50 ms, AppendEntries every 100 ms, journal where said). "
@@ -48,7 +48,7 @@ def peers(variant: Variant, directory: Path, count: int = 3) -> Iterator[tuple[W
                 arguments.append("--msync")
             if not variant.batch:
                 arguments.append("--no-batch")
-            workers[number] = Worker("bench.peer", arguments, directory / f"peer-{number}.log")
+            workers[number] = Worker(python("bench.peer", *arguments), directory / f"peer-{number}.log")
         found = ask_all(workers.values(), "status")
         leaders = [workers[number] for number, answer in enumerate(found) if answer["leader"]]
         if len(leaders) != 1 or not all(answer["ready"] for answer in found):

@@ -31,11 +31,11 @@ class WorkerDied(Exception):
 class Worker:
     """One process. `ask` is `tell` and `hear`; several workers are told first and heard afterwards."""
 
-    def __init__(self, module: str, arguments: Sequence[str], log: Path) -> None:
+    def __init__(self, command: Sequence[str], log: Path) -> None:
         self.log = log
         with log.open("ab") as stderr:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", module, *arguments],
+                command,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=stderr,
@@ -113,6 +113,11 @@ class Worker:
         assert self._process.stdin is not None
         with suppress(OSError):
             self._process.stdin.close()
+
+
+def python(module: str, *arguments: str) -> list[str]:
+    """The command of a worker in Python."""
+    return [sys.executable, "-m", module, *arguments]
 
 
 @contextmanager

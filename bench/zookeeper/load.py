@@ -1,0 +1,59 @@
+"""The load generator: the stock Java client, compiled on demand, in a process that is told what to do."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import os
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import Final
+
+from bench.workers import Worker
+
+SOURCE: Final = Path(__file__).parents[1] / "java" / "Load.java"
+COMPILE_S: Final = 120
+
+
+class Missing(Exception):
+    """Something that is needed for the comparison is not on this machine."""
+
+
+def jars() -> Path:
+    """`ZAB_ZOOKEEPER_JARS`, or those that come inside the wheel of pyspark."""
+    named = os.environ.get("ZAB_ZOOKEEPER_JARS")
+    spec = importlib.util.find_spec("pyspark")
+    inside = None if spec is None or spec.origin is None else Path(spec.origin).parent / "jars"
+    folder = Path(named) if named else inside
+    if folder is None or not list(folder.glob("zookeeper-3*.jar")):
+        raise Missing("no jars of Apache ZooKeeper: set ZAB_ZOOKEEPER_JARS to their folder, or install pyspark")
+    return folder
+
+
+def zookeeper_version() -> str:
+    return next(jars().glob("zookeeper-3*.jar")).stem.removeprefix("zookeeper-")
+
+
+def java(*arguments: str, heap_mib: int = 512) -> list[str]:
+    if shutil.which("java") is None:
+        raise Missing("no java on this machine")
+    return ["java", f"-Xms{heap_mib // 2}m", f"-Xmx{heap_mib}m", "-cp", f"{jars()}/*:{_compiled()}", *arguments]
+
+
+def _compiled() -> Path:
+    """The folder with the classes. Compiled once for each state of the source, and kept in the temporary directory."""
+    if shutil.which("javac") is None:
+        raise Missing("no javac on this machine")
+    digest = hashlib.sha256(SOURCE.read_bytes()).hexdigest()[:16]
+    folder = Path(tempfile.gettempdir()) / f"zab-bench-java-{os.getuid()}-{digest}"
+    if not (folder / "Load.class").exists():
+        folder.mkdir(exist_ok=True, mode=0o700)
+        command = ["javac", "-cp", f"{jars()}/*", "-d", str(folder), str(SOURCE)]
+        subprocess.run(command, check=True, timeout=COMPILE_S)
+    return folder
+
+
+def load(directory: Path) -> Worker:
+    return Worker(java("Load"), directory / "load.log")
