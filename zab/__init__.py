@@ -47,29 +47,44 @@ if TYPE_CHECKING:
     from zab.core.ready import Settings
     from zab.core.zxid import ServerId, Zxid
     from zab.runtime.admin.settings import AdminSettings
-    from zab.runtime.coordination.errors import (
-        BadVersion,
-        EventsLost,
-        NoAuth,
-        NodeExists,
-        NoNode,
-        NotEmpty,
-        SessionExpired,
-        StoreError,
-    )
     from zab.runtime.coordination.opening import open_store
     from zab.runtime.coordination.server import StoreServer
-    from zab.runtime.coordination.session import Multi, Session, Watch, WatchEvent
     from zab.runtime.coordination.settings import DoorSettings
     from zab.runtime.errors import ChangeLost, OutcomeUnknown, PortTaken, Refused, Stopped
     from zab.runtime.limits import Limits
     from zab.runtime.machine import Machine, Passive, View
     from zab.runtime.member import Member, open_member
     from zab.runtime.network import TlsConfig
+    from zab.runtime.session.api import Session
+    from zab.runtime.session.errors import (
+        AuthFailed,
+        BadArguments,
+        BadVersion,
+        EphemeralOnLocalSession,
+        EventsLost,
+        InvalidAcl,
+        NoAuth,
+        NoChildrenForEphemerals,
+        NodeExists,
+        NoNode,
+        NotEmpty,
+        NotReadOnly,
+        NoWatcher,
+        QuotaExceeded,
+        ReconfigDisabled,
+        SessionExpired,
+        StoreError,
+        Throttled,
+        Unimplemented,
+    )
+    from zab.runtime.session.multi import Multi, MultiRead
+    from zab.runtime.session.state import SessionState
+    from zab.runtime.session.watch import Event, Watch, WatchEvent
     from zab.runtime.status import RoleChange, Status
     from zab.storage.storage import StorageSettings
     from zab.store.node import Stat
     from zab.store.store import StoreSettings
+    from zab.store.watches import WatchKind
 
 __all__ = [
     # a machine, and a member that replicates it
@@ -84,10 +99,14 @@ __all__ = [
     "open_store",
     "StoreServer",
     "Session",
+    "SessionState",
     "Multi",
+    "MultiRead",
     "Stat",
     "Watch",
     "WatchEvent",
+    "WatchKind",
+    "Event",
     # who takes part
     "Ensemble",
     "Server",
@@ -127,6 +146,17 @@ __all__ = [
     "NotEmpty",
     "BadVersion",
     "NoAuth",
+    "InvalidAcl",
+    "NoChildrenForEphemerals",
+    "QuotaExceeded",
+    "NotReadOnly",
+    "EphemeralOnLocalSession",
+    "NoWatcher",
+    "BadArguments",
+    "Unimplemented",
+    "ReconfigDisabled",
+    "Throttled",
+    "AuthFailed",
     "SessionExpired",
     "EventsLost",
 ]
@@ -150,29 +180,44 @@ _HOMES: Final = {
     "zab.core.ready": ("Settings",),
     "zab.core.zxid": ("ServerId", "Zxid"),
     "zab.runtime.admin.settings": ("AdminSettings",),
-    "zab.runtime.coordination.errors": (
-        "BadVersion",
-        "EventsLost",
-        "NoAuth",
-        "NodeExists",
-        "NoNode",
-        "NotEmpty",
-        "SessionExpired",
-        "StoreError",
-    ),
     "zab.runtime.coordination.opening": ("open_store",),
     "zab.runtime.coordination.server": ("StoreServer",),
-    "zab.runtime.coordination.session": ("Multi", "Session", "Watch", "WatchEvent"),
     "zab.runtime.coordination.settings": ("DoorSettings",),
     "zab.runtime.errors": ("ChangeLost", "OutcomeUnknown", "PortTaken", "Refused", "Stopped"),
     "zab.runtime.limits": ("Limits",),
     "zab.runtime.machine": ("Machine", "Passive", "View"),
     "zab.runtime.member": ("Member", "open_member"),
     "zab.runtime.network": ("TlsConfig",),
+    "zab.runtime.session.api": ("Session",),
+    "zab.runtime.session.errors": (
+        "AuthFailed",
+        "BadArguments",
+        "BadVersion",
+        "EphemeralOnLocalSession",
+        "EventsLost",
+        "InvalidAcl",
+        "NoAuth",
+        "NoChildrenForEphemerals",
+        "NoNode",
+        "NoWatcher",
+        "NodeExists",
+        "NotEmpty",
+        "NotReadOnly",
+        "QuotaExceeded",
+        "ReconfigDisabled",
+        "SessionExpired",
+        "StoreError",
+        "Throttled",
+        "Unimplemented",
+    ),
+    "zab.runtime.session.multi": ("Multi", "MultiRead"),
+    "zab.runtime.session.state": ("SessionState",),
+    "zab.runtime.session.watch": ("Event", "Watch", "WatchEvent"),
     "zab.runtime.status": ("RoleChange", "Status"),
     "zab.storage.storage": ("StorageSettings",),
     "zab.store.node": ("Stat",),
     "zab.store.store": ("StoreSettings",),
+    "zab.store.watches": ("WatchKind",),
 }
 _HOME_OF: Final = {name: home for home, names in _HOMES.items() for name in names}
 

@@ -12,8 +12,9 @@ class Refused(ZabError):
 class OutcomeUnknown(ZabError):
     """The request may have been carried out or not, and nothing can tell which any more.
 
-    It happens only when this server was so far behind that it was brought up to date by a snapshot, in which
-    the request may be contained. Look at the state, then decide whether to ask again.
+    To a client it happens when its connection is lost before the answer has come. To a member, only when it was
+    so far behind that it was brought up to date by a snapshot, in which the request may be contained. Look at
+    the state, then decide whether to ask again.
     """
 
 

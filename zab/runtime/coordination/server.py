@@ -24,7 +24,7 @@ from zab.core.errors import Overloaded, ZabError
 from zab.core.messages import State
 from zab.core.zxid import Epoch
 from zab.runtime.coordination.machine import StoreMachine
-from zab.runtime.coordination.session import Session, opened
+from zab.runtime.coordination.session import InProcessSession, opened
 from zab.runtime.coordination.settings import DoorSettings
 from zab.runtime.doorbell import Doorbell
 from zab.runtime.driver import now_ms
@@ -127,6 +127,8 @@ class StoreServer:
         self.admin_port: int | None = None
         self.attached: dict[int, Attached] = {}
         self.connections: dict[Flushes, None] = {}
+        self.sessions: dict[InProcessSession, None] = {}
+        """Those in this process."""
         self.open_requests = 0
         self.latency = Latency()
         self.gone = Traffic()
@@ -146,7 +148,7 @@ class StoreServer:
 
     # -- for you -----------------------------------------------------------------------------------
 
-    def session(self, timeout_ms: int = 10_000) -> AbstractAsyncContextManager[Session]:
+    def session(self, timeout_ms: int = 10_000) -> AbstractAsyncContextManager[InProcessSession]:
         """A session in this process, for as long as the block lasts; so do its ephemerals."""
         return opened(self, self.settings.timeout_ms(timeout_ms))
 
@@ -181,6 +183,8 @@ class StoreServer:
             self._became_ready = trio.Event()
             for connection in list(self.connections):
                 connection.resume()
+        for session in self.sessions:
+            session.ready_changed(self.ready)
 
     @property
     def leading(self) -> bool:

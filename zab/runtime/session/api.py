@@ -1,0 +1,387 @@
+"""A session of the store: everything one can do with it, whichever door it came through.
+
+    async with store.session() as session:                  # in this process
+    async with zab.connect("127.0.0.1:2181") as session:    # over ZooKeeper's protocol
+        await session.create("/a", b"1")
+        async with session.watch("/a") as events:
+            data, stat = await session.get("/a")
+            async for event in events: ...
+
+Every call either returns when it is done, or raises; while nothing can be reached it waits, so put a deadline
+around it (`trio.fail_after`) if you have one. Whoever cancels a change cannot know whether it will still be
+made. `OutcomeUnknown` says the same of a change whose answer was lost with its connection.
+
+What a door adds stands in the methods that are abstract here; all else is the same by construction.
+"""
+
+from __future__ import annotations
+
+import os
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import trio
+
+from zab.core.errors import LocalProtocolError
+from zab.runtime.errors import OutcomeUnknown
+from zab.runtime.session.book import WatchBook
+from zab.runtime.session.errors import BadArguments, NodeExists, NoNode, NotEmpty, StoreError, error_of
+from zab.runtime.session.multi import (
+    Multi,
+    MultiRead,
+    create_request,
+    data_of,
+    done_by_multi,
+    path_of,
+    read_by_multi,
+)
+from zab.runtime.session.state import SessionState, States, StateTeller
+from zab.runtime.session.watch import Watch
+from zab.store.acl import OPEN, Acl
+from zab.store.errors import ErrorCode
+from zab.store.node import Stat
+from zab.store.ops import ANY_VERSION, Fields, Op
+from zab.store.paths import CONFIG, ROOT, child_of, parent_of
+from zab.store.watches import WatchKind, WatchMode
+
+Servers = str | Iterable[str] | None
+"""In ZooKeeper's text, one or several: `server.1=host:2888:3888;2181`."""
+
+
+class Session(ABC):
+    """`id` is what the store calls it, `timeout_ms` how long it may be out of reach before it is over."""
+
+    id: int
+    timeout_ms: int
+
+    def __init__(self, state: SessionState, book: WatchBook, events_max: int) -> None:
+        self._teller = StateTeller(state)
+        self._book = book
+        self._events_max = events_max
+        self._watches: dict[Watch, None] = {}
+        self._over: tuple[int, str] | None = None
+
+    # -- what a door adds --------------------------------------------------------------------------
+
+    @abstractmethod
+    async def _ask(self, op: Op, fields: Fields, what: str, watch: Watch | None = None, *, rooted: bool = True) -> Any:
+        """Returns what the protocol's reply to `op` holds, or raises.
+
+        The moment it is answered, and before any event that comes later, `self._book.answered` is called.
+        Not `rooted`: the path in it is the server's.
+        """
+
+    @abstractmethod
+    def _unwatch(self, path: str, kind: WatchKind) -> None:
+        """Soon, and nobody waits: the server need not watch this path (it is the server's) for this session."""
+
+    @abstractmethod
+    async def add_auth(self, scheme: str, credentials: bytes) -> None:
+        """From now on also as somebody who knows this; `digest` takes b"user:password".
+
+        What the server does not believe ends the session: `AuthFailed`.
+        """
+
+    # -- how it stands -----------------------------------------------------------------------------
+
+    @property
+    def state(self) -> SessionState:
+        return self._teller.state
+
+    def states(self) -> States:
+        """The state now, then each change, until the session is over. Who is slow misses the oldest changes."""
+        return States(self._teller)
+
+    @property
+    def over(self) -> str | None:
+        """Why the session is no more."""
+        return None if self._over is None else self._over[1]
+
+    def _check(self) -> None:
+        if self._over is not None:
+            raise error_of(*self._over)
+
+    def _finish(self, state: SessionState, why: str, code: int = ErrorCode.SESSION_EXPIRED) -> None:
+        if self._over is None:
+            self._over = code, why
+            for watch in self._watches:
+                watch.end(error_of(code, why))
+            self._teller.tell(state)
+
+    # -- changes -----------------------------------------------------------------------------------
+
+    async def create(
+        self,
+        path: str,
+        data: bytes | None = b"",
+        *,
+        ephemeral: bool = False,
+        sequential: bool = False,
+        container: bool = False,
+        ttl_ms: int | None = None,
+        acl: Acl = OPEN,
+    ) -> str:
+        """Returns the path, which is complete with its number only then if `sequential`."""
+        op, fields = create_request(
+            path, data, acl, ephemeral=ephemeral, sequential=sequential, container=container, ttl_ms=ttl_ms
+        )
+        created = await self._ask(op, fields, path)
+        found: str = created if op == Op.CREATE else created[0]
+        return found
+
+    async def create_with_stat(
+        self,
+        path: str,
+        data: bytes | None = b"",
+        *,
+        ephemeral: bool = False,
+        sequential: bool = False,
+        container: bool = False,
+        ttl_ms: int | None = None,
+        acl: Acl = OPEN,
+    ) -> tuple[str, Stat]:
+        op, fields = create_request(
+            path, data, acl, ephemeral=ephemeral, sequential=sequential, container=container, ttl_ms=ttl_ms, stat=True
+        )
+        created: tuple[str, Stat] = await self._ask(op, fields, path)
+        return created
+
+    async def set(self, path: str, data: bytes | None, version: int = ANY_VERSION) -> Stat:
+        stat: Stat = await self._ask(Op.SET_DATA, (path_of(path), data_of(data), version), path)
+        return stat
+
+    async def delete(self, path: str, version: int = ANY_VERSION) -> None:
+        await self._ask(Op.DELETE, (path_of(path), version), path)
+
+    async def set_acl(self, path: str, acl: Acl, version: int = ANY_VERSION) -> Stat:
+        """`version` is held against the `aversion` of the stat."""
+        stat: Stat = await self._ask(Op.SET_ACL, (path_of(path), tuple(acl), version), path)
+        return stat
+
+    async def multi(self, operations: Multi) -> list[str | Stat | None]:
+        """What each did: the path it made, the stat it left, or nothing. Raises the error of the one that failed.
+
+        `index` of that error says which one it was.
+        """
+        return done_by_multi(await self._ask(Op.MULTI, tuple(operations.operations), "multi"))
+
+    async def reconfigure(
+        self,
+        *,
+        joining: Servers = None,
+        leaving: Servers = None,
+        members: Servers = None,
+        version: int = ANY_VERSION,
+    ) -> tuple[bytes | None, Stat]:
+        """Change who takes part: some join and leave, or all `members` are named. Returns what `config` would.
+
+        `version` is that of the configuration which is to be changed, a hexadecimal number in its text.
+        """
+        fields = (_listed(joining), _listed(leaving), _listed(members), version)
+        found: tuple[bytes | None, Stat] = await self._ask(Op.RECONFIG, fields, "reconfigure")
+        return found
+
+    # -- reads -------------------------------------------------------------------------------------
+    # With a `watch`, that hears of the next change: once, and before any answer shows it.
+
+    async def get(self, path: str, watch: Watch | None = None) -> tuple[bytes | None, Stat]:
+        found: tuple[bytes | None, Stat] = await self._read(Op.GET_DATA, path, watch)
+        return found
+
+    async def exists(self, path: str, watch: Watch | None = None) -> Stat | None:
+        """The stat of the node. With a `watch` also of one that is not there yet."""
+        try:
+            stat: Stat = await self._read(Op.EXISTS, path, watch)
+        except NoNode:
+            return None
+        return stat
+
+    async def children(self, path: str, watch: Watch | None = None) -> list[str]:
+        """Their names, in no order."""
+        names: list[str] = await self._read(Op.GET_CHILDREN, path, watch)
+        return names
+
+    async def children_with_stat(self, path: str, watch: Watch | None = None) -> tuple[list[str], Stat]:
+        found: tuple[list[str], Stat] = await self._read(Op.GET_CHILDREN2, path, watch)
+        return found
+
+    async def config(self, watch: Watch | None = None) -> tuple[bytes | None, Stat]:
+        """Who takes part, in ZooKeeper's text. It is a node of the store, under whatever root the session works."""
+        found: tuple[bytes | None, Stat] = await self._read(Op.GET_DATA, CONFIG, watch, rooted=False)
+        return found
+
+    async def _read(self, op: Op, path: str, watch: Watch | None, *, rooted: bool = True) -> Any:
+        if watch is None:
+            return await self._ask(op, (path_of(path), False), path, rooted=rooted)
+        self._own(watch)
+        return await self._ask(op, (path_of(path), True), path, watch, rooted=rooted)
+
+    async def read_many(self, reads: MultiRead) -> list[tuple[bytes | None, Stat] | list[str] | StoreError]:
+        """What each found, or the error that it would have raised alone. All of it is of one moment."""
+        return read_by_multi(reads, await self._ask(Op.MULTI_READ, tuple(reads.operations), "reads"))
+
+    async def acl(self, path: str) -> tuple[Acl, Stat]:
+        found: tuple[Acl, Stat] = await self._ask(Op.GET_ACL, (path_of(path),), path)
+        return found
+
+    async def ephemerals(self, prefix: str = ROOT) -> list[str]:
+        """Nodes of this session whose paths begin with `prefix`."""
+        paths: list[str] = await self._ask(Op.GET_EPHEMERALS, (path_of(prefix),), prefix)
+        return paths
+
+    async def count_below(self, path: str) -> int:
+        """All of the subtree, without the node itself."""
+        count: int = await self._ask(Op.GET_ALL_CHILDREN_NUMBER, (path_of(path),), path)
+        return count
+
+    async def who_am_i(self) -> list[tuple[str, str]]:
+        """(scheme, user), as the server takes this session to be."""
+        return list(await self._ask(Op.WHO_AM_I, (), "who am I"))
+
+    async def sync(self, path: str = ROOT) -> None:
+        """A read after it sees every change that anybody, anywhere, had been told of before it."""
+        await self._ask(Op.SYNC, (path_of(path),), path)
+
+    # -- watches -----------------------------------------------------------------------------------
+
+    @asynccontextmanager
+    async def watcher(self) -> AsyncIterator[Watch]:
+        """For `watch=` of reads, and for `add_watch`: one place to hear of any number of nodes."""
+        self._check()
+        watch = Watch(self, self._events_max)
+        self._watches[watch] = None
+        try:
+            yield watch
+        finally:
+            del self._watches[watch]
+            watch.end(LocalProtocolError("the block of this watch is left"))
+            for path, kind in self._book.drop(watch):
+                self._unwatch(path, kind)
+
+    @asynccontextmanager
+    async def watch(self, path: str, *, recursive: bool = False) -> AsyncIterator[Watch]:
+        """What happens to the node and its list of children; or, if recursive, to all nodes of the subtree."""
+        async with self.watcher() as watch:
+            await self.add_watch(path, watch, recursive=recursive)
+            yield watch
+
+    async def add_watch(self, path: str, watch: Watch, *, recursive: bool = False) -> None:
+        """For as long as the watch lasts. The node need not be there."""
+        self._own(watch)
+        mode = WatchMode.RECURSIVE if recursive else WatchMode.PERSISTENT
+        try:
+            await self._ask(Op.ADD_WATCH, (path_of(path), int(mode)), path, watch)
+        except trio.Cancelled:
+            self._added_in_vain(path, WatchKind.RECURSIVE if recursive else WatchKind.PERSISTENT)
+            raise
+
+    async def remove_watch(self, path: str, kind: WatchKind = WatchKind.ANY) -> None:
+        """Of the whole session: every `Watch` that was concerned hears of it. `NoWatcher` if there was none."""
+        await self._ask(Op.REMOVE_WATCHES, (path_of(path), int(WatchKind(kind))), path)
+
+    async def has_watch(self, path: str, kind: WatchKind = WatchKind.ANY) -> bool:
+        """Whether the server watches this path for this session."""
+        try:
+            await self._ask(Op.CHECK_WATCHES, (path_of(path), int(WatchKind(kind))), path)
+        except StoreError as error:
+            if error.code == ErrorCode.NO_WATCHER:
+                return False
+            raise
+        return True
+
+    def _added_in_vain(self, path: str, kind: WatchKind) -> None:
+        """The server may watch, and nobody listens."""
+        if not self._book.watches(path, kind):
+            self._unwatch(path, kind)
+
+    def _own(self, watch: Watch) -> None:
+        if watch.owner is not self:
+            raise LocalProtocolError("this watch belongs to another session")
+
+    # -- in several steps --------------------------------------------------------------------------
+
+    async def ensure_path(self, path: str, acl: Acl = OPEN) -> None:
+        """The node and all above it are there. Whoever made them: `acl` is for those that this call makes."""
+        if await self.exists(path) is not None:
+            return
+        missing = [path]
+        while missing:
+            try:
+                await self.create(missing[-1], acl=acl)
+            except NodeExists:
+                pass
+            except OutcomeUnknown:
+                continue
+            except NoNode:
+                above = parent_of(missing[-1])
+                if above == ROOT:
+                    raise
+                missing.append(above)
+                continue
+            missing.pop()
+
+    async def delete_tree(self, path: str) -> None:
+        """The node and all below it, leaves first; also what is added meanwhile. Nothing there: nothing to do."""
+        if path_of(path) == ROOT:
+            raise BadArguments(ErrorCode.BAD_ARGUMENTS, "the root cannot be deleted")
+        left = [path]
+        while left:
+            node = left[-1]
+            try:
+                below = await self.children(node)
+                if below:
+                    left += [child_of(node, name) for name in below]
+                    continue
+                await self.delete(node)
+            except NoNode:
+                pass
+            except (NotEmpty, OutcomeUnknown):
+                continue
+            left.pop()
+
+    async def create_protected(
+        self,
+        path: str,
+        data: bytes | None = b"",
+        *,
+        token: str | None = None,
+        ephemeral: bool = True,
+        sequential: bool = True,
+        acl: Acl = OPEN,
+    ) -> str:
+        """A create that does not end in doubt: when its answer is lost, it looks for what it may have made.
+
+        The name holds a `token` that nobody else uses. Where none is given, one is made and put in front of the
+        name (as Apache Curator does). Who gives one can look for the node even after cancelling: `find_token`.
+        """
+        parent, _, name = path_of(path).rpartition("/")
+        parent = parent or ROOT
+        if token is None:
+            token = os.urandom(16).hex()
+            name = f"_c_{token}-{name}"
+        elif not token or token not in name:
+            raise LocalProtocolError(f"the name {name!r} does not hold the token {token!r}")
+        while True:
+            try:
+                return await self.create(
+                    child_of(parent, name), data, ephemeral=ephemeral, sequential=sequential, acl=acl
+                )
+            except OutcomeUnknown:
+                found = await self.find_token(parent, token)
+                if found is not None:
+                    return found
+
+    async def find_token(self, parent: str, token: str) -> str | None:
+        """The child of `parent` whose name holds `token`, if there is one. It sees whatever was asked for before."""
+        await self.sync(parent)
+        try:
+            names = await self.children(parent)
+        except NoNode:
+            return None
+        return next((child_of(parent, name) for name in names if token in name), None)
+
+
+def _listed(servers: Servers) -> str | None:
+    return servers if servers is None or isinstance(servers, str) else ",".join(servers)

@@ -1,0 +1,137 @@
+"""Several operations in one request."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final, Self, TypeAlias
+
+from zab.core.errors import LocalProtocolError
+from zab.runtime.session.errors import BadArguments, StoreError, error_of
+from zab.store.acl import OPEN, Acl
+from zab.store.errors import ErrorCode
+from zab.store.node import Stat
+from zab.store.ops import ANY_VERSION, CreateFlag, Fields, Op
+
+Parts: TypeAlias = Iterable[tuple[int, Any]]
+"""(op, value) of each that was done, (`Op.ERROR`, code) of each that was not."""
+
+_WITH_STAT: Final = frozenset({Op.CREATE2, Op.CREATE_CONTAINER, Op.CREATE_TTL})
+_ROLLED_BACK: Final = (0, ErrorCode.RUNTIME_INCONSISTENCY)
+
+
+def path_of(path: str) -> str:
+    """What else can be wrong with a path, the store knows best."""
+    if not isinstance(path, str):
+        raise TypeError(f"a path is text, not {type(path).__name__}")
+    if not path.startswith("/"):
+        raise BadArguments(ErrorCode.BAD_ARGUMENTS, f"{path!r}, a path without / in front")
+    return path
+
+
+def data_of(data: bytes | None) -> bytes | None:
+    if data is not None and type(data) is not bytes:
+        if not isinstance(data, (bytes, bytearray, memoryview)):
+            raise TypeError(f"data is bytes or None, not {type(data).__name__}")
+        return bytes(data)
+    return data
+
+
+def create_request(
+    path: str,
+    data: bytes | None,
+    acl: Acl,
+    *,
+    ephemeral: bool = False,
+    sequential: bool = False,
+    container: bool = False,
+    ttl_ms: int | None = None,
+    stat: bool = False,
+) -> tuple[Op, Fields]:
+    if container + (ttl_ms is not None) + ephemeral > 1 or (container and sequential):
+        raise LocalProtocolError("a node is ephemeral, a container, or has a TTL; and a container has no number")
+    path, data, acl = path_of(path), data_of(data), tuple(acl)
+    if container:
+        return Op.CREATE_CONTAINER, (path, data, acl, int(CreateFlag.CONTAINER))
+    if ttl_ms is not None:
+        flags = CreateFlag.PERSISTENT_SEQUENTIAL_TTL if sequential else CreateFlag.PERSISTENT_TTL
+        return Op.CREATE_TTL, (path, data, acl, int(flags), ttl_ms)
+    return Op.CREATE2 if stat else Op.CREATE, (path, data, acl, ephemeral + 2 * sequential)
+
+
+class Multi:
+    """Operations that are done all together, or not at all. Later ones see what earlier ones will have done."""
+
+    def __init__(self) -> None:
+        self.operations: list[tuple[int, Fields]] = []
+
+    def __len__(self) -> int:
+        return len(self.operations)
+
+    def create(
+        self,
+        path: str,
+        data: bytes | None = b"",
+        *,
+        ephemeral: bool = False,
+        sequential: bool = False,
+        container: bool = False,
+        ttl_ms: int | None = None,
+        acl: Acl = OPEN,
+    ) -> Self:
+        self.operations.append(
+            create_request(
+                path, data, acl, ephemeral=ephemeral, sequential=sequential, container=container, ttl_ms=ttl_ms
+            )
+        )
+        return self
+
+    def set(self, path: str, data: bytes | None, version: int = ANY_VERSION) -> Self:
+        self.operations.append((Op.SET_DATA, (path_of(path), data_of(data), version)))
+        return self
+
+    def delete(self, path: str, version: int = ANY_VERSION) -> Self:
+        self.operations.append((Op.DELETE, (path_of(path), version)))
+        return self
+
+    def check(self, path: str, version: int) -> Self:
+        self.operations.append((Op.CHECK, (path_of(path), version)))
+        return self
+
+
+class MultiRead:
+    """Reads that are answered together, at one zxid; each for itself, so one may fail and the others not."""
+
+    def __init__(self) -> None:
+        self.operations: list[tuple[int, Fields]] = []
+
+    def __len__(self) -> int:
+        return len(self.operations)
+
+    def get(self, path: str) -> Self:
+        self.operations.append((Op.GET_DATA, (path_of(path), False)))
+        return self
+
+    def children(self, path: str) -> Self:
+        self.operations.append((Op.GET_CHILDREN, (path_of(path), False)))
+        return self
+
+
+def done_by_multi(parts: Parts) -> list[str | Stat | None]:
+    """What each did: the path it made, the stat it left, or nothing. Raises the error of the one that failed."""
+    found: list[str | Stat | None] = []
+    for index, (op, value) in enumerate(parts):
+        if op == Op.ERROR:
+            if value not in _ROLLED_BACK:
+                error = error_of(value, f"operation {index} of a multi")
+                error.index = index
+                raise error
+            continue
+        found.append(value[0] if op in _WITH_STAT else value)
+    return found
+
+
+def read_by_multi(reads: MultiRead, parts: Parts) -> list[tuple[bytes | None, Stat] | list[str] | StoreError]:
+    return [
+        error_of(value, fields[0]) if op == Op.ERROR else value
+        for (_, fields), (op, value) in zip(reads.operations, parts, strict=True)
+    ]

@@ -1,0 +1,100 @@
+"""What a session hears of nodes, as an async iterator."""
+
+from __future__ import annotations
+
+from collections import deque
+from enum import IntEnum
+from typing import Self
+
+import trio
+from attrs import frozen
+
+from zab.runtime.doorbell import Doorbell
+from zab.runtime.session.errors import EventsLost
+
+
+class Event(IntEnum):
+    """ZooKeeper's numbers."""
+
+    MAYBE_MISSED = -1
+    """The connection was lost and is back. A watch that stays was not served in between: look at the nodes again."""
+    CREATED = 1
+    DELETED = 2
+    DATA_CHANGED = 3
+    CHILDREN_CHANGED = 4
+    DATA_WATCH_REMOVED = 5
+    CHILD_WATCH_REMOVED = 6
+    PERSISTENT_WATCH_REMOVED = 7
+    """The last three: by `remove_watch` of this session. Nothing more will be heard by this watch of this path."""
+
+
+@frozen
+class WatchEvent:
+    """`zxid` is the change's, or -1 where nobody knows it any more."""
+
+    event: Event
+    path: str
+    zxid: int = -1
+
+
+class Watch:
+    """An async iterator of events, for one task. It knows nothing of what happened before it began.
+
+    It is bounded: where nobody looks for too long, it ends with `EventsLost`. When the session is over, it ends
+    with what ended the session, behind the last event.
+    """
+
+    def __init__(self, owner: object, events_max: int) -> None:
+        self.owner = owner
+        """The session."""
+        self._events: deque[WatchEvent] = deque()
+        self._events_max = events_max
+        self._bell = Doorbell()
+        self._over: Exception | None = None
+
+    @property
+    def over(self) -> bool:
+        """Whether nothing will ever be heard again."""
+        return self._over is not None
+
+    def __len__(self) -> int:
+        """Events that can be had without waiting."""
+        return len(self._events)
+
+    def __bool__(self) -> bool:
+        return True
+
+    def notify(self, event: WatchEvent) -> None:
+        if self._over is not None:
+            return
+        if len(self._events) >= self._events_max:
+            self.end(EventsLost(f"{self._events_max} events were not looked at"))
+            return
+        self._events.append(event)
+        self._bell.ring()
+
+    def end(self, error: Exception) -> None:
+        if self._over is None:
+            self._over = error
+            self._bell.ring()
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> WatchEvent:
+        await self._wait()
+        return self._events.popleft()
+
+    async def take(self) -> list[WatchEvent]:
+        """Everything that is there, and at least one event: for who looks at the nodes anyway, once for all of it."""
+        await self._wait()
+        events = list(self._events)
+        self._events.clear()
+        return events
+
+    async def _wait(self) -> None:
+        await trio.lowlevel.checkpoint()
+        while not self._events:
+            if self._over is not None:
+                raise self._over
+            await self._bell.wait()
