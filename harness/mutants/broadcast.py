@@ -99,7 +99,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "barrier-without-proof",
         "a leader answers a barrier without asking whether it still leads",
         (
-            f"{LEADING}._release_barriers",
+            "zab.core.barriers:Barriers.release",
             "if each.counts and each.pong >= ping]):",
             "if True]) and False:",
         ),
@@ -107,7 +107,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     mutant(
         "barrier-by-old-pong",
         "a pong to a ping from before the question counts as an answer to it",
-        (f"{LEADING}._release_barriers", "each.counts and each.pong >= ping", "each.counts and each.pong > 0"),
+        ("zab.core.barriers:Barriers.release", "each.counts and each.pong >= ping", "each.counts and each.pong > 0"),
     ),
     mutant(
         "barrier-answered-locally",

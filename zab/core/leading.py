@@ -11,8 +11,9 @@ from contextlib import suppress
 from enum import Enum
 from typing import Any, Final
 
-from attrs import define, evolve
+from attrs import evolve
 
+from zab.core.barriers import Barriers
 from zab.core.batch import Batch, pack
 from zab.core.ensemble import Ensemble
 from zab.core.errors import (
@@ -25,11 +26,11 @@ from zab.core.errors import (
     RemoteProtocolError,
     WrongVersion,
 )
+from zab.core.learner import Learner
 from zab.core.messages import (
     Ack,
     AckEpoch,
     AckNewLeader,
-    BarrierReply,
     BarrierRequest,
     Commit,
     CommitAndActivate,
@@ -39,7 +40,6 @@ from zab.core.messages import (
     InformAndActivate,
     LeaderInfo,
     NewLeader,
-    Ping,
     Pong,
     Propose,
     Trunc,
@@ -48,51 +48,13 @@ from zab.core.messages import (
 from zab.core.ready import BarrierDone, HangUp, SendLog, SendSnapshot
 from zab.core.replica import Replica
 from zab.core.synchronization import Form, plan
-from zab.core.zxid import EPOCH_MAX, NOTHING, UNKNOWN, Epoch, Millis, ServerId, Ticket, Zxid, counter_of, make, show
+from zab.core.zxid import EPOCH_MAX, UNKNOWN, Epoch, Millis, ServerId, Ticket, Zxid, counter_of, make, show
 
 
 class Phase(Enum):
     DISCOVERY = "discovery"
     SYNCHRONIZATION = "synchronization"
     BROADCAST = "broadcast"
-
-
-@define
-class Learner:
-    """What the leader knows of one server at the other end of a link."""
-
-    sid: ServerId
-    silent_until: Millis
-    info: FollowerInfo | None = None
-    told_epoch: bool = False
-    ack_epoch: AckEpoch | None = None
-    forwarding: bool = False
-    """Its synchronization is under way, and every new proposal goes to it behind that."""
-    synced: bool = False
-    """It has acknowledged NEWLEADER: from here on its acknowledgements count."""
-    synced_until: Zxid = NOTHING
-    acked: Zxid = NOTHING
-    forgotten: bool = False
-    """It may have made promises that it lost: synced, but not counted before it is readmitted."""
-    pong: int = 0
-    behind: tuple[Zxid, Millis] | None = None
-    """The proposal whose acknowledgement is waited for, and since when."""
-
-    @property
-    def observer(self) -> bool:
-        return self.info is not None and self.info.observer
-
-    @property
-    def counts(self) -> bool:
-        return self.synced and not self.forgotten
-
-
-@define
-class Barrier:
-    origin: ServerId
-    number: int
-    zxid: Zxid
-    ping: int | None = None
 
 
 class Leading:
@@ -119,8 +81,7 @@ class Leading:
         self._outstanding: deque[tuple[Zxid, int, int]] = deque()
         self._outstanding_count = self._outstanding_bytes = 0
         self._joint: tuple[Ensemble, Zxid] | None = None
-        self._barriers: deque[Barrier] = deque()
-        self._ping = 0
+        self._barriers = Barriers(replica, self.learners, self._is_quorum)
         self._phase_until = now + self._settings.init_ms
         self._tick_at = now + self._settings.tick_ms // 2
         self._odd_tick = False
@@ -144,21 +105,19 @@ class Leading:
 
     def link_down(self, source: ServerId, now: Millis) -> None:
         self.learners.pop(source, None)
-        self._barriers = deque(barrier for barrier in self._barriers if barrier.origin != source)
+        self._barriers.forget(source)
 
     def hang_up(self, source: ServerId, why: str) -> None:
         self._out.note("learner_dropped", peer=source, why=why)
         self._out.links.append(HangUp(source, dialled=False))
         self.learners.pop(source, None)
-        self._barriers = deque(barrier for barrier in self._barriers if barrier.origin != source)
+        self._barriers.forget(source)
 
     def leave(self) -> None:
         for sid in list(self.learners):
             self._out.links.append(HangUp(sid, dialled=False))
         self.learners.clear()
-        for barrier in self._barriers:
-            self._answer(barrier, None)
-        self._barriers.clear()
+        self._barriers.give_up()
 
     # -- inputs ------------------------------------------------------------------------------------
 
@@ -191,7 +150,7 @@ class Leading:
             return
         self._tick_at = now + max(1, self._settings.tick_ms // 2)
         self._odd_tick = not self._odd_tick
-        self._send_pings()
+        self._barriers.send_pings()
         for learner in list(self.learners.values()):
             behind = learner.behind
             if now >= learner.silent_until:
@@ -216,7 +175,7 @@ class Leading:
                     self._synchronize(learner, now)
         if self.phase is Phase.BROADCAST and self.over is None:
             self._readmit(now)
-        self._ask_for_barriers()
+        self._barriers.ask_all()
 
     def _readmit(self, now: Millis) -> None:
         """Void the promises that a healed server has forgotten: by a membership that is decided without it."""
@@ -228,17 +187,6 @@ class Leading:
             self._out.note("readmitting", peers=waiting)
             with suppress(NotLeader):  # the counter may be used up; the next epoch will do it
                 self._propose_membership(replica.ensemble, now)
-
-    def _ask_for_barriers(self) -> None:
-        """One ping asks for all barriers that gathered in this turn."""
-        if not self._barriers:
-            return
-        if self._barriers[-1].ping is None:
-            self._send_pings()
-            for barrier in self._barriers:
-                if barrier.ping is None:
-                    barrier.ping = self._ping
-        self._release_barriers()
 
     # -- discovery ---------------------------------------------------------------------------------
 
@@ -557,49 +505,18 @@ class Leading:
         if not self.serving or self.over is not None:
             self._out.barriers.append(BarrierDone(token, None))
             return
-        self._barriers.append(Barrier(self._replica.me, token, self._replica.committed))
+        self._barriers.ask(self._replica.me, token)
 
     def _on_barrier_request(self, learner: Learner, message: BarrierRequest, now: Millis) -> None:
         if self.phase is not Phase.BROADCAST:
             raise RemoteProtocolError("a barrier before UPTODATE")
-        self._barriers.append(Barrier(learner.sid, message.number, self._replica.committed))
-
-    def _send_pings(self) -> None:
-        self._ping += 1
-        message = Ping(self._ping, self._replica.committed)
-        for learner in self.learners.values():
-            if learner.forwarding:
-                self._out.send(learner.sid, message)
+        self._barriers.ask(learner.sid, message.number)
 
     def _on_pong(self, learner: Learner, message: Pong, now: Millis) -> None:
-        if message.number > self._ping:
-            raise RemoteProtocolError(f"Pong({message.number}), but the last ping was {self._ping}")
+        if message.number > self._barriers.ping:
+            raise RemoteProtocolError(f"Pong({message.number}), but the last ping was {self._barriers.ping}")
         learner.pong = max(learner.pong, message.number)
-        if self._barriers:
-            self._release_barriers()
-
-    def _release_barriers(self) -> None:
-        """A pong to a ping sent after the question proves that its sender had not left me by then.
-
-        A server that had promised a newer epoch, without which no newer leader can have committed
-        anything, does not answer on this link any more.
-        """
-        while self._barriers:
-            ping = self._barriers[0].ping
-            if ping is None:
-                return
-            if not self._is_quorum([sid for sid, each in self.learners.items() if each.counts and each.pong >= ping]):
-                return
-            if self._barriers[0].origin == self._replica.me and self._replica.applied < self._barriers[0].zxid:
-                return
-            barrier = self._barriers.popleft()
-            self._answer(barrier, barrier.zxid)
-
-    def _answer(self, barrier: Barrier, zxid: Zxid | None) -> None:
-        if barrier.origin == self._replica.me:
-            self._out.barriers.append(BarrierDone(barrier.number, zxid))
-        elif zxid is not None:
-            self._out.send(barrier.origin, BarrierReply(barrier.number, zxid))
+        self._barriers.release()
 
     # -- quorums -----------------------------------------------------------------------------------
 

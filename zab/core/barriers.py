@@ -1,0 +1,96 @@
+"""A leader's barriers: points in history behind every write that was acknowledged anywhere before the question.
+
+Whoever was deposed without knowing it must not answer. The proof that it still leads is a quorum of pongs to a
+ping that was sent after the question; all questions of one turn share a ping.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Collection, Mapping
+
+from attrs import define
+
+from zab.core.learner import Learner
+from zab.core.messages import BarrierReply, Ping
+from zab.core.ready import BarrierDone
+from zab.core.replica import Replica
+from zab.core.zxid import ServerId, Zxid
+
+
+@define
+class Barrier:
+    origin: ServerId
+    number: int
+    zxid: Zxid
+    ping: int | None = None
+
+
+class Barriers:
+    def __init__(
+        self,
+        replica: Replica,
+        learners: Mapping[ServerId, Learner],
+        is_quorum: Callable[[Collection[ServerId]], bool],
+    ) -> None:
+        self.ping = 0
+        """The number of the last one."""
+        self._replica = replica
+        self._out = replica.out
+        self._learners = learners
+        self._is_quorum = is_quorum
+        self._waiting: deque[Barrier] = deque()
+
+    def ask(self, origin: ServerId, number: int) -> None:
+        self._waiting.append(Barrier(origin, number, self._replica.committed))
+
+    def forget(self, origin: ServerId) -> None:
+        """Its link is gone, and with it whoever waited for the answer."""
+        if self._waiting:
+            self._waiting = deque(barrier for barrier in self._waiting if barrier.origin != origin)
+
+    def give_up(self) -> None:
+        for barrier in self._waiting:
+            self._answer(barrier, None)
+        self._waiting.clear()
+
+    def send_pings(self) -> None:
+        self.ping += 1
+        message = Ping(self.ping, self._replica.committed)
+        for learner in self._learners.values():
+            if learner.forwarding:
+                self._out.send(learner.sid, message)
+
+    def ask_all(self) -> None:
+        """One ping asks for all barriers that gathered in this turn."""
+        if not self._waiting:
+            return
+        if self._waiting[-1].ping is None:
+            self.send_pings()
+            for barrier in self._waiting:
+                if barrier.ping is None:
+                    barrier.ping = self.ping
+        self.release()
+
+    def release(self) -> None:
+        """A pong to a ping sent after the question proves that its sender had not left me by then.
+
+        A server that had promised a newer epoch, without which no newer leader can have committed
+        anything, does not answer on this link any more.
+        """
+        while self._waiting:
+            ping = self._waiting[0].ping
+            if ping is None:
+                return
+            if not self._is_quorum([sid for sid, each in self._learners.items() if each.counts and each.pong >= ping]):
+                return
+            if self._waiting[0].origin == self._replica.me and self._replica.applied < self._waiting[0].zxid:
+                return
+            barrier = self._waiting.popleft()
+            self._answer(barrier, barrier.zxid)
+
+    def _answer(self, barrier: Barrier, zxid: Zxid | None) -> None:
+        if barrier.origin == self._replica.me:
+            self._out.barriers.append(BarrierDone(barrier.number, zxid))
+        elif zxid is not None:
+            self._out.send(barrier.origin, BarrierReply(barrier.number, zxid))
