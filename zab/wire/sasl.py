@@ -1,0 +1,275 @@
+"""SASL DIGEST-MD5 (RFC 2831), both sides: how ZooKeeper's clients prove that they know a password.
+
+The password does not travel, and neither side believes the other without proof of it: the server's answer,
+`rspauth`, can only be made by who knows it too. Only the first half of the mechanism is here, `qop=auth`;
+what protects the bytes that follow is TLS.
+
+An exchange is three tokens and an empty one. Chance is an argument: a nonce must never be used twice.
+
+    client                                server
+    b""                        ->
+                               <-         realm, nonce, algorithm
+    user, cnonce, response     ->
+                               <-         rspauth
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import Final
+
+from zab.core.errors import WireError
+
+MECHANISM: Final = "DIGEST-MD5"
+SERVICE: Final = "zookeeper"
+HOST: Final = "zk-sasl-md5"
+"""What ZooKeeper's clients and servers name themselves, wherever they are. It is the realm, too."""
+
+CHALLENGE_BYTES_MAX: Final = 2048
+RESPONSE_BYTES_MAX: Final = 4096
+"""As RFC 2831 has it."""
+
+_FIRST_USE: Final = b"00000001"
+_DIRECTIVE: Final = re.compile(
+    rb"""
+    \s* ([!#$%&'*+.^_`|~0-9A-Za-z-]+) \s* = \s*
+    (?: "((?:[^"\\]|\\.)*)" | ([^\s,"\\=]*) )
+    \s* (?:,|$)
+    """,
+    re.DOTALL | re.VERBOSE,
+)
+_EMPTY: Final = re.compile(rb"\s*(?:,|$)")
+_ESCAPED: Final = re.compile(rb"\\(.)", re.DOTALL)
+_HEX: Final = re.compile(rb"[0-9a-f]{32}", re.IGNORECASE)
+
+
+class SaslError(WireError):
+    """The exchange has failed. The text is for our log: the other side is told no more than that."""
+
+
+# -- tokens --------------------------------------------------------------------------------------------
+
+
+def parse_directives(token: bytes, bytes_max: int = RESPONSE_BYTES_MAX) -> dict[str, list[bytes]]:
+    """`name=value, name="value", ...`: all values of each name, in order, as they were before they were quoted."""
+    if len(token) > bytes_max:
+        raise SaslError(f"a token of {len(token)} bytes: at most {bytes_max} are allowed")
+    found: dict[str, list[bytes]] = {}
+    at = 0
+    while at < len(token):
+        empty = _EMPTY.match(token, at)
+        if empty is not None:
+            at = max(empty.end(), at + 1)
+            continue
+        match = _DIRECTIVE.match(token, at)
+        if match is None:
+            raise SaslError(f"at byte {at} of a token there is no name=value")
+        name, quoted, plain = match.groups()
+        value = plain if quoted is None else _ESCAPED.sub(rb"\1", quoted)
+        found.setdefault(name.decode().lower(), []).append(value)
+        at = match.end()
+    return found
+
+
+def _quoted(value: bytes) -> bytes:
+    return b'"' + value.replace(b"\\", b"\\\\").replace(b'"', b'\\"') + b'"'
+
+
+def _one(directives: Mapping[str, list[bytes]], name: str, default: bytes | None = None) -> bytes:
+    values = directives.get(name, [])
+    if not values and default is not None:
+        return default
+    if len(values) != 1:
+        raise SaslError(f"{len(values) or 'no'} {name} in a token")
+    return values[0]
+
+
+# -- what is proved ------------------------------------------------------------------------------------
+
+
+def _md5(data: bytes) -> bytes:
+    return hashlib.md5(data, usedforsecurity=False).digest()
+
+
+def _latin_if_it_can(text: str) -> bytes:
+    """RFC 2831 hashes what fits into ISO 8859-1 in this form, whatever form it was sent in."""
+    try:
+        return text.encode("latin-1")
+    except UnicodeEncodeError:
+        return _utf_8(text)
+
+
+def _utf_8(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")
+
+
+def _text(raw: bytes) -> str:
+    try:
+        return raw.decode()
+    except UnicodeDecodeError:
+        return raw.decode("latin-1")
+
+
+def _secret(user: str, realm: str, password: str, encode: Callable[[str], bytes]) -> bytes:
+    return _md5(b":".join((encode(user), encode(realm), encode(password))))
+
+
+def _proof(secret: bytes, nonce: bytes, cnonce: bytes, authzid: bytes | None, doing: bytes, uri: bytes) -> bytes:
+    a1 = _md5(b":".join((secret, nonce, cnonce) if authzid is None else (secret, nonce, cnonce, authzid)))
+    a2 = _md5(doing + b":" + uri)
+    return _md5(b":".join((_hex(a1), nonce, _FIRST_USE, cnonce, b"auth", _hex(a2)))).hex().encode()
+
+
+def _hex(raw: bytes) -> bytes:
+    return raw.hex().encode()
+
+
+_ASKING: Final = b"AUTHENTICATE"
+_ANSWERING: Final = b""
+
+
+# -- the server ----------------------------------------------------------------------------------------
+
+
+class DigestServer:
+    """One exchange with one client. `password_of` a user, or None for somebody who is not known.
+
+    Whether a name is known cannot be told from how long the answer takes.
+    """
+
+    def __init__(
+        self,
+        nonce: bytes,
+        password_of: Callable[[str], str | None],
+        realm: str = HOST,
+        service: str = SERVICE,
+        host: str = HOST,
+    ) -> None:
+        self.user: str | None = None
+        """Who it is, once that is proved."""
+        self._nonce = nonce
+        self._password_of = password_of
+        self._realm = realm
+        self._uri = f"{service}/{host}".encode()
+        self._asked = False
+        self._failed = False
+
+    @property
+    def complete(self) -> bool:
+        return self.user is not None
+
+    def step(self, token: bytes) -> bytes:
+        """What to answer. After a `SaslError` there is no other try with this nonce."""
+        if self._failed or self.complete:
+            raise SaslError("the exchange is over")
+        self._failed = True  # unless the next lines come to an end
+        answer = self._respond(token) if self._asked else self._challenge(token)
+        self._failed = False
+        return answer
+
+    def _challenge(self, token: bytes) -> bytes:
+        if token:
+            raise SaslError(f"{MECHANISM} begins with an empty token")
+        self._asked = True
+        realm, nonce = _quoted(_utf_8(self._realm)), _quoted(self._nonce)
+        return b"realm=%b,nonce=%b,charset=utf-8,algorithm=md5-sess" % (realm, nonce)
+
+    def _respond(self, token: bytes) -> bytes:
+        directives = parse_directives(token)
+        if not hmac.compare_digest(_one(directives, "nonce"), self._nonce):
+            raise SaslError("another nonce than ours: a replay, or somebody else's challenge")
+        if _one(directives, "nc") != _FIRST_USE:
+            raise SaslError("our nonce was used before")
+        if _one(directives, "qop", b"auth").lower() != b"auth":
+            raise SaslError("only qop=auth is spoken here")
+        realm = _text(_one(directives, "realm", b""))
+        if realm != self._realm:
+            raise SaslError(f"realm {realm!r} is not ours")
+        uri = _one(directives, "digest-uri")
+        if uri.lower() != self._uri.lower():
+            raise SaslError(f"meant for {_text(uri)!r}, not for {self._uri.decode()!r}")
+        cnonce, response, authzid = _one(directives, "cnonce"), _one(directives, "response"), None
+        if not cnonce or not _HEX.fullmatch(response):
+            raise SaslError("no cnonce, or no response of 32 digits")
+        if "authzid" in directives:
+            authzid = _one(directives, "authzid")
+        user = _text(_one(directives, "username"))
+        password = self._password_of(user)
+        proved = None
+        for encode in (_latin_if_it_can, _utf_8):  # not every client follows the rule about ISO 8859-1
+            secret = _secret(user, realm, password or "", encode)
+            if hmac.compare_digest(_proof(secret, self._nonce, cnonce, authzid, _ASKING, uri), response.lower()):
+                proved = secret
+        if proved is None or password is None or not user:
+            raise SaslError(f"user {user!r} is not known" if password is None else f"a wrong password for {user!r}")
+        self.user = user
+        return b"rspauth=" + _proof(proved, self._nonce, cnonce, authzid, _ANSWERING, uri)
+
+
+# -- the client ----------------------------------------------------------------------------------------
+
+
+class DigestClient:
+    """One exchange with one server; it begins with an empty token. `complete` when the server has proved itself."""
+
+    def __init__(
+        self,
+        user: str,
+        password: str,
+        cnonce: bytes,
+        service: str = SERVICE,
+        host: str = HOST,
+    ) -> None:
+        self.complete = False
+        self._user = user
+        self._password = password
+        self._cnonce = cnonce
+        self._uri = f"{service}/{host}".encode()
+        self._expected: bytes | None = None
+
+    def step(self, token: bytes) -> bytes:
+        """The answer to what the server sent: the response to its challenge; nothing to its proof."""
+        if self.complete:
+            raise SaslError("the exchange is over")
+        if self._expected is None:
+            return self._respond(token)
+        proof = _one(parse_directives(token, CHALLENGE_BYTES_MAX), "rspauth")
+        if not hmac.compare_digest(proof.lower(), self._expected):
+            raise SaslError("the server does not know the password")
+        self.complete = True
+        return b""
+
+    def _respond(self, challenge: bytes) -> bytes:
+        directives = parse_directives(challenge, CHALLENGE_BYTES_MAX)
+        nonce = _one(directives, "nonce")
+        if not nonce or _one(directives, "algorithm").lower() != b"md5-sess":
+            raise SaslError("no nonce, or another algorithm than md5-sess")
+        if b"auth" not in set(_listed(directives.get("qop", [b"auth"]))):
+            raise SaslError("the server does not offer qop=auth")
+        utf_8 = _one(directives, "charset", b"").lower() == b"utf-8"
+        realm = directives.get("realm", [b""])[0]
+        user = _utf_8(self._user) if utf_8 else _latin_if_it_can(self._user)
+        secret = _secret(self._user, _text(realm), self._password, _latin_if_it_can)
+        proof, self._expected = (
+            _proof(secret, nonce, self._cnonce, None, doing, self._uri) for doing in (_ASKING, _ANSWERING)
+        )
+        parts = [b"charset=utf-8"] if utf_8 else []
+        parts += [
+            b"username=" + _quoted(user),
+            b"realm=" + _quoted(realm),
+            b"nonce=" + _quoted(nonce),
+            b"nc=" + _FIRST_USE,
+            b"cnonce=" + _quoted(self._cnonce),
+            b"digest-uri=" + _quoted(self._uri),
+            b"response=" + proof,
+            b"qop=auth",
+        ]
+        return b",".join(parts)
+
+
+def _listed(values: list[bytes]) -> Iterator[bytes]:
+    for value in values:
+        yield from (one.strip().lower() for one in value.split(b","))
