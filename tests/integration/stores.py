@@ -45,7 +45,7 @@ class Stores:
 
     async def _run(self, sid: int, server: StoreServer, task_status: trio.TaskStatus[None]) -> None:
         with trio.CancelScope() as self._scopes[sid]:
-            await run_server(server, "127.0.0.1", self.ports[sid], task_status)
+            await run_server(server, "127.0.0.1", self.ports[sid], task_status=task_status)
         self._ended[sid].set()
 
     async def stop(self, sid: int) -> None:
