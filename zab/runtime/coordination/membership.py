@@ -66,9 +66,9 @@ class Membership:
         if ensemble is None:
             return
         # One from a file stands nowhere in the history. Others are shown when what comes before them is.
-        if not counter_of(ensemble.version) or ensemble.version <= machine.zxid:
-            if machine.tree.nodes[CONFIG][MZXID] <= ensemble.version:
-                machine.configure(ensemble.version, text_of(ensemble))
+        version, known = ensemble.version, machine.tree.nodes[CONFIG][MZXID]
+        if known <= version and (version <= machine.zxid or not counter_of(version)):
+            machine.configure(version, text_of(ensemble))
 
     # -- may it be? --------------------------------------------------------------------------------
 
