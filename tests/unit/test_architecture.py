@@ -100,6 +100,18 @@ def test_zab_needs_three_libraries(path: Path) -> None:
     assert third_party(path) <= allowed
 
 
+RECIPES_MAY = ("zab.recipes", "zab.runtime.session", "zab.runtime.errors", "zab.store", "zab.core.errors")
+"""One and the same recipe works in the process and over the wire, because it cannot know which it is."""
+
+
+@pytest.mark.parametrize("path", modules_under(ROOT / "zab" / "recipes"), ids=lambda path: path.name)
+def test_recipes_stand_on_the_session_api(path: Path) -> None:
+    ours = {name for _, name in imported_by(path.read_text()) if top(name) in PACKAGES}
+    assert {
+        name for name in ours if not f"{name}.".startswith(tuple(f"{allowed}." for allowed in RECIPES_MAY))
+    } == set()
+
+
 # -- what is loaded ------------------------------------------------------------------------------------
 
 

@@ -1,0 +1,429 @@
+"""Locks, elections and semaphores: who has it, who waits for whom, and what is left of those who went."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import trio
+from trio.testing import wait_all_tasks_blocked
+
+from tests.integration.doors import DOORS, Door, opened
+from tests.integration.stores import stores
+from zab.core.errors import ConfigError, LocalProtocolError
+from zab.recipes import Election, Held, Lock, Lost, ReadLock, Semaphore, Taken, WriteLock
+from zab.recipes.line import in_line
+from zab.recipes.settings import RecipeSettings
+from zab.runtime.session.api import Session
+from zab.runtime.session.errors import SessionExpired
+from zab.runtime.session.state import SessionState
+from zab.store.paths import child_of
+
+doors = pytest.mark.parametrize("door", DOORS)
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    while not condition():
+        await trio.sleep(0.001)
+
+
+def test_a_line_is_in_the_order_of_its_numbers() -> None:
+    names = [
+        "b__lock__0000000010",
+        "a__rlock__0000000002",
+        "c__lock__0000000009",
+        "x-lock-0000000001",
+        "ready",
+        "__lock__1",
+    ]
+    assert in_line(names, ["__lock__"]) == [(9, "c__lock__0000000009"), (10, "b__lock__0000000010")]
+    assert [number for number, _ in in_line(names, ["__lock__", "__rlock__", "-lock-"])] == [1, 2, 9, 10]
+    assert in_line(["a__lock__-2147483648"], ["__lock__"]) == [(-2147483648, "a__lock__-2147483648")]
+
+
+@doors
+async def test_one_at_a_time_in_the_order_of_coming(tmp_path: Path, door: str) -> None:
+    async with opened(tmp_path, door) as store, store.session() as one, store.session() as two:
+        held: list[Held] = []
+        inside = 0
+
+        async def contend(session: Session, name: str) -> None:
+            nonlocal inside
+            async with Lock(session, "/locks/a", name) as mine:
+                inside += 1
+                assert inside == 1
+                held.append(mine)
+                await trio.lowlevel.checkpoint()
+                assert inside == 1
+                inside -= 1
+
+        lock = Lock(one, "/locks/a", "zero")
+        async with trio.open_nursery() as nursery, lock:
+            for number in range(1, 6):
+                nursery.start_soon(contend, (one, two)[number % 2], str(number))
+                await until(lambda number=number: len(store.names("/locks/a")) == number + 1)  # type: ignore[misc]
+            assert await lock.contenders() == ["zero", "1", "2", "3", "4", "5"]
+        tokens = [each.token for each in held]
+        assert tokens == sorted(set(tokens))
+        assert store.names("/locks/a") == []
+
+
+@doors
+async def test_each_watches_only_the_one_before(tmp_path: Path, door: str) -> None:
+    async def wait(session: Session) -> None:
+        async with Lock(session, "/l"):
+            await trio.sleep_forever()
+
+    async with (
+        opened(tmp_path, door) as store,
+        store.session() as one,
+        store.session() as two,
+        trio.open_nursery() as nursery,
+        Lock(one, "/l") as held,
+    ):
+        for number in range(3):
+            nursery.start_soon(wait, two)
+            await until(lambda number=number: len(store.names("/l")) == number + 2)  # type: ignore[misc]
+        watched = store.server.machine.watches
+        await until(lambda: len(watched.data_paths) == 3)
+        line = [child_of("/l", name) for _, name in in_line(store.names("/l"), ["__lock__"])]
+        assert set(watched.data_paths) == set(line[:-1]), "the holder looks at its own node, each other at one before"
+        assert line[0] == held.path
+        assert not watched.child_paths
+        nursery.cancel_scope.cancel()
+
+
+@doors
+async def test_a_lock_that_is_taken(tmp_path: Path, door: str) -> None:
+    async with opened(tmp_path, door) as store, store.session() as one, store.session() as two:
+        lock = Lock(two, "/l")
+        async with Lock(one, "/l"):
+            with pytest.raises(Taken, match="/l is taken"):
+                async with lock.hold(wait=False):
+                    raise AssertionError("unreachable")
+            with trio.move_on_after(0.05) as scope:
+                async with lock:
+                    raise AssertionError("unreachable")
+            assert scope.cancelled_caught
+            assert len(store.names("/l")) == 1
+        async with lock.hold(wait=False):
+            assert len(store.names("/l")) == 1
+
+
+@doors
+async def test_whoever_takes_it_twice_is_told(tmp_path: Path, door: str) -> None:
+    async with opened(tmp_path, door) as store, store.session() as session:
+        lock = Lock(session, "/l")
+        async with lock:
+            with pytest.raises(LocalProtocolError, match="would wait for itself"):
+                async with lock:
+                    raise AssertionError("unreachable")
+        async with lock:
+            pass
+
+
+@doors
+async def test_one_object_serves_many_tasks(tmp_path: Path, door: str) -> None:
+    async with opened(tmp_path, door) as store, store.session() as session:
+        lock, inside, served = Lock(session, "/l"), 0, 0
+
+        async def use() -> None:
+            nonlocal inside, served
+            async with lock:
+                inside += 1
+                await trio.lowlevel.checkpoint()
+                assert inside == 1
+                inside -= 1
+                served += 1
+
+        async with trio.open_nursery() as nursery:
+            for _ in range(5):
+                nursery.start_soon(use)
+        assert served == 5
+
+
+async def cancelled_at(step: int, session: Session) -> bool:
+    """Taking the lock is cancelled at one of its checkpoints. Returns whether it was taken all the same."""
+
+    class Steps(trio.abc.Instrument):
+        left = step
+
+        def before_task_step(self, task: trio.lowlevel.Task) -> None:
+            if task is me:
+                self.left -= 1
+                if not self.left:
+                    scope.cancel()
+
+    me, steps = trio.lowlevel.current_task(), Steps()
+    with trio.CancelScope() as scope:
+        trio.lowlevel.add_instrument(steps)
+        try:
+            async with Lock(session, "/l"):
+                return True
+        finally:
+            trio.lowlevel.remove_instrument(steps)
+    return False
+
+
+@doors
+async def test_who_is_cancelled_leaves_nothing_behind_at_whatever_step(tmp_path: Path, door: str) -> None:
+    async with opened(tmp_path, door) as store, store.session() as one, store.session() as two:
+        await two.create("/l")
+        step, left = 0, True
+        while left:
+            step += 1
+            async with Lock(two, "/l"):
+                with trio.move_on_after(0.2):  # once it waits there are no more steps
+                    assert not await cancelled_at(step, one)
+                    assert len(store.names("/l")) == 1, f"cancelled at step {step}"
+                    continue
+                left = False
+        assert step > 3
+        await until(lambda: store.names("/l") == [])
+        step = 0
+        while not await cancelled_at(step := step + 1, one):
+            assert store.names("/l") == [], f"cancelled at step {step}"
+        assert step > 3
+        assert store.names("/l") == []
+
+
+@doors
+@pytest.mark.parametrize("what", [Lock, Semaphore])
+async def test_the_end_of_the_session_ends_the_block(tmp_path: Path, door: str, what: type[Lock | Semaphore]) -> None:
+    async with opened(tmp_path, door) as store, store.session() as session, store.session() as other:
+        with pytest.raises(Lost, match="session"):
+            async with what(session, "/l"):
+                store.expire(session)
+                await trio.sleep_forever()
+        async with what(other, "/l"):
+            pass
+
+
+@doors
+async def test_a_block_that_did_not_hear_of_the_end_hears_of_it_at_its_own(tmp_path: Path, door: str) -> None:
+    async with opened(tmp_path, door) as store, store.session() as session, store.session() as other:
+        with pytest.raises(Lost):
+            async with Lock(session, "/l") as held:
+                with trio.CancelScope(shield=True):
+                    await other.delete(held.path)
+
+
+@doors
+async def test_a_lock_that_an_operator_removes_is_lost(tmp_path: Path, door: str) -> None:
+    async with opened(tmp_path, door) as store, store.session() as session, store.session() as other:
+        with pytest.raises(Lost, match="was deleted by somebody else"):
+            async with Lock(session, "/l") as held:
+                await other.set(held.path, b"this changes nothing")
+                await wait_all_tasks_blocked()
+                await other.delete(held.path)
+                await trio.sleep_forever()
+
+
+@doors
+async def test_the_end_of_the_session_ends_the_waiting(tmp_path: Path, door: str) -> None:
+    async with (
+        opened(tmp_path, door) as store,
+        store.session() as one,
+        store.session() as two,
+        Lock(two, "/l"),
+        trio.open_nursery() as nursery,
+    ):
+        nursery.start_soon(ends, store, one)
+        with pytest.raises(SessionExpired):
+            async with Lock(one, "/l"):
+                raise AssertionError("unreachable")
+
+
+async def ends(store: Door, session: Session) -> None:
+    await until(lambda: len(store.names("/l")) == 2)
+    await wait_all_tasks_blocked()
+    store.expire(session)
+
+
+@doors
+async def test_an_error_of_the_block_comes_out_as_it_is(tmp_path: Path, door: str) -> None:
+    async with opened(tmp_path, door) as store, store.session() as session:
+        mistake = ValueError("mine")
+        with pytest.raises(ValueError, match="mine") as caught:
+            async with Lock(session, "/l"):
+                raise mistake
+        assert caught.value is mistake
+        group = ExceptionGroup("mine", [mistake])
+        with pytest.raises(ExceptionGroup) as caught_group:
+            async with Lock(session, "/l"):
+                raise group
+        assert caught_group.value is group
+        assert store.names("/l") == []
+        with trio.CancelScope() as scope, pytest.raises(ValueError, match="mine"):
+            async with Lock(session, "/l"):
+                scope.cancel()
+                raise mistake
+
+
+async def test_a_lock_is_given_up_when_the_connection_is_lost_if_so_wished(tmp_path: Path) -> None:
+    settings = RecipeSettings(suspended_ms=0, leave_ms=50)
+    async with stores(tmp_path, 3) as running:
+        leader = await running.leader()
+        mine, other = (sid for sid in running.servers if sid != leader)
+        async with running.servers[mine].session(timeout_ms=20_000) as session:
+            with pytest.raises(Lost, match="the connection is lost"):
+                async with Lock(session, "/l", settings=settings):
+                    await running.stop(other)
+                    await running.stop(leader)
+                    await trio.sleep_forever()
+
+
+async def test_a_lock_is_kept_while_the_connection_is_lost(tmp_path: Path) -> None:
+    async with stores(tmp_path, 3) as running:
+        leader = await running.leader()
+        mine, other = (sid for sid in running.servers if sid != leader)
+        async with running.servers[mine].session(timeout_ms=20_000) as session, Lock(session, "/l") as held:
+            states = session.states()
+            assert await anext(states) is SessionState.CONNECTED
+            await running.stop(other)
+            await running.stop(leader)
+            assert await anext(states) is SessionState.SUSPENDED
+            await running.start(leader)
+            assert await session.exists(held.path) is not None
+
+
+# -- many readers, one writer --------------------------------------------------------------------------
+
+
+@doors
+async def test_readers_together_writers_alone(tmp_path: Path, door: str) -> None:
+    async with opened(tmp_path, door) as store, store.session() as one, store.session() as two:
+        read, write = ReadLock(one, "/rw", "r"), WriteLock(two, "/rw", "w")
+        async with read.hold(wait=False), read.hold(wait=False):
+            with pytest.raises(Taken):
+                async with write.hold(wait=False):
+                    raise AssertionError("unreachable")
+        async with write.hold(wait=False):
+            for other in (read, write):
+                with pytest.raises(Taken):
+                    async with other.hold(wait=False):
+                        raise AssertionError("unreachable")
+        assert store.names("/rw") == []
+
+
+@doors
+async def test_a_writer_that_waits_is_not_overtaken_by_readers(tmp_path: Path, door: str) -> None:
+    async with opened(tmp_path, door) as store, store.session() as session:
+        order: list[str] = []
+
+        async def take(lock: Lock) -> None:
+            async with lock:
+                order.append(lock.identifier)
+
+        async with trio.open_nursery() as nursery, ReadLock(session, "/rw", "first"):
+            for number, kind in enumerate([WriteLock, ReadLock, ReadLock, WriteLock]):
+                nursery.start_soon(take, kind(session, "/rw", f"{number}"))
+                await until(lambda number=number: len(store.names("/rw")) == number + 2)  # type: ignore[misc]
+            assert await ReadLock(session, "/rw").contenders() == ["first", "0", "1", "2", "3"]
+            await wait_all_tasks_blocked()
+            assert order == []
+        assert (order[0], set(order[1:3]), order[3]) == ("0", {"1", "2"}, "3")
+
+
+@doors
+async def test_a_plain_lock_does_not_see_readers(tmp_path: Path, door: str) -> None:
+    """As with kazoo: only a writer waits for readers."""
+    async with opened(tmp_path, door) as store, store.session() as session, ReadLock(session, "/rw"):
+        async with Lock(session, "/rw").hold(wait=False):
+            pass
+        with pytest.raises(Taken):
+            async with Lock(session, "/rw", extra_markers=["__rlock__"]).hold(wait=False):
+                raise AssertionError("unreachable")
+
+
+# -- elections -----------------------------------------------------------------------------------------
+
+
+@doors
+async def test_one_leads_until_it_has_enough(tmp_path: Path, door: str) -> None:
+    async with opened(tmp_path, door) as store, store.session() as one, store.session() as two:
+        first, second = Election(one, "/e", "first"), Election(two, "/e", "second")
+        assert await first.leader() is None
+
+        async def lead(number: int) -> int:
+            assert await first.leader() == "second"
+            return number
+
+        led: list[int] = []
+
+        async def volunteer() -> None:
+            led.append(await second.run(lead, 7))
+
+        async with trio.open_nursery() as nursery, first.candidate() as leading:
+            nursery.start_soon(volunteer)
+            await until(lambda: len(store.names("/e")) == 2)
+            assert await second.contenders() == ["first", "second"]
+            assert await second.leader() == "first"
+            assert leading.token > 0
+            assert led == []
+        assert led == [7]
+
+
+@doors
+async def test_who_leads_no_more_stops(tmp_path: Path, door: str) -> None:
+    async with opened(tmp_path, door) as store, store.session() as one, store.session() as two:
+        election, stopped = Election(one, "/e", "first"), trio.Event()
+
+        async def lead() -> None:
+            try:
+                store.expire(one)
+                await trio.sleep_forever()
+            finally:
+                stopped.set()
+
+        with pytest.raises(Lost):
+            await election.run(lead)
+        assert stopped.is_set()
+        async with Election(two, "/e").candidate():
+            pass
+
+
+# -- semaphores ----------------------------------------------------------------------------------------
+
+
+@doors
+async def test_as_many_as_there_are_leases(tmp_path: Path, door: str) -> None:
+    async with opened(tmp_path, door) as store, store.session() as one, store.session() as two:
+        inside = most = served = 0
+
+        async def use(session: Session) -> None:
+            nonlocal inside, most, served
+            async with Semaphore(session, "/s", leases=3):
+                inside += 1
+                most = max(most, inside)
+                await trio.sleep(0.01)
+                inside -= 1
+                served += 1
+
+        async with trio.open_nursery() as nursery:
+            for number in range(10):
+                nursery.start_soon(use, (one, two)[number % 2])
+        assert (most, served) == (3, 10)
+        assert store.names("/s") == store.names("/s-__lock__") == []
+        assert (await one.get("/s"))[0] == b"3"
+
+
+@doors
+async def test_leases_are_counted_and_agreed_upon(tmp_path: Path, door: str) -> None:
+    async with opened(tmp_path, door) as store, store.session() as session:
+        with pytest.raises(ConfigError, match="at least one lease, not 0"):
+            Semaphore(session, "/s", leases=0)
+        semaphore = Semaphore(session, "/s", "me", leases=2)
+        assert await semaphore.holders() == []
+        async with semaphore.hold(wait=False), semaphore.hold(wait=False):
+            assert await semaphore.holders() == ["me", "me"]
+            with pytest.raises(Taken, match="all of 2 leases are taken"):
+                async with semaphore.hold(wait=False):
+                    raise AssertionError("unreachable")
+        with pytest.raises(ConfigError, match="has 2 leases, not 5"):
+            async with Semaphore(session, "/s", leases=5):
+                raise AssertionError("unreachable")
+        await session.create("/other", b"for something else")
+        async with Semaphore(session, "/other", leases=5):
+            assert len(store.names("/other")) == 1

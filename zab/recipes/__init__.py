@@ -1,0 +1,91 @@
+"""Recipes: what people build of nodes, sessions and watches, built once.
+
+    from zab.recipes import Lock
+
+    async with Lock(session, "/locks/report") as held: ...
+
+Each works on a `zab.Session`, whichever door that came through, and takes part where a recipe of the same name of
+kazoo is at work on the same path. Names are loaded when they are first used.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from zab.recipes.barrier import Barrier, DoubleBarrier
+    from zab.recipes.cache import Cached, Change, ChildrenCache, NodeCache, TreeCache
+    from zab.recipes.counter import Counter
+    from zab.recipes.election import Election
+    from zab.recipes.errors import Contended, EntryInDoubt, Lost, Taken
+    from zab.recipes.holding import Held
+    from zab.recipes.lock import Lock, ReadLock, WriteLock
+    from zab.recipes.locking_queue import Entry, LockingQueue
+    from zab.recipes.party import Party, ShallowParty
+    from zab.recipes.queue import Queue
+    from zab.recipes.semaphore import Semaphore
+    from zab.recipes.settings import RecipeSettings
+
+__all__ = [
+    # one at a time, or some
+    "Lock",
+    "ReadLock",
+    "WriteLock",
+    "Semaphore",
+    "Election",
+    "Held",
+    # together
+    "Barrier",
+    "DoubleBarrier",
+    "Party",
+    "ShallowParty",
+    # what passes from one to another
+    "Queue",
+    "LockingQueue",
+    "Entry",
+    "Counter",
+    # what is, in memory
+    "NodeCache",
+    "ChildrenCache",
+    "TreeCache",
+    "Cached",
+    "Change",
+    # settings, and what can go wrong
+    "RecipeSettings",
+    "Lost",
+    "Taken",
+    "Contended",
+    "EntryInDoubt",
+]
+
+_HOMES: Final = {
+    "barrier": ("Barrier", "DoubleBarrier"),
+    "cache": ("Cached", "Change", "ChildrenCache", "NodeCache", "TreeCache"),
+    "counter": ("Counter",),
+    "election": ("Election",),
+    "errors": ("Contended", "EntryInDoubt", "Lost", "Taken"),
+    "holding": ("Held",),
+    "lock": ("Lock", "ReadLock", "WriteLock"),
+    "locking_queue": ("Entry", "LockingQueue"),
+    "party": ("Party", "ShallowParty"),
+    "queue": ("Queue",),
+    "semaphore": ("Semaphore",),
+    "settings": ("RecipeSettings",),
+}
+_HOME_OF: Final = {name: home for home, names in _HOMES.items() for name in names}
+
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> object:
+        home = _HOME_OF.get(name)
+        if home is None:
+            raise AttributeError(f"module 'zab.recipes' has no attribute {name!r}")
+        value: object = getattr(import_module(f"zab.recipes.{home}"), name)
+        globals()[name] = value
+        return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,278 @@
+"""Caches: what nodes are, kept up to date in memory, and told to whoever iterates.
+
+A cache watches first and reads then, so nothing falls between. It does not believe events, it looks where they
+point; and it looks everywhere again when the connection was lost. One session never reads older after newer, and of
+one node no two reads are ever under way, so neither does a cache show it.
+
+Whoever iterates gets, for each node that changed, what it was when they last heard of it and what it is now. What
+happened in between is not told: so nothing piles up for who is slow, and nobody needs to be cut off.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from types import MappingProxyType, TracebackType
+from typing import Self
+from weakref import WeakSet
+
+import trio
+from attrs import frozen
+
+from zab.core.errors import LocalProtocolError
+from zab.recipes.beside import beside
+from zab.recipes.settings import DEFAULT_RECIPES, RecipeSettings
+from zab.runtime.session.api import Session
+from zab.runtime.session.errors import EventsLost, NoNode
+from zab.runtime.session.watch import Event, Watch, WatchEvent
+from zab.store.node import Stat
+from zab.store.paths import child_of
+
+
+@frozen
+class Cached:
+    """`stat` is of the moment when the node was last read: what it counts of the node's own children may be older."""
+
+    data: bytes | None
+    stat: Stat
+
+
+@frozen
+class Change:
+    """`before` is None: the node is new. `now` is None: it is gone."""
+
+    path: str
+    before: Cached | None
+    now: Cached | None
+
+
+class Changes:
+    """An async iterator: first everything there is, then what changes. Ends when the cache's block is left."""
+
+    def __init__(self, cache: _Cache) -> None:
+        self._cache = cache
+        self._known: dict[str, Cached] = {}
+        self._pending = dict.fromkeys(cache._nodes)
+        self._wake = trio.Event()
+
+    def _tell(self, name: str | None) -> None:
+        if name is not None:
+            self._pending[name] = None
+        self._wake.set()
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Change:
+        await trio.lowlevel.checkpoint()
+        while True:
+            while self._pending:
+                name = next(iter(self._pending))
+                del self._pending[name]
+                before, now = self._known.pop(name, None), self._cache._nodes.get(name)
+                if now is not None:
+                    self._known[name] = now
+                if now is not before:
+                    return Change(self._cache._path_of(name), before, now)
+            if not self._cache._open:
+                raise StopAsyncIteration
+            self._wake = trio.Event()
+            await self._wake.wait()
+
+
+class _Cache:
+    """Of those nodes below a path which are so and so deep. Their names are told from there; its own is empty."""
+
+    def __init__(self, session: Session, path: str, depths: range, settings: RecipeSettings) -> None:
+        self.session = session
+        self.path = path
+        self._depths = depths
+        self._settings = settings
+        self._nodes: dict[str, Cached] = {}
+        self._changes: WeakSet[Changes] = WeakSet()
+        self._loaded = trio.Event()
+        self._open = False
+        self._entered: AbstractAsyncContextManager[None] | None = None
+
+    def changes(self) -> Changes:
+        """What there is, and what changes. Any number of tasks may iterate, each over its own."""
+        changes = Changes(self)
+        self._changes.add(changes)
+        return changes
+
+    async def __aenter__(self) -> Self:
+        """Loaded when the block begins. When the session is over, the block is cancelled and its end raised."""
+        if self._entered is not None:
+            raise LocalProtocolError(f"the cache of {self.path} has its one block already")
+        self._entered = self._running()
+        await self._entered.__aenter__()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool | None:
+        assert self._entered is not None
+        return await self._entered.__aexit__(kind, error, trace)
+
+    @asynccontextmanager
+    async def _running(self) -> AsyncIterator[None]:
+        try:
+            async with beside(self._follow):
+                await self._loaded.wait()
+                yield
+        finally:
+            self._open = False
+            for changes in self._changes:
+                changes._tell(None)
+
+    # -- what happens ------------------------------------------------------------------------------
+
+    async def _follow(self) -> None:
+        while True:
+            try:
+                async with self.session.watch(self.path, recursive=self._depths[-1] > 0) as events:
+                    await self._load()
+                    self._open = True
+                    self._loaded.set()
+                    await self._listen(events)
+            except EventsLost:
+                pass  # more happened than the watch could hold: what is there now, counts
+
+    async def _listen(self, events: Watch) -> None:
+        """Until somebody has removed the watch."""
+        while True:
+            dirty: dict[str, WatchEvent] = {}
+            for event in await events.take():
+                if event.event is Event.PERSISTENT_WATCH_REMOVED:
+                    return
+                if event.event is Event.MAYBE_MISSED:
+                    await self._load()
+                elif event.event is not Event.CHILDREN_CHANGED:
+                    name = self._name_of(event.path)
+                    if self._depth(name) in self._depths and self._is_news(name, event):
+                        dirty[name] = event
+            await self._look(dirty)
+
+    def _is_news(self, name: str, event: WatchEvent) -> bool:
+        """What has been read since may show it already. Old servers do not say at which zxid it happened."""
+        cached = self._nodes.get(name)
+        return cached is None or event.zxid < 0 or event.zxid > cached.stat.mzxid
+
+    # -- looking -----------------------------------------------------------------------------------
+
+    async def _load(self) -> None:
+        """All of it, one depth after the other."""
+        found: set[str] = set()
+        level = [""]
+        for depth in range(self._depths.stop):
+            if not level:
+                break
+            if depth in self._depths:
+                found.update(level)
+                await self._look(level)
+            if depth + 1 < self._depths.stop:
+                below: list[str] = []
+
+                async def list_one(name: str, below: list[str] = below) -> None:
+                    try:
+                        names = await self.session.children(self._path_of(name))
+                    except NoNode:
+                        return
+                    below += [f"{name}/{child}" if name else child for child in names]
+
+                await self._each(list_one, level)
+                level = below
+        for name in sorted(self._nodes.keys() - found):
+            self._set(name, None)
+
+    async def _look(self, names: Iterable[str]) -> None:
+        async def look(name: str) -> None:
+            try:
+                self._set(name, Cached(*await self.session.get(self._path_of(name))))
+            except NoNode:
+                self._set(name, None)
+
+        await self._each(look, names)
+
+    async def _each(self, work: Callable[[str], Awaitable[None]], names: Iterable[str]) -> None:
+        """Some at the same time: over a connection that takes hardly longer than one."""
+        todo = list(names)
+        failed: list[Exception] = []
+
+        async def some() -> None:
+            try:
+                while todo:
+                    await work(todo.pop())
+            except Exception as error:
+                failed.append(error)
+                nursery.cancel_scope.cancel()
+
+        async with trio.open_nursery() as nursery:
+            for _ in range(min(len(todo), self._settings.loads_max)):
+                nursery.start_soon(some)
+        if failed:
+            raise failed[0]
+
+    def _set(self, name: str, now: Cached | None) -> None:
+        if now == self._nodes.get(name):
+            return
+        if now is None:
+            del self._nodes[name]
+        else:
+            self._nodes[name] = now
+        for changes in self._changes:
+            changes._tell(name)
+
+    # -- names -------------------------------------------------------------------------------------
+
+    def _path_of(self, name: str) -> str:
+        return child_of(self.path, name) if name else self.path
+
+    def _name_of(self, path: str) -> str:
+        return path.removeprefix(self.path).lstrip("/")
+
+    def _depth(self, name: str) -> int:
+        return name.count("/") + 1 if name else 0
+
+
+class NodeCache(_Cache):
+    """One node, which need not be there."""
+
+    def __init__(self, session: Session, path: str, *, settings: RecipeSettings = DEFAULT_RECIPES) -> None:
+        super().__init__(session, path, range(1), settings)
+
+    @property
+    def node(self) -> Cached | None:
+        return self._nodes.get("")
+
+    @property
+    def value(self) -> bytes | None:
+        """Its data. None also where there is no node."""
+        node = self.node
+        return None if node is None else node.data
+
+
+class ChildrenCache(_Cache):
+    """The children of a node, which need not be there. It hears, and ignores, what happens further below."""
+
+    def __init__(self, session: Session, path: str, *, settings: RecipeSettings = DEFAULT_RECIPES) -> None:
+        super().__init__(session, path, range(1, 2), settings)
+
+    @property
+    def children(self) -> Mapping[str, Cached]:
+        """By name. It is a view: it changes when the nodes do."""
+        return MappingProxyType(self._nodes)
+
+
+class TreeCache(_Cache):
+    """A node, and everything below it."""
+
+    def __init__(
+        self, session: Session, path: str, *, depth_max: int = 100, settings: RecipeSettings = DEFAULT_RECIPES
+    ) -> None:
+        super().__init__(session, path, range(depth_max + 1), settings)
+
+    @property
+    def nodes(self) -> Mapping[str, Cached]:
+        """By what stands behind the root's path, without a slash in front; the root's own is empty. It is a view."""
+        return MappingProxyType(self._nodes)

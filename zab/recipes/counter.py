@@ -1,0 +1,98 @@
+"""Counter: a number in a node, changed by whoever was not overtaken since looking.
+
+<path>   the number as Python writes it, in ASCII; empty: the default
+         with `curator`: four bytes, as Apache Curator's SharedCount has it
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Generic, TypeVar
+
+from zab.core.errors import ConfigError
+from zab.recipes.errors import Contended
+from zab.recipes.settings import DEFAULT_RECIPES, RecipeSettings
+from zab.runtime.errors import OutcomeUnknown
+from zab.runtime.session.api import Session
+from zab.runtime.session.errors import BadVersion, NoNode
+
+Number = TypeVar("Number", int, float)
+
+
+class Counter(Generic[Number]):
+    """Of whole numbers, or of floats: the default says which. kazoo's counters of the path count the same."""
+
+    def __init__(
+        self,
+        session: Session,
+        path: str,
+        default: Number = 0,
+        *,
+        curator: bool = False,
+        settings: RecipeSettings = DEFAULT_RECIPES,
+    ) -> None:
+        if type(default) not in (int, float) or (curator and type(default) is not int):
+            raise ConfigError(f"a counter{' of Curator' * curator} cannot count {type(default).__name__}s")
+        self.session = session
+        self.path = path
+        self.default: Number = default
+        self.curator = curator
+        self.settings = settings
+
+    async def get(self) -> Number:
+        """Its value as this session's server knows it: `session.sync()` before it, for the newest."""
+        value, _ = await self._read()
+        return value
+
+    async def add(self, amount: Number) -> Number:
+        """Returns what it is then. Raises `OutcomeUnknown` where it may or may not have been added."""
+        kind = type(self.default)
+        if type(amount) is not kind:
+            raise ConfigError(f"{self.path} counts {kind.__name__}s, not {type(amount).__name__}s")
+        for _ in range(self.settings.attempts_max):
+            before, version = await self._read()
+            after: Number = before + amount
+            if await self._write(self._encode(after), version):
+                return after
+        raise Contended(f"{self.path}: changed by others {self.settings.attempts_max} times in a row")
+
+    async def _read(self) -> tuple[Number, int]:
+        while True:
+            try:
+                data, stat = await self.session.get(self.path)
+            except NoNode:
+                await self.session.ensure_path(self.path, self.settings.acl)
+                continue
+            return self._decode(data) if data else self.default, stat.version
+
+    async def _write(self, data: bytes, version: int) -> bool:
+        doubt = False
+        while True:
+            try:
+                await self.session.set(self.path, data, version)
+            except OutcomeUnknown:
+                doubt = True  # whatever became of it: at this version it is done at most once
+            except BadVersion:
+                if doubt:
+                    found, stat = await self.session.get(self.path)
+                    if stat.version != version + 1 or found == data:
+                        raise OutcomeUnknown(f"{self.path}: nobody can tell whether it was changed") from None
+                return False
+            else:
+                return True
+
+    def _encode(self, value: Number) -> bytes:
+        if not self.curator:
+            return repr(value).encode("ascii")
+        try:
+            return struct.pack(">i", value)
+        except struct.error:
+            raise ConfigError(f"{self.path}: {value} is no number of 32 bits, as Curator counts") from None
+
+    def _decode(self, data: bytes) -> Number:
+        kind = type(self.default)
+        try:
+            return kind(struct.unpack(">i", data)[0] if self.curator else data.decode("ascii"))
+        except (ValueError, struct.error):
+            shown = f"{data[:32]!r}"
+            raise ConfigError(f"{self.path} holds {shown}, which is no {kind.__name__}") from None

@@ -1,0 +1,75 @@
+"""Locks: for one, or for many readers or one writer. kazoo's locks of the same path take part.
+
+    async with Lock(session, "/locks/a", "me") as held:
+        write(..., token=held.token)
+
+A lock of this kind says who may go ahead, and tells late when it is taken away: see `zab.recipes.holding`. What must
+never be done by two belongs behind the token.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Collection
+from contextlib import asynccontextmanager
+from typing import ClassVar, Final
+
+from zab.recipes.holding import Held, Holdable, holding
+from zab.recipes.line import Place, identifiers
+from zab.recipes.nodes import giving_back
+from zab.recipes.settings import DEFAULT_RECIPES, RecipeSettings
+from zab.runtime.session.api import Session
+
+WRITER: Final = "__lock__"
+READER: Final = "__rlock__"
+
+
+class Lock(Holdable):
+    """Exclusive, fair, not re-entrant.
+
+    `identifier` is what others see of whoever stands in line; `extra_markers`, what other implementations have in
+    their nodes' names in front of the number, where those must be waited for as well.
+    """
+
+    _marker: ClassVar = WRITER
+    _behind: ClassVar[tuple[str, ...]] = (WRITER,)
+
+    def __init__(
+        self,
+        session: Session,
+        path: str,
+        identifier: str = "",
+        *,
+        extra_markers: Collection[str] = (),
+        settings: RecipeSettings = DEFAULT_RECIPES,
+    ) -> None:
+        super().__init__(session, path, settings)
+        self.identifier = identifier
+        self._before = (*self._behind, *extra_markers)
+
+    @asynccontextmanager
+    async def hold(self, *, wait: bool = True) -> AsyncIterator[Held]:
+        """The same as `async with` the lock. If not `wait`: raises `Taken` where it would have to."""
+        session, settings = self.session, self.settings
+        place = Place(session, self.path, self._marker, self.identifier.encode(), settings)
+        async with session.watcher() as events, giving_back(session, self.path, settings, place.leave):
+            await place.join()
+            await place.wait(self._before, events, patient=wait)
+            async with holding(session, place.path, events, settings):
+                yield Held(place.path, place.token)
+
+    async def contenders(self) -> list[str]:
+        """Identifiers, in the order of the line; whoever holds the lock is in front."""
+        return await identifiers(self.session, self.path, {*self._before, self._marker})
+
+
+class WriteLock(Lock):
+    """One writer, and no reader meanwhile."""
+
+    _behind: ClassVar[tuple[str, ...]] = (WRITER, READER)
+
+
+class ReadLock(Lock):
+    """Many readers, and no writer meanwhile. A reader waits for writers that came before it."""
+
+    _marker: ClassVar = READER
+    _behind: ClassVar[tuple[str, ...]] = (WRITER,)

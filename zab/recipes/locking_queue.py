@@ -1,0 +1,171 @@
+"""A queue whose entries stay until they are done with: whoever works on one has it locked.
+
+<path>/entries/entry-<3 digits: priority, least first>-<10 digits>
+<path>/taken/<name of an entry>    somebody works on it; gone with the session of who does
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from uuid import uuid4
+
+from zab.recipes.errors import Taken
+from zab.recipes.holding import holding
+from zab.recipes.nodes import giving_back, names_of, remove
+from zab.recipes.queue import ENTRY, PRIORITY, entry_of
+from zab.recipes.settings import DEFAULT_RECIPES, RecipeSettings
+from zab.runtime.errors import OutcomeUnknown
+from zab.runtime.session.api import Session
+from zab.runtime.session.errors import NodeExists, NoNode
+from zab.runtime.session.multi import Multi
+from zab.runtime.session.watch import Watch
+from zab.store.paths import child_of
+
+
+class Entry:
+    """What a consumer works on."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+        self.kept = False
+
+    def put_back(self) -> None:
+        """At the end of the block it is not done with, but there for the next consumer."""
+        self.kept = True
+
+
+class _Claim:
+    """One attempt to have one entry. `sign` tells it from every other, also of the same session."""
+
+    def __init__(self, session: Session, entry: str, lock: str, settings: RecipeSettings) -> None:
+        self._session = session
+        self._entry = entry
+        self._sign = uuid4().hex.encode()
+        self._settings = settings
+        self._asked = False
+        self.lock = lock
+        self.done = False
+
+    async def take(self) -> Entry | None:
+        """None: somebody else has it, or has done with it."""
+        session, sign = self._session, self._sign
+        while True:
+            again, self._asked = self._asked, True
+            try:
+                await session.create(self.lock, sign, ephemeral=True, acl=self._settings.acl)
+            except NodeExists:
+                if not again or not await self._mine():
+                    self._asked = False
+                    return None
+            except OutcomeUnknown:
+                continue
+            break
+        try:
+            data, _ = await session.get(self._entry)
+        except NoNode:
+            return None
+        return Entry(data or b"")
+
+    async def _mine(self) -> bool:
+        await self._session.sync(self.lock)
+        try:
+            sign, _ = await self._session.get(self.lock)
+        except NoNode:
+            return False
+        return sign == self._sign
+
+    async def give(self) -> bool:
+        """At the end of the block, or of an attempt: either the entry is done with, or its lock is removed."""
+        if self.done:
+            return await self._consume()
+        if self._asked and await self._mine():
+            return await remove(self._session, self.lock)
+        return not self._asked
+
+    async def _consume(self) -> bool:
+        certain = True
+        while True:
+            try:
+                await self._session.multi(Multi().delete(self._entry).delete(self.lock))
+            except NoNode:
+                return not certain  # nobody but the holder of the lock does this
+            except OutcomeUnknown:
+                certain = False
+            else:
+                return True
+
+
+class LockingQueue:
+    """An entry is done with when the block that took it ends well. If it fails, the next consumer gets the entry.
+
+    So every entry is worked on at least once, and by one at a time. kazoo's locking queues of the path take part.
+    """
+
+    def __init__(self, session: Session, path: str, *, settings: RecipeSettings = DEFAULT_RECIPES) -> None:
+        self.session = session
+        self.path = path
+        self.settings = settings
+        self._entries = child_of(path, "entries")
+        self._taken = child_of(path, "taken")
+
+    async def put(self, value: bytes, priority: int = PRIORITY) -> None:
+        """Raises `OutcomeUnknown` where it may or may not be in the queue: entries bear no sign of who put them."""
+        await self.put_all([value], priority)
+
+    async def put_all(self, values: Sequence[bytes], priority: int = PRIORITY) -> None:
+        """All of them or, when it fails, none."""
+        path = child_of(self._entries, entry_of(priority))
+        entries = Multi()
+        for value in values:
+            entries.create(path, value, sequential=True, acl=self.settings.acl)
+        while True:
+            try:
+                await self.session.multi(entries)
+            except NoNode:
+                await self._ensure()
+            else:
+                return
+
+    @asynccontextmanager
+    async def take(self, *, wait: bool = True) -> AsyncIterator[Entry]:
+        """Waits for an entry that nobody works on; if not `wait`, raises `Taken` instead.
+
+        The block is cancelled, and `Lost` is raised, when the lock on the entry is lost: somebody else may have it.
+        """
+        session, settings = self.session, self.settings
+        async with session.watcher() as events:
+            while True:
+                for name in await self._free(events):
+                    claim = _Claim(session, child_of(self._entries, name), child_of(self._taken, name), settings)
+                    async with giving_back(session, claim.lock, settings, claim.give):
+                        entry = await claim.take()
+                        if entry is not None:
+                            async with holding(session, claim.lock, events, settings):
+                                yield entry
+                            claim.done = not entry.kept
+                            break
+                else:
+                    if not wait:
+                        raise Taken(f"{self.path}: no entry is free")
+                    await events.take()
+                    continue
+                return
+
+    async def size(self) -> int:
+        """With those that somebody works on."""
+        return len(await names_of(self.session, self._entries, ENTRY))
+
+    async def _free(self, events: Watch) -> list[str]:
+        while True:
+            try:
+                entries = await self.session.children(self._entries, watch=events)
+                taken = set(await self.session.children(self._taken, watch=events))
+            except NoNode:
+                await self._ensure()
+                continue
+            return sorted(name for name in entries if name not in taken and name.startswith(ENTRY))
+
+    async def _ensure(self) -> None:
+        for path in (self._entries, self._taken):
+            await self.session.ensure_path(path, self.settings.acl)

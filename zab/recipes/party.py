@@ -1,0 +1,76 @@
+"""Party: who is there.
+
+<path>/<32 hexadecimal digits>__party__     Party: the identifier is the node's data
+<path>/<32 hexadecimal digits>-<identifier> ShallowParty: the identifier is in the name, one read tells all
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Final
+from uuid import uuid4
+
+from zab.core.errors import ConfigError
+from zab.recipes.holding import Held, Holdable, holding
+from zab.recipes.nodes import create_own, giving_back, names_of, texts
+from zab.recipes.settings import DEFAULT_RECIPES, RecipeSettings
+from zab.runtime.session.api import Session
+from zab.store.paths import child_of, name_is_valid
+
+_NAME: Final = "__party__"
+
+
+class _Party(Holdable):
+    def __init__(
+        self, session: Session, path: str, identifier: str = "", *, settings: RecipeSettings = DEFAULT_RECIPES
+    ) -> None:
+        super().__init__(session, path, settings)
+        self.identifier = identifier
+
+    @abstractmethod
+    def _name(self) -> str: ...
+
+    @abstractmethod
+    async def members(self) -> list[str]:
+        """Identifiers, in no order. Who asks need not be a member."""
+
+    @asynccontextmanager
+    async def hold(self) -> AsyncIterator[Held]:
+        """A member for as long as the block lasts."""
+        session, settings = self.session, self.settings
+        path = child_of(self.path, self._name())
+        async with session.watcher() as events, giving_back(session, path, settings):
+            stat = await create_own(session, path, self.identifier.encode(), settings.acl)
+            async with holding(session, path, events, settings):
+                yield Held(path, stat.czxid)
+
+
+class Party(_Party):
+    """Any text may be an identifier. kazoo's parties of the path take part."""
+
+    def _name(self) -> str:
+        return uuid4().hex + _NAME
+
+    async def members(self) -> list[str]:
+        """Identifiers, in no order. Who asks need not be a member."""
+        return await texts(self.session, self.path, _NAME)
+
+
+class ShallowParty(_Party):
+    """The identifier is part of a node's name. kazoo's shallow parties of the path take part."""
+
+    def __init__(
+        self, session: Session, path: str, identifier: str = "", *, settings: RecipeSettings = DEFAULT_RECIPES
+    ) -> None:
+        if "/" in identifier or (identifier and not name_is_valid(f"-{identifier}")):
+            raise ConfigError(f"{identifier!r} cannot be part of a node's name")
+        super().__init__(session, path, identifier, settings=settings)
+
+    def _name(self) -> str:
+        return f"{uuid4().hex}-{self.identifier}"
+
+    async def members(self) -> list[str]:
+        """Identifiers, in no order. Who asks need not be a member."""
+        return [name.partition("-")[2] for name in await names_of(self.session, self.path)]

@@ -1,0 +1,86 @@
+"""Semaphore: a number of leases, and one who waits for the next; the others wait for that one, in a line.
+
+<path>                          the number of leases, as text
+<path>/<32 hexadecimal digits>  a lease
+<path>-__lock__                 the line of those who want one
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from uuid import uuid4
+
+from zab.core.errors import ConfigError
+from zab.recipes.errors import Taken
+from zab.recipes.holding import Held, Holdable, holding
+from zab.recipes.lock import WRITER, Lock
+from zab.recipes.nodes import create_own, giving_back, texts
+from zab.recipes.settings import DEFAULT_RECIPES, RecipeSettings
+from zab.runtime.errors import OutcomeUnknown
+from zab.runtime.session.api import Session
+from zab.runtime.session.errors import NodeExists, NoNode
+from zab.store.paths import child_of, parent_of
+
+
+class Semaphore(Holdable):
+    """As many at a time as there are leases, in the order in which they came. kazoo's semaphores of the path take part.
+
+    All must name the same number of leases. To change it, delete the node when nobody has one.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        path: str,
+        identifier: str = "",
+        *,
+        leases: int = 1,
+        settings: RecipeSettings = DEFAULT_RECIPES,
+    ) -> None:
+        if leases < 1:
+            raise ConfigError(f"a semaphore has at least one lease, not {leases}")
+        super().__init__(session, path, settings)
+        self.identifier = identifier
+        self.leases = leases
+        self._line = Lock(session, f"{path}-{WRITER}", identifier, settings=settings)
+
+    @asynccontextmanager
+    async def hold(self, *, wait: bool = True) -> AsyncIterator[Held]:
+        """A lease for as long as the block lasts. If not `wait`: raises `Taken` where it would have to."""
+        session, settings = self.session, self.settings
+        await self._agree()
+        path = child_of(self.path, uuid4().hex)
+        async with session.watcher() as events, giving_back(session, path, settings):
+            async with self._line.hold(wait=wait):
+                while len(await session.children(self.path, watch=events)) >= self.leases:
+                    if not wait:
+                        raise Taken(f"{self.path}: all of {self.leases} leases are taken")
+                    await events.take()
+                stat = await create_own(session, path, self.identifier.encode(), settings.acl)
+            async with holding(session, path, events, settings):
+                yield Held(path, stat.czxid)
+
+    async def _agree(self) -> None:
+        session, acl = self.session, self.settings.acl
+        while True:
+            try:
+                data, _ = await session.get(self.path)
+                break
+            except NoNode:
+                try:
+                    await session.create(self.path, b"%d" % self.leases, acl=acl)
+                except (NodeExists, OutcomeUnknown):
+                    pass
+                except NoNode:
+                    await session.ensure_path(parent_of(self.path), acl)
+        try:
+            leases = int(data or b"")
+        except ValueError:
+            return  # whoever made the node had something else in mind
+        if leases != self.leases:
+            raise ConfigError(f"the semaphore at {self.path} has {leases} leases, not {self.leases}")
+
+    async def holders(self) -> list[str]:
+        """Identifiers of those who have a lease, in no order."""
+        return await texts(self.session, self.path)
