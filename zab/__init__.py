@@ -29,6 +29,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
+    from zab.client.dialing import ClientTls
+    from zab.client.errors import Unreachable
+    from zab.client.session import connect
+    from zab.client.settings import ClientSettings
     from zab.core.ensemble import Ensemble, Role, Server
     from zab.core.errors import (
         ConfigError,
@@ -98,6 +102,7 @@ __all__ = [
     # the coordination store
     "open_store",
     "StoreServer",
+    "connect",
     "Session",
     "SessionState",
     "Multi",
@@ -120,6 +125,8 @@ __all__ = [
     "StorageSettings",
     "StoreSettings",
     "DoorSettings",
+    "ClientSettings",
+    "ClientTls",
     "AdminSettings",
     "TlsConfig",
     # what can go wrong
@@ -159,9 +166,14 @@ __all__ = [
     "AuthFailed",
     "SessionExpired",
     "EventsLost",
+    "Unreachable",
 ]
 
 _HOMES: Final = {
+    "zab.client.dialing": ("ClientTls",),
+    "zab.client.errors": ("Unreachable",),
+    "zab.client.session": ("connect",),
+    "zab.client.settings": ("ClientSettings",),
     "zab.core.ensemble": ("Ensemble", "Role", "Server"),
     "zab.core.errors": (
         "ConfigError",

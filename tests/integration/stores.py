@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import trio
+from attrs import evolve
 
 from tests.integration.cluster import FAST, free_ports, loopback
-from zab.core.ensemble import Ensemble
+from zab.core.ensemble import Ensemble, Server
 from zab.runtime.coordination.opening import make_server, run_server
 from zab.runtime.coordination.server import StoreServer
 from zab.runtime.coordination.settings import DoorSettings
@@ -28,16 +29,26 @@ class Stores:
     def __init__(self, nursery: trio.Nursery, path: Path, count: int, options: dict[str, Any]) -> None:
         self.servers: dict[int, StoreServer] = {}
         self.ports = dict(enumerate(free_ports(count), start=1))
-        self._ensemble = Ensemble(loopback(count)) if count > 1 else None
+        self.ensemble = Ensemble(self._addressed(loopback(count))) if count > 1 else None
         self._nursery = nursery
         self._path = path
         self._options = options
         self._scopes: dict[int, trio.CancelScope] = {}
         self._ended: dict[int, trio.Event] = {}
 
-    async def start(self, sid: int) -> StoreServer:
+    def _addressed(self, servers: Sequence[Server]) -> tuple[Server, ...]:
+        return tuple(evolve(each, client_host="127.0.0.1", client_port=self.ports[each.id]) for each in servers)
+
+    def spare(self) -> Server:
+        """Of one that is no member yet. Start it with an ensemble in which it is an observer."""
+        sid = max(self.ports) + 1
+        (self.ports[sid],) = free_ports(1)
+        (server,) = self._addressed(loopback(1, first=sid))
+        return server
+
+    async def start(self, sid: int, ensemble: Ensemble | None = None) -> StoreServer:
         options = {"settings": FAST, "doors": DOORS, "store": StoreSettings(extended_types=True), **self._options}
-        server = make_server(self._path / str(sid), server_id=sid, ensemble=self._ensemble, **options)
+        server = make_server(self._path / str(sid), server_id=sid, ensemble=ensemble or self.ensemble, **options)
         self.servers[sid] = server
         self._ended[sid] = trio.Event()
         await self._nursery.start(self._run, sid, server)

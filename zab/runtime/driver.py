@@ -7,7 +7,7 @@ fsync, one send per link. Nothing in a turn waits, but for one thing: becoming a
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeAlias
 
 import trio
 
@@ -34,6 +34,14 @@ from zab.wire.relay import ORIGIN_BYTES, TAG_BYTES
 
 def now_ms() -> Millis:
     return int(trio.current_time() * 1000)
+
+
+Membership: TypeAlias = Callable[[Ensemble, Zxid | None], None]
+"""Which one is in force; or which one stands in the history at a zxid, now that everything before it is applied."""
+
+
+def unconcerned(ensemble: Ensemble, zxid: Zxid | None) -> None:
+    """Nobody cares here."""
 
 
 def _trio_time(deadline: Millis) -> float:
@@ -70,6 +78,7 @@ class Driver:
         self._log = log
         self._changed = changed
         self._activated = activated
+        self.membership: Membership = unconcerned
         self.role = RoleChange(node.state, node.epoch, node.leader, node.serving)
         self._alarm_at: Millis = node.deadline
         self._alarm_scope = trio.CancelScope()
@@ -209,6 +218,7 @@ class Driver:
             elif isinstance(item, Activate):
                 self._requests.changes.activated(item.ensemble.version)
                 self._activated(item.ensemble)
+                self.membership(item.ensemble, None)
             else:
                 await self._restore(item)
                 zxid = item.zxid
@@ -221,6 +231,8 @@ class Driver:
         self.applied += batch.count
         self.applied_bytes += batch.size
         if batch.config:
+            (text,) = payloads
+            self.membership(Ensemble.parse(text.decode()), batch.last)
             return
         apply, origin = self._machine.apply, self._requests.origin
         tag, zxid = origin.tag, batch.first

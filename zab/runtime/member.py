@@ -18,6 +18,7 @@ from zab.core.errors import ConfigError, DamagedError, LocalProtocolError, Overl
 from zab.core.ready import Recovered, Settings
 from zab.core.zxid import ServerId, Zxid
 from zab.runtime.doorbell import Doorbell
+from zab.runtime.driver import Membership, unconcerned
 from zab.runtime.errors import Stopped
 from zab.runtime.identity import claim
 from zab.runtime.limits import Limits
@@ -88,6 +89,7 @@ class Member:
         self._role: RoleChange | None = None
         self._role_changed = trio.Event()
         self._hears: Hears = deaf
+        self._concerned: Membership = unconcerned
 
     # -- life --------------------------------------------------------------------------------------
 
@@ -102,8 +104,10 @@ class Member:
         try:
             self._running = running = await self._recover()
             running.requests.hears = self._hears
+            running.driver.membership = self._concerned
             self._stopped = None
             self._tell(running.driver.role)
+            self._concerned(running.node.ensemble, None)
             await running.run(task_status)
         except BaseExceptionGroup as group:
             error = sole_error(group)
@@ -258,6 +262,12 @@ class Member:
         self._hears = hears
 
     # -- the ensemble ------------------------------------------------------------------------------
+
+    def on_membership(self, concerned: Membership) -> None:
+        """Who is called with every membership, in the loop: once as `(ensemble, None)`, as soon as it is in force, and
+        once with its zxid when this member's machine has applied everything before it. Set it before the member runs.
+        """
+        self._concerned = concerned
 
     async def reconfigure(
         self,

@@ -41,11 +41,11 @@ class View(Protocol):
     def outstanding(self) -> Sequence[tuple[int, bytes]]: ...
 
 
-Reconfigure: TypeAlias = Callable[[Fields, View], bytes]
-"""(joining, leaving, members, version) -> the text of the new configuration, or `Failure`."""
+Reconfigure: TypeAlias = Callable[[Fields], None]
+"""(joining, leaving, members, version): raises `Failure` when such a change of membership is not possible now."""
 
 
-def no_reconfiguration(fields: Fields, view: View) -> bytes:
+def no_reconfiguration(fields: Fields) -> None:
     raise Failure(ErrorCode.RECONFIG_DISABLED)
 
 
@@ -59,7 +59,7 @@ class Preparer:
     __slots__ = (
         "_access", "_cxid", "_decode", "_enforce_quota", "_epoch", "_extended_types", "_handlers", "_identities",
         "_local", "_nodes", "_now_ms", "_outstanding", "_owners", "_quotas", "_records", "_server", "_session",
-        "_sessions", "_tree", "_undo", "_view", "_zxid", "reconfigure",
+        "_sessions", "_tree", "_undo", "_zxid", "reconfigure",
     )  # fmt: skip
 
     def __init__(
@@ -79,7 +79,6 @@ class Preparer:
         self._zxid = self._now_ms = self._session = self._cxid = self._server = 0
         self._local = False
         self._identities = b""
-        self._view: View
         self._nodes: dict[str, Node]
         self._handlers: Final[dict[int, Callable[[Fields], bytes]]] = {
             Op.SET_DATA: self._set_data,
@@ -120,7 +119,6 @@ class Preparer:
         self._server = server
         start = _HEAD_BYTES + identities_bytes
         self._identities = request[_HEAD_BYTES:start] if identities_bytes else b""
-        self._view = view
         try:
             if flags & FROM_SERVER:
                 if op not in INTERNAL:
@@ -405,14 +403,17 @@ class Preparer:
     # -- membership --------------------------------------------------------------------------------
 
     def _reconfig(self, fields: Fields) -> bytes:
-        """Whether a change is possible and what comes of it is not the store's to say."""
-        text = self.reconfigure(fields, self._view)
+        """Whether this client may ask for it, in the order of its requests. It changes nothing yet.
+
+        Memberships are decided by the consensus itself, which has its own kind of transaction for them. When this
+        one is applied, the server where it was asked for asks for that one; see `Store.configure` for what comes
+        of it.
+        """
+        self.reconfigure(fields)
         node = self._look_up(CONFIG)
         assert node is not None, f"{CONFIG} cannot be deleted"
         self._authorize(node[1], acls.WRITE)
-        txn = txns.set_data(self._session, self._cxid, self._now_ms, CONFIG, text, -1, txns.RECONFIG)
-        self._put(CONFIG, (text, *node[1:3], self._zxid, node[4], self._now_ms, -1, *node[7:]))
-        return txn
+        return txns.error(self._session, self._cxid, self._now_ms, ErrorCode.OK)
 
 
 _NOT_FOR_CLIENTS: Final = frozenset(INTERNAL - {Op.CLOSE_SESSION}) | {Op.CHECK}

@@ -108,7 +108,7 @@ class Store:
 
     @property
     def reconfigure(self) -> Reconfigure:
-        """What turns a client's wish for another membership into a configuration. By default: refuses."""
+        """What says whether a client's wish for another membership can be fulfilled. By default: it cannot."""
         return self._preparer.reconfigure
 
     @reconfigure.setter
@@ -158,8 +158,13 @@ class Store:
             self.mismatches += 1
             self.mismatch = Mismatch(zxid, leaders, ours)
 
-    def configure(self, zxid: int, text: bytes) -> None:
-        """The membership that is in force. No transaction: it comes from the consensus, and everybody calls this."""
+    def configure(self, zxid: int, text: bytes, *, applied: bool = False) -> None:
+        """The membership that is in force. No transaction: it comes from the consensus, and everybody calls this.
+
+        `applied`: `zxid` is its place in the history, and all that comes before it has been applied.
+        """
+        if applied and zxid > self.zxid:
+            self.zxid = zxid
         old = self.tree.nodes[CONFIG]
         new: Node = (text, *old[1:3], zxid, old[4], old[5], -1, *old[7:])
         self.tree.replace(CONFIG, old, new)

@@ -95,13 +95,22 @@ def test_the_configuration_is_a_node() -> None:
 def test_reconfiguration_is_somebody_else_s() -> None:
     it = leader()
     assert it.error(Op.RECONFIG, None, None, None, -1) == ErrorCode.RECONFIG_DISABLED
-    it.store.reconfigure = lambda fields, view: b"version " + str(view.zxid).encode()
+    asked = []
+    it.store.reconfigure = asked.append
     assert it.error(Op.RECONFIG, None, None, None, -1) == ErrorCode.NO_AUTH
-    _, error, _, node, _ = it.ask(Op.RECONFIG, None, None, None, -1, identities=(("super", ""),))
-    assert error == 0
-    assert node is not None
-    assert node[0] == b"version %d" % it.zxid
-    assert stat_of(node).version == -1
+    before = it.store.tree.nodes["/zookeeper/config"]
+    assert it.error(Op.RECONFIG, "server.4=a:1:2", None, None, -1, identities=(("super", ""),)) == 0
+    assert asked[-1] == ("server.4=a:1:2", None, None, -1)
+    assert it.store.tree.nodes["/zookeeper/config"] is before, "that is the consensus' own business"
+
+
+def test_a_membership_has_a_place_in_the_history() -> None:
+    it = leader()
+    zxid = it.store.zxid
+    it.store.configure(zxid + 5, b"server.1=...")
+    assert it.store.zxid == zxid, "in force, but what is before it has not been applied yet"
+    it.store.configure(zxid + 5, b"server.1=...", applied=True)
+    assert it.store.zxid == zxid + 5
 
 
 def test_a_node_that_is_the_same_object_has_not_changed() -> None:

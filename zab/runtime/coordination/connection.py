@@ -24,6 +24,7 @@ from zab.runtime.doorbell import Doorbell
 from zab.store.acl import SUPER, Identity, digest_id, encode_identities
 from zab.store.apply import Result
 from zab.store.errors import ErrorCode
+from zab.store.node import stat_fields
 from zab.store.ops import READS, WRITES, Op
 from zab.store.request import FOREIGN, HEAD
 from zab.wire.client.answers import read_reply, write_reply
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
 RECEIVE_BYTES: Final = 64 << 10
 IDENTITIES_BYTES_MAX: Final = 16 << 10
 
-_WRITES: Final = frozenset(map(int, WRITES))
+_WRITES: Final = frozenset(map(int, WRITES - {Op.RECONFIG}))
 _READS: Final = frozenset(map(int, READS))
 _PING: Final = int(Op.PING)
 _CLOSE: Final = int(Op.CLOSE_SESSION)
@@ -51,7 +52,7 @@ class _Slot:
 
     __slots__ = ("done", "error", "last", "value")
 
-    def __init__(self, error: int = 0, value: str | None = None, *, done: bool = False, last: bool = False) -> None:
+    def __init__(self, error: int = 0, value: object = None, *, done: bool = False, last: bool = False) -> None:
         self.error = error
         self.value = value
         self.done = done
@@ -88,6 +89,7 @@ class Connection:
         self._bell = Doorbell()
         self._room = Doorbell()
         self._scope = trio.CancelScope()
+        self._nursery: trio.Nursery
 
     @property
     def queued(self) -> int:
@@ -160,7 +162,8 @@ class Connection:
             return
         if not await self._establish(first):
             return
-        async with trio.open_nursery() as nursery:
+        async with trio.open_nursery() as self._nursery:
+            nursery = self._nursery
             nursery.start_soon(self._send)
             await self._receive(opening.rest)
             nursery.cancel_scope.cancel()
@@ -394,6 +397,43 @@ class Connection:
         except ZabError as error:
             self.cut(str(error))
 
+    def _reconfigure(self, op: int, xid: int, body: bytes) -> None:
+        """May I? is a write like any other. Then it is the consensus' turn; what is behind it waits at the door."""
+
+        def allowed(result: object, error: Exception | None) -> None:
+            if self._over:
+                return
+            if error is None and not cast(Result, result)[1]:
+                slot = _Slot()
+                self._line[0] = (op, xid, slot)
+                self._nursery.start_soon(self._change_membership, op, body, slot)
+                return
+            self._syncing = False
+            self._written(result, error)
+            self.resume()
+
+        self._line.append((op, xid, None))
+        self._syncing = True
+        identified = self._identified
+        head = HEAD.pack(FOREIGN, self.session, xid, op, self._server.me, len(identified))
+        self._server.post(head + identified + body, allowed)
+
+    async def _change_membership(self, op: int, body: bytes, slot: _Slot) -> None:
+        fields = decode_request(op, body)
+        assert not isinstance(fields, Refused), "the leader has read it"
+        try:
+            slot.error, node = await self._server.membership.change(fields)
+        except ZabError as error:
+            self.cut(f"what became of a change of membership is unknown: {error}")
+            return
+        if node is not None:
+            slot.value = (node[0], stat_fields(node))
+        slot.done = True
+        self._syncing = False
+        self._answer()
+        self.resume()
+        self.flush()
+
     def _authenticate(self, op: int, xid: int, body: bytes) -> None:
         """For all requests behind it. Said at once, as the original does: it is no part of the session's line."""
         fields = decode_request(op, body)
@@ -505,6 +545,7 @@ class Connection:
 _SPECIAL: Final[Mapping[int, Callable[[Connection, int, int, bytes], None]]] = {
     int(Op.PING): Connection._ping,
     int(Op.SYNC): Connection._sync,
+    int(Op.RECONFIG): Connection._reconfigure,
     int(Op.AUTH): Connection._authenticate,
     int(Op.SASL): Connection._no_sasl,
 }

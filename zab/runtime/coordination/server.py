@@ -24,6 +24,7 @@ from zab.core.errors import Overloaded, ZabError
 from zab.core.messages import State
 from zab.core.zxid import Epoch
 from zab.runtime.coordination.machine import StoreMachine
+from zab.runtime.coordination.membership import Membership
 from zab.runtime.coordination.session import InProcessSession, opened
 from zab.runtime.coordination.settings import DoorSettings
 from zab.runtime.doorbell import Doorbell
@@ -143,6 +144,7 @@ class StoreServer:
         self._expiry_epoch = Epoch(-1)
         self._lost_ms: int | None = self.started_ms
         """Since when nobody leads, as far as is known here."""
+        self.membership = Membership(self)
         machine.observer = self
         member.on_aside(self._heard)
 
@@ -362,6 +364,7 @@ class StoreServer:
         """The other half of `restore_begins`; whether or not the restore succeeded."""
         self._restoring = False
         self.machine.deliver_missed()
+        self.membership.restored()
         for session in list(self.attached):
             self.session_changed(session)
         self._consider()

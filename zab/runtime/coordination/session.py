@@ -104,6 +104,11 @@ class InProcessSession(Session):
         result = await server.ask(pack_request(op, pack_body(fields), self.id, self._cxid, server.me, self._identified))
         if result[1]:
             raise error_of(result[1], what)
+        if op is Op.RECONFIG:  # it may be asked for; now it is
+            error, node = await server.membership.change(fields)
+            if node is None:
+                raise error_of(error, what)
+            return _data(node)
         return _OF_WRITE[op](result)
 
     def _unwatch(self, path: str, kind: WatchKind) -> None:
@@ -169,7 +174,6 @@ _OF_WRITE: Final[Mapping[int, Callable[[Result], Any]]] = {
     Op.SET_DATA: _stat,
     Op.SET_ACL: _stat,
     Op.MULTI: lambda result: list(map(_write_part, result[4])),
-    Op.RECONFIG: lambda result: _data(_node_of(result)),
 }
 
 

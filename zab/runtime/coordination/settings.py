@@ -28,6 +28,8 @@ class DoorSettings:
     events_max                of one watch in this process, not looked at yet
     containers_ms             between looks for containers and TTL nodes that are to go
     words                     four-letter words that are answered
+    reconfig_enabled          whether clients with the right to do so may change the membership (`reconfigEnabled`)
+    standalone_enabled        whether a change must leave two voters at least (`standaloneEnabled`)
     super_digest              `user:hash` of who may do anything
     digest_algorithm          of the digest scheme
     """
@@ -47,6 +49,8 @@ class DoorSettings:
     events_max: int = 10_000
     containers_ms: int = 60_000
     words: frozenset[str] = DEFAULT_WORDS
+    reconfig_enabled: bool = False
+    standalone_enabled: bool = True
     super_digest: str | None = None
     digest_algorithm: str = "sha1"
 

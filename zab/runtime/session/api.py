@@ -316,11 +316,16 @@ class Session(ABC):
                 continue
             except NoNode:
                 above = parent_of(missing[-1])
-                if above == ROOT:
+                if above != ROOT:
+                    missing.append(above)
+                elif not await self._make_root(acl):
                     raise
-                missing.append(above)
                 continue
             missing.pop()
+
+    async def _make_root(self, acl: Acl) -> bool:
+        """Where the session's root is another node to the server, it may not be there yet."""
+        return False
 
     async def delete_tree(self, path: str) -> None:
         """The node and all below it, leaves first; also what is added meanwhile. Nothing there: nothing to do."""

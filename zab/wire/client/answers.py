@@ -15,14 +15,13 @@ from zab.store.ops import Op
 from zab.store.reads import Answer
 from zab.wire.client import multi
 from zab.wire.client.bodies import encode_data
-from zab.wire.client.replies import body_reply, data_reply, encode_reply, error_reply, path_reply, stat_reply
+from zab.wire.client.replies import data_reply, encode_reply, error_reply, path_reply, stat_reply
 
 # Plain integers: to look up a member of an enumeration costs as much as to pack a header.
 _GET_DATA: Final = int(Op.GET_DATA)
 _EXISTS: Final = int(Op.EXISTS)
 _CREATE: Final = int(Op.CREATE)
 _MULTI: Final = int(Op.MULTI)
-_RECONFIG: Final = int(Op.RECONFIG)
 
 
 # -- reads ---------------------------------------------------------------------------------------------
@@ -99,6 +98,4 @@ def write_reply(op: int, xid: int, result: Result) -> bytes:
         return encode_reply(op, xid, zxid, (path, stat_fields(_node_of(result))))
     if op == _MULTI:
         return encode_reply(op, xid, zxid, map(_write_part, parts))
-    if op == _RECONFIG:
-        return body_reply(xid, zxid, data_body(_node_of(result)))
     return error_reply(xid, zxid, 0)

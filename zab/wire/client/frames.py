@@ -105,7 +105,10 @@ class RequestReader(_Held):
 
 
 class ReplyReader(_Held):
-    """The same for the client: all replies and events that are complete now."""
+    """The same for the client: all replies and events that are complete now.
+
+    What is whole is handed out first, though the frame behind it be none; the next `feed` says that.
+    """
 
     __slots__ = ()
 
@@ -120,14 +123,19 @@ class ReplyReader(_Held):
         while position <= last_head:
             length, xid, zxid, error = unpack(data, position)
             if not 16 <= length <= bytes_max:
-                self._check(length)
+                break
             stop = position + 4 + length
             if stop > end:
                 break
             append((xid, zxid, error, data[position + 20 : stop]))
             position = stop
         if position < end:
-            self._keep(data, position)
+            try:
+                self._keep(data, position)
+            except WireError:
+                if not replies:
+                    raise
+                self._held += data[position:]
         return replies
 
 

@@ -1,0 +1,62 @@
+"""A request of a session, from the moment it is asked until somebody knows what became of it."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from typing import Any, Final, TypeAlias
+
+from zab.core.errors import LocalProtocolError
+from zab.runtime.session.book import Hears
+from zab.runtime.session.errors import BadArguments
+from zab.store.errors import ErrorCode
+from zab.store.ops import WRITES, Fields, Op
+from zab.wire.client.requests import SHAPES
+
+Done: TypeAlias = Callable[[Any, Exception | None], None]
+"""Called once: with the value, or with what became of it instead."""
+
+_WRITES: Final = frozenset(map(int, WRITES))
+_ENCODERS: Final = {int(op): shape.encode for op, shape in SHAPES.items()}
+
+
+class Call:
+    """`xid` is 0 while it is not on its way. `done` is None when nobody waits any more."""
+
+    __slots__ = ("body", "done", "fields", "op", "tries", "watch", "what", "xid")
+
+    def __init__(self, op: int, fields: Fields, what: str, done: Done | None, watch: Hears | None = None) -> None:
+        self.op = op
+        self.fields = fields
+        self.what = what
+        self.done = done
+        self.watch = watch
+        self.body = encode(op, fields, what)
+        self.xid = 0
+        self.tries = 0
+
+    @property
+    def changes(self) -> bool:
+        """Whether it must not be asked twice."""
+        return self.op in _WRITES
+
+    def end(self, error: Exception) -> None:
+        done, self.done = self.done, None
+        if done is not None:
+            done(None, error)
+
+
+def encode(op: int, fields: Fields, what: str) -> bytes:
+    try:
+        return _ENCODERS[op](fields)
+    except (struct.error, TypeError, ValueError, AttributeError) as error:
+        raise BadArguments(ErrorCode.BAD_ARGUMENTS, f"{what}, which cannot be sent: {error}") from None
+
+
+def check_size(call: Call, frame_bytes_max: int) -> None:
+    """Before it is sent: a server would cut the connection, and everybody's requests with it."""
+    if len(call.body) + 8 > frame_bytes_max:
+        raise LocalProtocolError(
+            f"{Op(call.op).name.lower()} {call.what}: a request of {len(call.body) + 8} bytes; frame_bytes_max is "
+            f"{frame_bytes_max}, and servers take no more than their jute.maxbuffer"
+        )

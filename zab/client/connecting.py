@@ -1,0 +1,278 @@
+"""Keeps a session connected: one server after another, for as long as there is a session.
+
+The order is shuffled in every round, so that a thousand clients of a server that fails do not all run to the
+same next one; for the same reason there is a pause between rounds, part of it chance.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import ssl
+from collections.abc import Callable
+from typing import Final, Protocol
+
+import trio
+
+from zab.client.dialing import Address, addresses_of, dial
+from zab.client.hosts import Hosts
+from zab.client.machine import Machine
+from zab.client.settings import ClientSettings
+from zab.core.errors import RemoteProtocolError
+from zab.runtime.doorbell import Doorbell
+from zab.wire.client.connect import ConnectResponse, decode_connect_response, encode_connect_request
+from zab.wire.client.frames import FirstFrame
+from zab.wire.sasl import DigestClient
+
+RECEIVE_BYTES: Final = 256 << 10
+STEADY_S: Final = 1.0
+"""A connection that stood for so long was no accident: the next pause is a short one again."""
+
+_log: Final = logging.getLogger("zab.client")
+
+
+class ConnectionOver(Exception):
+    """Why it is given up."""
+
+
+class Served(Protocol):
+    """The session, as it is seen from here."""
+
+    @property
+    def ended(self) -> bool: ...
+    def disconnected(self) -> None: ...
+    def expired(self, why: str) -> None: ...
+
+
+class Pause:
+    """Doubles, up to a bound; some of it is chance."""
+
+    def __init__(self, least_ms: int, most_ms: int) -> None:
+        self._least_s, self._most_s = least_ms / 1000, most_ms / 1000
+        self.reset()
+
+    def reset(self) -> None:
+        self._next_s = self._least_s
+
+    def next_s(self) -> float:
+        pause_s, self._next_s = self._next_s, min(2 * self._next_s, self._most_s)
+        return pause_s * random.uniform(0.5, 1)
+
+
+class Connector:
+    def __init__(
+        self,
+        session: Served,
+        machine: Machine,
+        hosts: Hosts,
+        settings: ClientSettings,
+        *,
+        tls: ssl.SSLContext | None,
+        sasl: Callable[[], DigestClient] | None,
+        read_only: bool,
+    ) -> None:
+        self.reasons: dict[str, str] = {}
+        """Why the last try of each server failed."""
+        self.server: Address | None = None
+        """To which the session is connected."""
+        self.bell = Doorbell()
+        self._session = session
+        self._machine = machine
+        self._hosts = hosts.hosts
+        self._settings = settings
+        self._asked_ms = machine.timeout_ms
+        self._tls = tls
+        self._sasl = sasl
+        self._read_only = read_only
+        self._better: Address | None = None
+        self._sent_at = self._received_at = self._pinged_at = 0.0
+
+    @property
+    def _connect_s(self) -> float:
+        return (self._settings.connect_ms or self._machine.timeout_ms / len(self._hosts)) / 1000
+
+    async def run(self) -> None:
+        pause = Pause(self._settings.pause_ms_min, self._settings.pause_ms_max)
+        while not self._session.ended:
+            if await self._round() >= STEADY_S:
+                pause.reset()
+            if self._better is None:
+                await trio.sleep(pause.next_s())
+
+    async def _round(self) -> float:
+        """Every address once, until one serves. For how long it did."""
+        better, self._better = self._better, None
+        if better is not None:
+            stood_s = await self._connection(better)
+            if stood_s is not None or self._session.ended:
+                return stood_s or 0.0
+        for host, port in random.sample(self._hosts, len(self._hosts)):
+            for address in await self._addresses(host, port):
+                stood_s = await self._connection(address)
+                if stood_s is not None or self._session.ended:
+                    return stood_s or 0.0
+        return 0.0
+
+    async def _addresses(self, host: str, port: int) -> list[Address]:
+        name = f"{host}:{port}"
+        try:
+            with trio.fail_after(self._connect_s):
+                found = await addresses_of(host, port)
+        except (OSError, UnicodeError) as error:
+            self._failed(name, f"its name has no address: {error}")
+            return []
+        except trio.TooSlowError:
+            self._failed(name, "its name has no address: no answer to the question for it")
+            return []
+        random.shuffle(found)
+        return found
+
+    def _failed(self, server: str, why: str) -> None:
+        if self.reasons.get(server) != why:
+            _log.info("client_cannot_connect server=%s why=%r", server, why)
+        self.reasons[server] = why
+
+    # -- one connection ----------------------------------------------------------------------------
+
+    async def _connection(self, address: Address) -> float | None:
+        """For how long it served, if it did."""
+        began: float | None = None
+        why = "it ended"
+        stream: trio.abc.Stream | None = None
+        try:
+            with trio.fail_after(self._connect_s):
+                stream = await dial(address, self._tls, self._machine.timeout_ms)
+                response, rest = await self._greet(stream)
+            began = trio.current_time()
+            await self._converse(stream, address, response, rest)
+        except* ConnectionOver as errors:
+            why = str(_first(errors))
+        except* trio.TooSlowError:
+            why = f"no answer in {self._connect_s:.3g} s"
+        except* (trio.BrokenResourceError, trio.ClosedResourceError, OSError) as errors:
+            error = _first(errors)
+            why = str(error.__cause__ or error) or type(error).__name__
+        except* RemoteProtocolError as errors:
+            why = f"it broke the protocol: {_first(errors)}"
+            _log.warning("client_cuts_connection server=%s why=%r", address, why)
+        finally:
+            self.server = None
+            if began is not None:
+                self._machine.lost(f"{address}: {why}")
+                self._session.disconnected()
+            if stream is not None:
+                await trio.aclose_forcefully(stream)
+        if began is None:
+            self._failed(str(address), why)
+            return None
+        _log.info("client_disconnected server=%s session=%#x why=%r", address, self._machine.session, why)
+        return trio.current_time() - began
+
+    async def _greet(self, stream: trio.abc.Stream) -> tuple[ConnectResponse, bytes]:
+        machine = self._machine
+        request = machine.connect_request(self._asked_ms, read_only=self._read_only)
+        await stream.send_all(encode_connect_request(request))
+        first = FirstFrame(self._settings.frame_bytes_max)
+        while True:
+            data = await stream.receive_some(RECEIVE_BYTES)
+            if not data:
+                raise ConnectionOver("it closed the connection before it answered")
+            payload = first.feed(data)
+            if payload is not None:
+                break
+        response = decode_connect_response(payload)
+        if response.timeout_ms <= 0:
+            if request.session:
+                self._session.expired(f"{request.session:#x}: no server knows this session any more, or not so")
+            raise ConnectionOver("it gave us no session")
+        if request.session and response.session != request.session:
+            raise RemoteProtocolError(f"session {response.session:#x}, where {request.session:#x} was asked for")
+        return response, first.rest
+
+    async def _converse(
+        self, stream: trio.abc.Stream, address: Address, response: ConnectResponse, rest: bytes
+    ) -> None:
+        machine = self._machine
+        self.server = address
+        self.reasons.clear()
+        self._sent_at = self._received_at = self._pinged_at = trio.current_time()
+        async with trio.open_nursery() as nursery:
+            machine.connected(response, None if self._sasl is None else self._sasl())
+            _log.info(
+                "client_connected server=%s session=%#x timeout_ms=%d read_only=%s",
+                address, machine.session, machine.timeout_ms, machine.read_only,
+            )  # fmt: skip
+            nursery.start_soon(self._send, stream)
+            nursery.start_soon(self._keep_alive)
+            if machine.read_only:
+                nursery.start_soon(self._search, address)
+            data: bytes | bytearray = rest
+            while True:
+                if data:
+                    self._received_at = trio.current_time()
+                    machine.receive(data)
+                    if self._session.ended:
+                        break
+                data = await stream.receive_some(RECEIVE_BYTES)
+                if not data:
+                    raise ConnectionOver("the server closed the connection")
+            nursery.cancel_scope.cancel()
+
+    async def _send(self, stream: trio.abc.Stream) -> None:
+        """Whatever has gathered in one turn, in one go."""
+        machine = self._machine
+        while True:
+            data = machine.take()
+            if data:
+                self._sent_at = trio.current_time()
+                await stream.send_all(data)
+            else:
+                await self.bell.wait()
+
+    async def _keep_alive(self) -> None:
+        """A ping for every third of the timeout in which one side was silent; two thirds without a word are the end."""
+        timeout_s = self._machine.timeout_ms / 1000
+        ping_s, silence_s = timeout_s / 3, timeout_s * 2 / 3
+        while True:
+            due = max(min(self._sent_at, self._received_at), self._pinged_at) + ping_s
+            end = self._received_at + silence_s
+            await trio.sleep_until(min(due, end))
+            now = trio.current_time()
+            if now >= self._received_at + silence_s:
+                # If it was this process that slept, the answer lies in the socket: it is looked at first.
+                await trio.sleep(timeout_s / 30)
+                if self._received_at + silence_s <= now:
+                    raise ConnectionOver(f"nothing was heard for {now - self._received_at:.3g} s")
+            elif now >= due:
+                self._pinged_at = now
+                self._machine.ping()
+
+    # -- while the server is read only ---------------------------------------------------------------
+
+    async def _search(self, here: Address) -> None:
+        pause = Pause(self._settings.search_ms_min, self._settings.search_ms_max)
+        while True:
+            await trio.sleep(pause.next_s())
+            for host, port in random.sample(self._hosts, len(self._hosts)):
+                for address in await self._addresses(host, port):
+                    if address != here and await self._takes_changes(address):
+                        self._better = address
+                        raise ConnectionOver(f"{address} is there, and is not read only")
+
+    async def _takes_changes(self, address: Address) -> bool:
+        said = b""
+        with trio.move_on_after(self._connect_s):
+            try:
+                async with await dial(address, self._tls, self._machine.timeout_ms) as stream:
+                    await stream.send_all(b"isro")
+                    while len(said) < 2 and (data := await stream.receive_some(16)):
+                        said += data
+            except (OSError, trio.BrokenResourceError):
+                return False
+        return said == b"rw"
+
+
+def _first(error: BaseException) -> BaseException:
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error

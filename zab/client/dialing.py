@@ -1,0 +1,72 @@
+"""From a host's name to a stream: its addresses as they are now, TCP, and TLS where it is wanted."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+from functools import cached_property
+from os import PathLike
+from typing import Any
+
+import trio
+from attrs import frozen
+
+from zab.runtime.network import tune
+
+
+@frozen(slots=False)
+class ClientTls:
+    """Files in PEM format.
+
+    ca              who signs the servers' certificates; None: whom this system trusts
+    cert, key       who this client is, where the servers want to know it
+    check_hostname  whether a server's certificate must name the host that was dialled
+    """
+
+    ca: str | PathLike[str] | None = None
+    cert: str | PathLike[str] | None = None
+    key: str | PathLike[str] | None = None
+    check_hostname: bool = True
+
+    @cached_property
+    def context(self) -> ssl.SSLContext:
+        context = ssl.create_default_context(ssl.Purpose.SERVER_AUTH, cafile=None if self.ca is None else str(self.ca))
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        context.check_hostname = self.check_hostname
+        if self.cert is not None:
+            context.load_cert_chain(self.cert, self.key)
+        return context
+
+
+@frozen
+class Address:
+    """One of those that a host's name has at the moment."""
+
+    host: str
+    port: int
+    family: int
+    where: tuple[Any, ...]
+
+    def __str__(self) -> str:
+        name = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{name}:{self.port}" if self.where[0] == self.host else f"{name}:{self.port} ({self.where[0]})"
+
+
+async def addresses_of(host: str, port: int) -> list[Address]:
+    """Asked anew at every call: servers move. Raises `OSError`."""
+    found = await trio.socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return list(dict.fromkeys(Address(host, port, int(family), tuple(where)) for family, _, _, _, where in found))
+
+
+async def dial(address: Address, tls: ssl.SSLContext | None, silence_ms: int) -> trio.abc.Stream:
+    raw = trio.socket.socket(address.family, socket.SOCK_STREAM)
+    try:
+        await raw.connect(address.where)
+    except BaseException:
+        raw.close()
+        raise
+    stream = trio.SocketStream(raw)
+    tune(stream, silence_ms)
+    if tls is None:
+        return stream
+    return trio.SSLStream(stream, tls, server_hostname=address.host, https_compatible=True)

@@ -1,0 +1,9 @@
+"""What can go wrong between a client and its servers."""
+
+from __future__ import annotations
+
+from zab.core.errors import ZabError
+
+
+class Unreachable(ZabError):
+    """No server could be reached, or none that would serve this session. The message says what was tried."""

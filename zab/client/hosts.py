@@ -1,0 +1,48 @@
+"""Where the servers are: ZooKeeper's connect string, `h1:2181,h2:2181,[::1]:2181/root`."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from attrs import frozen
+
+from zab.core.errors import ConfigError
+from zab.store.paths import ROOT, is_valid
+
+DEFAULT_PORT: Final = 2181
+
+
+@frozen
+class Hosts:
+    """`root` is empty, or a path without a slash at its end: what the session takes for `/`."""
+
+    hosts: tuple[tuple[str, int], ...]
+    root: str = ""
+
+
+def parse_hosts(text: str) -> Hosts:
+    listed, slash, rest = text.partition("/")
+    root = slash + rest.rstrip("/")
+    if root == ROOT:
+        root = ""
+    if root and not is_valid(root):
+        raise ConfigError(f"{text!r}: {root!r} is no path to work under")
+    hosts = tuple(_host(each.strip(), text) for each in listed.split(",") if each.strip())
+    if not hosts:
+        raise ConfigError(f"{text!r}: no server in it; it looks like host1:2181,host2:2181/root")
+    return Hosts(tuple(dict.fromkeys(hosts)), root)
+
+
+def _host(part: str, text: str) -> tuple[str, int]:
+    if part.startswith("["):
+        host, bracket, port = part[1:].partition("]")
+        if not bracket or (port and not port.startswith(":")):
+            raise ConfigError(f"{text!r}: {part!r} is no address; IPv6 looks like [::1]:2181")
+        port = port[1:]
+    elif part.count(":") > 1:
+        raise ConfigError(f"{text!r}: {part!r} is no address; IPv6 looks like [::1]:2181")
+    else:
+        host, _, port = part.partition(":")
+    if not host or (port and not (port.isascii() and port.isdigit() and 0 < int(port) < 65536)):
+        raise ConfigError(f"{text!r}: {part!r} is no host and port")
+    return host, int(port) if port else DEFAULT_PORT

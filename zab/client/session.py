@@ -1,0 +1,252 @@
+"""A session over the network: calls become requests of the machine, and the connector carries them."""
+
+from __future__ import annotations
+
+import os
+import ssl
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Any, Final
+
+import trio
+
+from zab.client.calls import Call
+from zab.client.connecting import Connector
+from zab.client.dialing import ClientTls
+from zab.client.errors import Unreachable
+from zab.client.hosts import Hosts, parse_hosts
+from zab.client.machine import Machine
+from zab.client.rooted import fields_below, path_out_of, value_out_of
+from zab.client.settings import DEFAULT_CLIENT, ClientSettings
+from zab.core.errors import LocalProtocolError, Overloaded
+from zab.runtime.errors import OutcomeUnknown
+from zab.runtime.member import sole_error
+from zab.runtime.session.api import Session
+from zab.runtime.session.book import WatchBook
+from zab.runtime.session.errors import NodeExists, StoreError
+from zab.runtime.session.state import SessionState
+from zab.runtime.session.watch import Watch
+from zab.runtime.waiting import Waiter
+from zab.store.acl import Acl
+from zab.store.errors import ErrorCode
+from zab.store.ops import Fields, Op
+from zab.store.paths import ancestors_of
+from zab.store.watches import WatchKind
+from zab.wire.sasl import DigestClient
+
+NONCE_BYTES: Final = 16
+
+
+class RemoteSession(Session):
+    def __init__(
+        self,
+        hosts: Hosts,
+        timeout_ms: int,
+        *,
+        settings: ClientSettings = DEFAULT_CLIENT,
+        tls: ssl.SSLContext | None = None,
+        sasl: tuple[str, str] | None = None,
+        read_only: bool = False,
+        reattach: tuple[int, bytes] | None = None,
+    ) -> None:
+        self._root = hosts.root
+        super().__init__(SessionState.SUSPENDED, WatchBook(self._shown), settings.events_max)
+        self.id = 0
+        self.timeout_ms = timeout_ms
+        self._settings = settings
+        self._machine = Machine(self, self._book, settings, timeout_ms)
+        if reattach is not None:
+            self._machine.session, self._machine.password = reattach
+            self._machine.known_to_all = True
+        self.connector = Connector(
+            self,
+            self._machine,
+            hosts,
+            settings,
+            tls=tls,
+            sasl=None if sasl is None else lambda: DigestClient(*sasl, os.urandom(NONCE_BYTES).hex().encode()),
+            read_only=read_only,
+        )
+        self.ended = False
+        """No server is to be looked for any more."""
+        self._opened_once = trio.Event()
+
+    def _shown(self, path: str) -> str:
+        return path_out_of(self._root, path) if self._root else path
+
+    @property
+    def password(self) -> bytes:
+        """With it and the session's id, another process could take the session over: tell nobody."""
+        return self._machine.password
+
+    # -- what the machine and the connector tell ---------------------------------------------------
+
+    def wake(self) -> None:
+        self.connector.bell.ring()
+
+    def opened(self) -> None:
+        machine = self._machine
+        self.id, self.timeout_ms = machine.session, machine.timeout_ms
+        if self._opened_once.is_set():
+            self._book.interrupted()
+        self._opened_once.set()
+        self._teller.tell(SessionState.READ_ONLY if machine.read_only else SessionState.CONNECTED)
+
+    def disconnected(self) -> None:
+        self._teller.tell(SessionState.SUSPENDED)
+
+    def expired(self, why: str) -> None:
+        self._end(SessionState.EXPIRED, why, ErrorCode.SESSION_EXPIRED)
+
+    def auth_failed(self, code: int, why: str) -> None:
+        self._end(SessionState.AUTH_FAILED, why, code)
+
+    def _end(self, state: SessionState, why: str, code: int) -> None:
+        self.ended = True
+        self._finish(state, why, code)
+        self._machine.end(code, why)
+        self._opened_once.set()
+
+    # -- requests ----------------------------------------------------------------------------------
+
+    async def _ask(self, op: Op, fields: Fields, what: str, watch: Watch | None = None, *, rooted: bool = True) -> Any:
+        if self._over is not None:
+            self._check()
+        root = self._root if rooted else ""
+        if root:
+            fields = fields_below(root, op, fields)
+        waiter = Waiter()
+        call = Call(op, fields, what, waiter.done, watch)
+        self._machine.submit(call)
+        try:
+            value = await waiter.wait()
+        except trio.Cancelled:
+            self._machine.cancel(call)
+            raise
+        return value_out_of(root, op, value) if root else value
+
+    def _unwatch(self, path: str, kind: WatchKind) -> None:
+        if self._over is None:
+            self._machine.unwatch(path, kind)
+
+    async def add_auth(self, scheme: str, credentials: bytes) -> None:
+        """As in every session; and it is shown to every server that this one moves to, cancelled or not."""
+        self._check()
+        if self._machine.auths >= self._settings.auths_max:
+            raise Overloaded(f"auths_max is {self._settings.auths_max}, and so many credentials are shown already")
+        waiter = Waiter()
+        self._machine.add_auth(scheme, bytes(credentials), waiter.done)
+        await waiter.wait()
+
+    async def _make_root(self, acl: Acl) -> bool:
+        if not self._root:
+            return False
+        for path in (*reversed(ancestors_of(self._root)), self._root):
+            try:
+                await self._ask(Op.CREATE, (path, b"", tuple(acl), 0), path, rooted=False)
+            except (NodeExists, OutcomeUnknown):
+                pass
+            except StoreError:
+                if path == self._root:
+                    raise
+        return True
+
+    # -- beginning and end -------------------------------------------------------------------------
+
+    async def begun(self, auths: Sequence[Waiter]) -> None:
+        """Until a server has taken the session in, and believes who it is."""
+        await self._opened_once.wait()
+        self._check()
+        for waiter in auths:
+            await waiter.wait()
+
+    async def close(self) -> None:
+        """Says goodbye, so that what is ephemeral goes at once and not when the session's time is up."""
+        if self._over is not None or not self.id:
+            self._finish(SessionState.CLOSED, "the block of this session is left")
+            return
+        why = "the block of this session is left"
+        self._finish(SessionState.CLOSED, why)
+        with trio.move_on_after(self._settings.close_ms / 1000, shield=True):
+            while not self.ended:
+                waiter = Waiter()
+                call = Call(Op.CLOSE_SESSION, (), f"{self.id:#x}", waiter.done)
+                self._machine.close(call, ErrorCode.SESSION_EXPIRED, why)
+                try:
+                    await waiter.wait()
+                except OutcomeUnknown:
+                    continue
+                except StoreError:
+                    pass
+                break
+        self.ended = True
+        self._machine.end(ErrorCode.SESSION_EXPIRED, why)
+
+
+@asynccontextmanager
+async def connect(
+    hosts: str,
+    *,
+    timeout_ms: int = 10_000,
+    auth: Sequence[tuple[str, bytes]] = (),
+    tls: ssl.SSLContext | ClientTls | None = None,
+    sasl: tuple[str, str] | None = None,
+    read_only: bool = False,
+    wait_ms: int | None = 30_000,
+    reattach: tuple[int, bytes] | None = None,
+    settings: ClientSettings = DEFAULT_CLIENT,
+) -> AsyncIterator[Session]:
+    """A session with servers that speak ZooKeeper's protocol, for as long as the block lasts.
+
+    hosts       `host1:2181,host2:2181`, or with a path behind: `host1:2181/app` takes `/app` for its root
+    timeout_ms  how long the session outlives its connection; the servers may have bounds of their own
+    auth        who it is, as (scheme, credentials): ("digest", b"user:password")
+    tls         a context, or `ClientTls`
+    sasl        user and password for DIGEST-MD5
+    read_only   content with a server that is cut off from the others, while no other is found
+    wait_ms     for the first connection, before `Unreachable` is raised; None: for ever
+    reattach    id and password of a session that is to be taken over, in place of a new one
+    settings    bounds: `ClientSettings`
+    """
+    parsed = parse_hosts(hosts)
+    if timeout_ms <= 0:
+        raise LocalProtocolError(f"timeout_ms is {timeout_ms}; a session lasts for some time")
+    session = RemoteSession(
+        parsed,
+        timeout_ms,
+        settings=settings,
+        tls=tls.context if isinstance(tls, ClientTls) else tls,
+        sasl=sasl,
+        read_only=read_only,
+        reattach=reattach,
+    )
+    waiters = []
+    for scheme, credentials in auth:
+        waiters.append(Waiter())
+        session._machine.add_auth(scheme, credentials, waiters[-1].done)
+    try:
+        async with trio.open_nursery() as nursery:
+            scope = await nursery.start(_shielded, session.connector)
+            try:
+                with trio.move_on_after(float("inf") if wait_ms is None else wait_ms / 1000) as patience:
+                    await session.begun(waiters)
+                if patience.cancelled_caught:
+                    raise Unreachable(_why(hosts, wait_ms, session.connector))
+                yield session
+            finally:
+                await session.close()
+                scope.cancel()
+    except BaseExceptionGroup as group:
+        raise sole_error(group) from None
+
+
+async def _shielded(connector: Connector, task_status: trio.TaskStatus[trio.CancelScope]) -> None:
+    """Whoever is cancelled still wants to say goodbye: the block ends this, and nobody else."""
+    with trio.CancelScope(shield=True) as scope:
+        task_status.started(scope)
+        await connector.run()
+
+
+def _why(hosts: str, wait_ms: int | None, connector: Connector) -> str:
+    reasons = "; ".join(f"{server}: {why}" for server, why in connector.reasons.items())
+    return f"no server of {hosts} took this session in {wait_ms} ms: {reasons or 'no answer'}"
