@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias, cast
 import trio
 
 from zab.core.errors import WireError, ZabError
+from zab.runtime.coordination.local import makes_ephemeral
 from zab.runtime.coordination.machine import Change
 from zab.runtime.coordination.words import answer
 from zab.runtime.doorbell import Doorbell
@@ -26,7 +27,7 @@ from zab.store.apply import Result
 from zab.store.errors import ErrorCode
 from zab.store.node import stat_fields
 from zab.store.ops import READS, WRITES, Op
-from zab.store.request import FOREIGN, HEAD
+from zab.store.request import FOREIGN, HEAD, LOCAL
 from zab.wire.client.answers import read_reply, write_reply
 from zab.wire.client.connect import EXPIRED, ConnectRequest, ConnectResponse, encode_connect_response
 from zab.wire.client.frames import Command, Opening, Request, RequestReader
@@ -41,6 +42,7 @@ IDENTITIES_BYTES_MAX: Final = 16 << 10
 
 _WRITES: Final = frozenset(map(int, WRITES - {Op.RECONFIG}))
 _READS: Final = frozenset(map(int, READS))
+_NOT_READ_ONLY: Final = frozenset(map(int, WRITES | {Op.SYNC, Op.CHECK}))
 _PING: Final = int(Op.PING)
 _CLOSE: Final = int(Op.CLOSE_SESSION)
 _MOVED: Final = int(ErrorCode.SESSION_MOVED)
@@ -69,6 +71,7 @@ class Connection:
     def __init__(self, server: StoreServer, stream: trio.abc.Stream, host: str, peer: str) -> None:
         self.session = 0
         self.timeout_ms = 0
+        self.read_only = False
         self.identities: tuple[Identity, ...] = (("ip", host),)
         self.peer = peer
         self.received = self.sent = 0
@@ -77,6 +80,9 @@ class Connection:
         self._stream = stream
         self._fd = stream.socket.fileno() if isinstance(stream, trio.SocketStream) else None
         self._identified = encode_identities(self.identities)
+        self._local = False
+        """Nobody but this server knows the session."""
+        self._flags = FOREIGN
         self._line: deque[tuple[int, int, Waits]] = deque()
         """(op, xid, what it waits for), oldest first."""
         self._counted = 0
@@ -176,14 +182,27 @@ class Connection:
         session: int | None = None
         with trio.move_on_after(timeout_ms / 1000):
             try:
+                if server.settings.read_only_mode_enabled:
+                    self.read_only = await server.ready_or_read_only()
+                    if self.read_only and not asked.read_only:
+                        return False  # there may be a server that is better off
                 if asked.last_zxid_seen > self._machine.zxid:
-                    await server.member.barrier()
+                    if not self.read_only:
+                        await server.member.barrier()
                     if asked.last_zxid_seen > self._machine.zxid:
                         # It has seen another history than ours. That is not for us to answer.
                         server.log.grumble("client_from_the_future", self.peer, peer=self.peer)
                         return False
                 if asked.session == 0:
-                    session = await server.create_session(timeout_ms)
+                    if self.read_only or server.settings.local_sessions_enabled:
+                        session = await server.create_local_session(timeout_ms, read_only=self.read_only)
+                    else:
+                        session = await server.create_session(timeout_ms)
+                elif self.read_only:
+                    attached = server.attach_read_only(asked.session, asked.password)
+                    if attached is None:
+                        return False  # whether it is over only a leader can say
+                    session, timeout_ms = asked.session, attached
                 else:
                     attached = await server.attach_session(asked.session, asked.password)
                     if attached is None:
@@ -192,15 +211,18 @@ class Connection:
                     session, timeout_ms = asked.session, attached
             except ZabError:
                 return False
-        if session is None:
+        if session is None or (self.read_only and server.ready):
             return False
+        self._local = session in server.local and not server.local.is_rising(session)
+        if self._local:
+            self._flags |= LOCAL
         self.session, self.timeout_ms = session, timeout_ms
         server.attach(self)
         server.connections[self] = None
-        if session not in self._machine.sessions.table:
+        if not server.knows(session):
             return False  # closed again in the meantime
-        password = self._machine.sessions.password(session)
-        read_only = None if asked.read_only is None else False
+        password = server.password(session)
+        read_only = None if asked.read_only is None else self.read_only
         await self._stream.send_all(encode_connect_response(ConnectResponse(timeout_ms, session, password, read_only)))
         return True
 
@@ -238,7 +260,7 @@ class Connection:
         while True:
             if self._out_bytes > settings.unsent_bytes_max:
                 await self._room.wait()
-            elif self._held and server.ready and not self._syncing:
+            elif self._held and self._serves and not self._syncing:
                 self.resume()
                 await trio.lowlevel.checkpoint()
             elif self.queued > settings.requests_max or (
@@ -250,7 +272,7 @@ class Connection:
 
     def _arrived(self, requests: list[Request]) -> None:
         self.received += len(requests)
-        if self._held or self._syncing or not self._server.ready:
+        if self._held or self._syncing or not self._serves:
             zxid = self._machine.zxid
             for request in requests:
                 if request[1] == _PING:
@@ -262,11 +284,42 @@ class Connection:
 
     def resume(self) -> None:
         """There is a leader again, and a state that may be read; or a sync is done; or replies were taken."""
-        if self._held and self._server.ready and not self._syncing:
+        if self._held and self._serves and not self._syncing:
             held, self._held = self._held, []
             self._take(held)
 
+    @property
+    def _serves(self) -> bool:
+        return self._server.ready or self.read_only
+
+    def _take_of_local(self, requests: list[Request]) -> None:
+        """Up to where it needs a session that all know, or ends: that costs no transaction."""
+        server, upgrading = self._server, self._server.settings.local_sessions_upgrading_enabled
+        for index, (xid, op, body) in enumerate(requests):
+            closes = op == _CLOSE
+            if not closes and not (upgrading and not self.read_only and makes_ephemeral(op, body)):
+                continue
+            if index:
+                self._take_all(requests[:index])
+                if self._held:
+                    self._held += requests[index:]
+                    return
+            if closes:
+                self._last_taken = True
+                server.local.forget(self.session)
+                self._put(op, xid, _Slot(done=True, last=True))
+                self.flush()
+            else:
+                server.upgrade_session(self.session)
+                self._local, self._flags = False, FOREIGN
+                self._take_all(requests[index:])
+            return
+        self._take_all(requests)
+
     def _take(self, requests: list[Request]) -> None:
+        (self._take_of_local if self._local else self._take_all)(requests)
+
+    def _take_all(self, requests: list[Request]) -> None:
         server, line = self._server, self._line
         if self._arrived_at is None:
             self._arrived_at = trio.current_time()
@@ -279,13 +332,18 @@ class Connection:
             if self._syncing or self._out_bytes > unsent_bytes_max:  # small reads may ask for a gigabyte
                 self._held = requests[index:]
                 break
-            if op in _WRITES:
+            if self.read_only and op not in _READS:
+                if op in _NOT_READ_ONLY:
+                    self._put(op, xid, _Slot(ErrorCode.NOT_READ_ONLY, done=True))
+                else:
+                    _SPECIAL.get(op, Connection._unknown)(self, op, xid, body)
+            elif op in _WRITES:
                 line.append((op, xid, None))
                 identified = self._identified
                 if op == _CLOSE:
                     self._last_taken = True
                 server.post(
-                    HEAD.pack(FOREIGN, session, xid, op, me, len(identified)) + identified + body, self._written
+                    HEAD.pack(self._flags, session, xid, op, me, len(identified)) + identified + body, self._written
                 )
             elif op in _READS:
                 if line:
@@ -415,7 +473,7 @@ class Connection:
         self._line.append((op, xid, None))
         self._syncing = True
         identified = self._identified
-        head = HEAD.pack(FOREIGN, self.session, xid, op, self._server.me, len(identified))
+        head = HEAD.pack(self._flags, self.session, xid, op, self._server.me, len(identified))
         self._server.post(head + identified + body, allowed)
 
     async def _change_membership(self, op: int, body: bytes, slot: _Slot) -> None:

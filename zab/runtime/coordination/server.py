@@ -11,6 +11,7 @@ a third of the session's time the connection is cut, and the client can try anot
 
 from __future__ import annotations
 
+import hmac
 import os
 import struct
 from collections import deque
@@ -23,6 +24,7 @@ import trio
 from zab.core.errors import Overloaded, ZabError
 from zab.core.messages import State
 from zab.core.zxid import Epoch
+from zab.runtime.coordination.local import LocalSessions
 from zab.runtime.coordination.machine import StoreMachine
 from zab.runtime.coordination.membership import Membership
 from zab.runtime.coordination.session import InProcessSession, opened
@@ -57,6 +59,11 @@ class Attached(Protocol):
     def session(self) -> int: ...
     @property
     def timeout_ms(self) -> int: ...
+    @property
+    def read_only(self) -> bool:
+        """It knows that there is no leader, and wants to read all the same."""
+        ...
+
     def heard_of(self) -> bool:
         """Whether it gave a sign of life since it was asked for the last time."""
 
@@ -70,6 +77,7 @@ class Flushes(Watcher, Protocol):
     peer: str
     session: int
     timeout_ms: int
+    read_only: bool
     received: int
     sent: int
 
@@ -77,6 +85,7 @@ class Flushes(Watcher, Protocol):
     def queued(self) -> int: ...
     def flush(self) -> None: ...
     def resume(self) -> None: ...
+    def cut(self, why: str) -> None: ...
 
 
 class Latency:
@@ -134,6 +143,7 @@ class StoreServer:
         self.latency = Latency()
         self.gone = Traffic()
         self.started_ms = now_ms()
+        self.local = LocalSessions(settings.tick_ms)
         self._restoring = False
         self._ids = SessionIds(member.me, wall_ms())
         self._waiting: deque[tuple[bytes, Done]] = deque()
@@ -180,6 +190,11 @@ class StoreServer:
         elif role is not None and (self._expiry is None or role.epoch != self._expiry_epoch):
             self._expiry, self._expiry_epoch = Expiry(self.settings.tick_ms), role.epoch
             self._touch(self.machine.sessions.table)
+        if self.ready or self._restoring:
+            for connection in [each for each in self.connections if each.read_only]:
+                if not self.settings.local_sessions_enabled:
+                    self.local.forget(connection.session)
+                connection.cut("there is a leader again: who comes back may write, too")
         if self.ready:
             self._became_ready.set()
             self._became_ready = trio.Event()
@@ -187,6 +202,24 @@ class StoreServer:
                 connection.resume()
         for session in self.sessions:
             session.ready_changed(self.ready)
+
+    @property
+    def read_only(self) -> bool:
+        """There has been no leader for so long that whoever accepts it may read what was known last."""
+        return (
+            self.settings.read_only_mode_enabled
+            and self._lost_ms is not None
+            and not self._restoring
+            and now_ms() - self._lost_ms >= self.settings.read_only_after_ms
+        )
+
+    async def ready_or_read_only(self) -> bool:
+        """Waits for either; whether it is the latter."""
+        while not self.ready and not self.read_only:
+            since_ms = now_ms() - (self._lost_ms or now_ms())
+            with trio.move_on_after(max(self.settings.read_only_after_ms - since_ms, 10) / 1000):
+                await self._became_ready.wait()
+        return not self.ready
 
     @property
     def leading(self) -> bool:
@@ -251,10 +284,45 @@ class StoreServer:
 
     # -- sessions ----------------------------------------------------------------------------------
 
+    def _draw_secret(self, done: Done = ignore) -> None:
+        """Only the first one counts, whoever proposes it."""
+        self.post(self.internal(Op.SET_SECRET, (os.urandom(SECRET_BYTES),)), done)
+
+    async def create_local_session(self, timeout_ms: int, *, read_only: bool = False) -> int:
+        if not self.machine.sessions.secret and not read_only:
+            waiter = Waiter()  # else its password would be another one once it is known to all
+            self._draw_secret(waiter.done)
+            await waiter.wait()
+        session = self._ids.next()
+        self.local.add(session, timeout_ms, now_ms())
+        return session
+
+    def upgrade_session(self, session: int) -> None:
+        """What is posted from here on is asked by a session like any other: its creation comes first."""
+        timeout_ms = self.local.rise(session)
+
+        def done(result: object, error: Exception | None) -> None:
+            self.local.forget(session)
+
+        self.post(self.internal(Op.CREATE_SESSION, (timeout_ms,), session), done)
+
+    def knows(self, session: int) -> bool:
+        return session in self.machine.sessions.table or session in self.local
+
+    def password(self, session: int) -> bytes:
+        sessions = self.machine.sessions
+        return sessions.password(session) if sessions.secret else self.local.password(session)
+
+    def attach_read_only(self, session: int, password: bytes | None) -> int | None:
+        """The session's timeout, or None. Whoever leads elsewhere does not hear of it."""
+        if password is None or not self.knows(session) or not hmac.compare_digest(self.password(session), password):
+            return None
+        known = self.machine.sessions.table.get(session)
+        return self.local.timeout_ms(session) if known is None else known[0]
+
     async def create_session(self, timeout_ms: int) -> int:
         if not self.machine.sessions.secret:
-            # Only the first one counts, whoever proposes it.
-            self.post(self.internal(Op.SET_SECRET, (os.urandom(SECRET_BYTES),)), ignore)
+            self._draw_secret()
         session = self._ids.next()
         try:
             _, error, *_ = await self.ask(self.internal(Op.CREATE_SESSION, (timeout_ms,), session))
@@ -266,11 +334,13 @@ class StoreServer:
 
     async def attach_session(self, session: int, password: bytes | None) -> int | None:
         """The session's timeout, or None: there is no such session, or not with this password."""
+        if session in self.local and not self.local.is_rising(session):
+            return self.attach_read_only(session, password)
         sessions = self.machine.sessions
-        if session not in sessions.table:
+        if session not in sessions.table and not self.local.is_rising(session):
             await self.member.barrier()  # it may have been made elsewhere a moment ago
         sessions = self.machine.sessions
-        if session not in sessions.table or not sessions.password_is(session, password):
+        if not self.knows(session) or not sessions.password_is(session, password):
             return None
         _, error, *_ = await self.ask(self.internal(Op.ATTACH_SESSION, (), session))
         known = self.machine.sessions.table.get(session)
@@ -292,6 +362,8 @@ class StoreServer:
     def session_changed(self, session: int) -> None:
         known = self.machine.sessions.table.get(session)
         client = self.attached.get(session)
+        if known is None and session in self.local:
+            return
         if known is None:
             if self._expiry is not None:
                 self._expiry.forget(session)
@@ -328,6 +400,8 @@ class StoreServer:
             await trio.sleep(pause_ms / 1000)
             now = now_ms()
             alive = [session for session, client in self.attached.items() if client.heard_of()]
+            if self.local:
+                self._keep_local(alive, now)
             expiry = self._expiry
             if expiry is not None:
                 self._touch(alive)
@@ -343,8 +417,15 @@ class StoreServer:
                     self.member.aside(struct.pack(f">{len(part)}q", *part))
             elif self._lost_ms is not None:
                 for client in list(self.attached.values()):
-                    if (now - self._lost_ms) * PATIENCE > client.timeout_ms:
+                    if (now - self._lost_ms) * PATIENCE > client.timeout_ms and not client.read_only:
                         client.ended("no leader can be reached from here")
+
+    def _keep_local(self, alive: list[int], now: int) -> None:
+        self.local.touch(alive, now)
+        for session in self.local.due(now):
+            client = self.attached.get(session)
+            if client is not None:
+                client.ended("the session is over: nothing was heard of it")
 
     async def _reap(self) -> None:
         pause_ms = self.settings.containers_ms

@@ -57,6 +57,8 @@ class InProcessSession(Session):
     def ready_changed(self, ready: bool) -> None:
         self._teller.tell(SessionState.CONNECTED if ready else SessionState.SUSPENDED)
 
+    read_only = False
+
     def notify(self, change: Change) -> None:
         self._book.happened(change.event, change.path, change.zxid)
 

@@ -28,6 +28,12 @@ class DoorSettings:
     events_max                of one watch in this process, not looked at yet
     containers_ms             between looks for containers and TTL nodes that are to go
     words                     four-letter words that are answered
+    local_sessions_enabled    whether clients get sessions that only their server knows (`localSessionsEnabled`)
+    local_sessions_upgrading_enabled
+                              whether such a one becomes known to all when it first makes an ephemeral node
+                              (`localSessionsUpgradingEnabled`); else that is refused
+    read_only_mode_enabled    whether clients that accept it may read while there is no leader (`readonlymode.enabled`)
+    read_only_after_ms        how long there must have been none
     reconfig_enabled          whether clients with the right to do so may change the membership (`reconfigEnabled`)
     standalone_enabled        whether a change must leave two voters at least (`standaloneEnabled`)
     super_digest              `user:hash` of who may do anything
@@ -49,6 +55,10 @@ class DoorSettings:
     events_max: int = 10_000
     containers_ms: int = 60_000
     words: frozenset[str] = DEFAULT_WORDS
+    local_sessions_enabled: bool = False
+    local_sessions_upgrading_enabled: bool = False
+    read_only_mode_enabled: bool = False
+    read_only_after_ms: int = 2_000
     reconfig_enabled: bool = False
     standalone_enabled: bool = True
     super_digest: str | None = None

@@ -26,7 +26,8 @@ _MODES: Final = {State.LEADING: "leader", State.FOLLOWING: "follower", State.OBS
 def answer(server: StoreServer, command: Command) -> bytes:
     word = command.word
     handler = _HANDLERS.get(word)
-    if word not in server.settings.words or handler is None:
+    allowed = word in server.settings.words or (word == "isro" and server.settings.read_only_mode_enabled)
+    if not allowed or handler is None:
         return f"{word} is not executed because it is not in the whitelist.\n".encode()
     if not _serves(server) and word not in _ALWAYS:
         return NOT_SERVING.encode()
@@ -34,19 +35,23 @@ def answer(server: StoreServer, command: Command) -> bytes:
 
 
 def _serves(server: StoreServer) -> bool:
+    return server.read_only or _has_leader(server)
+
+
+def _has_leader(server: StoreServer) -> bool:
     return server.role is not None and server.role.serving
 
 
 def mode(server: StoreServer) -> str:
     role = server.role
     if role is None or not role.serving:
-        return "looking"
+        return "read-only" if server.read_only else "looking"
     alone = len(server.member.status().ensemble.servers) == 1
     return "standalone" if alone else _MODES.get(role.state, "looking")
 
 
 def _isro(server: StoreServer) -> str:
-    return "rw" if _serves(server) else "null"
+    return "rw" if _has_leader(server) else "ro" if server.read_only else "null"
 
 
 def _counts(server: StoreServer) -> tuple[int, int]:
@@ -72,7 +77,12 @@ def _summary(server: StoreServer) -> str:
 
 
 def _srvr(server: StoreServer) -> str:
-    return f"Zookeeper version: {VERSION}\n{_summary(server)}"
+    return _head(server) + _summary(server)
+
+
+def _head(server: StoreServer) -> str:
+    only = "READ-ONLY mode; serving only read-only clients\n" if server.read_only else ""
+    return f"Zookeeper version: {VERSION}\n{only}"
 
 
 def _stat(server: StoreServer) -> str:
@@ -80,7 +90,7 @@ def _stat(server: StoreServer) -> str:
         f" /{each.peer}[1](queued={each.queued},recved={each.received},sent={each.sent})\n"
         for each in server.connections
     )
-    return f"Zookeeper version: {VERSION}\nClients:\n{clients}\n{_summary(server)}"
+    return f"{_head(server)}Clients:\n{clients}\n{_summary(server)}"
 
 
 def _mntr(server: StoreServer) -> str:
@@ -104,7 +114,7 @@ def _mntr(server: StoreServer) -> str:
         "open_file_descriptor_count": len(os.listdir("/proc/self/fd")) if os.path.isdir("/proc/self/fd") else -1,
         "max_file_descriptor_count": resource.getrlimit(resource.RLIMIT_NOFILE)[0],
         "global_sessions": len(server.machine.sessions.table),
-        "local_sessions": 0,
+        "local_sessions": len(server.local),
         "uptime": now_ms() - server.started_ms,
     }
     status = server.member.status()
