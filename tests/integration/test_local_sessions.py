@@ -143,7 +143,7 @@ async def test_the_connection_is_lost_while_it_becomes_known(tmp_path: Path) -> 
                 while client.session not in server.machine.sessions.table and not server.local.is_rising(
                     client.session
                 ):
-                    await trio.sleep(0)
+                    await trio.lowlevel.checkpoint()
             rising += server.local.is_rising(client.session)
             async with raw(running, here) as back:
                 response = await back.connect(again(client))
