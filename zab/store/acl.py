@@ -8,15 +8,22 @@ not correctness.
 from __future__ import annotations
 
 import hashlib
-import re
 from base64 import b64encode
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from functools import lru_cache
-from ipaddress import ip_address, ip_network
-from typing import Final, TypeAlias
+from typing import Final, Protocol, TypeAlias
 
 import msgpack
-from attrs import frozen
+from attrs import field, frozen
+
+from zab.store.schemes import (
+    digest_is_valid,
+    ip_is_valid,
+    ip_matches,
+    sasl_is_valid,
+    sasl_matches,
+    x509_is_valid,
+)
 
 Identity: TypeAlias = tuple[str, str]
 """(scheme, id)"""
@@ -88,34 +95,77 @@ def decode_identities(encoded: bytes) -> tuple[Identity, ...]:
     return tuple((scheme, name) for scheme, name in msgpack.unpackb(encoded, unicode_errors=_LENIENT))
 
 
+# -- the rules of one server ---------------------------------------------------------------------------
+
+
+class Rules(Protocol):
+    """Of a scheme that is not ours. They must be the same on every server, and depend on nothing else."""
+
+    @property
+    def scheme(self) -> str: ...
+    @property
+    def proves(self) -> bool:
+        """Whether `auth` in a list stands for ids of this scheme, too."""
+
+    def id_is_valid(self, name: str) -> bool:
+        """Whether this may stand in a list."""
+
+    def matches(self, name: str, who: str) -> bool:
+        """Whether the id `name` of a list means `who`."""
+
+
+DEFAULT_SCHEMES: Final = frozenset({"digest", "ip"})
+
+_NO_RULES: Final[Mapping[str, Rules]] = {}
+
+
+@frozen
+class Access:
+    """The rules of one server.
+
+    skip      nobody is asked who they are (`skipACL`)
+    schemes   whose ids may stand in a list, and mean somebody there
+    sasl_any  an id of the sasl scheme that means everybody of it
+    rules     of schemes that are not ours
+    """
+
+    skip: bool = False
+    schemes: frozenset[str] = DEFAULT_SCHEMES
+    sasl_any: str | None = None
+    rules: Mapping[str, Rules] = field(default=_NO_RULES, hash=False)
+
+
+DEFAULT_ACCESS: Final = Access()
+
+
 # -- the question --------------------------------------------------------------------------------------
 
 
-def allows(acl: Acl, wanted: int, identities: Collection[Identity]) -> bool:
+def allows(acl: Acl, wanted: int, identities: Collection[Identity], access: Access = DEFAULT_ACCESS) -> bool:
     """Whether one of `wanted`'s bits is granted to somebody who is one of `identities`."""
     if acl is OPEN or not acl:
         return True
     for perms, scheme, name in acl:
         if perms & wanted and (
             (scheme == "world" and name == "anyone")
-            or any(scheme == of and _matches(scheme, name, who) for of, who in identities)
+            or (
+                scheme in access.schemes
+                and any(scheme == of and _matches(scheme, name, who, access) for of, who in identities)
+            )
         ):
             return True
     return any(scheme == SUPER for scheme, _ in identities)
 
 
-def _matches(scheme: str, name: str, who: str) -> bool:
-    if name == who:
-        return True
-    return scheme == "ip" and _in_network(name, who)
-
-
-@lru_cache(1 << 12)
-def _in_network(network: str, address: str) -> bool:
-    try:
-        return ip_address(address) in ip_network(network, strict=False)
-    except ValueError:
-        return False
+def _matches(scheme: str, name: str, who: str, access: Access) -> bool:
+    rules = access.rules.get(scheme)
+    if rules is not None:
+        return rules.matches(name, who)
+    if scheme == "ip":
+        return ip_matches(name, who)
+    if scheme == "sasl":
+        return sasl_matches(name, who, access.sasl_any)
+    return name == who
 
 
 # -- a list that a client hands in ---------------------------------------------------------------------
@@ -123,36 +173,23 @@ def _in_network(network: str, address: str) -> bool:
 _NEVER_AUTHENTICATED: Final = frozenset({"ip", "world", "ensemble", SUPER})
 """Where one comes from is not who one is: `auth` does not expand to these."""
 
-DEFAULT_SCHEMES: Final = frozenset({"digest", "ip"})
-
-_PRINCIPAL: Final = re.compile(r"[^/@]*(/[^/@]*)?@[^/@]*|[^@]*")
-_DISTINGUISHED_NAME: Final = re.compile(r"\s*[A-Za-z0-9][\w.-]*\s*=.*", re.DOTALL)
-
-
-def id_is_valid(scheme: str, name: str) -> bool:
-    match scheme:
-        case "digest":
-            return name.count(":") == 1
-        case "ip":
-            return _network_is_valid(name)
-        case "sasl":
-            return _PRINCIPAL.fullmatch(name) is not None
-        case "x509":
-            return _DISTINGUISHED_NAME.fullmatch(name) is not None
-        case _:
-            return bool(name)
+_IS_VALID: Final = {
+    "digest": digest_is_valid,
+    "ip": ip_is_valid,
+    "sasl": sasl_is_valid,
+    "x509": x509_is_valid,
+}
 
 
-def _network_is_valid(name: str) -> bool:
-    address, slash, bits = name.partition("/")
-    try:
-        parsed = ip_address(address)
-    except ValueError:
-        return False
-    return not slash or (bits.isascii() and bits.isdigit() and int(bits) <= parsed.max_prefixlen)
+def id_is_valid(scheme: str, name: str, access: Access) -> bool:
+    rules = access.rules.get(scheme)
+    if rules is not None:
+        return rules.id_is_valid(name)
+    ours = _IS_VALID.get(scheme)
+    return ours is not None and ours(name)
 
 
-def fix_up(acl: Acl | None, identities: Collection[Identity], schemes: Collection[str]) -> Acl | None:
+def fix_up(acl: Acl | None, identities: Collection[Identity], access: Access = DEFAULT_ACCESS) -> Acl | None:
     """The list as it will stand on the node, or None when it makes no sense.
 
     `auth` becomes those that the connection has proved to be; whatever else there is must be of a scheme
@@ -167,15 +204,20 @@ def fix_up(acl: Acl | None, identities: Collection[Identity], schemes: Collectio
         if (scheme, name) == ANYONE:
             fixed.append((perms, scheme, name))
         elif scheme == "auth":
-            mine = [(perms, of, who) for of, who in identities if of in schemes and of not in _NEVER_AUTHENTICATED]
+            mine = [(perms, of, who) for of, who in identities if _proves(of, access)]
             if not mine:
                 return None
             fixed += mine
-        elif scheme in schemes and type(name) is str and id_is_valid(scheme, name):
+        elif scheme in access.schemes and type(name) is str and id_is_valid(scheme, name, access):
             fixed.append((perms, scheme, name))
         else:
             return None
     return intern(tuple(fixed))
+
+
+def _proves(scheme: str, access: Access) -> bool:
+    rules = access.rules.get(scheme)
+    return scheme in access.schemes and scheme not in _NEVER_AUTHENTICATED and (rules is None or rules.proves)
 
 
 # -- what a client is shown ----------------------------------------------------------------------------
@@ -202,18 +244,3 @@ def digest_id(credentials: bytes, algorithm: str = "sha1") -> str:
     user = credentials.partition(b":")[0].decode("utf-8", "replace")
     digest = hashlib.new(algorithm, credentials, usedforsecurity=False).digest()
     return f"{user}:{b64encode(digest).decode()}"
-
-
-@frozen
-class Access:
-    """The rules of one server.
-
-    skip     nobody is asked who they are (`skipACL`)
-    schemes  whose ids may stand in a list
-    """
-
-    skip: bool = False
-    schemes: frozenset[str] = DEFAULT_SCHEMES
-
-
-DEFAULT_ACCESS: Final = Access()

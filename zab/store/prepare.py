@@ -181,11 +181,12 @@ class Preparer:
         self._outstanding.put(self._zxid, path, node)
 
     def _authorize(self, acl: Acl, wanted: int) -> None:
-        if acl is not OPEN and not self._access.skip and not allows(acl, wanted, decode_identities(self._identities)):
+        access = self._access
+        if acl is not OPEN and not access.skip and not allows(acl, wanted, decode_identities(self._identities), access):
             raise Failure(ErrorCode.NO_AUTH)
 
     def _fixed(self, acl: Acl | None) -> Acl:
-        fixed = OPEN if acl == OPEN else fix_up(acl, decode_identities(self._identities), self._access.schemes)
+        fixed = OPEN if acl == OPEN else fix_up(acl, decode_identities(self._identities), self._access)
         if fixed is None:
             raise Failure(ErrorCode.INVALID_ACL)
         return fixed

@@ -81,7 +81,7 @@ class Reads:
         return handler(fields, client)
 
     def _allows(self, acl: Acl, wanted: int, client: Client) -> bool:
-        return acl is OPEN or self._access.skip or allows(acl, wanted, client.identities)
+        return acl is OPEN or self._access.skip or allows(acl, wanted, client.identities, self._access)
 
     # -- nodes -------------------------------------------------------------------------------------
 

@@ -77,7 +77,7 @@ class Store:
         self.mismatches = 0
         self.mismatch: Mismatch | None = None
         """The last one."""
-        self.watches = Watches(deliver)
+        self.watches = Watches(deliver, settings.access)
         self._outstanding = Outstanding()
         self._preparer = Preparer(
             decode,

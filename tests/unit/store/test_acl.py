@@ -14,6 +14,7 @@ from zab.store.acl import (
     OPEN,
     READ,
     WRITE,
+    Access,
     Acl,
     Identity,
     allows,
@@ -31,7 +32,7 @@ from zab.store.ops import Op
 JOE: Identity = ("digest", "joe:secret")
 ANN: Identity = ("digest", "ann:secret")
 HOST: Identity = ("ip", "10.1.2.3")
-EVERY = DEFAULT_SCHEMES | {"sasl", "x509"}
+EVERY = Access(schemes=DEFAULT_SCHEMES | {"sasl", "x509"})
 
 
 @pytest.mark.parametrize("wanted", [READ, WRITE, CREATE, DELETE, ADMIN])
@@ -62,9 +63,10 @@ def test_networks(network: str, address: str, inside: bool) -> None:
 def test_other_schemes_match_by_letter() -> None:
     for scheme, name in (("x509", "CN=joe,O=us"), ("sasl", "joe@REALM")):
         acl: Acl = ((ALL, scheme, name),)
-        assert allows(acl, READ, ((scheme, name),))
-        assert not allows(acl, READ, ((scheme, name.upper()),))
-        assert not allows(acl, READ, (("digest", name),))
+        assert allows(acl, READ, ((scheme, name),), EVERY)
+        assert not allows(acl, READ, ((scheme, name.upper()),), EVERY)
+        assert not allows(acl, READ, (("digest", name),), EVERY)
+        assert not allows(acl, READ, ((scheme, name),)), "the scheme is not switched on"
 
 
 FIXED: list[tuple[Any, Any]] = [
@@ -106,11 +108,11 @@ def test_auth_needs_somebody() -> None:
     acl: Acl = ((ALL, "auth", ""),)
     assert fix_up(acl, (HOST,), EVERY) is None
     assert fix_up(acl, (("world", "anyone"),), EVERY) is None
-    assert fix_up(acl, (("sasl", "joe"),), DEFAULT_SCHEMES) is None
+    assert fix_up(acl, (("sasl", "joe"),)) is None
 
 
 def test_a_scheme_must_be_switched_on() -> None:
-    assert fix_up(((ALL, "sasl", "joe"),), (), DEFAULT_SCHEMES) is None
+    assert fix_up(((ALL, "sasl", "joe"),), ()) is None
 
 
 def test_equal_lists_are_one() -> None:

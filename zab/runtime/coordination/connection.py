@@ -12,17 +12,18 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Final, TypeAlias, cast
 
 import trio
 
 from zab.core.errors import WireError, ZabError
+from zab.runtime.coordination.authentication import Caller, Verdict
 from zab.runtime.coordination.local import makes_ephemeral
 from zab.runtime.coordination.machine import Change
 from zab.runtime.coordination.words import answer
 from zab.runtime.doorbell import Doorbell
-from zab.store.acl import SUPER, Identity, digest_id, encode_identities
+from zab.store.acl import Identity
 from zab.store.apply import Result
 from zab.store.errors import ErrorCode
 from zab.store.node import stat_fields
@@ -31,20 +32,22 @@ from zab.store.request import FOREIGN, HEAD, LOCAL
 from zab.wire.client.answers import read_reply, write_reply
 from zab.wire.client.connect import EXPIRED, ConnectRequest, ConnectResponse, encode_connect_response
 from zab.wire.client.frames import Command, Opening, Request, RequestReader
-from zab.wire.client.replies import encode_reply, error_reply
+from zab.wire.client.replies import body_reply, encode_reply, error_reply
 from zab.wire.client.requests import Refused, decode_request
+from zab.wire.jute import buffer
 
 if TYPE_CHECKING:
     from zab.runtime.coordination.server import StoreServer
 
 RECEIVE_BYTES: Final = 64 << 10
-IDENTITIES_BYTES_MAX: Final = 16 << 10
 
 _WRITES: Final = frozenset(map(int, WRITES - {Op.RECONFIG}))
 _READS: Final = frozenset(map(int, READS))
 _NOT_READ_ONLY: Final = frozenset(map(int, WRITES | {Op.SYNC, Op.CHECK}))
 _PING: Final = int(Op.PING)
 _CLOSE: Final = int(Op.CLOSE_SESSION)
+_AUTH: Final = int(Op.AUTH)
+_SASL: Final = int(Op.SASL)
 _MOVED: Final = int(ErrorCode.SESSION_MOVED)
 _EXPIRED: Final = int(ErrorCode.SESSION_EXPIRED)
 
@@ -68,18 +71,21 @@ Waits: TypeAlias = bytes | _Slot | None
 class Connection:
     """Its own watcher: what it watches ends with it."""
 
-    def __init__(self, server: StoreServer, stream: trio.abc.Stream, host: str, peer: str) -> None:
+    def __init__(
+        self, server: StoreServer, stream: trio.abc.Stream, host: str, peer: str, proved: Iterable[Identity] = ()
+    ) -> None:
         self.session = 0
         self.timeout_ms = 0
         self.read_only = False
-        self.identities: tuple[Identity, ...] = (("ip", host),)
+        self._caller = Caller(server.settings, host, proved)
+        self.identities: tuple[Identity, ...] = self._caller.identities
         self.peer = peer
         self.received = self.sent = 0
         self._server = server
         self._machine = server.machine
         self._stream = stream
         self._fd = stream.socket.fileno() if isinstance(stream, trio.SocketStream) else None
-        self._identified = encode_identities(self.identities)
+        self._identified = self._caller.encoded
         self._local = False
         """Nobody but this server knows the session."""
         self._flags = FOREIGN
@@ -326,6 +332,8 @@ class Connection:
         me, session = server.me, self.session
         self._taking = True
         unsent_bytes_max = server.settings.unsent_bytes_max
+        if self._caller.barred:
+            requests = self._proofs_of(requests)
         for index, (xid, op, body) in enumerate(requests):
             if self._last_taken or self._over:
                 break
@@ -494,32 +502,55 @@ class Connection:
 
     def _authenticate(self, op: int, xid: int, body: bytes) -> None:
         """For all requests behind it. Said at once, as the original does: it is no part of the session's line."""
-        fields = decode_request(op, body)
-        found = None if isinstance(fields, Refused) else self._identities_of(fields[1], fields[2] or b"")
-        if found is not None:
-            identities = tuple(dict.fromkeys([*self.identities, *found]))
-            identified = encode_identities(identities)
-            if len(identified) <= IDENTITIES_BYTES_MAX:
-                self.identities, self._identified = identities, identified
-                self.send(error_reply(xid, 0, 0))
-                return
-        self.send(error_reply(xid, 0, ErrorCode.AUTH_FAILED))
-        self._finish()
+        caller, fields = self._caller, decode_request(op, body)
+        verdict = Verdict.REFUSED
+        if not isinstance(fields, Refused):
+            verdict = caller.authenticate(fields[1], fields[2] or b"")
+        if verdict is Verdict.SENT_AWAY:
+            self._distrust("client_sent_away")
+            self.cut(caller.why)
+        elif verdict is Verdict.PROVED:
+            self.identities, self._identified = caller.identities, caller.encoded
+            self.send(error_reply(xid, 0, 0))
+        else:
+            self._distrust("client_not_authenticated")
+            self.send(error_reply(xid, 0, ErrorCode.AUTH_FAILED))
+            self._finish()
 
-    def _identities_of(self, scheme: str, credentials: bytes) -> list[Identity] | None:
-        settings = self._server.settings
-        if scheme == "digest":
-            name = digest_id(credentials, settings.digest_algorithm)
-            return [("digest", name), *([(SUPER, "")] if name == settings.super_digest else [])]
-        return [] if scheme == "ip" else None
+    def _sasl(self, op: int, xid: int, body: bytes) -> None:
+        caller, fields = self._caller, decode_request(op, body)
+        token, error = caller.sasl(None if isinstance(fields, Refused) else fields[0])
+        self.identities, self._identified = caller.identities, caller.encoded
+        self.send(body_reply(xid, 0, buffer(token), error))
+        if token is None:
+            self._distrust("client_not_authenticated")
+        if error:
+            self._finish()
+
+    def _proofs_of(self, requests: list[Request]) -> list[Request]:
+        """What is in front has to be proofs until it is known who this is. Returns the rest."""
+        for index, (xid, op, body) in enumerate(requests):
+            if not self._caller.barred:
+                return requests[index:]
+            if self._last_taken or self._over:
+                break
+            if op == _AUTH:
+                self._authenticate(op, xid, body)
+            elif op == _SASL:
+                self._sasl(op, xid, body)
+            else:
+                self._caller.why = "asked before it was known who it is"
+                self._distrust("client_not_authenticated")
+                self.send(error_reply(xid, 0, ErrorCode.SESSION_CLOSED_REQUIRES_SASL_AUTH))
+                self._finish()
+        return []
+
+    def _distrust(self, event: str) -> None:
+        self._server.log.grumble(event, self.peer.rpartition(":")[0], peer=self.peer, why=self._caller.why)
 
     def _unknown(self, op: int, xid: int, body: bytes) -> None:
         self._last_taken = True
         self._put(op, xid, _Slot(ErrorCode.UNIMPLEMENTED, done=True, last=True))
-
-    def _no_sasl(self, op: int, xid: int, body: bytes) -> None:
-        self._last_taken = True
-        self._put(op, xid, _Slot(ErrorCode.AUTH_FAILED, done=True, last=True))
 
     def _put(self, op: int, xid: int, slot: _Slot) -> None:
         self._line.append((op, xid, slot))
@@ -605,5 +636,5 @@ _SPECIAL: Final[Mapping[int, Callable[[Connection, int, int, bytes], None]]] = {
     int(Op.SYNC): Connection._sync,
     int(Op.RECONFIG): Connection._reconfigure,
     int(Op.AUTH): Connection._authenticate,
-    int(Op.SASL): Connection._no_sasl,
+    int(Op.SASL): Connection._sasl,
 }

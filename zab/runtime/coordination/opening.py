@@ -34,7 +34,7 @@ def make_server(
     **options: Any,
 ) -> StoreServer:
     """`options` are those of `Member`."""
-    machine = StoreMachine(store)
+    machine = StoreMachine(evolve(store, access=doors.security.access(store.access)))
     request_bytes = max(limits.request_bytes_max, doors.frame_bytes_max + BESIDE_A_FRAME_BYTES)
     member = Member(machine, path, limits=evolve(limits, request_bytes_max=request_bytes), **options)
     return StoreServer(machine, member, doors)

@@ -6,6 +6,7 @@ from typing import Final
 
 from attrs import frozen
 
+from zab.runtime.coordination.security import DEFAULT_SECURITY, SecuritySettings
 from zab.wire.client.frames import FRAME_BYTES_MAX
 
 DEFAULT_WORDS: Final = frozenset({"isro", "mntr", "ruok", "srvr", "stat"})
@@ -38,6 +39,7 @@ class DoorSettings:
     standalone_enabled        whether a change must leave two voters at least (`standaloneEnabled`)
     super_digest              `user:hash` of who may do anything
     digest_algorithm          of the digest scheme
+    security                  who may come, as whom, and how that is proved
     """
 
     tick_ms: int = 2_000
@@ -63,6 +65,7 @@ class DoorSettings:
     standalone_enabled: bool = True
     super_digest: str | None = None
     digest_algorithm: str = "sha1"
+    security: SecuritySettings = DEFAULT_SECURITY
 
     def timeout_ms(self, asked_ms: int) -> int:
         return max(self.timeout_ticks_min * self.tick_ms, min(asked_ms, self.timeout_ticks_max * self.tick_ms))

@@ -1,0 +1,156 @@
+"""Who the client on one connection is. It says so itself, and proves it, as often and as many as it likes.
+
+What is proved holds for the requests behind it, on this connection alone. A proof that fails ends the connection:
+whoever guesses has to come again for each guess.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from base64 import b64encode
+from collections.abc import Iterable
+from enum import Enum
+from hmac import compare_digest
+from typing import TYPE_CHECKING, Final
+
+from zab.store.acl import SUPER, Identity, digest_id, encode_identities
+from zab.store.errors import ErrorCode
+from zab.store.schemes import host_id
+from zab.wire.sasl import DigestServer, SaslError
+
+if TYPE_CHECKING:
+    from zab.runtime.coordination.settings import DoorSettings
+
+IDENTITIES_BYTES_MAX: Final = 16 << 10
+"""They are sent with every request."""
+
+NONCE_BYTES: Final = 30
+
+_PRINCIPAL: Final = re.compile(r"([^/@]*)(?:/([^/@]*))?(?:@([^/@]*))?")
+
+
+class Verdict(Enum):
+    """What becomes of the connection."""
+
+    PROVED = "it goes on as somebody more"
+    REFUSED = "it is told so, and closed"
+    SENT_AWAY = "it is closed without a word, and shall try another server"
+
+
+class Caller:
+    """What is known of whoever is at the other end."""
+
+    def __init__(self, settings: DoorSettings, host: str, proved: Iterable[Identity] = ()) -> None:
+        self.identities: tuple[Identity, ...] = (("ip", host_id(host)), *proved)
+        self.encoded = encode_identities(self.identities)
+        self.why = ""
+        """Of the last failure; for the log only."""
+        self._settings = settings
+        self._security = settings.security
+        self._host = host
+        self._exchange: DigestServer | None = None
+        self.barred = False
+        """Nothing but proofs may be sent."""
+        self._look()
+
+    def _look(self) -> None:
+        required = self._security.required
+        self.barred = bool(required) and not any(scheme in required for scheme, _ in self.identities)
+
+    def _add(self, found: Iterable[Identity]) -> bool:
+        identities = tuple(dict.fromkeys([*self.identities, *found]))
+        encoded = encode_identities(identities)
+        if len(encoded) > IDENTITIES_BYTES_MAX:
+            self.why = f"its identities take {len(encoded)} bytes, and {IDENTITIES_BYTES_MAX} are allowed"
+            return False
+        self.identities, self.encoded = identities, encoded
+        self._look()
+        return True
+
+    # -- opcode 100 --------------------------------------------------------------------------------
+
+    def authenticate(self, scheme: str, credentials: bytes) -> Verdict:
+        security = self._security
+        if scheme == "ensemble" and security.ensemble_names is not None:
+            if (
+                credentials
+                and security.ensemble_names
+                and credentials.decode("utf-8", "replace") not in security.ensemble_names
+            ):
+                self.why = "it looks for another ensemble"
+                return Verdict.SENT_AWAY
+            return Verdict.PROVED
+        found = self._found(scheme, credentials)
+        if found is None:
+            self.why = self.why or f"scheme {scheme!r}"
+            return Verdict.REFUSED
+        return Verdict.PROVED if self._add(found) else Verdict.REFUSED
+
+    def _found(self, scheme: str, credentials: bytes) -> Iterable[Identity] | None:
+        provider = self._security.providers.get(scheme)
+        if provider is not None:
+            try:
+                return provider.authenticate(credentials, self._host)
+            except Exception as error:
+                self.why = f"the provider of {scheme!r} failed: {error!r}"
+                return None
+        match scheme:
+            case "digest" if self._security.digest:
+                name = digest_id(credentials, self._settings.digest_algorithm)
+                chief = self._settings.super_digest
+                is_super = chief is not None and compare_digest(_bytes(name), _bytes(chief))
+                return [*([(SUPER, "")] if is_super else []), ("digest", name)]
+            case "ip":
+                return []
+            case "x509":
+                return [] if any(of == "x509" for of, _ in self.identities) else None
+            case _:
+                return None
+
+    # -- opcode 102 --------------------------------------------------------------------------------
+
+    def sasl(self, token: bytes | None) -> tuple[bytes | None, int]:
+        """The answer, and an error: with the last one the connection is to be closed."""
+        try:
+            return self._step(token), 0
+        except SaslError as error:
+            self.why = str(error)
+            self._exchange = None
+            needed = "sasl" in self._security.required
+            if self._security.sasl_tolerant and not needed:
+                return None, 0
+            return None, int(ErrorCode.SESSION_CLOSED_REQUIRES_SASL_AUTH if needed else ErrorCode.AUTH_FAILED)
+
+    def _step(self, token: bytes | None) -> bytes:
+        if token is None:
+            raise SaslError("no token")
+        if not self._security.sasl_users:
+            raise SaslError("nobody can log in by SASL here: there are no users")
+        if self._exchange is None:
+            self._exchange = DigestServer(b64encode(os.urandom(NONCE_BYTES)), self._security.sasl_users.get)
+        answer = self._exchange.step(token)
+        if self._exchange.user is not None:
+            name = shaped(self._exchange.user, self._security.strip_host, self._security.strip_realm)
+            is_super = name in self._security.sasl_super
+            if not self._add([("sasl", name), *([(SUPER, "")] if is_super else [])]):
+                raise SaslError(self.why)
+        return answer
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")
+
+
+def shaped(principal: str, strip_host: bool, strip_realm: bool) -> str:
+    """`name/host@realm`, with what of it is wanted."""
+    match = _PRINCIPAL.fullmatch(principal)
+    if match is None or match[3] is None:  # without a realm it is a name, whatever is in it
+        return principal
+    host = "" if strip_host or match[2] is None else f"/{match[2]}"
+    return match[1] + host + ("" if strip_realm else f"@{match[3]}")
+
+
+def subject_identities(subject: str, chief: str | None) -> list[Identity]:
+    """Who has shown a certificate, which was verified."""
+    return [*([(SUPER, subject)] if subject == chief else []), ("x509", subject)]
