@@ -36,6 +36,7 @@ from zab.runtime.session.multi import (
     done_by_multi,
     path_of,
     read_by_multi,
+    version_of,
 )
 from zab.runtime.session.state import SessionState, States, StateTeller
 from zab.runtime.session.watch import Watch
@@ -149,15 +150,15 @@ class Session(ABC):
         return created
 
     async def set(self, path: str, data: bytes | None, version: int = ANY_VERSION) -> Stat:
-        stat: Stat = await self._ask(Op.SET_DATA, (path_of(path), data_of(data), version), path)
+        stat: Stat = await self._ask(Op.SET_DATA, (path_of(path), data_of(data), version_of(version)), path)
         return stat
 
     async def delete(self, path: str, version: int = ANY_VERSION) -> None:
-        await self._ask(Op.DELETE, (path_of(path), version), path)
+        await self._ask(Op.DELETE, (path_of(path), version_of(version)), path)
 
     async def set_acl(self, path: str, acl: Acl, version: int = ANY_VERSION) -> Stat:
         """`version` is held against the `aversion` of the stat."""
-        stat: Stat = await self._ask(Op.SET_ACL, (path_of(path), tuple(acl), version), path)
+        stat: Stat = await self._ask(Op.SET_ACL, (path_of(path), tuple(acl), version_of(version)), path)
         return stat
 
     async def multi(self, operations: Multi) -> list[str | Stat | None]:

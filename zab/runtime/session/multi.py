@@ -9,7 +9,7 @@ from zab.core.errors import LocalProtocolError
 from zab.runtime.session.errors import BadArguments, StoreError, error_of
 from zab.store.acl import OPEN, Acl
 from zab.store.errors import ErrorCode
-from zab.store.node import Stat
+from zab.store.node import INT_MAX, INT_MIN, Stat
 from zab.store.ops import ANY_VERSION, CreateFlag, Fields, Op
 
 Parts: TypeAlias = Iterable[tuple[int, Any]]
@@ -34,6 +34,14 @@ def data_of(data: bytes | None) -> bytes | None:
             raise TypeError(f"data is bytes or None, not {type(data).__name__}")
         return bytes(data)
     return data
+
+
+def version_of(version: int) -> int:
+    if not isinstance(version, int):
+        raise TypeError(f"a version is a number, not {type(version).__name__}")
+    if not INT_MIN <= version <= INT_MAX:
+        raise BadArguments(ErrorCode.BAD_ARGUMENTS, f"version {version}, which does not fit into 32 bits")
+    return version
 
 
 def create_request(
@@ -86,15 +94,15 @@ class Multi:
         return self
 
     def set(self, path: str, data: bytes | None, version: int = ANY_VERSION) -> Self:
-        self.operations.append((Op.SET_DATA, (path_of(path), data_of(data), version)))
+        self.operations.append((Op.SET_DATA, (path_of(path), data_of(data), version_of(version))))
         return self
 
     def delete(self, path: str, version: int = ANY_VERSION) -> Self:
-        self.operations.append((Op.DELETE, (path_of(path), version)))
+        self.operations.append((Op.DELETE, (path_of(path), version_of(version))))
         return self
 
     def check(self, path: str, version: int) -> Self:
-        self.operations.append((Op.CHECK, (path_of(path), version)))
+        self.operations.append((Op.CHECK, (path_of(path), version_of(version))))
         return self
 
 

@@ -1,0 +1,119 @@
+"""Who in a session is told of what."""
+
+from __future__ import annotations
+
+from zab.runtime.session.book import WatchBook
+from zab.runtime.session.watch import Event, WatchEvent
+from zab.store.errors import ErrorCode
+from zab.store.ops import Op
+from zab.store.watches import WatchKind, WatchMode
+
+
+class Heard:
+    def __init__(self) -> None:
+        self.over = False
+        self._events: list[WatchEvent] = []
+
+    def notify(self, event: WatchEvent) -> None:
+        self._events.append(event)
+
+    def taken(self) -> list[tuple[Event, str]]:
+        events, self._events = self._events, []
+        return [(each.event, each.path) for each in events]
+
+
+def test_for_once_is_once_and_for_each_who_asked() -> None:
+    book, one, two = WatchBook(), Heard(), Heard()
+    for heard in (one, two, one):
+        book.answered(Op.GET_DATA, ("/a", True), 0, heard)
+    book.answered(Op.GET_CHILDREN, ("/a", True), 0, one)
+    book.happened(Event.DATA_CHANGED, "/a", 1)
+    book.happened(Event.DATA_CHANGED, "/a", 2)
+    assert one.taken() == two.taken() == [(Event.DATA_CHANGED, "/a")]
+    book.happened(Event.CHILDREN_CHANGED, "/a", 3)
+    assert (one.taken(), two.taken()) == ([(Event.CHILDREN_CHANGED, "/a")], [])
+    assert book.lists() == ([], [], [], [], [])
+
+
+def test_the_end_of_a_node_is_told_once_to_a_watch_of_both_kinds() -> None:
+    book, heard = WatchBook(), Heard()
+    book.answered(Op.GET_DATA, ("/a", True), 0, heard)
+    book.answered(Op.GET_CHILDREN2, ("/a", True), 0, heard)
+    book.answered(Op.ADD_WATCH, ("/a", WatchMode.PERSISTENT), 0, heard)
+    book.answered(Op.ADD_WATCH, ("/", WatchMode.RECURSIVE), 0, heard)
+    book.happened(Event.DELETED, "/a", 1)
+    assert heard.taken() == [(Event.DELETED, "/a")]
+    assert book.lists() == ([], [], [], ["/a"], ["/"])
+
+
+def test_exists_watches_what_is_not_there_yet() -> None:
+    book, heard = WatchBook(), Heard()
+    book.answered(Op.EXISTS, ("/a", True), ErrorCode.NO_NODE, heard)
+    book.answered(Op.EXISTS, ("/b", True), 0, heard)
+    book.answered(Op.GET_DATA, ("/c", True), ErrorCode.NO_NODE, heard)
+    book.answered(Op.EXISTS, ("/d", True), ErrorCode.NO_AUTH, heard)
+    assert book.lists() == (["/b"], ["/a"], [], [], [])
+    book.happened(Event.CREATED, "/a", 1)
+    assert heard.taken() == [(Event.CREATED, "/a")]
+
+
+def test_a_subtree_is_told_of_its_nodes_and_never_of_lists() -> None:
+    book, below, stays = WatchBook(), Heard(), Heard()
+    book.answered(Op.ADD_WATCH, ("/a", WatchMode.RECURSIVE), 0, below)
+    book.answered(Op.ADD_WATCH, ("/a", WatchMode.PERSISTENT), 0, stays)
+    for event, path in [
+        (Event.CREATED, "/a/b/c"), (Event.CHILDREN_CHANGED, "/a"), (Event.DATA_CHANGED, "/a"), (Event.DELETED, "/ab"),
+    ]:  # fmt: skip
+        book.happened(event, path, 1)
+    assert below.taken() == [(Event.CREATED, "/a/b/c"), (Event.DATA_CHANGED, "/a")]
+    assert stays.taken() == [(Event.CHILDREN_CHANGED, "/a"), (Event.DATA_CHANGED, "/a")]
+
+
+def test_what_stays_is_told_that_something_may_have_been_missed() -> None:
+    book, heard = WatchBook(lambda path: path.removeprefix("/root")), Heard()
+    book.answered(Op.ADD_WATCH, ("/root/p", WatchMode.PERSISTENT), 0, heard)
+    book.answered(Op.ADD_WATCH, ("/root/r", WatchMode.RECURSIVE), 0, heard)
+    book.answered(Op.GET_DATA, ("/root/d", True), 0, heard)
+    book.interrupted()
+    assert heard.taken() == [(Event.MAYBE_MISSED, "/p"), (Event.MAYBE_MISSED, "/r")]
+
+
+def test_who_leaves_says_what_nobody_watches_any_more() -> None:
+    book, one, two = WatchBook(), Heard(), Heard()
+    for heard in (one, two):
+        book.answered(Op.GET_DATA, ("/shared", True), 0, heard)
+    book.answered(Op.GET_DATA, ("/a", True), 0, one)
+    book.answered(Op.EXISTS, ("/a", True), ErrorCode.NO_NODE, one)
+    book.answered(Op.GET_CHILDREN, ("/a", True), 0, one)
+    book.answered(Op.ADD_WATCH, ("/p", WatchMode.PERSISTENT), 0, one)
+    assert book.drop(one) == [
+        ("/a", WatchKind.DATA), ("/a", WatchKind.CHILDREN), ("/p", WatchKind.PERSISTENT),
+    ]  # fmt: skip
+    assert book.drop(two) == [("/shared", WatchKind.DATA)]
+    assert book.drop(two) == []
+    book.happened(Event.DATA_CHANGED, "/shared", 1)
+    assert one.taken() == two.taken() == []
+
+
+def test_who_has_left_is_not_written_down() -> None:
+    book, heard = WatchBook(), Heard()
+    heard.over = True
+    book.answered(Op.GET_DATA, ("/a", True), 0, heard)
+    assert not any(book.lists())
+
+
+def test_a_removal_is_told_by_kind() -> None:
+    book, heard, other = WatchBook(), Heard(), Heard()
+    for op, last in [(Op.GET_DATA, True), (Op.GET_CHILDREN, True), (Op.ADD_WATCH, WatchMode.PERSISTENT)]:
+        book.answered(op, ("/a", last), 0, heard)
+    book.answered(Op.GET_DATA, ("/b", True), 0, other)
+    book.answered(Op.REMOVE_WATCHES, ("/a", WatchKind.CHILDREN), ErrorCode.NO_WATCHER, None)
+    assert heard.taken() == []
+    book.answered(Op.REMOVE_WATCHES, ("/a", WatchKind.CHILDREN), 0, None)
+    assert heard.taken() == [(Event.CHILD_WATCH_REMOVED, "/a")]
+    assert book.watches("/a", WatchKind.DATA)
+    assert not book.watches("/a", WatchKind.CHILDREN)
+    book.answered(Op.REMOVE_WATCHES, ("/a", WatchKind.ANY), 0, None)
+    assert heard.taken() == [(Event.DATA_WATCH_REMOVED, "/a"), (Event.PERSISTENT_WATCH_REMOVED, "/a")]
+    assert not book.watches("/a", WatchKind.ANY)
+    assert book.lists() == (["/b"], [], [], [], [])

@@ -1,0 +1,91 @@
+"""The states of a session, for who looks late and for who looks always; and a watch as an iterator."""
+
+from __future__ import annotations
+
+import pytest
+import trio
+import trio.testing
+
+from zab.runtime.session.errors import EventsLost
+from zab.runtime.session.state import CHANGES_MAX, SessionState, States, StateTeller
+from zab.runtime.session.watch import Event, Watch, WatchEvent
+
+CONNECTED, SUSPENDED, EXPIRED, CLOSED = (
+    SessionState.CONNECTED, SessionState.SUSPENDED, SessionState.EXPIRED, SessionState.CLOSED,
+)  # fmt: skip
+
+
+async def test_the_state_now_and_then_each_change() -> None:
+    teller = StateTeller(SUSPENDED)
+    teller.tell(CONNECTED)
+    states = States(teller)
+    teller.tell(CONNECTED)
+    teller.tell(SUSPENDED)
+    teller.tell(CONNECTED)
+    teller.tell(EXPIRED)
+    teller.tell(CLOSED)
+    assert [state async for state in states] == [CONNECTED, SUSPENDED, CONNECTED, EXPIRED]
+    assert [state async for state in States(teller)] == [EXPIRED]
+    assert teller.state is EXPIRED
+
+
+async def test_who_is_slow_misses_the_oldest() -> None:
+    teller = StateTeller(SUSPENDED)
+    states = States(teller)
+    assert await anext(states) is SUSPENDED
+    for _ in range(CHANGES_MAX):
+        teller.tell(CONNECTED)
+        teller.tell(SUSPENDED)
+    teller.tell(EXPIRED)
+    seen = [state async for state in states]
+    assert len(seen) == CHANGES_MAX
+    assert seen[-2:] == [SUSPENDED, EXPIRED]
+
+
+async def test_a_change_wakes_who_waits() -> None:
+    teller, seen = StateTeller(CONNECTED), []
+
+    async def look() -> None:
+        async for state in States(teller):
+            seen.append(state)
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(look)
+        nursery.start_soon(look)
+        await trio.testing.wait_all_tasks_blocked()
+        teller.tell(SUSPENDED)
+        await trio.testing.wait_all_tasks_blocked()
+        teller.tell(CLOSED)
+    assert seen == [CONNECTED, CONNECTED, SUSPENDED, SUSPENDED, CLOSED, CLOSED]
+
+
+EVENTS = [WatchEvent(Event.DATA_CHANGED, "/a", zxid) for zxid in range(5)]
+
+
+async def test_events_can_be_taken_all_at_once() -> None:
+    watch = Watch(None, 10)
+    for event in EVENTS:
+        watch.notify(event)
+    assert await anext(watch) == EVENTS[0]
+    assert len(watch) == 4
+    assert await watch.take() == EVENTS[1:]
+    watch.notify(EVENTS[0])
+    watch.end(EventsLost("over"))
+    watch.notify(EVENTS[1])
+    assert await watch.take() == EVENTS[:1]
+    with pytest.raises(EventsLost, match="over"):
+        await watch.take()
+
+
+async def test_an_end_wakes_who_waits() -> None:
+    watch = Watch(None, 10)
+    async with trio.open_nursery() as nursery:
+
+        async def look() -> None:
+            with pytest.raises(EventsLost):
+                await anext(watch)
+
+        nursery.start_soon(look)
+        await trio.testing.wait_all_tasks_blocked()
+        watch.end(EventsLost("over"))
+        watch.end(ValueError("too late"))
