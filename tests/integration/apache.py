@@ -72,8 +72,11 @@ class Server:
 
 
 @contextmanager
-def running(folder: Path, **properties: str) -> Iterator[Server]:
-    """One standalone server. Its data directory stays, for whoever wants to read what it wrote."""
+def running(folder: Path, *, system: tuple[str, ...] = (), **properties: str) -> Iterator[Server]:
+    """One standalone server. Its data directory stays, for whoever wants to read what it wrote.
+
+    `system`, as `name=value`, is for what it does not read from its file.
+    """
     server = Server(free_port(), folder / "data")
     server.data.mkdir(parents=True, exist_ok=True)
     config = folder / "zoo.cfg"
@@ -82,7 +85,7 @@ def running(folder: Path, **properties: str) -> Iterator[Server]:
         "admin.enableServer=false\nextendedTypesEnabled=true\n4lw.commands.whitelist=*\n"
         + "".join(f"{key}={value}\n" for key, value in properties.items())
     )
-    command = java("org.apache.zookeeper.server.quorum.QuorumPeerMain", str(config))
+    command = java("org.apache.zookeeper.server.quorum.QuorumPeerMain", str(config), properties=system)
     with (folder / "server.log").open("ab") as log:
         process = subprocess.Popen(command, stdout=log, stderr=log, cwd=folder)
     try:

@@ -7,9 +7,12 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from zab.store.ops import Fields, Op
+from zab.store.ops import CREATES, CreateFlag, Fields, Op
 from zab.store.paths import ROOT
 
+_NUMBERED: Final = frozenset({
+    CreateFlag.PERSISTENT_SEQUENTIAL, CreateFlag.EPHEMERAL_SEQUENTIAL, CreateFlag.PERSISTENT_SEQUENTIAL_TTL,
+})  # fmt: skip
 _CREATED: Final = frozenset({Op.CREATE2, Op.CREATE_CONTAINER, Op.CREATE_TTL})
 
 
@@ -31,6 +34,8 @@ def fields_below(root: str, op: int, fields: Fields) -> Fields:
         return fields
     if op == Op.GET_EPHEMERALS:
         return (root + fields[0],)  # a prefix, not a path: "/" must stand for all that is below
+    if op in CREATES and fields[0] == ROOT and fields[3] in _NUMBERED:
+        return (f"{root}/", *fields[1:])  # a child without a name but its number, not a sibling of the root
     return path_below(root, fields[0]), *fields[1:]
 
 

@@ -16,7 +16,7 @@ from zab.client.dialing import ClientTls
 from zab.client.errors import Unreachable
 from zab.client.hosts import Hosts, parse_hosts
 from zab.client.machine import Machine
-from zab.client.rooted import fields_below, path_out_of, value_out_of
+from zab.client.rooted import fields_below, path_below, path_out_of, value_out_of
 from zab.client.settings import DEFAULT_CLIENT, ClientSettings
 from zab.core.errors import LocalProtocolError, Overloaded
 from zab.runtime.errors import OutcomeUnknown
@@ -73,6 +73,9 @@ class RemoteSession(Session):
 
     def _shown(self, path: str) -> str:
         return path_out_of(self._root, path) if self._root else path
+
+    def _at_server(self, path: str) -> str:
+        return path_below(self._root, path) if self._root else path
 
     @property
     def password(self) -> bytes:

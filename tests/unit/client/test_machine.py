@@ -154,9 +154,9 @@ def test_pings_stand_in_no_line() -> None:
     assert [(xid, op) for xid, op, _ in client.sent()] == [(1, Op.WHO_AM_I), (PING_XID, Op.PING)]
     client.machine.receive(error_reply(PING_XID, 77, 0))
     assert client.machine.last_zxid == 77
-    assert not outcome.times
+    assert outcome.value is None
     client.reply(Op.WHO_AM_I, 1, ())
-    assert outcome.times == 1
+    assert outcome.value == ()
 
 
 def test_no_more_is_on_its_way_than_may_be() -> None:

@@ -30,6 +30,9 @@ def test_the_root_is_the_root_and_what_is_elsewhere_stays_there() -> None:
     ("op", "fields", "below"),
     [
         (Op.CREATE, ("/a", b"", (), 0), ("/app/a", b"", (), 0)),
+        (Op.CREATE, ("/", b"", (), 0), ("/app", b"", (), 0)),
+        (Op.CREATE2, ("/", b"", (), 3), ("/app/", b"", (), 3)),
+        (Op.CREATE_TTL, ("/", b"", (), 6, 5), ("/app/", b"", (), 6, 5)),
         (Op.GET_DATA, ("/", True), ("/app", True)),
         (Op.GET_EPHEMERALS, ("/",), ("/app/",)),
         (Op.GET_EPHEMERALS, ("/a",), ("/app/a",)),

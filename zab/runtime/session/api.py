@@ -78,6 +78,10 @@ class Session(ABC):
     def _unwatch(self, path: str, kind: WatchKind) -> None:
         """Soon, and nobody waits: the server need not watch this path (it is the server's) for this session."""
 
+    def _at_server(self, path: str) -> str:
+        """What the server calls this path."""
+        return path
+
     @abstractmethod
     async def add_auth(self, scheme: str, credentials: bytes) -> None:
         """From now on also as somebody who knows this; `digest` takes b"user:password".
@@ -294,6 +298,7 @@ class Session(ABC):
 
     def _added_in_vain(self, path: str, kind: WatchKind) -> None:
         """The server may watch, and nobody listens."""
+        path = self._at_server(path)
         if not self._book.watches(path, kind):
             self._unwatch(path, kind)
 
