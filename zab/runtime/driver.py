@@ -129,18 +129,22 @@ class Driver:
             else:
                 for message in messages:
                     node.step(source, message, now)
-        if self._saved > self._told_saved:
-            self._told_saved = self._saved
-            node.saved(self._saved, now)
+        self._tell_saved(now)
         if now >= node.deadline:
             node.tick(now)
         requests.turn(now)
         requests.ask(now)
         while ready := node.ready():
             await self._perform(ready)
+            self._tell_saved(now)
             requests.turn(now)
         self._links.flush()
         self._watch()
+
+    def _tell_saved(self, now: Millis) -> None:
+        if self._saved > self._told_saved:
+            self._told_saved = self._saved
+            self.node.saved(self._saved, now)
 
     def _hear(self, link: Link, messages: list[Any], now: Millis) -> None:
         node, requests = self.node, self._requests
@@ -187,8 +191,8 @@ class Driver:
             if gone is not None and isinstance(wish, HangUp):
                 self._requests.link_lost(gone)
         self._links.flush()
-        if ready.save:
-            self._writer.put(ready.save)
+        if ready.save and self._writer.put(ready.save):
+            self._saved = ready.save[-1].ticket
         if not wants_state:
             await self._apply(ready)
         for barrier in ready.barriers:

@@ -19,6 +19,8 @@ class Limits:
     election_frame_bytes_max       one frame of an election link
     link_bytes_max, link_frames_max      what may wait to be sent on one link; overflow cuts the link
     inbox_bytes_max                what was received and not yet looked at; above it nothing more is read
+    pause_us_max                   how long a write to the disk may hold up the event loop; on a slower disk a thread
+                                   writes, as it always does with 0
     links_max                      learner links that others may have to this server at one time
     handshakes_max                 connections that have not said a valid hello yet, per port
     handshake_ms, connect_ms       how long a peer may take to say hello, or to be reached
@@ -39,6 +41,7 @@ class Limits:
     link_bytes_max: int = 64 << 20
     link_frames_max: int = 100_000
     inbox_bytes_max: int = 4 << 20
+    pause_us_max: int = 1_000
     links_max: int = 256
     handshakes_max: int = 20
     handshake_ms: int = 5_000
@@ -54,5 +57,5 @@ class Limits:
 
     def __attrs_post_init__(self) -> None:
         # A frame that holds no header and no entry would cut every link; who lingers for 0 ms hangs up at once.
-        check_settings(self, {"frame_bytes_max": 100, "linger_ms": 0, "strangers_max": 0})
+        check_settings(self, {"frame_bytes_max": 100, "linger_ms": 0, "strangers_max": 0, "pause_us_max": 0})
         check_ordered(self, "redial_ms_min", "redial_ms_max")

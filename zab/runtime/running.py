@@ -90,7 +90,7 @@ class Running:
         self._recovered = recovered
         self._log = log = Log(me, lambda: node.epoch)
         self._handshake = handshake = Handshake(me, options.name, limits.handshake_ms)
-        self._writer = writer = Writer(storage, lambda ticket: self.driver.saved(ticket))
+        self._writer = writer = Writer(storage, lambda ticket: self.driver.saved(ticket), limits.pause_us_max)
         inbox = Inbox(bell, limits.inbox_bytes_max, lambda: writer.backlog_bytes)
         dialler = Dialler(network, handshake, limits)
         self._elections = Elections(me, dialler, inbox, limits, log, partial(self._addresses, "election_port"))

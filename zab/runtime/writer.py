@@ -1,7 +1,9 @@
-"""The one thread that writes. It takes whatever gathered while the last fsync ran, and reports the last ticket.
+"""What writes: on a quick disk whoever has something to write, else one thread.
 
-One thread, because the disk has to keep the order in which the node decided; and not a thread for every
-write, because the hop to one costs as much as the write itself.
+The way to a thread and back costs as much as an fsync on a good disk, and a fight for the interpreter on top. So
+what is appended is written at once, in the event loop, for as long as that is quick. Whenever it was not, the
+next few writes go to the thread, which takes whatever gathered while its last fsync ran, and reports the last
+ticket. One thread, because the disk has to keep the order in which the node decided.
 """
 
 from __future__ import annotations
@@ -10,7 +12,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from queue import SimpleQueue
-from typing import Any, Protocol, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 import trio
 
@@ -18,6 +20,8 @@ from zab.core.ready import Append, SnapshotChunk, Write
 from zab.core.zxid import Ticket
 
 T = TypeVar("T")
+
+ASIDE: Final = 8
 
 
 class Performs(Protocol):
@@ -36,7 +40,10 @@ class WriterCounts:
 
 
 class Writer:
-    """`put` what the node wants saved; `report(ticket)` is called in the event loop when it is durable.
+    """`put` what the node wants saved. Either it is durable at once, or `report(ticket)` is called when it is.
+
+    `pause_us_max` is how long a write may hold up the event loop; when one took longer, `ASIDE` quick ones in the
+    thread come before the next attempt. 0: all go to the thread.
 
     `backlog_bytes` is what was put and not reported yet. Whoever receives for the node waits while it is high.
 
@@ -44,22 +51,45 @@ class Writer:
     failed write is not acknowledged, whatever a later attempt would claim.
     """
 
-    def __init__(self, storage: Performs, report: Callable[[Ticket], None]) -> None:
+    def __init__(
+        self,
+        storage: Performs,
+        report: Callable[[Ticket], None],
+        pause_us_max: int = 0,
+        clock_ns: Callable[[], int] = time.perf_counter_ns,
+    ) -> None:
         self.counts = WriterCounts()
         self.backlog_bytes = 0
         self._storage = storage
         self._report = report
+        self._pause_us_max = pause_us_max
+        self._clock_ns = clock_ns
+        self._aside = 0
+        """How many quick writes of the thread are still wanted."""
+        self._in_thread = 0
+        """What the thread was given and has not reported. While there is something, the disk is its own."""
         self._queue: SimpleQueue[tuple[Sequence[Write], int] | Callable[[], None] | None] = SimpleQueue()
 
-    def put(self, writes: Sequence[Write]) -> None:
+    def put(self, writes: Sequence[Write]) -> bool:
+        """True: it is durable already, and there will be no report."""
         size = 0
+        rare = False
         for write in writes:
             if type(write) is Append:
                 size += len(write.batch.body)
             elif type(write) is SnapshotChunk:
                 size += len(write.data)
+                rare = True
+            else:
+                rare = True
+        if self._pause_us_max and not (rare or self._aside or self._in_thread):
+            if self._perform(writes, size) > self._pause_us_max:
+                self._aside = ASIDE
+            return True
         self.backlog_bytes += size
+        self._in_thread += 1
         self._queue.put((writes, size))
+        return False
 
     async def call(self, job: Callable[[], T]) -> T:
         """Run something in the writing thread, in its turn."""
@@ -67,10 +97,15 @@ class Writer:
         outcome: list[Any] = []
         token = trio.lowlevel.current_trio_token()
 
+        def finished() -> None:
+            self._in_thread -= 1
+            done.set()
+
         def run() -> None:
             outcome.append(job())
-            token.run_sync_soon(done.set)
+            token.run_sync_soon(finished)
 
+        self._in_thread += 1
         self._queue.put(run)
         await done.wait()
         result: T = outcome[0]
@@ -91,11 +126,11 @@ class Writer:
             self._queue.put(None)
 
     def _write(self, token: trio.lowlevel.TrioToken) -> None:
-        queue, storage, counts = self._queue, self._storage, self.counts
+        queue = self._queue
         going = True
         while going:
             gathered: list[Write] = []
-            size = 0
+            count = size = 0
             jobs: list[Callable[[], None]] = []
             item = queue.get()
             while True:
@@ -106,26 +141,33 @@ class Writer:
                 else:
                     gathered.extend(item[0])
                     size += item[1]
+                    count += 1
                 if jobs or not going or queue.empty():
                     break
                 item = queue.get_nowait()
             if gathered:
-                began = time.perf_counter_ns()
-                storage.perform(gathered)
-                took = (time.perf_counter_ns() - began) // 1000
-                self._report_soon(token, gathered[-1].ticket, size)
-                counts.fsyncs += 1
-                counts.fsync_us += took
-                counts.fsync_us_max = max(counts.fsync_us_max, took)
-                counts.writes += len(gathered)
-                counts.logged_bytes += size
+                took_us = self._perform(gathered, size)
+                with suppress(trio.RunFinishedError):
+                    token.run_sync_soon(self._saved, gathered[-1].ticket, count, size, took_us)
             for job in jobs:
                 job()
 
-    def _report_soon(self, token: trio.lowlevel.TrioToken, ticket: Ticket, size: int) -> None:
-        with suppress(trio.RunFinishedError):
-            token.run_sync_soon(self._saved, ticket, size)
+    def _perform(self, writes: Sequence[Write], size: int) -> int:
+        """How many microseconds it took."""
+        counts = self.counts
+        began = self._clock_ns()
+        self._storage.perform(writes)
+        took_us = (self._clock_ns() - began) // 1000
+        counts.fsyncs += 1
+        counts.fsync_us += took_us
+        counts.fsync_us_max = max(counts.fsync_us_max, took_us)
+        counts.writes += len(writes)
+        counts.logged_bytes += size
+        return took_us
 
-    def _saved(self, ticket: Ticket, size: int) -> None:
+    def _saved(self, ticket: Ticket, count: int, size: int, took_us: int) -> None:
+        self._in_thread -= count
         self.backlog_bytes -= size
+        if self._aside and took_us <= self._pause_us_max:
+            self._aside -= 1
         self._report(ticket)

@@ -5,12 +5,13 @@ from collections.abc import Sequence
 
 import pytest
 import trio
+import trio.testing
 
 from zab.core.batch import pack
 from zab.core.errors import StorageError
 from zab.core.ready import Append, SnapshotChunk, Write
 from zab.core.zxid import make
-from zab.runtime.writer import Writer
+from zab.runtime.writer import ASIDE, Writer
 
 
 class Disk:
@@ -143,3 +144,93 @@ async def test_a_job_that_fails_is_a_failure_of_the_disk() -> None:
     writer = Writer(Disk(), lambda ticket: None)
     with pytest.RaisesGroup(pytest.RaisesExc(StorageError, match="cannot purge"), flatten_subgroups=True):
         await run()
+
+
+class Quick:
+    """Each write takes as many microseconds as it is told."""
+
+    def __init__(self) -> None:
+        self.performed: list[tuple[list[int], bool]] = []
+        self.takes_us = 10
+        self.now_us = 0
+        self._loop = threading.get_ident()
+
+    def perform(self, writes: Sequence[Write]) -> None:
+        self.now_us += self.takes_us
+        self.performed.append(([write.ticket for write in writes], threading.get_ident() == self._loop))
+
+    def clock_ns(self) -> int:
+        return self.now_us * 1000
+
+
+async def test_on_a_quick_disk_an_append_is_durable_at_once() -> None:
+    disk = Quick()
+    reported: list[int] = []
+    writer = Writer(disk, reported.append, pause_us_max=10, clock_ns=disk.clock_ns)
+    assert writer.put([write(1), write(2)])
+    assert writer.put([write(3)])
+    assert disk.performed == [([1, 2], True), ([3], True)]
+    assert reported == []
+    assert writer.backlog_bytes == 0
+    assert (writer.counts.fsyncs, writer.counts.fsync_us, writer.counts.writes) == (2, 20, 3)
+
+
+async def test_a_slow_write_sends_the_next_ones_to_the_thread_until_enough_were_quick() -> None:
+    disk = Quick()
+    reported: list[int] = []
+    writer = Writer(disk, reported.append, pause_us_max=10, clock_ns=disk.clock_ns)
+    ticket = 0
+
+    async def put() -> bool:
+        nonlocal ticket
+        ticket += 1
+        if writer.put([write(ticket)]):
+            return True
+        while not reported or reported[-1] < ticket:
+            await trio.lowlevel.checkpoint()
+        return False
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(writer.run)
+        disk.takes_us = 11
+        assert await put()
+        for _ in range(3):  # slow ones bring nothing nearer
+            assert not await put()
+        disk.takes_us = 10
+        for _ in range(ASIDE):
+            assert not await put()
+        assert await put()
+        nursery.cancel_scope.cancel()
+    assert [here for _, here in disk.performed] == [True, *[False] * (3 + ASIDE), True]
+
+
+async def test_nobody_writes_beside_the_thread() -> None:
+    disk = Quick()
+    reported: list[int] = []
+    writer = Writer(disk, reported.append, pause_us_max=10, clock_ns=disk.clock_ns)
+    async with trio.open_nursery() as nursery:
+        assert not writer.put([SnapshotChunk(1, b"long"), write(2)])
+        assert not writer.put([write(3)])
+        nursery.start_soon(writer.run)
+        while reported != [3]:
+            await trio.lowlevel.checkpoint()
+        assert writer.put([write(4)])
+        async with trio.open_nursery() as beside:
+            go = threading.Event()
+            beside.start_soon(writer.call, go.wait)
+            await trio.testing.wait_all_tasks_blocked()
+            assert not writer.put([write(5)])
+            go.set()
+        while reported != [3, 5]:
+            await trio.lowlevel.checkpoint()
+        assert writer.put([write(6)])
+        nursery.cancel_scope.cancel()
+    assert disk.performed == [([1, 2, 3], False), ([4], True), ([5], False), ([6], True)]
+
+
+async def test_what_fails_here_and_now_is_raised_here_and_now() -> None:
+    disk = Disk()
+    disk.error = StorageError("no space left")
+    disk.go.release()
+    with pytest.raises(StorageError, match="no space"):
+        Writer(disk, lambda ticket: None, pause_us_max=1).put([write(1)])
