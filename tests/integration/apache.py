@@ -72,7 +72,7 @@ class Server:
 
 
 @contextmanager
-def running(folder: Path, *, system: tuple[str, ...] = (), **properties: str) -> Iterator[Server]:
+def running(folder: Path, system: tuple[str, ...] = (), /, **properties: str) -> Iterator[Server]:
     """One standalone server. Its data directory stays, for whoever wants to read what it wrote.
 
     `system`, as `name=value`, is for what it does not read from its file.

@@ -95,7 +95,7 @@ async def ours(path: Path, door: str) -> AsyncIterator[Opened]:
 
 @contextmanager
 def one_apache(folder: Path) -> Iterator[apache.Server]:
-    with apache.running(folder, system=APACHE_SYSTEM) as server:
+    with apache.running(folder, APACHE_SYSTEM) as server:
         yield server
 
 
