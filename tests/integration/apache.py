@@ -13,7 +13,7 @@ import socket
 import subprocess
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from threading import Lock, Thread
 
@@ -78,6 +78,34 @@ def running(folder: Path, system: tuple[str, ...] = (), /, **properties: str) ->
     `system`, as `name=value`, is for what it does not read from its file.
     """
     server = Server(free_port(), folder / "data")
+    with _process(folder, server, properties) as process:
+        _wait_for(server.port, process, folder / "server.log")
+        yield server
+
+
+@contextmanager
+def ensemble(folder: Path, **properties: str) -> Iterator[list[int]]:
+    """Three of them; their client ports."""
+    ports = {(sid, what): free_port() for sid in (1, 2, 3) for what in ("peer", "election")}
+    members = {
+        f"server.{sid}": f"127.0.0.1:{ports[sid, 'peer']}:{ports[sid, 'election']}:participant" for sid in (1, 2, 3)
+    }
+    with ExitStack() as stack:
+        started = []
+        for sid in (1, 2, 3):
+            server = Server(free_port(), folder / f"theirs-{sid}" / "data")
+            server.data.mkdir(parents=True)
+            (server.data / "myid").write_text(str(sid))
+            settings = {"initLimit": "10", "syncLimit": "5", **members, **properties}
+            process = stack.enter_context(_process(folder / f"theirs-{sid}", server, settings))
+            started.append((server, process, folder / f"theirs-{sid}" / "server.log"))
+        for server, process, log in started:
+            _wait_for(server.port, process, log)
+        yield [server.port for server, _, _ in started]
+
+
+@contextmanager
+def _process(folder: Path, server: Server, properties: dict[str, str]) -> Iterator[subprocess.Popen[bytes]]:
     server.data.mkdir(parents=True, exist_ok=True)
     config = folder / "zoo.cfg"
     config.write_text(
@@ -89,8 +117,7 @@ def running(folder: Path, system: tuple[str, ...] = (), /, **properties: str) ->
     with (folder / "server.log").open("ab") as log:
         process = subprocess.Popen(command, stdout=log, stderr=log, cwd=folder)
     try:
-        _wait_for(server.port, process, folder / "server.log")
-        yield server
+        yield process
     finally:
         process.terminate()
         process.wait(timeout=30)

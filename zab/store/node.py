@@ -31,7 +31,7 @@ OWNER: Final[Literal[9]] = 9
 PZXID: Final[Literal[10]] = 10
 CHILDREN: Final[Literal[11]] = 11
 
-EMPTY_ROOT: Final[Node] = (None, OPEN, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)
+EMPTY_ROOT: Final[Node] = (b"", OPEN, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)
 
 CONTAINER: Final = -(1 << 63)
 """Owner of a container: the sign bit alone, which is no session's id."""

@@ -16,7 +16,7 @@ from zab.store import txn as txns
 from zab.store.acl import OPEN, Access, Acl, allows, decode_identities, fix_up
 from zab.store.errors import ErrorCode, Failure
 from zab.store.node import CONTAINER, INT_MAX, INT_MIN, TTL_MAX, Node, is_session, ttl_of, ttl_owner
-from zab.store.ops import ANY_VERSION, INTERNAL, MULTI_OPS, NO_TTL, CreateFlag, Fields, Op
+from zab.store.ops import ANY_VERSION, CREATES, INTERNAL, MULTI_OPS, NO_TTL, CreateFlag, Fields, Op
 from zab.store.outstanding import Outstanding, Undo
 from zab.store.paths import CONFIG, ROOT, UNDELETABLE, is_valid, name_is_valid
 from zab.store.quota import Quotas, size_of
@@ -229,8 +229,8 @@ class Preparer:
         cversion = parent[7]
         if sequential:
             path = f"{path}{cversion:010d}"
-        # The parent exists, so all of the path but the last name has been found good before.
-        if not name_is_valid(path[slash + 1 :]) and path != ROOT:
+        # The parent exists, so all of the path but the last name has been found good before, but for a second slash.
+        if (not name_is_valid(path[slash + 1 :]) and path != ROOT) or path.startswith("//"):
             raise Failure(ErrorCode.BAD_ARGUMENTS)
         if self._look_up(path) is not None:
             raise Failure(ErrorCode.NODE_EXISTS)
@@ -246,7 +246,10 @@ class Preparer:
         return txn
 
     def _owner_of(self, kind: int, flags: int, ttl: int) -> tuple[int, bool]:
-        """What will stand in `owner`, and whether the name is to be completed by a number."""
+        """What will stand in `owner`, and whether the name is to be completed by a number.
+
+        The operation says what becomes of the node, the flags only how: a container may have a number, too.
+        """
         if flags == CreateFlag.PERSISTENT and (kind == txns.CREATE2 or kind == txns.CREATE):
             return 0, False
         if not CreateFlag.PERSISTENT <= flags <= CreateFlag.PERSISTENT_SEQUENTIAL_TTL:
@@ -259,16 +262,13 @@ class Preparer:
             return ttl_owner(ttl), flags == CreateFlag.PERSISTENT_SEQUENTIAL_TTL
         if ttl >= 0 or kind == txns.CREATE_TTL:
             raise Failure(ErrorCode.BAD_ARGUMENTS)
-        if (flags == CreateFlag.CONTAINER) != (kind == txns.CREATE_CONTAINER):
-            raise Failure(ErrorCode.BAD_ARGUMENTS)
-        if flags == CreateFlag.CONTAINER:
-            return CONTAINER, False
-        sequential = flags >= CreateFlag.PERSISTENT_SEQUENTIAL
-        if flags & CreateFlag.EPHEMERAL:
-            if self._local:
-                raise Failure(ErrorCode.EPHEMERAL_ON_LOCAL_SESSION)
-            return self._session, sequential
-        return 0, sequential
+        ephemeral = flags in (CreateFlag.EPHEMERAL, CreateFlag.EPHEMERAL_SEQUENTIAL)
+        sequential = flags in (CreateFlag.PERSISTENT_SEQUENTIAL, CreateFlag.EPHEMERAL_SEQUENTIAL)
+        if ephemeral and self._local:
+            raise Failure(ErrorCode.EPHEMERAL_ON_LOCAL_SESSION)
+        if kind == txns.CREATE_CONTAINER:
+            return CONTAINER, sequential
+        return self._session if ephemeral else 0, sequential
 
     def _deletable(self, path: str) -> tuple[str, Node]:
         slash = path.rfind("/")
@@ -345,11 +345,12 @@ class Preparer:
         """All or nothing. Later operations see what earlier ones will have done."""
         if any(op not in MULTI_OPS for op, _ in fields):
             raise Failure(ErrorCode.MARSHALLING_ERROR)
+        operations = [_as_read(op, sub_fields) for op, sub_fields in fields]
         handlers, prepared = self._handlers, []
         position = self._outstanding.position()
         undo = self._undo = []
         try:
-            for op, sub_fields in fields:
+            for op, sub_fields in operations:
                 prepared.append(handlers[op](sub_fields))
         except Failure as failure:
             self._outstanding.roll_back(position, undo)
@@ -415,6 +416,21 @@ class Preparer:
         assert node is not None, f"{CONFIG} cannot be deleted"
         self._authorize(node[1], acls.WRITE)
         return txns.error(self._session, self._cxid, self._now_ms, ErrorCode.OK)
+
+
+def _as_read(op: int, fields: Fields) -> tuple[int, Fields]:
+    """An operation of a multi. The original decides while it reads, by the flags, which kind of create it is."""
+    if op not in CREATES:
+        return op, fields
+    flags = fields[3]
+    with_ttl = flags in (CreateFlag.PERSISTENT_TTL, CreateFlag.PERSISTENT_SEQUENTIAL_TTL)
+    if op == Op.CREATE_TTL:
+        if with_ttl:
+            return op, fields
+        return (Op.CREATE_CONTAINER if flags == CreateFlag.CONTAINER else Op.CREATE), fields[:4]
+    if with_ttl or not CreateFlag.PERSISTENT <= flags <= CreateFlag.CONTAINER or fields[2] is None:
+        raise Failure(ErrorCode.MARSHALLING_ERROR)
+    return (Op.CREATE_CONTAINER if flags == CreateFlag.CONTAINER else op), fields
 
 
 _NOT_FOR_CLIENTS: Final = frozenset(INTERNAL - {Op.CLOSE_SESSION}) | {Op.CHECK}

@@ -44,6 +44,8 @@ _NO_NODE: Final = (int(ErrorCode.NO_NODE), None)
 _NO_AUTH: Final = (int(ErrorCode.NO_AUTH), None)
 _DONE: Final = (_OK, None)
 _BAD_ARGUMENTS: Final = (int(ErrorCode.BAD_ARGUMENTS), None)
+_UNREADABLE: Final = (int(ErrorCode.MARSHALLING_ERROR), None)
+"""A number that stands for nothing is to the original like a body that breaks off."""
 
 
 class Reads:
@@ -141,10 +143,10 @@ class Reads:
         return _OK, [path for path in paths if path.startswith(prefix)]
 
     def multi_read(self, client: Client, fields: Fields) -> Answer:
-        """Each for itself."""
+        """Each for itself. None of them leaves a watch, whatever it asks for: so it is in the original."""
         if any(op not in (Op.GET_DATA, Op.GET_CHILDREN) for op, _ in fields):
-            return int(ErrorCode.MARSHALLING_ERROR), None
-        return _OK, [(op, *self._handlers[op](sub_fields, client)) for op, sub_fields in fields]
+            return _UNREADABLE
+        return _OK, [(op, *self._handlers[op]((path, False), client)) for op, (path, _) in fields]
 
     def who_am_i(self, client: Client) -> Answer:
         return _OK, [(identity[0], user_of(identity)) for identity in client.identities]
@@ -153,7 +155,7 @@ class Reads:
 
     def add_watch(self, client: Client, path: str, mode: int) -> Answer:
         if mode not in (WatchMode.PERSISTENT, WatchMode.RECURSIVE):
-            return _BAD_ARGUMENTS
+            return _UNREADABLE
         self._watches.add(path, client, mode)
         return _DONE
 
@@ -165,7 +167,7 @@ class Reads:
 
     def _removal(self, path: str, kind: int, client: Client, act: Callable[[str, Watcher, int], bool]) -> Answer:
         if not WatchKind.CHILDREN <= kind <= WatchKind.RECURSIVE:
-            return _BAD_ARGUMENTS
+            return _UNREADABLE
         return _DONE if act(path, client, kind) else (int(ErrorCode.NO_WATCHER), None)
 
     def set_watches(

@@ -40,7 +40,7 @@ class Tree:
         self._insert(ROOT, (*EMPTY_ROOT[:11], 1))
         self._insert(SYSTEM, (*EMPTY_ROOT[:11], 2))
         self._insert(QUOTA, EMPTY_ROOT)
-        self._insert(CONFIG, (None, READ_ONLY, *EMPTY_ROOT[2:]))
+        self._insert(CONFIG, (EMPTY_ROOT[0], READ_ONLY, *EMPTY_ROOT[2:8], -1, *EMPTY_ROOT[9:]))
 
     def __len__(self) -> int:
         return len(self.nodes)

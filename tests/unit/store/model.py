@@ -70,8 +70,9 @@ class Model:
     def __attrs_post_init__(self) -> None:
         everybody = ((31, "world", "anyone"),)
         for path in ("/", "/zookeeper", "/zookeeper/quota"):
-            self.nodes[path] = Znode(None, 0, 0, everybody)
-        self.nodes["/zookeeper/config"] = Znode(None, 0, 0, ((1, "world", "anyone"),))
+            self.nodes[path] = Znode(b"", 0, 0, everybody)
+        self.nodes["/zookeeper/config"] = Znode(b"", 0, 0, ((1, "world", "anyone"),))
+        self.nodes["/zookeeper/config"].aversion = -1
 
     def below(self, path: str) -> list[str]:
         return [each for each in self.nodes if each != "/" and up(each) == path]
@@ -101,9 +102,9 @@ class Model:
             return 0, None
         if session not in self.sessions:
             return E.SESSION_EXPIRED, None
-        if op == Op.MULTI:
-            return 0, self.multi(zxid, session, who, fields)
         try:
+            if op == Op.MULTI:
+                return 0, self.multi(zxid, session, who, fields)
             return 0, self.one(zxid, session, who, op, fields)
         except Refuse as refused:
             return refused.code, None
@@ -111,6 +112,16 @@ class Model:
     def multi(self, zxid: int, session: int, who: Any, ops: Any) -> list[Any]:
         from copy import deepcopy
 
+        read = []
+        for op, fields in ops:
+            if op in (1, 15, 19):
+                if fields[3] not in range(5) or fields[2] is None:
+                    raise Refuse(E.MARSHALLING_ERROR)
+                op = 19 if fields[3] == 4 else op
+            elif op == 21 and fields[3] not in (5, 6):
+                op, fields = 19 if fields[3] == 4 else 1, fields[:4]
+            read.append((op, fields))
+        ops = read
         nodes = deepcopy(self.nodes)
         watches, events = list(self.watches), len(self.events)
         values: list[Any] = []
@@ -143,7 +154,7 @@ class Model:
     def create(
         self, zxid: int, session: int, who: Any, op: int, path: str, data: Any, acl: Any, flags: int, ttl: int = -1
     ) -> Any:
-        if flags not in {1: range(4), 15: range(4), 19: (4,), 21: (5, 6)}[op]:
+        if flags not in {1: range(5), 15: range(5), 19: range(5), 21: (5, 6)}[op]:
             raise Refuse(E.BAD_ARGUMENTS)
         if op == Op.CREATE_TTL and not 0 < ttl < 2**40:
             raise Refuse(E.BAD_ARGUMENTS)
@@ -166,7 +177,13 @@ class Model:
         if self.nodes[parent].owner:
             raise Refuse(E.NO_CHILDREN_FOR_EPHEMERALS)
         self.nodes[path] = Znode(
-            data, zxid, self.now, acl, session if flags in (1, 3) else 0, flags == 4, ttl if flags > 4 else None
+            data,
+            zxid,
+            self.now,
+            acl,
+            session if flags in (1, 3) and op != 19 else 0,
+            op == Op.CREATE_CONTAINER,
+            ttl if flags > 4 else None,
         )
         self.nodes[parent].born += 1
         self.nodes[parent].pzxid = zxid

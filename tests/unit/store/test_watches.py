@@ -257,9 +257,9 @@ def test_removing_one_mode_leaves_the_others(it: Leader) -> None:
 
 def test_nonsense(it: Leader) -> None:
     client, reads = Client(), it.store.reads
-    assert reads.add_watch(client, N, 2)[0] == -8
-    assert reads.remove_watches(client, N, 0)[0] == -8
-    assert reads.check_watches(client, N, 6)[0] == -8
+    assert reads.add_watch(client, N, 2)[0] == -5
+    assert reads.remove_watches(client, N, 0)[0] == -5
+    assert reads.check_watches(client, N, 6)[0] == -5
 
 
 def test_a_connection_takes_its_watches_along(it: Leader) -> None:

@@ -33,7 +33,7 @@ from zab.wire.client.answers import read_reply, write_reply
 from zab.wire.client.connect import EXPIRED, ConnectRequest, ConnectResponse, encode_connect_response
 from zab.wire.client.frames import Command, Opening, Request, RequestReader
 from zab.wire.client.replies import body_reply, encode_reply, error_reply
-from zab.wire.client.requests import Refused, decode_request
+from zab.wire.client.requests import PING_XID, Refused, decode_request
 from zab.wire.jute import buffer
 
 if TYPE_CHECKING:
@@ -55,10 +55,19 @@ _EXPIRED: Final = int(ErrorCode.SESSION_EXPIRED)
 class _Slot:
     """A place in the line of replies that no transaction will fill."""
 
-    __slots__ = ("done", "error", "last", "value")
+    __slots__ = ("done", "error", "last", "value", "zxid")
 
-    def __init__(self, error: int = 0, value: object = None, *, done: bool = False, last: bool = False) -> None:
+    def __init__(
+        self,
+        error: int = 0,
+        value: object = None,
+        *,
+        done: bool = False,
+        last: bool = False,
+        zxid: int | None = None,
+    ) -> None:
         self.error = error
+        self.zxid = zxid
         self.value = value
         self.done = done
         self.last = last
@@ -282,7 +291,7 @@ class Connection:
             zxid = self._machine.zxid
             for request in requests:
                 if request[1] == _PING:
-                    self.send(error_reply(request[0], zxid, 0))
+                    self.send(error_reply(PING_XID, zxid, 0))
                 else:
                     self._held.append(request)
         else:
@@ -421,7 +430,7 @@ class Connection:
             if not waits.done:
                 return
             line.popleft()
-            zxid = self._machine.zxid
+            zxid = self._machine.zxid if waits.zxid is None else waits.zxid
             if waits.error or waits.value is None:
                 self.send(error_reply(xid, zxid, waits.error))
             else:
@@ -432,7 +441,7 @@ class Connection:
     # -- the special ones --------------------------------------------------------------------------
 
     def _ping(self, op: int, xid: int, body: bytes) -> None:
-        self.send(error_reply(xid, self._machine.zxid, 0))
+        self.send(error_reply(PING_XID, self._machine.zxid, 0))
 
     def _sync(self, op: int, xid: int, body: bytes) -> None:
         """What is behind it waits at the door: else a write could overtake it, and a read in between would see it."""
@@ -504,7 +513,7 @@ class Connection:
         """For all requests behind it. Said at once, as the original does: it is no part of the session's line."""
         caller, fields = self._caller, decode_request(op, body)
         verdict = Verdict.REFUSED
-        if not isinstance(fields, Refused):
+        if not isinstance(fields, Refused) and (fields[2] is not None or fields[1] != "digest"):
             verdict = caller.authenticate(fields[1], fields[2] or b"")
         if verdict is Verdict.SENT_AWAY:
             self._distrust("client_sent_away")
@@ -550,7 +559,7 @@ class Connection:
 
     def _unknown(self, op: int, xid: int, body: bytes) -> None:
         self._last_taken = True
-        self._put(op, xid, _Slot(ErrorCode.UNIMPLEMENTED, done=True, last=True))
+        self._put(op, xid, _Slot(ErrorCode.UNIMPLEMENTED, done=True, last=True, zxid=-1))
 
     def _put(self, op: int, xid: int, slot: _Slot) -> None:
         self._line.append((op, xid, slot))

@@ -1,0 +1,132 @@
+"""Where we answer otherwise than the original, and mean it. Everything else that a script can show is a fault.
+
+Each has the smallest script that shows it; a test holds that it still does, and that docs/reference/differences.md
+says it. Random scripts keep away from these.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from attrs import frozen
+
+from tests.differential.script import START, Ask, Connect, Script
+from zab.store.acl import OPEN
+from zab.store.ops import Op
+
+_PRIVATE: Final = ((31, "digest", "u:Jq7wMyA/w2Vd5WIDAKdu4OIIFEQ="),)
+
+
+@frozen
+class Difference:
+    what: str
+    theirs: str
+    """What the original says..."""
+    ours: str
+    """...and what we say, at the first place where it shows."""
+    why: str
+    script: Script
+
+
+DIFFERENCES: Final = (
+    Difference(
+        "A wrong password disturbs nobody",
+        "connection closed",
+        "reply to PING",
+        "Who guesses at a password shall not be able to cut the connection of the session's owner: the password is "
+        "looked at first.",
+        (Connect(1), Connect(2, session=1, password="wrong"), Ask(1, Op.PING)),
+    ),
+    Difference(
+        "A returning client is not told of nodes that it may not read",
+        "event 3",
+        "reply to SET_WATCHES",
+        "Events that are made up for a client that comes back are held against the node's ACL, as all others are.",
+        (
+            Connect(1),
+            Ask(1, Op.CREATE, ("/a", b"", _PRIVATE, 0)),
+            Ask(1, Op.SET_WATCHES, (START, ("/a",), (), ())),
+        ),
+    ),
+    Difference(
+        "A session keeps its timeout",
+        "timeout_ms=30000",
+        "timeout_ms=20000",
+        "It is agreed once, when the session begins, and is the same on every server. A client that comes back is told "
+        "which it is.",
+        (Connect(1, timeout_ms=20_000), Connect(1, session=1)),
+    ),
+    Difference(
+        "Containers are not for clients to delete",
+        "reply to DELETE_CONTAINER zxid=2 None",
+        "reply to DELETE_CONTAINER zxid=-1 error=-6",
+        "The operation by which servers clear away empty containers asks for no permission, so it is refused on the "
+        "client port.",
+        (Connect(1), Ask(1, Op.CREATE, ("/a", b"", OPEN, 0)), Ask(1, Op.DELETE_CONTAINER, b"\0\0\0\2/a")),
+    ),
+    Difference(
+        "Nobody opens a session inside a session",
+        "reply to NOTIFICATION",
+        "reply to CREATE_SESSION zxid=-1 error=-6",
+        "That, too, is an operation among servers. The original answers with the frame that opens a connection, which "
+        "no client can read where it comes.",
+        (Connect(1), Ask(1, Op.CREATE_SESSION, b"\0\0\0\0")),
+    ),
+    Difference(
+        "The empty path is no node",
+        "reply to GET_DATA zxid=0 (b''",
+        "error=-101",
+        "To the original it is another name of the root, for reads only. Client libraries never send it.",
+        (Connect(1), Ask(1, Op.GET_DATA, ("", False))),
+    ),
+    Difference(
+        "No path at all is an error, for `sync` too",
+        "reply to SYNC zxid=0 None",
+        "reply to SYNC zxid=0 error=-5",
+        "As for every other operation with a path.",
+        (Connect(1), Ask(1, Op.SYNC, b"\xff\xff\xff\xff")),
+    ),
+    Difference(
+        "Negative counts are no empty lists",
+        "error=-114",
+        "error=-5",
+        "A count below -1 means that the bytes are damaged, and is answered as such.",
+        (Connect(1), Ask(1, Op.CREATE, b"\0\0\0\2/a\0\0\0\0\xff\xff\xff\xf0\0\0\0\0")),
+    ),
+    Difference(
+        "Text is UTF-8",
+        "extra=b'",
+        "reply to SYNC zxid=0 '/\U0001f600'",
+        "Characters beyond the basic plane leave us as four bytes; the original writes them as two times three, which "
+        "only Java takes for text. Both forms are understood.",
+        (Connect(1), Ask(1, Op.SYNC, ("/\U0001f600",))),
+    ),
+    Difference(
+        "Credentials that cannot be read are answered",
+        "connection closed",
+        "reply to AUTH zxid=0 error=-115",
+        "Authentication has failed, and its error says so before the connection is closed.",
+        (Connect(1), Ask(1, Op.AUTH, b"\0")),
+    ),
+)
+
+
+UNSEEN: Final = {
+    "zxids": "A server that is alone has epochs, too, and a session that is attached anew is a transaction; so the "
+    "numbers are others, in the same order.",
+    "Session passwords": "They cannot be computed from the session's id.",
+    "Pings": "They are answered at once, and not behind a write that waits: a client whose write waits for an election "
+    "keeps its connection.",
+    "Elections": "Clients whose server stays up keep their connection; requests wait, for a bounded time.",
+    "sync": "A read behind it sees everything that was committed anywhere before it, whoever leads meanwhile.",
+    "A new ACL": "It is in force for all requests behind it, also for those that do not wait for its reply; the "
+    "original may judge them by the old one.",
+    "Sets": "The order in which children, ephemeral nodes, identities and the deletions of a closed session are told.",
+}
+"""What scripts cannot show, because it differs from run to run, or needs a failure at the right moment."""
+
+
+def bullets() -> list[str]:
+    """As they stand in docs/reference/differences.md."""
+    seen = [f"- **{each.what}.** {each.why}" for each in DIFFERENCES]
+    return seen + [f"- **{name}.** {text}" for name, text in UNSEEN.items()]
