@@ -166,6 +166,8 @@ class Store:
         if applied and zxid > self.zxid:
             self.zxid = zxid
         old = self.tree.nodes[CONFIG]
+        if not text and not old[0]:
+            return  # a server alone: its configuration was never written
         new: Node = (text, *old[1:3], zxid, old[4], old[5], -1, *old[7:])
         self.tree.replace(CONFIG, old, new)
         if self.watches.data_paths and old[0] != text:

@@ -95,7 +95,7 @@ def test_the_configuration_is_a_node() -> None:
 def test_reconfiguration_is_somebody_else_s() -> None:
     it = leader()
     assert it.error(Op.RECONFIG, None, None, None, -1) == ErrorCode.RECONFIG_DISABLED
-    asked = []
+    asked: list[object] = []
     it.store.reconfigure = asked.append
     assert it.error(Op.RECONFIG, None, None, None, -1) == ErrorCode.NO_AUTH
     before = it.store.tree.nodes["/zookeeper/config"]
