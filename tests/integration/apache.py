@@ -78,7 +78,7 @@ def running(folder: Path, system: tuple[str, ...] = (), /, **properties: str) ->
     `system`, as `name=value`, is for what it does not read from its file.
     """
     server = Server(free_port(), folder / "data")
-    with _process(folder, server, properties) as process:
+    with _process(folder, server, properties, system) as process:
         _wait_for(server.port, process, folder / "server.log")
         yield server
 
@@ -105,7 +105,9 @@ def ensemble(folder: Path, **properties: str) -> Iterator[list[int]]:
 
 
 @contextmanager
-def _process(folder: Path, server: Server, properties: dict[str, str]) -> Iterator[subprocess.Popen[bytes]]:
+def _process(
+    folder: Path, server: Server, properties: dict[str, str], system: tuple[str, ...] = ()
+) -> Iterator[subprocess.Popen[bytes]]:
     server.data.mkdir(parents=True, exist_ok=True)
     config = folder / "zoo.cfg"
     config.write_text(
