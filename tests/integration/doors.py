@@ -5,15 +5,23 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
-from typing import Final
+from random import Random
+from typing import Any, Final
 
+import trio
 from attrs import frozen
 
 from tests.integration.stores import Stores, stores
+from zab.client.session import connect
 from zab.runtime.coordination.server import StoreServer
+from zab.runtime.errors import OutcomeUnknown
 from zab.runtime.session.api import Session
+from zab.runtime.session.errors import StoreError
+from zab.runtime.session.watch import Watch
+from zab.store.errors import ErrorCode
+from zab.store.ops import WRITES, Fields, Op
 
-DOORS: Final = ["process"]
+DOORS: Final = ["process", "wire"]
 TIMEOUT_MS: Final = 10_000
 
 
@@ -45,6 +53,31 @@ async def opened(path: Path, door: str = "process") -> AsyncIterator[Door]:
     async with stores(path) as running:
 
         def session() -> AbstractAsyncContextManager[Session]:
+            if door == "wire":
+                return connect(running.hosts(), timeout_ms=TIMEOUT_MS)
             return running.servers[1].session(TIMEOUT_MS)
 
         yield Door(session, running)
+
+
+def in_doubt(session: Session, chance: Random, share: float) -> None:
+    """From now on this share of the session's writes has no answer, and half of those were made all the same."""
+    real = session._ask
+
+    async def ask(op: Op, fields: Fields, what: str, watch: Watch | None = None, *, rooted: bool = True) -> Any:
+        if op not in WRITES or chance.random() >= share:
+            return await real(op, fields, what, watch, rooted=rooted)
+        if chance.random() < 0.5:
+            try:
+                await real(op, fields, what, watch, rooted=rooted)
+            except StoreError as error:
+                if error.code == ErrorCode.SESSION_EXPIRED:
+                    raise
+        raise OutcomeUnknown(f"{what}: as if the connection had been lost")
+
+    session._ask = ask  # type: ignore[method-assign]
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    while not condition():
+        await trio.sleep(0.001)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
+from random import Random
 
 import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
-from tests.integration.doors import DOORS, Door, opened
+from tests.integration.doors import DOORS, Door, in_doubt, opened, until
 from tests.integration.stores import stores
 from zab.core.errors import ConfigError, LocalProtocolError
 from zab.recipes import Election, Held, Lock, Lost, ReadLock, Semaphore, Taken, WriteLock
@@ -21,11 +21,6 @@ from zab.runtime.session.state import SessionState
 from zab.store.paths import child_of
 
 doors = pytest.mark.parametrize("door", DOORS)
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    while not condition():
-        await trio.sleep(0.001)
 
 
 def test_a_line_is_in_the_order_of_its_numbers() -> None:
@@ -286,6 +281,21 @@ async def test_a_lock_is_kept_while_the_connection_is_lost(tmp_path: Path) -> No
             assert await anext(states) is SessionState.SUSPENDED
             await running.start(leader)
             assert await session.exists(held.path) is not None
+
+
+@doors
+@pytest.mark.parametrize("seed", range(5))
+async def test_whoever_does_not_hear_whether_it_came_looks_for_itself(tmp_path: Path, door: str, seed: int) -> None:
+    async with opened(tmp_path, door) as store, store.session() as one, store.session() as two:
+        in_doubt(one, Random(seed), 0.5)
+        for what in (Lock, Semaphore, ReadLock):
+            for _ in range(5):
+                async with what(one, f"/some/where/{what.__name__}") as held:
+                    stat = await two.exists(held.path)
+                    assert stat is not None
+                    assert stat.czxid == held.token
+                    assert len(store.names(f"/some/where/{what.__name__}")) == 1
+                assert store.names(f"/some/where/{what.__name__}") == []
 
 
 # -- many readers, one writer --------------------------------------------------------------------------
