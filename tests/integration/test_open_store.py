@@ -150,6 +150,24 @@ async def test_cancelling_a_change_leaves_the_session_usable(tmp_path: Path) -> 
         assert await session.exists("/b") is not None
 
 
+async def test_a_sync_also_waits_for_what_nobody_waits_for_any_more(tmp_path: Path) -> None:
+    """Else whoever was cancelled while creating could not find out whether the node is there."""
+    async with open_store(tmp_path, settings=FAST) as store, store.session() as session:
+        found = 0
+        for steps in range(12):
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(session.create, f"/{steps}")
+                for _ in range(steps):
+                    await trio.lowlevel.checkpoint()
+                nursery.cancel_scope.cancel()
+            await session.sync()
+            there = await session.exists(f"/{steps}")
+            await session.set("/", None)  # behind the create, in the session's order
+            assert there == await session.exists(f"/{steps}")
+            found += there is not None
+        assert found > 1
+
+
 async def test_three_members_agree(tmp_path: Path) -> None:
     async with stores(tmp_path, 3) as running:
         one, two = running.servers[1], running.servers[2]

@@ -17,6 +17,7 @@ from zab.runtime.session.book import WatchBook
 from zab.runtime.session.errors import error_of
 from zab.runtime.session.state import SessionState
 from zab.runtime.session.watch import Watch
+from zab.runtime.waiting import Waiter
 from zab.store.acl import SUPER, Identity, digest_id, encode_identities
 from zab.store.apply import Result, SubResult
 from zab.store.errors import ErrorCode
@@ -43,6 +44,8 @@ class InProcessSession(Session):
         self._server = server
         self._identified = encode_identities(())
         self._cxid = 0
+        self._posted = self._answered = 0
+        self._answer = trio.Event()
 
     # -- for the server ----------------------------------------------------------------------------
 
@@ -89,6 +92,9 @@ class InProcessSession(Session):
         if op in WRITES:
             return await self._change(op, fields, what)
         if op is Op.SYNC:
+            posted = self._posted
+            while self._answered < posted:  # one whose caller was cancelled may not even be proposed yet
+                await self._answer.wait()
             await self._server.member.barrier()
             return fields[0]
         await self._server.readable()
@@ -102,8 +108,18 @@ class InProcessSession(Session):
 
     async def _change(self, op: Op, fields: Fields, what: str) -> Any:
         self._cxid += 1
-        server = self._server
-        result = await server.ask(pack_request(op, pack_body(fields), self.id, self._cxid, server.me, self._identified))
+        server, waiter = self._server, Waiter()
+
+        def done(result: object, error: Exception | None) -> None:
+            self._answered += 1
+            self._answer.set()
+            self._answer = trio.Event()
+            waiter.done(result, error)
+
+        self._posted += 1
+        request = pack_request(op, pack_body(fields), self.id, self._cxid, server.me, self._identified)
+        server.post(request, done)
+        result: Result = await waiter.wait()  # type: ignore[assignment]  # it is what `apply` of the machine returned
         if result[1]:
             raise error_of(result[1], what)
         if op is Op.RECONFIG:  # it may be asked for; now it is
