@@ -11,6 +11,7 @@ import trio
 
 from zab.cli.client import converse, status_table
 from zab.cli.dev import layout_of, log_to_stderr, run_dev, run_one, stop_on_signal
+from zab.cli.shell.command import shell
 from zab.core.ensemble import Ensemble
 from zab.core.errors import ZabError
 from zab.core.ready import Settings
@@ -195,3 +196,6 @@ def _run(function: Callable[..., Any], *arguments: object) -> None:
         if isinstance(sole, (ZabError, OSError)):
             raise click.ClickException(str(sole)) from sole
         raise sole from None
+
+
+zab.add_command(shell)

@@ -1,0 +1,219 @@
+"""The commands of the shell, against a store in this process."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+
+import trio
+
+import zab
+from zab.cli.shell.commands import COMMANDS
+from zab.cli.shell.shell import Shell, opened
+from zab.runtime.session.api import Session
+
+
+class Typing:
+    def __init__(self, shell: Shell, said: list[str]) -> None:
+        self.shell = shell
+        self._said = said
+
+    async def __call__(self, line: str) -> list[str]:
+        """What comes back."""
+        self._said.clear()
+        await self.shell.line(line)
+        return list(self._said)
+
+    async def events(self, count: int) -> list[str]:
+        """Those that come in a while."""
+        while sum(line.startswith("WatchedEvent") for line in self._said) < count:
+            await trio.sleep(0.001)
+        return [line.partition("type:")[2].partition(" zxid")[0] for line in self._said if line.startswith("Watched")]
+
+
+@asynccontextmanager
+async def a_shell(path: Path) -> AsyncIterator[Typing]:
+    store_settings = zab.StoreSettings(extended_types=True)
+    async with zab.open_store(path, store=store_settings) as store:
+
+        def opens(servers: str) -> AbstractAsyncContextManager[Session]:
+            return store.session()
+
+        said: list[str] = []
+        with trio.fail_after(20):
+            async with opened(opens, "here", said.append, said.append) as shell:
+                yield Typing(shell, said)
+
+
+def run(path: Path, story: Callable[[Typing], Awaitable[None]]) -> None:
+    async def main() -> None:
+        async with a_shell(path) as typing:
+            await story(typing)
+
+    trio.run(main)
+
+
+def test_nodes(tmp_path: Path) -> None:
+    async def story(typing: Typing) -> None:
+        assert await typing("create /a hello") == ["Created /a"]
+        assert await typing("create -s -e /a/n- 1") == ["Created /a/n-0000000000"]
+        assert await typing("create -c /a/c") == ["Created /a/c"]
+        assert await typing("create -t 60000 /a/t 'one two'") == ["Created /a/t"]
+        assert await typing("ls /a") == ["[c, n-0000000000, t]"]
+        assert await typing("ls -R /a") == ["/a", "/a/c", "/a/n-0000000000", "/a/t"]
+        assert await typing("ls -R /") == [
+            "/", "/a", "/a/c", "/a/n-0000000000", "/a/t", "/zookeeper", "/zookeeper/config", "/zookeeper/quota",
+        ]  # fmt: skip
+        assert await typing("get /a/t") == ["one two"]
+        assert await typing("create /none") == ["Created /none"]
+        assert await typing("get /none") == ["null"]
+        assert await typing("set /a world") == []
+        data, *stat = await typing("get -s /a")
+        assert data == "world"
+        assert stat == await typing("stat /a")
+        assert [line.split(" = ")[0] for line in stat] == [
+            "cZxid", "ctime", "mZxid", "mtime", "pZxid", "cversion", "dataVersion", "aclVersion", "ephemeralOwner",
+            "dataLength", "numChildren",
+        ]  # fmt: skip
+        assert {"dataVersion = 1", "cversion = 3", "dataLength = 5", "numChildren = 3"} <= set(stat)
+        assert await typing("getAllChildrenNumber /a") == ["3"]
+        assert await typing("getEphemerals") == ["[/a/n-0000000000]"]
+        assert await typing("deleteall /a") == []
+        assert await typing("ls /") == ["[none, zookeeper]"]
+        assert await typing("sync /") == ["Sync is OK"]
+
+    run(tmp_path, story)
+
+
+def test_errors_are_said_and_nothing_ends(tmp_path: Path) -> None:
+    async def story(typing: Typing) -> None:
+        await typing("create /a x")
+        await typing("create /a/b x")
+        await typing("create -e /e x")
+        for line, says in {
+            "get /none": "Node does not exist: /none",
+            "stat /none": "Node does not exist: /none",
+            "deleteall /none": "Node does not exist: /none",
+            "create /a y": "Node already exists: /a",
+            "delete /a": "Node not empty: /a",
+            "create /e/f x": "Ephemerals cannot have children: /e/f",
+            "set -v 7 /a y": "version No is not valid : /a",
+            "removewatches /a": "/a: no watcher",
+            "ls": "ls: too few words. Usage: ls [-s] [-w] [-R] path",
+            "ls a": "'a', a path without / in front: bad arguments",
+            "bogus": "Command not found: bogus. `help` lists all there are",
+            "addWatch -m SOMETIMES /a": "'SOMETIMES' is no mode of a watch: PERSISTENT or PERSISTENT_RECURSIVE",
+            "addauth kerberos x": "auth failed",
+        }.items():
+            assert says in (await typing(line))[0]
+
+    run(tmp_path, story)
+
+
+def test_permissions(tmp_path: Path) -> None:
+    async def story(typing: Typing) -> None:
+        await typing("create /a x world:anyone:cr,digest:bob:x:a")
+        assert await typing("getAcl /a") == ["'world,'anyone", ": cr", "'digest,'bob:x", ": a"]
+        assert await typing("set /a y") == ["Insufficient permission : /a"]
+        await typing("create /b x")
+        await typing("create /b/c x")
+        await typing("setAcl -R /b world:anyone:cdra")
+        assert await typing("getAcl /b/c") == ["'world,'anyone", ": cdra"]
+        assert await typing("addauth digest bob:secret") == []
+        assert await typing("whoami") == ["Auth scheme: User", "digest: bob"]
+
+    run(tmp_path, story)
+
+
+def test_watches(tmp_path: Path) -> None:
+    async def story(typing: Typing) -> None:
+        await typing("create /a x")
+        await typing("get -w /a")
+        await typing("set /a y")
+        assert await typing.events(1) == ["NodeDataChanged path:/a"]
+        await typing("addWatch /a")
+        await typing("create /a/b x")
+        assert await typing.events(1) == ["NodeCreated path:/a/b"]
+        await typing("removewatches /a")
+        assert await typing.events(1) == ["PersistentWatchRemoved path:/a"]
+        await typing("printwatches off")
+        await typing("ls -w /a")
+        await typing("create /a/c x")
+        assert await typing("printwatches") == ["printwatches is off"]
+
+    run(tmp_path, story)
+
+
+def test_quotas(tmp_path: Path) -> None:
+    async def story(typing: Typing) -> None:
+        await typing("create /a x")
+        await typing("create /a/b xx")
+        assert await typing("setquota -n 10 -b 100 /a") == []
+        assert await typing("listquota /a") == [
+            "Output quota for /a count=10,bytes=100=;byteHardLimit=-1;countHardLimit=-1",
+            "Output stat for /a count=2,bytes=3",
+        ]
+        assert "/a, above it, has a quota already" in (await typing("setquota -n 1 /a/b"))[0]
+        await typing("delquota -n /a")
+        assert (await typing("listquota /a"))[0].startswith("Output quota for /a count=-1,bytes=100")
+        await typing("delquota -b /a")
+        assert await typing("ls /zookeeper/quota") == ["[]"]
+        await typing("setquota -N 1 /a/b")
+        assert "/a/b, below it, has a quota already" in (await typing("setquota -n 1 /a"))[0]
+        assert await typing("setquota -n 1 /none") == ["Node does not exist: /none"]
+        assert "which limit?" in (await typing("setquota /a"))[0]
+
+    run(tmp_path, story)
+
+
+def test_the_session_ends_and_begins(tmp_path: Path) -> None:
+    async def story(typing: Typing) -> None:
+        await typing("create -e /e x")
+        assert await typing("close") == []
+        assert typing.shell.prompt == "[zk: here(CLOSED) 2] "
+        assert await typing("ls /") == ["there is no session: `connect` begins one"]
+        assert await typing("connect there") == []
+        assert typing.shell.prompt == "[zk: there(CONNECTED) 4] "
+        assert await typing("ls /") == ["[zookeeper]"], "the ephemeral node went with its session"
+        await typing("quit")
+        assert typing.shell.done
+
+    run(tmp_path, story)
+
+
+def test_history(tmp_path: Path) -> None:
+    async def story(typing: Typing) -> None:
+        await typing("create -s /a-")
+        assert await typing("redo 0") == ["Created /a-0000000001"]
+        assert await typing("history") == ["0 - create -s /a-", "1 - redo 0", "2 - history"]
+        assert "redo itself" in (await typing("redo 1"))[0]
+        assert "there is no command 99" in (await typing("redo 99"))[0]
+
+    run(tmp_path, story)
+
+
+def test_completion(tmp_path: Path) -> None:
+    async def story(typing: Typing) -> None:
+        for path in ("/abc", "/abd", "/abc/x", "/other"):
+            await typing(f"create {path}")
+        shell = typing.shell
+        assert await shell.completions("getA") == ["getAcl ", "getAllChildrenNumber "]
+        assert await shell.completions("get /ab") == ["/abc", "/abd"]
+        assert await shell.completions("get -s /abc/") == ["/abc/x"]
+        assert await shell.completions("create -t") == ["-t "]
+        assert await shell.completions("get /none/") == []
+
+    run(tmp_path, story)
+
+
+def test_every_command_has_its_usage(tmp_path: Path) -> None:
+    async def story(typing: Typing) -> None:
+        lines = await typing("help")
+        assert [line.split()[0] for line in lines[::2]] == sorted(COMMANDS, key=str.lower)
+        for name in COMMANDS:
+            usage, does = await typing(f"help {name}")
+            assert usage.startswith(name)
+            assert does.strip()
+
+    run(tmp_path, story)

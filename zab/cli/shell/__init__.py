@@ -1,0 +1,1 @@
+"""`zab shell`: the commands of ZooKeeper's own shell, by hand or one at a time."""

@@ -1,0 +1,79 @@
+"""Quotas are nodes like any other, by convention of all clients: here is the convention."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from zab.cli.shell.lines import Misused
+from zab.runtime.session.api import Session
+from zab.runtime.session.errors import NoNode
+from zab.store.errors import ErrorCode
+from zab.store.paths import QUOTA, ROOT, ancestors_of
+from zab.store.quota import (
+    BYTES,
+    BYTES_HARD,
+    COUNT,
+    COUNT_HARD,
+    LIMITS,
+    STATS,
+    limits_path,
+    parse,
+    render,
+    stats_path,
+)
+
+KEYS: Final = {"n": COUNT, "b": BYTES, "N": COUNT_HARD, "B": BYTES_HARD}
+"""By option: soft limits in small letters, hard ones in capitals."""
+
+
+async def set_quota(session: Session, path: str, limits: dict[str, int]) -> None:
+    if await session.exists(path) is None:
+        raise NoNode(ErrorCode.NO_NODE, path)
+    if path == QUOTA or path.startswith(QUOTA + "/"):
+        raise Misused("the quotas themselves cannot have one")
+    for above in ancestors_of(path):
+        if above != ROOT and await session.exists(limits_path(above)) is not None:
+            raise Misused(f"{above}, above it, has a quota already; of nodes above each other one can have one")
+    await session.ensure_path(QUOTA + path)
+    below = await _limited_below(session, QUOTA + path)
+    if below is not None:
+        raise Misused(f"{below}, below it, has a quota already; of nodes above each other one can have one")
+    await session.ensure_path(limits_path(path))
+    data, _ = await session.get(limits_path(path))
+    values = dict.fromkeys(KEYS.values(), -1) | (parse(data) if data else {}) | limits
+    await session.set(limits_path(path), render({key: values[key] for key in KEYS.values()}))
+    if await session.exists(stats_path(path)) is None:
+        await session.create(stats_path(path), render({COUNT: 0, BYTES: 0}))
+
+
+async def _limited_below(session: Session, node: str) -> str | None:
+    left = [f"{node}/{name}" for name in await session.children(node) if name not in (LIMITS, STATS)]
+    while left:
+        path = left.pop()
+        for name in await session.children(path):
+            if name == LIMITS:
+                return path[len(QUOTA) :]
+            left.append(f"{path}/{name}")
+    return None
+
+
+async def quota_of(session: Session, path: str) -> tuple[dict[str, int], dict[str, int]]:
+    """The limits, and what there is."""
+    limits, _ = await session.get(limits_path(path))
+    stats, _ = await session.get(stats_path(path))
+    return parse(limits), parse(stats)
+
+
+async def delete_quota(session: Session, path: str, keys: set[str]) -> None:
+    """Of the limits named, or of all; with the last one the nodes go, and those above that are empty then."""
+    data, stat = await session.get(limits_path(path))
+    values = parse(data) | dict.fromkeys(keys, -1)
+    if keys and any(values.get(key, -1) > -1 for key in KEYS.values()):
+        await session.set(limits_path(path), render({key: values.get(key, -1) for key in KEYS.values()}), stat.version)
+        return
+    for node in (limits_path(path), stats_path(path)):
+        await session.delete(node)
+    node = QUOTA + path
+    while node != QUOTA and not await session.children(node):
+        await session.delete(node)
+        node = node.rpartition("/")[0]

@@ -1,0 +1,180 @@
+"""The shell at a terminal: a prompt, a history that lasts, completion, and a Ctrl-C that ends only a command.
+
+The terminal's library waits in the main thread, where signals arrive; Trio runs in another. All that passes
+between them are whole lines.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from concurrent.futures import Future
+from pathlib import Path
+from threading import Thread
+from typing import Final
+
+import trio
+
+from zab.cli.shell.shell import HISTORY_MAX, Opens, Shell, opened
+
+COMPLETION_S: Final = 2.0
+
+try:
+    import readline
+except ModuleNotFoundError:  # a Python that was built without it still has a shell, with a plainer prompt
+    HAS_READLINE = False
+else:
+    HAS_READLINE = True
+
+
+def say(line: str) -> None:
+    print(line, flush=True)
+
+
+def complain(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+
+async def words_only(opens: Opens, servers: str, words: list[str]) -> bool:
+    """One command, typed behind the name of the program."""
+    async with opened(opens, servers, say, complain) as shell:
+        return await shell.words(words)
+
+
+async def lines_only(opens: Opens, servers: str) -> bool:
+    """Commands from a pipe or a file: all of them, whatever becomes of one."""
+    good = True
+    async with opened(opens, servers, say, complain) as shell:
+        while not shell.done:
+            line = await trio.to_thread.run_sync(sys.stdin.readline, abandon_on_cancel=True)
+            if not line:
+                break
+            good = await shell.line(line) and good
+    return good
+
+
+class Beside:
+    """Trio in a thread, with a shell in it."""
+
+    def __init__(self, opens: Opens, servers: str) -> None:
+        self._opens = opens
+        self._servers = servers
+        self._begun: Future[Shell] = Future()
+        self._end = trio.Event()
+        self._token: trio.lowlevel.TrioToken | None = None
+        self._thread = Thread(target=self._run, name="zab shell", daemon=True)
+
+    def begin(self) -> Shell:
+        self._thread.start()
+        return self._begun.result()
+
+    def _run(self) -> None:
+        try:
+            trio.run(self._main)
+        except BaseException as error:
+            if not self._begun.done():
+                self._begun.set_exception(error)
+            else:
+                raise
+
+    async def _main(self) -> None:
+        self._token = trio.lowlevel.current_trio_token()
+        async with opened(self._opens, self._servers, say, complain) as shell, trio.open_nursery() as nursery:
+            self._nursery = nursery
+            self._begun.set_result(shell)
+            await self._end.wait()
+            nursery.cancel_scope.cancel()
+
+    def soon(self, function: Callable[[], object]) -> None:
+        assert self._token is not None, "it has begun"
+        self._token.run_sync_soon(function)
+
+    def line(self, shell: Shell, line: str) -> Future[bool]:
+        done: Future[bool] = Future()
+
+        async def carry_out() -> None:
+            try:
+                done.set_result(await shell.line(line))
+            except BaseException as error:
+                done.set_exception(error)
+                raise
+
+        self.soon(lambda: self._nursery.start_soon(carry_out))
+        return done
+
+    def completions(self, shell: Shell, line: str) -> list[str]:
+        found: Future[list[str]] = Future()
+
+        async def complete() -> None:
+            with trio.move_on_after(COMPLETION_S):
+                found.set_result(await shell.completions(line))
+                return
+            found.set_result([])
+
+        self.soon(lambda: self._nursery.start_soon(complete))
+        return found.result()
+
+    def end(self) -> None:
+        self.soon(self._end.set)
+        self._thread.join()
+
+
+def interactive(opens: Opens, servers: str, history: Path | None) -> None:
+    beside = Beside(opens, servers)
+    say(f"connecting to {servers}")
+    shell = beside.begin()
+    _prepare(beside, shell, history)
+    say("`help` lists the commands, Tab completes them and paths, Ctrl-D ends")
+    try:
+        while not shell.done:
+            try:
+                line = input(shell.prompt)
+            except KeyboardInterrupt:
+                say("")
+                continue
+            except EOFError:
+                say("")
+                break
+            done = beside.line(shell, line)
+            while True:
+                try:
+                    done.result()
+                    break
+                except KeyboardInterrupt:
+                    beside.soon(shell.interrupt)
+    finally:
+        if HAS_READLINE and history is not None:
+            _keep(history)
+        beside.end()
+
+
+def _prepare(beside: Beside, shell: Shell, history: Path | None) -> None:
+    if not HAS_READLINE:
+        return
+    found: list[str] = []
+
+    def complete(text: str, state: int) -> str | None:
+        if state == 0:
+            found[:] = beside.completions(shell, readline.get_line_buffer()[: readline.get_endidx()])
+        return found[state] if state < len(found) else None
+
+    readline.set_completer(complete)
+    readline.set_completer_delims(" \t\n")
+    readline.parse_and_bind("tab: complete")
+    readline.set_history_length(HISTORY_MAX)
+    if history is not None:
+        try:
+            readline.read_history_file(history)
+        except OSError:
+            pass  # the first time there is none; and a shell without a past is still a shell
+
+
+def _keep(history: Path) -> None:
+    """For the owner alone: `addauth` has passwords in it."""
+    try:
+        history.touch(0o600)
+        os.chmod(history, 0o600)
+        readline.write_history_file(history)
+    except OSError as error:
+        complain(f"the history could not be kept in {history}: {error.strerror}")
