@@ -1,0 +1,380 @@
+"""Connections that break, servers that fall silent, sessions that expire: the same at our server and at Apache's."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+import trio
+
+import zab
+from tests.integration import apache
+from tests.integration.session_doors import REMOTE, Door, Opened, Proxy, door_of, one_apache, proxied
+from tests.integration.stores import stores
+from zab import Event, SessionState
+from zab.client.session import RemoteSession
+
+QUICK = zab.ClientSettings(pause_ms_min=10, pause_ms_max=50)
+CONNECTED, SUSPENDED, EXPIRED = SessionState.CONNECTED, SessionState.SUSPENDED, SessionState.EXPIRED
+
+
+@pytest.fixture(scope="module")
+def apache_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[apache.Server]:
+    with one_apache(Path(tmp_path_factory.mktemp("apache"))) as server:
+        yield server
+
+
+@pytest.fixture(params=REMOTE)
+def door(request: pytest.FixtureRequest) -> Door:
+    return door_of(request.param, request)
+
+
+@asynccontextmanager
+async def behind_a_proxy(
+    it: Opened, timeout_ms: int = 4_000, settings: zab.ClientSettings = QUICK
+) -> AsyncIterator[tuple[zab.Session, Proxy]]:
+    assert it.hosts is not None
+    async with (
+        proxied(it.hosts) as (proxy, hosts),
+        it.session(at=hosts, timeout_ms=timeout_ms, settings=settings) as session,
+    ):
+        yield session, proxy
+
+
+async def reached(session: zab.Session, *states: SessionState) -> None:
+    """They come in this order; what comes in between does not matter."""
+    wanted = list(states)
+    async for state in session.states():
+        if wanted and state is wanted[0]:
+            del wanted[0]
+        if not wanted:
+            return
+    raise AssertionError(f"never {wanted}")
+
+
+async def again(session: zab.Session, proxy: Proxy) -> None:
+    """The connection is cut, and another one stands."""
+    states = session.states()
+    assert await anext(states) is CONNECTED
+    proxy.cut()
+    assert await anext(states) is SUSPENDED
+    assert await anext(states) is CONNECTED
+
+
+# -- a connection breaks -------------------------------------------------------------------------------
+
+
+async def test_a_session_outlives_its_connection(door: Door) -> None:
+    async with door.open() as it, it.session() as other, behind_a_proxy(it) as (session, proxy):
+        path = await session.create(f"{it.root}/e", b"x", ephemeral=True)
+        session_id = session.id
+        for _ in range(3):
+            await again(session, proxy)
+        assert session.id == session_id
+        assert proxy.accepted == 4
+        assert await session.ephemerals() == [path]
+        assert (await other.get(path))[0] == b"x"
+
+
+async def test_who_it_was_it_still_is(door: Door) -> None:
+    async with door.open() as it, behind_a_proxy(it) as (session, proxy):
+        await session.add_auth("digest", b"me:secret")
+        path = await session.create(f"{it.root}/mine", b"x", acl=((31, "auth", ""),))
+        await again(session, proxy)
+        assert (await session.get(path))[0] == b"x"
+
+
+async def test_watches_outlive_their_connection(door: Door) -> None:
+    async with door.open() as it, it.session() as other, behind_a_proxy(it) as (session, proxy):
+        for name in ("a", "b", "c", "d", "p", "r"):
+            await session.create(f"{it.root}/{name}")
+        async with (
+            session.watcher() as once,
+            session.watch(f"{it.root}/p") as stays,
+            session.watch(f"{it.root}/r", recursive=True) as below,
+        ):
+            await session.get(f"{it.root}/a", once)
+            await session.children(f"{it.root}/b", once)
+            await session.exists(f"{it.root}/new", once)
+            await session.get(f"{it.root}/c", once)
+            await session.get(f"{it.root}/d", once)
+            proxy.refusing = True
+            proxy.cut()
+            await reached(session, SUSPENDED)
+            await other.set(f"{it.root}/a", b"")
+            await other.create(f"{it.root}/b/x")
+            await other.set(f"{it.root}/p", b"")
+            await other.create(f"{it.root}/r/x")
+            await other.create(f"{it.root}/new")
+            await other.delete(f"{it.root}/d")
+            proxy.refusing = False
+            await reached(session, CONNECTED)
+            await session.sync()
+            assert {(each.event, each.path) for each in await once.take()} == {
+                (Event.DATA_CHANGED, f"{it.root}/a"),
+                (Event.CHILDREN_CHANGED, f"{it.root}/b"),
+                (Event.CREATED, f"{it.root}/new"),
+                (Event.DELETED, f"{it.root}/d"),
+            }, "what was missed is made up for"
+            assert [(each.event, each.path) for each in await stays.take()] == [(Event.MAYBE_MISSED, f"{it.root}/p")]
+            assert [(each.event, each.path) for each in await below.take()] == [(Event.MAYBE_MISSED, f"{it.root}/r")]
+            await other.set(f"{it.root}/c", b"")
+            await other.set(f"{it.root}/p", b"")
+            await other.set(f"{it.root}/r/x", b"")
+            await session.sync()
+            for events, path in ((once, "c"), (stays, "p"), (below, "r/x")):
+                assert [(each.event, each.path) for each in await events.take()] == [
+                    (Event.DATA_CHANGED, f"{it.root}/{path}")
+                ]
+
+
+async def test_ten_thousand_watches_outlive_their_connection(door: Door) -> None:
+    async with door.open() as it, behind_a_proxy(it) as (session, proxy), session.watcher() as events:
+        async with trio.open_nursery() as nursery:
+            for number in range(10_000):
+                nursery.start_soon(session.exists, f"{it.root}/not-there-yet-{number:06}", events)
+        await again(session, proxy)
+        for number in (0, 5_000, 9_999):
+            path = await session.create(f"{it.root}/not-there-yet-{number:06}")
+            assert await anext(events) == zab.WatchEvent(Event.CREATED, path, (await _created(session, path)))
+
+
+async def _created(session: zab.Session, path: str) -> int:
+    stat = await session.exists(path)
+    assert stat is not None
+    return stat.czxid
+
+
+async def test_a_change_without_an_answer_is_in_doubt_and_a_read_is_asked_again(door: Door) -> None:
+    async with door.open() as it, it.session() as other, behind_a_proxy(it) as (session, proxy):
+        await session.create(f"{it.root}/a", b"0")
+        proxy.silent_down = True
+        async with trio.open_nursery() as nursery:
+            found: list[bytes | None] = []
+
+            async def change() -> None:
+                with pytest.raises(zab.OutcomeUnknown, match="set_data .*/a: the connection was lost before"):
+                    await session.set(f"{it.root}/a", b"1")
+
+            async def read() -> None:
+                found.append((await session.get(f"{it.root}/a"))[0])
+
+            async def synchronize() -> None:
+                await session.sync()
+                found.append(b"synced")
+
+            for task in (change, read, synchronize):
+                nursery.start_soon(task)
+            while (await other.get(f"{it.root}/a"))[0] != b"1":
+                await trio.sleep(0.01)
+            proxy.silent_down = False
+            proxy.cut()
+        assert sorted(each for each in found if each) == [b"1", b"synced"]
+
+
+async def test_a_protected_create_is_made_once(door: Door) -> None:
+    async with door.open() as it, it.session() as other, behind_a_proxy(it) as (session, proxy):
+        parent = it.root or "/"
+        for number in range(3):
+            proxy.silent_down = True
+            made: list[str] = []
+
+            async def create(made: list[str] = made) -> None:
+                made.append(await session.create_protected(f"{it.root}/lock-"))
+
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(create)
+                while len(await other.children(parent)) <= number:
+                    await trio.sleep(0.01)
+                proxy.silent_down = False
+                proxy.cut()
+            children = await other.children(parent)
+            assert len(children) == number + 1
+            assert made[0].rpartition("/")[2] in children
+
+
+async def test_what_never_arrived_is_made_on_the_next_connection(door: Door) -> None:
+    async with door.open() as it, behind_a_proxy(it) as (session, proxy):
+        proxy.silent_up = True
+        async with trio.open_nursery() as nursery:
+
+            async def create() -> None:
+                path = await session.create_protected(f"{it.root}/lock-")
+                assert [path] == await session.ephemerals()
+
+            nursery.start_soon(create)
+            await trio.sleep(0.05)
+            proxy.silent_up = False
+            proxy.cut()
+
+
+async def test_a_server_that_says_nothing_is_left(door: Door) -> None:
+    async with door.open() as it, behind_a_proxy(it, timeout_ms=2_000) as (session, proxy):
+        await session.create(f"{it.root}/e", ephemeral=True)
+        proxy.silent_down = True
+        await reached(session, SUSPENDED)
+        proxy.silent_down = False
+        await reached(session, CONNECTED)
+        assert await session.ephemerals() == [f"{it.root}/e"]
+
+
+async def test_an_idle_session_is_kept_alive(door: Door) -> None:
+    async with door.open() as it, it.session(timeout_ms=2_000) as session:
+        states = session.states()
+        assert await anext(states) is CONNECTED
+        await session.create(f"{it.root}/e", ephemeral=True)
+        await trio.sleep(3)
+        assert session.state is CONNECTED
+        assert await session.ephemerals() == [f"{it.root}/e"]
+
+
+async def test_calls_wait_for_a_connection_and_can_be_cancelled(door: Door) -> None:
+    async with door.open() as it, behind_a_proxy(it) as (session, proxy):
+        proxy.refusing = True
+        proxy.cut()
+        await reached(session, SUSPENDED)
+        with trio.move_on_after(0.05) as patience:
+            await session.create(f"{it.root}/cancelled")
+        assert patience.cancelled_caught
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(session.create, f"{it.root}/waited")
+            await trio.sleep(0.05)
+            proxy.refusing = False
+        assert await session.children(it.root or "/") == ["waited"]
+
+
+# -- a session ends ------------------------------------------------------------------------------------
+
+
+async def test_a_session_that_is_out_for_too_long_is_over_when_a_server_says_so(door: Door) -> None:
+    async with door.open() as it, it.session() as other, behind_a_proxy(it, timeout_ms=2_000) as (session, proxy):
+        path = await session.create(f"{it.root}/e", ephemeral=True)
+        async with session.watch(path) as events, other.watch(path) as watch:
+            proxy.refusing = True
+            proxy.cut()
+            await reached(session, SUSPENDED)
+            async with trio.open_nursery() as nursery:
+
+                async def waits() -> None:
+                    with pytest.raises(zab.SessionExpired):
+                        await session.create(f"{it.root}/never")
+
+                nursery.start_soon(waits)
+                assert (await anext(watch)).event == Event.DELETED
+                assert session.state is SUSPENDED, "nobody has told it yet"
+                proxy.refusing = False
+                await reached(session, EXPIRED)
+            with pytest.raises(zab.SessionExpired, match="no server knows this session"):
+                await anext(events)
+        with pytest.raises(zab.SessionExpired):
+            await session.get("/")
+        assert await other.exists(f"{it.root}/never") is None
+
+
+async def test_a_session_that_somebody_else_ends_is_over(door: Door) -> None:
+    async with door.open() as it, it.session(settings=QUICK) as session:
+        assert isinstance(session, RemoteSession)
+        async with session.watch(it.root or "/") as events:
+            async with it.session(reattach=(session.id, session.password)) as thief:
+                assert thief.id == session.id
+            await reached(session, EXPIRED)
+            with pytest.raises(zab.SessionExpired):
+                while True:
+                    await anext(events)
+
+
+async def test_a_wrong_password_is_no_session(door: Door) -> None:
+    async with door.open() as it, it.session() as session:
+        with pytest.raises(zab.SessionExpired, match="no server knows this session"):
+            async with it.session(reattach=(session.id, b"guess" * 3 + b"!")):
+                raise AssertionError("never")
+        assert await session.exists(it.root or "/") is not None
+
+
+async def test_leaving_without_a_server_takes_its_time_and_no_more(door: Door) -> None:
+    settings = zab.ClientSettings(close_ms=200)
+    async with door.open() as it, behind_a_proxy(it, settings=settings) as (session, proxy):
+        proxy.refusing = True
+        proxy.cut()
+        await reached(session, SUSPENDED)
+    assert session.state is SessionState.CLOSED
+
+
+async def test_goodbye_is_said_on_the_next_connection_if_need_be(door: Door) -> None:
+    async with door.open() as it, it.session() as other:
+        async with behind_a_proxy(it, timeout_ms=20_000) as (session, proxy):
+            path = await session.create(f"{it.root}/e", ephemeral=True)
+            proxy.cut()
+        assert await other.exists(path) is None
+
+
+async def test_no_server_at_all_is_said_with_the_reasons() -> None:
+    with pytest.raises(zab.Unreachable) as caught:
+        async with zab.connect("127.0.0.1:1,no-such-host.invalid", wait_ms=300):
+            raise AssertionError("never")
+    said = str(caught.value)
+    assert "127.0.0.1:1: " in said
+    assert "no-such-host.invalid:2181: its name has no address" in said
+
+
+async def test_a_server_that_is_none_is_said() -> None:
+    async def chatter(stream: trio.SocketStream) -> None:
+        await stream.send_all(b"220 mail.example ESMTP\r\n")
+        await stream.receive_some()
+
+    async with trio.open_nursery() as nursery:
+        listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
+        nursery.start_soon(trio.serve_listeners, chatter, listeners)
+        port = listeners[0].socket.getsockname()[1]
+        with pytest.raises(zab.Unreachable, match="it broke the protocol: a frame of"):
+            async with zab.connect(f"127.0.0.1:{port}", wait_ms=300):
+                raise AssertionError("never")
+        nursery.cancel_scope.cancel()
+
+
+# -- several servers -----------------------------------------------------------------------------------
+
+
+async def test_a_session_outlives_the_leader(tmp_path: Path) -> None:
+    async with stores(tmp_path, 3) as running:
+        leader = await running.leader()
+        hosts = running.hosts()
+        async with zab.connect(hosts, timeout_ms=10_000, settings=QUICK) as session:
+            path = await session.create("/e", b"0", ephemeral=True)
+            async with session.watch("/w") as events:
+                await running.stop(leader)
+                for number in range(1, 20):
+                    try:
+                        await session.set(path, b"%d" % number)
+                    except zab.OutcomeUnknown:
+                        pass
+                assert (await session.get(path))[0] == b"19"
+                await session.create("/w")
+                while (await anext(events)).event is not Event.CREATED:
+                    pass
+            assert await session.ephemerals() == [path]
+            assert session.over is None
+
+
+async def test_a_session_moves_to_another_server(tmp_path: Path) -> None:
+    async with stores(tmp_path, 3) as running:
+        hosts = running.hosts()
+        async with zab.connect(hosts, timeout_ms=10_000, settings=QUICK) as session:
+            assert isinstance(session, RemoteSession)
+            path = await session.create("/e", b"0", ephemeral=True)
+            server = session.connector.server
+            assert server is not None
+            here = next(sid for sid, port in running.ports.items() if port == server.port)
+            async with session.watcher() as events:
+                await session.get(path, events)
+                await running.stop(here)
+                await reached(session, SUSPENDED, CONNECTED)
+                assert session.connector.server != server
+                try:
+                    await session.set(path, b"1")
+                except zab.OutcomeUnknown:
+                    await session.set(path, b"2")
+                assert (await anext(events)).event is Event.DATA_CHANGED
+            assert await session.ephemerals() == [path]
