@@ -19,10 +19,12 @@ import trio
 
 from zab.core.errors import WireError, ZabError
 from zab.runtime.coordination.authentication import Caller, Verdict
+from zab.runtime.coordination.gate import Gate
 from zab.runtime.coordination.local import makes_ephemeral
 from zab.runtime.coordination.machine import Change
 from zab.runtime.coordination.words import answer
 from zab.runtime.doorbell import Doorbell
+from zab.runtime.driver import now_ms
 from zab.store.acl import Identity
 from zab.store.apply import Result
 from zab.store.errors import ErrorCode
@@ -100,6 +102,8 @@ class Connection:
         self._flags = FOREIGN
         self._line: deque[tuple[int, int, Waits]] = deque()
         """(op, xid, what it waits for), oldest first."""
+        throttle = server.settings.throttle
+        self._gate = Gate(throttle, server) if Gate.wanted(throttle) else None
         self._counted = 0
         self._arrived_at: float | None = None
         self._held: list[Request] = []
@@ -140,6 +144,8 @@ class Connection:
         self._over = True
         server = self._server
         server.open_requests -= self._counted
+        if self._gate is not None:
+            self._gate.drained()
         server.gone.received += self.received
         server.gone.sent += self.sent
         self._line.clear()
@@ -194,6 +200,10 @@ class Connection:
     async def _establish(self, asked: ConnectRequest) -> bool:
         server = self._server
         timeout_ms = server.settings.timeout_ms(asked.timeout_ms)
+        bucket, local = server.bucket, server.settings.local_sessions_enabled
+        if not bucket.take(bucket.weight(renews=asked.session != 0, local=local), now_ms()):
+            server.log.grumble("too_many_connections_at_once", "bucket", peer=self.peer)
+            return False
         session: int | None = None
         with trio.move_on_after(timeout_ms / 1000):
             try:
@@ -276,6 +286,11 @@ class Connection:
             if self._out_bytes > settings.unsent_bytes_max:
                 await self._room.wait()
             elif self._held and self._serves and not self._syncing:
+                if self._gate is not None and self._gate.closed:
+                    with trio.move_on_after(settings.throttle.request_stall_ms / 1000):
+                        await self._room.wait()
+                    if self._gate.is_stale(self.timeout_ms):
+                        self.cut("a request has waited for longer than its session may")
                 self.resume()
                 await trio.lowlevel.checkpoint()
             elif self.queued > settings.requests_max or (
@@ -287,15 +302,19 @@ class Connection:
 
     def _arrived(self, requests: list[Request]) -> None:
         self.received += len(requests)
+        if self._gate is not None:
+            self._gate.weigh(requests)
         if self._held or self._syncing or not self._serves:
-            zxid = self._machine.zxid
-            for request in requests:
-                if request[1] == _PING:
-                    self.send(error_reply(PING_XID, zxid, 0))
-                else:
-                    self._held.append(request)
+            self._hold(requests)
         else:
             self._take(requests)
+
+    def _hold(self, requests: Iterable[Request]) -> None:
+        for request in requests:
+            if request[1] == _PING:
+                self._ping(_PING, PING_XID, b"")
+            else:
+                self._held.append(request)
 
     def resume(self) -> None:
         """There is a leader again, and a state that may be read; or a sync is done; or replies were taken."""
@@ -332,7 +351,26 @@ class Connection:
         self._take_all(requests)
 
     def _take(self, requests: list[Request]) -> None:
-        (self._take_of_local if self._local else self._take_all)(requests)
+        if self._gate is not None:
+            self._take_through_gate(self._gate, requests)
+        elif self._local:
+            self._take_of_local(requests)
+        else:
+            self._take_all(requests)
+
+    def _take_through_gate(self, gate: Gate, requests: list[Request]) -> None:
+        take = self._take_of_local if self._local else self._take_all
+        count, late = gate.admit(len(requests))
+        if not late:
+            take(requests[:count])
+        else:
+            for xid, op, body in requests:
+                if op in (_CLOSE, _PING):
+                    take([(xid, op, body)])
+                else:
+                    self._put(op, xid, _Slot(ErrorCode.THROTTLED_OP, done=True))
+            self.flush()
+        self._hold(requests[count:])
 
     def _take_all(self, requests: list[Request]) -> None:
         server, line = self._server, self._line
@@ -587,6 +625,8 @@ class Connection:
         if waiting != self._counted:
             self._server.open_requests += waiting - self._counted
             self._counted = waiting
+        if self._gate is not None and not waiting and not self._held:
+            self._gate.drained()
         if not waiting and self._arrived_at is not None and not self._held:
             self._server.latency.add(trio.current_time() - self._arrived_at)
             self._arrived_at = None

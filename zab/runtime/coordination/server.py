@@ -17,6 +17,7 @@ import struct
 from collections import deque
 from collections.abc import Iterable
 from contextlib import AbstractAsyncContextManager
+from random import Random
 from typing import Final, Protocol
 
 import trio
@@ -29,6 +30,7 @@ from zab.runtime.coordination.machine import StoreMachine
 from zab.runtime.coordination.membership import Membership
 from zab.runtime.coordination.session import InProcessSession, opened
 from zab.runtime.coordination.settings import DoorSettings
+from zab.runtime.coordination.throttle import Bucket
 from zab.runtime.doorbell import Doorbell
 from zab.runtime.driver import now_ms
 from zab.runtime.logs import Log
@@ -48,6 +50,8 @@ from zab.store.watches import Watcher
 SECRET_BYTES: Final = 32
 NOBODY: Final = encode_identities(())
 _ASIDE_SESSIONS_MAX: Final = 10_000
+REAPS_PER_MINUTE: Final = 60
+"""Containers go in so many parts, not all at once."""
 PATIENCE: Final = 3
 """A client is let go after this part of its session's time without a leader."""
 
@@ -140,6 +144,8 @@ class StoreServer:
         self.sessions: dict[InProcessSession, None] = {}
         """Those in this process."""
         self.open_requests = 0
+        self.large_bytes = 0
+        self.bucket = Bucket(settings.throttle, Random(os.urandom(16)).random, now_ms())
         self.latency = Latency()
         self.gone = Traffic()
         self.started_ms = now_ms()
@@ -431,9 +437,17 @@ class StoreServer:
         pause_ms = self.settings.containers_ms
         while True:
             await trio.sleep(pause_ms / 1000)
-            if self.leading and not self._restoring:
-                for path in reaper.candidates(self.machine.tree, wall_ms()):
+            if not self.leading or self._restoring:
+                continue
+            settings = self.settings
+            most = settings.containers_per_minute_max
+            paths = reaper.candidates(self.machine.tree, wall_ms(), settings.containers_never_used_ms, most)
+            part = max(1, most // REAPS_PER_MINUTE)
+            for start in range(0, len(paths), part):
+                for path in paths[start : start + part]:
                     self.post(self.internal(Op.DELETE_CONTAINER, (path,)), ignore)
+                if start + part < len(paths):
+                    await trio.sleep(60 / REAPS_PER_MINUTE)
 
     # -- a state that came as a whole --------------------------------------------------------------
 

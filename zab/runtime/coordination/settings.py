@@ -7,8 +7,10 @@ from typing import Final
 from attrs import frozen
 
 from zab.runtime.coordination.security import DEFAULT_SECURITY, SecuritySettings
+from zab.runtime.coordination.throttle import ThrottleSettings
 from zab.wire.client.frames import FRAME_BYTES_MAX
 
+NO_THROTTLE: Final = ThrottleSettings()
 DEFAULT_WORDS: Final = frozenset({"isro", "mntr", "ruok", "srvr", "stat"})
 
 
@@ -28,6 +30,11 @@ class DoorSettings:
     linger_ms                 how long a client may take to read its last reply
     events_max                of one watch in this process, not looked at yet
     containers_ms             between looks for containers and TTL nodes that are to go
+                              (`znode.container.checkIntervalMs`)
+    containers_per_minute_max how many of them go (`znode.container.maxPerMinute`)
+    containers_never_used_ms  how long a container may wait for its first child
+                              (`znode.container.maxNeverUsedIntervalMs`); 0: for ever
+    throttle                  see there; all of it is off
     words                     four-letter words that are answered
     local_sessions_enabled    whether clients get sessions that only their server knows (`localSessionsEnabled`)
     local_sessions_upgrading_enabled
@@ -56,6 +63,9 @@ class DoorSettings:
     linger_ms: int = 1_000
     events_max: int = 10_000
     containers_ms: int = 60_000
+    containers_per_minute_max: int = 10_000
+    containers_never_used_ms: int = 0
+    throttle: ThrottleSettings = NO_THROTTLE
     words: frozenset[str] = DEFAULT_WORDS
     local_sessions_enabled: bool = False
     local_sessions_upgrading_enabled: bool = False
