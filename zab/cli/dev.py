@@ -1,30 +1,67 @@
-"""An ensemble in one process, for trying things out: real sockets on loopback, real files, real fsyncs."""
+"""`zab dev`: an ensemble in one process, for trying things out: real sockets on loopback, real files, real fsyncs."""
 
 from __future__ import annotations
 
 import json
-import logging
-import shutil
-import signal
-import sys
 from pathlib import Path
 
 import click
 import trio
 from attrs import frozen
 
-from zab.cli import door
-from zab.cli.kv import KeyValue
+from zab.cli.library import tick_option
+from zab.cli.logs import format_option, level_option, log_to_stderr
+from zab.cli.running import Misused, own_name, run_in_trio, stop_on_signal
 from zab.core.ensemble import Ensemble, Server
 from zab.core.ready import Settings
 from zab.core.zxid import ServerId
-from zab.runtime.errors import PortTaken
-from zab.runtime.member import Member
-from zab.runtime.network import TlsConfig
+from zab.runtime.coordination.opening import make_server, run_server
+from zab.runtime.coordination.server import StoreServer
+from zab.runtime.coordination.settings import DoorSettings
+from zab.store.store import StoreSettings
+from zab.wire.client.words import WORDS
 
+HOST = "127.0.0.1"
 QUORUM_OFFSET = 707
 ELECTION_OFFSET = 1707
 """From client port 2181 to the customary 2888 and 3888."""
+HOLDS = "store"
+SERVERS_MAX = 9
+PORT_BASE_MIN, PORT_BASE_MAX = 1024, 63000
+
+
+@click.command()
+@click.option(
+    "--servers", type=click.IntRange(1, SERVERS_MAX), help="How many servers.  [default: 3, or what the data has]"
+)
+@click.option(
+    "--data",
+    type=click.Path(path_type=Path),
+    default=Path("data"),
+    show_default=True,
+    help="Where they keep their logs and snapshots, a directory for each. It is found again at the next start.",
+)
+@click.option(
+    "--port-base",
+    type=click.IntRange(PORT_BASE_MIN, PORT_BASE_MAX),
+    help="Client port of server 1; the others follow. Servers meet 707 and 1707 above.  [default: 2181: 2888 and 3888]",
+)
+@tick_option
+@level_option("warning")
+@format_option
+def dev(servers: int | None, data: Path, port_base: int | None, tick_ms: int, log_level: str, log_format: str) -> None:
+    """Run an ensemble of the coordination store on loopback, in this process.
+
+    Its servers have sockets, disks and elections of their own, as if they were machines; any ZooKeeper client
+    can talk to each of them. What to try is printed when they are ready. Ctrl-C ends it; the data stays.
+
+    \b
+    zab dev                              three servers, clients at 2181, 2182 and 2183
+    zab dev --servers 1 --data /tmp/d    one, somewhere else
+    """
+    layout = layout_of(data, servers, port_base)
+    log_to_stderr(log_level, log_format)
+    run_in_trio(run_dev, data, layout, Settings(tick_ms=tick_ms))
 
 
 @frozen
@@ -37,15 +74,20 @@ class Layout:
     def client_port(self, sid: int) -> int:
         return self.port_base + sid - 1
 
+    @property
+    def hosts(self) -> str:
+        """As every client of ZooKeeper takes it."""
+        return ",".join(f"{HOST}:{self.client_port(sid)}" for sid in range(1, self.servers + 1))
+
     def ensemble(self) -> Ensemble:
         return Ensemble(
             tuple(
                 Server(
                     ServerId(sid),
-                    "127.0.0.1",
+                    HOST,
                     self.client_port(sid) + QUORUM_OFFSET,
                     self.client_port(sid) + ELECTION_OFFSET,
-                    client_host="127.0.0.1",
+                    client_host=HOST,
                     client_port=self.client_port(sid),
                 )
                 for sid in range(1, self.servers + 1)
@@ -56,91 +98,79 @@ class Layout:
 def layout_of(data: Path, servers: int | None, port_base: int | None) -> Layout:
     """What was asked for, unless there is data already: that belongs to what it was made for."""
     kept = data / "dev.json"
-    if kept.exists():
-        found = Layout(**json.loads(kept.read_text()))
-        for name, asked in (("servers", servers), ("port_base", port_base)):
-            have = getattr(found, name)
-            if asked is not None and asked != have:
-                option = name.replace("_", "-")
-                raise click.ClickException(
-                    f"{data} was made with --{option} {have}. Use that, or another --data, or remove {data}."
-                )
-        return found
-    layout = Layout(servers or 3, port_base or 2181)
-    data.mkdir(parents=True, exist_ok=True)
-    kept.write_text(json.dumps({"servers": layout.servers, "port_base": layout.port_base}) + "\n")
+    try:
+        if kept.exists():
+            found = _kept_layout(kept)
+            for name, asked in (("servers", servers), ("port_base", port_base)):
+                have = getattr(found, name)
+                if asked is not None and asked != have:
+                    option = name.replace("_", "-")
+                    raise Misused(
+                        f"{data} was made with --{option} {have}. Use that, or another --data, or remove {data}."
+                    )
+            return found
+        layout = Layout(servers or 3, port_base or 2181)
+        data.mkdir(parents=True, exist_ok=True)
+        kept.write_text(json.dumps({"holds": HOLDS, "servers": layout.servers, "port_base": layout.port_base}) + "\n")
+    except OSError as error:
+        raise Misused(f"--data {data}: {error.strerror}. It has to be a directory to write in.") from error
+    return layout
+
+
+def _kept_layout(kept: Path) -> Layout:
+    try:
+        found = json.loads(kept.read_text())
+        if found.get("holds", "map") != HOLDS:
+            raise ValueError(f"it holds a {found.get('holds', 'map')}, from another version of this command")
+        layout = Layout(found["servers"], found["port_base"])
+        if type(layout.servers) is not int or not 1 <= layout.servers <= SERVERS_MAX:
+            raise ValueError(f"servers: {layout.servers!r}")
+        if type(layout.port_base) is not int or not PORT_BASE_MIN <= layout.port_base <= PORT_BASE_MAX:
+            raise ValueError(f"port_base: {layout.port_base!r}")
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise Misused(
+            f"{kept} does not say how many servers of a store there are, and where ({error}). Restore it, like "
+            '{"holds": "store", "servers": 3, "port_base": 2181}, or use another --data.'
+        ) from None
     return layout
 
 
 async def run_dev(data: Path, layout: Layout, settings: Settings) -> None:
     ensemble = layout.ensemble()
+    doors = DoorSettings(tick_ms=settings.tick_ms, words=frozenset(WORDS.values()), connections_per_host_max=0)
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(stop_on_signal, nursery.cancel_scope)
-        members: list[Member] = []
+        await nursery.start(stop_on_signal, nursery.cancel_scope)
+        servers: list[StoreServer] = []
         for sid in ensemble.by_id:
-            members.append(
-                await nursery.start(
-                    run_one, sid, ensemble, data / str(sid), layout.client_port(sid), settings, None, "127.0.0.1"
-                )
+            server = make_server(
+                data / str(sid),
+                store=StoreSettings(extended_types=True),
+                doors=doors,
+                server_id=sid,
+                ensemble=ensemble,
+                settings=settings,
             )
-        for member in members:
-            await member.wait_serving()
-        click.echo(introduction(layout, members))
-        await trio.sleep_forever()
+            await nursery.start(run_server, server, HOST, layout.client_port(sid))
+            servers.append(server)
+        for server in servers:
+            await server.member.wait_serving()
+        click.echo(introduction(data, layout, servers))
 
 
-async def run_one(
-    sid: int,
-    ensemble: Ensemble,
-    data: Path,
-    client_port: int | None,
-    settings: Settings,
-    tls: TlsConfig | None,
-    client_host: str,
-    task_status: trio.TaskStatus[Member] = trio.TASK_STATUS_IGNORED,
-) -> None:
-    machine = KeyValue()
-    member = Member(machine, data, server_id=sid, ensemble=ensemble, settings=settings, tls=tls)
-    async with trio.open_nursery() as nursery:
-        await nursery.start(member.run)
-        if client_port is not None:
-            try:
-                await nursery.start(door.serve, member, machine, client_host, client_port)
-            except OSError as error:
-                raise PortTaken(
-                    f"cannot listen on {client_host}:{client_port} for clients: {error.strerror}. "
-                    "Is another server running there?"
-                ) from error
-        task_status.started(member)
-
-
-async def stop_on_signal(scope: trio.CancelScope) -> None:
-    with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
-        async for _ in signals:
-            scope.cancel()
-            return
-
-
-def introduction(layout: Layout, members: list[Member]) -> str:
-    leader = members[0].status().role.leader
-    zab = "zab" if shutil.which("zab") == sys.argv[0] else sys.argv[0]
-    if zab.endswith("__main__.py"):
-        zab = f"{sys.executable} -m zab"
+def introduction(data: Path, layout: Layout, servers: list[StoreServer]) -> str:
+    leader = servers[0].member.status().role.leader
+    first = f"{HOST}:{layout.client_port(1)}"
     running = "1 server runs" if layout.servers == 1 else f"{layout.servers} servers run"
-    first, last = layout.client_port(1), layout.client_port(layout.servers)
     return f"""\
-{running} in this process; server {leader} leads. Try, in another terminal:
+{running} in this process; server {leader} leads. A ZooKeeper client finds the ensemble at
 
-  {zab} kv --server 127.0.0.1:{first} set /greeting hello       a write through server 1
-  {zab} kv --server 127.0.0.1:{last} barrier-get /greeting     read through server {layout.servers}: never stale
-  {zab} kv --server 127.0.0.1:{last} get /greeting             the same, as far as server {layout.servers} knows
-  {zab} kv --server 127.0.0.1:{first} add /visits 1
-  {zab} kv {" ".join(f"--server 127.0.0.1:{layout.client_port(sid)}" for sid in range(1, layout.servers + 1))} status
+  {layout.hosts}
+
+Try, in another terminal:
+
+  zkCli.sh -server {first}
+  echo srvr | nc {HOST} {layout.client_port(1)}
+  python -c 'from kazoo.client import KazooClient as K; k = K("{first}"); k.start(); print(k.get_children("/"))'
+  {own_name()} log dump {data}/1
 
 Ctrl-C ends it; the data stays, and the next start finds it again."""
-
-
-def log_to_stderr(level: str) -> None:
-    logging.basicConfig(
-        level=level.upper(), stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s", datefmt="%H:%M:%S"
-    )

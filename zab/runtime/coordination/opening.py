@@ -42,7 +42,7 @@ def make_server(
 
 async def run_server(
     server: StoreServer,
-    client_host: str = "127.0.0.1",
+    client_host: str | None = "127.0.0.1",
     client_port: int | None = None,
     admin: Sequence[AdminSettings] = (),
     task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
@@ -70,7 +70,7 @@ async def run_server(
 async def open_store(
     path: str | os.PathLike[str],
     *,
-    client_host: str = "127.0.0.1",
+    client_host: str | None = "127.0.0.1",
     client_port: int | None = None,
     admin_port: int | None = None,
     admin: AdminSettings | None = None,

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
 
 class ClientPort:
-    def __init__(self, server: StoreServer, host: str, port: int) -> None:
+    def __init__(self, server: StoreServer, host: str | None, port: int) -> None:
+        """`host` None: on all interfaces."""
         self._server = server
         self._host = host
         self._port = port
@@ -27,7 +28,7 @@ class ClientPort:
         try:
             listeners = await trio.open_tcp_listeners(self._port, host=self._host)
         except OSError as error:
-            what = f"cannot listen on {self._host}:{self._port} for clients: {error.strerror or error}"
+            what = f"cannot listen on {self._host or '*'}:{self._port} for clients: {error.strerror or error}"
             raise PortTaken(f"{what}. Is another server running there?") from error
         self._server.client_port = port = listeners[0].socket.getsockname()[1]
         async with trio.open_nursery() as nursery:

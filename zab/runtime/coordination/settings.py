@@ -19,6 +19,7 @@ class DoorSettings:
     """
     tick_ms                   the grid on which sessions end, and twice as often as learners speak of theirs
     timeout_ticks_min, _max   what a client may ask for as its session's timeout, in ticks
+    session_ms_min, _max      the same in milliseconds; None: as many ticks as that
     frame_bytes_max           of one request (`jute.maxbuffer`)
     connections_max           altogether; one more is closed at once
     connections_per_host_max  from one address (`maxClientCnxns`); 0: no limit
@@ -52,6 +53,8 @@ class DoorSettings:
     tick_ms: int = 2_000
     timeout_ticks_min: int = 2
     timeout_ticks_max: int = 20
+    session_ms_min: int | None = None
+    session_ms_max: int | None = None
     frame_bytes_max: int = FRAME_BYTES_MAX
     connections_max: int = 20_000
     connections_per_host_max: int = 60
@@ -78,7 +81,9 @@ class DoorSettings:
     security: SecuritySettings = DEFAULT_SECURITY
 
     def timeout_ms(self, asked_ms: int) -> int:
-        return max(self.timeout_ticks_min * self.tick_ms, min(asked_ms, self.timeout_ticks_max * self.tick_ms))
+        least = self.timeout_ticks_min * self.tick_ms if self.session_ms_min is None else self.session_ms_min
+        most = self.timeout_ticks_max * self.tick_ms if self.session_ms_max is None else self.session_ms_max
+        return max(least, min(asked_ms, most))
 
 
 DEFAULT_DOORS: Final = DoorSettings()

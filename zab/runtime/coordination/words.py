@@ -142,8 +142,8 @@ def _conf(server: StoreServer) -> str:
         f"clientPort={server.client_port}",
         f"tickTime={settings.tick_ms}",
         f"maxClientCnxns={settings.connections_per_host_max}",
-        f"minSessionTimeout={settings.timeout_ticks_min * settings.tick_ms}",
-        f"maxSessionTimeout={settings.timeout_ticks_max * settings.tick_ms}",
+        f"minSessionTimeout={settings.timeout_ms(0)}",
+        f"maxSessionTimeout={settings.timeout_ms((1 << 31) - 1)}",
         f"serverId={server.me}",
     ]
     if len(status.ensemble.servers) > 1:

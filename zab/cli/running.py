@@ -1,0 +1,67 @@
+"""A command that runs until it is told to end, in Trio."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import click
+import trio
+
+from zab.core.errors import ZabError
+from zab.runtime.member import sole_error
+
+
+class Misused(click.ClickException):
+    """One line, and exit status 2."""
+
+    exit_code = 2
+
+
+def run_in_trio(function: Callable[..., Any], *arguments: object) -> None:
+    """An expected failure is one line on stderr and exit status 1."""
+    try:
+        trio.run(function, *arguments)
+    except (ZabError, OSError) as error:
+        raise click.ClickException(str(error)) from error
+    except BaseExceptionGroup as group:
+        sole = sole_error(group)
+        if isinstance(sole, (ZabError, OSError)):
+            raise click.ClickException(str(sole)) from sole
+        raise sole from None
+
+
+async def stop_on_signal(
+    scope: trio.CancelScope, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
+) -> None:
+    """Started when a signal is no longer the end of the process, but the beginning of a clean one."""
+    with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+        task_status.started()
+        async for _ in signals:
+            tell_systemd("STOPPING=1")
+            scope.cancel()
+            return
+
+
+def tell_systemd(word: str) -> None:
+    """For `Type=notify`: whoever started this may want to know when it serves. Nobody else is told."""
+    address = os.environ.get("NOTIFY_SOCKET")
+    if not address:
+        return
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as out:
+        try:
+            out.sendto(word.encode(), "\0" + address[1:] if address.startswith("@") else address)
+        except OSError as error:
+            click.echo(f"cannot tell {address} {word}: {error}", err=True)
+
+
+def own_name() -> str:
+    """How to call this program again, as a person would type it."""
+    if shutil.which("zab") == sys.argv[0]:
+        return "zab"
+    return f"{sys.executable} -m zab" if sys.argv[0].endswith("__main__.py") else sys.argv[0]

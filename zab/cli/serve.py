@@ -1,0 +1,149 @@
+"""`zab serve`: a server of the coordination store, by ZooKeeper's own configuration file."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+import trio
+
+from zab.cli.logs import format_option, level_option, log_to_stderr
+from zab.cli.running import run_in_trio, stop_on_signal, tell_systemd
+from zab.cli.zoo.dynamic import write_membership
+from zab.cli.zoo.plan import Plan, read_plan
+from zab.cli.zoo.report import effective
+from zab.cli.zoo.source import BadConfig
+from zab.core.messages import State
+from zab.core.zxid import ServerId
+from zab.runtime.coordination.opening import make_server, run_server
+from zab.runtime.coordination.server import StoreServer
+from zab.runtime.identity import claim
+from zab.runtime.running import alone
+from zab.storage.disk import Disk
+from zab.storage.real import RealDisk
+from zab.storage.split import SplitDisk
+
+ENSEMBLE_NAME = "zab"
+MEMBERSHIP_PAUSE_S = 1.0
+
+
+@click.command()
+@click.argument("config", type=click.Path(path_type=Path), metavar="ZOO.CFG")
+@click.option(
+    "-D",
+    "options",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="A key that counts more than the file's, with or without `zookeeper.` in front. May be repeated.",
+)
+@click.option("--check", is_flag=True, help="Say what the file means and what is wrong with it, and start nothing.")
+@level_option("info")
+@format_option
+def serve(config: Path, options: tuple[str, ...], check: bool, log_level: str, log_format: str) -> None:
+    """Run one server of the coordination store, until SIGINT or SIGTERM.
+
+    ZOO.CFG is ZooKeeper's configuration file, as it is. A key that has no effect here is named in a warning,
+    and everything that is wrong is told at once. `myid` stands in the dataDir, as it always did.
+
+    \b
+    zab serve zoo.cfg                      clients come to its clientPort
+    zab serve --check zoo.cfg              what does it mean here?
+    zab serve zoo.cfg -D tickTime=500      the same with a shorter tick
+
+    \b
+    Exit status:
+      0  ended by a signal; or, with --check, nothing is wrong
+      1  could not start, or failed: a port is taken, the disk is full, ...
+      2  the command line or the configuration is wrong
+    """
+    try:
+        plan = read_plan(config, [_pair(option) for option in options])
+    except BadConfig as bad:
+        _tell("warning", bad.warnings)
+        _tell("error", bad.problems)
+        sys.exit(2)
+    if check:
+        click.echo(effective(plan), nl=False)
+        _tell("warning", plan.warnings)
+        return
+    _tell("warning", plan.warnings)
+    log_to_stderr(log_level, log_format)
+    run_in_trio(run, plan)
+
+
+def _pair(option: str) -> tuple[str, str]:
+    key, equals, value = option.partition("=")
+    if not key or not equals:
+        raise click.UsageError(f"-D {option}: expected KEY=VALUE")
+    return key, value
+
+
+def _tell(kind: str, lines: tuple[str, ...]) -> None:
+    for line in lines:
+        click.echo(f"{kind}: {line}", err=True)
+
+
+async def run(plan: Plan) -> None:
+    async with trio.open_nursery() as nursery:
+        await nursery.start(stop_on_signal, nursery.cancel_scope)
+        server = make_server(
+            plan.data,
+            store=plan.store,
+            doors=plan.doors,
+            limits=plan.limits,
+            server_id=plan.server_id,
+            ensemble=plan.ensemble,
+            name=ENSEMBLE_NAME,
+            settings=plan.settings,
+            storage=plan.storage,
+            listen_host=plan.listen_host,
+            disk=await trio.to_thread.run_sync(split_disk, plan.data, plan.log, plan.server_id),
+        )
+        await nursery.start(run_server, server, plan.client_host, plan.client_port)
+        if server.client_port is not None:
+            click.echo(f"server {plan.server_id} listens for clients on {plan.client_host or '*'}:{server.client_port}")
+        nursery.start_soon(announce, server)
+        nursery.start_soon(keep_membership, server, plan)
+
+
+async def announce(server: StoreServer) -> None:
+    """Once: who waits for it to serve, waits for this line."""
+    role = await server.member.wait_serving()
+    what = {State.LEADING: "leads", State.FOLLOWING: "follows", State.OBSERVING: "observes"}[role.state]
+    whom = "" if role.state is State.LEADING else f" server {role.leader}"
+    click.echo(f"server {server.me} is ready: it {what}{whom} in epoch {role.epoch}")
+    tell_systemd("READY=1")
+
+
+async def keep_membership(server: StoreServer, plan: Plan) -> None:
+    """When the membership has changed, the configuration file shall say so."""
+    known = plan.ensemble or alone(plan.server_id)
+    while True:
+        ensemble = server.member.status().ensemble
+        if not ensemble.same_members(known):
+            known = ensemble
+            try:
+                written = await trio.to_thread.run_sync(write_membership, plan.path, ensemble, plan.server_id)
+                server.log.say("membership_written", file=written)
+            except OSError as error:
+                server.log.say("membership_not_written", "warning", file=plan.path, why=error.strerror or error)
+        await trio.sleep(MEMBERSHIP_PAUSE_S)
+
+
+def split_disk(data: Path, log: Path | None, sid: int) -> Disk | None:
+    """`None`: the one directory that a server opens by itself."""
+    if log is None:
+        return None
+    main = RealDisk(data)
+    try:
+        logs = RealDisk(log)
+        try:
+            claim(logs, log, ENSEMBLE_NAME, ServerId(sid))
+            return SplitDisk(main, logs)
+        except BaseException:
+            logs.close()
+            raise
+    except BaseException:
+        main.close()
+        raise

@@ -1,0 +1,1 @@
+"""ZooKeeper's configuration file, read as ZooKeeper reads it."""

@@ -1,0 +1,332 @@
+"""Every key of ZooKeeper's configuration, and what becomes of it here: as data.
+
+What is read, what is warned of and what the reference page says all come from this table, so none of them can
+forget a key that another one knows. A key counts with and without `zookeeper.` in front, in the file and as
+`-D key=value`: the original hands to its system properties what it does not know itself.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Final
+
+from attrs import frozen
+
+from zab.cli.zoo import values
+from zab.cli.zoo.values import Convert
+
+
+@frozen
+class Key:
+    """
+    sets      the setting it becomes, as `group.field`; empty: it is read by hand, or without effect
+    does      what it does here; of one without effect, why it has none
+    agreed    values that change nothing because they say what happens anyway: not worth a warning
+    """
+
+    name: str
+    default: str
+    does: str
+    convert: Convert = values.text
+    sets: str = ""
+    ignored: bool = False
+    agreed: tuple[str, ...] = ()
+
+
+def _sets(name: str, default: str, sets: str, convert: Convert, does: str) -> Key:
+    return Key(name, default, does, convert, sets)
+
+
+def _read(name: str, default: str, convert: Convert, does: str) -> Key:
+    return Key(name, default, does, convert)
+
+
+def _ignored(name: str, default: str, why: str, *agreed: str) -> Key:
+    return Key(name, default, why, ignored=True, agreed=agreed)
+
+
+_THREADS: Final = "one event loop does it, there are no such threads"
+_NOT_JAVA: Final = "it is about the Java virtual machine"
+_NO_PEERS_OF_THEIRS: Final = "servers speak a protocol of their own among each other"
+_ALWAYS_BATCHED: Final = (
+    "whatever has gathered while the last sync ran becomes the next group, nothing waits on purpose"
+)
+_BOUNDED: Final = "every queue has a bound of its own instead"
+_NOT_YET: Final = "not supported yet"
+_whole = values.whole
+
+SECTIONS: Final[tuple[tuple[str, tuple[Key, ...]], ...]] = (
+    (
+        "Where things are",
+        (
+            _read("dataDir", "required", values.text, "the directory of this server's log and snapshots, and of `myid`"),
+            _read("dataLogDir", "= dataDir", values.text, "the directory of the log, where that is to be another disk"),
+            _read("clientPort", "none", values.port, "where clients are served; `server.N=...;port` says it, too"),
+            _read("clientPortAddress", "all interfaces", values.text, "the address of that port"),
+            _read("dynamicConfigFile", "none", values.text,
+                  "the file with the membership; written anew, under a name with its version, when that changes"),
+            _ignored("clientPortListenBacklog", "-1", "the system's own choice is used", "-1"),
+        ),
+    ),
+    (
+        "Time",
+        (
+            _sets("tickTime", "3000", "settings.tick_ms", _whole(10), "the unit of all timeouts, in milliseconds"),
+            _sets("initLimit", "required", "settings.init_limit", _whole(1), "ticks to find the leader and get its state"),
+            _sets("syncLimit", "required", "settings.sync_limit", _whole(1), "ticks after which a silent peer is given up"),
+            _sets("minSessionTimeout", "2 ticks", "doors.session_ms_min", _whole(-1), "the least that a session gets, in ms"),
+            _sets("maxSessionTimeout", "20 ticks", "doors.session_ms_max", _whole(-1), "the most that a session gets, in ms"),
+            _sets("fastleader.minNotificationInterval", "200", "settings.notification_ms_min", _whole(1),
+                  "how soon votes are repeated, in ms"),
+            _sets("fastleader.maxNotificationInterval", "60000", "settings.notification_ms_max", _whole(1),
+                  "the longest pause between votes, in ms"),
+            _sets("observer.election.DelayMs", "200", "settings.observer_delay_ms_max", _whole(0),
+                  "how long observers wait, by chance, before they look for a new leader"),
+            _sets("cnxTimeout", "5000", "limits.connect_ms", _whole(1), "how long reaching another server may take, in ms"),
+            _ignored("quorumCnxnTimeoutMs", "-1", "a silent peer is given up after syncLimit", "-1"),
+            _ignored("connectToLearnerMasterLimit", "= initLimit", "initLimit covers the connecting as well"),
+            _ignored("leader.maxTimeToWaitForEpoch", "-1", "initLimit ends that wait, too", "-1"),
+            _ignored("observer.reconnectDelayMs", "0", "observers come back at once", "0"),
+        ),
+    ),
+    (
+        "Clients",
+        (
+            _sets("maxClientCnxns", "60", "doors.connections_per_host_max", _whole(0),
+                  "connections from one address; 0: no limit"),
+            _sets("maxCnxns", "20000", "doors.connections_max", values.or_no_limit, "connections altogether; 0: no limit"),
+            _sets("globalOutstandingLimit", "10000", "doors.requests_total_max", _whole(1),
+                  "requests of all clients that are not answered yet; above it nothing more is read"),
+            _sets("jute.maxbuffer", "1048575", "doors.frame_bytes_max", _whole(1024), "the largest request, in bytes"),
+            _ignored("jute.maxbuffer.extrasize", "= jute.maxbuffer", "what servers add has room of its own"),
+            _sets("nio.sessionlessCnxnTimeout", "10000", "doors.first_frame_ms", _whole(1),
+                  "how long a connection may take to say who it is, in ms"),
+            _sets("4lw.commands.whitelist", "isro, mntr, ruok, srvr, stat", "doors.words", values.list_of,
+                  "four-letter words that are answered; `*`: all"),
+            _sets("znode.container.checkIntervalMs", "60000", "doors.containers_ms", _whole(1),
+                  "between looks for empty containers and outlived TTL nodes"),
+            _ignored("znode.container.maxPerMinute", "10000", "the leader proposes all that it finds at one look"),
+            _ignored("znode.container.maxNeverUsedIntervalMs", "0", "a container that was never used stays", "0"),
+            _sets("extendedTypesEnabled", "false", "store.extended_types", values.flag, "TTL nodes may be created"),
+            _ignored("emulate353TTLNodes", "false", "nothing of that age is here", "false"),
+            _sets("enforceQuota", "false", "store.enforce_quota", values.flag, "hard quotas refuse, they do not only warn"),
+            _ignored("clientTcpKeepAlive", "false", "a session's pings do this", "false"),
+            _ignored("serverCnxnFactory", "NIO", "there is one client port implementation"),
+            _ignored("localSessionsEnabled", "false", _NOT_YET, "false"),
+            _ignored("localSessionsUpgradingEnabled", "false", _NOT_YET, "false"),
+            _ignored("readonlymode.enabled", "false", _NOT_YET, "false"),
+            _ignored("maxResponseCacheSize", "400", "replies are put together faster than a cache could be kept"),
+            _ignored("maxGetChildrenResponseCacheSize", "400", "replies are put together faster than a cache could be kept"),
+            _ignored("request_throttle_max_requests", "0", _NOT_YET, "0"),
+            _ignored("request_throttle_stall_time", "100", _NOT_YET),
+            _ignored("request_throttle_drop_stale", "true", _NOT_YET),
+            _ignored("request_stale_latency_check", "false", _NOT_YET, "false"),
+            _ignored("request_stale_connection_check", "true", _NOT_YET),
+            _ignored("request_throttler.shutdownTimeout", "10000", _BOUNDED),
+            _ignored("throttled_op_wait_time", "0", _NOT_YET, "0"),
+            _ignored("connection_throttle_tokens", "0", _NOT_YET, "0"),
+            _ignored("connection_throttle_fill_time", "1", _NOT_YET),
+            _ignored("connection_throttle_fill_count", "1", _NOT_YET),
+            _ignored("connection_throttle_freeze_time", "-1", _NOT_YET, "-1"),
+            _ignored("connection_throttle_drop_increase", "0.02", _NOT_YET),
+            _ignored("connection_throttle_drop_decrease", "0.002", _NOT_YET),
+            _ignored("connection_throttle_decrease_ratio", "0", _NOT_YET, "0"),
+            _ignored("connection_throttle_weight_enabled", "false", _NOT_YET, "false"),
+            _ignored("connection_throttle_global_session_weight", "3", _NOT_YET),
+            _ignored("connection_throttle_renew_session_weight", "2", _NOT_YET),
+            _ignored("connection_throttle_local_session_weight", "1", _NOT_YET),
+            _ignored("largeRequestThreshold", "-1", _NOT_YET, "-1"),
+            _ignored("largeRequestMaxBytes", "104857600", _NOT_YET),
+        ),
+    ),
+    (
+        "The ensemble",
+        (
+            _read("standaloneEnabled", "true", values.flag,
+                  "without `server.N` lines this server is alone; false: it needs such lines even then"),
+            _read("peerType", "participant", values.one_of("participant", "observer"),
+                  "checked against this server's own line, which counts more"),
+            _read("quorumListenOnAllIPs", "false", values.flag, "listen for servers on all addresses, not on the one in the line"),
+            _sets("db.autocreate", "true", "storage.autocreate", values.flag,
+                  "an empty directory is the beginning of a history; false: it waits for the others to give it theirs"),
+            _ignored("electionAlg", "3", "there is one election", "3"),
+            _ignored("syncEnabled", "true", "observers keep a log and snapshots as everybody does", "true"),
+            _ignored("leaderServes", "yes", "a leader serves clients", "yes", "true"),
+            _ignored("reconfigEnabled", "false", _NOT_YET, "false"),
+            _ignored("observerMasterPort", "none", "observers follow the leader"),
+            _ignored("observerMaster.sizeLimit", "33554432", "observers follow the leader"),
+            _ignored("multiAddress.enabled", "false", "the first address of a server is used", "false"),
+            _ignored("multiAddress.reachabilityCheckEnabled", "true", "the first address of a server is used"),
+            _ignored("multiAddress.reachabilityCheckTimeoutMs", "1000", "the first address of a server is used"),
+            _ignored("electionPortBindRetry", "3", "a taken port ends the start, and is tried again when the membership changes"),
+            _ignored("oraclePath", "none", "two servers need both of them"),
+            _ignored("initialConfig", "none", _NO_PEERS_OF_THEIRS),
+            _ignored("learner.asyncSending", "false", "sending never blocks", "true"),
+            _ignored("learner.closeSocketAsync", "false", "closing never blocks", "true"),
+            _ignored("leader.closeSocketAsync", "false", "closing never blocks", "true"),
+            _ignored("leader.maxConcurrentSnapSyncs", "10", _BOUNDED),
+            _ignored("leader.maxConcurrentDiffSyncs", "100", _BOUNDED),
+            _ignored("tcpKeepAlive", "false", "a leader's pings do this", "false"),
+            _ignored("messageTracker.BufferSize", "10", "`--log-level debug` tells what servers say"),
+            _ignored("messageTracker.Enabled", "false", "`--log-level debug` tells what servers say", "false"),
+        ),
+    ),
+    (
+        "Log and snapshots",
+        (
+            _sets("snapCount", "100000", "limits.snap_entries", _whole(2), "transactions between two snapshots, at most"),
+            _sets("snapSizeLimitInKb", "65536", "limits.snap_bytes", values.kibibytes, "the same in KiB of log"),
+            _sets("autopurge.snapRetainCount", "3", "limits.snapshots_kept", _whole(3),
+                  "snapshots that are kept, with the log that the oldest of them needs"),
+            _read("autopurge.purgeInterval", "0", _whole(0), "0, in the original, is no purging; here what is superfluous is purged after each snapshot, always"),
+            _sets("txnLogSizeLimitInKb", "16384", "storage.segment_bytes", values.kibibytes, "the size of one log file, in KiB"),
+            _read("preAllocSize", "65536", _whole(0), "0: log files are not allocated in advance; else they are"),
+            _ignored("forceSync", "yes", "nothing is acknowledged before it is on the disk", "yes", "true"),
+            _ignored("fsync.warningthresholdms", "1000", "the status counts syncs and tells the slowest"),
+            _ignored("flushDelay", "0", _ALWAYS_BATCHED, "0"),
+            _ignored("maxWriteQueuePollTime", "flushDelay/3", _ALWAYS_BATCHED),
+            _ignored("maxBatchSize", "1000", _ALWAYS_BATCHED),
+            _ignored("commitLogCount", "500", "what learners miss is read from the log on the disk"),
+            _ignored("snapshotSizeFactor", "0.33", "the log is sent where it reaches back far enough, else a snapshot"),
+            _ignored("snapshot.compression.method", "none", "snapshots have a format of their own"),
+            _ignored("snapshot.trust.empty", "false", "it was for a move from a version of before 3.5", "false"),
+            _ignored("serializeLastProcessedZxid.enabled", "true", "a snapshot is exact at one zxid", "true"),
+            _ignored("closeSessionTxn.enabled", "true", "the transaction says which ephemerals went", "true"),
+            _ignored("digest.enabled", "true", "the trees' digests are always compared", "true"),
+        ),
+    ),
+    (
+        "Security",
+        (
+            _sets("skipACL", "no", "access.skip", values.flag, "nobody is asked who they are"),
+            _sets("DigestAuthenticationProvider.superDigest", "none", "doors.super_digest", values.super_digest,
+                  "`user:hash` of who may do anything"),
+            _sets("DigestAuthenticationProvider.digestAlg", "SHA1", "doors.digest_algorithm", values.digest_algorithm,
+                  "of the digest scheme"),
+            _ignored("DigestAuthenticationProvider.enabled", "true", "the digest scheme is always there", "true"),
+            _ignored("enableEagerACLCheck", "false", "the leader checks, once", "false"),
+            _ignored("superUser", "none", _NOT_YET),
+            _ignored("enforce.auth.enabled", "false", _NOT_YET, "false"),
+            _ignored("enforce.auth.schemes", "none", _NOT_YET),
+            _ignored("sessionRequireClientSASLAuth", "false", _NOT_YET, "false"),
+            _ignored("allowSaslFailedClients", "false", _NOT_YET, "false"),
+            _ignored("ensembleAuthName", "none", _NOT_YET),
+            _ignored("X509AuthenticationProvider.superUser", "none", _NOT_YET),
+            _ignored("secureClientPort", "none", _NOT_YET),
+            _ignored("secureClientPortAddress", "all interfaces", _NOT_YET),
+            _ignored("client.portUnification", "false", _NOT_YET, "false"),
+            _ignored("client.certReload", "false", _NOT_YET, "false"),
+            _ignored("sslQuorum", "false", _NOT_YET, "false"),
+            _ignored("portUnification", "false", "the quorum's ports speak TLS or they do not", "false"),
+            _ignored("sslQuorumReloadCertFiles", "false", _NOT_YET, "false"),
+            _ignored("fips-mode", "true", _NOT_JAVA),
+            _ignored("netty.server.outstandingHandshake.limit", "-1", _BOUNDED),
+            _ignored("quorum.auth.enableSasl", "false", "servers know each other by TLS certificates", "false"),
+            _ignored("quorum.auth.learnerRequireSasl", "false", "servers know each other by TLS certificates", "false"),
+            _ignored("quorum.auth.serverRequireSasl", "false", "servers know each other by TLS certificates", "false"),
+            _ignored("quorum.auth.learner.saslLoginContext", "QuorumLearner", "servers know each other by TLS certificates"),
+            _ignored("quorum.auth.server.saslLoginContext", "QuorumServer", "servers know each other by TLS certificates"),
+            _ignored("quorum.auth.kerberos.servicePrincipal", "zkquorum/localhost", "servers know each other by TLS certificates"),
+            _ignored("quorum.cnxn.threads.size", "20", _THREADS),
+            _ignored("kerberos.canonicalizeHostNames", "false", "there is no Kerberos", "false"),
+            _ignored("kerberos.removeHostFromPrincipal", "false", "there is no Kerberos", "false"),
+            _ignored("kerberos.removeRealmFromPrincipal", "false", "there is no Kerberos", "false"),
+            _ignored("audit.enable", "false", _NOT_YET, "false"),
+            _ignored("audit.impl.class", "none", _NOT_JAVA),
+        ),
+    ),
+    (
+        "Looking at it",
+        (
+            _ignored("admin.enableServer", "true", _NOT_YET, "false"),
+            _ignored("admin.serverAddress", "0.0.0.0", _NOT_YET),
+            _ignored("admin.serverPort", "8080", _NOT_YET),
+            _ignored("admin.commandURL", "/commands", _NOT_YET, "/commands"),
+            _ignored("admin.idleTimeout", "30000", _BOUNDED),
+            _ignored("admin.portUnification", "false", _NOT_YET, "false"),
+            _ignored("admin.forceHttps", "false", _NOT_YET, "false"),
+            _ignored("admin.needClientAuth", "false", _NOT_YET, "false"),
+            _ignored("admin.rateLimiterIntervalInMS", "300000", _NOT_YET),
+            _ignored("admin.snapshot.enabled", "true", _NOT_YET),
+            _ignored("admin.restore.enabled", "true", _NOT_YET),
+            _ignored("metricsProvider.className", "in memory", _NOT_YET),
+            _ignored("metricsProvider.httpHost", "0.0.0.0", _NOT_YET),
+            _ignored("metricsProvider.httpPort", "7000", _NOT_YET),
+            _ignored("metricsProvider.exportJvmInfo", "true", _NOT_JAVA),
+            _ignored("metricsProvider.numWorkerThreads", "1", _THREADS),
+            _ignored("metricsProvider.maxQueueSize", "10000", _BOUNDED),
+            _ignored("metricsProvider.workerShutdownTimeoutMs", "1000", _THREADS),
+            _ignored("jvm.pause.monitor", "false", _NOT_JAVA, "false"),
+            _ignored("jvm.pause.sleep.time.ms", "500", _NOT_JAVA),
+            _ignored("jvm.pause.warn-threshold.ms", "10000", _NOT_JAVA),
+            _ignored("jvm.pause.info-threshold.ms", "1000", _NOT_JAVA),
+            _ignored("jmx.log4j.disable", "false", _NOT_JAVA),
+        ),
+    ),
+    (
+        "Inside",
+        (
+            _ignored("commitProcessor.numWorkerThreads", "CPU cores", _THREADS),
+            _ignored("commitProcessor.maxReadBatchSize", "-1", _THREADS),
+            _ignored("commitProcessor.maxCommitBatchSize", "1", _THREADS),
+            _ignored("commitProcessor.shutdownTimeout", "5000", _THREADS),
+            _ignored("nio.numSelectorThreads", "by cores", _THREADS),
+            _ignored("nio.numWorkerThreads", "2 x cores", _THREADS),
+            _ignored("nio.workerShutdownTimeoutMS", "5000", _THREADS),
+            _ignored("nio.shutdownTimeout", "1000", _THREADS),
+            _ignored("nio.directBufferBytes", "65536", _NOT_JAVA),
+            _ignored("netty.advancedFlowControl.enabled", "false", "a client that does not read is not read from", "false"),
+            _ignored("watchManagerName", "WatchManager", "there is one way of keeping watches"),
+            _ignored("watcherCleanThreadsNum", "2", _THREADS),
+            _ignored("watcherCleanThreshold", "1000", _THREADS),
+            _ignored("watcherCleanIntervalInSeconds", "600", _THREADS),
+            _ignored("maxInProcessingDeadWatchers", "-1", _THREADS),
+            _ignored("bitHashCacheSize", "10", _THREADS),
+            _ignored("intBufferStartingSizeBytes", "1024", _BOUNDED),
+            _ignored("superSpeedySnapshots", "false", "snapshots do not hold up anything"),
+        ),
+    ),
+)  # fmt: skip
+
+
+@frozen
+class Family:
+    """Keys with a number or a name in them."""
+
+    pattern: re.Pattern[str]
+    shown: str
+    does: str
+    ignored: bool = False
+
+
+FAMILIES: Final = (
+    Family(re.compile(r"server\.(\d+)"), "server.N",
+           "`host:quorumPort:electionPort[:role][;[clientAddress:]clientPort]`: a member. Of addresses with `|` between them, "
+           "the first is used"),
+    Family(re.compile(r"group\.(\d+)"), "group.G", "`N:N:...`: these voters are a group"),
+    Family(re.compile(r"weight\.(\d+)"), "weight.N", "the weight of a voter in its group"),
+    Family(re.compile(r"authProvider\.(.+)"), "authProvider.N", "a class of Java's cannot be loaded", True),
+    Family(re.compile(r"ssl\.quorum\.(.+)"), "ssl.quorum.*", _NOT_YET, True),
+    Family(re.compile(r"ssl\.(.+)"), "ssl.*", _NOT_YET, True),
+    Family(re.compile(r"sasl\.(.+)"), "sasl.*", _NOT_JAVA, True),
+    Family(re.compile(r"snapshot\.(.+)"), "snapshot.*", "snapshots have a format of their own", True),
+)  # fmt: skip
+
+MEMBERSHIP: Final = ("server.", "group.", "weight.")
+PREFIX: Final = "zookeeper."
+
+BY_NAME: Final[dict[str, Key]] = {key.name: key for _, keys in SECTIONS for key in keys}
+
+
+def bare(name: str) -> str:
+    """Without the prefix of the original's system properties."""
+    return name.removeprefix(PREFIX)
+
+
+def family_of(name: str) -> Family | None:
+    return next((family for family in FAMILIES if family.pattern.fullmatch(name)), None)
+
+
+def known_names() -> Iterable[str]:
+    return [*BY_NAME, *(family.shown for family in FAMILIES)]

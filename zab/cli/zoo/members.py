@@ -1,0 +1,118 @@
+"""The membership, from the lines of a configuration."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from zab.cli.zoo.keys import MEMBERSHIP, family_of
+from zab.cli.zoo.source import Source, Told
+from zab.core.ensemble import Ensemble, Role, parse_server
+from zab.core.errors import ConfigError, ZabError
+from zab.core.zxid import ServerId
+from zab.wire.disk_files import decode_number, dynamic_version
+
+
+def read_ensemble(source: Source) -> Ensemble | None:
+    """`None` where no line says `server.N`."""
+    version = _version(source)
+    lines = source.members()
+    texts = []
+    for told in lines:
+        text = f"{told.name}={told.value}"
+        if told.name.startswith("server."):
+            text = _first_address(source, told)
+            try:
+                parse_server(text)
+            except ConfigError as error:
+                source.problem(told, f"{error}".rpartition("': ")[2] or str(error))
+                continue
+        elif family_of(told.name) is None:
+            source.problem(told, "a number follows the dot, as in group.1=1:2:3 and weight.1=2")
+            continue
+        texts.append(text)
+    if not any(text.startswith("server.") for text in texts):
+        for told in lines:
+            if not told.name.startswith("server."):
+                source.problem(told, "there is no server.N line that it could be about")
+        return None
+    try:
+        ensemble = Ensemble.parse("\n".join(texts + ([] if version is None else [f"version={version:x}"])))
+        ensemble.check_addresses()
+        if not ensemble.voters:
+            raise ConfigError("no server.N line has a participant: at least one server has to vote")
+    except ConfigError as error:
+        if not any(told.text in problem for told in lines for problem in source.problems):
+            source.problems.append(f"{source.path}: the membership: {error}")
+        return None
+    return ensemble
+
+
+def _version(source: Source) -> int | None:
+    """Lines in a file of their own are read into the others; its name says which version they are."""
+    told = source.told.get("dynamicConfigFile")
+    if told is None:
+        return None
+    for other in source.members():
+        source.problem(other, "members stand in the file that dynamicConfigFile names, or here, not in both")
+    before = set(source.told)
+    path = Path(told.value)
+    source.add_file(path)
+    for name in set(source.told) - before:
+        if family_of(name) is None or not name.startswith(MEMBERSHIP):
+            source.problem(
+                source.told[name], "only server.N, group.N and weight.N stand in a dynamic configuration file"
+            )
+            del source.told[name]
+    return dynamic_version(path.name)
+
+
+def _first_address(source: Source, told: Told) -> str:
+    """`a:2888:3888|b:2888:3888;2181`: the second address is another way to the same server."""
+    quorum_side, semicolon, client_side = told.value.partition(";")
+    first, bar, _ = quorum_side.partition("|")
+    if bar:
+        source.warn(told, f"only the first address, {first}, is used")
+    return f"{told.name}={first}{semicolon}{client_side}"
+
+
+def read_id(source: Source, data: str | None, ensemble: Ensemble | None) -> int:
+    """From `myid`, which says who of the ensemble this is. Alone, one may do without."""
+    if data is None:
+        return 1
+    file = Path(data) / "myid"
+    try:
+        sid = decode_number(file.read_bytes())
+    except FileNotFoundError:
+        if ensemble is None:
+            return 1
+        hint = f"echo {ensemble.servers[0].id} > {file}"
+        source.problems.append(
+            f"{file}: is missing, and the configuration lists servers: write this one's number: {hint}"
+        )
+        return 1
+    except OSError as error:
+        source.problems.append(f"{file}: cannot be read: {error.strerror}")
+        return 1
+    except ZabError as error:
+        source.problems.append(f"{file}: {error}: it holds this server's number and nothing else")
+        return 1
+    if ensemble is not None and sid not in ensemble.by_id:
+        known = ", ".join(str(each) for each in ensemble.by_id)
+        source.problems.append(f"{file}: this is server {sid}, and there is no line server.{sid}; there are {known}")
+    elif ensemble is None and not 0 < sid < 1 << 63:
+        source.problems.append(f"{file}: {sid} is no server's number: they begin with 1")
+    return sid
+
+
+def check_peer_type(source: Source, ensemble: Ensemble | None, sid: int) -> None:
+    told = source.told.get("peerType")
+    asked: str | None = source.value("peerType", None)
+    if told is None or asked is None:
+        return
+    if ensemble is None:
+        if asked == Role.OBSERVER.value:
+            source.problem(told, "an observer needs an ensemble to observe: there are no server.N lines")
+        return
+    server = ensemble.by_id.get(ServerId(sid))
+    if server is not None and server.role.value != asked:
+        source.warn(told, f"server.{sid} is listed as {server.role.value}, and that counts")

@@ -1,0 +1,209 @@
+"""From a configuration file to the settings that a server is made with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, Final
+
+from attrs import evolve, frozen
+
+from zab.cli.zoo.keys import Key
+from zab.cli.zoo.members import check_peer_type, read_ensemble, read_id
+from zab.cli.zoo.source import BadConfig, Source, Told
+from zab.core.ensemble import Ensemble
+from zab.core.errors import ConfigError
+from zab.core.ready import Settings
+from zab.core.zxid import ServerId
+from zab.runtime.coordination.settings import DoorSettings
+from zab.runtime.identity import NAME as IDENTITY
+from zab.runtime.limits import Limits
+from zab.storage.storage import StorageSettings
+from zab.store.acl import Access
+from zab.store.store import StoreSettings
+from zab.wire.client.words import WORDS
+from zab.wire.disk_files import VERSION_DIRECTORY
+
+TICK_MS: Final = 3_000
+"""The original's, where the file does not say."""
+EVERYWHERE: Final = "0.0.0.0"
+
+
+@frozen
+class Plan:
+    """What `zab serve` starts. `client_host` is None for all interfaces, `log` where it has no directory of its own."""
+
+    path: Path
+    server_id: int
+    data: Path
+    log: Path | None
+    ensemble: Ensemble | None
+    dynamic: Path | None
+    client_host: str | None
+    client_port: int | None
+    listen_host: str | None
+    settings: Settings
+    limits: Limits
+    storage: StorageSettings
+    store: StoreSettings
+    doors: DoorSettings
+    warnings: tuple[str, ...]
+
+
+def read_plan(path: Path, options: Iterable[tuple[str, str]] = ()) -> Plan:
+    """Raises `BadConfig` with everything that is wrong."""
+    source = Source.read(path, options)
+    if source.problems and not source.told:
+        raise BadConfig(source.problems, source.warnings)
+    ensemble = read_ensemble(source)
+    data = _directory(source, "dataDir")
+    log = _directory(source, "dataLogDir")
+    if data is None:
+        source.missing("dataDir", "a directory for this server's log and snapshots")
+    else:
+        _check_foreign(source, data)
+    sid = read_id(source, None if data is None else str(data), ensemble)
+    check_peer_type(source, ensemble, sid)
+    _check_ensemble(source, ensemble)
+    host, port = _client_address(source, ensemble, sid)
+    groups = _groups(source)
+    made = _made(source, groups)
+    if source.problems:
+        raise BadConfig(source.problems, source.warnings)
+    assert data is not None
+    dynamic = source.text("dynamicConfigFile")
+    return Plan(
+        path,
+        sid,
+        data,
+        None if log is None or log.resolve() == data.resolve() else log,
+        ensemble,
+        None if dynamic is None else Path(dynamic),
+        host,
+        port,
+        EVERYWHERE if source.value("quorumListenOnAllIPs", False) else None,
+        warnings=tuple(source.warnings),
+        **made,
+    )
+
+
+def _directory(source: Source, name: str) -> Path | None:
+    told = source.told.get(name)
+    if told is None:
+        return None
+    if not told.value:
+        source.problem(told, "is empty: name a directory")
+        return None
+    path = Path(told.value)
+    if path.exists() and not path.is_dir():
+        source.problem(told, "is no directory")
+        return None
+    return path
+
+
+def _check_foreign(source: Source, data: Path) -> None:
+    """Starting with an empty store beside somebody's data would look like the loss of all of it."""
+    foreign = data / VERSION_DIRECTORY
+    if foreign.is_dir() and any(foreign.iterdir()) and not (data / IDENTITY).exists():
+        source.problem(
+            source.told["dataDir"],
+            f"holds data of Apache ZooKeeper ({foreign}), which has another format: stop that server, run "
+            f"`zab import {data} NEW_DIRECTORY`, and let dataDir name the new directory",
+        )
+
+
+def _check_ensemble(source: Source, ensemble: Ensemble | None) -> None:
+    if ensemble is None:
+        if not source.value("standaloneEnabled", True) and not source.problems:
+            source.problem(source.told["standaloneEnabled"], "then there must be server.N lines, and there are none")
+        return
+    if len(ensemble.servers) > 1:
+        for name, what in (("initLimit", "ticks to find the leader"), ("syncLimit", "ticks to hear of the leader")):
+            if name not in source.told:
+                source.missing(name, f"an ensemble needs it ({what}); 10 and 5 are customary")
+
+
+def _client_address(source: Source, ensemble: Ensemble | None, sid: int) -> tuple[str | None, int | None]:
+    """Told by the file's keys, by this server's line, or by both, if they agree."""
+    host = source.text("clientPortAddress") or None
+    port: int | None = source.value("clientPort", None)
+    server = None if ensemble is None else ensemble.by_id.get(ServerId(sid))
+    if server is not None and server.client_port is not None:
+        line = source.told[f"server.{sid}"]
+        told = source.told.get("clientPort")
+        if told is not None and port not in (None, server.client_port):
+            source.problem(told, f"{line.where} says {server.client_port} for the same port")
+        own = None if server.client_host in (None, EVERYWHERE) else server.client_host
+        if host is not None and own is not None and host != own:
+            source.problem(source.told["clientPortAddress"], f"{line.where} says {own} for the same address")
+        return host or own, server.client_port
+    if host is not None and port is None:
+        source.problem(source.told["clientPortAddress"], "without clientPort there is no port to have an address")
+    if port is None and "clientPort" not in source.told:
+        source.warnings.append(f"{source.path}: no clientPort: this server serves no clients")
+    return host, port
+
+
+def _groups(source: Source) -> dict[str, dict[str, Any]]:
+    """Values by setting; warnings for what has none."""
+    found: dict[str, dict[str, Any]] = {}
+
+    def each(key: Key, told: Told) -> None:
+        if key.sets:
+            before = len(source.problems)
+            value = source.value(key.name, None)
+            if len(source.problems) == before:
+                group, _, field = key.sets.partition(".")
+                found.setdefault(group, {})[field] = value
+
+    source.judge(each)
+    return found
+
+
+def _made(source: Source, groups: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    """The values that the settings become. Their own checks know more than this table."""
+    doors = groups.setdefault("doors", {})
+    for name, key in (("session_ms_min", "minSessionTimeout"), ("session_ms_max", "maxSessionTimeout")):
+        if doors.get(name) == -1:
+            del doors[name]
+        elif doors.get(name) == 0:
+            source.problem(source.told[key], "expected a whole number, 1 or more, or -1 for the default")
+    doors["tick_ms"] = groups.setdefault("settings", {}).setdefault("tick_ms", TICK_MS)
+    doors["words"] = _words(source, doors)
+    if source.value("preAllocSize", 1) == 0:
+        groups.setdefault("storage", {})["preallocate"] = False
+    if source.value("autopurge.purgeInterval", 1) == 0:
+        source.warn(source.told["autopurge.purgeInterval"], "without effect: superfluous snapshots and logs are purged")
+    limits = groups.setdefault("limits", {})
+    if "snapshots_kept" in limits:
+        groups.setdefault("storage", {})["snapshots_kept"] = limits["snapshots_kept"]
+    made: dict[str, Any] = {}
+    access = evolve(Access(), **groups.get("access", {}))
+    for name, default in (
+        ("settings", Settings(tick_ms=TICK_MS)),
+        ("limits", Limits()),
+        ("storage", StorageSettings()),
+        ("store", StoreSettings(access=access)),
+        ("doors", DoorSettings()),
+    ):
+        try:
+            made[name] = evolve(default, **groups.get(name, {}))
+        except ConfigError as error:
+            source.problems.append(f"{source.path}: {error}")
+    if "doors" in made and not source.problems:
+        least, most = made["doors"].timeout_ms(0), made["doors"].timeout_ms((1 << 31) - 1)
+        if least > most:
+            source.problems.append(f"{source.path}: minSessionTimeout={least} is more than maxSessionTimeout={most}")
+    return made
+
+
+def _words(source: Source, doors: dict[str, Any]) -> frozenset[str]:
+    asked: frozenset[str] | None = doors.get("words")
+    if asked is None:
+        return DoorSettings().words
+    if "*" in asked:
+        return frozenset(WORDS.values())
+    unknown = asked - frozenset(WORDS.values())
+    if unknown:
+        source.warn(source.told["4lw.commands.whitelist"], f"not answered here: {', '.join(sorted(unknown))}")
+    return asked & frozenset(WORDS.values())

@@ -1,0 +1,60 @@
+"""What a configuration comes to, in the words of the file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from zab.cli.zoo.keys import SECTIONS
+from zab.cli.zoo.plan import Plan
+from zab.cli.zoo.values import kibibytes
+
+
+def effective(plan: Plan) -> str:
+    """Also a configuration file: what it says can be read in again."""
+    return "".join(f"{line}\n" for line in _lines(plan))
+
+
+def _lines(plan: Plan) -> Iterator[str]:
+    yield f"# {plan.path}: server {plan.server_id}" + (" alone" if plan.ensemble is None else "")
+    yield f"dataDir={plan.data}"
+    yield f"dataLogDir={plan.log or plan.data}"
+    if plan.client_port is not None:
+        yield f"clientPort={plan.client_port}"
+        if plan.client_host is not None:
+            yield f"clientPortAddress={plan.client_host}"
+    yield f"quorumListenOnAllIPs={_shown(plan.listen_host is not None)}"
+    groups = {
+        "settings": plan.settings,
+        "limits": plan.limits,
+        "storage": plan.storage,
+        "store": plan.store,
+        "access": plan.store.access,
+        "doors": plan.doors,
+    }
+    for _, keys in SECTIONS:
+        for key in keys:
+            if key.sets:
+                group, _, field = key.sets.partition(".")
+                value = _value(plan, field, getattr(groups[group], field))
+                if value is not None:
+                    yield f"{key.name}={_shown(value // 1024 if isinstance(value, int) and key.convert is kibibytes else value)}"
+    if plan.ensemble is not None:
+        for line in plan.ensemble.text().splitlines():
+            if not line.startswith("version="):
+                yield line
+
+
+def _value(plan: Plan, field: str, value: object) -> object:
+    if field == "session_ms_min":
+        return plan.doors.timeout_ms(0)
+    if field == "session_ms_max":
+        return plan.doors.timeout_ms((1 << 31) - 1)
+    return value
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, frozenset):
+        return ",".join(sorted(value))
+    return str(value)

@@ -1,0 +1,137 @@
+"""What stands where: the entries of the file and of the command line, and everything that is wrong with them.
+
+Mistakes are gathered and told together. Who mends them one at a time starts a server once for each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Final, TypeVar
+
+from attrs import define, field, frozen
+
+from zab.cli.zoo import keys
+from zab.cli.zoo.keys import BY_NAME, Key, bare, family_of
+from zab.cli.zoo.properties import Entry, MalformedEscape, decode, parse
+
+T = TypeVar("T")
+
+OPTION_LINE: Final = 0
+"""Of what was given by `-D`."""
+
+
+class BadConfig(Exception):
+    """All that is wrong, a line each."""
+
+    def __init__(self, problems: Iterable[str], warnings: Iterable[str]) -> None:
+        self.problems = tuple(problems)
+        self.warnings = tuple(warnings)
+        super().__init__("\n".join(self.problems))
+
+
+@frozen
+class Told:
+    """A key's value, and where it was told."""
+
+    name: str
+    value: str
+    where: str
+    line: int
+
+    @property
+    def text(self) -> str:
+        return f"{self.where}: {self.name}={self.value}"
+
+
+@define
+class Source:
+    """`told` holds each key once, without prefix; the last one counts, as it does in the original."""
+
+    path: Path
+    told: dict[str, Told] = field(factory=dict)
+    problems: list[str] = field(factory=list)
+    warnings: list[str] = field(factory=list)
+
+    @classmethod
+    def read(cls, path: Path, options: Iterable[tuple[str, str]] = ()) -> Source:
+        source = cls(path)
+        source.add_file(path)
+        for key, value in options:
+            name = bare(key.strip())
+            source.told[name] = Told(name, value.strip(), "-D", OPTION_LINE)
+        return source
+
+    def add_file(self, path: Path) -> None:
+        for entry in self.entries(path):
+            name = bare(entry.key)
+            told = Told(name, entry.value, f"{path}:{entry.line}", entry.line)
+            before = self.told.get(name)
+            if before is not None:
+                self.warnings.append(
+                    f"{told.text}: also in line {before.line}, as {before.value!r}; the last one counts"
+                )
+            self.told[name] = told
+
+    def entries(self, path: Path) -> list[Entry]:
+        try:
+            return parse(decode(path.read_bytes()))
+        except OSError as error:
+            self.problems.append(f"{path}: cannot be read: {error.strerror}")
+        except MalformedEscape as error:
+            self.problems.append(f"{path}:{error.line}: {error.escape!r}: after \\u come four hexadecimal digits")
+        return []
+
+    # -- looking ---------------------------------------------------------------------------------
+
+    def text(self, name: str) -> str | None:
+        told = self.told.get(name)
+        return None if told is None else told.value
+
+    def value(self, name: str, default: T) -> T:
+        """Converted; what cannot be is a problem, and the default stands in for it."""
+        told = self.told.get(name)
+        if told is None:
+            return default
+        try:
+            return BY_NAME[name].convert(told.value)  # type: ignore[return-value]  # the caller knows its key
+        except ValueError as error:
+            self.problem(told, f"expected {error}")
+            return default
+
+    def problem(self, told: Told, what: str) -> None:
+        self.problems.append(f"{told.text}: {what}")
+
+    def missing(self, name: str, what: str) -> None:
+        self.problems.append(f"{self.path}: {name} is missing: {what}")
+
+    def warn(self, told: Told, what: str) -> None:
+        self.warnings.append(f"{told.text}: {what}")
+
+    def members(self) -> list[Told]:
+        """The lines of the membership, in the order of the file."""
+        return [told for name, told in self.told.items() if name.startswith(keys.MEMBERSHIP)]
+
+    # -- judging ---------------------------------------------------------------------------------
+
+    def judge(self, each: Callable[[Key, Told], None]) -> None:
+        """Warn of what has no effect and of what is not known; hand every other to `each`."""
+        for told in self.told.values():
+            key = BY_NAME.get(told.name)
+            family = None if key is not None else family_of(told.name)
+            if key is not None and not key.ignored:
+                each(key, told)
+            elif key is not None:
+                if told.value.lower() not in key.agreed:
+                    self.warn(told, f"without effect: {key.does}")
+            elif family is None:
+                self.warn(told, f"not a key of ZooKeeper's, and without effect{_nearest(told.name)}")
+            elif family.ignored:
+                self.warn(told, f"without effect: {family.does}")
+
+
+def _nearest(name: str) -> str:
+    by_lower = {known.lower(): known for known in keys.known_names()}
+    found = get_close_matches(name.lower(), by_lower, n=1, cutoff=0.7)
+    return f"; did you mean {by_lower[found[0]]}?" if found else ""

@@ -1,0 +1,61 @@
+"""The log on a disk of its own.
+
+A log is only ever appended to and synced; a snapshot is many megabytes at once. On one disk the second holds
+up the first, and a sync that takes long is a client that waits. So the log may stand in another directory:
+what belongs to it is told by its name, and the rest does not notice.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from zab.core.errors import ConfigError
+from zab.storage.disk import Disk, DiskFile
+from zab.storage.epochs import ASIDE
+from zab.storage.segment import PREFIX
+
+_LOGS: Final = (PREFIX, ASIDE + PREFIX)
+
+
+class SplitDisk:
+    """Two directories as one. Neither disk may be used by anybody else."""
+
+    def __init__(self, main: Disk, log: Disk) -> None:
+        self._main = main
+        self._log = log
+        stray = [name for name in main.list() if name.startswith(_LOGS)]
+        if stray:
+            raise ConfigError(
+                f"{stray[0]} stands in the data directory, and the log is to have a directory of its own: "
+                f"move all {PREFIX}* there while the server is stopped"
+            )
+
+    def _of(self, name: str) -> Disk:
+        return self._log if name.startswith(_LOGS) else self._main
+
+    def list(self) -> tuple[str, ...]:
+        logs = [name for name in self._log.list() if name.startswith(_LOGS)]
+        return tuple(sorted([*self._main.list(), *logs]))
+
+    def open(self, name: str) -> DiskFile:
+        return self._of(name).open(name)
+
+    def create(self, name: str) -> DiskFile:
+        return self._of(name).create(name)
+
+    def rename(self, old: str, new: str) -> None:
+        assert self._of(old) is self._of(new), "a rename is atomic inside one directory only"
+        self._of(old).rename(old, new)
+
+    def delete(self, name: str) -> None:
+        self._of(name).delete(name)
+
+    def sync_dir(self) -> None:
+        self._log.sync_dir()
+        self._main.sync_dir()
+
+    def close(self) -> None:
+        try:
+            self._log.close()
+        finally:
+            self._main.close()
