@@ -8,13 +8,17 @@ import signal
 import socket
 import sys
 from collections.abc import Callable
-from typing import Any
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar
 
 import click
 import trio
 
-from zab.core.errors import ZabError
+from zab.core.errors import ConfigError, ZabError
 from zab.runtime.member import sole_error
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 class Misused(click.ClickException):
@@ -34,6 +38,23 @@ def run_in_trio(function: Callable[..., Any], *arguments: object) -> None:
         if isinstance(sole, (ZabError, OSError)):
             raise click.ClickException(str(sole)) from sole
         raise sole from None
+
+
+def failing_plainly(command: Callable[P, T]) -> Callable[P, T]:
+    """What is expected to go wrong is one line on stderr; exit status 2 where other arguments would help, else 1."""
+
+    @wraps(command)
+    def run(*arguments: P.args, **options: P.kwargs) -> T:
+        try:
+            return command(*arguments, **options)
+        except ConfigError as error:
+            raise Misused(str(error)) from error
+        except BrokenPipeError:
+            raise  # click ends quietly: somebody has seen enough
+        except (ZabError, OSError) as error:
+            raise click.ClickException(str(error)) from error
+
+    return run
 
 
 async def stop_on_signal(

@@ -37,11 +37,11 @@ class RealFile:
         return self._name
 
     def size(self) -> int:
-        with _named("look at", self._where):
+        with named("look at", self._where):
             return os.fstat(self._fd).st_size
 
     def read(self, offset: int, length: int) -> bytes:
-        with _named("read", self._where):
+        with named("read", self._where):
             data = os.pread(self._fd, length, offset)
             if len(data) == length or not data:
                 return data
@@ -52,13 +52,13 @@ class RealFile:
             return b"".join(pieces)
 
     def write(self, offset: int, data: bytes) -> None:
-        with _named("write", self._where):
+        with named("write", self._where):
             written = os.pwrite(self._fd, data, offset)
             while written < len(data):  # a full disk writes what fits, and says so only to the next call
                 written += os.pwrite(self._fd, data[written:], offset + written)
 
     def allocate(self, size: int) -> None:
-        with _named("allocate space for", self._where):
+        with named("allocate space for", self._where):
             length = os.fstat(self._fd).st_size
             if size <= length:
                 return
@@ -72,7 +72,7 @@ class RealFile:
             os.ftruncate(self._fd, size)  # no reservation here, but the same zeros
 
     def sync(self) -> None:
-        with _named("sync", self._where):
+        with named("sync", self._where):
             _sync(self._fd)
 
     def close(self) -> None:
@@ -86,9 +86,9 @@ class RealDisk:
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
-        with _named("make", str(self.path)):
+        with named("make", str(self.path)):
             self._make()
-        with _named("open", str(self.path)):
+        with named("open", str(self.path)):
             self._fd = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY)
         try:
             self._lock = self._take_lock()
@@ -97,7 +97,7 @@ class RealDisk:
             raise
 
     def list(self) -> tuple[str, ...]:
-        with _named("list", str(self.path)):
+        with named("list", str(self.path)):
             fd = os.open(".", os.O_RDONLY | os.O_DIRECTORY, dir_fd=self._fd)  # a position of its own: threads list, too
             try:
                 with os.scandir(fd) as entries:
@@ -112,15 +112,15 @@ class RealDisk:
         return self._open("create", name, os.O_RDWR | os.O_CREAT | os.O_TRUNC)
 
     def rename(self, old: str, new: str) -> None:
-        with _named("rename", self._where(old)):
+        with named("rename", self._where(old)):
             os.rename(old, new, src_dir_fd=self._fd, dst_dir_fd=self._fd)
 
     def delete(self, name: str) -> None:
-        with _named("delete", self._where(name)):
+        with named("delete", self._where(name)):
             os.unlink(name, dir_fd=self._fd)
 
     def sync_dir(self) -> None:
-        with _named("sync", str(self.path)):
+        with named("sync", str(self.path)):
             os.fsync(self._fd)
 
     def close(self) -> None:
@@ -132,7 +132,7 @@ class RealDisk:
 
     def _open(self, operation: str, name: str, flags: int) -> RealFile:
         where = self._where(name)
-        with _named(operation, where):
+        with named(operation, where):
             return RealFile(os.open(name, flags | os.O_CLOEXEC, 0o640, dir_fd=self._fd), name, where)
 
     def _where(self, name: str) -> str:
@@ -150,7 +150,7 @@ class RealDisk:
 
     def _take_lock(self) -> int:
         """The system lets go of it when the process ends, however it ends."""
-        with _named("lock", str(self.path)):
+        with named("lock", str(self.path)):
             fd = os.open(LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640, dir_fd=self._fd)
             try:
                 fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -169,8 +169,23 @@ class RealDisk:
             return fd
 
 
+def in_use(path: str | os.PathLike[str]) -> bool:
+    """Whether a process has this directory. Nothing is made or changed to find that out."""
+    try:
+        fd = os.open(Path(path) / LOCK, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return False
+    try:
+        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(fd)
+    return False
+
+
 @contextmanager
-def _named(operation: str, where: str) -> Iterator[None]:
+def named(operation: str, where: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:

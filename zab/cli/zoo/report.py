@@ -36,8 +36,10 @@ def _lines(plan: Plan) -> Iterator[str]:
             if key.sets:
                 group, _, field = key.sets.partition(".")
                 value = _value(plan, field, getattr(groups[group], field))
+                if isinstance(value, int) and key.convert is kibibytes:
+                    value //= 1024
                 if value is not None:
-                    yield f"{key.name}={_shown(value // 1024 if isinstance(value, int) and key.convert is kibibytes else value)}"
+                    yield f"{key.name}={_shown(value)}"
     if plan.ensemble is not None:
         for line in plan.ensemble.text().splitlines():
             if not line.startswith("version="):

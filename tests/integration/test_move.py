@@ -1,0 +1,143 @@
+"""Moving in from a directory that Apache ZooKeeper wrote, and back out to one that it starts on."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from tests.integration import apache
+from tests.integration.apache import free_port
+from tests.integration.served import serve
+from zab.cli.commands import zab
+
+pytest.importorskip("kazoo", reason="kazoo is not installed")
+
+from kazoo.client import KazooClient
+from kazoo.security import make_digest_acl
+
+pytestmark = [apache.needs_apache, pytest.mark.slow]
+
+
+def run(*words: object) -> str:
+    result = CliRunner().invoke(zab, [str(word) for word in words], catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+def connected(port: int) -> KazooClient:
+    client = KazooClient(f"127.0.0.1:{port}", auth_data=[("digest", "u:p")], timeout=20)
+    client.start(30)
+    return client
+
+
+def leave(client: KazooClient) -> None:
+    client.stop()
+    client.close()
+
+
+def fill(client: KazooClient) -> None:
+    client.create("/app", b"")
+    for number in range(300):
+        client.create(f"/app/node-{number}", bytes([number % 256]) * number)
+    for number in range(0, 300, 3):
+        client.set(f"/app/node-{number}", b"changed")
+    for number in range(1, 300, 50):
+        client.delete(f"/app/node-{number}")
+    client.create("/app/queue", b"", makepath=True)
+    for _ in range(5):
+        client.create("/app/queue/item-", b"x", sequence=True)
+    client.create("/secret", b"\x00\xff", acl=[make_digest_acl("u", "p", all=True)])
+    client.create("/ephemeral", b"here", ephemeral=True)
+    transaction = client.transaction()
+    transaction.create("/multi", b"1")
+    transaction.set_data("/multi", b"2")
+    transaction.commit()
+
+
+def tree(client: KazooClient, path: str = "/") -> dict[str, object]:
+    """Everything but ephemerals: data, stat and list of each node."""
+    found: dict[str, object] = {}
+    data, stat = client.get(path)
+    if path != "/zookeeper/config":
+        acl = [(each.perms, each.id.scheme, each.id.id) for each in client.get_acls(path)[0]]
+        found[path] = data, tuple(stat), acl
+    for name in client.get_children(path):
+        found |= tree(client, f"{path.rstrip('/')}/{name}")
+    return found
+
+
+def written_by_zookeeper(folder: Path) -> tuple[Path, dict[str, object], int]:
+    """A copy of the directory under a server's feet: an old snapshot, and a log behind it whose file goes on as zeros.
+
+    What the server had when it was made, and the session whose ephemeral is in it.
+    """
+    folder.mkdir()
+    with apache.running(folder, snapCount="100") as server:
+        client = connected(server.port)
+        fill(client)
+        expected = tree(client)
+        shutil.copytree(server.data, folder / "copy")
+        session = client.client_id[0]
+        leave(client)
+    return folder / "copy", expected, session
+
+
+def test_what_zookeeper_wrote_moves_in_and_out_again(tmp_path: Path) -> None:
+    source, expected, session = written_by_zookeeper(tmp_path / "theirs")
+    said = run("import", source, tmp_path / "ours")
+    assert "sessions, as of" in said
+    assert run("snapshot", "verify", tmp_path / "ours").startswith(f"{tmp_path / 'ours'}: sound")
+
+    port = free_port()
+    config = tmp_path / "zoo.cfg"
+    config.write_text(f"tickTime=1000\ndataDir={tmp_path / 'ours'}\nclientPort={port}\nclientPortAddress=127.0.0.1\n")
+    with serve(config, "-D", "extendedTypesEnabled=true") as server:
+        server.ready()
+        client = connected(port)
+        assert tree(client) == expected
+        assert client.get("/ephemeral")[1].ephemeralOwner == session
+        while client.exists("/ephemeral"):  # nobody comes back to that session
+            time.sleep(0.2)
+        client.create("/ours", b"new")
+        client.delete("/app/node-2")
+        after = tree(client)
+        leave(client)
+        assert server.stop() == 0
+
+    dumped = [json.loads(line) for line in run("log", "dump", tmp_path / "ours", "--json", "-d").splitlines()]
+    assert ("create", "/ours", "new") in [(line["op"], line["path"], line["data"]) for line in dumped]
+    (tmp_path / "back").mkdir()
+    assert "nodes" in run("export", tmp_path / "ours", tmp_path / "back" / "data")
+    with apache.running(tmp_path / "back") as real:
+        client = connected(real.port)
+        assert tree(client) == after
+        client.create("/again", b"")
+        leave(client)
+
+
+def test_a_backup_in_their_format_starts_ours_and_theirs(tmp_path: Path) -> None:
+    port = free_port()
+    config = tmp_path / "zoo.cfg"
+    config.write_text(f"dataDir={tmp_path / 'ours'}\nclientPort={port}\nclientPortAddress=127.0.0.1\n")
+    with serve(config) as server:
+        server.ready()
+        client = connected(port)
+        fill(client)
+        leave(client)
+        running = CliRunner().invoke(zab, ["snapshot", "take", str(tmp_path / "ours"), str(tmp_path / "backup")])
+        assert running.exit_code == 2
+        assert "a server runs on it" in running.output
+        assert server.stop() == 0
+    run("snapshot", "take", tmp_path / "ours", tmp_path / "backup")
+    (tmp_path / "backup").rename(tmp_path / "snapshot.today")
+    run("import", tmp_path / "snapshot.today", tmp_path / "restored")
+    before = run("snapshot", "dump", tmp_path / "ours", "--json", "-d")
+    assert run("snapshot", "dump", tmp_path / "restored", "--json", "-d") == before
+    assert run("snapshot", "dump", tmp_path / "snapshot.today", "--json", "-d") == before
+    summary = run("snapshot", "dump", tmp_path / "ours", "--summary").splitlines()
+    assert summary[0].split()[::2] == [str(len(before.splitlines())), "/"]

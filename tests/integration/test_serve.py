@@ -1,0 +1,131 @@
+"""`zab serve` with ZooKeeper's own configuration files, and clients that we did not write."""
+
+from __future__ import annotations
+
+import json
+import signal
+import socket
+import subprocess
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from tests.integration import apache
+from tests.integration.apache import ask, free_port
+from tests.integration.served import Served, serve, three_configs
+
+pytest.importorskip("kazoo", reason="kazoo is not installed")
+
+from kazoo.client import KazooClient
+
+pytestmark = pytest.mark.slow
+
+QUICKSTART = """\
+# The number of milliseconds of each tick
+tickTime=2000
+# The number of ticks that the initial
+# synchronization phase can take
+initLimit=10
+# The number of ticks that can pass between
+# sending a request and getting an acknowledgement
+syncLimit=5
+# the directory where the snapshot is stored.
+dataDir={data}
+# the port at which the clients will connect
+clientPort={port}
+"""
+
+
+def zkcli(hosts: str, *words: str) -> str:
+    command = apache.java(
+        "org.apache.zookeeper.ZooKeeperMain", "-server", hosts, *words, properties=("log4j2.level=OFF",)
+    )
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    return done.stdout + done.stderr
+
+
+def test_the_quickstart_file_is_taken_as_it_is(tmp_path: Path) -> None:
+    port = free_port()
+    config = tmp_path / "zoo.cfg"
+    config.write_text(QUICKSTART.format(data=tmp_path / "data", port=port))
+    with serve(config) as server:
+        assert "server 1 is ready: it leads in epoch 1" in server.ready()
+        client = KazooClient(f"127.0.0.1:{port}")
+        client.start(30)
+        client.create("/a", b"data")
+        client.stop()
+        client.close()
+        assert server.stop() == 0
+    assert "warning" not in server.log.read_text()
+    assert config.read_text() == QUICKSTART.format(data=tmp_path / "data", port=port)
+    with serve(config) as server:
+        server.ready()
+        client = KazooClient(f"127.0.0.1:{port}")
+        client.start(30)
+        assert client.get("/a")[0] == b"data"
+        client.stop()
+        client.close()
+        assert server.stop(signal.SIGINT) == 0
+
+
+@apache.needs_apache
+def test_three_processes_serve_zkcli_and_kazoo_while_the_leader_is_killed(tmp_path: Path) -> None:
+    configs, ports = three_configs(tmp_path)
+    hosts = ",".join(f"127.0.0.1:{port}" for port in ports)
+    with ExitStack() as stack:
+        servers: list[Served] = [stack.enter_context(serve(config)) for config in configs]
+        for server in servers:
+            server.ready()
+        assert "Created /by-zkcli" in zkcli(hosts, "create", "/by-zkcli", "one")
+        client = KazooClient(hosts, timeout=10)
+        client.start(30)
+        session = client.client_id
+        client.create("/by-kazoo", b"two", ephemeral=True)
+        (leader,) = [sid for sid, port in enumerate(ports) if "Mode: leader" in ask(port, "srvr")]
+        servers[leader].stop(signal.SIGKILL)
+        client.retry(client.set, "/by-kazoo", b"three")
+        assert client.client_id == session
+        alive = [port for sid, port in enumerate(ports) if sid != leader]
+        assert "three" in zkcli(f"127.0.0.1:{alive[0]}", "get", "/by-kazoo")
+        assert sorted("leader" in ask(port, "srvr") for port in alive) == [False, True]
+        client.stop()
+        client.close()
+        again = stack.enter_context(serve(configs[leader]))
+        assert "follows server" in again.ready()
+        assert "one" in zkcli(f"127.0.0.1:{ports[leader]}", "get", "/by-zkcli")
+        rest = [again, *(server for sid, server in enumerate(servers) if sid != leader)]
+        assert [server.stop() for server in rest] == [0, 0, 0]
+
+
+def test_a_log_of_its_own_in_a_directory_of_its_own(tmp_path: Path) -> None:
+    port = free_port()
+    config = tmp_path / "zoo.cfg"
+    config.write_text(
+        f"dataDir={tmp_path}/data\ndataLogDir={tmp_path}/log\nclientPort={port}\nclientPortAddress=127.0.0.1\n"
+    )
+    for value in (b"one", b"two"):
+        with serve(config, "--log-format", "json") as server:
+            server.ready()
+            client = KazooClient(f"127.0.0.1:{port}")
+            client.start(30)
+            client.ensure_path("/a")
+            assert client.get("/a")[0] == (b"" if value == b"one" else b"one")
+            client.set("/a", value)
+            client.stop()
+            client.close()
+            assert server.stop() == 0
+    assert [file.name for file in (tmp_path / "log").iterdir() if file.name.startswith("log.")]
+    assert not [file.name for file in (tmp_path / "data").iterdir() if file.name.startswith("log.")]
+    events = [json.loads(line) for line in server.log.read_text().splitlines()]
+    assert {"time", "level", "event", "server", "epoch"} <= set(events[0])
+
+
+def test_a_port_that_is_taken_is_status_1_and_one_line(tmp_path: Path) -> None:
+    config = tmp_path / "zoo.cfg"
+    port = free_port()
+    config.write_text(f"dataDir={tmp_path}/data\nclientPort={port}\nclientPortAddress=127.0.0.1\n")
+    with socket.create_server(("127.0.0.1", port)), serve(config, "--log-level", "error") as server:
+        assert server.process.wait(timeout=30) == 1
+    (line,) = server.log.read_text().splitlines()
+    assert line.startswith(f"Error: cannot listen on 127.0.0.1:{port} for clients")

@@ -1,0 +1,193 @@
+"""Whatever a path names, as a store: a directory of ours or of ZooKeeper's, or one snapshot file of either."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Final, TypeAlias
+
+from attrs import frozen
+
+from zab.core.errors import ConfigError, DamagedError, StorageError
+from zab.core.zxid import Epoch, Zxid, epoch_of
+from zab.storage import snapshots
+from zab.storage.disk import Disk, disk_error
+from zab.storage.look import ReadOnlyDisk, history, is_ours
+from zab.store.store import Store
+from zab.wire.disk_compression import plain
+from zab.wire.disk_files import (
+    ACCEPTED_EPOCH,
+    CURRENT_EPOCH,
+    VERSION_DIRECTORY,
+    Compression,
+    decode_number,
+    logs_behind,
+    parse_name,
+)
+from zab.wire.disk_files import snapshots as snapshot_files
+from zab.wire.disk_log import LogReader
+from zab.wire.disk_snapshot import SnapshotReader
+from zab.wire.disk_store import arrival, replay
+from zab.wire.disk_txn import Txn
+from zab.wire.relay import TAG_BYTES
+
+READ_BYTES: Final = 1 << 20
+Progress: TypeAlias = Callable[[int], object]
+"""Called with the number of bytes that were read just now."""
+
+
+def unheard(count: int) -> None:
+    """Nobody watches."""
+
+
+@frozen
+class State:
+    """A store, where it is from, the newest epoch known there, and what a person should know about it."""
+
+    store: Store
+    source: str
+    epoch: Epoch
+    notes: tuple[str, ...] = ()
+
+
+def read_state(path: Path, log_dir: Path | None = None, progress: Progress = unheard) -> State:
+    """Raises `ConfigError` for what is neither, `DamagedError` for what cannot be trusted."""
+    if path.is_dir():
+        theirs = their_files(path)
+        if theirs is not None:
+            return read_theirs(theirs, their_files(log_dir) or log_dir if log_dir else theirs, progress)
+        disk = ReadOnlyDisk(path)
+        if is_ours(disk):
+            return read_ours(disk, str(path))
+        raise ConfigError(
+            f"{path}: no data directory: neither ours nor one of ZooKeeper's, which has {VERSION_DIRECTORY}/"
+        )
+    if not path.exists():
+        raise ConfigError(f"{path}: there is no such file or directory")
+    file = parse_name(path.name)
+    compression = Compression.NONE if file is None else file.compression
+    head = next(pieces(path, unheard), b"")
+    if head.startswith(b"zab.snp\n"):
+        return _our_file(path)
+    if head.startswith(b"ZKSN") or compression is not Compression.NONE:
+        zxid = None if file is None else file.zxid
+        return State(_their_snapshot(path, zxid, compression, progress), str(path), Epoch(0))
+    raise ConfigError(f"{path}: no snapshot: neither ours nor one of ZooKeeper's")
+
+
+def pieces(path: Path, progress: Progress) -> Iterator[bytes]:
+    try:
+        with path.open("rb") as file:
+            while piece := file.read(READ_BYTES):
+                progress(len(piece))
+                yield piece
+    except OSError as error:
+        raise disk_error("read", str(path), error.errno) from error
+
+
+# -- ours --------------------------------------------------------------------------------------------------
+
+
+def read_ours(disk: Disk, where: str, *, salvage: bool = False) -> State:
+    """With `salvage`, as much as hangs together, and the notes say where it ends and why."""
+    found = history(disk)
+    if found.damage and not salvage:
+        raise DamagedError(f"{where}: " + "; ".join(found.damage))
+    store = Store()
+    if found.newest is not None:
+        store.restore(snapshots.read_chunks(disk, snapshots.name_of(found.newest)))
+    for batch in found.batches:
+        for zxid, payload in enumerate(batch.payloads(), start=batch.first):
+            if not batch.config:
+                store.apply(zxid, payload[TAG_BYTES:])
+    # The last may have been a change of membership, of which the store knows nothing. Clients have seen its zxid.
+    store.zxid = max(store.zxid, found.last)
+    epoch = epoch_of(found.last) if found.record is None else found.record.accepted
+    return State(store, where, epoch, (*found.notes, *found.damage))
+
+
+def _our_file(path: Path) -> State:
+    """A copy may have any name; the file says itself at which zxid it is."""
+    disk = ReadOnlyDisk(path.parent)
+    store = Store()
+    store.restore(snapshots.read_chunks(disk, path.name))
+    return State(store, str(path), epoch_of(Zxid(store.zxid)))
+
+
+# -- theirs ------------------------------------------------------------------------------------------------
+
+
+def their_files(path: Path) -> Path | None:
+    """The directory with the files, if it is one of ZooKeeper's."""
+    if (path / VERSION_DIRECTORY).is_dir():
+        return path / VERSION_DIRECTORY
+    names = [each.name for each in path.iterdir()] if path.is_dir() else []
+    return path if path.name == VERSION_DIRECTORY and any(parse_name(name) for name in names) else None
+
+
+def read_theirs(files: Path, log_files: Path, progress: Progress) -> State:
+    """The newest snapshot that is whole, and the log behind it: as the original recovers."""
+    names = _names(files)
+    logs = _names(log_files)
+    notes: list[str] = []
+    store = None
+    for file in snapshot_files(names):
+        try:
+            store = _their_snapshot(files / file.name, file.zxid, file.compression, progress)
+            break
+        except DamagedError as error:
+            notes.append(f"{files / file.name}: {error}; an older one is taken")
+    if store is None:
+        found = "none that is whole" if notes else "none"
+        raise DamagedError(f"{files}: a snapshot is needed to begin with, and there is {found}")
+    missing = logs_behind(logs, store.zxid)
+    outcome = replay(store, _their_log(log_files, [file.name for file in missing], progress, notes))
+    if not outcome.digest_agrees:
+        raise DamagedError(
+            f"{files}: the transaction {outcome.digest_zxid:#x} says what the tree must look like, and it does not: "
+            "the files are not all of one history, or one of them is missing"
+        )
+    return State(store, str(files.parent), _their_epoch(files, store.zxid), tuple(notes))
+
+
+def _names(folder: Path) -> list[str]:
+    try:
+        return [each.name for each in folder.iterdir()]
+    except OSError as error:
+        raise disk_error("list", str(folder), error.errno) from error
+
+
+def _their_snapshot(path: Path, zxid: int | None, compression: Compression, progress: Progress) -> Store:
+    reader = SnapshotReader(plain(pieces(path, progress), compression))
+    store = Store()
+    store.restore(arrival(reader, zxid or 0).chunks)
+    if zxid is None:
+        if reader.last_zxid is None:
+            raise ConfigError(
+                f"{path}: neither its name nor its content says as of which zxid it is: call it snapshot.<zxid>"
+            )
+        store.zxid = reader.last_zxid
+    return store
+
+
+def _their_log(folder: Path, names: list[str], progress: Progress, notes: list[str]) -> Iterator[Txn]:
+    for name in names:
+        reader = LogReader(pieces(folder / name, progress))
+        try:
+            yield from reader
+        except DamagedError as error:
+            raise DamagedError(f"{folder / name}: {error}") from error
+        if reader.torn:
+            notes.append(f"{folder / name}: ends in a record that was never written whole, behind offset {reader.end}")
+
+
+def _their_epoch(files: Path, zxid: int) -> Epoch:
+    epoch = epoch_of(Zxid(zxid))
+    for name in (ACCEPTED_EPOCH, CURRENT_EPOCH):
+        try:
+            epoch = Epoch(max(epoch, decode_number((files / name).read_bytes())))
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            raise StorageError(f"{files / name}: cannot be read: {error.strerror}") from error
+    return epoch

@@ -1,0 +1,77 @@
+"""Putting a state where nothing was before, in our format or in ZooKeeper's."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+from zab.cli.history.states import State
+from zab.core.errors import ConfigError
+from zab.core.zxid import Zxid
+from zab.storage.disk import disk_error
+from zab.storage.found import found
+from zab.storage.real import LOCK, RealDisk
+from zab.wire.disk_files import (
+    ACCEPTED_EPOCH,
+    CURRENT_EPOCH,
+    MYID,
+    VERSION_DIRECTORY,
+    encode_number,
+    snapshot_name,
+)
+from zab.wire.disk_store import departure
+
+
+def check_new(target: Path) -> None:
+    """Before anything is read: whoever waits an hour for an import must not hear then that there is no place for it."""
+    if target.exists() and not target.is_dir():
+        raise ConfigError(f"{target} is a file: name a directory that is empty, or not there yet")
+    inside = sorted({each.name for each in target.iterdir()} - {MYID, LOCK, "lost+found"}) if target.exists() else []
+    if inside:
+        raise ConfigError(f"{target} is not empty, there is {inside[0]} in it: nothing is written over")
+
+
+def found_in(target: Path, state: State) -> None:
+    """A data directory of ours. It belongs to the first server that is started on it."""
+    check_new(target)
+    disk = RealDisk(target)
+    try:
+        found(disk, Zxid(state.store.zxid), state.store.snapshot(), state.epoch)
+    finally:
+        disk.close()
+
+
+def export_to(target: Path, state: State, sid: int | None) -> Path:
+    """A data directory of ZooKeeper's: one snapshot, which says everything."""
+    check_new(target)
+    files = target / VERSION_DIRECTORY
+    files.mkdir(parents=True, exist_ok=True)
+    for name in (ACCEPTED_EPOCH, CURRENT_EPOCH):
+        write_file(files / name, [encode_number(state.epoch)])
+    if sid is not None and not (target / MYID).exists():
+        write_file(target / MYID, [encode_number(sid) + b"\n"])
+    # The snapshot comes last: without it the directory is none, and nobody takes half a copy for a whole one.
+    snapshot = files / snapshot_name(state.store.zxid)
+    write_file(snapshot, departure(state.store))
+    return snapshot
+
+
+def write_file(path: Path, chunks: Iterable[bytes]) -> None:
+    """Durably, and under its name only when it is whole."""
+    temporary = path.with_name(path.name + ".tmp")
+    try:
+        with temporary.open("xb") as file:
+            for chunk in chunks:
+                file.write(chunk)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.rename(path)
+        folder = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise disk_error("write", str(path), error.errno) from error

@@ -1,0 +1,114 @@
+"""`zab import` and `zab export`: from ZooKeeper's data directory to ours, and back."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import click
+import msgpack
+from rich.console import Console
+from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn
+
+from zab.cli.history import states
+from zab.cli.history.states import State, read_state
+from zab.cli.history.writing import check_new, export_to, found_in, write_file
+from zab.cli.running import Misused, failing_plainly
+from zab.core.zxid import Zxid, show
+from zab.runtime.identity import NAME as IDENTITY
+from zab.storage.real import in_use
+from zab.wire.disk_files import MYID
+
+SOURCE = click.Path(exists=True, path_type=Path)
+
+
+@click.command("import")
+@click.argument("source", type=SOURCE, metavar="SRC")
+@click.argument("target", type=click.Path(path_type=Path), metavar="DST")
+@click.option(
+    "--log-dir",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="ZooKeeper's dataLogDir, where it had one of its own.",
+)
+@failing_plainly
+def import_(source: Path, target: Path, log_dir: Path | None) -> None:
+    """Make a data directory DST out of SRC: a data directory of ZooKeeper's, or a snapshot file.
+
+    SRC is only read; stop its server first. DST has to be empty, or not there yet; a `myid` may be in it, else
+    that of SRC is taken. The newest snapshot is read and the log behind it replayed, and what comes out is
+    compared with the digest in the log. Every server of an ensemble is given the same import.
+
+    \b
+    zab import /var/lib/zookeeper /var/lib/zab
+    zab import /var/lib/zookeeper /var/lib/zab --log-dir /log/zookeeper
+    zab import backup/snapshot.today /var/lib/zab
+    """
+    check_new(target)
+    if source.is_dir() and in_use(source):
+        raise Misused(f"{source}: a server runs on it: stop it first")
+    with _progress(source, log_dir) as progress:
+        state = read_state(source, log_dir, progress)
+    _tell_notes(state)
+    found_in(target, state)
+    if (source / MYID).is_file() and not (target / MYID).exists():
+        write_file(target / MYID, [(source / MYID).read_bytes()])
+    click.echo(f"{target}: {_summary(state)}")
+
+
+@click.command()
+@click.argument("source", type=SOURCE, metavar="SRC")
+@click.argument("target", type=click.Path(path_type=Path), metavar="DST")
+@failing_plainly
+def export(source: Path, target: Path) -> None:
+    """Make a data directory DST of ZooKeeper's out of SRC: a data directory of ours, or a snapshot file.
+
+    The server of SRC has to be stopped. DST has to be empty, or not there yet. It gets one snapshot, which says
+    everything, the epochs, and `myid`. Every server of an ensemble is given the same export.
+
+    \b
+    zab export /var/lib/zab /var/lib/zookeeper
+    """
+    check_new(target)
+    if source.is_dir() and in_use(source):
+        raise Misused(f"{source}: a server runs on it: stop it first")
+    state = read_state(source)
+    _tell_notes(state)
+    file = export_to(target, state, _owner(source))
+    click.echo(f"{file}: {_summary(state)}")
+
+
+def _owner(source: Path) -> int | None:
+    """Whose directory it is, as it says itself."""
+    file = source / IDENTITY
+    if not file.is_file():
+        return None
+    _, sid = msgpack.unpackb(file.read_bytes())
+    return int(sid)
+
+
+def _summary(state: State) -> str:
+    store = state.store
+    count = len(store.tree)
+    return f"{count} nodes, {len(store.sessions.table)} sessions, as of {show(Zxid(store.zxid))} ({store.zxid:#x})"
+
+
+def _tell_notes(state: State) -> None:
+    for note in state.notes:
+        click.echo(f"note: {note}", err=True)
+
+
+@contextmanager
+def _progress(source: Path, log_dir: Path | None) -> Iterator[states.Progress]:
+    """A bar where somebody looks; else nothing."""
+    if not sys.stderr.isatty():
+        yield states.unheard
+        return
+    folders = [folder for each in (source, log_dir) if each is not None and (folder := states.their_files(each))]
+    files = [file for folder in folders for file in folder.iterdir()] or [source]
+    total = sum(file.stat().st_size for file in files if file.is_file())
+    columns = (TextColumn("reading"), BarColumn(), DownloadColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("reading", total=total)
+        yield lambda count: bar.advance(task, count)

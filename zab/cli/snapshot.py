@@ -1,0 +1,154 @@
+"""`zab snapshot`: the whole state at one moment, to look at, to check and to keep."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+
+from zab.cli.history.states import State, read_state
+from zab.cli.history.transactions import moment, readable, show_acl
+from zab.cli.history.writing import write_file
+from zab.cli.running import Misused, failing_plainly
+from zab.core.zxid import Zxid, show
+from zab.storage.real import in_use
+from zab.store.node import CONTAINER, Node, is_session, ttl_of
+from zab.store.paths import ROOT
+from zab.wire.disk_store import departure
+
+SOURCE = click.Path(exists=True, path_type=Path)
+
+
+@click.group()
+def snapshot() -> None:
+    """Look at a snapshot, check it, or take one.
+
+    A snapshot is a file of ours or of ZooKeeper's, or what a whole data directory of either comes to.
+    """
+
+
+@snapshot.command()
+@click.argument("path", type=SOURCE, metavar="SNAPSHOT")
+@click.option("-d", "--data", "with_data", is_flag=True, help="Also the data of the nodes.")
+@click.option("--json", "as_json", is_flag=True, help="A JSON object a line.")
+@click.option("--under", default=ROOT, show_default=True, metavar="PATH", help="Only this node and what is below it.")
+@click.option("--summary", is_flag=True, help="Not the nodes, but how many there are in each subtree, and their bytes.")
+@click.option(
+    "--depth", type=click.IntRange(0), default=1, show_default=True, help="With --summary: how far down it goes."
+)
+@failing_plainly
+def dump(path: Path, with_data: bool, as_json: bool, under: str, summary: bool, depth: int) -> None:
+    """Every node of a state, in the order of their paths; or with --summary, where most of it is.
+
+    \b
+    zab snapshot dump data/1 --under /app -d
+    zab snapshot dump data/1 --summary --depth 2
+    zab snapshot dump /var/lib/zookeeper/version-2/snapshot.1a2b --json
+    """
+    state = _read(path)
+    if under not in state.store.tree.nodes:
+        raise Misused(f"{path}: there is no node {under}")
+    if summary:
+        for line in _summary(state, under, depth):
+            click.echo(json.dumps(line) if as_json else f"{line['nodes']:>10} {line['bytes']:>14} {line['path']}")
+        return
+    for each, node in state.store.tree.walk(under):
+        told = _node(each, node)
+        if with_data:
+            told["data"] = readable(node[0])
+        click.echo(json.dumps(told) if as_json else _as_text(told))
+
+
+def _node(path: str, node: Node) -> dict[str, object]:
+    data, acl, czxid, mzxid, ctime, mtime, version, cversion, aversion, owner, pzxid, children = node
+    kind: dict[str, object] = {}
+    if is_session(owner):
+        kind["session"] = f"{owner & (1 << 64) - 1:#x}"
+    elif owner == CONTAINER:
+        kind["container"] = True
+    elif (ttl := ttl_of(owner)) is not None:
+        kind["ttl_ms"] = ttl
+    return {
+        "path": path,
+        "bytes": None if data is None else len(data),
+        "children": children,
+        "version": version,
+        "cversion": cversion,
+        "aversion": aversion,
+        "czxid": f"{czxid:#x}",
+        "mzxid": f"{mzxid:#x}",
+        "pzxid": f"{pzxid:#x}",
+        "ctime": moment(ctime),
+        "mtime": moment(mtime),
+        "acl": show_acl(acl),
+        **kind,
+    }
+
+
+def _as_text(told: dict[str, object]) -> str:
+    size = "null" if told["bytes"] is None else f"{told['bytes']} bytes"
+    said = [f"{told['path']} {size}"]
+    hidden = ("path", "bytes", "ctime", "czxid", "pzxid", "cversion", "aversion")
+    said += [f"{name}={value}" for name, value in told.items() if name not in hidden and value not in (0, "")]
+    return " ".join(said)
+
+
+def _summary(state: State, under: str, depth: int) -> Iterator[dict[str, object]]:
+    """Every subtree down to `depth` below `under`, with all that is in it."""
+    nodes: Counter[str] = Counter()
+    sizes: Counter[str] = Counter()
+    base = 0 if under == ROOT else under.count("/")
+    for path, node in state.store.tree.walk(under):
+        parts = [] if path == ROOT else path[1:].split("/")
+        for count in range(base, min(len(parts), base + depth) + 1):
+            above = "/" + "/".join(parts[:count])
+            nodes[above] += 1
+            sizes[above] += len(node[0] or b"")
+    for above in sorted(nodes):
+        yield {"path": above, "nodes": nodes[above], "bytes": sizes[above]}
+
+
+@snapshot.command()
+@click.argument("path", type=SOURCE, metavar="SNAPSHOT")
+@failing_plainly
+def verify(path: Path) -> None:
+    """Read all of it, and check every sum in it and over it. Exit status 0: it can be relied on."""
+    state = _read(path)
+    tree = state.store.tree
+    click.echo(
+        f"{path}: sound: {len(tree)} nodes, {len(state.store.sessions.table)} sessions, "
+        f"as of {show(Zxid(state.store.zxid))} ({state.store.zxid:#x}), digest {state.store.digest.value:#x}"
+    )
+
+
+@snapshot.command()
+@click.argument("source", type=click.Path(exists=True, file_okay=False, path_type=Path), metavar="DATA")
+@click.argument("target", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE")
+@failing_plainly
+def take(source: Path, target: Path) -> None:
+    """Write the state of a stopped server's data directory to a FILE, in ZooKeeper's format.
+
+    That is the format to keep: `zab import` makes a data directory of it, and so does ZooKeeper itself, which
+    wants it named snapshot.<zxid>. A running server is asked by its admin port instead.
+
+    \b
+    zab snapshot take /var/lib/zab backup/snapshot.today
+    zab import backup/snapshot.today /var/lib/zab-new
+    """
+    if in_use(source):
+        raise Misused(f"{source}: a server runs on it: ask that server, or stop it")
+    if target.exists():
+        raise Misused(f"{target} exists already: nothing is written over")
+    state = _read(source)
+    write_file(target, departure(state.store))
+    click.echo(f"{target}: {len(state.store.tree)} nodes as of {state.store.zxid:#x}")
+
+
+def _read(path: Path) -> State:
+    state = read_state(path)
+    for note in state.notes:
+        click.echo(f"note: {note}", err=True)
+    return state
