@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 from pathlib import Path
 
 import click
@@ -15,6 +16,7 @@ from zab.cli.running import Misused, own_name, run_in_trio, stop_on_signal
 from zab.core.ensemble import Ensemble, Server
 from zab.core.ready import Settings
 from zab.core.zxid import ServerId
+from zab.runtime.admin.settings import AdminSettings
 from zab.runtime.coordination.opening import make_server, run_server
 from zab.runtime.coordination.server import StoreServer
 from zab.runtime.coordination.settings import DoorSettings
@@ -24,10 +26,11 @@ from zab.wire.client.words import WORDS
 HOST = "127.0.0.1"
 QUORUM_OFFSET = 707
 ELECTION_OFFSET = 1707
-"""From client port 2181 to the customary 2888 and 3888."""
+ADMIN_OFFSET = 5899
+"""From client port 2181 to the customary 2888, 3888 and 8080."""
 HOLDS = "store"
 SERVERS_MAX = 9
-PORT_BASE_MIN, PORT_BASE_MAX = 1024, 63000
+PORT_BASE_MIN, PORT_BASE_MAX = 1024, 59_000
 
 
 @click.command()
@@ -44,7 +47,8 @@ PORT_BASE_MIN, PORT_BASE_MAX = 1024, 63000
 @click.option(
     "--port-base",
     type=click.IntRange(PORT_BASE_MIN, PORT_BASE_MAX),
-    help="Client port of server 1; the others follow. Servers meet 707 and 1707 above.  [default: 2181: 2888 and 3888]",
+    help="Client port of server 1; the others follow. Servers meet 707 and 1707 above, and the page for people is "
+    "5899 above.  [default: 2181: 2888, 3888 and 8080]",
 )
 @tick_option
 @level_option("warning")
@@ -150,11 +154,23 @@ async def run_dev(data: Path, layout: Layout, settings: Settings) -> None:
                 ensemble=ensemble,
                 settings=settings,
             )
-            await nursery.start(run_server, server, HOST, layout.client_port(sid))
+            admin = AdminSettings(HOST, free_or_any(layout.client_port(sid) + ADMIN_OFFSET))
+            await nursery.start(run_server, server, HOST, layout.client_port(sid), [admin])
             servers.append(server)
         for server in servers:
             await server.member.wait_serving()
         click.echo(introduction(data, layout, servers))
+
+
+def free_or_any(port: int) -> int:
+    """8080 belongs to somebody else on many machines. That is no reason not to start."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((HOST, port))
+        except OSError:
+            return 0
+    return port
 
 
 def introduction(data: Path, layout: Layout, servers: list[StoreServer]) -> str:
@@ -169,7 +185,7 @@ def introduction(data: Path, layout: Layout, servers: list[StoreServer]) -> str:
 Try, in another terminal:
 
   zkCli.sh -server {first}
-  echo srvr | nc {HOST} {layout.client_port(1)}
+  curl http://{HOST}:{servers[0].admin_port}/commands/ruok, or look at http://{HOST}:{servers[0].admin_port}/
   python -c 'from kazoo.client import KazooClient as K; k = K("{first}"); k.start(); print(k.get_children("/"))'
   {own_name()} log dump {data}/1
 

@@ -100,7 +100,8 @@ async def run(plan: Plan) -> None:
             listen_host=plan.listen_host,
             disk=await trio.to_thread.run_sync(split_disk, plan.data, plan.log, plan.server_id),
         )
-        await nursery.start(run_server, server, plan.client_host, plan.client_port)
+        http = [settings for settings in (plan.admin, plan.metrics) if settings is not None]
+        await nursery.start(run_server, server, plan.client_host, plan.client_port, http)
         if server.client_port is not None:
             click.echo(f"server {plan.server_id} listens for clients on {plan.client_host or '*'}:{server.client_port}")
         nursery.start_soon(announce, server)

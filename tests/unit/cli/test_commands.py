@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -12,6 +15,7 @@ from zab.cli.client import shown
 from zab.cli.commands import zab
 from zab.cli.dev import Layout, layout_of
 from zab.cli.kv import KeyValue
+from zab.cli.page import PAGE, page
 from zab.core.zxid import Epoch, make
 from zab.runtime.errors import Refused
 from zab.runtime.machine import View
@@ -27,11 +31,28 @@ def run(*words: str) -> tuple[int, str]:
 # -- the commands -------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("command", [(), ("dev",), ("member",), ("kv",)])
+@pytest.mark.parametrize(
+    "command", [(), ("serve",), ("dev",), ("import",), ("log", "dump"), ("snapshot", "dump"), ("member",), ("kv",)]
+)
 def test_help_tells_what_it_is_and_has_examples(command: tuple[str, ...]) -> None:
     status, output = run(*command, "--help")
     assert status == 0
     assert len(output.splitlines()) > 10
+
+
+def test_every_command_is_listed_with_a_word_on_what_it_does() -> None:
+    _, output = run("--help")
+    listed = dict(re.findall(r"^  (\w+)  +(\w.*)$", output, re.MULTILINE))
+    assert {"serve", "dev", "log", "snapshot", "import", "export", "member", "kv"} <= set(listed)
+
+
+def test_asking_for_one_command_does_not_load_the_others() -> None:
+    code = (
+        "import sys, zab.cli.commands as c; c.zab.main(['log', '--help'], standalone_mode=False); "
+        "print([name for name in sys.modules if name in ('zab.cli.serve', 'zab.cli.dev', 'rich')])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "[]"
 
 
 @pytest.mark.parametrize(
@@ -97,15 +118,38 @@ def test_data_keeps_what_it_was_made_for(tmp_path: Path) -> None:
     assert layout_of(tmp_path, 5, 4000) == Layout(5, 4000)
     assert layout_of(tmp_path, None, None) == Layout(5, 4000)
     assert layout_of(tmp_path, 5, None) == Layout(5, 4000)
-    assert json.loads((tmp_path / "dev.json").read_text()) == {"servers": 5, "port_base": 4000}
+    assert json.loads((tmp_path / "dev.json").read_text()) == {"holds": "store", "servers": 5, "port_base": 4000}
 
 
 @pytest.mark.parametrize(("words", "says"), [(("--servers", "3"), "--servers 5"), (("--port-base", "2181"), "4000")])
 def test_other_wishes_than_the_data_has_are_refused(tmp_path: Path, words: tuple[str, ...], says: str) -> None:
     layout_of(tmp_path, 5, 4000)
     status, output = run("dev", "--data", str(tmp_path), *words)
-    assert status == 1
+    assert status == 2
     assert says in output
+    assert len(output.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    "kept",
+    ["", "{", "[]", '{"servers": 3, "port_base": 2181}', '{"holds": "store", "servers": 0, "port_base": 2181}',
+     '{"holds": "store", "servers": "3", "port_base": 2181}', '{"holds": "store", "servers": 3}'],
+)  # fmt: skip
+def test_a_layout_that_says_nothing_is_one_line_and_status_2(tmp_path: Path, kept: str) -> None:
+    (tmp_path / "dev.json").write_text(kept)
+    status, output = run("dev", "--data", str(tmp_path))
+    assert status == 2
+    assert output.startswith(f"Error: {tmp_path}/dev.json does not say")
+    assert len(output.splitlines()) == 1
+
+
+def test_data_that_is_no_directory_is_one_line_and_status_2(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    for data in (tmp_path / "file", tmp_path / "file" / "below"):
+        status, output = run("dev", "--data", str(data))
+        assert status == 2
+        assert output.startswith(f"Error: --data {data}: ")
+        assert len(output.splitlines()) == 1
 
 
 # -- the machine --------------------------------------------------------------------------------------------
@@ -136,3 +180,8 @@ def test_a_snapshot_holds_it_all_and_does_not_change_with_the_machine() -> None:
     machine.apply(make(1, 9999), b"set /0 changed")
     other.restore(chunks)
     assert other.items == before
+
+
+def test_the_reference_page_is_current() -> None:
+    """To write it anew: python -m zab.cli.page"""
+    assert (Path(__file__).resolve().parents[3] / PAGE).read_text() == page(zab)

@@ -15,6 +15,7 @@ from zab.core.ensemble import Ensemble
 from zab.core.errors import ConfigError
 from zab.core.ready import Settings
 from zab.core.zxid import ServerId
+from zab.runtime.admin.settings import PARTS, AdminSettings
 from zab.runtime.coordination.settings import DoorSettings
 from zab.runtime.identity import NAME as IDENTITY
 from zab.runtime.limits import Limits
@@ -47,6 +48,8 @@ class Plan:
     storage: StorageSettings
     store: StoreSettings
     doors: DoorSettings
+    admin: AdminSettings | None
+    metrics: AdminSettings | None
     warnings: tuple[str, ...]
 
 
@@ -68,6 +71,7 @@ def read_plan(path: Path, options: Iterable[tuple[str, str]] = ()) -> Plan:
     host, port = _client_address(source, ensemble, sid)
     groups = _groups(source)
     made = _made(source, groups)
+    everywhere = source.value("quorumListenOnAllIPs", False)
     if source.problems:
         raise BadConfig(source.problems, source.warnings)
     assert data is not None
@@ -81,7 +85,7 @@ def read_plan(path: Path, options: Iterable[tuple[str, str]] = ()) -> Plan:
         None if dynamic is None else Path(dynamic),
         host,
         port,
-        EVERYWHERE if source.value("quorumListenOnAllIPs", False) else None,
+        EVERYWHERE if everywhere else None,
         warnings=tuple(source.warnings),
         **made,
     )
@@ -114,7 +118,7 @@ def _check_foreign(source: Source, data: Path) -> None:
 
 def _check_ensemble(source: Source, ensemble: Ensemble | None) -> None:
     if ensemble is None:
-        if not source.value("standaloneEnabled", True) and not source.problems:
+        if source.value("standaloneEnabled", True) is False and not source.problems:
             source.problem(source.told["standaloneEnabled"], "then there must be server.N lines, and there are none")
         return
     if len(ensemble.servers) > 1:
@@ -177,7 +181,7 @@ def _made(source: Source, groups: dict[str, dict[str, Any]]) -> dict[str, Any]:
     limits = groups.setdefault("limits", {})
     if "snapshots_kept" in limits:
         groups.setdefault("storage", {})["snapshots_kept"] = limits["snapshots_kept"]
-    made: dict[str, Any] = {}
+    made: dict[str, Any] = _http_ports(source, groups)
     access = evolve(Access(), **groups.get("access", {}))
     for name, default in (
         ("settings", Settings(tick_ms=TICK_MS)),
@@ -191,9 +195,42 @@ def _made(source: Source, groups: dict[str, dict[str, Any]]) -> dict[str, Any]:
         except ConfigError as error:
             source.problems.append(f"{source.path}: {error}")
     if "doors" in made and not source.problems:
-        least, most = made["doors"].timeout_ms(0), made["doors"].timeout_ms((1 << 31) - 1)
+        made_doors: DoorSettings = made["doors"]
+        least, most = (
+            made_doors.timeout_ms(0),
+            doors.get("session_ms_max", made_doors.timeout_ticks_max * doors["tick_ms"]),
+        )
         if least > most:
             source.problems.append(f"{source.path}: minSessionTimeout={least} is more than maxSessionTimeout={most}")
+    return made
+
+
+def _http_ports(source: Source, groups: dict[str, dict[str, Any]]) -> dict[str, AdminSettings | None]:
+    """The admin port where it is asked for, and the metrics' own where Prometheus is."""
+    provider = source.text("metricsProvider.className")
+    prometheus = provider is not None and provider.endswith("PrometheusMetricsProvider")
+    if provider is not None and not prometheus and not provider.endswith("DefaultMetricsProvider"):
+        source.warn(
+            source.told["metricsProvider.className"], "without effect: only Prometheus's provider is known here"
+        )
+    wanted = {
+        "admin": source.value("admin.enableServer", "admin.serverPort" in source.told),
+        "metrics": prometheus,
+    }
+    made: dict[str, AdminSettings | None] = {}
+    for name, parts in (("admin", PARTS), ("metrics", frozenset({"metrics"}))):
+        fields = {
+            "host": EVERYWHERE,
+            "port": {"admin": 8080, "metrics": 7000}[name],
+            "parts": parts,
+            **groups.get(name, {}),
+        }
+        try:
+            settings = AdminSettings(**fields)
+        except ConfigError as error:
+            source.problems.append(f"{source.path}: {error}")
+            continue
+        made[name] = settings if wanted[name] else None
     return made
 
 

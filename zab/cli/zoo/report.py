@@ -30,12 +30,15 @@ def _lines(plan: Plan) -> Iterator[str]:
         "store": plan.store,
         "access": plan.store.access,
         "doors": plan.doors,
+        "admin": plan.admin,
+        "metrics": plan.metrics,
     }
+    yield f"admin.enableServer={_shown(plan.admin is not None)}"
     for _, keys in SECTIONS:
         for key in keys:
             if key.sets:
                 group, _, field = key.sets.partition(".")
-                value = _value(plan, field, getattr(groups[group], field))
+                value = _value(plan, field, getattr(groups[group], field, None))
                 if isinstance(value, int) and key.convert is kibibytes:
                     value //= 1024
                 if value is not None:

@@ -101,7 +101,9 @@ class Source:
             return default
 
     def problem(self, told: Told, what: str) -> None:
-        self.problems.append(f"{told.text}: {what}")
+        line = f"{told.text}: {what}"
+        if line not in self.problems:  # more than one reader may have looked
+            self.problems.append(line)
 
     def missing(self, name: str, what: str) -> None:
         self.problems.append(f"{self.path}: {name} is missing: {what}")

@@ -1,0 +1,308 @@
+"""A configuration file, and what it comes to."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from zab.cli.commands import zab
+from zab.cli.zoo.dynamic import write_membership
+from zab.cli.zoo.keys import BY_NAME, SECTIONS
+from zab.cli.zoo.page import PAGE, page
+from zab.cli.zoo.plan import Plan, read_plan
+from zab.cli.zoo.report import effective
+from zab.cli.zoo.source import BadConfig
+from zab.core.ensemble import Ensemble, Role
+from zab.wire.client.words import WORDS
+
+ROOT = Path(__file__).resolve().parents[3]
+THREE = "server.1=a:2888:3888\nserver.2=b:2888:3888\nserver.3=c:2888:3888:observer\ninitLimit=10\nsyncLimit=5\n"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "data").mkdir()
+    return tmp_path
+
+
+def plan(folder: Path, text: str, *options: tuple[str, str], myid: str | None = None) -> Plan:
+    if myid is not None:
+        (folder / "data" / "myid").write_text(myid)
+    file = folder / "zoo.cfg"
+    file.write_text(f"dataDir={folder}/data\nclientPort=2181\n{text}")
+    return read_plan(file, options)
+
+
+def problems(folder: Path, text: str, *options: tuple[str, str], myid: str | None = None) -> str:
+    with pytest.raises(BadConfig) as caught:
+        plan(folder, text, *options, myid=myid)
+    return str(caught.value)
+
+
+# -- values ------------------------------------------------------------------------------------------------
+
+
+def test_the_originals_defaults_where_nothing_is_said(folder: Path) -> None:
+    made = plan(folder, "")
+    assert (made.server_id, made.ensemble, made.client_host, made.client_port) == (1, None, None, 2181)
+    assert made.settings.tick_ms == made.doors.tick_ms == 3000
+    assert (made.doors.timeout_ms(1), made.doors.timeout_ms(10**9)) == (6000, 60_000)
+    assert (made.admin, made.metrics, made.log, made.listen_host, made.warnings) == (None, None, None, None, ())
+
+
+def test_every_kind_of_value_arrives_where_it_belongs(folder: Path) -> None:
+    made = plan(
+        folder,
+        f"tickTime=500\nminSessionTimeout=700\nmaxSessionTimeout=-1\nmaxClientCnxns=0\nmaxCnxns=0\njute.maxbuffer=4096\n"
+        f"snapCount=1000\nsnapSizeLimitInKb=10\nautopurge.snapRetainCount=5\ntxnLogSizeLimitInKb=64\npreAllocSize=0\n"
+        f"dataLogDir={folder}/log\nquorumListenOnAllIPs=true\nskipACL=yes\nenforceQuota=true\ndb.autocreate=false\n"
+        "zookeeper.extendedTypesEnabled=true\nzookeeper.DigestAuthenticationProvider.superDigest=super:x=\n"
+        "DigestAuthenticationProvider.digestAlg=SHA-256\n4lw.commands.whitelist=ruok, stat\nreconfigEnabled=true\n"
+        "clientPortAddress=127.0.0.1\n",
+    )
+    doors = made.doors
+    assert (made.settings.tick_ms, doors.timeout_ms(1), doors.timeout_ms(10**9)) == (500, 700, 10_000)
+    assert (doors.connections_per_host_max, doors.connections_max > 10**6, doors.frame_bytes_max) == (0, True, 4096)
+    assert (made.limits.snap_entries, made.limits.snap_bytes, made.limits.snapshots_kept) == (1000, 10_240, 5)
+    assert (made.storage.segment_bytes, made.storage.preallocate, made.storage.autocreate) == (65_536, False, False)
+    assert (made.storage.snapshots_kept, made.log, made.listen_host) == (5, folder / "log", "0.0.0.0")
+    assert (made.store.access.skip, made.store.enforce_quota, made.store.extended_types) == (True, True, True)
+    assert (doors.super_digest, doors.digest_algorithm) == ("super:x=", "sha256")
+    assert (doors.words, doors.reconfig_enabled) == (frozenset({"ruok", "stat"}), True)
+    assert made.client_host == "127.0.0.1"
+    assert made.warnings == ()
+
+
+def test_a_star_is_every_word_and_an_unknown_one_is_told(folder: Path) -> None:
+    assert plan(folder, "4lw.commands.whitelist=*\n").doors.words == frozenset(WORDS.values())
+    (warning,) = plan(folder, "4lw.commands.whitelist=ruok,what\n").warnings
+    assert warning.endswith("not answered here: what")
+
+
+def test_ports_for_operators(folder: Path) -> None:
+    made = plan(folder, "admin.serverPort=8081\nadmin.commandURL=/c\n")
+    assert made.admin is not None
+    assert (made.admin.port, made.admin.commands_path, made.metrics) == (8081, "/c", None)
+    assert plan(folder, "admin.enableServer=false\nadmin.serverPort=8081\n").admin is None
+    provider = "metricsProvider.className=org.apache.zookeeper.metrics.prometheus.PrometheusMetricsProvider\n"
+    made = plan(folder, provider + "metricsProvider.httpPort=7001\n")
+    assert made.metrics is not None
+    assert (made.metrics.port, made.metrics.parts) == (7001, frozenset({"metrics"}))
+
+
+def test_an_option_counts_more_than_the_file(folder: Path) -> None:
+    made = plan(folder, "tickTime=500\n", ("zookeeper.tickTime", "600"), ("jute.maxbuffer", "2000"))
+    assert (made.settings.tick_ms, made.doors.frame_bytes_max, made.warnings) == (600, 2000, ())
+    assert "-D: tickTime=x: expected a whole number" in problems(folder, "", ("tickTime", "x"))
+
+
+# -- warnings ----------------------------------------------------------------------------------------------
+
+
+def test_what_has_no_effect_is_named_once_with_the_reason(folder: Path) -> None:
+    (warning,) = plan(folder, "commitProcessor.numWorkerThreads=4\n").warnings
+    assert warning.startswith(f"{folder}/zoo.cfg:3: commitProcessor.numWorkerThreads=4: without effect: ")
+
+
+def test_saying_what_happens_anyway_is_no_reason_to_warn(folder: Path) -> None:
+    assert plan(folder, "electionAlg=3\nforceSync=yes\nsyncEnabled=true\nautopurge.purgeInterval=24\n").warnings == ()
+    (warning,) = plan(folder, "autopurge.purgeInterval=0\n").warnings
+    assert "without effect" in warning
+
+
+@pytest.mark.parametrize("key", [key for _, keys in SECTIONS for key in keys], ids=lambda key: key.name)
+def test_no_key_is_passed_over_in_silence(folder: Path, key: object) -> None:
+    """A value that no key can mean: either it is refused, or somebody hears that it does not count."""
+    assert key in BY_NAME.values()
+    name = key.name  # type: ignore[attr-defined]  # a parameter has no type
+    texts = {"dataDir", "dataLogDir", "dynamicConfigFile", "clientPortAddress", "admin.serverAddress"}
+    if name in texts | {"metricsProvider.httpHost", "4lw.commands.whitelist"}:
+        return
+    try:
+        heard: tuple[str, ...] = plan(folder, "", (name, "no such value")).warnings
+    except BadConfig as bad:
+        heard = bad.problems
+    assert [line for line in heard if f"{name}=no such value" in line or "AdminSettings.commands_path" in line]
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ("maxClientCnxn", "maxClientCnxns"),
+        ("ticktime", "tickTime"),
+        ("zookeeper.extendedTypeEnabled", "extendedTypesEnabled"),
+    ],
+)
+def test_an_unknown_key_is_told_with_the_nearest_known_one(folder: Path, written: str, meant: str) -> None:
+    (warning,) = plan(folder, f"{written}=1\n").warnings
+    assert warning.endswith(f"did you mean {meant}?")
+
+
+def test_a_key_that_is_there_twice_is_told_and_the_last_one_counts(folder: Path) -> None:
+    made = plan(folder, "tickTime=500\nzookeeper.tickTime=600\n")
+    assert made.settings.tick_ms == 600
+    (warning,) = made.warnings
+    assert warning == f"{folder}/zoo.cfg:4: tickTime=600: also in line 3, as '500'; the last one counts"
+
+
+# -- mistakes ----------------------------------------------------------------------------------------------
+
+
+def test_all_mistakes_are_told_at_once_with_file_line_key_and_value(folder: Path) -> None:
+    told = problems(folder, "tickTime=fast\nsnapCount=1\nskipACL=maybe\nserver.1=a:1\nclientPort=70000\n").splitlines()
+    where = f"{folder}/zoo.cfg"
+    assert f"{where}:3: tickTime=fast: expected a whole number, 10 or more" in told
+    assert f"{where}:4: snapCount=1: expected a whole number, 2 or more" in told
+    assert f"{where}:5: skipACL=maybe: expected true or false" in told
+    assert f"{where}:6: server.1=a:1: expected host:quorumPort:electionPort[:role]" in told
+    assert f"{where}:7: clientPort=70000: expected a whole number from 1 to 65535" in told
+    assert len(told) == 5
+
+
+def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(BadConfig, match="cannot be read: No such file"):
+        read_plan(tmp_path / "none.cfg")
+
+
+def test_a_file_without_a_directory(tmp_path: Path) -> None:
+    (tmp_path / "zoo.cfg").write_text("clientPort=2181\n")
+    with pytest.raises(BadConfig, match="dataDir is missing"):
+        read_plan(tmp_path / "zoo.cfg")
+
+
+def test_data_of_the_original_is_not_started_beside(folder: Path) -> None:
+    (folder / "data" / "version-2").mkdir()
+    assert plan(folder, "").warnings == ()
+    (folder / "data" / "version-2" / "snapshot.0").touch()
+    assert f"zab import {folder}/data NEW_DIRECTORY" in problems(folder, "")
+    (folder / "data" / "identity").touch()
+    plan(folder, "")
+
+
+def test_sessions_that_could_not_be(folder: Path) -> None:
+    assert "minSessionTimeout=50000 is more than maxSessionTimeout=40000" in problems(
+        folder, "tickTime=2000\nminSessionTimeout=50000\n"
+    )
+
+
+# -- who takes part ----------------------------------------------------------------------------------------
+
+
+def test_an_ensemble(folder: Path) -> None:
+    made = plan(folder, THREE, myid="3\n")
+    assert made.ensemble is not None
+    assert made.server_id == 3
+    assert made.ensemble.voters == (1, 2)
+    assert made.ensemble.by_id[made.ensemble.observers[0]].role is Role.OBSERVER
+
+
+@pytest.mark.parametrize(
+    ("myid", "says"),
+    [(None, "is missing"), ("4", "there is no line server.4"), ("one", "no number"), ("", "no number")],
+)
+def test_a_myid_that_does_not_say_who(folder: Path, myid: str | None, says: str) -> None:
+    assert says in problems(folder, THREE, myid=myid)
+
+
+def test_an_ensemble_needs_its_limits(folder: Path) -> None:
+    told = problems(folder, "server.1=a:1:2\nserver.2=b:1:2\n", myid="1")
+    assert "initLimit is missing" in told
+    assert "syncLimit is missing" in told
+
+
+def test_groups_and_weights(folder: Path) -> None:
+    lines = "server.1=a:1:2\nserver.2=b:1:2\ngroup.1=1:2\nweight.1=2\nweight.2=1\ninitLimit=5\nsyncLimit=5\n"
+    made = plan(folder, lines, myid="2")
+    assert made.ensemble is not None
+    assert made.ensemble.weight(made.ensemble.voters[0]) == 2
+    assert "the membership: " in problems(folder, lines + "group.2=1\n", myid="2")
+    assert "there is no server.N line" in problems(folder, "group.1=1:2\n")
+
+
+def test_of_several_addresses_the_first_is_used(folder: Path) -> None:
+    made = plan(folder, "server.1=a:1:2|b:3:4;2181\n", myid="1")
+    assert made.ensemble is not None
+    assert made.ensemble.servers[0].text() == "server.1=a:1:2:participant;0.0.0.0:2181"
+    assert "only the first address, a:1:2, is used" in made.warnings[0]
+
+
+def test_the_client_port_is_told_in_one_place_or_twice_the_same(folder: Path) -> None:
+    assert plan(folder, "server.1=a:1:2;127.0.0.1:2181\n", myid="1").client_host == "127.0.0.1"
+    assert "says 2182 for the same port" in problems(folder, "server.1=a:1:2;2182\n", myid="1")
+    (folder / "zoo.cfg").write_text(f"dataDir={folder}/data\nserver.1=a:1:2;2185\n")
+    assert read_plan(folder / "zoo.cfg").client_port == 2185
+
+
+def test_a_peer_type_that_contradicts_its_line(folder: Path) -> None:
+    (warning,) = plan(folder, THREE + "peerType=observer\n", myid="1").warnings
+    assert "server.1 is listed as participant" in warning
+    assert "needs an ensemble" in problems(folder, "peerType=observer\n", myid="1")
+
+
+def test_without_servers_and_not_alone(folder: Path) -> None:
+    assert "there must be server.N lines" in problems(folder, "standaloneEnabled=false\n")
+
+
+# -- the membership in a file of its own -------------------------------------------------------------------
+
+
+def test_a_dynamic_file_is_read(folder: Path) -> None:
+    dynamic = folder / "zoo.cfg.dynamic.100000005"
+    dynamic.write_text("server.1=a:1:2:participant;2181\nserver.2=b:1:2:participant;2181\n")
+    made = plan(folder, f"initLimit=5\nsyncLimit=5\ndynamicConfigFile={dynamic}\n", myid="1")
+    assert made.ensemble is not None
+    assert made.ensemble.version == 0x100000005
+    assert "not in both" in problems(folder, f"dynamicConfigFile={dynamic}\nserver.1=a:1:2\n", myid="1")
+    dynamic.write_text("tickLimit=5\n")
+    assert "only server.N, group.N and weight.N" in problems(folder, f"dynamicConfigFile={dynamic}\n", myid="1")
+    assert "cannot be read" in problems(folder, f"dynamicConfigFile={folder}/none\n", myid="1")
+
+
+def test_a_changed_membership_is_written_back_and_read_again(folder: Path) -> None:
+    text = "# ours\ntickTime=500\n" + THREE + "server.4=d:1\\\n  :2\n# the end\n"
+    before = plan(folder, text, myid="1").path.read_text()
+    new = Ensemble.parse("server.1=a:2888:3888;2181\nserver.5=e:2888:3888;2181\nversion=200000001")
+    written = write_membership(folder / "zoo.cfg", new, 1)
+    assert written == folder / "zoo.cfg.dynamic.200000001"
+    assert (folder / "zoo.cfg.bak").read_text() == before
+    rest = "# ours\ntickTime=500\ninitLimit=10\nsyncLimit=5\n# the end\n"
+    assert (folder / "zoo.cfg").read_text() == f"dataDir={folder}/data\n{rest}dynamicConfigFile={written}\n"
+    again = read_plan(folder / "zoo.cfg")
+    assert (again.ensemble, again.client_port) == (new, 2181)
+
+
+# -- what is shown -----------------------------------------------------------------------------------------
+
+
+def test_what_check_prints_means_the_same(folder: Path) -> None:
+    made = plan(folder, THREE + "snapSizeLimitInKb=10\nadmin.serverPort=8081\n", myid="1")
+    again = folder / "again.cfg"
+    again.write_text(effective(made))
+    second = read_plan(again)
+    assert second.warnings == ()
+    assert effective(second).splitlines()[1:] == effective(made).splitlines()[1:]
+    assert (second.settings, second.limits, second.storage) == (made.settings, made.limits, made.storage)
+
+
+def test_check_tells_and_starts_nothing(folder: Path) -> None:
+    plan(folder, "maxClientCnxn=5\n")
+    result = CliRunner().invoke(zab, ["serve", "--check", str(folder / "zoo.cfg")])
+    assert result.exit_code == 0
+    assert "tickTime=3000\n" in result.stdout
+    assert result.stderr.startswith(f"warning: {folder}/zoo.cfg:3: maxClientCnxn=5")
+    assert sorted(each.name for each in folder.iterdir()) == ["data", "zoo.cfg"]
+
+
+def test_what_is_wrong_is_status_2_and_a_line_each(folder: Path) -> None:
+    problems(folder, "tickTime=fast\nsnapCount=0\n")
+    result = CliRunner().invoke(zab, ["serve", str(folder / "zoo.cfg")])
+    assert result.exit_code == 2
+    assert [line.partition(":")[0] for line in result.stderr.splitlines()] == ["error", "error"]
+    assert CliRunner().invoke(zab, ["serve", "x", "-D", "novalue"]).exit_code == 2
+
+
+def test_the_reference_page_is_current() -> None:
+    """To write it anew: python -m zab.cli.zoo.page"""
+    assert (ROOT / PAGE).read_text() == page()
