@@ -184,7 +184,7 @@ def introduction(data: Path, layout: Layout, servers: list[StoreServer]) -> str:
 
 Try, in another terminal:
 
-  zkCli.sh -server {first}
+  {own_name()} shell --server {layout.hosts}
   curl http://{HOST}:{servers[0].admin_port}/commands/ruok, or look at http://{HOST}:{servers[0].admin_port}/
   python -c 'from kazoo.client import KazooClient as K; k = K("{first}"); k.start(); print(k.get_children("/"))'
   {own_name()} log dump {data}/1
