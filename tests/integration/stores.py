@@ -12,6 +12,7 @@ from attrs import evolve
 
 from tests.integration.cluster import FAST, free_ports, loopback
 from zab.core.ensemble import Ensemble, Server
+from zab.runtime.admin.settings import AdminSettings
 from zab.runtime.coordination.opening import make_server, run_server
 from zab.runtime.coordination.server import StoreServer
 from zab.runtime.coordination.settings import DoorSettings
@@ -32,6 +33,7 @@ class Stores:
         self.ensemble = Ensemble(self._addressed(loopback(count))) if count > 1 else None
         self._nursery = nursery
         self._path = path
+        self._admin: tuple[AdminSettings, ...] = options.pop("admin", ())
         self._options = options
         self._scopes: dict[int, trio.CancelScope] = {}
         self._ended: dict[int, trio.Event] = {}
@@ -56,7 +58,7 @@ class Stores:
 
     async def _run(self, sid: int, server: StoreServer, task_status: trio.TaskStatus[None]) -> None:
         with trio.CancelScope() as self._scopes[sid]:
-            await run_server(server, "127.0.0.1", self.ports[sid], task_status=task_status)
+            await run_server(server, "127.0.0.1", self.ports[sid], self._admin, task_status)
         self._ended[sid].set()
 
     async def stop(self, sid: int) -> None:

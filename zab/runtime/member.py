@@ -27,7 +27,7 @@ from zab.runtime.network import Network, TcpNetwork, TlsConfig
 from zab.runtime.origin import Done, Origin
 from zab.runtime.requests import Hears, deaf
 from zab.runtime.running import Options, Running, alone
-from zab.runtime.status import RoleChange, Status
+from zab.runtime.status import DiskStatus, RoleChange, SnapshotStatus, Status
 from zab.runtime.waiting import Waiter
 from zab.storage.disk import Disk
 from zab.storage.real import RealDisk
@@ -90,6 +90,7 @@ class Member:
         self._role_changed = trio.Event()
         self._hears: Hears = deaf
         self._concerned: Membership = unconcerned
+        self._notices: Hears = deaf
 
     # -- life --------------------------------------------------------------------------------------
 
@@ -103,8 +104,8 @@ class Member:
         failure: Exception | None = None
         try:
             self._running = running = await self._recover()
-            running.requests.hears = self._hears
             running.driver.membership = self._concerned
+            running.requests.hears, running.requests.notices = self._hears, self._notices
             self._stopped = None
             self._tell(running.driver.role)
             self._concerned(running.node.ensemble, None)
@@ -261,6 +262,19 @@ class Member:
         """Who is called with every aside, while this member leads. Set it before the member runs."""
         self._hears = hears
 
+    def notice(self, body: bytes) -> bool:
+        """The other direction: something for the application of every member that follows this leader.
+
+        False where this member does not lead.
+        """
+        told = self._started().requests.notice(body)
+        self._bell.ring()
+        return told
+
+    def on_notice(self, hears: Hears) -> None:
+        """Who is called with every notice of this member's leader. Set it before the member runs."""
+        self._notices = hears
+
     # -- the ensemble ------------------------------------------------------------------------------
 
     def on_membership(self, concerned: Membership) -> None:
@@ -314,6 +328,13 @@ class Member:
 
     def status(self) -> Status:
         return self._started().status()
+
+    async def take_snapshot(self) -> SnapshotStatus:
+        """One more snapshot on this member's disk, beside the work; returns when it is durable."""
+        return await self._started().take_snapshot()
+
+    def disk_status(self) -> DiskStatus:
+        return self._started().disk_status()
 
 
 class Roles:

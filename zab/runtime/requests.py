@@ -27,6 +27,7 @@ from zab.wire.relay import (
     Fence,
     FenceRequest,
     Forward,
+    Notice,
     ReconfigureReply,
     ReconfigureRequest,
     Refusals,
@@ -58,6 +59,7 @@ class Requests:
         self.changes = Changes()
         self.barriers = self.refusals = 0
         self.hears: Hears = deaf
+        self.notices: Hears = deaf
         self._node = node
         self._links = links
         self._limits = limits
@@ -271,6 +273,21 @@ class Requests:
         if self._node.state is State.LEADING:
             self.hears(message.body)
 
+    def notice(self, body: bytes) -> bool:
+        """To all who follow and have the history. False, and gone, where nobody does because this is no leader."""
+        if self._way is None or self._way[1] is not None:
+            return False
+        frame = encode(Notice(body))
+        for sid in self._node.synced:
+            link = self._links.accepted.get(sid)
+            if link is not None:
+                link.send(frame)
+        return True
+
+    def noticed(self, link: Link, message: Notice) -> None:
+        if self._way is not None and self._way[1] is link:
+            self.notices(message.body)
+
     # -- the end -----------------------------------------------------------------------------------
 
     def stop(self, error: Exception) -> None:
@@ -308,6 +325,7 @@ RELAYS: Final[dict[type[Any], Callable[[Requests, Link, Any, Millis], None]]] = 
     Fence: lambda requests, link, message, now: requests.fenced(link, message),
     ReconfigureReply: lambda requests, link, message, now: requests.reconfigure_replied(link, message),
     Aside: lambda requests, link, message, now: requests.heard(link, message),
+    Notice: lambda requests, link, message, now: requests.noticed(link, message),
 }
 """What the core never sees, by kind."""
 

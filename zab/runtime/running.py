@@ -30,7 +30,7 @@ from zab.runtime.origin import Origin
 from zab.runtime.ports import Dialler, Port
 from zab.runtime.requests import Requests, wall_ms
 from zab.runtime.snapshots import Snapshots
-from zab.runtime.status import Counters, RoleChange, Status
+from zab.runtime.status import Counters, DiskStatus, RoleChange, SnapshotStatus, Status
 from zab.runtime.transfers import Transfers
 from zab.runtime.writer import Writer
 from zab.storage.disk import Disk
@@ -85,6 +85,7 @@ class Running:
         self.node = node = Node(me, options.ensemble, recovered, options.settings, jitter, now_ms())
         self._options = options
         self._origin = origin
+        self._bell = bell
         self._disk = disk
         self._storage = storage
         self._recovered = recovered
@@ -110,7 +111,7 @@ class Running:
             changed,
             self._activated,
         )
-        self._snapshots = Snapshots(storage, writer, limits, log, jitter, node.log_starts)
+        self._snapshots = Snapshots(storage, writer, limits, log, jitter, node.log_starts, wall_ms)
         self._election_port = Port(Purpose.ELECTION, network, handshake, limits, log, self._elections.welcomed)
         self._quorum_port = Port(Purpose.LEARNER, network, handshake, limits, log, self._links.welcomed)
         self._members = node.ensemble
@@ -118,7 +119,7 @@ class Running:
 
     async def run(self, task_status: trio.TaskStatus[None]) -> None:
         for line in self._storage.notes:
-            self._log.say("recovery", what=line)
+            self._log.say("recovery", "warning" if line in self._storage.rotten else "info", what=line)
         try:
             async with trio.open_nursery() as nursery:
                 await self._bind(nursery)
@@ -196,7 +197,7 @@ class Running:
             elections=node.elections,
             barriers=requests.barriers,
             refusals=requests.refusals,
-            snapshots=self._snapshots.taken,
+            snapshots=self._snapshots.status.taken,
             restores=driver.restores,
             turns=driver.turns,
             fsyncs=disk.fsyncs,
@@ -220,4 +221,21 @@ class Running:
             links=self._links.status(),
             election_links=self._elections.links(),
             counters=counters,
+        )
+
+    async def take_snapshot(self) -> SnapshotStatus:
+        done = self._snapshots.ask()
+        self._bell.ring()
+        await done.wait()
+        return self._snapshots.status
+
+    def disk_status(self) -> DiskStatus:
+        path = getattr(self._disk, "path", None)
+        return DiskStatus(
+            path=None if path is None else str(path),
+            fsyncs_us=tuple(self._writer.counts.recent_us),
+            writes=self._writer.counts.writes,
+            backlog_bytes=self._writer.backlog_bytes,
+            snapshot=self._snapshots.status,
+            rotten=self._storage.rotten,
         )

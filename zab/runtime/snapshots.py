@@ -11,6 +11,7 @@ from zab.core.ready import Note
 from zab.core.zxid import Zxid, show
 from zab.runtime.limits import Limits
 from zab.runtime.logs import Log
+from zab.runtime.status import SnapshotStatus
 from zab.runtime.writer import Writer
 from zab.storage.snapshots import SnapshotWriter
 from zab.storage.storage import Storage
@@ -27,16 +28,19 @@ class Snapshots:
         log: Log,
         chance: Callable[[int], int],
         log_starts: Callable[[Zxid], None],
+        wall_ms: Callable[[], int],
     ) -> None:
-        self.taken = 0
+        self.status = SnapshotStatus(storage.newest_snapshot)
         self._storage = storage
         self._writer = writer
         self._limits = limits
         self._log = log
         self._chance = chance
         self._log_starts = log_starts
+        self._wall_ms = wall_ms
         self._entries = self._bytes = 0
         self._running = False
+        self._asked: list[trio.Event] = []
         self._limiter = trio.CapacityLimiter(1)
         self._set_marks()
 
@@ -55,15 +59,24 @@ class Snapshots:
 
     @property
     def due(self) -> bool:
-        return (self._entries >= self._entries_mark or self._bytes >= self._bytes_mark) and not self._running
+        return not self._running and (
+            self._entries >= self._entries_mark or self._bytes >= self._bytes_mark or bool(self._asked)
+        )
+
+    def ask(self) -> trio.Event:
+        """For one that begins from now on, whether it is time or not. The event is set when it is durable."""
+        event = trio.Event()
+        self._asked.append(event)
+        return event
 
     def start(self, nursery: trio.Nursery, zxid: Zxid, digest: int, chunks: Iterable[bytes]) -> None:
         self._running = True
         self._entries = self._bytes = 0
         self._set_marks()
-        nursery.start_soon(self._take, zxid, digest, chunks)
+        asked, self._asked = self._asked, []
+        nursery.start_soon(self._take, zxid, digest, chunks, asked)
 
-    async def _take(self, zxid: Zxid, digest: int, chunks: Iterable[bytes]) -> None:
+    async def _take(self, zxid: Zxid, digest: int, chunks: Iterable[bytes], asked: list[trio.Event]) -> None:
         began = trio.current_time()
         open_writer = partial(self._storage.snapshot_writer, zxid, digest)
         writer = await self._writer.call(open_writer)
@@ -71,8 +84,19 @@ class Snapshots:
         start = await self._writer.call(partial(self._storage.purge, self._limits.snapshots_kept))
         self._log_starts(start)
         self._running = False
-        self.taken += 1
         took_ms = round((trio.current_time() - began) * 1000)
+        last = self.status
+        self.status = SnapshotStatus(
+            zxid,
+            self._wall_ms(),
+            took_ms,
+            size,
+            last.taken + 1,
+            last.total_ms + took_ms,
+            max(last.most_ms, took_ms),
+        )
+        for event in asked:
+            event.set()
         fields = (("zxid", show(zxid)), ("bytes", size), ("took_ms", took_ms), ("log_starts", show(start)))
         self._log.note(Note("snapshot", fields))
 

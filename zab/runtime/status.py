@@ -52,6 +52,40 @@ class Counters:
 
 
 @frozen
+class SnapshotStatus:
+    """Of the last snapshot that this member took, or found on its disk: then only its zxid is known.
+
+    at_ms              wall clock, when it was done
+    total_ms, most_ms  of all that were taken
+    """
+
+    zxid: Zxid | None = None
+    at_ms: int = 0
+    took_ms: int = 0
+    size: int = 0
+    taken: int = 0
+    total_ms: int = 0
+    most_ms: int = 0
+
+
+@frozen
+class DiskStatus:
+    """
+    path       the directory, where there is one
+    fsyncs_us  the last ones, in microseconds, oldest first
+    writes     what was handed to it, by kind and number no different: records of the log, mostly
+    rotten     what was found damaged at the start and was not needed, for people: the disk is going bad
+    """
+
+    path: str | None
+    fsyncs_us: tuple[int, ...]
+    writes: int
+    backlog_bytes: int
+    snapshot: SnapshotStatus
+    rotten: tuple[str, ...]
+
+
+@frozen
 class Status:
     """One moment of one member."""
 

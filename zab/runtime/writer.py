@@ -9,6 +9,7 @@ ticket. One thread, because the disk has to keep the order in which the node dec
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from queue import SimpleQueue
@@ -22,6 +23,7 @@ from zab.core.zxid import Ticket
 T = TypeVar("T")
 
 ASIDE: Final = 8
+RECENT_MAX: Final = 512
 
 
 class Performs(Protocol):
@@ -33,10 +35,11 @@ class Performs(Protocol):
 class WriterCounts:
     """Written by the thread, read by whoever asks for a status: whole numbers, each right by itself."""
 
-    __slots__ = ("fsync_us", "fsync_us_max", "fsyncs", "logged_bytes", "writes")
+    __slots__ = ("fsync_us", "fsync_us_max", "fsyncs", "logged_bytes", "recent_us", "writes")
 
     def __init__(self) -> None:
         self.fsyncs = self.fsync_us = self.fsync_us_max = self.writes = self.logged_bytes = 0
+        self.recent_us: deque[int] = deque(maxlen=RECENT_MAX)
 
 
 class Writer:
@@ -160,6 +163,7 @@ class Writer:
         took_us = (self._clock_ns() - began) // 1000
         counts.fsyncs += 1
         counts.fsync_us += took_us
+        counts.recent_us.append(took_us)
         counts.fsync_us_max = max(counts.fsync_us_max, took_us)
         counts.writes += len(writes)
         counts.logged_bytes += size

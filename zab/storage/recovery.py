@@ -38,6 +38,7 @@ class Recovery:
     end: int = 0
     notes: list[str] = field(factory=list)
     unsound: frozenset[Zxid] = frozenset()
+    rotten: tuple[str, ...] = ()
 
 
 def recover(disk: Disk, autocreate: bool) -> Recovery:
@@ -103,7 +104,7 @@ def _recover_whole(disk: Disk, epochs: EpochsFile, notes: list[str]) -> Recovery
         forgotten=record.forgotten,
     )
     segments, unsound = tuple(walk.segments), frozenset(walk.unsound)
-    return Recovery(epochs, recovered, walk.newest, segments, last, end, notes, unsound)
+    return Recovery(epochs, recovered, walk.newest, segments, last, end, notes, unsound, tuple(walk.rotten))
 
 
 # -- the simple endings ------------------------------------------------------------------------------

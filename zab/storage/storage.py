@@ -60,6 +60,8 @@ class Storage:
 
     def __init__(self, disk: Disk, settings: StorageSettings, found: Recovery) -> None:
         self.notes = tuple(found.notes)
+        self.rotten = found.rotten
+        """Those of the notes that tell of damage, though of nothing that is needed."""
         self._disk = disk
         self._settings = settings
         self._epochs = found.epochs

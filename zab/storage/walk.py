@@ -29,6 +29,7 @@ class Walk:
     tail        the newest file that counts, read; None without one
     torn        it ends in something that was being written when the server died
     void        files that never counted
+    rotten      the notes that tell of damage, though of nothing that is needed
     forgotten   the epochs record turned out to be an old one
     """
 
@@ -40,6 +41,7 @@ class Walk:
     newest: Zxid | None = None
     digest: int = 0
     unsound: list[Zxid] = field(factory=list)
+    rotten: list[str] = field(factory=list)
     start: Zxid = NOTHING
     last: Zxid = NOTHING
     batches: list[Batch] = field(factory=list)
@@ -62,7 +64,7 @@ class Walk:
             try:
                 self.digest = snapshots.verify(self.disk, snapshots.name_of(zxid))
             except DamagedError as error:
-                self.notes.append(str(error))
+                self._rotten(str(error))
                 self.unsound.append(zxid)
                 continue
             self.snapshot, self.newest = zxid, zxid
@@ -122,7 +124,9 @@ class Walk:
             return False
         if self.segments or gap is not None:
             why = gap or f"{segment.name}: offset 0: the log in front of it ends at {show(self.last)}"
-            self.notes.append(f"{why}; not needed, as the snapshot at {show(self.snapshot)} lies behind it")
+            (self.notes.append if gap is None else self._rotten)(
+                f"{why}; not needed, as the snapshot at {show(self.snapshot)} lies behind it"
+            )
         self.start = self.last = segment.previous
         self.segments.clear()
         self.epoch_ends.clear()
@@ -137,7 +141,7 @@ class Walk:
         self.last = found.last
         for offset, reaches in found.skipped:
             self.start = reaches
-            self.notes.append(
+            self._rotten(
                 f"{segment.name}: offset {offset}: the checksum is wrong; not needed, as it ends at {show(reaches)} "
                 f"and the snapshot at {show(self.snapshot)} lies behind it"
             )
@@ -154,6 +158,11 @@ class Walk:
         self.torn = True
         self.notes.append(f"{where}; torn by a crash before it was durable, so it is cut off behind {show(found.last)}")
         return None
+
+    def _rotten(self, what: str) -> None:
+        """It does not matter to the history; it does to whoever trusts this disk."""
+        self.notes.append(what)
+        self.rotten.append(what)
 
     def _check(self) -> None:
         """Whether the pieces, each sound by itself, add up to a whole history."""

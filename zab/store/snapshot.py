@@ -134,13 +134,39 @@ def read(chunks: Iterable[bytes]) -> tuple[Tree, Sessions, int, int]:
         raise DamagedError(f"no snapshot of a store: {wrong!r}") from wrong
 
 
-def _read(chunks: Iterator[bytes]) -> tuple[Tree, Sessions, int, int]:
-    version, zxid, secret, table = msgpack.unpackb(next(chunks), use_list=False)
+def read_head(chunk: bytes) -> tuple[int, Sessions]:
+    """The first chunk: the zxid, and the sessions."""
+    version, zxid, secret, table = msgpack.unpackb(chunk, use_list=False)
     if version != VERSION:
         raise DamagedError(f"a snapshot in version {version} of the format; this is version {VERSION}")
     sessions = Sessions()
     sessions.secret = secret
     sessions.table = {session: (timeout_ms, server) for session, timeout_ms, server in table}
+    return zxid, sessions
+
+
+def read_nodes(chunk: bytes, lists: list[Acl]) -> Iterator[tuple[str, Node]] | int:
+    """Any other chunk: its nodes, whose children are not counted; or the digest, if it is the last.
+
+    `lists` are those of the chunks before; it grows by what this one adds, also when nobody wants the nodes.
+    """
+    first, second = msgpack.unpackb(chunk, use_list=False)
+    if type(first) is int:
+        return int(second)
+    lists += map(decode_acl, first)
+    return _nodes(second, lists)
+
+
+def _nodes(packed: Iterable[Any], lists: list[Acl]) -> Iterator[tuple[str, Node]]:
+    for path, data, number, czxid, ctime, mzxid, pzxid, mtime, version, cversion, aversion, owner in packed:
+        yield path, (
+            data, lists[number], czxid, czxid + mzxid, ctime, ctime + mtime,
+            version, cversion, aversion, owner, czxid + pzxid, 0,
+        )  # fmt: skip
+
+
+def _read(chunks: Iterator[bytes]) -> tuple[Tree, Sessions, int, int]:
+    zxid, sessions = read_head(next(chunks))
     tree = Tree.blank()
     lists: list[Acl] = []
     count = 0

@@ -9,7 +9,7 @@ Out: one snapshot, which says everything. It needs no log.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 from attrs import frozen
@@ -23,7 +23,7 @@ from zab.store.node import CONTAINER, CVERSION, EMPTY_ROOT, TTL_MAX, Node, ttl_o
 from zab.store.ops import Op
 from zab.store.paths import ROOT, UNDELETABLE, is_valid, parent_of
 from zab.store.sessions import Sessions
-from zab.store.snapshot import Snapshots
+from zab.store.snapshot import Snapshots, read_head, read_nodes
 from zab.store.store import Store
 from zab.store.tree import Tree
 from zab.wire.disk_snapshot import OPEN_KEY, Digest, SnapshotReader, snapshot_chunks
@@ -201,6 +201,36 @@ def departure(store: Store) -> Iterator[bytes]:
     sessions = {session: timeout_ms for session, (timeout_ms, _) in store.sessions.table.items()}
     digest = Digest(store.zxid, DIGEST_VERSION, store.digest.value)
     return snapshot_chunks(sessions, acls, _file_nodes(store.tree, keys), digest, store.zxid)
+
+
+def departure_of(again: Callable[[], Iterable[bytes]]) -> Iterator[bytes]:
+    """The same of a snapshot of ours, which holds nothing up and may be large: so it is gone through twice.
+
+    `again()` gives its chunks from the beginning. A list of rights has its number from the first time round,
+    because the file has all of them in front.
+    """
+    zxid, sessions, lists, digest = 0, Sessions(), list[Acl](), 0
+    for index, chunk in enumerate(again()):
+        if index == 0:
+            zxid, sessions = read_head(chunk)
+        else:
+            found = read_nodes(chunk, lists)
+            if isinstance(found, int):
+                digest = found
+    keys: dict[Acl, int] = {OPEN: OPEN_KEY}
+    for acl in lists:
+        keys.setdefault(acl, len(keys))
+    acls = {key: acl for acl, key in keys.items() if key != OPEN_KEY}
+    timeouts = {session: timeout_ms for session, (timeout_ms, _) in sessions.table.items()}
+
+    def nodes() -> Iterator[FileNode]:
+        lists: list[Acl] = []
+        for index, chunk in enumerate(again()):
+            found = read_nodes(chunk, lists) if index else ()
+            for path, node in () if isinstance(found, int) else found:
+                yield FileNode("" if path == ROOT else path, node[0], keys[node[1]], _persisted(node))
+
+    return snapshot_chunks(timeouts, acls, nodes(), Digest(zxid, DIGEST_VERSION, digest), zxid)
 
 
 def _file_nodes(tree: Tree, keys: dict[Acl, int]) -> Iterator[FileNode]:

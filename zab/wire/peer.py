@@ -44,6 +44,7 @@ from zab.wire.relay import (
     Fence,
     FenceRequest,
     Forward,
+    Notice,
     ReconfigureReply,
     ReconfigureRequest,
     Refusals,
@@ -136,6 +137,7 @@ SHAPES: Final[dict[Channel, tuple[Shape, ...]]] = {
         Shape(56, Fence, (NUMBER, ZXID)),
         Shape(57, ReconfigureReply, (NUMBER, optional(ZXID), _TEXT, _TEXT)),
         Shape(58, SnapPiece, (BYTES,)),
+        Shape(59, Notice, (BYTES,)),
     ),
 }
 

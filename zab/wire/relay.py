@@ -58,6 +58,13 @@ class Aside:
 
 
 @frozen
+class Notice:
+    """From the leader's application to yours, outside of the history: it may get lost on the way, too."""
+
+    body: bytes
+
+
+@frozen
 class Refusals:
     """These requests of yours were refused, by a state that you share once you have applied `after`."""
 
@@ -92,5 +99,5 @@ class SnapPiece:
 
 
 RelayToLeader: TypeAlias = Forward | FenceRequest | ReconfigureRequest | Aside
-RelayToLearner: TypeAlias = Refusals | Fence | ReconfigureReply | SnapPiece
+RelayToLearner: TypeAlias = Refusals | Fence | ReconfigureReply | SnapPiece | Notice
 Relay: TypeAlias = RelayToLeader | RelayToLearner

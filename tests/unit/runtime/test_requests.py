@@ -22,7 +22,7 @@ from zab.runtime.origin import Origin, tagged
 from zab.runtime.requests import Requests
 from zab.wire.frames import FrameReader
 from zab.wire.peer import Channel, decode, encode
-from zab.wire.relay import Aside, Fence, FenceRequest, Forward, ReconfigureReply, ReconfigureRequest, Refusals
+from zab.wire.relay import Aside, Fence, FenceRequest, Forward, Notice, ReconfigureReply, ReconfigureRequest, Refusals
 
 TAG = b"8 bytes."
 ENSEMBLE = Ensemble(tuple(Server(ServerId(sid), "localhost", 2000 + sid, 3000 + sid) for sid in (1, 2, 3)), make(1, 0))
@@ -36,6 +36,7 @@ class FakeNode:
         self.epoch = Epoch(1)
         self.last = self.applied = make(1, 5)
         self.ensemble = ENSEMBLE
+        self.synced: tuple[ServerId, ...] = ()
         self.barriers: list[int] = []
         self.batches: list[list[bytes]] = []
         self.changes: list[Ensemble] = []
@@ -91,6 +92,7 @@ LOG = Log(ServerId(1), lambda: Epoch(1))
 class FakeLinks:
     def __init__(self) -> None:
         self.dialled: dict[ServerId, Link] = {}
+        self.accepted: dict[ServerId, Link] = {}
 
 
 class Machine(Passive):
@@ -567,3 +569,24 @@ def test_an_aside_goes_to_the_leader_of_the_moment_or_nowhere() -> None:
     assert world.requests.aside(b"to myself")
     world.requests.heard(FakeLink(3, False), Aside(b"from afar"))
     assert heard == [b"to myself", b"from afar"]
+
+
+def test_a_notice_goes_from_the_leader_to_who_is_in_sync_and_nobody_else_is_believed() -> None:
+    world = World()
+    seen: list[bytes] = []
+    world.requests.notices = seen.append
+    world.node.follow(2, epoch=1)
+    leader = world.dial(2)
+    world.turn()
+    leader.take()
+    assert not world.requests.notice(b"I follow")
+    world.requests.noticed(leader, Notice(b"from my leader"))
+    world.requests.noticed(FakeLink(3, True), Notice(b"from a former one"))
+    assert seen == [b"from my leader"]
+    world.node.lead(2)
+    world.turn()
+    synced, behind = FakeLink(3, False), FakeLink(4, False)
+    world.links.accepted.update({ServerId(3): synced, ServerId(4): behind})
+    world.node.synced = (ServerId(1), ServerId(3))
+    assert world.requests.notice(b"to all")
+    assert (synced.take(), behind.take()) == ([Notice(b"to all")], [])

@@ -27,6 +27,7 @@ class FakeStorage:
     def __init__(self) -> None:
         self.did: list[object] = []
         self.fail = False
+        self.newest_snapshot: Zxid | None = None
 
     def snapshot_writer(self, zxid: Zxid, digest: int) -> FakeStorage:
         self.did.append(("begin", zxid, digest))
@@ -51,7 +52,9 @@ class FakeStorage:
 def policy(storage: FakeStorage, told: list[Zxid], chance: Callable[[int], int] = lambda span: 0) -> Snapshots:
     limits = Limits(snap_entries=100, snap_bytes=1000, snapshots_kept=2)
     log = Log(ServerId(1), lambda: Epoch(1))
-    return Snapshots(cast(Storage, storage), cast(Writer, FakeWriter()), limits, log, chance, told.append)
+    return Snapshots(
+        cast(Storage, storage), cast(Writer, FakeWriter()), limits, log, chance, told.append, lambda: 1_700_000_000_000
+    )
 
 
 def test_it_is_due_after_so_many_entries_or_so_many_bytes() -> None:
@@ -82,7 +85,7 @@ async def test_it_is_written_finished_and_what_it_makes_dispensable_purged() -> 
         snapshots.start(nursery, make(1, 9), 77, iter([b"one", b"two"]))
     assert storage.did == [("begin", make(1, 9), 77), b"one", b"two", "finish", ("purge", 2)]
     assert told == [make(1, 3)]
-    assert snapshots.taken == 1
+    assert snapshots.status.taken == 1
 
 
 async def test_never_two_at_once() -> None:

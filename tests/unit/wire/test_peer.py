@@ -154,6 +154,7 @@ def test_shipped_tags_are_for_ever() -> None:
         56: ("Fence", 2),
         57: ("ReconfigureReply", 4),
         58: ("SnapPiece", 1),
+        59: ("Notice", 1),
     }
 
 

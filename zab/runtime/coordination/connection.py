@@ -25,6 +25,7 @@ from zab.runtime.coordination.machine import Change
 from zab.runtime.coordination.words import answer
 from zab.runtime.doorbell import Doorbell
 from zab.runtime.driver import now_ms
+from zab.runtime.requests import wall_ms
 from zab.store.acl import Identity
 from zab.store.apply import Result
 from zab.store.errors import ErrorCode
@@ -92,6 +93,7 @@ class Connection:
         self.identities: tuple[Identity, ...] = self._caller.identities
         self.peer = peer
         self.received = self.sent = 0
+        self.established_ms = wall_ms()
         self._server = server
         self._machine = server.machine
         self._stream = stream

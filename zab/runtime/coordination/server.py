@@ -25,6 +25,7 @@ import trio
 from zab.core.errors import Overloaded, ZabError
 from zab.core.messages import State
 from zab.core.zxid import Epoch
+from zab.runtime.admin.pulse import WRITE_SAMPLES, Pulse
 from zab.runtime.coordination.local import LocalSessions
 from zab.runtime.coordination.machine import StoreMachine
 from zab.runtime.coordination.membership import Membership
@@ -49,9 +50,15 @@ from zab.store.watches import Watcher
 
 SECRET_BYTES: Final = 32
 NOBODY: Final = encode_identities(())
+VERSION: Final = "3.9.5-zab, built on python"
+"""Tools look at the number to know what they may ask for."""
+_MODES: Final = {State.LEADING: "leader", State.FOLLOWING: "follower", State.OBSERVING: "observer"}
 _ASIDE_SESSIONS_MAX: Final = 10_000
 REAPS_PER_MINUTE: Final = 60
 """Containers go in so many parts, not all at once."""
+_ALIVE: Final = b"a"
+"""The first byte of an aside: ids of sessions that were heard of follow, or the report of a server."""
+_REPORT: Final = b"r"
 PATIENCE: Final = 3
 """A client is let go after this part of its session's time without a leader."""
 
@@ -84,6 +91,8 @@ class Flushes(Watcher, Protocol):
     read_only: bool
     received: int
     sent: int
+    established_ms: int
+    """Wall clock."""
 
     @property
     def queued(self) -> int: ...
@@ -97,12 +106,12 @@ class Latency:
 
     def __init__(self) -> None:
         self.count = 0
-        self._sum = self._max = 0.0
+        self.sum = self._max = 0.0
         self._min = float("inf")
 
     def add(self, seconds: float) -> None:
         self.count += 1
-        self._sum += seconds
+        self.sum += seconds
         self._min = min(self._min, seconds)
         self._max = max(self._max, seconds)
 
@@ -111,7 +120,7 @@ class Latency:
         """Least, mean, most."""
         if not self.count:
             return 0, 0.0, 0
-        return int(self._min * 1000), self._sum / self.count * 1000, int(self._max * 1000)
+        return int(self._min * 1000), self.sum / self.count * 1000, int(self._max * 1000)
 
 
 class Traffic:
@@ -150,19 +159,30 @@ class StoreServer:
         self.gone = Traffic()
         self.started_ms = now_ms()
         self.local = LocalSessions(settings.tick_ms)
+        self.version = VERSION
+        self.initial_configuration: str | None = None
+        """The configuration file that this server was started with, for who asks."""
+        self.properties: dict[str, str] = {}
+        """Settings that came as system properties, for who asks."""
+        self.trace_mask = 306
+        """Has no effect: it is kept for who sets it and asks for it."""
+        self.pulse = Pulse(self)
         self._restoring = False
         self._ids = SessionIds(member.me, wall_ms())
+        self._posts = 0
         self._waiting: deque[tuple[bytes, Done]] = deque()
         self._dirty: list[Flushes] = []
         self._bell = Doorbell()
         self._became_ready = trio.Event()
         self._expiry: Expiry | None = None
-        self._expiry_epoch = Epoch(-1)
+        self._expiry_epoch = self._led_epoch = Epoch(-1)
+        self.leading_since_ms = self.started_ms
         self._lost_ms: int | None = self.started_ms
         """Since when nobody leads, as far as is known here."""
         self.membership = Membership(self)
         machine.observer = self
         member.on_aside(self._heard)
+        member.on_notice(self.pulse.noticed)
 
     # -- for you -----------------------------------------------------------------------------------
 
@@ -178,6 +198,7 @@ class StoreServer:
             nursery.start_soon(self._flush)
             nursery.start_soon(self._tick)
             nursery.start_soon(self._reap)
+            nursery.start_soon(self.pulse.run)
 
     async def _follow_roles(self) -> None:
         async for role in self.member.roles():
@@ -187,6 +208,9 @@ class StoreServer:
             else:
                 self._lost_ms = None
             self._consider()
+            if self.leading and self._expiry_epoch == role.epoch != self._led_epoch:
+                self._led_epoch, self.leading_since_ms = role.epoch, now_ms()
+            self.pulse.role_changed(role, self.mode)
 
     def _consider(self) -> None:
         role = self.role
@@ -228,6 +252,21 @@ class StoreServer:
         return not self.ready
 
     @property
+    def mode(self) -> str:
+        """In the words of ZooKeeper's tools."""
+        role = self.role
+        if role is None or not role.serving:
+            return "read-only" if self.read_only else "looking"
+        alone = len(self.member.status().ensemble.servers) == 1
+        return "standalone" if alone else _MODES.get(role.state, "looking")
+
+    def traffic(self) -> tuple[int, int]:
+        """Requests received, and replies and events sent, through the client port."""
+        received = sum(connection.received for connection in self.connections)
+        sent = sum(connection.sent for connection in self.connections)
+        return received + self.gone.received, sent + self.gone.sent
+
+    @property
     def leading(self) -> bool:
         role = self.role
         return role is not None and role.serving and role.state is State.LEADING
@@ -236,6 +275,9 @@ class StoreServer:
 
     def post(self, request: bytes, done: Done) -> None:
         """To the leader, in the order of the calls. `done` is called in the event loop, maybe at once with an error."""
+        self._posts += 1
+        if self._posts % WRITE_SAMPLES == 1:
+            done = self.pulse.timed(done)
         if self._waiting:
             self._waiting.append((request, done))
             return
@@ -395,9 +437,15 @@ class StoreServer:
                 if known is not None:
                     expiry.touch(session, known[0], now)
 
+    def tell_leader(self, report: bytes) -> None:
+        self.member.aside(_REPORT + report)
+
     def _heard(self, body: bytes) -> None:
-        if len(body) % 8 == 0:
-            self._touch(struct.unpack(f">{len(body) // 8}q", body))
+        kind, rest = body[:1], body[1:]
+        if kind == _ALIVE and len(rest) % 8 == 0:
+            self._touch(struct.unpack(f">{len(rest) // 8}q", rest))
+        elif kind == _REPORT:
+            self.pulse.heard(rest)
 
     async def _tick(self) -> None:
         pause_ms = self.settings.tick_ms // 2
@@ -420,7 +468,7 @@ class StoreServer:
             elif self.ready:
                 for start in range(0, len(alive), _ASIDE_SESSIONS_MAX):
                     part = alive[start : start + _ASIDE_SESSIONS_MAX]
-                    self.member.aside(struct.pack(f">{len(part)}q", *part))
+                    self.member.aside(_ALIVE + struct.pack(f">{len(part)}q", *part))
             elif self._lost_ms is not None:
                 for client in list(self.attached.values()):
                     if (now - self._lost_ms) * PATIENCE > client.timeout_ms and not client.read_only:

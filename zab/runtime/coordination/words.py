@@ -15,12 +15,8 @@ from zab.wire.client.frames import Command
 if TYPE_CHECKING:
     from zab.runtime.coordination.server import StoreServer
 
-VERSION: Final = "3.9.5-zab, built on python"
-"""Tools look at the number to know what they may ask for."""
-
 NOT_SERVING: Final = "This ZooKeeper instance is not currently serving requests\n"
 _ALWAYS: Final = frozenset({"ruok", "isro", "envi"})
-_MODES: Final = {State.LEADING: "leader", State.FOLLOWING: "follower", State.OBSERVING: "observer"}
 
 
 def answer(server: StoreServer, command: Command) -> bytes:
@@ -42,26 +38,12 @@ def _has_leader(server: StoreServer) -> bool:
     return server.role is not None and server.role.serving
 
 
-def mode(server: StoreServer) -> str:
-    role = server.role
-    if role is None or not role.serving:
-        return "read-only" if server.read_only else "looking"
-    alone = len(server.member.status().ensemble.servers) == 1
-    return "standalone" if alone else _MODES.get(role.state, "looking")
-
-
 def _isro(server: StoreServer) -> str:
     return "rw" if _has_leader(server) else "ro" if server.read_only else "null"
 
 
-def _counts(server: StoreServer) -> tuple[int, int]:
-    received = sum(connection.received for connection in server.connections)
-    sent = sum(connection.sent for connection in server.connections)
-    return received + server.gone.received, sent + server.gone.sent
-
-
 def _summary(server: StoreServer) -> str:
-    received, sent = _counts(server)
+    received, sent = server.traffic()
     low, mean, high = server.latency.milliseconds
     lines = [
         f"Latency min/avg/max: {low}/{mean:.4f}/{high}",
@@ -70,7 +52,7 @@ def _summary(server: StoreServer) -> str:
         f"Connections: {len(server.connections)}",
         f"Outstanding: {server.open_requests}",
         f"Zxid: {server.machine.zxid:#x}",
-        f"Mode: {mode(server)}",
+        f"Mode: {server.mode}",
         f"Node count: {len(server.machine.tree)}",
     ]
     return "\n".join(lines) + "\n"
@@ -82,7 +64,7 @@ def _srvr(server: StoreServer) -> str:
 
 def _head(server: StoreServer) -> str:
     only = "READ-ONLY mode; serving only read-only clients\n" if server.read_only else ""
-    return f"Zookeeper version: {VERSION}\n{only}"
+    return f"Zookeeper version: {server.version}\n{only}"
 
 
 def _stat(server: StoreServer) -> str:
@@ -94,13 +76,13 @@ def _stat(server: StoreServer) -> str:
 
 
 def _mntr(server: StoreServer) -> str:
-    received, sent = _counts(server)
+    received, sent = server.traffic()
     low, mean, high = server.latency.milliseconds
     tree = server.machine.tree
     watches, _, _ = server.machine.watches.counts
     values: dict[str, object] = {
-        "version": VERSION,
-        "server_state": mode(server),
+        "version": server.version,
+        "server_state": server.mode,
         "avg_latency": f"{mean:.4f}",
         "max_latency": high,
         "min_latency": low,
@@ -119,7 +101,7 @@ def _mntr(server: StoreServer) -> str:
     }
     status = server.member.status()
     if len(status.ensemble.servers) > 1:
-        values["peer_state"] = f"{mode(server)} - broadcast"
+        values["peer_state"] = f"{server.mode} - broadcast"
     if status.role.state is State.LEADING:
         others = [sid for sid in status.synced if sid != status.server]
         observers = [sid for sid in others if sid not in status.ensemble.voters]
@@ -132,7 +114,8 @@ def _mntr(server: StoreServer) -> str:
 
 
 def _envi(server: StoreServer) -> str:
-    return f"Environment:\nzookeeper.version={VERSION}\nhost.name={os.uname().nodename}\npython.version={sys.version}\n"
+    version = server.version
+    return f"Environment:\nzookeeper.version={version}\nhost.name={os.uname().nodename}\npython.version={sys.version}\n"
 
 
 def _conf(server: StoreServer) -> str:

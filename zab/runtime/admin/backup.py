@@ -1,0 +1,112 @@
+"""A snapshot for somebody elsewhere: taken at one moment, without holding anything up, in ZooKeeper's own format.
+
+That format and not ours, because a backup is read by others, later: by `zab import`, by ZooKeeper itself, by
+its tools. The way is through two files without names, so it costs disk and not memory, and is gone with them.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterable, Iterator
+from http import HTTPStatus
+from struct import Struct
+from typing import TYPE_CHECKING, BinaryIO, Final
+
+import trio
+
+from zab.runtime.admin.commands import NOT_SERVING, SNAPSHOT, Outcome
+from zab.runtime.admin.http import Reply, Request
+from zab.runtime.admin.settings import AdminSettings
+from zab.store.acl import ALL, SUPER, Identity, allows, digest_id
+from zab.store.node import ACL
+from zab.store.paths import ROOT
+from zab.wire.disk_store import departure_of
+
+if TYPE_CHECKING:
+    from zab.runtime.coordination.server import StoreServer
+
+_LENGTH: Final = Struct(">I")
+RESTORE_REFUSED: Final = (
+    "A snapshot cannot be put in the place of a running server's state: the others, and the log, would go on from "
+    "another history. Stop all servers, give one of them the snapshot with `zab import`, and let the others begin "
+    "with empty directories"
+)
+
+
+class Backup:
+    def __init__(self, server: StoreServer, settings: AdminSettings) -> None:
+        self._server = server
+        self._settings = settings
+        self._last: float | None = None
+        self._limiter = trio.CapacityLimiter(1)
+
+    async def answer(self, request: Request, host: str) -> Reply | Outcome:
+        server, settings = self._server, self._settings
+        if server.role is None or not server.role.serving or not server.ready:
+            return self._refused(NOT_SERVING, HTTPStatus.OK)
+        auth = request.headers.get("authorization")
+        if auth is None:
+            return self._refused("Auth info is missing for the command", HTTPStatus.UNAUTHORIZED)
+        identities = self._identities(auth, host)
+        if identities is None:
+            return self._refused("Not authenticated", HTTPStatus.UNAUTHORIZED)
+        if not allows(server.machine.tree.nodes[ROOT][ACL], ALL, identities):
+            return self._refused("Not authorized", HTTPStatus.FORBIDDEN)
+        if not settings.snapshot_enabled:
+            return self._refused("Snapshot command is disabled", HTTPStatus.SERVICE_UNAVAILABLE)
+        now = trio.current_time()
+        if self._last is not None and now - self._last < settings.snapshot_ms / 1000:
+            return self._refused("Snapshot request was rate limited", HTTPStatus.TOO_MANY_REQUESTS)
+        if request.method == "HEAD":
+            return Outcome(SNAPSHOT[0])
+        self._last = now
+        if request.parameters.get("streaming", "").lower() == "true":
+            return await self._stream()
+        snapshot = await server.member.take_snapshot()
+        headers = (("last_zxid", f"{snapshot.zxid or 0:#x}"), ("snapshot_size", str(snapshot.size)))
+        return Outcome(SNAPSHOT[0], headers=headers)
+
+    def _refused(self, why: str, status: HTTPStatus) -> Outcome:
+        return Outcome(SNAPSHOT[0], error=why, status=status)
+
+    def _identities(self, auth: str, host: str) -> list[Identity] | None:
+        """`Authorization: digest user:password`, as the original takes it."""
+        scheme, _, credentials = auth.partition(" ")
+        if scheme.lower() != "digest" or ":" not in credentials:
+            return None
+        settings = self._server.settings
+        name = digest_id(credentials.strip().encode(), settings.digest_algorithm)
+        found: list[Identity] = [("ip", host), ("digest", name)]
+        return [*found, (SUPER, "")] if name == settings.super_digest else found
+
+    async def _stream(self) -> Reply:
+        machine, folder = self._server.machine, self._server.member.disk_status().path
+        chunks, zxid = machine.snapshot(), machine.zxid
+        file = await trio.to_thread.run_sync(_write, chunks, folder, limiter=self._limiter)
+        size = file.seek(0, 2)
+        self._server.log.say("backup", zxid=f"{zxid:#x}", bytes=size)
+        headers = (("last_zxid", f"{zxid:#x}"), ("snapshot_size", str(size)))
+        return Reply(content_type="application/octet-stream", headers=headers, file=file)
+
+
+def _write(chunks: Iterable[bytes], folder: str | None) -> BinaryIO:
+    with tempfile.TemporaryFile(dir=folder) as ours:
+        for chunk in chunks:
+            trio.from_thread.check_cancelled()
+            ours.write(_LENGTH.pack(len(chunk)))
+            ours.write(chunk)
+
+        def again() -> Iterator[bytes]:
+            ours.seek(0)
+            while head := ours.read(_LENGTH.size):
+                trio.from_thread.check_cancelled()
+                yield ours.read(_LENGTH.unpack(head)[0])
+
+        file = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115  # whoever sends it closes it
+        try:
+            for piece in departure_of(again):
+                file.write(piece)
+        except BaseException:
+            file.close()
+            raise
+    return file

@@ -1,0 +1,227 @@
+"""What is measured: one table for Prometheus, for `monitor` and for `mntr`, looked at when somebody asks.
+
+Names are ZooKeeper's where it has one for the same thing, so that its dashboards and alerts go on working. What
+has no counterpart there begins with `zab_`. Times are milliseconds, as there, unless the name says otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from attrs import frozen
+
+from zab.core.zxid import Zxid, counter_of, epoch_of
+from zab.runtime.admin.environment import descriptors
+from zab.runtime.admin.summary import Summary
+from zab.runtime.driver import now_ms
+from zab.runtime.requests import wall_ms
+
+if TYPE_CHECKING:
+    from zab.runtime.coordination.server import StoreServer
+
+Value: TypeAlias = int | float | Summary | Mapping[int, int | float] | None
+
+
+class Look:
+    """One look at a server, so that everything in one answer is of one moment."""
+
+    def __init__(self, server: StoreServer) -> None:
+        self.server = server
+        self.status = server.member.status()
+        self.disk = server.member.disk_status()
+        self.counters = self.status.counters
+        self.received, self.sent = server.traffic()
+        self.latency = server.latency.milliseconds
+        self.descriptors = descriptors()
+        self.leads = server.leading
+        self.followers = [sid for sid in self.status.synced if sid != server.me] if self.leads else []
+        self.observers = [sid for sid in self.followers if sid not in self.status.ensemble.voters]
+
+    def at_leader(self, value: int) -> int | None:
+        return value if self.leads and len(self.status.ensemble.servers) > 1 else None
+
+    @property
+    def lags(self) -> Mapping[int, int]:
+        """How many transactions the others are behind, as far as they have said. In another epoch, nobody can tell."""
+        reports = {sid: report for sid, (_, report) in sorted(self.server.pulse.peers.items())}
+        newest = max([self.server.machine.zxid, *(report.applied for report in reports.values())])
+        return {sid: lag for sid, report in reports.items() if (lag := behind(newest, report.applied)) is not None}
+
+
+def behind(newest: int, applied: int) -> int | None:
+    """In transactions."""
+    if epoch_of(Zxid(applied)) != epoch_of(Zxid(newest)):
+        return None
+    return max(0, counter_of(Zxid(newest)) - counter_of(Zxid(applied)))
+
+
+@frozen
+class Metric:
+    """`value` gives None where there is nothing to be told, as of what only a leader knows."""
+
+    name: str
+    kind: str
+    help: str
+    value: Callable[[Look], Value]
+
+
+def _gauge(name: str, help_: str, value: Callable[[Look], Value]) -> Metric:
+    return Metric(name, "gauge", help_, value)
+
+
+def _counter(name: str, help_: str, value: Callable[[Look], Value]) -> Metric:
+    return Metric(name, "counter", help_, value)
+
+
+def _summary(name: str, help_: str, value: Callable[[Look], Value]) -> Metric:
+    return Metric(name, "summary", help_, value)
+
+
+def _fsyncs(look: Look) -> Summary:
+    counters = look.counters
+    recent = (took / 1000 for took in look.disk.fsyncs_us)
+    return Summary.of(counters.fsyncs, counters.fsync_us / 1000, counters.fsync_us_max / 1000, recent)
+
+
+def _snapshots(look: Look) -> Summary:
+    snapshot = look.disk.snapshot
+    return Summary.of(snapshot.taken, snapshot.total_ms, snapshot.most_ms, [snapshot.took_ms] if snapshot.taken else [])
+
+
+def _snapshot_age(look: Look) -> int | None:
+    at_ms = look.disk.snapshot.at_ms
+    return (wall_ms() - at_ms) // 1000 if at_ms else None
+
+
+METRICS: Final = (
+    # clients
+    _gauge(
+        "avg_latency",
+        "mean time from a client's requests to the last of their replies",
+        lambda look: round(look.latency[1], 4),
+    ),
+    _gauge("min_latency", "the least of these", lambda look: look.latency[0]),
+    _gauge("max_latency", "the greatest of these", lambda look: look.latency[2]),
+    _counter("packets_received", "requests of clients on the client port", lambda look: look.received),
+    _counter("packets_sent", "replies and events sent to them", lambda look: look.sent),
+    _gauge("num_alive_connections", "connections of clients", lambda look: len(look.server.connections)),
+    _gauge(
+        "outstanding_requests", "requests of clients that are not answered yet", lambda look: look.server.open_requests
+    ),
+    _summary(
+        "readlatency", "a read, timed once a second as a client would meet it", lambda look: look.server.pulse.reads
+    ),
+    _summary(
+        "updatelatency",
+        "a write from its arrival at this server until it is applied here; one of 64 is timed",
+        lambda look: look.server.pulse.writes,
+    ),
+    # the store
+    _gauge("znode_count", "nodes", lambda look: len(look.server.machine.tree)),
+    _gauge("watch_count", "watches set at this server", lambda look: look.server.machine.watches.counts[0]),
+    _gauge(
+        "ephemerals_count", "ephemeral nodes", lambda look: sum(map(len, look.server.machine.tree.ephemerals.values()))
+    ),
+    _gauge(
+        "approximate_data_size",
+        "bytes of paths and data; up to a minute old",
+        lambda look: look.server.pulse.approximate_data_size,
+    ),
+    _gauge("global_sessions", "sessions of the ensemble", lambda look: len(look.server.machine.sessions.table)),
+    _gauge("local_sessions", "sessions that only this server knows", lambda look: 0),
+    _counter(
+        "digest_mismatches_count",
+        "times that the tree differed from the leader's",
+        lambda look: look.server.machine.mismatches,
+    ),
+    # the process
+    _gauge("uptime", "since the start of this server", lambda look: now_ms() - look.server.started_ms),
+    _gauge("open_file_descriptor_count", "open file descriptors of the process", lambda look: look.descriptors[0]),
+    _gauge("max_file_descriptor_count", "how many it may have", lambda look: look.descriptors[1]),
+    # the ensemble
+    _gauge("quorum_size", "servers that vote", lambda look: len(look.status.ensemble.voters)),
+    _gauge(
+        "learners",
+        "servers that follow this leader; only at a leader",
+        lambda look: look.at_leader(len(look.followers)),
+    ),
+    _gauge(
+        "synced_followers",
+        "those of them that vote and have the history; only at a leader",
+        lambda look: look.at_leader(len(look.followers) - len(look.observers)),
+    ),
+    _gauge(
+        "synced_observers",
+        "those of them that do not vote; only at a leader",
+        lambda look: look.at_leader(len(look.observers)),
+    ),
+    _gauge(
+        "synced_non_voting_followers", "the same; only at a leader", lambda look: look.at_leader(len(look.observers))
+    ),
+    _gauge(
+        "leader_uptime",
+        "since this leader leads; only at a leader",
+        lambda look: look.at_leader(now_ms() - look.server.leading_since_ms),
+    ),
+    _counter("looking_count", "elections this server took part in", lambda look: look.counters.elections),
+    _summary("election_time", "from looking for a leader to having one", lambda look: look.server.pulse.election_time),
+    _summary(
+        "unavailable_time",
+        "from the loss of a leader, or the start, to serving again",
+        lambda look: look.server.pulse.unavailable_time,
+    ),
+    # the history
+    _counter(
+        "proposal_count", "transactions proposed by this server while it led", lambda look: look.counters.proposals
+    ),
+    _counter("commit_count", "transactions committed, and applied here", lambda look: look.counters.applied),
+    _counter("sync_processor_request_queued", "writes handed to the disk", lambda look: look.disk.writes),
+    _summary("fsynctime", "one write and fsync of the log", _fsyncs),
+    _summary("snapshottime", "one snapshot, written beside the work", _snapshots),
+    _counter(
+        "snap_count", "snapshots received in place of a history that was too old", lambda look: look.counters.restores
+    ),
+    # only here
+    _gauge(
+        "zab_serving",
+        "1 while this server is part of a quorum that has a leader",
+        lambda look: int(look.status.role.serving),
+    ),
+    _gauge("zab_is_leader", "1 while it leads", lambda look: int(look.leads)),
+    _gauge("zab_voting", "0 while the history on this disk may be incomplete", lambda look: int(look.status.voting)),
+    _gauge("zab_epoch", "of the leader that it follows, or of itself", lambda look: look.status.role.epoch),
+    _gauge(
+        "zab_applied_counter", "the lower half of the last zxid applied", lambda look: counter_of(look.status.applied)
+    ),
+    _gauge(
+        "zab_uncommitted",
+        "transactions in the log here that are not committed yet",
+        lambda look: behind(max(0, look.status.last), look.status.committed),
+    ),
+    _gauge("zab_peer_lag_transactions", "how far each other server is behind the newest known", lambda look: look.lags),
+    _counter(
+        "zab_batches",
+        "batches proposed; transactions are proposed, logged and acknowledged together",
+        lambda look: look.counters.batches,
+    ),
+    _counter("zab_turns", "turns of the member's one task", lambda look: look.counters.turns),
+    _counter("zab_barriers", "syncs and linearizable reads", lambda look: look.counters.barriers),
+    _counter("zab_applied_bytes", "bytes of transactions applied", lambda look: look.counters.applied_bytes),
+    _counter("zab_logged_bytes", "bytes of transactions written to the log", lambda look: look.counters.logged_bytes),
+    _counter("zab_snapshots", "snapshots taken", lambda look: look.counters.snapshots),
+    _gauge("zab_snapshot_age_seconds", "since the last snapshot that was taken", _snapshot_age),
+    _gauge("zab_disk_backlog_bytes", "handed to the disk and not durable yet", lambda look: look.disk.backlog_bytes),
+    _gauge(
+        "zab_link_queued_bytes",
+        "waiting to be sent to each other server",
+        lambda look: {link.peer: link.queued_bytes for link in look.status.links},
+    ),
+    _gauge(
+        "zab_outstanding_submits", "requests of this server whose outcome is open", lambda look: look.status.outstanding
+    ),
+    _gauge(
+        "zab_rotten_files", "files found damaged at the start, though not needed", lambda look: len(look.disk.rotten)
+    ),
+    _summary("zab_loop_lag", "how late the event loop is, looked at once a second", lambda look: look.server.pulse.lag),
+)

@@ -1,0 +1,172 @@
+"""Everything that one look at an ensemble should show, as plain values: for the page, and for `zab status`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from zab.runtime.admin.instruments import behind
+from zab.runtime.admin.pulse import trio_time
+from zab.runtime.admin.report import Report
+from zab.runtime.admin.summary import Summary
+from zab.runtime.requests import wall_ms
+from zab.runtime.running import NOWHERE
+
+if TYPE_CHECKING:
+    from zab.runtime.coordination.server import StoreServer
+
+STALE_MS: Final = 5_000
+"""A report that is older than this is no news."""
+CLIENTS_SHOWN: Final = 20
+HEALTHY, DEGRADED, DOWN = "healthy", "degraded", "down"
+
+
+def overview(server: StoreServer) -> dict[str, Any]:
+    status = server.member.status()
+    mine = server.pulse.report()
+    reports: dict[int, tuple[int, Report]] = {
+        sid: (round((trio_time() - at) * 1000), report) for sid, (at, report) in server.pulse.peers.items()
+    }
+    reports[server.me] = (0, mine)
+    newest = max(report.applied for _, report in reports.values())
+    members = [_member(server, each.id, reports.get(each.id), newest) for each in status.ensemble.servers]
+    warnings = _warnings(members, status.role.serving)
+    return {
+        "server": server.me,
+        "version": server.version,
+        "now_ms": wall_ms(),
+        "health": DOWN if not status.role.serving else DEGRADED if warnings else HEALTHY,
+        "mode": mine.mode,
+        "serving": status.role.serving,
+        "leader": status.role.leader,
+        "epoch": status.role.epoch,
+        "zxid": f"{newest:#x}",
+        "voters": list(status.ensemble.voters),
+        "reconfiguring": status.pending is not None,
+        "members": members,
+        "warnings": warnings,
+        "beats": {
+            "requests": [beat.requests for beat in server.pulse.beats],
+            "commits": [beat.commits for beat in server.pulse.beats],
+            "latency_us": [beat.latency_us for beat in server.pulse.beats],
+            "fsync_us": [beat.fsync_us for beat in server.pulse.beats],
+        },
+        "elections": [
+            {
+                "at_ms": each.at_ms,
+                "epoch": each.epoch,
+                "leader": each.leader,
+                "took_ms": each.took_ms,
+                "mode": each.mode,
+            }
+            for each in reversed(server.pulse.elections)
+        ],
+        "disk": _disk(server),
+        "store": _store(server),
+        "clients": _clients(server),
+    }
+
+
+def _member(server: StoreServer, sid: int, told: tuple[int, Report] | None, newest: int) -> dict[str, Any]:
+    status = server.member.status()
+    member = status.ensemble.by_id[sid]  # type: ignore[index]  # a `ServerId`
+    placed = {
+        "id": sid,
+        "me": sid == server.me,
+        "host": "" if member.host == NOWHERE else member.host,
+        "role": member.role.value,
+        "leads": status.role.leader == sid,
+    }
+    age_ms, report = told or (None, Report())
+    if sid == server.me:
+        connected = True
+    elif server.leading:
+        connected = sid in status.synced
+    else:
+        connected = age_ms is not None and age_ms < STALE_MS
+    mode = report.mode if connected else "unreachable" if age_ms is None or age_ms >= STALE_MS else "lost"
+    return {
+        **placed,
+        "age_ms": age_ms,
+        "connected": connected,
+        "mode": mode,
+        "serving": report.serving and connected,
+        "voting": report.voting,
+        "version": report.version,
+        "epoch": report.epoch,
+        "zxid": f"{report.applied:#x}",
+        "lag": None if age_ms is None else behind(newest, report.applied),
+        "connections": report.connections,
+        "sessions": report.sessions,
+        "outstanding": report.outstanding,
+        "requests_per_s": report.requests_per_s,
+        "commits_per_s": report.commits_per_s,
+        "latency_us": report.latency_us,
+        "fsync_us": report.fsync_us,
+        "elections": report.elections,
+        "uptime_ms": report.uptime_ms,
+        "client_port": report.client_port,
+        "admin_port": report.admin_port,
+        "warnings": list(report.warnings) if connected else [],
+    }
+
+
+def _warnings(members: list[dict[str, Any]], serving: bool) -> list[dict[str, Any]]:
+    found = []
+    for member in members:
+        if serving and not member["connected"]:
+            age_ms = member["age_ms"]
+            seen = "never heard of" if age_ms is None else f"last heard of {age_ms // 1000} s ago"
+            found.append({"server": member["id"], "text": f"it does not take part; {seen}"})
+        found += [{"server": member["id"], "text": text} for text in member["warnings"]]
+    return found
+
+
+def _disk(server: StoreServer) -> dict[str, Any]:
+    disk, counters = server.member.disk_status(), server.member.status().counters
+    recent = Summary.of(counters.fsyncs, counters.fsync_us, counters.fsync_us_max, disk.fsyncs_us)
+    p50, p99 = recent.quantiles((0.5, 0.99))
+    snapshot = disk.snapshot
+    return {
+        "path": disk.path,
+        "fsyncs": counters.fsyncs,
+        "fsync_us": {"last": (disk.fsyncs_us or (0,))[-1], "p50": p50, "p99": p99, "max": counters.fsync_us_max},
+        "backlog_bytes": disk.backlog_bytes,
+        "logged_bytes": counters.logged_bytes,
+        "snapshot": {
+            "zxid": None if snapshot.zxid is None else f"{snapshot.zxid:#x}",
+            "at_ms": snapshot.at_ms,
+            "took_ms": snapshot.took_ms,
+            "bytes": snapshot.size,
+            "taken": snapshot.taken,
+        },
+    }
+
+
+def _store(server: StoreServer) -> dict[str, Any]:
+    machine = server.machine
+    return {
+        "znodes": len(machine.tree),
+        "ephemerals": sum(map(len, machine.tree.ephemerals.values())),
+        "watches": machine.watches.counts[0],
+        "sessions": len(machine.sessions.table),
+        "data_bytes": server.pulse.approximate_data_size,
+    }
+
+
+def _clients(server: StoreServer) -> dict[str, Any]:
+    """The busiest ones."""
+    busiest = sorted(server.connections, key=lambda each: each.received, reverse=True)[:CLIENTS_SHOWN]
+    return {
+        "count": len(server.connections),
+        "shown": [
+            {
+                "peer": each.peer,
+                "session": f"{each.session & 0xFFFF_FFFF_FFFF_FFFF:#x}",
+                "timeout_ms": each.timeout_ms,
+                "received": each.received,
+                "sent": each.sent,
+                "queued": each.queued,
+            }
+            for each in busiest
+        ],
+    }

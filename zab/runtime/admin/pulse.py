@@ -1,0 +1,227 @@
+"""Once a second, a look at a server: what has changed, how the others are, and whether anybody should worry.
+
+Nothing on the way of a request is measured for it but one of every few writes. The rest are counters that are
+there anyway, looked at from outside.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+import trio
+from attrs import frozen
+
+from zab.core.errors import WireError, ZabError
+from zab.core.messages import State
+from zab.runtime.admin.report import Report, decode_report, decode_reports, encode_report, encode_reports
+from zab.runtime.admin.summary import Summary
+from zab.runtime.admin.warnings import warnings_of
+from zab.runtime.requests import wall_ms
+from zab.runtime.status import RoleChange
+from zab.store.paths import ROOT
+
+if TYPE_CHECKING:
+    from zab.runtime.coordination.server import StoreServer
+
+BEAT_S: Final = 1.0
+BEATS_KEPT: Final = 120
+ELECTIONS_KEPT: Final = 20
+WRITE_SAMPLES: Final = 64
+"""One of so many writes is timed."""
+WEIGH_S: Final = 60.0
+"""Between two looks at all nodes: in a thread, but a thread that takes its share of the one processor."""
+FORGET_S: Final = 600.0
+
+Done = Callable[[object, Exception | None], None]
+
+
+@frozen
+class Beat:
+    """Of one second."""
+
+    requests: int
+    commits: int
+    latency_us: int
+    fsync_us: int
+
+
+@frozen
+class Election:
+    """`took_ms`: from the moment when nobody led to the moment when this server served again."""
+
+    at_ms: int
+    epoch: int
+    leader: int
+    took_ms: int
+    mode: str
+
+
+class Pulse:
+    def __init__(self, server: StoreServer) -> None:
+        self.beats: deque[Beat] = deque(maxlen=BEATS_KEPT)
+        self.elections: deque[Election] = deque(maxlen=ELECTIONS_KEPT)
+        self.reads = Summary()
+        self.writes = Summary()
+        self.lag = Summary()
+        self.election_time = Summary()
+        self.unavailable_time = Summary()
+        self.approximate_data_size = 0
+        self.peers: dict[int, tuple[float, Report]] = {}
+        """By server: when its report was made, by the clock of this one, and the report."""
+        self._server = server
+        self._counted = (0, 0, 0, 0.0)
+        self._looking_since: float | None = trio_time()
+        self._lost_since: float | None = self._looking_since
+
+    # -- on the way of requests --------------------------------------------------------------------
+
+    def timed(self, done: Done) -> Done:
+        """For few writes: what is called when it is over, with a clock in it."""
+        began = time.perf_counter()
+        writes = self.writes
+
+        def timed(result: object, error: Exception | None) -> None:
+            writes.add((time.perf_counter() - began) * 1000)
+            done(result, error)
+
+        return timed
+
+    # -- what is told ------------------------------------------------------------------------------
+
+    def role_changed(self, role: RoleChange, mode: str) -> None:
+        now = trio_time()
+        if role.state is State.LOOKING:
+            if self._looking_since is None:
+                self._looking_since = now
+        elif self._looking_since is not None:
+            self.election_time.add((now - self._looking_since) * 1000)
+            self._looking_since = None
+        if not role.serving:
+            if self._lost_since is None:
+                self._lost_since = now
+        elif self._lost_since is not None:
+            took_ms = round((now - self._lost_since) * 1000)
+            self.unavailable_time.add(took_ms)
+            self._lost_since = None
+            self.elections.append(Election(wall_ms(), role.epoch, role.leader or 0, took_ms, mode))
+
+    def heard(self, body: bytes) -> None:
+        """At the leader: a report of one who follows."""
+        try:
+            self._keep(0, decode_report(body))
+        except WireError as error:
+            self._server.log.grumble("bad_report", "report", why=error)
+
+    def noticed(self, body: bytes) -> None:
+        """From the leader: the reports of all."""
+        try:
+            for age_ms, report in decode_reports(body):
+                self._keep(age_ms, report)
+        except WireError as error:
+            self._server.log.grumble("bad_report", "notice", why=error)
+
+    def _keep(self, age_ms: int, report: Report) -> None:
+        if report.server != self._server.me:
+            self.peers[report.server] = (trio_time() - age_ms / 1000, report)
+
+    # -- looking -----------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._weigh)
+            due = trio_time()
+            while True:
+                due = max(due + BEAT_S, trio_time())
+                await trio.sleep_until(due)
+                self._measure_a_read(due)
+                self._beat()
+                self._tell()
+
+    def _measure_a_read(self, due: float) -> None:
+        """As a client would meet it: first the loop has to come to it, then it is read."""
+        lag = max(0.0, trio_time() - due)
+        self.lag.add(lag * 1000)
+        if self._server.ready:
+            began = time.perf_counter()
+            self._server.machine.tree.nodes.get(ROOT)
+            self.reads.add((lag + time.perf_counter() - began) * 1000)
+
+    def _beat(self) -> None:
+        server = self._server
+        received, _ = server.traffic()
+        try:
+            applied = server.member.status().counters.applied
+            recent = server.member.disk_status().fsyncs_us
+        except ZabError:
+            return
+        latency = server.latency
+        last_received, last_applied, last_count, last_sum = self._counted
+        self._counted = (received, applied, latency.count, latency.sum)
+        count = latency.count - last_count
+        self.beats.append(
+            Beat(
+                max(0, received - last_received),
+                max(0, applied - last_applied),
+                round((latency.sum - last_sum) / count * 1e6) if count > 0 else 0,
+                recent[-1] if recent else 0,
+            )
+        )
+
+    def _tell(self) -> None:
+        member, now = self._server.member, trio_time()
+        self.peers = {sid: kept for sid, kept in self.peers.items() if now - kept[0] < FORGET_S}
+        try:
+            report = self.report()
+            if not self._server.leading:
+                self._server.tell_leader(encode_report(report))
+            elif self.peers:
+                others = [(round((now - at) * 1000), each) for at, each in self.peers.values()]
+                member.notice(encode_reports([(0, report), *others]))
+        except ZabError:
+            pass  # it is about to end
+
+    def report(self) -> Report:
+        """Of this server, now."""
+        server = self._server
+        status = server.member.status()
+        beat = self.beats[-1] if self.beats else Beat(0, 0, 0, 0)
+        return Report(
+            server=server.me,
+            version=server.version,
+            mode=server.mode,
+            serving=status.role.serving,
+            voting=status.voting,
+            epoch=status.role.epoch,
+            applied=server.machine.zxid,
+            committed=status.committed,
+            last=max(0, status.last),
+            connections=len(server.connections),
+            sessions=len(server.attached),
+            outstanding=server.open_requests,
+            requests_per_s=beat.requests,
+            commits_per_s=beat.commits,
+            latency_us=beat.latency_us,
+            fsync_us=beat.fsync_us,
+            elections=status.counters.elections,
+            uptime_ms=round(trio_time() * 1000) - server.started_ms,
+            client_port=server.client_port or 0,
+            admin_port=server.admin_port or 0,
+            warnings=tuple(warnings_of(server)),
+        )
+
+    async def _weigh(self) -> None:
+        """How much data there is. A copy of the table is made at once, and looked through beside the work."""
+        while True:
+            nodes = self._server.machine.tree.nodes.copy()
+            self.approximate_data_size = await trio.to_thread.run_sync(
+                lambda nodes: sum(len(path) + len(node[0] or b"") for path, node in nodes.items()), nodes
+            )
+            del nodes
+            await trio.sleep(WEIGH_S)
+
+
+def trio_time() -> float:
+    return trio.current_time()

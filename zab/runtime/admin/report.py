@@ -1,0 +1,100 @@
+"""What a server says of itself to the others, once a second: so that each of them can show all.
+
+It travels beside the history and is for people's eyes. Nothing is decided by it, so an old one, or none, is
+shown as that and harms nobody.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgpack
+from attrs import asdict, fields, frozen
+
+from zab.core.errors import WireError
+
+TEXT_CHARS_MAX: Final = 200
+TEXTS_MAX: Final = 5
+REPORT_BYTES_MAX: Final = 8 << 10
+REPORTS_MAX: Final = 64
+
+
+@frozen
+class Report:
+    server: int = 0
+    version: str = ""
+    mode: str = "looking"
+    serving: bool = False
+    voting: bool = True
+    epoch: int = 0
+    applied: int = 0
+    committed: int = 0
+    last: int = 0
+    connections: int = 0
+    sessions: int = 0
+    outstanding: int = 0
+    requests_per_s: int = 0
+    commits_per_s: int = 0
+    latency_us: int = 0
+    fsync_us: int = 0
+    elections: int = 0
+    uptime_ms: int = 0
+    client_port: int = 0
+    admin_port: int = 0
+    warnings: tuple[str, ...] = ()
+
+
+_KINDS: Final = {field.name: type(field.default) for field in fields(Report)}
+
+
+def encode_report(report: Report) -> bytes:
+    values = asdict(report)
+    values["warnings"] = [text[:TEXT_CHARS_MAX] for text in report.warnings[:TEXTS_MAX]]
+    packed: bytes = msgpack.packb(values)
+    return packed
+
+
+def decode_report(data: bytes) -> Report:
+    """What is not known, as of a newer version, is left out; what is missing is at its default."""
+    values = _unpack(data, REPORT_BYTES_MAX, dict)
+    known: dict[str, Any] = {}
+    for name, value in values.items():
+        kind = _KINDS.get(name)
+        if kind is None:
+            continue
+        if kind is tuple and type(value) is list and all(type(text) is str for text in value):
+            value = tuple(text[:TEXT_CHARS_MAX] for text in value[:TEXTS_MAX])
+        elif kind is str and type(value) is str:
+            value = value[:TEXT_CHARS_MAX]
+        elif type(value) is not kind:
+            raise WireError(f"a report whose {name} is {value!r:.40}")
+        known[name] = value
+    return Report(**known)
+
+
+def encode_reports(reports: list[tuple[int, Report]]) -> bytes:
+    """With the age of each, in milliseconds."""
+    packed: bytes = msgpack.packb([[age_ms, encode_report(report)] for age_ms, report in reports[:REPORTS_MAX]])
+    return packed
+
+
+def decode_reports(data: bytes) -> list[tuple[int, Report]]:
+    rows = _unpack(data, REPORTS_MAX * (REPORT_BYTES_MAX + 20), list)
+    found = []
+    for row in rows:
+        if type(row) is not list or len(row) != 2 or type(row[0]) is not int or type(row[1]) is not bytes:
+            raise WireError("a row of reports is an age and a report")
+        found.append((row[0], decode_report(row[1])))
+    return found
+
+
+def _unpack(data: bytes, bytes_max: int, kind: type[Any]) -> Any:
+    if len(data) > bytes_max:
+        raise WireError(f"reports of {len(data)} bytes")
+    try:
+        value = msgpack.unpackb(data, max_array_len=REPORTS_MAX, max_map_len=100, max_ext_len=0)
+    except Exception as error:
+        raise WireError(f"a report that does not unpack: {error!r:.200}") from error
+    if type(value) is not kind:
+        raise WireError("what is no report")
+    return value

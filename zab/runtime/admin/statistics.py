@@ -1,0 +1,163 @@
+"""Commands about what a server does and holds: connections, sessions, watches, directories."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from zab.core.zxid import NOTHING
+from zab.runtime.driver import now_ms
+
+if TYPE_CHECKING:
+    from zab.runtime.coordination.server import Flushes, StoreServer
+
+SLOW_FSYNC_MS: Final = 1_000
+
+
+def connections(server: StoreServer) -> Mapping[str, object]:
+    return {"connections": [_connection(server, each) for each in server.connections], "secure_connections": []}
+
+
+def _brief(each: Flushes) -> dict[str, object]:
+    return {
+        "remote_socket_address": each.peer,
+        "interest_ops": 1,
+        "outstanding_requests": each.queued,
+        "packets_received": each.received,
+        "packets_sent": each.sent,
+    }
+
+
+def _connection(server: StoreServer, each: Flushes) -> dict[str, object]:
+    """Nothing is kept of single requests of one connection: that would cost every request something."""
+    low, mean, high = server.latency.milliseconds
+    return {
+        **_brief(each),
+        "session_id": each.session,
+        "last_operation": "NA",
+        "established": each.established_ms,
+        "session_timeout": each.timeout_ms,
+        "last_cxid": -1,
+        "last_zxid": server.machine.zxid,
+        "last_response_time": now_ms(),
+        "last_latency": 0,
+        "min_latency": low,
+        "avg_latency": int(mean),
+        "max_latency": high,
+    }
+
+
+def reset_connections(server: StoreServer) -> Mapping[str, object]:
+    for each in server.connections:
+        each.received = each.sent = 0
+    return {}
+
+
+def reset(server: StoreServer) -> Mapping[str, object]:
+    server.reset_statistics()
+    return {}
+
+
+def data_bytes(server: StoreServer) -> int:
+    path = server.member.disk_status().path
+    total = 0
+    for file in Path(path).iterdir() if path is not None else ():
+        try:
+            total += file.stat().st_size
+        except OSError:
+            continue  # it was just purged
+    return total
+
+
+def dirs(server: StoreServer) -> Mapping[str, object]:
+    """Log and snapshots share a directory here, so both are the size of it."""
+    size = data_bytes(server)
+    return {"datadir_size": size, "logdir_size": size}
+
+
+def dump(server: StoreServer) -> Mapping[str, object]:
+    owned = server.machine.tree.ephemerals
+    return {
+        "expiry_time_to_session_ids": {str(end): sessions for end, sessions in server.session_ends()},
+        "session_id_to_ephemeral_paths": {str(session): sorted(paths) for session, paths in owned.items() if paths},
+    }
+
+
+def hashes(server: StoreServer) -> Mapping[str, object]:
+    return {
+        "digests": [
+            {"zxid": f"{zxid:#x}", "digest": f"{digest:x}", "version": 2}
+            for zxid, digest in server.machine.digest.history
+        ]
+    }
+
+
+def last_snapshot(server: StoreServer) -> Mapping[str, object]:
+    """The original's ids in hexadecimal; its timestamps in seconds, 0 when it was found at the start."""
+    snapshot = server.member.disk_status().snapshot
+    zxid = NOTHING if snapshot.zxid is None else snapshot.zxid
+    return {"zxid": f"{zxid:x}", "timestamp": snapshot.at_ms // 1000}
+
+
+def server_stats(server: StoreServer) -> Mapping[str, object]:
+    received, sent = server.traffic()
+    low, mean, high = server.latency.milliseconds
+    size = data_bytes(server)
+    sizes = {"last_buffer_size": -1, "min_buffer_size": -1, "max_buffer_size": -1}
+    slow = sum(took > SLOW_FSYNC_MS * 1000 for took in server.member.disk_status().fsyncs_us)
+    values: dict[str, object] = {
+        "version": server.version,
+        "read_only": False,
+        "server_stats": {
+            "packets_sent": sent,
+            "packets_received": received,
+            "fsync_threshold_exceed_count": slow,
+            "client_response_stats": dict(sizes),
+            "provider_null": False,
+            "server_state": server.mode,
+            "outstanding_requests": server.open_requests,
+            "min_latency": low,
+            "avg_latency": round(mean, 4),
+            "max_latency": high,
+            "data_dir_size": size,
+            "log_dir_size": size,
+            "last_processed_zxid": server.machine.zxid,
+            "num_alive_client_connections": len(server.connections),
+            "auth_failed_count": 0,
+            "non_mtlsremote_conn_count": 0,
+            "non_mtlslocal_conn_count": 0,
+            "uptime": now_ms() - server.started_ms,
+        },
+        "client_response": sizes,
+        "node_count": len(server.machine.tree),
+    }
+    if server.mode == "leader":
+        values["proposal_stats"] = dict(sizes)
+    return values
+
+
+def stats(server: StoreServer) -> Mapping[str, object]:
+    return {
+        **server_stats(server),
+        "connections": [_brief(each) for each in server.connections],
+        "secure_connections": [],
+    }
+
+
+def watch_summary(server: StoreServer) -> Mapping[str, object]:
+    total, paths, watchers = server.machine.watches.counts
+    return {"num_connections": watchers, "num_paths": paths, "num_total_watches": total}
+
+
+def watches(server: StoreServer) -> Mapping[str, object]:
+    found = {str(each.session): server.machine.watches.paths_of(each) for each in server.connections}
+    return {"session_id_to_watched_paths": {session: paths for session, paths in found.items() if paths}}
+
+
+def watches_by_path(server: StoreServer) -> Mapping[str, object]:
+    found: dict[str, list[int]] = {}
+    for each in server.connections:
+        for path in server.machine.watches.paths_of(each):
+            found.setdefault(path, []).append(each.session)
+    return {"path_to_session_ids": found}
