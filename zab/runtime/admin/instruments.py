@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from attrs import frozen
 
-from zab.core.zxid import Zxid, counter_of, epoch_of
+from zab.core.zxid import counter_of
 from zab.runtime.admin.environment import descriptors
+from zab.runtime.admin.pulse import behind
 from zab.runtime.admin.summary import Summary
 from zab.runtime.driver import now_ms
 from zab.runtime.requests import wall_ms
@@ -43,17 +44,9 @@ class Look:
 
     @property
     def lags(self) -> Mapping[int, int]:
-        """How many transactions the others are behind, as far as they have said. In another epoch, nobody can tell."""
+        """As the leader found them."""
         reports = {sid: report for sid, (_, report) in sorted(self.server.pulse.peers.items())}
-        newest = max([self.server.machine.zxid, *(report.applied for report in reports.values())])
-        return {sid: lag for sid, report in reports.items() if (lag := behind(newest, report.applied)) is not None}
-
-
-def behind(newest: int, applied: int) -> int | None:
-    """In transactions."""
-    if epoch_of(Zxid(applied)) != epoch_of(Zxid(newest)):
-        return None
-    return max(0, counter_of(Zxid(newest)) - counter_of(Zxid(applied)))
+        return {sid: report.lag for sid, report in reports.items() if report.lag >= 0}
 
 
 @frozen
@@ -199,7 +192,11 @@ METRICS: Final = (
         "transactions in the log here that are not committed yet",
         lambda look: behind(max(0, look.status.last), look.status.committed),
     ),
-    _gauge("zab_peer_lag_transactions", "how far each other server is behind the newest known", lambda look: look.lags),
+    _gauge(
+        "zab_peer_lag_transactions",
+        "how far each other server is behind the leader",
+        lambda look: look.lags,
+    ),
     _counter(
         "zab_batches",
         "batches proposed; transactions are proposed, logged and acknowledged together",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from zab.runtime.admin.instruments import behind
 from zab.runtime.admin.pulse import trio_time
 from zab.runtime.admin.report import Report
 from zab.runtime.admin.summary import Summary
@@ -28,7 +27,7 @@ def overview(server: StoreServer) -> dict[str, Any]:
     }
     reports[server.me] = (0, mine)
     newest = max(report.applied for _, report in reports.values())
-    members = [_member(server, each.id, reports.get(each.id), newest) for each in status.ensemble.servers]
+    members = [_member(server, each.id, reports.get(each.id)) for each in status.ensemble.servers]
     warnings = _warnings(members, status.role.serving)
     return {
         "server": server.me,
@@ -66,7 +65,7 @@ def overview(server: StoreServer) -> dict[str, Any]:
     }
 
 
-def _member(server: StoreServer, sid: int, told: tuple[int, Report] | None, newest: int) -> dict[str, Any]:
+def _member(server: StoreServer, sid: int, told: tuple[int, Report] | None) -> dict[str, Any]:
     status = server.member.status()
     member = status.ensemble.by_id[sid]  # type: ignore[index]  # a `ServerId`
     placed = {
@@ -94,7 +93,7 @@ def _member(server: StoreServer, sid: int, told: tuple[int, Report] | None, newe
         "version": report.version,
         "epoch": report.epoch,
         "zxid": f"{report.applied:#x}",
-        "lag": None if age_ms is None else behind(newest, report.applied),
+        "lag": report.lag if connected and report.lag >= 0 else None,
         "connections": report.connections,
         "sessions": report.sessions,
         "outstanding": report.outstanding,

@@ -100,7 +100,7 @@ def _member(each: dict[str, Any]) -> str:
         f'<span class="mode {escape(each["mode"])}"><span class="sign">{sign}</span> {escape(word)}</span>{note}{role}',
         str(each["epoch"]) if known else NONE,
         f"<code>{escape(each['zxid'])}</code>" if known else NONE,
-        (NONE if not known else "another epoch" if lag is None else "0" if not lag else f"<b>{_number(lag)}</b>"),
+        (NONE if lag is None else "0" if not lag else f"<b>{_number(lag)}</b>"),
         _number(each["connections"]) if each["connected"] else NONE,
         _number(each["requests_per_s"]) if each["connected"] else NONE,
         _time_us(each["latency_us"]) if each["connected"] else NONE,
@@ -115,7 +115,7 @@ def _member(each: dict[str, Any]) -> str:
 def _beats(told: dict[str, Any]) -> str:
     beats = told["beats"]
     cards = [
-        _card("Requests", "per second, here", beats["requests"], _number),
+        _card("Client requests", "per second, here", beats["requests"], _number),
         _card("Commits", "per second", beats["commits"], _number),
         _card("Latency", "mean of a second, here", beats["latency_us"], _time_us),
         _card("fsync", "the last one, here", beats["fsync_us"], _time_us),
@@ -126,9 +126,10 @@ def _beats(told: dict[str, Any]) -> str:
 def _card(title: str, unit: str, values: Sequence[int], shown: Any) -> str:
     last = values[-1] if values else 0
     most = max(values, default=0)
+    note = f"most {shown(most)}" if most else "nothing yet"
     return (
         f"<figure><figcaption>{title} <small>{unit}</small></figcaption><output>{shown(last)}</output>"
-        f"{_spark(values)}<small>most {shown(most)}</small></figure>"
+        f"{_spark(values)}<small>{note}</small></figure>"
     )
 
 

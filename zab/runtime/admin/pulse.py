@@ -12,10 +12,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 import trio
-from attrs import frozen
+from attrs import evolve, frozen
 
 from zab.core.errors import WireError, ZabError
 from zab.core.messages import State
+from zab.core.zxid import Zxid, counter_of, epoch_of
 from zab.runtime.admin.report import Report, decode_report, decode_reports, encode_report, encode_reports
 from zab.runtime.admin.summary import Summary
 from zab.runtime.admin.warnings import warnings_of
@@ -72,6 +73,7 @@ class Pulse:
         self.peers: dict[int, tuple[float, Report]] = {}
         """By server: when its report was made, by the clock of this one, and the report."""
         self._server = server
+        self._lag = -1
         self._counted = (0, 0, 0, 0.0)
         self._looking_since: float | None = trio_time()
         self._lost_since: float | None = self._looking_since
@@ -111,7 +113,9 @@ class Pulse:
     def heard(self, body: bytes) -> None:
         """At the leader: a report of one who follows."""
         try:
-            self._keep(0, decode_report(body))
+            report = decode_report(body)
+            lag = behind(self._server.machine.zxid, report.applied)
+            self._keep(0, evolve(report, lag=-1 if lag is None else lag))
         except WireError as error:
             self._server.log.grumble("bad_report", "report", why=error)
 
@@ -124,7 +128,9 @@ class Pulse:
             self._server.log.grumble("bad_report", "notice", why=error)
 
     def _keep(self, age_ms: int, report: Report) -> None:
-        if report.server != self._server.me:
+        if report.server == self._server.me:
+            self._lag = report.lag
+        else:
             self.peers[report.server] = (trio_time() - age_ms / 1000, report)
 
     # -- looking -----------------------------------------------------------------------------------
@@ -198,6 +204,7 @@ class Pulse:
             applied=server.machine.zxid,
             committed=status.committed,
             last=max(0, status.last),
+            lag=0 if server.leading else self._lag if status.role.serving else -1,
             connections=len(server.connections),
             sessions=len(server.attached),
             outstanding=server.open_requests,
@@ -221,6 +228,13 @@ class Pulse:
             )
             del nodes
             await trio.sleep(WEIGH_S)
+
+
+def behind(newest: int, applied: int) -> int | None:
+    """In transactions, within an epoch."""
+    if epoch_of(Zxid(applied)) != epoch_of(Zxid(newest)):
+        return None
+    return max(0, counter_of(Zxid(newest)) - counter_of(Zxid(applied)))
 
 
 def trio_time() -> float:

@@ -21,6 +21,11 @@ REPORTS_MAX: Final = 64
 
 @frozen
 class Report:
+    """`lag`: in transactions; the leader finds it when it hears this, because only then both are of one moment.
+
+    -1 where nobody can tell: without a leader, or in another epoch than its.
+    """
+
     server: int = 0
     version: str = ""
     mode: str = "looking"
@@ -30,6 +35,7 @@ class Report:
     applied: int = 0
     committed: int = 0
     last: int = 0
+    lag: int = -1
     connections: int = 0
     sessions: int = 0
     outstanding: int = 0

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from zab.core.messages import State
-
 if TYPE_CHECKING:
     from zab.runtime.coordination.server import StoreServer
 
@@ -13,7 +11,6 @@ SLOW_FSYNC_MS: Final = 100
 SLOW_FSYNCS: Final = 10
 """Of so many last ones the half: one slow fsync is weather, ten are a disk."""
 QUEUED_BYTES: Final = 8 << 20
-DESCRIPTORS_SHARE: Final = 0.9
 
 
 def warnings_of(server: StoreServer) -> list[str]:
@@ -33,11 +30,6 @@ def warnings_of(server: StoreServer) -> list[str]:
     recent = sorted(disk.fsyncs_us[-SLOW_FSYNCS:])
     if len(recent) == SLOW_FSYNCS and recent[SLOW_FSYNCS // 2] > SLOW_FSYNC_MS * 1000:
         found.append(f"the disk is slow: half of the last fsyncs took more than {recent[SLOW_FSYNCS // 2] // 1000} ms")
-    if status.role.state is State.LEADING and status.role.serving:
-        synced = set(status.synced)
-        missing = [str(sid) for sid in status.ensemble.voters if sid not in synced]
-        if missing:
-            found.append(f"not in sync with the leader: server {', '.join(missing)}")
     for link in status.links:
         if link.queued_bytes > QUEUED_BYTES:
             found.append(f"the link to server {link.peer} is slow: {link.queued_bytes >> 20} MiB wait to be sent")

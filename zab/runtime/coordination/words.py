@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-import resource
 import sys
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final
 
-from zab.core.messages import State
+from zab.runtime.admin.metrics import monitor
 from zab.runtime.driver import now_ms
 from zab.wire.client.frames import Command
 
@@ -76,41 +75,7 @@ def _stat(server: StoreServer) -> str:
 
 
 def _mntr(server: StoreServer) -> str:
-    received, sent = server.traffic()
-    low, mean, high = server.latency.milliseconds
-    tree = server.machine.tree
-    watches, _, _ = server.machine.watches.counts
-    values: dict[str, object] = {
-        "version": server.version,
-        "server_state": server.mode,
-        "avg_latency": f"{mean:.4f}",
-        "max_latency": high,
-        "min_latency": low,
-        "packets_received": received,
-        "packets_sent": sent,
-        "num_alive_connections": len(server.connections),
-        "outstanding_requests": server.open_requests,
-        "znode_count": len(tree),
-        "watch_count": watches,
-        "ephemerals_count": sum(map(len, tree.ephemerals.values())),
-        "open_file_descriptor_count": len(os.listdir("/proc/self/fd")) if os.path.isdir("/proc/self/fd") else -1,
-        "max_file_descriptor_count": resource.getrlimit(resource.RLIMIT_NOFILE)[0],
-        "global_sessions": len(server.machine.sessions.table),
-        "local_sessions": len(server.local),
-        "uptime": now_ms() - server.started_ms,
-    }
-    status = server.member.status()
-    if len(status.ensemble.servers) > 1:
-        values["peer_state"] = f"{server.mode} - broadcast"
-    if status.role.state is State.LEADING:
-        others = [sid for sid in status.synced if sid != status.server]
-        observers = [sid for sid in others if sid not in status.ensemble.voters]
-        values |= {
-            "learners": len(others),
-            "synced_followers": len(others) - len(observers),
-            "synced_observers": len(observers),
-        }
-    return "".join(f"zk_{key}\t{value}\n" for key, value in values.items())
+    return "".join(f"zk_{key}\t{value}\n" for key, value in monitor(server).items())
 
 
 def _envi(server: StoreServer) -> str:
