@@ -50,8 +50,10 @@ def free_port() -> int:
     return port
 
 
-def java(main: str, *arguments: str, properties: tuple[str, ...] = ()) -> list[str]:
-    return ["java", "-Xmx256m", *(f"-D{text}" for text in properties), "-cp", f"{jars()}/*", main, *arguments]
+def java(main: str, *arguments: str, properties: tuple[str, ...] = (), classes: Path | None = None) -> list[str]:
+    """`classes`: a folder that is looked into before the jars."""
+    path = f"{jars()}/*" if classes is None else f"{classes}:{jars()}/*"
+    return ["java", "-Xmx256m", *(f"-D{text}" for text in properties), "-cp", path, main, *arguments]
 
 
 def ask(port: int, word: str) -> str:
@@ -72,19 +74,21 @@ class Server:
 
 
 @contextmanager
-def running(folder: Path, system: tuple[str, ...] = (), /, **properties: str) -> Iterator[Server]:
+def running(
+    folder: Path, system: tuple[str, ...] = (), classes: Path | None = None, /, **properties: str
+) -> Iterator[Server]:
     """One standalone server. Its data directory stays, for whoever wants to read what it wrote.
 
     `system`, as `name=value`, is for what it does not read from its file.
     """
     server = Server(free_port(), folder / "data")
-    with _process(folder, server, properties, system) as process:
+    with _process(folder, server, properties, system, classes) as process:
         _wait_for(server.port, process, folder / "server.log")
         yield server
 
 
 @contextmanager
-def ensemble(folder: Path, **properties: str) -> Iterator[list[int]]:
+def ensemble(folder: Path, classes: Path | None = None, /, **properties: str) -> Iterator[list[int]]:
     """Three of them; their client ports."""
     ports = {(sid, what): free_port() for sid in (1, 2, 3) for what in ("peer", "election")}
     members = {
@@ -97,7 +101,7 @@ def ensemble(folder: Path, **properties: str) -> Iterator[list[int]]:
             server.data.mkdir(parents=True)
             (server.data / "myid").write_text(str(sid))
             settings = {"initLimit": "10", "syncLimit": "5", **members, **properties}
-            process = stack.enter_context(_process(folder / f"theirs-{sid}", server, settings))
+            process = stack.enter_context(_process(folder / f"theirs-{sid}", server, settings, (), classes))
             started.append((server, process, folder / f"theirs-{sid}" / "server.log"))
         for server, process, log in started:
             _wait_for(server.port, process, log)
@@ -106,7 +110,11 @@ def ensemble(folder: Path, **properties: str) -> Iterator[list[int]]:
 
 @contextmanager
 def _process(
-    folder: Path, server: Server, properties: dict[str, str], system: tuple[str, ...] = ()
+    folder: Path,
+    server: Server,
+    properties: dict[str, str],
+    system: tuple[str, ...] = (),
+    classes: Path | None = None,
 ) -> Iterator[subprocess.Popen[bytes]]:
     server.data.mkdir(parents=True, exist_ok=True)
     config = folder / "zoo.cfg"
@@ -115,7 +123,7 @@ def _process(
         "admin.enableServer=false\nextendedTypesEnabled=true\n4lw.commands.whitelist=*\n"
         + "".join(f"{key}={value}\n" for key, value in properties.items())
     )
-    command = java("org.apache.zookeeper.server.quorum.QuorumPeerMain", str(config), properties=system)
+    command = java("org.apache.zookeeper.server.quorum.QuorumPeerMain", str(config), properties=system, classes=classes)
     with (folder / "server.log").open("ab") as log:
         process = subprocess.Popen(command, stdout=log, stderr=log, cwd=folder)
     try:

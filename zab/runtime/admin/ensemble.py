@@ -41,6 +41,8 @@ def is_read_only(server: StoreServer) -> Mapping[str, object]:
 
 def leader(server: StoreServer) -> Mapping[str, object]:
     status = server.member.status()
+    if server.mode == "standalone":
+        return {"error": "server is not initialized"}  # as the original says of one that has nobody to lead
     found = status.ensemble.by_id.get(status.role.leader) if status.role.leader is not None else None
     return {
         "is_leader": server.leading,

@@ -51,12 +51,16 @@ class Look:
 
 @frozen
 class Metric:
-    """`value` gives None where there is nothing to be told, as of what only a leader knows."""
+    """`value` gives None where there is nothing to be told, as of what only a leader knows.
+
+    spread  of a summary: whether `monitor` shows quantiles, too
+    """
 
     name: str
     kind: str
     help: str
     value: Callable[[Look], Value]
+    spread: bool = False
 
 
 def _gauge(name: str, help_: str, value: Callable[[Look], Value]) -> Metric:
@@ -67,8 +71,8 @@ def _counter(name: str, help_: str, value: Callable[[Look], Value]) -> Metric:
     return Metric(name, "counter", help_, value)
 
 
-def _summary(name: str, help_: str, value: Callable[[Look], Value]) -> Metric:
-    return Metric(name, "summary", help_, value)
+def _summary(name: str, help_: str, value: Callable[[Look], Value], spread: bool = False) -> Metric:
+    return Metric(name, "summary", help_, value, spread)
 
 
 def _fsyncs(look: Look) -> Summary:
@@ -80,6 +84,12 @@ def _fsyncs(look: Look) -> Summary:
 def _snapshots(look: Look) -> Summary:
     snapshot = look.disk.snapshot
     return Summary.of(snapshot.taken, snapshot.total_ms, snapshot.most_ms, [snapshot.took_ms] if snapshot.taken else [])
+
+
+def _quorum_size(look: Look) -> int | None:
+    """Of an ensemble: the original says nothing of it where there is only one server."""
+    status = look.status
+    return len(status.ensemble.voters) if len(status.ensemble.servers) > 1 else None
 
 
 def _snapshot_age(look: Look) -> int | None:
@@ -103,12 +113,16 @@ METRICS: Final = (
         "outstanding_requests", "requests of clients that are not answered yet", lambda look: look.server.open_requests
     ),
     _summary(
-        "readlatency", "a read, timed once a second as a client would meet it", lambda look: look.server.pulse.reads
+        "readlatency",
+        "a read, timed once a second as a client would meet it",
+        lambda look: look.server.pulse.reads,
+        True,
     ),
     _summary(
         "updatelatency",
         "a write from its arrival at this server until it is applied here; one of 64 is timed",
         lambda look: look.server.pulse.writes,
+        True,
     ),
     # the store
     _gauge("znode_count", "nodes", lambda look: len(look.server.machine.tree)),
@@ -133,7 +147,7 @@ METRICS: Final = (
     _gauge("open_file_descriptor_count", "open file descriptors of the process", lambda look: look.descriptors[0]),
     _gauge("max_file_descriptor_count", "how many it may have", lambda look: look.descriptors[1]),
     # the ensemble
-    _gauge("quorum_size", "servers that vote", lambda look: len(look.status.ensemble.voters)),
+    _gauge("quorum_size", "servers that vote", _quorum_size),
     _gauge(
         "learners",
         "servers that follow this leader; only at a leader",
@@ -220,5 +234,7 @@ METRICS: Final = (
     _gauge(
         "zab_rotten_files", "files found damaged at the start, though not needed", lambda look: len(look.disk.rotten)
     ),
-    _summary("zab_loop_lag", "how late the event loop is, looked at once a second", lambda look: look.server.pulse.lag),
+    _summary(
+        "zab_loop_lag", "how late the event loop is, looked at once a second", lambda look: look.server.pulse.lag, True
+    ),
 )

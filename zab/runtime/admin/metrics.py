@@ -53,7 +53,7 @@ def monitor(server: StoreServer) -> dict[str, object]:
     for metric in METRICS:
         value = metric.value(look)
         if isinstance(value, Summary):
-            values |= _flat(metric.name, value)
+            values |= _flat(metric.name, value, metric.spread)
         elif isinstance(value, Mapping):
             values |= {f"{metric.name}_{sid}": found for sid, found in value.items()}
         elif value is not None:
@@ -61,7 +61,7 @@ def monitor(server: StoreServer) -> dict[str, object]:
     return values
 
 
-def _flat(name: str, value: Summary) -> dict[str, object]:
+def _flat(name: str, value: Summary, spread: bool) -> dict[str, object]:
     flat: dict[str, object] = {
         f"avg_{name}": round(value.mean, 4),
         f"min_{name}": round(value.least, 3),
@@ -69,7 +69,7 @@ def _flat(name: str, value: Summary) -> dict[str, object]:
         f"cnt_{name}": value.count,
         f"sum_{name}": round(value.total, 3),
     }
-    for share, found in zip(QUANTILES, value.quantiles(), strict=True):
+    for share, found in zip(QUANTILES, value.quantiles(), strict=True) if spread else ():
         flat[f"p{str(share)[2:].ljust(2, '0')}_{name}"] = round(found, 3)
     return flat
 

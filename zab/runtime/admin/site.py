@@ -82,5 +82,5 @@ class Site:
 
 
 def as_json(outcome: Outcome) -> Reply:
-    values = {**outcome.values, "command": outcome.command, "error": outcome.error}
+    values = {"error": outcome.error, **outcome.values, "command": outcome.command}
     return Reply(json.dumps(values, indent=2).encode() + b"\n", _JSON, outcome.status, outcome.headers)

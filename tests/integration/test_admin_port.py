@@ -1,0 +1,323 @@
+"""The admin port over real sockets: what is there, what it refuses, and that nobody can hold it up."""
+
+from __future__ import annotations
+
+import logging
+import socket
+from http.client import HTTPConnection
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+from prometheus_client.parser import text_string_to_metric_families
+
+import zab
+from tests.integration import apache
+from tests.integration.cluster import FAST
+from tests.integration.http_client import get
+from tests.integration.stores import DOORS, stores
+from zab.runtime.admin.commands import NAMES
+from zab.runtime.admin.instruments import METRICS
+from zab.runtime.admin.settings import AdminSettings
+from zab.runtime.coordination.opening import open_store
+from zab.store.acl import Acl, digest_id
+from zab.store.store import Store
+from zab.wire.disk_snapshot import SnapshotReader
+from zab.wire.disk_store import arrival
+
+ROOT_AUTH = "digest root:secret"
+ADMIN = (AdminSettings(port=0, snapshot_ms=0),)
+
+
+async def test_open_store_with_an_admin_port(tmp_path: Path) -> None:
+    async with zab.open_store(tmp_path, admin_port=0) as store:
+        await store.readable()
+        assert (await get(store.admin_port, "/commands/ruok")).json == {"command": "ruok", "error": None}
+        listed = await get(store.admin_port, "/commands")
+        assert all(f'"/commands/{name}"' in listed.text for name in NAMES)
+        head = await get(store.admin_port, "/commands/ruok", "HEAD")
+        assert (head.status, head.body) == (200, b"")
+        assert head.headers["content-length"] != "0"
+
+
+async def test_paths_and_parts_are_a_matter_of_settings(tmp_path: Path) -> None:
+    admin = AdminSettings(port=0, parts=frozenset({"metrics"}), metrics_path="/numbers")
+    async with open_store(tmp_path, admin=admin) as store:
+        await store.readable()
+        assert (await get(store.admin_port, "/numbers")).status == 200
+        for path in ("/metrics", "/commands/ruok", "/", "/status.json"):
+            missing = await get(store.admin_port, path)
+            assert missing.status == 404
+            assert "/numbers" in missing.text
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"parts": frozenset({"jmx"})}, {"port": -1}, {"port": 70_000}, {"commands_path": "commands"}, {"host": 5}],
+)
+def test_settings_that_make_no_sense_are_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(zab.ConfigError, match=next(iter(wrong))):
+        AdminSettings(**wrong)
+
+
+async def test_a_port_that_is_taken_is_told(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(zab.PortTaken, match=str(port)):
+            async with open_store(tmp_path, admin_port=port):
+                pass
+
+
+# -- callers --------------------------------------------------------------------------------------------
+
+
+async def said(port: int | None, data: bytes) -> bytes:
+    """What comes back until the connection ends."""
+    assert port is not None
+    stream = await trio.open_tcp_stream("127.0.0.1", port)
+    async with stream:
+        await stream.send_all(data)
+        return b"".join([piece async for piece in stream])
+
+
+async def test_several_requests_on_one_connection(tmp_path: Path) -> None:
+    async with open_store(tmp_path, admin_port=0) as store:
+        await store.readable()
+
+        def converse() -> list[int]:
+            connection = HTTPConnection("127.0.0.1", store.admin_port or 0)
+            found = []
+            for path in ("/commands/ruok", "/nothing", "/metrics"):
+                connection.request("GET", path)
+                response = connection.getresponse()
+                response.read()
+                found.append(response.status)
+            connection.close()
+            return found
+
+        assert await trio.to_thread.run_sync(converse) == [200, 404, 200]
+        both = b"GET /commands/ruok HTTP/1.1\r\n\r\nGET /nothing HTTP/1.1\r\nConnection: close\r\n\r\n"
+        answers = await said(store.admin_port, both)
+        assert answers.count(b"HTTP/1.1 ") == 2
+        assert answers.index(b"200 OK") < answers.index(b"404 Not Found")
+
+
+@pytest.mark.parametrize(
+    ("noise", "status"),
+    [
+        (b"\x00" * 100, b"400"),
+        (b"ruok\r\n", b"400"),
+        (b"GET /" + b"x" * 100_000, b"431"),
+        (b"POST /commands/restore HTTP/1.1\r\nContent-Length: 10000000\r\n\r\n" + b"x" * 300_000, b"501"),
+        (b"BREW /coffee HTTP/1.1\r\n\r\n", b"501"),
+    ],
+)
+async def test_noise_gets_an_answer_and_the_end_and_disturbs_nobody(
+    tmp_path: Path, noise: bytes, status: bytes
+) -> None:
+    async with open_store(tmp_path, admin_port=0) as store:
+        await store.readable()
+        assert (await said(store.admin_port, noise)).split(b" ")[1] == status
+        assert (await get(store.admin_port, "/commands/ruok")).status == 200
+
+
+async def test_who_is_slow_is_let_go_and_who_is_idle_too(tmp_path: Path) -> None:
+    async with open_store(tmp_path, admin=AdminSettings(port=0, request_ms=50, idle_ms=100)) as store:
+        await store.readable()
+        assert b" 408 " in await said(store.admin_port, b"GET /commands/ruok HTTP/1.1\r\nA: ")
+        assert await said(store.admin_port, b"") == b""
+
+
+async def test_there_is_a_bound_to_how_many_may_be_connected(tmp_path: Path) -> None:
+    async with open_store(tmp_path, admin=AdminSettings(port=0, connections_max=1)) as store:
+        assert store.admin_port is not None
+        first = await trio.open_tcp_stream("127.0.0.1", store.admin_port)
+        async with first:
+            await first.send_all(b"GET /commands/ruok HTTP/1.1\r\n\r\n")
+            assert b"200 OK" in await first.receive_some()
+            try:
+                assert await said(store.admin_port, b"") == b""
+            except trio.BrokenResourceError:
+                pass
+        while True:  # the server sees the end of the first a moment later
+            try:
+                assert (await get(store.admin_port, "/commands/ruok")).status == 200
+                break
+            except OSError:
+                await trio.sleep(0.01)
+
+
+# -- metrics --------------------------------------------------------------------------------------------
+
+
+async def test_prometheus_reads_the_metrics(tmp_path: Path) -> None:
+    async with stores(tmp_path, 3, admin=ADMIN) as made:
+        leader = made.servers[await made.leader()]
+        async with leader.session() as session:
+            await session.create("/a", b"data")
+            answer = await get(leader.admin_port, "/metrics")
+        assert answer.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
+        families = {family.name: family for family in text_string_to_metric_families(answer.text)}
+        assert set(families) <= {metric.name for metric in METRICS}
+        assert {metric.name for metric in METRICS} - set(families) == {"zab_snapshot_age_seconds"}
+        assert families["znode_count"].samples[0].value == 5
+        assert families["synced_followers"].samples[0].value == 2
+        assert families["fsynctime"].type == "summary"
+        assert {sample.name for sample in families["fsynctime"].samples} == {
+            "fsynctime",
+            "fsynctime_count",
+            "fsynctime_sum",
+        }
+        assert {sample.labels["server"] for sample in families["zab_link_queued_bytes"].samples} == {
+            str(sid) for sid in made.servers if sid != leader.me
+        }
+
+
+# -- snapshots ------------------------------------------------------------------------------------------
+
+
+async def test_a_snapshot_can_be_read_by_zookeepers_tools_and_by_us(tmp_path: Path) -> None:
+    locked: Acl = ((31, "digest", digest_id(b"a:b")),)
+    async with stores(tmp_path, admin=ADMIN) as made:
+        store = made.servers[1]
+        async with store.session() as session:
+            for number in range(2000):
+                await session.create(f"/{number:04}", b"x" * 200, ephemeral=number % 2 == 1)
+            await session.create("/locked", b"", acl=locked)
+            answer = await get(store.admin_port, "/commands/snapshot?streaming=true", Authorization=ROOT_AUTH)
+            assert answer.status == 200
+            zxid = store.machine.zxid
+            assert answer.headers["last_zxid"] == f"{zxid:#x}"
+            assert int(answer.headers["snapshot_size"]) == len(answer.body)
+            reader = SnapshotReader([answer.body])
+            read = Store()
+            read.restore(arrival(reader, zxid).chunks)
+            assert reader.last_zxid == zxid
+            assert dict(read.tree.nodes) == dict(store.machine.tree.nodes)
+            assert read.digest.value == store.machine.digest.value
+            assert list(read.sessions.table) == list(store.machine.sessions.table)
+
+
+@apache.needs_apache
+@pytest.mark.slow
+async def test_zookeeper_starts_from_a_snapshot(tmp_path: Path) -> None:
+    async with stores(tmp_path / "ours", admin=ADMIN) as made:
+        store = made.servers[1]
+        async with store.session() as session:
+            await session.create("/kept", b"for ever")
+        answer = await get(store.admin_port, "/commands/snapshot?streaming=true", Authorization=ROOT_AUTH)
+    files = tmp_path / "theirs" / "data" / "version-2"
+    files.mkdir(parents=True)
+    (files / f"snapshot.{int(answer.headers['last_zxid'], 16):x}").write_bytes(answer.body)
+    with apache.running(tmp_path / "theirs", **{"snapshot.trust.empty": "true"}) as server:
+        assert "Node count: 6" in apache.ask(server.port, "srvr")
+
+
+async def test_who_may_take_a_snapshot_and_how_often(tmp_path: Path) -> None:
+    doors = DOORS
+    admin = AdminSettings(port=0, snapshot_ms=3_600_000)
+    async with open_store(tmp_path, admin=admin, settings=FAST, doors=doors) as store:
+        async with store.session() as session:
+            await session.set_acl("/", ((31, "digest", digest_id(b"root:secret")), (1, "world", "anyone")))
+        path = "/commands/snapshot"
+        for headers, status, error in (
+            ({}, 401, "Auth info is missing for the command"),
+            ({"Authorization": "Basic abc"}, 401, "Not authenticated"),
+            ({"Authorization": ROOT_AUTH}, 200, None),
+            ({"Authorization": ROOT_AUTH}, 429, "Snapshot request was rate limited"),
+        ):
+            answer = await get(store.admin_port, path, "GET", None, **headers)
+            assert (answer.status, answer.json["error"]) == (status, error)
+        snapshot = store.member.disk_status().snapshot
+        assert (snapshot.taken, snapshot.zxid) == (1, store.machine.zxid)
+        last = (await get(store.admin_port, "/commands/last_snapshot")).json
+        assert last["zxid"] == f"{snapshot.zxid:x}"
+
+
+async def test_only_who_has_a_right_at_the_root(tmp_path: Path) -> None:
+    async with open_store(tmp_path, admin=ADMIN[0]) as store:
+        async with store.session() as session:
+            await session.set_acl("/", ((31, "digest", digest_id(b"root:secret")),))
+        for auth, status in (("digest root:guess", 403), (ROOT_AUTH, 200)):
+            assert (await get(store.admin_port, "/commands/snap", Authorization=auth)).status == status
+
+
+async def test_snapshots_can_be_forbidden_and_a_restore_always_is(tmp_path: Path) -> None:
+    async with open_store(tmp_path, admin=AdminSettings(port=0, snapshot_enabled=False)) as store:
+        await store.readable()
+        refused = await get(store.admin_port, "/commands/snapshot", Authorization=ROOT_AUTH)
+        assert (refused.status, refused.json["error"]) == (503, "Snapshot command is disabled")
+        restore = await get(store.admin_port, "/commands/restore", "POST", b"ZKSN", Authorization=ROOT_AUTH)
+        assert restore.status == 501
+        assert "zab import" in restore.json["error"]
+
+
+# -- everybody knows of everybody ------------------------------------------------------------------------
+
+
+async def everybody(port: int | None, wanted: Any) -> dict[str, Any]:
+    while True:
+        told: dict[str, Any] = (await get(port, "/status.json")).json
+        if wanted(told):
+            return told
+        await trio.sleep(0.05)
+
+
+async def test_every_server_shows_all_and_who_is_gone(tmp_path: Path) -> None:
+    async with stores(tmp_path, 3, admin=ADMIN) as made:
+        leader = await made.leader()
+        for server in made.servers.values():
+            told = await everybody(server.admin_port, lambda told: told["health"] == "healthy")
+            assert [each["id"] for each in told["members"]] == [1, 2, 3]
+            assert {each["mode"] for each in told["members"]} == {"leader", "follower"}
+            assert told["leader"] == leader
+            assert told["elections"][0]["leader"] == leader
+        await made.stop(leader)
+        other = next(iter(made.servers.values()))
+        told = await everybody(
+            other.admin_port, lambda told: told["leader"] not in (None, leader) and told["health"] == "degraded"
+        )
+        (gone,) = [each for each in told["members"] if not each["connected"]]
+        assert gone["id"] == leader
+        assert {each["server"] for each in told["warnings"]} == {leader}
+        assert len(told["elections"]) == 2
+
+
+async def test_without_a_quorum_the_port_still_says_what_is(tmp_path: Path) -> None:
+    async with stores(tmp_path, 3, admin=ADMIN) as made:
+        await made.leader()
+        for sid in (1, 2):
+            await made.stop(sid)
+        told = await everybody(made.servers[3].admin_port, lambda told: told["health"] == "down")
+        assert "no leader" in told["warnings"][0]["text"]
+        port = made.servers[3].admin_port
+        assert (await get(port, "/commands/leader")).json["error"].startswith("This ZooKeeper instance is not")
+        assert (await get(port, "/commands/monitor")).json["server_state"] == "looking"
+        assert b"zab_serving 0\n" in (await get(port, "/metrics")).body
+        assert b"Not serving" in (await get(port, "/")).body
+
+
+def rotten(folder: Path) -> Path:
+    """The newest snapshot, damaged."""
+    newest = max(folder.glob("snapshot.*"), key=lambda path: int(path.suffix[1:], 16))
+    newest.write_bytes(newest.read_bytes()[:-1] + b"?")
+    return newest
+
+
+async def test_a_rotten_snapshot_that_is_not_needed_is_a_warning_everywhere(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with open_store(tmp_path) as store:
+        for name in ("/a", "/b"):
+            async with store.session() as session:
+                await session.create(name)
+            await store.member.take_snapshot()
+    newest = rotten(tmp_path)
+    with caplog.at_level(logging.WARNING, "zab"):
+        async with open_store(tmp_path, admin_port=0) as store:
+            await store.readable()
+            told = await everybody(store.admin_port, lambda told: told["warnings"])
+            assert newest.name in told["warnings"][0]["text"]
+            assert "zab_rotten_files 1\n" in (await get(store.admin_port, "/metrics")).text
+    assert newest.name in caplog.text
