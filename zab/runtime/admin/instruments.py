@@ -136,7 +136,7 @@ METRICS: Final = (
         lambda look: look.server.pulse.approximate_data_size,
     ),
     _gauge("global_sessions", "sessions of the ensemble", lambda look: len(look.server.machine.sessions.table)),
-    _gauge("local_sessions", "sessions that only this server knows", lambda look: 0),
+    _gauge("local_sessions", "sessions that only this server knows", lambda look: len(look.server.local)),
     _counter(
         "digest_mismatches_count",
         "times that the tree differed from the leader's",
