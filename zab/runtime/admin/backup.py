@@ -17,7 +17,8 @@ import trio
 from zab.runtime.admin.commands import NOT_SERVING, SNAPSHOT, Outcome
 from zab.runtime.admin.http import Reply, Request
 from zab.runtime.admin.settings import AdminSettings
-from zab.store.acl import ALL, SUPER, Identity, allows, digest_id
+from zab.runtime.coordination.authentication import Caller, Verdict
+from zab.store.acl import ALL, allows
 from zab.store.node import ACL
 from zab.store.paths import ROOT
 from zab.wire.disk_store import departure_of
@@ -41,16 +42,18 @@ class Backup:
         self._limiter = trio.CapacityLimiter(1)
 
     async def answer(self, request: Request, host: str) -> Reply | Outcome:
+        """`Authorization: digest user:password`, or another scheme of the client port's that needs no talk."""
         server, settings = self._server, self._settings
         if server.role is None or not server.role.serving or not server.ready:
             return self._refused(NOT_SERVING, HTTPStatus.OK)
         auth = request.headers.get("authorization")
         if auth is None:
             return self._refused("Auth info is missing for the command", HTTPStatus.UNAUTHORIZED)
-        identities = self._identities(auth, host)
-        if identities is None:
+        scheme, _, credentials = auth.partition(" ")
+        caller = Caller(server.settings, host)
+        if caller.authenticate(scheme, credentials.encode()) is not Verdict.PROVED:
             return self._refused("Not authenticated", HTTPStatus.UNAUTHORIZED)
-        if not allows(server.machine.tree.nodes[ROOT][ACL], ALL, identities):
+        if not allows(server.machine.tree.nodes[ROOT][ACL], ALL, caller.identities):
             return self._refused("Not authorized", HTTPStatus.FORBIDDEN)
         if not settings.snapshot_enabled:
             return self._refused("Snapshot command is disabled", HTTPStatus.SERVICE_UNAVAILABLE)
@@ -68,16 +71,6 @@ class Backup:
 
     def _refused(self, why: str, status: HTTPStatus) -> Outcome:
         return Outcome(SNAPSHOT[0], error=why, status=status)
-
-    def _identities(self, auth: str, host: str) -> list[Identity] | None:
-        """`Authorization: digest user:password`, as the original takes it."""
-        scheme, _, credentials = auth.partition(" ")
-        if scheme.lower() != "digest" or ":" not in credentials:
-            return None
-        settings = self._server.settings
-        name = digest_id(credentials.strip().encode(), settings.digest_algorithm)
-        found: list[Identity] = [("ip", host), ("digest", name)]
-        return [*found, (SUPER, "")] if name == settings.super_digest else found
 
     async def _stream(self) -> Reply:
         machine, folder = self._server.machine, self._server.member.disk_status().path
