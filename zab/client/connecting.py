@@ -85,6 +85,7 @@ class Connector:
         self._sasl = sasl
         self._read_only = read_only
         self._better: Address | None = None
+        self._scope: trio.CancelScope | None = None
         self._sent_at = self._received_at = self._pinged_at = 0.0
 
     @property
@@ -197,6 +198,7 @@ class Connector:
         self.reasons.clear()
         self._sent_at = self._received_at = self._pinged_at = trio.current_time()
         async with trio.open_nursery() as nursery:
+            self._scope = nursery.cancel_scope
             machine.connected(response, None if self._sasl is None else self._sasl())
             _log.info(
                 "client_connected server=%s session=%#x timeout_ms=%d read_only=%s",
@@ -217,6 +219,11 @@ class Connector:
                 if not data:
                     raise ConnectionOver("the server closed the connection")
             nursery.cancel_scope.cancel()
+
+    def cut(self) -> None:
+        """The connection, not the session: for tests of what happens then."""
+        if self._scope is not None:
+            self._scope.cancel()
 
     async def _send(self, stream: trio.abc.Stream) -> None:
         """Whatever has gathered in one turn, in one go."""

@@ -11,6 +11,7 @@ from typing import Any
 import trio
 from attrs import frozen
 
+from zab.core.errors import ConfigError
 from zab.runtime.network import tune
 
 
@@ -30,11 +31,16 @@ class ClientTls:
 
     @cached_property
     def context(self) -> ssl.SSLContext:
-        context = ssl.create_default_context(ssl.Purpose.SERVER_AUTH, cafile=None if self.ca is None else str(self.ca))
+        what = f"ca={self.ca}"
+        try:
+            context = ssl.create_default_context(cafile=None if self.ca is None else str(self.ca))
+            what = f"cert={self.cert}, key={self.key}"
+            if self.cert is not None:
+                context.load_cert_chain(self.cert, self.key)
+        except OSError as error:  # as SSLError is
+            raise ConfigError(f"TLS: {what}: {error}") from error
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         context.check_hostname = self.check_hostname
-        if self.cert is not None:
-            context.load_cert_chain(self.cert, self.key)
         return context
 
 

@@ -348,6 +348,8 @@ class Machine:
     def _aside(self, xid: int, zxid: int, error_code: int, body: bytes) -> None:
         if xid == EVENT_XID:
             event, _, path = decode_event(body)
+            if not path.startswith("/"):
+                raise RemoteProtocolError(f"an event at {path!r}, which is no path")
             if Event.CREATED <= event <= Event.CHILDREN_CHANGED:
                 self._book.happened(event, path, zxid)
         elif xid == PING_XID:

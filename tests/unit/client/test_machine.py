@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from zab.client.calls import Call
 from zab.client.errors import Unreachable
@@ -472,3 +474,52 @@ def test_a_watch_is_not_taken_from_the_server_while_somebody_asks_for_it() -> No
     client.machine.lost("")
     client.connect()
     assert all(op == Op.SET_WATCHES for _, op, _ in client.sent()), "a new server need not forget what it never knew"
+
+
+@pytest.mark.parametrize("path", ["", "a/b"])
+def test_an_event_that_happens_nowhere_ends_the_connection(path: str) -> None:
+    client = connected()
+    client.book.answered(Op.ADD_WATCH, ("/", 1), 0, Heard())
+    with pytest.raises(RemoteProtocolError, match="which is no path"):
+        client.machine.receive(encode_event(Event.CREATED, path, 1))
+
+
+# -- noise ---------------------------------------------------------------------------------------------
+
+REPLIES = st.tuples(
+    st.sampled_from([-8, -4, -2, -1, 0, 1, 2, 3, 4, 5, 6]),
+    st.integers(-1, 1 << 62),
+    st.sampled_from([0, 0, 0, -101, -112, -121, 7]),
+    st.one_of(
+        st.binary(max_size=40),
+        st.sampled_from([encode_reply(Op.GET_DATA, 1, 1, (b"x", STAT))[20:], encode_event(2, "/a/b", 1)[20:]]),
+        st.builds(lambda event, path: encode_event(event, path, 1)[20:], st.integers(-2, 9), st.text(max_size=3)),
+    ),
+)
+
+
+@given(st.lists(REPLIES, max_size=8), st.binary(max_size=12))
+def test_whatever_a_server_says_is_a_reply_or_ends_the_connection(
+    replies: list[tuple[int, int, int, bytes]], rest: bytes
+) -> None:
+    client, heard = connected(), Heard()
+    client.machine.add_auth("digest", b"a:b", lambda value, error: None)
+    outcomes = [
+        client.ask(Op.GET_DATA, "/a", True, watch=heard),
+        client.ask(Op.ADD_WATCH, "/", 1, watch=heard),
+        client.ask(Op.MULTI, (Op.DELETE, ("/a", 1))),
+        client.ask(Op.GET_CHILDREN2, "/", True, watch=heard),
+        client.ask(Op.GET_ACL, "/"),
+        client.ask(Op.WHO_AM_I),
+    ]
+    data = b"".join(encode_frame(*reply) for reply in replies) + rest
+    try:
+        client.machine.receive(data)
+    except RemoteProtocolError as error:
+        client.machine.lost(str(error))
+    client.machine.end(ErrorCode.SESSION_EXPIRED, "the end")
+    assert [each.times for each in outcomes] == [1] * 6, "everybody hears what became of it, and once"
+
+
+def encode_frame(xid: int, zxid: int, error: int, body: bytes) -> bytes:
+    return error_reply(xid, zxid, error)[4:].join([(16 + len(body)).to_bytes(4, "big"), body])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Final, Self, TypeAlias
 
-from zab.core.errors import LocalProtocolError
+from zab.core.errors import LocalProtocolError, RemoteProtocolError
 from zab.runtime.session.errors import BadArguments, StoreError, error_of
 from zab.store.acl import OPEN, Acl
 from zab.store.errors import ErrorCode
@@ -139,7 +139,10 @@ def done_by_multi(parts: Parts) -> list[str | Stat | None]:
 
 
 def read_by_multi(reads: MultiRead, parts: Parts) -> list[tuple[bytes | None, Stat] | list[str] | StoreError]:
+    found = list(parts)
+    if len(found) != len(reads):
+        raise RemoteProtocolError(f"{len(found)} answers to {len(reads)} reads")
     return [
         error_of(value, fields[0]) if op == Op.ERROR else value
-        for (_, fields), (op, value) in zip(reads.operations, parts, strict=True)
+        for (_, fields), (op, value) in zip(reads.operations, found, strict=True)
     ]
