@@ -198,6 +198,15 @@ def test_every_setting_is_explained(settings: type[attrs.AttrsInstance]) -> None
     assert {field.name for field in attrs.fields(settings)} <= explained
 
 
+def test_every_operation_of_a_session_is_explained() -> None:
+    page = (DOCS / "reference" / "session.md").read_text()
+    explained = set(re.findall(r"`(\w+)\b", page)) | set(re.findall(r"`\w+`, `(\w+)\(", page))
+    operations = {name for name in vars(zab.Session) if not name.startswith("_")}
+    assert len(operations) > 25
+    settings = {field.name for field in attrs.fields(zab.ClientSettings)}
+    assert operations | settings | set(zab.Event.__members__) | set(zab.SessionState.__members__) <= explained
+
+
 # -- examples ------------------------------------------------------------------------------------------
 
 
