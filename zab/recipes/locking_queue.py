@@ -12,7 +12,7 @@ from uuid import uuid4
 
 from zab.recipes.errors import Taken
 from zab.recipes.holding import holding
-from zab.recipes.nodes import giving_back, names_of, remove
+from zab.recipes.nodes import giving_back, names_of
 from zab.recipes.queue import ENTRY, PRIORITY, entry_of
 from zab.recipes.settings import DEFAULT_RECIPES, RecipeSettings
 from zab.runtime.errors import OutcomeUnknown
@@ -79,17 +79,26 @@ class _Claim:
         """At the end of the block, or of an attempt: either the entry is done with, or its lock is removed."""
         if self.done:
             return await self._consume()
-        if self._asked and await self._mine():
-            return await remove(self._session, self.lock)
-        return not self._asked
+        certain = True
+        while self._asked and await self._mine():
+            # Looked at before each attempt: when one was made and not heard of, the lock may be somebody else's by now.
+            try:
+                await self._session.delete(self.lock)
+            except OutcomeUnknown:
+                certain = False
+            except NoNode:
+                break
+            else:
+                return True
+        return not self._asked or not certain
 
     async def _consume(self) -> bool:
         certain = True
         while True:
             try:
                 await self._session.multi(Multi().delete(self._entry).delete(self.lock))
-            except NoNode:
-                return not certain  # nobody but the holder of the lock does this
+            except NoNode:  # nobody but the holder of the lock does this
+                return not certain and await self._session.exists(self._entry) is None
             except OutcomeUnknown:
                 certain = False
             else:
