@@ -70,7 +70,7 @@ async def test_several_at_once(tmp_path: Path) -> None:
 async def test_who_may(tmp_path: Path) -> None:
     async with open_store(tmp_path, settings=FAST) as store, store.session() as mine, store.session() as yours:
         await mine.add_auth("digest", b"me:secret")
-        assert await mine.who_am_i() == [("digest", "me")]
+        assert await mine.who_am_i() == [("ip", "127.0.0.1"), ("digest", "me")]
         await mine.create("/mine", b"x", acl=((31, "auth", ""),))
         assert (await mine.get("/mine"))[0] == b"x"
         with pytest.raises(NoAuth):

@@ -253,7 +253,9 @@ async def test_who_may(door: Door) -> None:
             await mine.create(path, acl=())
         await mine.add_auth("digest", b"me:secret")
         await mine.add_auth("digest", b"me:secret")
-        assert ("digest", "me") in await mine.who_am_i()
+        assert sorted(await mine.who_am_i()) == [("digest", "me"), ("ip", "127.0.0.1")]
+        assert await mine.create(f"{it.root}/near", acl=((1, "ip", "127.0.0.1"),))
+        assert await yours.get(f"{it.root}/near")
         assert ("digest", "me") not in await yours.who_am_i()
         await mine.create(path, b"x", acl=MINE)
         assert (await mine.get(path))[0] == b"x"

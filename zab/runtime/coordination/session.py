@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 import trio
 
+from zab.runtime.coordination.authentication import Caller, Verdict
 from zab.runtime.session.api import Session
 from zab.runtime.session.book import WatchBook
 from zab.runtime.session.errors import error_of
 from zab.runtime.session.state import SessionState
 from zab.runtime.session.watch import Watch
 from zab.runtime.waiting import Waiter
-from zab.store.acl import SUPER, Identity, digest_id, encode_identities
+from zab.store.acl import Identity
 from zab.store.apply import Result, SubResult
 from zab.store.errors import ErrorCode
 from zab.store.node import Node, Stat, stat_of
@@ -30,6 +31,9 @@ if TYPE_CHECKING:
     from zab.runtime.coordination.machine import Change
     from zab.runtime.coordination.server import StoreServer
 
+HERE: Final = "127.0.0.1"
+"""Where a session in this process comes from, as any other on this machine would."""
+
 CLOSE_S: Final = 2.0
 """How long the end of a block waits to hear that its session is closed. It will be, sooner or later, all the same."""
 
@@ -40,12 +44,15 @@ class InProcessSession(Session):
         super().__init__(state, WatchBook(), server.settings.events_max)
         self.id = self.session = session
         self.timeout_ms = timeout_ms
-        self.identities: tuple[Identity, ...] = ()
         self._server = server
-        self._identified = encode_identities(())
+        self._caller = Caller(server.settings, HERE)
         self._cxid = 0
         self._posted = self._answered = 0
         self._answer = trio.Event()
+
+    @property
+    def identities(self) -> tuple[Identity, ...]:
+        return self._caller.identities
 
     # -- for the server ----------------------------------------------------------------------------
 
@@ -73,16 +80,8 @@ class InProcessSession(Session):
     async def add_auth(self, scheme: str, credentials: bytes) -> None:
         self._check()
         await trio.lowlevel.checkpoint()
-        settings = self._server.settings
-        if scheme == "digest":
-            name = digest_id(credentials, settings.digest_algorithm)
-            found = [*self.identities, ("digest", name)]
-            if settings.super_digest == name:
-                found.append((SUPER, ""))
-            self.identities = tuple(dict.fromkeys(found))
-            self._identified = encode_identities(self.identities)
-        elif scheme != "ip":
-            why = f"nobody here knows the scheme {scheme!r}"
+        if self._caller.authenticate(scheme, bytes(credentials)) is not Verdict.PROVED:
+            why = f"refused what was shown as {scheme!r}: {self._caller.why}"
             self._finish(SessionState.AUTH_FAILED, why, ErrorCode.AUTH_FAILED)
             self._server.close_session(self.id)
             self._check()
@@ -117,7 +116,7 @@ class InProcessSession(Session):
             waiter.done(result, error)
 
         self._posted += 1
-        request = pack_request(op, pack_body(fields), self.id, self._cxid, server.me, self._identified)
+        request = pack_request(op, pack_body(fields), self.id, self._cxid, server.me, self._caller.encoded)
         server.post(request, done)
         result: Result = await waiter.wait()  # type: ignore[assignment]  # it is what `apply` of the machine returned
         if result[1]:
