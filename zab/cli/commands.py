@@ -11,6 +11,7 @@ _HOMES: Final = {
     "serve": "zab.cli.serve",
     "dev": "zab.cli.dev",
     "shell": "zab.cli.shell.command",
+    "status": "zab.cli.status.command",
     "log": "zab.cli.log",
     "snapshot": "zab.cli.snapshot",
     "import": "zab.cli.move",
@@ -41,7 +42,7 @@ def zab() -> None:
     \b
     To try it:          zab dev, then any ZooKeeper client at 127.0.0.1:2181
     To run it:          zab serve zoo.cfg
-    To look and act:    zab shell
+    To look and act:    zab status, zab shell
     To move to it:      zab import, and back by zab export
     To look inside:     zab log dump, zab snapshot dump
 

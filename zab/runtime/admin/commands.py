@@ -92,7 +92,8 @@ def run(name: str, parameters: Mapping[str, str], server: StoreServer) -> Outcom
     command = _BY_NAME.get(name)
     if command is None:
         return Outcome(name, error=f"Unknown command: {name}")
-    if not command.always and not (server.role is not None and server.role.serving):
+    serves = server.role is not None and server.role.serving
+    if not command.always and not serves and not server.read_only:
         return Outcome(command.names[0], error=NOT_SERVING)
     return Outcome(command.names[0], command.answer(server))
 

@@ -36,7 +36,7 @@ def initial_configuration(server: StoreServer) -> Mapping[str, object]:
 
 
 def is_read_only(server: StoreServer) -> Mapping[str, object]:
-    return {"read_only": False}
+    return {"read_only": server.read_only}
 
 
 def leader(server: StoreServer) -> Mapping[str, object]:

@@ -81,7 +81,9 @@ def _member(server: StoreServer, sid: int, told: tuple[int, Report] | None) -> d
     elif server.leading:
         connected = sid in status.synced
     else:
-        connected = age_ms is not None and age_ms < STALE_MS
+        # A report from before the last election says what has been, not what is.
+        newer = not status.role.serving or report.epoch == status.role.epoch
+        connected = age_ms is not None and age_ms < STALE_MS and newer
     mode = report.mode if connected else "unreachable" if age_ms is None or age_ms >= STALE_MS else "lost"
     return {
         **placed,

@@ -108,7 +108,7 @@ def server_stats(server: StoreServer) -> Mapping[str, object]:
     slow = sum(took > SLOW_FSYNC_MS * 1000 for took in server.member.disk_status().fsyncs_us)
     values: dict[str, object] = {
         "version": server.version,
-        "read_only": False,
+        "read_only": server.read_only,
         "server_stats": {
             "packets_sent": sent,
             "packets_received": received,

@@ -1,0 +1,85 @@
+"""`zab status` as a person and a probe use it: a program, its output and its exit status."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+import trio
+
+from tests.integration import apache
+from tests.integration.cluster import free_ports
+from tests.integration.stores import stores
+from zab.runtime.admin.settings import AdminSettings
+
+ADMIN = (AdminSettings(port=0),)
+
+
+async def status(*arguments: str) -> tuple[int, str]:
+    command = [sys.executable, "-m", "zab", "status", *arguments]
+    done = await trio.run_process(command, capture_stdout=True, capture_stderr=True, check=False)
+    return done.returncode, (done.stdout + done.stderr).decode()
+
+
+async def test_one_admin_port_tells_of_all_and_several_client_ports_of_each(tmp_path: Path) -> None:
+    async with stores(tmp_path, 3, admin=ADMIN) as made:
+        leader = await made.leader()
+        admin = f"127.0.0.1:{made.servers[leader].admin_port}"
+        while (found := await status("--server", admin))[0] != 0:
+            await trio.sleep(0.1)  # the others have not said yet how they are
+        assert f"server {leader} leads" in found[1]
+        for servers in (admin, made.hosts()):
+            code, text = await status("--json", "--server", servers)
+            told = json.loads(text)
+            assert (code, told["health"], told["problems"]) == (0, "healthy", [])
+            assert {row["id"]: row["mode"] for row in told["servers"]} == {
+                sid: "leader" if sid == leader else "follower" for sid in (1, 2, 3)
+            }
+            assert {row["lag"] for row in told["servers"]} == {0}
+        await made.stop(leader)
+        other = await made.leader()
+        for servers in (made.hosts(), f"127.0.0.1:{made.servers[other].admin_port}"):
+            code, text = await status("--server", servers)
+            assert code == 1
+            assert "degraded" in text
+            assert f"server {other} leads" in text
+
+
+async def test_when_nobody_serves_or_answers_it_is_down(tmp_path: Path) -> None:
+    async with stores(tmp_path, 3, admin=ADMIN) as made:
+        await made.leader()
+        for sid in (1, 2):
+            await made.stop(sid)
+        while made.servers[3].ready:
+            await trio.sleep(0.01)
+        for server in (made.hosts(3), f"127.0.0.1:{made.servers[3].admin_port}"):
+            code, text = await status("--server", server)
+            assert (code, "down" in text) == (2, True)
+    (nobody,) = free_ports(1)
+    code, text = await status("--server", f"127.0.0.1:{nobody}")
+    assert (code, "unreachable" in text) == (2, True)
+
+
+async def test_who_never_answers_is_not_waited_for(tmp_path: Path) -> None:
+    listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
+    port = listeners[0].socket.getsockname()[1]
+    async with listeners[0]:
+        code, text = await status("--server", f"127.0.0.1:{port}", "--timeout-s", "0.1")
+    assert (code, "no answer in 0.1 s" in text) == (2, True)
+
+
+@pytest.mark.parametrize("wrong", ["here", "127.0.0.1", "127.0.0.1:x", ":2181", "127.0.0.1:70000"])
+async def test_an_address_that_is_none_is_told(wrong: str) -> None:
+    code, text = await status("--server", wrong)
+    assert (code, "a server looks like" in text) == (2, True)
+
+
+@apache.needs_apache
+@pytest.mark.slow
+async def test_beside_zookeeper(tmp_path: Path) -> None:
+    with apache.running(tmp_path) as server:
+        code, text = await status("--json", "--server", f"127.0.0.1:{server.port}")
+        (row,) = json.loads(text)["servers"]
+        assert (code, row["mode"], row["version"][:5]) == (0, "standalone", "3.9.5")

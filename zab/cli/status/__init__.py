@@ -1,0 +1,1 @@
+"""`zab status`: how an ensemble is, in one look."""

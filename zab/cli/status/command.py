@@ -1,0 +1,202 @@
+"""`zab status`: a table, or JSON, and an exit status that says whether anybody has to get up."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from typing import Any, Final
+
+import click
+import trio
+from attrs import asdict, evolve, frozen
+from rich.console import Console, Group
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from zab.cli.status.asking import Row, Told, ask
+
+HEALTHY, DEGRADED, DOWN = 0, 1, 2
+WORDS: Final = {HEALTHY: "healthy", DEGRADED: "degraded", DOWN: "down"}
+_STYLES: Final = {HEALTHY: "bold green", DEGRADED: "bold yellow", DOWN: "bold red"}
+_SIGNS: Final = {HEALTHY: "●", DEGRADED: "▲", DOWN: "■"}
+NOBODY_LOOKS_WIDTH: Final = 200
+SERVERS_MAX: Final = 64
+
+
+@frozen
+class Health:
+    rows: tuple[Row, ...]
+    problems: tuple[str, ...]
+    status: int
+
+
+def judge(told: Sequence[Told]) -> Health:
+    """Of several that speak of one server, who says most counts."""
+    best: dict[object, Row] = {}
+    for each in told:
+        for row in each.rows:
+            key = row.id or row.where
+            if key not in best or (best[key].problem is not None and row.problem is None):
+                best[key] = row
+    rows = _with_lags(sorted(best.values(), key=lambda row: (row.id is None, row.id or 0, row.where)))
+    problems = [f"{row.where}: {row.problem}" for row in rows if row.problem is not None]
+    problems += dict.fromkeys(text for each in told for text in each.warnings)
+    leaders = [row for row in rows if row.mode in ("leader", "standalone")]
+    if len([row for row in leaders if row.mode == "leader"]) > 1:
+        problems.append("more than one says that it leads: they are of two ensembles, or one is about to hear")
+    elif not leaders and any(row.serving for row in rows):
+        problems.append("none of these servers leads; name all of them to see who does")
+    if not any(row.serving for row in rows):
+        return Health(rows, tuple(problems), DOWN)
+    return Health(rows, tuple(problems), DEGRADED if problems else HEALTHY)
+
+
+def _with_lags(rows: Sequence[Row]) -> tuple[Row, ...]:
+    """Servers that were asked one by one have not compared themselves: they were looked at at almost one moment."""
+    newest = max((row.zxid for row in rows if row.zxid is not None), default=0)
+    return tuple(
+        evolve(row, lag=newest - row.zxid)
+        if row.lag is None and row.zxid is not None and row.zxid >> 32 == newest >> 32
+        else row
+        for row in rows
+    )
+
+
+async def look(servers: Sequence[tuple[str, str, int]], timeout_s: float) -> Health:
+    told: dict[str, Told] = {}
+
+    async def one(where: str, host: str, port: int) -> None:
+        told[where] = await ask(where, host, port, timeout_s)
+
+    async with trio.open_nursery() as nursery:
+        for server in servers:
+            nursery.start_soon(one, *server)
+    return judge([told[where] for where, _, _ in servers])
+
+
+# -- how it looks ----------------------------------------------------------------------------------------
+
+
+def as_json(health: Health) -> str:
+    rows = [{**asdict(row), "zxid": None if row.zxid is None else f"{row.zxid:#x}"} for row in health.rows]
+    values: dict[str, Any] = {"health": WORDS[health.status], "servers": rows, "problems": list(health.problems)}
+    return json.dumps(values, indent=2)
+
+
+def as_table(health: Health) -> Group:
+    leader = next((row for row in health.rows if row.mode in ("leader", "standalone")), None)
+    text = Text(f"{_SIGNS[health.status]} {WORDS[health.status]}", style=_STYLES[health.status])
+    if leader is not None:
+        who = leader.where if leader.id is None else f"server {leader.id}"
+        what = "serves alone" if leader.mode == "standalone" else "leads"
+        epoch = "" if leader.zxid is None else f", epoch {leader.zxid >> 32}"
+        text.append(f"   {who} {what}{epoch}", style="default")
+    table = Table("", "server", "at", "mode", "zxid", "behind", "sessions", "clients", "req/s", "latency", "version",
+                  box=None, pad_edge=False, header_style="dim")  # fmt: skip
+    for row in health.rows:
+        style = "red" if not row.serving else "bold" if row.mode in ("leader", "standalone") else ""
+        table.add_row(
+            "★" if row.mode in ("leader", "standalone") else "●" if row.serving else "✕",
+            _shown(row.id),
+            row.where,
+            row.mode,
+            "-" if row.zxid is None else f"{row.zxid:#x}",
+            _shown(row.lag),
+            _shown(row.sessions),
+            _shown(row.connections),
+            _shown(row.requests_per_s),
+            "-" if row.latency_ms is None else f"{row.latency_ms:.1f} ms",
+            row.version or "-",
+            style=style,
+        )
+    problems = [Text(f"▲ {problem}", style="yellow") for problem in health.problems]
+    return Group(text, table, *problems)
+
+
+def _shown(value: int | None) -> str:
+    return "-" if value is None else str(value)
+
+
+# -- the command -----------------------------------------------------------------------------------------
+
+
+def addresses(values: Sequence[str]) -> list[tuple[str, str, int]]:
+    """Several may stand in one value, with commas, as in a client's connection string."""
+    found = []
+    for where in (part.strip() for value in values for part in value.split(",")):
+        host, colon, port = where.rpartition(":")
+        if not colon or not host or not port.isdecimal() or not 0 < int(port) < 65_536:
+            raise click.UsageError(f"{where!r}: a server looks like 127.0.0.1:2181")
+        found.append((where, host.strip("[]"), int(port)))
+    if len(found) > SERVERS_MAX:
+        raise click.UsageError(f"{len(found)} servers; at most {SERVERS_MAX} are asked at one time")
+    return list(dict.fromkeys(found))
+
+
+@click.command()
+@click.option(
+    "--server",
+    "servers",
+    multiple=True,
+    default=("127.0.0.1:2181",),
+    show_default=True,
+    metavar="HOST:PORT",
+    help="An admin port or a client port, of ours or of ZooKeeper. Several: again, or with commas.",
+)
+@click.option("--json", "wants_json", is_flag=True, help="Values for a program.")
+@click.option("--watch", is_flag=True, help="Look again and again, until Ctrl-C.")
+@click.option(
+    "--every-s", type=click.FloatRange(0.2, 3600), default=2.0, show_default=True, help="How often, with --watch."
+)
+@click.option(
+    "--timeout-s",
+    type=click.FloatRange(0.05, 600),
+    default=5.0,
+    show_default=True,
+    help="How long a server may take.",
+)
+def status(servers: tuple[str, ...], wants_json: bool, watch: bool, every_s: float, timeout_s: float) -> None:
+    """Show who leads, how far the others are, and what is wrong.
+
+    One admin port of ours tells of all members. Of client ports, and of ZooKeeper's servers, name all.
+
+    \b
+    Exit status:  0  healthy
+                  1  degraded: it serves, but somebody is missing or something is wrong
+                  2  down: nobody serves, or nobody answers
+    """
+    where = addresses(servers)
+    try:
+        found = trio.run(_watch if watch else _once, where, wants_json, every_s, timeout_s)
+    except KeyboardInterrupt:
+        sys.exit(130)
+    sys.exit(found)
+
+
+def _console() -> Console:
+    # Where nobody looks, nothing is folded: a script may want to cut it in columns.
+    return Console(width=None if sys.stdout.isatty() else NOBODY_LOOKS_WIDTH)
+
+
+async def _once(servers: list[tuple[str, str, int]], wants_json: bool, every_s: float, timeout_s: float) -> int:
+    health = await look(servers, timeout_s)
+    if wants_json:
+        click.echo(as_json(health))
+    else:
+        _console().print(as_table(health))
+    return health.status
+
+
+async def _watch(servers: list[tuple[str, str, int]], wants_json: bool, every_s: float, timeout_s: float) -> int:
+    """Until cancelled. As JSON: one line each time, for programs that follow it."""
+    if wants_json:
+        while True:
+            health = await look(servers, timeout_s)
+            click.echo(json.dumps(json.loads(as_json(health))))
+            await trio.sleep(every_s)
+    with Live(console=_console(), auto_refresh=False, screen=False) as live:
+        while True:
+            live.update(as_table(await look(servers, timeout_s)), refresh=True)
+            await trio.sleep(every_s)
