@@ -241,6 +241,7 @@ def user_of(identity: Identity) -> str:
 
 def digest_id(credentials: bytes, algorithm: str = "sha1") -> str:
     """The id of who knows `user:password`."""
-    user = credentials.partition(b":")[0].decode("utf-8", "replace")
-    digest = hashlib.new(algorithm, credentials, usedforsecurity=False).digest()
+    text = credentials.decode("utf-8", "replace")  # so the original reads it, and hashes what it has read
+    user = text.partition(":")[0]
+    digest = hashlib.new(algorithm, text.encode(), usedforsecurity=False).digest()
     return f"{user}:{b64encode(digest).decode()}"
