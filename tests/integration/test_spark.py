@@ -10,7 +10,7 @@ import pytest
 
 from tests.integration.processes import ROOT
 
-EXAMPLE = ROOT / "examples/spark_recovery.py"
+EXAMPLE = ROOT / "docs/examples/spark_recovery.py"
 PATIENCE_S = 240
 """Seven JVMs, one after the other, on whatever else runs here."""
 

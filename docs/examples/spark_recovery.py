@@ -1,6 +1,6 @@
-"""Two Spark standalone masters under our store: one dies and the other takes over, the store's leader dies and both stay.
+"""Spark's masters under our store: one dies and another takes over; the store's leader dies, and nobody minds.
 
-    python examples/spark_recovery.py        # needs pyspark and java; takes about half a minute
+    python docs/examples/spark_recovery.py        # needs pyspark and java; takes about half a minute
 
 Everything runs on loopback, in processes of its own, and ends with this one. Exit status: 0 it went as it should,
 1 it did not, 2 something is missing here.
@@ -136,14 +136,11 @@ class Stores:
         ports = free_ports(9)
         members = [f"server.{sid}=127.0.0.1:{ports[3 * sid - 3]}:{ports[3 * sid - 2]}" for sid in (1, 2, 3)]
         self.ports = {sid: ports[3 * sid - 1] for sid in (1, 2, 3)}
-        self.running = {
-            sid: stage.start(
-                f"store-{sid}",
-                [sys.executable, str(Path(__file__).resolve()), "serve", str(sid), ",".join(members)]
-                + [str(folder / f"store-{sid}"), str(port)],
-            )
-            for sid, port in self.ports.items()
-        }
+        self.running: dict[int, subprocess.Popen[bytes]] = {}
+        for sid, port in self.ports.items():
+            arguments = [str(sid), ",".join(members), str(folder / f"store-{sid}"), str(port)]
+            command = [sys.executable, str(Path(__file__).resolve()), "serve", *arguments]
+            self.running[sid] = stage.start(f"store-{sid}", command)
 
     def mode(self, sid: int) -> str | None:
         try:
@@ -177,11 +174,9 @@ class Master:
             "spark.deploy.zookeeper.url": hosts,
             "spark.deploy.zookeeper.dir": DIRECTORY,
         }
-        self.process = stage.start(
-            f"master-{name}",
-            java("org.apache.spark.deploy.master.Master", properties)
-            + ["--host", "127.0.0.1", "--port", str(self.port), "--webui-port", str(self.web)],
-        )
+        arguments = ["--host", "127.0.0.1", "--port", str(self.port), "--webui-port", str(self.web)]
+        command = java("org.apache.spark.deploy.master.Master", properties)
+        self.process = stage.start(f"master-{name}", [*command, *arguments])
 
     def state(self) -> dict[str, Any]:
         """What it shows on its page, or nothing."""
