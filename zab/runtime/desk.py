@@ -170,9 +170,10 @@ class Desk:
     def _prepare(self, node: Proposes, now_ms: int) -> None:
         """As much as goes to the log at one go. Its zxids are known, for nobody else proposes while it waits."""
         limits, parcels, prepared, outstanding = self._limits, self._parcels, self._prepared, self._outstanding
-        assert self._epoch is not None
+        passes, made, epoch, txn_bytes_max = self._passes, self._made, self._epoch, self._txn_bytes_max
+        assert epoch is not None
         last = node.last
-        zxid = Zxid(last + 1) if epoch_of(last) == self._epoch else make(self._epoch, 1)
+        zxid = Zxid(last + 1) if epoch_of(last) == epoch else make(epoch, 1)
         size = 0
         while parcels and len(prepared) < limits.batch_entries_max and size < limits.batch_bytes_max:
             parcel = parcels[0]
@@ -181,12 +182,12 @@ class Desk:
             counter = parcel.first + start
             origin, link = parcel.origin, parcel.link
             for request in parcel.requests[start:stop]:
-                txn = request if self._passes else self._made(request, View(zxid, self._epoch, now_ms, outstanding))
-                if not isinstance(txn, bytes) or len(txn) > self._txn_bytes_max:
+                txn = request if passes else made(request, View(zxid, epoch, now_ms, outstanding))
+                if not isinstance(txn, bytes) or len(txn) > txn_bytes_max:
                     self.refusals.append(Refusal(link, counter, self._why_not(txn)))
                     counter += 1
                     continue
-                if not self._passes:
+                if not passes:
                     outstanding.append((zxid, txn))
                 prepared.append(tagged(origin, counter, txn))
                 size += len(txn) + TAG_BYTES

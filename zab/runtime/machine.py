@@ -8,15 +8,12 @@ where clocks, chance and checks belong.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Protocol
-
-from attrs import frozen
+from typing import NamedTuple, Protocol
 
 from zab.core.zxid import Epoch, Zxid
 
 
-@frozen
-class View:
+class View(NamedTuple):
     """What `prepare` may base its decision on.
 
     zxid         of the transaction that is being prepared

@@ -1,7 +1,7 @@
 """One number for the whole tree, by which servers find out that they do not hold the same.
 
 It is the sum of the nodes' CRCs, so a change takes one summand out and puts another in. That is not done
-at every change but when somebody asks, and at every 128th zxid: what changes often is computed once.
+at every change but when somebody asks, and at every 1024th zxid: what changes often is computed once.
 ZooKeeper's version 2 of the digest.
 """
 
@@ -17,23 +17,28 @@ from zab.store.paths import ROOT, SYSTEM
 from zab.store.tree import Mark, Tree
 
 VERSION: Final = 2
-CHECKPOINT_EVERY: Final = 128
+CHECKPOINT_EVERY: Final = 1024
 """A power of two."""
 HISTORY_LENGTH: Final = 1024
 
 _MASK: Final = (1 << 64) - 1
 _NUMBERS: Final = Struct(">qqqqqiiiq")
+_pack_numbers: Final = _NUMBERS.pack
 _BELOW_SYSTEM: Final = SYSTEM + "/"
 
 
 def digest_of(path: str, node: Node) -> int:
     if path.startswith(_BELOW_SYSTEM):
         return 0
+    return _continued(0 if path == ROOT else crc32(path.encode()), node)
+
+
+def _continued(crc: int, node: Node) -> int:
+    """From the CRC of its path, which is that of nothing for the root."""
     data, _, czxid, mzxid, ctime, mtime, version, cversion, aversion, owner, pzxid, _ = node
-    crc = crc32(b"" if path == ROOT else path.encode())
-    if data is not None:
+    if data:
         crc = crc32(data, crc)
-    return crc32(_NUMBERS.pack(czxid, mzxid, pzxid, ctime, mtime, version, cversion, aversion, owner), crc)
+    return crc32(_pack_numbers(czxid, mzxid, pzxid, ctime, mtime, version, cversion, aversion, owner), crc)
 
 
 class Digest:
@@ -60,11 +65,15 @@ class Digest:
         value, size = self._value, self._data_bytes
         for path, old in changed.items():
             new = nodes.get(path)
+            counts = not path.startswith(_BELOW_SYSTEM)
+            crc = 0 if path == ROOT else crc32(path.encode())
             if old is not None:
-                value -= digest_of(path, old)
+                if counts:
+                    value -= _continued(crc, old)
                 size -= len(path) + len(old[0] or b"")
             if new is not None:
-                value += digest_of(path, new)
+                if counts:
+                    value += _continued(crc, new)
                 size += len(path) + len(new[0] or b"")
         changed.clear()
         self._value, self._data_bytes = value & _MASK, size

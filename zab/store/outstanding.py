@@ -18,26 +18,27 @@ Undo: TypeAlias = list[tuple[str, Record | None]]
 
 
 class Outstanding:
-    __slots__ = ("_order", "records")
+    __slots__ = ("order", "records")
 
     def __init__(self) -> None:
         self.records: dict[str, Record] = {}
-        self._order: deque[tuple[int, str]] = deque()
+        self.order: deque[tuple[int, str]] = deque()
+        """(zxid, path), as they were put."""
 
     def __len__(self) -> int:
-        return len(self._order)
+        return len(self.order)
 
     def put(self, zxid: int, path: str, node: Node | None) -> None:
         self.records[path] = (zxid, node)
-        self._order.append((zxid, path))
+        self.order.append((zxid, path))
 
     def clear(self) -> None:
         # In place: others hold these very containers.
         self.records.clear()
-        self._order.clear()
+        self.order.clear()
 
     def applied(self, zxid: int) -> None:
-        order, records = self._order, self.records
+        order, records = self.order, self.records
         while order and order[0][0] <= zxid:
             path = order.popleft()[1]
             record = records.get(path)
@@ -45,12 +46,12 @@ class Outstanding:
                 del records[path]
 
     def position(self) -> int:
-        return len(self._order)
+        return len(self.order)
 
     def roll_back(self, position: int, undo: Undo) -> None:
         """To where it stood before a multi began: each path that it touched, and so their parents, too."""
-        while len(self._order) > position:
-            self._order.pop()
+        while len(self.order) > position:
+            self.order.pop()
         for path, record in reversed(undo):
             if record is None:
                 del self.records[path]

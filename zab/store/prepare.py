@@ -9,6 +9,7 @@ The order of checks is that of Apache ZooKeeper 3.9.5.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Final, Protocol, TypeAlias
 
 from zab.store import acl as acls
@@ -58,8 +59,8 @@ class Preparer:
 
     __slots__ = (
         "_access", "_cxid", "_decode", "_enforce_quota", "_epoch", "_extended_types", "_handlers", "_identities",
-        "_local", "_nodes", "_now_ms", "_outstanding", "_owners", "_quotas", "_records", "_server", "_session",
-        "_sessions", "_tree", "_undo", "_zxid", "reconfigure",
+        "_local", "_nodes", "_now_ms", "_order", "_outstanding", "_owners", "_quotas", "_records", "_server",
+        "_session", "_sessions", "_tree", "_undo", "_zxid", "reconfigure",
     )  # fmt: skip
 
     def __init__(
@@ -72,6 +73,7 @@ class Preparer:
         self._extended_types = extended_types
         self._outstanding = outstanding
         self._records = outstanding.records
+        self._order = outstanding.order
         self._epoch = -1
         self._owners: dict[int, int] = {}
         """Sessions that will be open when all that is outstanding has been applied, and where they are attached."""
@@ -82,10 +84,10 @@ class Preparer:
         self._nodes: dict[str, Node]
         self._handlers: Final[dict[int, Callable[[Fields], bytes]]] = {
             Op.SET_DATA: self._set_data,
-            Op.CREATE: lambda fields: self._create(txns.CREATE, fields),
-            Op.CREATE2: lambda fields: self._create(txns.CREATE2, fields),
-            Op.CREATE_CONTAINER: lambda fields: self._create(txns.CREATE_CONTAINER, fields),
-            Op.CREATE_TTL: lambda fields: self._create(txns.CREATE_TTL, fields),
+            Op.CREATE: partial(self._create, txns.CREATE),
+            Op.CREATE2: partial(self._create, txns.CREATE2),
+            Op.CREATE_CONTAINER: partial(self._create, txns.CREATE_CONTAINER),
+            Op.CREATE_TTL: partial(self._create, txns.CREATE_TTL),
             Op.DELETE: self._delete,
             Op.SET_ACL: self._set_acl,
             Op.CHECK: self._check,
@@ -117,24 +119,23 @@ class Preparer:
         self._session = session
         self._cxid = cxid
         self._server = server
+        self._local = False
         start = _HEAD_BYTES + identities_bytes
         self._identities = request[_HEAD_BYTES:start] if identities_bytes else b""
         try:
             if flags & FROM_SERVER:
                 if op not in INTERNAL:
                     raise Failure(ErrorCode.UNIMPLEMENTED)
-                self._local = False
             else:
                 if op in _NOT_FOR_CLIENTS:
                     raise Failure(ErrorCode.UNIMPLEMENTED)
-                self._local = False
                 if self._owners.get(session) != server:
                     self._check_session(op, flags)
             handler = self._handlers.get(op)
             if handler is None:
                 raise Failure(ErrorCode.UNIMPLEMENTED)
             try:
-                fields = (self._decode if flags & FOREIGN else unpack_body)(op, request[start:])
+                fields = (self._decode if flags & FOREIGN else unpack_body)(op, request, start)
             except Exception:  # whatever a decoder stumbles over, the client sent it
                 raise Failure(ErrorCode.MARSHALLING_ERROR) from None
             return handler(fields)
@@ -176,9 +177,11 @@ class Preparer:
         return node
 
     def _put(self, path: str, node: Node | None) -> None:
+        zxid, records = self._zxid, self._records
         if self._undo is not None:
-            self._undo.append((path, self._records.get(path)))
-        self._outstanding.put(self._zxid, path, node)
+            self._undo.append((path, records.get(path)))
+        records[path] = (zxid, node)
+        self._order.append((zxid, path))
 
     def _authorize(self, acl: Acl, wanted: int) -> None:
         access = self._access
@@ -186,7 +189,9 @@ class Preparer:
             raise Failure(ErrorCode.NO_AUTH)
 
     def _fixed(self, acl: Acl | None) -> Acl:
-        fixed = OPEN if acl == OPEN else fix_up(acl, decode_identities(self._identities), self._access)
+        if acl is OPEN:
+            return OPEN
+        fixed = fix_up(acl, decode_identities(self._identities), self._access)
         if fixed is None:
             raise Failure(ErrorCode.INVALID_ACL)
         return fixed
@@ -250,7 +255,7 @@ class Preparer:
 
         The operation says what becomes of the node, the flags only how: a container may have a number, too.
         """
-        if flags == CreateFlag.PERSISTENT and (kind == txns.CREATE2 or kind == txns.CREATE):
+        if not flags and (kind == txns.CREATE2 or kind == txns.CREATE):
             return 0, False
         if not CreateFlag.PERSISTENT <= flags <= CreateFlag.PERSISTENT_SEQUENTIAL_TTL:
             raise Failure(ErrorCode.BAD_ARGUMENTS)

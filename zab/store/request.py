@@ -24,8 +24,8 @@ FOREIGN: Final = 4
 HEAD: Final = Struct(">BqiiqH")
 """flags, session, cxid, op, server, bytes of identities"""
 
-Decode: TypeAlias = Callable[[int, bytes], Fields]
-"""(op, body) -> fields, as listed in `ops`. May raise anything when the body is not what it should be."""
+Decode: TypeAlias = Callable[[int, bytes, int], Fields]
+"""(op, request, where its body begins) -> fields, as listed in `ops`. May raise anything when they are not there."""
 
 
 def pack_request(
@@ -41,12 +41,12 @@ def pack_body(fields: Fields) -> bytes:
     return packed
 
 
-def unpack_body(op: int, body: bytes) -> Fields:
-    unpacked: Any = msgpack.unpackb(body, use_list=False, unicode_errors="surrogatepass")
+def unpack_body(op: int, request: bytes, start: int) -> Fields:
+    unpacked: Any = msgpack.unpackb(request[start:], use_list=False, unicode_errors="surrogatepass")
     if type(unpacked) is not tuple:
         raise ValueError(f"the body of operation {op} is not a list of fields")
     return unpacked
 
 
-def no_decoder(op: int, body: bytes) -> Fields:
+def no_decoder(op: int, request: bytes, start: int) -> Fields:
     raise NotImplementedError("a request in the client's format, and nobody here reads it")

@@ -15,7 +15,7 @@ import msgpack
 from attrs import frozen
 
 from zab.core.errors import DamagedError
-from zab.store.acl import Acl, decode_acl, encode_acl
+from zab.store.acl import OPEN, Acl, decode_acl, encode_acl
 from zab.store.ops import Op
 
 CREATE: Final = Op.CREATE & 0xFF
@@ -72,7 +72,7 @@ def create(
     kind: int, session: int, cxid: int, time: int, path: str, data: bytes | None, acl: Acl, owner: int, cversion: int
 ) -> bytes:
     """`cversion` is the parent's, with this child counted."""
-    raw, listed = path.encode(), encode_acl(acl)
+    raw, listed = path.encode(), b"" if acl is OPEN else encode_acl(acl)
     if data is None:
         return CREATE_HEAD.pack(kind, session, cxid, time, cversion, owner, len(raw), -1, len(listed)) + raw + listed
     head = CREATE_HEAD.pack(kind, session, cxid, time, cversion, owner, len(raw), len(data), len(listed))

@@ -13,14 +13,14 @@ import pytest
 from tests.unit.store.support import ALICE, BOB, Leader, dump, follower_of, leader
 from zab.core.errors import LocalProtocolError
 from zab.store.acl import OPEN
-from zab.store.digest import Digest, digest_of
+from zab.store.digest import CHECKPOINT_EVERY, Digest, digest_of
 from zab.store.node import Node
 from zab.store.ops import Op
 from zab.store.store import Store, StoreSettings
 from zab.store.tree import Tree
 
 
-def busy(count: int = 300) -> Leader:
+def busy(count: int = 2 * CHECKPOINT_EVERY + 44) -> Leader:
     it = leader(StoreSettings(extended_types=True))
     it.create("/p")
     for number in range(count):
@@ -118,11 +118,11 @@ def test_who_went_astray_is_found_out() -> None:
 
 def test_what_was_restored_later_has_nothing_to_compare() -> None:
     it = leader()
-    for number in range(200):
+    for number in range(CHECKPOINT_EVERY + 72):
         it.create(f"/n{number}")
     store = Store()
     store.restore(it.store.snapshot())
-    for number in range(300):
+    for number in range(2 * CHECKPOINT_EVERY + 44):
         it.create(f"/m{number}")
     for zxid, txn in it.log:
         if zxid > store.zxid:
@@ -134,7 +134,7 @@ def test_what_was_restored_later_has_nothing_to_compare() -> None:
 
 def test_without_checkpoints() -> None:
     it = leader(StoreSettings(checkpoints=False))
-    for number in range(300):
+    for number in range(CHECKPOINT_EVERY + 1):
         it.create(f"/n{number}")
     assert not it.store.digest.history
     assert all(txn[0] != 0x71 for _, txn in it.log)

@@ -168,9 +168,9 @@ def test_fields_of_the_wrong_kind_change_nothing(it: Leader) -> None:
 
 
 def test_a_foreign_body_goes_through_the_decoder_that_was_given() -> None:
-    def decode(op: int, body: bytes) -> tuple[Any, ...]:
+    def decode(op: int, request: bytes, start: int) -> tuple[Any, ...]:
         assert op == Op.CREATE
-        return "/" + body.decode(), b"data", OPEN, 0
+        return "/" + request[start:].decode(), b"data", OPEN, 0
 
     it = Leader(store=Store(decode=decode))
     it.open_sessions(ALICE)

@@ -124,4 +124,4 @@ def test_watches_are_answered_with_next_to_nothing() -> None:
 
 def test_the_leader_reads_what_was_forwarded() -> None:
     frame = requests.encode_request(Op.SET_DATA, 1, ("/a", b"x", -1))
-    assert requests.decode_fields(Op.SET_DATA, frame[12:]) == ("/a", b"x", -1)
+    assert requests.decode_fields(Op.SET_DATA, frame, 12) == ("/a", b"x", -1)

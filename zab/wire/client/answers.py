@@ -21,6 +21,8 @@ from zab.wire.client.replies import data_reply, encode_reply, error_reply, path_
 _GET_DATA: Final = int(Op.GET_DATA)
 _EXISTS: Final = int(Op.EXISTS)
 _CREATE: Final = int(Op.CREATE)
+_SET_DATA: Final = int(Op.SET_DATA)
+_ERROR: Final = int(Op.ERROR)
 _MULTI: Final = int(Op.MULTI)
 
 
@@ -72,12 +74,12 @@ def _node_of(result: Result | SubResult) -> Node:
 
 def _write_part(part: SubResult) -> multi.Result:
     op, error, path, node = part
-    if error or op == Op.ERROR:
-        return Op.ERROR, error
-    if op == Op.CREATE:
-        return op, path
-    if op == Op.SET_DATA:
+    if error or op == _ERROR:
+        return _ERROR, error
+    if op == _SET_DATA:
         return op, stat_fields(_node_of(part))
+    if op == _CREATE:
+        return op, path
     return op, None if node is None else (path, stat_fields(node))
 
 

@@ -22,6 +22,7 @@ Operation: TypeAlias = tuple[int, Fields]
 Result: TypeAlias = tuple[int, Any]
 """Opcode, value; or `Op.ERROR` and the error's code."""
 
+_ERROR: Final = int(Op.ERROR)
 _HEADER: Final = Struct(">iBi")
 _END: Final = _HEADER.pack(-1, 1, -1)
 _FAILED: Final = Struct(">iBii")
@@ -81,14 +82,20 @@ def of(allowed: Mapping[int, Shape]) -> Shape:
     return Shape(decode, encode)
 
 
+_RESULT_ENCODERS: Final = {
+    **{opcode: (_HEADER.pack(opcode, 0, 0), body.encode) for opcode, body in RESULTS.items()},
+    **{opcode: (_HEADER.pack(of, 0, 0), RESULTS[of].encode) for opcode, of in _RESULT_OF.items()},
+}
+
+
 def encode_results(results: Iterable[Result]) -> bytes:
     parts: list[bytes] = []
     for opcode, value in results:
-        if opcode == Op.ERROR:
+        if opcode == _ERROR:
             parts.append(_FAILED.pack(-1, 0, value, value))
-            continue
-        opcode = _RESULT_OF.get(opcode, opcode)
-        parts += (_HEADER.pack(opcode, 0, 0), RESULTS[opcode].encode(value))
+        else:
+            head, encode = _RESULT_ENCODERS[opcode]
+            parts += (head, encode(value))
     parts.append(_END)
     return b"".join(parts)
 

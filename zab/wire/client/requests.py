@@ -12,7 +12,6 @@ from typing import Final
 
 from attrs import frozen
 
-from zab.core.errors import WireError
 from zab.store.errors import ErrorCode
 from zab.store.ops import Fields, Op
 from zab.wire.client import multi, shapes
@@ -81,12 +80,12 @@ def decode_request(opcode: int, body: bytes) -> Fields | Refused:
         return Refused(ErrorCode.MARSHALLING_ERROR, f"operation {opcode}: {error}")
 
 
-def decode_fields(op: int, body: bytes) -> Fields:
-    """For the leader's store, which reads requests that were forwarded as they came. Raises `WireError`."""
-    fields = decode_request(op, body)
-    if isinstance(fields, Refused):
-        raise WireError(fields.reason)
-    return fields
+def decode_fields(op: int, request: bytes, start: int) -> Fields:
+    """For the leader's store, which reads requests that were forwarded as they came, from where the body begins.
+
+    Raises `KeyError` for what is no operation, and any of `STRUCT_ERRORS`.
+    """
+    return _DECODERS[op](request, start)[0]
 
 
 def encode_request(opcode: int, xid: int, fields: Fields = ()) -> bytes:
