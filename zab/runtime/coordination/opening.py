@@ -10,6 +10,7 @@ from typing import Any
 import trio
 from attrs import evolve
 
+from zab.core.errors import ConfigError
 from zab.runtime.admin.port import AdminPort
 from zab.runtime.admin.settings import AdminSettings
 from zab.runtime.admin.site import Site
@@ -17,6 +18,7 @@ from zab.runtime.coordination.machine import StoreMachine
 from zab.runtime.coordination.port import ClientPort
 from zab.runtime.coordination.server import StoreServer
 from zab.runtime.coordination.settings import DEFAULT_DOORS, DoorSettings
+from zab.runtime.coordination.tls_door import TlsDoor
 from zab.runtime.limits import Limits
 from zab.runtime.member import DEFAULT_LIMITS, Member, sole_error
 from zab.store.store import DEFAULT_SETTINGS, StoreSettings
@@ -34,7 +36,7 @@ def make_server(
     **options: Any,
 ) -> StoreServer:
     """`options` are those of `Member`."""
-    machine = StoreMachine(evolve(store, access=doors.security.access(store.access)))
+    machine = StoreMachine(evolve(store, access=doors.security.access(store.access, tls=doors.tls is not None)))
     request_bytes = max(limits.request_bytes_max, doors.frame_bytes_max + BESIDE_A_FRAME_BYTES)
     member = Member(machine, path, limits=evolve(limits, request_bytes_max=request_bytes), **options)
     return StoreServer(machine, member, doors)
@@ -45,13 +47,19 @@ async def run_server(
     client_host: str | None = "127.0.0.1",
     client_port: int | None = None,
     admin: Sequence[AdminSettings] = (),
+    secure_client_port: int | None = None,
+    secure_client_host: str | None = None,
     task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """Started when the store can be asked; with a `client_port`, also by clients from elsewhere.
 
+    With a `secure_client_port` they speak TLS there, as the doors' `tls` says.
+
     For each of `admin` there is a port for operators; these are there before the store can be asked, because
     that is when somebody wants to know why it cannot.
     """
+    # The doors first: a key store that cannot be read is told before anything begins.
+    secure, both = _doors_of(server, secure_client_port)
     try:
         async with trio.open_nursery() as nursery:
             for settings in admin:
@@ -60,10 +68,26 @@ async def run_server(
             await nursery.start(server.member.run)
             nursery.start_soon(server.run)
             if client_port is not None:
-                await nursery.start(ClientPort(server, client_host, client_port).run)
+                server.client_port = await nursery.start(ClientPort(server, client_host, client_port, both).run)
+            if secure_client_port is not None:
+                host = secure_client_host or client_host
+                server.secure_client_port = await nursery.start(
+                    ClientPort(server, host, secure_client_port, secure).run
+                )
             task_status.started()
     except BaseExceptionGroup as group:
         raise sole_error(group) from None
+
+
+def _doors_of(server: StoreServer, secure_client_port: int | None) -> tuple[TlsDoor | None, TlsDoor | None]:
+    """Of the secure port, and of the plain one if it is for both."""
+    tls = server.settings.tls
+    if tls is None:
+        if secure_client_port is not None:
+            raise ConfigError("a secure client port needs a key: DoorSettings.tls, or ssl.keyStore.location")
+        return None, None
+    secure = None if secure_client_port is None else TlsDoor(server, tls)
+    return secure, TlsDoor(server, tls, plain_too=True) if tls.unify else None
 
 
 @asynccontextmanager
@@ -72,6 +96,7 @@ async def open_store(
     *,
     client_host: str | None = "127.0.0.1",
     client_port: int | None = None,
+    secure_client_port: int | None = None,
     admin_port: int | None = None,
     admin: AdminSettings | None = None,
     **options: Any,
@@ -80,6 +105,7 @@ async def open_store(
 
     path         the directory of its log and snapshots; nobody else's
     client_port  where ZooKeeper's clients are served; 0: on any port, see `client_port` of what you get; None: not
+    secure_client_port  where they are served over TLS, as the doors' `tls` says
     admin_port   where operators look, with a browser or Prometheus, see `AdminSettings`; 0: on any port, see
                  `admin_port` of what you get; None: not, unless `admin` is given
     admin        settings of that port
@@ -94,7 +120,8 @@ async def open_store(
     server = make_server(path, **options)
     try:
         async with trio.open_nursery() as nursery:
-            await nursery.start(run_server, server, client_host, client_port, () if admin is None else (admin,))
+            ports = () if admin is None else (admin,)
+            await nursery.start(run_server, server, client_host, client_port, ports, secure_client_port)
             yield server
             nursery.cancel_scope.cancel()
     except BaseExceptionGroup as group:

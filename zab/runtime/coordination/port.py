@@ -13,12 +13,16 @@ from zab.runtime.ports import EXHAUSTED, EXHAUSTED_PAUSE_S, peer_name
 
 if TYPE_CHECKING:
     from zab.runtime.coordination.server import StoreServer
+    from zab.runtime.coordination.tls_door import TlsDoor
 
 
 class ClientPort:
-    def __init__(self, server: StoreServer, host: str | None, port: int) -> None:
+    """With a `door`, what comes in has to get past it first: it is for the TLS port, or for both kinds of clients."""
+
+    def __init__(self, server: StoreServer, host: str | None, port: int, door: TlsDoor | None = None) -> None:
         """`host` None: on all interfaces."""
         self._server = server
+        self._door = door
         self._host = host
         self._port = port
         self._by_host: Counter[str] = Counter()
@@ -30,7 +34,7 @@ class ClientPort:
         except OSError as error:
             what = f"cannot listen on {self._host or '*'}:{self._port} for clients: {error.strerror or error}"
             raise PortTaken(f"{what}. Is another server running there?") from error
-        self._server.client_port = port = listeners[0].socket.getsockname()[1]
+        port = listeners[0].socket.getsockname()[1]
         async with trio.open_nursery() as nursery:
             for listener in listeners:
                 nursery.start_soon(self._accept, listener, nursery)
@@ -60,7 +64,12 @@ class ClientPort:
             return
         self._by_host[host] += 1
         try:
-            await Connection(server, stream, host, peer).run()
+            admitted = (stream, []) if self._door is None else await self._door.admit(stream, host, peer)
+            if admitted is None:
+                await trio.aclose_forcefully(stream)
+            else:
+                spoken, proved = admitted
+                await Connection(server, spoken, host, peer, proved).run()
         finally:
             self._by_host[host] -= 1
             if not self._by_host[host]:

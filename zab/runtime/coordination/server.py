@@ -147,6 +147,7 @@ class StoreServer:
         self.ready = False
         """Whether the state may be read here and now."""
         self.client_port: int | None = None
+        self.secure_client_port: int | None = None
         self.admin_port: int | None = None
         self.attached: dict[int, Attached] = {}
         self.connections: dict[Flushes, None] = {}

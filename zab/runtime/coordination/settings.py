@@ -8,6 +8,7 @@ from attrs import frozen
 
 from zab.runtime.coordination.security import DEFAULT_SECURITY, SecuritySettings
 from zab.runtime.coordination.throttle import ThrottleSettings
+from zab.runtime.tls.settings import TlsPortSettings
 from zab.wire.client.frames import FRAME_BYTES_MAX
 
 NO_THROTTLE: Final = ThrottleSettings()
@@ -48,6 +49,7 @@ class DoorSettings:
     super_digest              `user:hash` of who may do anything
     digest_algorithm          of the digest scheme
     security                  who may come, as whom, and how that is proved
+    tls                       for the secure client port, or for both on one
     """
 
     tick_ms: int = 2_000
@@ -79,6 +81,7 @@ class DoorSettings:
     super_digest: str | None = None
     digest_algorithm: str = "sha1"
     security: SecuritySettings = DEFAULT_SECURITY
+    tls: TlsPortSettings | None = None
 
     def timeout_ms(self, asked_ms: int) -> int:
         least = self.timeout_ticks_min * self.tick_ms if self.session_ms_min is None else self.session_ms_min

@@ -1,0 +1,108 @@
+"""What stands in front of a connection that may speak TLS: the handshake, and who the client's certificate is for.
+
+A handshake costs a server more than a client. So it is bounded in time and in number, what is no TLS at all is
+seen at the first byte, and whoever fails is told of in the log once in a while, with the reason in words.
+"""
+
+from __future__ import annotations
+
+import ssl
+from ipaddress import ip_address
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+import trio
+
+from zab.core.errors import WireError
+from zab.runtime.coordination.authentication import subject_identities
+from zab.runtime.tls.contexts import ServerContexts
+from zab.runtime.tls.settings import ClientAuth, TlsPortSettings
+from zab.runtime.tls.stream import TlsStream
+from zab.runtime.tls.words import reason_of
+from zab.store.acl import Identity
+from zab.wire.x509 import subject_of
+
+if TYPE_CHECKING:
+    from zab.runtime.coordination.server import StoreServer
+
+HANDSHAKE: Final = 0x16
+"""The first byte of every TLS connection. No frame of a client begins with it: it would be of 369 megabytes."""
+
+Admitted: TypeAlias = tuple[trio.abc.Stream, list[Identity]]
+"""What to talk over, and who it has been proved to be."""
+
+
+class TlsDoor:
+    """`plain_too`: whoever does not speak TLS is let in as he is."""
+
+    def __init__(self, server: StoreServer, settings: TlsPortSettings, *, plain_too: bool = False) -> None:
+        self._server = server
+        self._settings = settings
+        self._plain_too = plain_too
+        self._contexts = ServerContexts(settings, server.log)
+        self._under_way = 0
+
+    async def admit(self, stream: trio.SocketStream, host: str, peer: str) -> Admitted | None:
+        """None: it is not let in, and closed by whoever asked."""
+        with trio.move_on_after(self._settings.detection_ms / 1000) as patience:
+            try:
+                first = await stream.socket.recv(1, trio.socket.MSG_PEEK)
+            except OSError:
+                return None
+        if patience.cancelled_caught:
+            return self._refused(host, peer, f"it said nothing for {self._settings.detection_ms} ms")
+        if not first:
+            return None  # a probe, which only wants to know whether there is a port
+        if first[0] == HANDSHAKE:
+            return await self._shake(stream, host, peer)
+        return (stream, []) if self._plain_too else self._refused(host, peer, "plain text on the TLS port")
+
+    def _refused(self, host: str, peer: str, why: str) -> Admitted | None:
+        self._server.log.grumble("handshake_failed", host, peer=peer, why=why)
+        return None
+
+    async def _shake(self, transport: trio.SocketStream, host: str, peer: str) -> Admitted | None:
+        settings = self._settings
+        if self._under_way >= settings.handshakes_max:
+            return self._refused(host, peer, f"{self._under_way} handshakes are under way already")
+        self._under_way += 1
+        try:
+            context = await self._contexts.current()
+            stream = TlsStream(transport, context)
+            with trio.move_on_after(settings.handshake_ms / 1000) as patience:
+                await stream.handshake()
+            if patience.cancelled_caught:
+                return self._refused(host, peer, f"the handshake was not done after {settings.handshake_ms} ms")
+            if settings.client_auth is ClientAuth.NONE or stream.certificate is None:
+                return stream, []
+            if settings.verify_client_host and not await self._is_for(stream, host):
+                return self._refused(host, peer, "certificate error: it is not for the address that the client has")
+            subject = subject_of(stream.certificate)
+            return stream, subject_identities(subject, self._server.settings.security.x509_super)
+        except ssl.SSLError as error:
+            return self._refused(host, peer, reason_of(error))
+        except (trio.BrokenResourceError, OSError):
+            return self._refused(host, peer, "the client hung up in the midst of the handshake")
+        except WireError as error:
+            return self._refused(host, peer, f"certificate error: {error}")
+        finally:
+            self._under_way -= 1
+
+    async def _is_for(self, stream: TlsStream, host: str) -> bool:
+        names = stream.names
+        address = ip_address(host.partition("%")[0])
+        if any(kind == "IP Address" and ip_address(name) == address for kind, name in names):
+            return True
+        if not self._settings.reverse_lookup:
+            return False
+        try:
+            found, _ = await trio.socket.getnameinfo((host, 0), trio.socket.NI_NAMEREQD)
+        except OSError:
+            return False
+        return any(kind == "DNS" and _covers(name.lower(), found.lower()) for kind, name in names)
+
+
+def _covers(pattern: str, name: str) -> bool:
+    """A star stands for the first part of a name, whole."""
+    if pattern.startswith("*."):
+        return name.partition(".")[2] == pattern[2:]
+    return pattern == name

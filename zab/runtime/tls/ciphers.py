@@ -1,0 +1,62 @@
+"""Java's names of cipher suites and of versions of TLS, as operators of ZooKeeper write them, in OpenSSL's words."""
+
+from __future__ import annotations
+
+import re
+import ssl
+from collections.abc import Sequence
+from typing import Final
+
+from zab.core.errors import ConfigError
+
+VERSIONS: Final = {
+    "TLSv1": ssl.TLSVersion.TLSv1,
+    "TLSv1.1": ssl.TLSVersion.TLSv1_1,
+    "TLSv1.2": ssl.TLSVersion.TLSv1_2,
+    "TLSv1.3": ssl.TLSVersion.TLSv1_3,
+}
+_NEWEST: Final = frozenset({"TLS_AES_128_GCM_SHA256", "TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256"})
+"""Those of TLS 1.3. They can be had or not be had, all together."""
+
+_NOT_A_SUITE: Final = "TLS_EMPTY_RENEGOTIATION_INFO_SCSV"
+_AES: Final = re.compile(r"AES-(128|256)")
+
+
+def openssl_name(name: str) -> str:
+    """`TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256` is `ECDHE-RSA-AES128-GCM-SHA256`; what is no name of Java's stays."""
+    if not name.startswith(("TLS_", "SSL_")):
+        return name
+    exchange, _, cipher = name[4:].partition("_WITH_")
+    cipher = _AES.sub(r"AES\1", cipher.replace("_", "-")).replace("-CBC-SHA", "-SHA")
+    if "CHACHA20" in cipher:
+        cipher = cipher.removesuffix("-SHA256")
+    return cipher if exchange == "RSA" else f"{exchange.replace('_', '-')}-{cipher}"
+
+
+def restrict(context: ssl.SSLContext, versions: Sequence[str], suites: Sequence[str]) -> None:
+    for version in versions:
+        if version not in VERSIONS:
+            raise ConfigError(f"{version!r} is no version of TLS that is spoken here: {', '.join(VERSIONS)} are")
+    chosen = sorted(VERSIONS[version] for version in versions)
+    context.minimum_version, context.maximum_version = chosen[0], chosen[-1]
+    if ssl.TLSVersion.TLSv1_2 not in chosen:
+        context.options |= ssl.OP_NO_TLSv1_2
+    wanted = [suite for suite in suites if suite != _NOT_A_SUITE]
+    older = [suite for suite in wanted if suite not in _NEWEST]
+    if not wanted:
+        return
+    for suite in older:
+        try:
+            context.set_ciphers(openssl_name(suite))
+        except ssl.SSLError as error:
+            raise ConfigError(f"ssl.ciphersuites: {suite!r} is not known to OpenSSL, or not safe any more") from error
+    if older:
+        context.set_ciphers(":".join(map(openssl_name, older)))
+    elif chosen[-1] >= ssl.TLSVersion.TLSv1_3:
+        context.minimum_version = ssl.TLSVersion.TLSv1_3
+    else:
+        raise ConfigError("ssl.ciphersuites names only suites of TLSv1.3, which is not enabled")
+    if len(older) == len(wanted) and chosen[-1] >= ssl.TLSVersion.TLSv1_3:
+        if chosen[0] >= ssl.TLSVersion.TLSv1_3:
+            raise ConfigError("ssl.ciphersuites names no suite of TLSv1.3, and nothing else is enabled")
+        context.maximum_version = ssl.TLSVersion.TLSv1_2

@@ -1,0 +1,173 @@
+"""Key stores and trust stores as operators of ZooKeeper have them, made into what Python's `ssl` takes.
+
+The format is told from the content, not from the name: since Java 9 a `.jks` is usually PKCS#12 within. An error
+names the file. A key that was protected in its store never touches a disk in the clear where the system can help it.
+"""
+
+from __future__ import annotations
+
+import os
+import ssl
+import tempfile
+from base64 import b64encode
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+from attrs import field, frozen
+
+from zab.core.errors import ConfigError, WireError
+from zab.wire.jks import MAGIC, Jks, decode_jks
+
+STORE_BYTES_MAX: Final = 16 << 20
+TYPES: Final = frozenset({"JKS", "PEM", "PKCS12"})
+
+_BEGIN: Final = b"-----BEGIN "
+_JCEKS: Final = b"\xce\xce\xce\xce"
+_CONVERT: Final = "keytool -importkeystore -srckeystore {path} -destkeystore store.p12 -deststoretype PKCS12"
+
+
+@frozen
+class StoreFile:
+    """A file with a key and its certificates, or with the certificates that are trusted."""
+
+    path: str
+    password: str | None = field(default=None, repr=False)
+    type: str | None = None
+
+    def __attrs_post_init__(self) -> None:
+        if self.type is not None and self.type.upper() not in TYPES:
+            raise ConfigError(f"{self.path}: key stores of type {self.type} are not read here. {self._convert}")
+
+    @property
+    def _convert(self) -> str:
+        return f"This makes one that can be read: {_CONVERT.format(path=self.path)}"
+
+    def load_key(self, context: ssl.SSLContext) -> None:
+        """Whom the context will be."""
+        data = self._read()
+        if _BEGIN in data:
+            self._load_chain(context, self.path)
+            return
+        key, chain = self._jks_key(data) if data.startswith(MAGIC) else self._pkcs12_key(data)
+        with _secret_file(_pem("PRIVATE KEY", key) + b"".join(_pem("CERTIFICATE", one) for one in chain)) as path:
+            self._load_chain(context, path)
+
+    def load_trust(self, context: ssl.SSLContext) -> None:
+        """Whose signature the context will believe. A PEM file may hold revocation lists, too."""
+        data = self._read()
+        if _BEGIN in data:
+            try:
+                context.load_verify_locations(self.path)
+            except (ssl.SSLError, OSError) as error:
+                raise ConfigError(f"{self.path}: no certificates in PEM format can be read: {error}") from error
+        else:
+            trusted = self._jks(data).trusted if data.startswith(MAGIC) else self._pkcs12_trusted(data)
+            if trusted:
+                context.load_verify_locations(cadata="".join(_pem("CERTIFICATE", one).decode() for one in trusted))
+        if not context.cert_store_stats()["x509"]:
+            raise ConfigError(f"{self.path}: there is no certificate in it to be trusted")
+
+    # -- PEM ---------------------------------------------------------------------------------------
+
+    def _read(self) -> bytes:
+        try:
+            with Path(self.path).open("rb") as file:
+                data = file.read(STORE_BYTES_MAX + 1)
+        except OSError as error:
+            raise ConfigError(f"{self.path}: {error.strerror or error}") from error
+        if len(data) > STORE_BYTES_MAX:
+            raise ConfigError(f"{self.path}: larger than {STORE_BYTES_MAX} bytes: this is no key store")
+        if data.startswith(_JCEKS):
+            raise ConfigError(f"{self.path}: a key store of type JCEKS is not read here. {self._convert}")
+        return data
+
+    def _load_chain(self, context: ssl.SSLContext, path: str) -> None:
+        try:
+            # Asked always: else OpenSSL would ask at the terminal, and the server would hang.
+            context.load_cert_chain(path, password=lambda: self.password or "")
+        except ssl.SSLError as error:
+            raise ConfigError(f"{self.path}: {self._wrong(error)}") from error
+        except OSError as error:
+            raise ConfigError(f"{self.path}: {error.strerror or error}") from error
+
+    def _wrong(self, error: ssl.SSLError) -> str:
+        match error.reason:
+            case "KEY_VALUES_MISMATCH":
+                return "the key does not belong to the certificate"
+            case (
+                "BAD_DECRYPT"
+                | "BAD_PASSWORD_READ"
+                | "PASSWORD_TOO_LONG"
+                | "EMPTY_PASSWORD"
+                | "PKCS12_CIPHERFINAL_ERROR"
+            ):
+                return "the key does not open with this password"
+            case _:
+                return f"no key with its certificate can be read from it: {error.reason or error}"
+
+    # -- JKS ---------------------------------------------------------------------------------------
+
+    def _jks(self, data: bytes) -> Jks:
+        try:
+            return decode_jks(data, self.password or "")
+        except WireError as error:
+            raise ConfigError(f"{self.path}: {error}") from error
+
+    def _jks_key(self, data: bytes) -> tuple[bytes, tuple[bytes, ...]]:
+        keys = self._jks(data).keys
+        if not keys:
+            raise ConfigError(f"{self.path}: there is no key in it")
+        return keys[0].key, keys[0].chain
+
+    # -- PKCS#12 -----------------------------------------------------------------------------------
+
+    def _pkcs12(self, data: bytes) -> Any:
+        try:
+            from cryptography.hazmat.primitives.serialization import pkcs12
+        except ImportError as error:
+            hint = "reading PKCS#12 needs the package `cryptography`: pip install 'zab[tls]', or use PEM files"
+            raise ConfigError(f"{self.path}: {hint}") from error
+        try:
+            return pkcs12.load_pkcs12(data, (self.password or "").encode() or None)
+        except ValueError as error:
+            if data[:1] != b"\x30":
+                raise ConfigError(f"{self.path}: this is neither PEM nor PKCS#12 nor JKS. {self._convert}") from error
+            raise ConfigError(f"{self.path}: {error}") from error
+
+    def _pkcs12_key(self, data: bytes) -> tuple[bytes, tuple[bytes, ...]]:
+        from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+
+        held = self._pkcs12(data)
+        if held.key is None or held.cert is None:
+            raise ConfigError(f"{self.path}: there is no key with a certificate in it")
+        key = held.key.private_bytes(Encoding.DER, PrivateFormat.PKCS8, NoEncryption())
+        certificates = [held.cert, *held.additional_certs]
+        return key, tuple(each.certificate.public_bytes(Encoding.DER) for each in certificates)
+
+    def _pkcs12_trusted(self, data: bytes) -> list[bytes]:
+        held = self._pkcs12(data)
+        from cryptography.hazmat.primitives.serialization import Encoding
+
+        return [each.certificate.public_bytes(Encoding.DER) for each in held.additional_certs]
+
+
+def _pem(kind: str, der: bytes) -> bytes:
+    text = b64encode(der).decode()
+    lines = "\n".join(text[at : at + 64] for at in range(0, len(text), 64))
+    return f"-----BEGIN {kind}-----\n{lines}\n-----END {kind}-----\n".encode()
+
+
+@contextmanager
+def _secret_file(content: bytes) -> Iterator[str]:
+    """`ssl` takes a key from a file only: so one that is in memory, and else one that nobody else may read."""
+    if hasattr(os, "memfd_create") and os.path.isdir("/proc/self/fd"):
+        with os.fdopen(os.memfd_create("key"), "wb", buffering=0) as memory:
+            memory.write(content)
+            yield f"/proc/self/fd/{memory.fileno()}"
+        return
+    with tempfile.NamedTemporaryFile() as file:  # mode 0600, and gone at the end of the block
+        file.write(content)
+        file.flush()
+        yield file.name

@@ -1,0 +1,122 @@
+"""A stream of TLS over a socket, from the server's side.
+
+Trio has one. This one differs where clients feel it: whoever is turned away in the handshake is told why by an
+alert; what came in several records is received in one piece; and it can end its own half, so that the last reply
+is not lost in a reset.
+"""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Mapping
+from typing import Any, Final
+
+import trio
+
+RECORD_BYTES: Final = 16 << 10
+
+
+class TlsStream(trio.abc.HalfCloseableStream):
+    """One task may send while another receives. Nothing may be sent or received before `handshake`."""
+
+    def __init__(self, transport: trio.SocketStream, context: ssl.SSLContext) -> None:
+        self.transport_stream = transport
+        self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self._tls = context.wrap_bio(self._incoming, self._outgoing, server_side=True)
+        self._sending = trio.Lock()
+        self._ended = False
+
+    @property
+    def certificate(self) -> bytes | None:
+        """The other end's, in DER; verified."""
+        return self._tls.getpeercert(binary_form=True)
+
+    @property
+    def names(self) -> list[tuple[str, str]]:
+        """Who else the other end's certificate is for: (kind, name)."""
+        shown: Mapping[str, Any] = self._tls.getpeercert() or {}
+        return [(kind, name) for kind, name, *_ in shown.get("subjectAltName", ())]
+
+    async def handshake(self) -> None:
+        """Raises `ssl.SSLError`, when the other end has been told; `trio.BrokenResourceError`."""
+        while True:
+            try:
+                self._tls.do_handshake()
+            except ssl.SSLWantReadError:
+                await self._flush()
+                await self._fetch()
+            except ssl.SSLError:
+                await self._flush()
+                raise
+            else:
+                await self._flush()
+                return
+
+    async def _fetch(self) -> None:
+        data = await self.transport_stream.receive_some(64 << 10)
+        if data:
+            self._incoming.write(data)
+        else:
+            self._incoming.write_eof()
+
+    async def _flush(self) -> None:
+        """In one piece and in order, whoever's it is."""
+        async with self._sending:
+            while self._outgoing.pending:
+                await self.transport_stream.send_all(self._outgoing.read())
+
+    async def send_all(self, data: bytes | bytearray | memoryview) -> None:
+        if self._ended:
+            raise trio.ClosedResourceError("its own half of the stream is ended")
+        if data:
+            self._tls.write(data)
+        await self._flush()
+
+    async def wait_send_all_might_not_block(self) -> None:
+        await self.transport_stream.wait_send_all_might_not_block()
+
+    async def receive_some(self, max_bytes: int | None = None) -> bytes:
+        """What has come, of as many records as have come."""
+        wanted = max_bytes or 64 << 10
+        while True:
+            pieces: list[bytes] = []
+            missing = wanted
+            try:
+                while missing > 0:
+                    piece = self._tls.read(min(missing, RECORD_BYTES))
+                    if not piece:
+                        break
+                    pieces.append(piece)
+                    missing -= len(piece)
+                if not pieces:
+                    return b""
+            except ssl.SSLWantReadError:
+                pass
+            except (ssl.SSLZeroReturnError, ssl.SSLEOFError):
+                # Java's and Python's clients hang up without a word of farewell. Where one message ends is known
+                # from its length, so nobody can be made to believe that a message was all of it.
+                if not pieces:
+                    return b""
+            except ssl.SSLError as error:
+                if not pieces:
+                    raise trio.BrokenResourceError(f"TLS: {error.reason or error}") from error
+            if self._outgoing.pending:
+                await self._flush()
+            if pieces:
+                await trio.lowlevel.checkpoint()
+                return b"".join(pieces)
+            await self._fetch()
+
+    async def send_eof(self) -> None:
+        """Says farewell; what the other end still has to say can be heard."""
+        if not self._ended:
+            self._ended = True
+            try:
+                self._tls.unwrap()
+            except ssl.SSLError:
+                pass  # it waits for the other's farewell, and we do not
+            await self._flush()
+            await self.transport_stream.send_eof()
+
+    async def aclose(self) -> None:
+        await self.transport_stream.aclose()

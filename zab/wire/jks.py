@@ -1,0 +1,133 @@
+"""Java's own format of key stores, JKS: keys with their certificates, and certificates that are trusted.
+
+It is read here because operators of ZooKeeper have such files. What protects a key in one of them is weak;
+PEM and PKCS#12 are the formats to have. (Since Java 9 `keytool` writes PKCS#12, whatever the file is called.)
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from typing import Final
+
+from attrs import frozen
+
+from zab.core.errors import WireError
+from zab.wire.der import OCTETS, SEQUENCE, Value, dotted, expect, parse
+from zab.wire.jute import INT, LONG
+
+MAGIC: Final = b"\xfe\xed\xfe\xed"
+ENTRIES_MAX: Final = 10_000
+
+_WHITENER: Final = b"Mighty Aphrodite"
+_KEY: Final = 1
+_CERTIFICATE: Final = 2
+_SUNS_PROTECTION: Final = "1.3.6.1.4.1.42.2.17.1.1"
+
+
+@frozen
+class KeyEntry:
+    """`key` is in PKCS#8, DER, not protected any more; `chain` begins with the key's own certificate."""
+
+    alias: str
+    key: bytes
+    chain: tuple[bytes, ...]
+
+
+@frozen
+class Jks:
+    keys: tuple[KeyEntry, ...]
+    trusted: tuple[bytes, ...]
+
+
+class WrongPassword(WireError):
+    """What is protected does not open, or is damaged: which of the two cannot be told."""
+
+
+class _Reader:
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self._at = 0
+
+    def take(self, count: int) -> bytes:
+        if not 0 <= count <= len(self._data) - self._at:
+            raise WireError(f"a key store ends at byte {len(self._data)}, and {count} more are wanted")
+        self._at += count
+        return self._data[self._at - count : self._at]
+
+    def number(self) -> int:
+        (number,) = INT.unpack(self.take(4))
+        return int(number)
+
+    def text(self) -> str:
+        return self.take(int.from_bytes(self.take(2), "big")).decode("utf-8", "replace")
+
+    def certificate(self, version: int) -> bytes:
+        if version == 2 and (kind := self.text()) != "X.509":
+            raise WireError(f"a certificate of kind {kind!r}")
+        return self.take(self.number())
+
+    @property
+    def done(self) -> bool:
+        return self._at == len(self._data)
+
+
+def decode_jks(data: bytes, password: str) -> Jks:
+    """Without a password, what is in it is believed as it is; and no key can be opened."""
+    secret = password.encode("utf-16-be", "surrogatepass")
+    body, seal = data[:-20], data[-20:]
+    if len(data) < 32 or not body.startswith(MAGIC):
+        raise WireError("this is no JKS key store")
+    if password and not hmac.compare_digest(hashlib.sha1(secret + _WHITENER + body).digest(), seal):
+        raise WrongPassword("the key store's seal does not hold: a wrong password, or a damaged file")
+    reader = _Reader(body)
+    reader.take(4)
+    version, count = reader.number(), reader.number()
+    if version not in (1, 2) or not 0 <= count <= ENTRIES_MAX:
+        raise WireError(f"a key store of version {version} with {count} entries")
+    keys: list[KeyEntry] = []
+    trusted: list[bytes] = []
+    for _ in range(count):
+        kind, alias = reader.number(), reader.text()
+        reader.take(LONG.size)  # when it was made
+        if kind == _KEY:
+            protected = reader.take(reader.number())
+            certificates = reader.number()
+            if not 0 <= certificates <= ENTRIES_MAX:
+                raise WireError(f"a chain of {certificates} certificates")
+            chain = tuple(reader.certificate(version) for _ in range(certificates))
+            keys.append(KeyEntry(alias, _opened(protected, secret), chain))
+        elif kind == _CERTIFICATE:
+            trusted.append(reader.certificate(version))
+        else:
+            raise WireError(f"an entry of kind {kind}")
+    if not reader.done:
+        raise WireError("there is something behind the last entry")
+    return Jks(tuple(keys), tuple(trusted))
+
+
+def _opened(protected: bytes, secret: bytes) -> bytes:
+    """A stream of SHA-1 digests, each of the one before it, hides the key; another seals it."""
+    algorithm, sealed = _two(expect(parse(protected), SEQUENCE))
+    (number, *_) = expect(algorithm, SEQUENCE).parts()
+    if dotted(number.content) != _SUNS_PROTECTION:
+        raise WireError(f"a key is protected by {dotted(number.content)}, which JKS does not have")
+    content = expect(sealed, OCTETS).content
+    if len(content) < 40:
+        raise WireError("a protected key is cut off")
+    link, hidden, seal = content[:20], content[20:-20], content[-20:]
+    stream = bytearray()
+    while len(stream) < len(hidden):
+        link = hashlib.sha1(secret + link).digest()
+        stream += link
+    key = bytes(a ^ b for a, b in zip(hidden, stream, strict=False))
+    if not hmac.compare_digest(hashlib.sha1(secret + key).digest(), seal):
+        raise WrongPassword("a key does not open: a wrong password, or a damaged file")
+    return key
+
+
+def _two(value: Value) -> tuple[Value, Value]:
+    parts = list(value.parts())
+    if len(parts) != 2:
+        raise WireError(f"a protected key of {len(parts)} parts")
+    return parts[0], parts[1]
