@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from zab.runtime.admin.settings import AdminSettings
     from zab.runtime.coordination.opening import open_store
     from zab.runtime.coordination.server import StoreServer
+    from zab.runtime.coordination.security import Provider, SecuritySettings
     from zab.runtime.coordination.settings import DoorSettings
     from zab.runtime.errors import ChangeLost, OutcomeUnknown, PortTaken, Refused, Stopped
     from zab.runtime.limits import Limits
@@ -85,6 +86,8 @@ if TYPE_CHECKING:
     from zab.runtime.session.state import SessionState
     from zab.runtime.session.watch import Event, Watch, WatchEvent
     from zab.runtime.status import RoleChange, Status
+    from zab.runtime.tls.settings import ClientAuth, TlsPortSettings
+    from zab.runtime.tls.stores import StoreFile
     from zab.storage.storage import StorageSettings
     from zab.store.node import Stat
     from zab.store.store import StoreSettings
@@ -129,6 +132,12 @@ __all__ = [
     "ClientTls",
     "AdminSettings",
     "TlsConfig",
+    # who may come to the client port, and how
+    "SecuritySettings",
+    "Provider",
+    "TlsPortSettings",
+    "ClientAuth",
+    "StoreFile",
     # what can go wrong
     "ZabError",
     "Refused",
@@ -194,6 +203,7 @@ _HOMES: Final = {
     "zab.runtime.admin.settings": ("AdminSettings",),
     "zab.runtime.coordination.opening": ("open_store",),
     "zab.runtime.coordination.server": ("StoreServer",),
+    "zab.runtime.coordination.security": ("Provider", "SecuritySettings"),
     "zab.runtime.coordination.settings": ("DoorSettings",),
     "zab.runtime.errors": ("ChangeLost", "OutcomeUnknown", "PortTaken", "Refused", "Stopped"),
     "zab.runtime.limits": ("Limits",),
@@ -226,6 +236,8 @@ _HOMES: Final = {
     "zab.runtime.session.state": ("SessionState",),
     "zab.runtime.session.watch": ("Event", "Watch", "WatchEvent"),
     "zab.runtime.status": ("RoleChange", "Status"),
+    "zab.runtime.tls.settings": ("ClientAuth", "TlsPortSettings"),
+    "zab.runtime.tls.stores": ("StoreFile",),
     "zab.storage.storage": ("StorageSettings",),
     "zab.store.node": ("Stat",),
     "zab.store.store": ("StoreSettings",),
