@@ -52,8 +52,8 @@ if TYPE_CHECKING:
     from zab.core.zxid import ServerId, Zxid
     from zab.runtime.admin.settings import AdminSettings
     from zab.runtime.coordination.opening import open_store
-    from zab.runtime.coordination.server import StoreServer
     from zab.runtime.coordination.security import Provider, SecuritySettings
+    from zab.runtime.coordination.server import StoreServer
     from zab.runtime.coordination.settings import DoorSettings
     from zab.runtime.errors import ChangeLost, OutcomeUnknown, PortTaken, Refused, Stopped
     from zab.runtime.limits import Limits

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
 import trio
@@ -47,9 +48,10 @@ async def run_server(
     client_host: str | None = "127.0.0.1",
     client_port: int | None = None,
     admin: Sequence[AdminSettings] = (),
+    task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
+    *,
     secure_client_port: int | None = None,
     secure_client_host: str | None = None,
-    task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """Started when the store can be asked; with a `client_port`, also by clients from elsewhere.
 
@@ -121,7 +123,8 @@ async def open_store(
     try:
         async with trio.open_nursery() as nursery:
             ports = () if admin is None else (admin,)
-            await nursery.start(run_server, server, client_host, client_port, ports, secure_client_port)
+            run = partial(run_server, secure_client_port=secure_client_port)
+            await nursery.start(run, server, client_host, client_port, ports)
             yield server
             nursery.cancel_scope.cancel()
     except BaseExceptionGroup as group:
