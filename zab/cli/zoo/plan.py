@@ -16,7 +16,8 @@ from zab.core.errors import ConfigError
 from zab.core.ready import Settings
 from zab.core.zxid import ServerId
 from zab.runtime.admin.settings import PARTS, AdminSettings
-from zab.runtime.coordination.settings import DoorSettings
+from zab.runtime.coordination.security import SecuritySettings
+from zab.runtime.coordination.settings import NO_THROTTLE, DoorSettings
 from zab.runtime.identity import NAME as IDENTITY
 from zab.runtime.limits import Limits
 from zab.storage.storage import StorageSettings
@@ -174,6 +175,13 @@ def _made(source: Source, groups: dict[str, dict[str, Any]]) -> dict[str, Any]:
             source.problem(source.told[key], "expected a whole number, 1 or more, or -1 for the default")
     doors["tick_ms"] = groups.setdefault("settings", {}).setdefault("tick_ms", TICK_MS)
     doors["words"] = _words(source, doors)
+    doors["read_only_after_ms"] = max(DoorSettings().read_only_after_ms, doors["tick_ms"])
+    properties = {told.name: told.value for told in source.told.values()}
+    try:
+        doors["security"] = SecuritySettings.from_properties(properties)
+        doors["throttle"] = evolve(NO_THROTTLE, **groups.get("throttle", {}))
+    except ConfigError as error:
+        source.blame(error)
     if source.value("preAllocSize", 1) == 0:
         groups.setdefault("storage", {})["preallocate"] = False
     if source.value("autopurge.purgeInterval", 1) == 0:
@@ -193,7 +201,7 @@ def _made(source: Source, groups: dict[str, dict[str, Any]]) -> dict[str, Any]:
         try:
             made[name] = evolve(default, **groups.get(name, {}))
         except ConfigError as error:
-            source.problems.append(f"{source.path}: {error}")
+            source.blame(error)
     if "doors" in made and not source.problems:
         made_doors: DoorSettings = made["doors"]
         least, most = (

@@ -30,6 +30,7 @@ def _lines(plan: Plan) -> Iterator[str]:
         "store": plan.store,
         "access": plan.store.access,
         "doors": plan.doors,
+        "throttle": plan.doors.throttle,
         "admin": plan.admin,
         "metrics": plan.metrics,
     }

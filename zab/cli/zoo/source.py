@@ -15,6 +15,7 @@ from attrs import define, field, frozen
 from zab.cli.zoo import keys
 from zab.cli.zoo.keys import BY_NAME, Key, bare, family_of
 from zab.cli.zoo.properties import Entry, MalformedEscape, decode, parse
+from zab.core.errors import ConfigError
 
 T = TypeVar("T")
 
@@ -104,6 +105,12 @@ class Source:
         line = f"{told.text}: {what}"
         if line not in self.problems:  # more than one reader may have looked
             self.problems.append(line)
+
+    def blame(self, error: ConfigError) -> None:
+        """Whoever made a value of several keys begins with the one that is wrong, as `key=value: `."""
+        text = str(error)
+        told = next((each for each in self.told.values() if text.startswith(f"{each.name}=")), None)
+        self.problems.append(f"{self.path if told is None else told.where}: {text}")
 
     def missing(self, name: str, what: str) -> None:
         self.problems.append(f"{self.path}: {name} is missing: {what}")

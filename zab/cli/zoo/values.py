@@ -38,6 +38,16 @@ def kibibytes(value: str) -> object:
     return whole(1)(value) * 1024
 
 
+def fraction(value: str) -> object:
+    try:
+        number = float(value)
+    except ValueError:
+        number = -1.0
+    if not 0 <= number <= 1:
+        raise ValueError("a number from 0 to 1")
+    return number
+
+
 def or_no_limit(value: str) -> object:
     """0 and less switch it off."""
     return max(0, whole(-1)(value)) or NO_LIMIT

@@ -1,0 +1,214 @@
+"""`zab log`, `zab snapshot`, `zab import` and `zab export`, on directories that are made by hand."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from zab.cli.commands import zab
+from zab.cli.history.transactions import moment, zxid_of
+from zab.core.batch import pack
+from zab.core.ensemble import Ensemble
+from zab.core.ready import Append, SaveEpochs
+from zab.core.zxid import Epoch, make
+from zab.runtime.identity import claim
+from zab.storage.real import RealDisk
+from zab.storage.storage import Storage, StorageSettings
+from zab.store import txn as txns
+from zab.store.acl import OPEN
+from zab.wire.disk_log import log_chunks
+from zab.wire.disk_txn import Txn
+
+NOW = 1_700_000_000_000
+SESSION = 0x100000000000007
+TAG = b"\0" * 16
+SMALL = StorageSettings(segment_bytes=1000, preallocate=False)
+TXNS = [
+    txns.set_secret(NOW, b"s" * 32),
+    txns.create_session(SESSION, 0, NOW, 4000, 1),
+    txns.create(txns.CREATE, SESSION, 1, NOW, "/a", b"text", OPEN, 0, 1),
+    txns.create(txns.CREATE, SESSION, 2, NOW, "/a/b", b"\xff", OPEN, SESSION, 1),
+    txns.set_data(SESSION, 3, NOW, "/a", None, 1),
+    txns.multi(
+        SESSION, 4, NOW, [txns.create(txns.CREATE, SESSION, 4, NOW, f"/m{n}", b"", OPEN, 0, 2 + n) for n in (0, 1)]
+    ),
+    txns.error(SESSION, 5, NOW, -101),
+    txns.delete(SESSION, 6, NOW, "/m0"),
+]
+
+
+def run(*words: object, status: int = 0) -> str:
+    result = CliRunner().invoke(zab, [str(word) for word in words], catch_exceptions=False)
+    assert result.exit_code == status, result.output
+    return result.output
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    path = tmp_path / "data"
+    disk = RealDisk(path)
+    claim(disk, path, "zab", 3)  # type: ignore[arg-type]  # a number is a number
+    storage, _ = Storage.open(disk, SMALL)
+    ensemble = Ensemble.parse("server.3=a:1:2")
+    storage.perform([SaveEpochs(1, Epoch(2), Epoch(2), ensemble)])
+    storage.perform([Append(1, pack(make(2, 1), [ensemble.text().encode()], config=True))])
+    for number, txn in enumerate(TXNS, start=2):
+        storage.perform([Append(number, pack(make(2, number), [TAG + txn]))])
+    storage.close()
+    disk.close()
+    return path
+
+
+# -- the log -----------------------------------------------------------------------------------------------
+
+
+def test_a_log_is_told_transaction_by_transaction(data: Path) -> None:
+    lines = [json.loads(line) for line in run("log", "dump", data, "--json", "-d").splitlines()]
+    assert [line["zxid"] for line in lines] == [f"{make(2, number):#x}" for number in range(1, 10)]
+    assert [line["op"] for line in lines] == [
+        "membership", "set secret", "create session", "create", "create", "set", "multi", "error", "delete",
+    ]  # fmt: skip
+    assert lines[3] == {
+        "zxid": "0x200000004", "time": "2023-11-14T22:13:20.000+00:00", "session": "0x100000000000007", "cxid": 1,
+        "op": "create", "path": "/a", "more": "4 bytes cversion=1 acl=world:anyone:cdrwa", "data": "text",
+    }  # fmt: skip
+    assert lines[4]["data"] == "base64:/w=="
+    assert "ephemeral" in lines[4]["more"]
+    assert lines[5]["data"] is None
+    assert "create /m1" in lines[6]["more"]
+    text = run("log", "dump", data)
+    assert "0x200000004 2023-11-14T22:13:20.000+00:00 0x0100000000000007 create          /a 4 bytes" in text
+    assert "s" * 32 not in text
+
+
+def test_a_part_of_a_log(data: Path) -> None:
+    dumped = run("log", "dump", data, "--from", "2/4", "--to", "0x200000005").splitlines()
+    assert [line.split()[0] for line in dumped] == ["0x200000004", "0x200000005"]
+    assert "is no zxid" in run("log", "dump", data, "--from", "2-4", status=2)
+
+
+def test_a_log_of_zookeepers_is_told_in_the_same_words(tmp_path: Path) -> None:
+    file = tmp_path / "log.5"
+    txn = Txn(SESSION, 1, 5, NOW, 1, ("/a", b"x", OPEN, True, 1))
+    file.write_bytes(b"".join(log_chunks([txn], 1000)))
+    (line,) = run("log", "dump", file).splitlines()
+    assert line.endswith("create          /a 1 bytes ephemeral cversion=1 acl=world:anyone:cdrwa")
+    file.write_bytes(b"something else")
+    assert "does not begin with ZKLG" in run("log", "dump", file, status=1)
+
+
+def test_a_whole_log_is_verified_and_a_damaged_one_is_status_1(data: Path, tmp_path: Path) -> None:
+    assert run("log", "verify", data).splitlines()[-1] == "whole: the history ends at 2/9"
+    first = min(data.glob("log.*"))
+    raw = bytearray(first.read_bytes())
+    raw[raw.index(b"/a/b")] ^= 1
+    first.write_bytes(raw)
+    told = json.loads(run("log", "verify", data, "--json", status=1))
+    assert not told["whole"]
+    assert [each["file"] for each in told["files"] if each["trouble"]] == [first.name]
+    assert first.name in run("snapshot", "verify", data, status=1)
+
+    said = run("log", "repair", data, tmp_path / "saved")
+    assert "as of 2/4. Behind that, nothing was saved." in said
+    assert run("log", "verify", tmp_path / "saved").splitlines()[-1] == "whole: the history ends at 2/4"
+    assert json.loads(run("snapshot", "dump", tmp_path / "saved", "--under", "/a", "--json", "-d"))["data"] == "text"
+    assert "is not empty" in run("log", "repair", data, tmp_path / "saved", status=2)
+    assert "there is no log of ours" in run("log", "verify", tmp_path, status=2)
+
+
+# -- states ------------------------------------------------------------------------------------------------
+
+
+def test_a_state_is_told_node_by_node(data: Path) -> None:
+    nodes = {line["path"]: line for line in map(json.loads, run("snapshot", "dump", data, "--json", "-d").splitlines())}
+    assert sorted(nodes) == ["/", "/a", "/a/b", "/m1", "/zookeeper", "/zookeeper/config", "/zookeeper/quota"]
+    assert (nodes["/a"]["data"], nodes["/a"]["bytes"], nodes["/a"]["version"]) == (None, None, 1)
+    assert nodes["/a/b"]["session"] == "0x100000000000007"
+    assert run("snapshot", "dump", data, "--under", "/a").splitlines()[1].startswith("/a/b 1 bytes mzxid=0x200000005")
+    assert "there is no node /x" in run("snapshot", "dump", data, "--under", "/x", status=2)
+    summary = [line.split() for line in run("snapshot", "dump", data, "--summary").splitlines()]
+    assert summary == [["7", "1", "/"], ["2", "1", "/a"], ["1", "0", "/m1"], ["3", "0", "/zookeeper"]]
+
+
+def test_what_is_taken_out_moves_in_again_in_either_format(data: Path, tmp_path: Path) -> None:
+    before = run("snapshot", "dump", data, "--json", "-d")
+    run("snapshot", "take", data, tmp_path / "backup")
+    assert "exists already" in run("snapshot", "take", data, tmp_path / "backup", status=2)
+    run("import", tmp_path / "backup", tmp_path / "ours")
+    run("export", tmp_path / "ours", tmp_path / "theirs")
+    run("export", data, tmp_path / "theirs-too")
+    run("import", tmp_path / "theirs", tmp_path / "again")
+    for each in ("ours", "theirs", "theirs-too", "again", "theirs/version-2/snapshot.200000009"):
+        assert run("snapshot", "dump", tmp_path / each, "--json", "-d") == before
+    assert (tmp_path / "theirs-too" / "myid").read_text() == "3\n"
+    assert (tmp_path / "theirs" / "version-2" / "currentEpoch").read_text() == "2"
+    ours = next((tmp_path / "ours").glob("snapshot.*"))
+    assert "sound" in run("snapshot", "verify", ours)
+    assert "sound: 7 nodes, 1 sessions, as of 2/9" in run("snapshot", "verify", tmp_path / "again")
+
+
+def test_nothing_is_written_over_and_no_directory_in_use_is_read(data: Path, tmp_path: Path) -> None:
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "myid").write_text("7\n")
+    run("import", data, tmp_path / "full")  # a number alone is no data
+    assert (tmp_path / "full" / "myid").read_text() == "7\n"
+    for command in ("import", "export"):
+        assert "is not empty" in run(command, data, tmp_path / "full", status=2)
+    (tmp_path / "file").touch()
+    assert "is a file" in run("import", data, tmp_path / "file", status=2)
+    disk = RealDisk(data)
+    for command in ("import", "export", "snapshot take"):
+        assert "a server runs on it" in run(*command.split(), data, tmp_path / "new", status=2)
+    disk.close()
+    assert not (tmp_path / "new").exists()
+
+
+def test_what_is_no_data_is_told(tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    assert "no data directory" in run("import", tmp_path / "empty", tmp_path / "x", status=2)
+    (tmp_path / "noise").write_bytes(b"noise")
+    assert "no snapshot" in run("import", tmp_path / "noise", tmp_path / "x", status=2)
+    (tmp_path / "empty" / "version-2").mkdir()
+    assert "a snapshot is needed" in run("import", tmp_path / "empty", tmp_path / "x", status=1)
+    assert not (tmp_path / "x").exists()
+
+
+def test_a_log_that_leads_elsewhere_than_it_says_moves_nowhere(data: Path, tmp_path: Path) -> None:
+    run("export", data, tmp_path / "theirs")
+    create = Txn(SESSION, 9, make(2, 10), NOW, 1, ("/c", b"x", OPEN, False, 4), (2, 12345))
+    log = tmp_path / "theirs" / "version-2" / "log.20000000a"
+    log.write_bytes(b"".join(log_chunks([create])))
+    assert "says what the tree must look like" in run("import", tmp_path / "theirs", tmp_path / "x", status=1)
+    assert not (tmp_path / "x").exists()
+    (tmp_path / "logs" / "version-2").mkdir(parents=True)
+    log.unlink()
+    kept = tmp_path / "logs" / "version-2" / log.name
+    kept.write_bytes(b"".join(log_chunks([Txn(SESSION, 9, make(2, 10), NOW, 1, ("/c", b"x", OPEN, False, 4))])))
+    assert "as of 2/10" in run("import", tmp_path / "theirs", tmp_path / "x", "--log-dir", tmp_path / "logs")
+
+
+def test_a_damaged_snapshot_is_passed_over_for_the_one_before(data: Path, tmp_path: Path) -> None:
+    run("export", data, tmp_path / "theirs")
+    files = tmp_path / "theirs" / "version-2"
+    (files / "snapshot.200000010").write_bytes((files / "snapshot.200000009").read_bytes()[:-7])
+    said = run("import", tmp_path / "theirs", tmp_path / "x")
+    assert "an older one is taken" in said
+    assert "as of 2/9" in said
+
+
+# -- words -------------------------------------------------------------------------------------------------
+
+
+def test_zxids_as_people_write_them() -> None:
+    assert zxid_of("2/1") == zxid_of("0x200000001") == zxid_of("200000001") == make(2, 1)
+    for wrong in ("", "2/", "x", "2/1/3"):
+        with pytest.raises(ValueError, match="is no zxid"):
+            zxid_of(wrong)
+
+
+def test_a_time_may_be_any_number() -> None:
+    assert moment(0) == "1970-01-01T00:00:00.000+00:00"
+    assert moment(1 << 62) == f"{1 << 62} ms"
