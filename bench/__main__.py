@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from bench import failover, fsync, importing, kill9, latency, memory, micro, simulator, throughput, zookeeper
+from bench import clients, failover, fsync, importing, kill9, latency, memory, micro, simulator, throughput, zookeeper
 
 
 def parser() -> argparse.ArgumentParser:
@@ -45,6 +45,9 @@ def parser() -> argparse.ArgumentParser:
     one.add_argument("--repeats", type=int, default=5)
     one = add("import", importing.__doc__)
     one.add_argument("--repeats", type=int, default=15)
+    one = add("clients", clients.__doc__)
+    one.add_argument("--runs", type=int, default=3)
+    one.add_argument("--operations", type=int, default=20_000, help="of a phase; a tenth where only one is outstanding")
     one = add("zookeeper", zookeeper.__doc__)
     one.add_argument("--phases", nargs="+", choices=list(zookeeper.PHASES), help="default: all of them")
     one.add_argument("--runs", type=int, default=3)
@@ -65,6 +68,7 @@ def perform(arguments: argparse.Namespace, data: Path) -> bool:
         "fsync": lambda: fsync.run(arguments.count, data),
         "micro": lambda: micro.run(arguments.repeats),
         "import": lambda: importing.run(arguments.repeats),
+        "clients": lambda: clients.run(arguments.runs, arguments.operations, data),
         "zookeeper": lambda: zookeeper.run(
             arguments.phases, arguments.runs, arguments.operations, arguments.warm_up, data, arguments.profile
         ),
