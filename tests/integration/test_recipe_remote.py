@@ -1,0 +1,222 @@
+"""Recipes over the wire, at our server and at Apache's, also while connections break at any moment."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from random import Random
+
+import pytest
+import trio
+
+import zab
+from tests.integration import apache
+from tests.integration.session_doors import REMOTE, Door, Opened, Proxy, door_of, one_apache, proxied
+from tests.integration.stores import stores
+from zab.recipes import (
+    Barrier,
+    ChildrenCache,
+    Counter,
+    DoubleBarrier,
+    Election,
+    EntryInDoubt,
+    Held,
+    Lock,
+    LockingQueue,
+    Lost,
+    NodeCache,
+    Party,
+    Queue,
+    ReadLock,
+    RecipeSettings,
+    Semaphore,
+    ShallowParty,
+    Taken,
+    WriteLock,
+)
+from zab.recipes.holding import Holdable
+
+QUICK = zab.ClientSettings(pause_ms_min=10, pause_ms_max=50)
+
+
+@pytest.fixture(scope="module")
+def apache_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[apache.Server]:
+    with one_apache(Path(tmp_path_factory.mktemp("apache"))) as server:
+        yield server
+
+
+@pytest.fixture(params=REMOTE)
+def door(request: pytest.FixtureRequest) -> Door:
+    return door_of(request.param, request)
+
+
+@asynccontextmanager
+async def behind_a_proxy(it: Opened) -> AsyncIterator[tuple[zab.Session, Proxy]]:
+    assert it.hosts is not None
+    async with proxied(it.hosts) as (proxy, hosts), it.session(at=hosts, timeout_ms=8_000, settings=QUICK) as session:
+        yield session, proxy
+
+
+async def test_each_recipe_once(door: Door) -> None:
+    async with door.open() as it, it.session() as one, it.session() as two:
+        pairs: list[tuple[Lock | Semaphore, Lock | Semaphore]] = [
+            (Lock(one, f"{it.root}/l"), Lock(two, f"{it.root}/l")),
+            (ReadLock(one, f"{it.root}/rw"), WriteLock(two, f"{it.root}/rw")),
+            (Semaphore(one, f"{it.root}/s"), Semaphore(two, f"{it.root}/s")),
+        ]
+        for first, second in pairs:
+            async with first.hold(wait=False) as held:
+                with pytest.raises(Taken):
+                    async with second.hold(wait=False):
+                        raise AssertionError("unreachable")
+            async with second.hold(wait=False) as later:
+                assert later.token > held.token
+        async with Election(one, f"{it.root}/e", "one").candidate():
+            assert await Election(two, f"{it.root}/e").leader() == "one"
+        for kind in (Party, ShallowParty):
+            async with kind(one, f"{it.root}/{kind.__name__}", "me"):
+                assert await kind(two, f"{it.root}/{kind.__name__}").members() == ["me"]
+        await Barrier(one, f"{it.root}/b").create()
+        assert await Barrier(two, f"{it.root}/b").remove()
+        async with trio.open_nursery() as nursery:
+            for session in (one, two):
+                nursery.start_soon(takes_part, DoubleBarrier(session, f"{it.root}/d", 2))
+        queue, careful = Queue(one, f"{it.root}/q"), LockingQueue(one, f"{it.root}/lq")
+        await queue.put(b"1")
+        assert await queue.get() == b"1"
+        await careful.put_all([b"2", b"3"])
+        async with careful.take() as entry:
+            assert entry.data == b"2"
+        assert await careful.size() == 1
+        assert await Counter(one, f"{it.root}/c").add(7) == 7
+        async with NodeCache(two, f"{it.root}/c") as node, ChildrenCache(two, f"{it.root}/lq/entries") as children:
+            assert node.value == b"7"
+            assert [each.data for each in children.children.values()] == [b"3"]
+            changes = node.changes()
+            assert (await anext(changes)).before is None
+            await Counter(one, f"{it.root}/c").add(1)
+            assert (await anext(changes)).now == node.node
+
+
+async def takes_part(what: Holdable) -> None:
+    async with what:
+        pass
+
+
+@pytest.mark.parametrize("kind", [Lock, Semaphore])
+async def test_nobody_is_inside_with_another_while_connections_break(door: Door, kind: type[Lock | Semaphore]) -> None:
+    inside: list[Held] = []
+    tokens: list[int] = []
+    turns = 0
+
+    async def contend(session: zab.Session, chance: Random) -> None:
+        nonlocal turns
+        lock = kind(session, f"{it.root}/l")
+        while turns < 60:
+            with trio.move_on_after(0.5 if chance.random() < 0.2 else 20):
+                async with lock as held:
+                    assert inside == []
+                    inside.append(held)
+                    tokens.append(held.token)
+                    try:
+                        await trio.sleep(chance.choice([0, 0.001, 0.02]))
+                    finally:
+                        inside.clear()
+            turns += 1
+
+    async def cut(proxies: list[Proxy], chance: Random) -> None:
+        while True:
+            await trio.sleep(chance.random() * 0.1)
+            chance.choice(proxies).cut()
+
+    async with (
+        door.open() as it,
+        behind_a_proxy(it) as (one, first),
+        behind_a_proxy(it) as (two, second),
+        it.session() as last,
+    ):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(cut, [first, second], Random(1))
+            async with trio.open_nursery() as contenders:
+                for number, session in enumerate([one, two, one, two]):
+                    contenders.start_soon(contend, session, Random(number))
+            nursery.cancel_scope.cancel()
+        assert tokens == sorted(set(tokens))
+        assert first.accepted + second.accepted > 4
+        await last.sync()
+        assert await last.children(f"{it.root}/l") == []
+        async with kind(last, f"{it.root}/l").hold(wait=False):
+            pass
+
+
+async def test_what_is_passed_on_while_connections_break(door: Door) -> None:
+    async with door.open() as it, it.session() as sure, behind_a_proxy(it) as (session, proxy):
+        await LockingQueue(sure, f"{it.root}/lq").put_all([b"%d" % number for number in range(40)])
+        for number in range(40):
+            await Queue(sure, f"{it.root}/q").put(b"%d" % number)
+        got: list[int] = []
+        done: list[int] = []
+        chance = Random(1)
+
+        async def cut() -> None:
+            while True:
+                await trio.sleep(chance.random() * 0.05)
+                proxy.cut()
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(cut)
+            while len(got) < 40:
+                try:
+                    got.append(int(await Queue(session, f"{it.root}/q").get()))
+                except EntryInDoubt as doubt:  # there is no other consumer, so it was this one
+                    got.append(int(doubt.data or b""))
+            while len(done) < 40:
+                async with LockingQueue(session, f"{it.root}/lq").take() as entry:
+                    await trio.sleep(0.001)
+                done.append(int(entry.data))
+            nursery.cancel_scope.cancel()
+        assert got == done == list(range(40))
+
+
+async def test_who_does_not_hear_of_the_store_for_too_long_gives_up(door: Door) -> None:
+    """Long before its session's end, because it has said so; and the store is told as soon as it can be."""
+    settings = RecipeSettings(suspended_ms=50)
+    async with door.open() as it, behind_a_proxy(it) as (session, proxy), it.session() as other:
+        with pytest.raises(Lost, match="the connection is lost, and the session may be over"):
+            async with Lock(session, f"{it.root}/l", settings=settings):
+                with pytest.raises(Taken):
+                    async with Lock(other, f"{it.root}/l").hold(wait=False):
+                        raise AssertionError("unreachable")
+                proxy.refusing = True
+                proxy.cut()
+                try:
+                    await trio.sleep_forever()
+                finally:
+                    proxy.refusing = False
+        assert session.state is zab.SessionState.CONNECTED
+        await other.sync()
+        async with Lock(other, f"{it.root}/l").hold(wait=False):
+            pass
+
+
+async def test_a_lock_outlives_the_server_it_was_taken_through(tmp_path: Path) -> None:
+    async with stores(tmp_path, 3) as running:
+        leader = await running.leader()
+        hosts = running.hosts(leader, *(sid for sid in running.ports if sid != leader))
+        others = running.hosts(*(sid for sid in running.ports if sid != leader))
+        async with (
+            zab.connect(hosts, timeout_ms=15_000, settings=QUICK) as one,
+            zab.connect(others, timeout_ms=15_000, settings=QUICK) as two,
+        ):
+            async with Lock(one, "/l"):
+                await running.stop(leader)
+                await one.sync()
+                await two.sync()
+                with pytest.raises(Taken):
+                    async with Lock(two, "/l").hold(wait=False):
+                        raise AssertionError("unreachable")
+            await two.sync()
+            async with Lock(two, "/l").hold(wait=False):
+                pass
+            await running.start(leader)
