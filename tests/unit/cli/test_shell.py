@@ -121,7 +121,7 @@ def test_permissions(tmp_path: Path) -> None:
         await typing("setAcl -R /b world:anyone:cdra")
         assert await typing("getAcl /b/c") == ["'world,'anyone", ": cdra"]
         assert await typing("addauth digest bob:secret") == []
-        assert await typing("whoami") == ["Auth scheme: User", "digest: bob"]
+        assert await typing("whoami") == ["Auth scheme: User", "ip: 127.0.0.1", "digest: bob"]
 
     run(tmp_path, story)
 
@@ -135,8 +135,10 @@ def test_watches(tmp_path: Path) -> None:
         await typing("addWatch /a")
         await typing("create /a/b x")
         assert await typing.events(1) == ["NodeCreated path:/a/b"]
+        assert await typing("checkwatches /a") == ["/a is watched"]
         await typing("removewatches /a")
         assert await typing.events(1) == ["PersistentWatchRemoved path:/a"]
+        assert await typing("checkwatches /a") == ["/a is not watched"]
         await typing("printwatches off")
         await typing("ls -w /a")
         await typing("create /a/c x")
@@ -163,6 +165,21 @@ def test_quotas(tmp_path: Path) -> None:
         assert "/a/b, below it, has a quota already" in (await typing("setquota -n 1 /a"))[0]
         assert await typing("setquota -n 1 /none") == ["Node does not exist: /none"]
         assert "which limit?" in (await typing("setquota /a"))[0]
+
+    run(tmp_path, story)
+
+
+def test_several_in_one(tmp_path: Path) -> None:
+    async def story(typing: Typing) -> None:
+        assert await typing("multi 'create /a 1' 'create -s /a/n- \"one two\"' 'set -v 0 /a 2' 'check /a 1'") == [
+            "Created /a", "Created /a/n-0000000000", "Done: set -v 0 /a 2", "Done: check /a 1",
+        ]  # fmt: skip
+        assert "version No is not valid" in (await typing("multi 'delete /a/n-0000000000' 'check /a 7'"))[0]
+        assert await typing("multiread /a /none /a/n-0000000000") == [
+            "/a = 2", "/none: no node", "/a/n-0000000000 = one two",
+        ]  # fmt: skip
+        assert "cannot be a part of a multi" in (await typing("multi 'get /a'"))[0]
+        assert "a version is a number" in (await typing("multi 'check /a x'"))[0]
 
     run(tmp_path, story)
 

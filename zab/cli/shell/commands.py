@@ -5,7 +5,7 @@ Names, options and output are those of ZooKeeper's own shell; whoever has script
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from importlib.metadata import version as version_of
 from typing import TYPE_CHECKING, Final, TypeAlias
 
@@ -13,7 +13,9 @@ import trio
 from attrs import frozen
 
 from zab.cli.shell import quotas, texts
-from zab.cli.shell.lines import Misused, Typed
+from zab.cli.shell.lines import Misused, Typed, split, typed
+from zab.runtime.session.errors import StoreError
+from zab.runtime.session.multi import Multi, MultiRead
 from zab.runtime.session.watch import Watch
 from zab.store.acl import OPEN
 from zab.store.ops import ANY_VERSION
@@ -23,6 +25,8 @@ from zab.store.watches import WatchKind
 
 if TYPE_CHECKING:
     from zab.cli.shell.shell import Shell
+
+PARTS_MAX: Final = 1_000
 
 Run: TypeAlias = Callable[["Shell", Typed], Awaitable[None]]
 
@@ -165,6 +169,71 @@ async def _sync(shell: Shell, typed: Typed) -> None:
     shell.say("Sync is OK")
 
 
+# -- several in one request ------------------------------------------------------------------------------
+
+_PARTS: Final[Mapping[str, tuple[str, tuple[str, ...], int, int]]] = {
+    "create": ("sec", ("-t",), 1, 3),
+    "set": ("", ("-v",), 2, 2),
+    "delete": ("", ("-v",), 1, 1),
+    "check": ("", (), 2, 2),
+}
+
+
+@command(
+    "multi 'create|set|delete ...' 'check path version' ...",
+    "all of these commands, each in quotes, or none",
+    least=1,
+    most=PARTS_MAX,
+)
+async def _multi(shell: Shell, line: Typed) -> None:
+    operations = Multi()
+    for part in line.words:
+        name, *words = split(part) or [""]
+        if name not in _PARTS:
+            raise Misused(f"{part!r} cannot be a part of a multi: {', '.join(_PARTS)} can")
+        found = typed(words, *_PARTS[name])
+        if name == "create":
+            _create_part(operations, found)
+        elif name == "set":
+            operations.set(found.words[0], found.words[1].encode(), _version(found))
+        elif name == "delete":
+            operations.delete(found.words[0], _version(found))
+        else:
+            try:
+                operations.check(found.words[0], int(found.words[1]))
+            except ValueError:
+                raise Misused(f"{part!r}: a version is a number") from None
+    for part, did in zip(line.words, await shell.session.multi(operations), strict=True):
+        shell.say(f"Created {did}" if isinstance(did, str) else f"Done: {part}")
+
+
+def _create_part(operations: Multi, found: Typed) -> None:
+    path, *rest = found.words
+    operations.create(
+        path,
+        rest[0].encode() if rest else None,
+        ephemeral=found.has("e"),
+        sequential=found.has("s"),
+        container=found.has("c"),
+        ttl_ms=found.number("-t"),
+        acl=texts.parse_acl(rest[1]) if len(rest) > 1 else OPEN,
+    )
+
+
+@command("multiread path ...", "data of several nodes, as they were at one moment", least=1, most=PARTS_MAX)
+async def _multi_read(shell: Shell, line: Typed) -> None:
+    reads = MultiRead()
+    for path in line.words:
+        reads.get(path)
+    for path, found in zip(line.words, await shell.session.read_many(reads), strict=True):
+        if isinstance(found, StoreError):
+            shell.say(str(found))
+        else:
+            data = found[0]
+            assert data is None or isinstance(data, bytes), "only data was asked for"
+            shell.say(f"{path} = {texts.data(data)}")
+
+
 # -- permissions ---------------------------------------------------------------------------------------
 
 
@@ -232,8 +301,13 @@ async def _add_watch(shell: Shell, typed: Typed) -> None:
 
 @command("removewatches path [-c|-d|-a] [-l]", "of children, of data, or any", flags="cdal", least=1, most=1)
 async def _remove_watches(shell: Shell, typed: Typed) -> None:
-    kind = WatchKind.CHILDREN if typed.has("c") else WatchKind.DATA if typed.has("d") else WatchKind.ANY
-    await shell.session.remove_watch(typed.words[0], kind)
+    await shell.session.remove_watch(typed.words[0], _kind(typed))
+
+
+@command("checkwatches path [-c|-d|-a]", "whether there is one", flags="cda", least=1, most=1)
+async def _check_watches(shell: Shell, typed: Typed) -> None:
+    there = await shell.session.has_watch(typed.words[0], _kind(typed))
+    shell.say(f"{typed.words[0]} is {'' if there else 'not '}watched")
 
 
 @command("printwatches [on|off]", "whether events are shown", most=1)
@@ -244,6 +318,10 @@ async def _print_watches(shell: Shell, typed: Typed) -> None:
         shell.prints_watches = typed.words[0] == "on"
     else:
         raise Misused(f"on or off, not {typed.words[0]!r}")
+
+
+def _kind(typed: Typed) -> WatchKind:
+    return WatchKind.CHILDREN if typed.has("c") else WatchKind.DATA if typed.has("d") else WatchKind.ANY
 
 
 def _watch(shell: Shell, typed: Typed) -> Watch | None:
