@@ -11,7 +11,20 @@ from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from bench import clients, failover, fsync, importing, kill9, latency, memory, micro, simulator, throughput, zookeeper
+from bench import (
+    clients,
+    failover,
+    fsync,
+    importing,
+    kill9,
+    latency,
+    memory,
+    micro,
+    million,
+    simulator,
+    throughput,
+    zookeeper,
+)
 
 
 def parser() -> argparse.ArgumentParser:
@@ -48,6 +61,8 @@ def parser() -> argparse.ArgumentParser:
     one = add("clients", clients.__doc__)
     one.add_argument("--runs", type=int, default=3)
     one.add_argument("--operations", type=int, default=20_000, help="of a phase; a tenth where only one is outstanding")
+    one = add("million", million.__doc__)
+    one.add_argument("--nodes", type=int, default=1_000_000)
     one = add("zookeeper", zookeeper.__doc__)
     one.add_argument("--phases", nargs="+", choices=list(zookeeper.PHASES), help="default: all of them")
     one.add_argument("--runs", type=int, default=3)
@@ -69,6 +84,7 @@ def perform(arguments: argparse.Namespace, data: Path) -> bool:
         "micro": lambda: micro.run(arguments.repeats),
         "import": lambda: importing.run(arguments.repeats),
         "clients": lambda: clients.run(arguments.runs, arguments.operations, data),
+        "million": lambda: million.run(arguments.nodes, data),
         "zookeeper": lambda: zookeeper.run(
             arguments.phases, arguments.runs, arguments.operations, arguments.warm_up, data, arguments.profile
         ),

@@ -286,7 +286,7 @@ async def test_an_old_client_is_answered_in_kind(tmp_path: Path) -> None:
 # -- what must not be ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("op", [13, 20, -10, -12, -13, 0, 99, 2**31 - 1])
+@pytest.mark.parametrize("op", [13, 20, -1, -10, -12, -13, 0, 99, 2**31 - 1])
 async def test_what_no_client_may_ask_for_is_refused_and_the_connection_closed(op: int, tmp_path: Path) -> None:
     async with stores(tmp_path) as running, raw(running) as client:
         await client.connect()

@@ -1,0 +1,135 @@
+"""One server of the store in a process of its own, which measures the turns of its event loop."""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import json
+import logging
+import os
+import time
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+import trio
+from attrs import evolve
+
+from bench.worker import commands
+from zab.runtime.coordination.opening import open_store
+from zab.runtime.coordination.server import StoreServer
+from zab.runtime.limits import Limits
+
+Answer = dict[str, Any]
+LONG_MS: Final = 20
+KEPT_MAX: Final = 10
+
+
+class Turns(trio.abc.Instrument):
+    """How long the loop did not look for what is new: by the clock, and how much of it was work of its own.
+
+    The difference is what others took: other processes on this machine, and threads that hold the interpreter.
+    """
+
+    def __init__(self) -> None:
+        self._began = time.perf_counter()
+        self._began_cpu = time.thread_time()
+        self.clear()
+
+    def clear(self) -> None:
+        self.count = 0
+        self.wall_ms = self.own_ms = 0.0
+        self.long: list[tuple[int, int]] = []
+        """(by the clock, its own work) of turns that took long, in milliseconds."""
+
+    def after_io_wait(self, timeout: float) -> None:
+        self._began, self._began_cpu = time.perf_counter(), time.thread_time()
+
+    def before_io_wait(self, timeout: float) -> None:
+        wall_ms = (time.perf_counter() - self._began) * 1000
+        own_ms = (time.thread_time() - self._began_cpu) * 1000
+        self.count += 1
+        self.wall_ms = max(self.wall_ms, wall_ms)
+        self.own_ms = max(self.own_ms, own_ms)
+        if wall_ms >= LONG_MS:
+            self.long = sorted([*self.long, (round(wall_ms), round(own_ms))], reverse=True)[:KEPT_MAX]
+
+
+class Collections:
+    """What the cyclic collector costs."""
+
+    def __init__(self) -> None:
+        self.longest_ms = 0.0
+        self._began = 0.0
+        gc.callbacks.append(self)
+
+    def __call__(self, phase: str, info: dict[str, int]) -> None:
+        if phase == "start":
+            self._began = time.thread_time()
+        else:
+            self.longest_ms = max(self.longest_ms, (time.thread_time() - self._began) * 1000)
+
+
+class Bench:
+    def __init__(self, server: StoreServer, turns: Turns, collections: Collections) -> None:
+        self._server = server
+        self._turns = turns
+        self._collections = collections
+
+    async def status(self) -> Answer:
+        return {
+            "port": self._server.client_port,
+            "nodes": len(self._server.machine.tree),
+            "snapshots": self._server.member.status().counters.snapshots,
+            "rss": _rss(),
+        }
+
+    async def pauses(self) -> Answer:
+        """Since this was asked the last time."""
+        turns, collections = self._turns, self._collections
+        answer = {
+            "turns": turns.count,
+            "pause_ms": turns.wall_ms,
+            "own_ms": turns.own_ms,
+            "collector_ms": collections.longest_ms,
+            "long": turns.long,
+        }
+        turns.clear()
+        collections.longest_ms = 0.0
+        return answer
+
+
+def _rss() -> int:
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith("VmRSS"):
+            return int(line.split()[1]) << 10
+    raise RuntimeError("this is not Linux")
+
+
+async def serve(arguments: argparse.Namespace, turns: Turns) -> None:
+    collections = Collections()
+    limits = evolve(Limits(), snap_entries=arguments.snap_entries)
+    empty_rss = _rss()
+    began = time.perf_counter()
+    async with open_store(arguments.data, client_port=0, limits=limits) as server:
+        while not server.ready:
+            await trio.sleep(0.01)
+        bench = Bench(server, turns, collections)
+        ready = {"ready_s": time.perf_counter() - began, "empty_rss": empty_rss, **await bench.status()}
+        print(json.dumps(ready), flush=True)
+        async for command in commands():
+            print(json.dumps(await partial(getattr(bench, command.pop("do")), **command)()), flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--data", required=True)
+    parser.add_argument("--snap-entries", type=int, default=100_000)
+    arguments = parser.parse_args()
+    logging.basicConfig(level=os.environ.get("ZAB_LOG", "INFO"), format="%(asctime)s.%(msecs)03d %(message)s")
+    turns = Turns()
+    trio.run(serve, arguments, turns, instruments=[turns])
+
+
+if __name__ == "__main__":
+    main()
