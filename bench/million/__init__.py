@@ -112,7 +112,8 @@ def run(nodes: int, data: Path) -> bool:
             "operations/s": round(operations / (time.perf_counter() - began)),
             "bytes a node": round(per_node),
             "longest pause ms": round(pauses["pause_ms"]),
-            "own work ms": round(pauses["own_ms"]),
+            "of ours ms": round(pauses["process_ms"]),
+            "of the loop ms": round(pauses["own_ms"]),
             "collector ms": round(pauses["collector_ms"]),
             "snapshots": status["snapshots"],
         })  # fmt: skip
@@ -151,6 +152,8 @@ def run(nodes: int, data: Path) -> bool:
         worker.stop()
     result: Result = {"nodes": nodes, "data_bytes": len(DATA), "phases": details}
     publish("million", result, rows)
-    held = all(each["own_ms"] <= PAUSE_MS_MAX and each["bytes_per_node"] <= NODE_BYTES_MAX for each in details.values())
+    held = all(
+        each["process_ms"] <= PAUSE_MS_MAX and each["bytes_per_node"] <= NODE_BYTES_MAX for each in details.values()
+    )
     print(f"ready {details['restart']['ready_s']:.1f} s after its start; {'held' if held else 'NOT HELD'}")
     return held

@@ -26,33 +26,47 @@ KEPT_MAX: Final = 10
 
 
 class Turns(trio.abc.Instrument):
-    """How long the loop did not look for what is new: by the clock, and how much of it was work of its own.
-
-    The difference is what others took: other processes on this machine, and threads that hold the interpreter.
+    """How long the loop did not look for what is new: by the clock; how much of it was work of this process, threads
+    that hold the interpreter included; and how much was the loop's own. The rest is what other processes took.
     """
 
     def __init__(self) -> None:
         self._began = time.perf_counter()
-        self._began_cpu = time.thread_time()
+        self._began_cpu = self._step = time.thread_time()
+        self._began_process = time.process_time()
         self.clear()
 
     def clear(self) -> None:
         self.count = 0
-        self.wall_ms = self.own_ms = 0.0
-        self.long: list[tuple[int, int]] = []
-        """(by the clock, its own work) of turns that took long, in milliseconds."""
+        self.wall_ms = self.process_ms = self.own_ms = 0.0
+        self.long: list[tuple[int, int, int]] = []
+        """(by the clock, of this process, of the loop) of turns that took long, in milliseconds."""
+        self.tasks: dict[str, int] = {}
+        """The longest step of each task that took long."""
+
+    def before_task_step(self, task: trio.lowlevel.Task) -> None:
+        self._step = time.thread_time()
+
+    def after_task_step(self, task: trio.lowlevel.Task) -> None:
+        own_ms = round((time.thread_time() - self._step) * 1000)
+        if own_ms >= LONG_MS:
+            self.tasks[task.name] = max(self.tasks.get(task.name, 0), own_ms)
 
     def after_io_wait(self, timeout: float) -> None:
-        self._began, self._began_cpu = time.perf_counter(), time.thread_time()
+        self._began, self._began_cpu, self._began_process = time.perf_counter(), time.thread_time(), time.process_time()
 
     def before_io_wait(self, timeout: float) -> None:
         wall_ms = (time.perf_counter() - self._began) * 1000
         own_ms = (time.thread_time() - self._began_cpu) * 1000
+        process_ms = (time.process_time() - self._began_process) * 1000
         self.count += 1
+        self.process_ms = max(self.process_ms, min(process_ms, wall_ms))
         self.wall_ms = max(self.wall_ms, wall_ms)
         self.own_ms = max(self.own_ms, own_ms)
         if wall_ms >= LONG_MS:
-            self.long = sorted([*self.long, (round(wall_ms), round(own_ms))], reverse=True)[:KEPT_MAX]
+            self.long = sorted([*self.long, (round(wall_ms), round(process_ms), round(own_ms))], reverse=True)[
+                :KEPT_MAX
+            ]
 
 
 class Collections:
@@ -90,9 +104,11 @@ class Bench:
         answer = {
             "turns": turns.count,
             "pause_ms": turns.wall_ms,
+            "process_ms": turns.process_ms,
             "own_ms": turns.own_ms,
             "collector_ms": collections.longest_ms,
             "long": turns.long,
+            "tasks": turns.tasks,
         }
         turns.clear()
         collections.longest_ms = 0.0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from pathlib import Path
 
 import pytest
@@ -246,3 +247,19 @@ async def test_a_state_that_comes_as_a_whole_is_told_to_who_watches_and_ends_who
         with pytest.raises(SessionExpired):
             await session.get("/a")
         assert behind.ready
+
+
+async def test_the_collector_does_not_walk_a_large_tree(tmp_path: Path) -> None:
+    doors = DoorSettings(tick_ms=20, nodes_spared_min=50)
+    gc.unfreeze()
+    try:
+        async with open_store(tmp_path, doors=doors) as store, store.session() as session:
+            await session.create("/a")
+            assert not gc.get_freeze_count()
+            for number in range(60):
+                await session.create(f"/a/{number}")
+            while not gc.get_freeze_count():
+                await trio.sleep(0.01)
+            assert not any(each is store.machine.tree.nodes for each in gc.get_objects())
+    finally:
+        gc.unfreeze()

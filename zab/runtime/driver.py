@@ -7,7 +7,7 @@ fsync, one send per link. Nothing in a turn waits, but for one thing: becoming a
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import trio
 
@@ -24,12 +24,16 @@ from zab.runtime.link import Link
 from zab.runtime.links import Links
 from zab.runtime.logs import Log
 from zab.runtime.machine import Machine
+from zab.runtime.pace import beside_the_loop
 from zab.runtime.requests import RELAYS, Requests
 from zab.runtime.snapshots import Snapshots
 from zab.runtime.status import RoleChange
 from zab.runtime.writer import Writer
 from zab.storage.storage import Storage
 from zab.wire.relay import ORIGIN_BYTES, TAG_BYTES
+
+APPLY_S: Final = 0.02
+"""So long a turn applies what is committed before it lets others have the loop."""
 
 
 def now_ms() -> Millis:
@@ -215,10 +219,15 @@ class Driver:
         if not ready.apply:
             return
         zxid: Zxid | None = None
+        pause_at = trio.current_time() + APPLY_S
         for item in ready.apply:
             if isinstance(item, Apply):
                 self._apply_batch(item.batch)
                 zxid = item.batch.last
+                if trio.current_time() >= pause_at:
+                    # After a restart, or far behind: a whole log, while somebody else's tasks wait for the loop.
+                    await trio.lowlevel.checkpoint()
+                    pause_at = trio.current_time() + APPLY_S
             elif isinstance(item, Activate):
                 self._requests.changes.activated(item.ensemble.version)
                 self._activated(item.ensemble)
@@ -250,7 +259,8 @@ class Driver:
         """In a thread, so that the rest of the application lives on; this member has nothing else to do."""
         self.restoring = trio.Event()
         chunks = self._storage.read_snapshot(restore.zxid)
-        await trio.to_thread.run_sync(self._machine.restore, chunks, limiter=trio.CapacityLimiter(1))
+        with beside_the_loop():
+            await trio.to_thread.run_sync(self._machine.restore, chunks, limiter=trio.CapacityLimiter(1))
         self.restoring.set()
         self.restoring = None
         self.restores += 1

@@ -25,6 +25,7 @@ from zab.runtime.limits import Limits
 from zab.runtime.machine import Machine
 from zab.runtime.network import Network, TcpNetwork, TlsConfig
 from zab.runtime.origin import Done, Origin
+from zab.runtime.pace import beside_the_loop
 from zab.runtime.requests import Hears, deaf
 from zab.runtime.running import Options, Running, alone
 from zab.runtime.status import DiskStatus, RoleChange, SnapshotStatus, Status
@@ -131,11 +132,13 @@ class Member:
             disk = await trio.to_thread.run_sync(RealDisk, self._path)
         try:
             await trio.to_thread.run_sync(claim, disk, self._path, self._options.name, self.me)
-            storage, recovered = await trio.to_thread.run_sync(Storage.open, disk, self._options.storage)
+            with beside_the_loop():
+                storage, recovered = await trio.to_thread.run_sync(Storage.open, disk, self._options.storage)
             self._check_curable(recovered)
             if storage.newest_snapshot is not None:
                 chunks = storage.read_snapshot(recovered.snapshot)
-                await trio.to_thread.run_sync(self._machine.restore, chunks)
+                with beside_the_loop():
+                    await trio.to_thread.run_sync(self._machine.restore, chunks)
             return Running(self._options, self._machine, disk, storage, recovered, self._origin, self._bell, self._tell)
         except BaseException:
             disk.close()

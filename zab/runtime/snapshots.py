@@ -11,6 +11,7 @@ from zab.core.ready import Note
 from zab.core.zxid import Zxid, show
 from zab.runtime.limits import Limits
 from zab.runtime.logs import Log
+from zab.runtime.pace import beside_the_loop
 from zab.runtime.status import SnapshotStatus
 from zab.runtime.writer import Writer
 from zab.storage.snapshots import SnapshotWriter
@@ -80,7 +81,8 @@ class Snapshots:
         began = trio.current_time()
         open_writer = partial(self._storage.snapshot_writer, zxid, digest)
         writer = await self._writer.call(open_writer)
-        size = await trio.to_thread.run_sync(_write, writer, chunks, limiter=self._limiter)
+        with beside_the_loop():
+            size = await trio.to_thread.run_sync(_write, writer, chunks, limiter=self._limiter)
         start = await self._writer.call(partial(self._storage.purge, self._limits.snapshots_kept))
         self._log_starts(start)
         self._running = False

@@ -22,6 +22,7 @@ from zab.core.zxid import Zxid
 from zab.runtime.limits import Limits
 from zab.runtime.link import Lazy, Link, Send
 from zab.runtime.logs import Log
+from zab.runtime.pace import beside_the_loop
 from zab.storage.reading import Purged
 from zab.storage.storage import Storage
 from zab.wire.peer import ENVELOPE_BYTES_MAX, encode
@@ -94,7 +95,11 @@ class Transfers:
             return b"".join(taken)
 
         try:
-            while data := await trio.to_thread.run_sync(handful, limiter=self._limiter):
+            while True:
+                with beside_the_loop():
+                    data = await trio.to_thread.run_sync(handful, limiter=self._limiter)
+                if not data:
+                    break
                 await send(data)
         except ChunkTooLarge as error:
             # The peer comes again and finds the same: it cannot be served until machine or limit are changed.

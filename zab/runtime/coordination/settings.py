@@ -36,6 +36,8 @@ class DoorSettings:
     containers_per_minute_max how many of them go (`znode.container.maxPerMinute`)
     containers_never_used_ms  how long a container may wait for its first child
                               (`znode.container.maxNeverUsedIntervalMs`); 0: for ever
+    nodes_spared_min          from so many nodes on, the cyclic collector of this process does not walk the tree (nor
+                              what else is there then: `gc.freeze`)
     throttle                  see there; all of it is off
     words                     four-letter words that are answered
     local_sessions_enabled    whether clients get sessions that only their server knows (`localSessionsEnabled`)
@@ -70,6 +72,7 @@ class DoorSettings:
     containers_ms: int = 60_000
     containers_per_minute_max: int = 10_000
     containers_never_used_ms: int = 0
+    nodes_spared_min: int = 50_000
     throttle: ThrottleSettings = NO_THROTTLE
     words: frozenset[str] = DEFAULT_WORDS
     local_sessions_enabled: bool = False
