@@ -37,6 +37,7 @@ class Command:
 
     names: tuple[str, ...]
     answer: Callable[[StoreServer], Values]
+    says: str
     always: bool = False
 
 
@@ -49,37 +50,65 @@ def _get_trace_mask(server: StoreServer) -> Values:
 
 
 _ALL: Final = (
-    Command(("connection_stat_reset", "crst"), statistics.reset_connections),
-    Command(("configuration", "conf", "config"), ensemble.configuration),
-    Command(("connections", "cons"), statistics.connections),
-    Command(("dirs",), statistics.dirs),
-    Command(("dump",), statistics.dump),
-    Command(("environment", "env", "envi"), environment.environment, always=True),
-    Command(("get_trace_mask", "gtmk"), _get_trace_mask, always=True),
-    Command(("hash",), statistics.hashes),
-    Command(("initial_configuration", "icfg"), ensemble.initial_configuration),
-    Command(("is_read_only", "isro"), ensemble.is_read_only),
-    Command(("last_snapshot", "lsnp"), statistics.last_snapshot),
-    Command(("leader", "lead"), ensemble.leader),
-    Command(("monitor", "mntr"), monitor, always=True),
-    Command(("observer_connection_stat_reset", "orst"), _nothing),
-    Command(("observers", "obsr"), ensemble.observers),
-    Command(("ruok",), _nothing),
-    Command(("server_stats", "srvr"), statistics.server_stats),
-    Command(("stat_reset", "srst"), statistics.reset),
-    Command(("stats", "stat"), statistics.stats),
-    Command(("system_properties", "sysp"), environment.system_properties, always=True),
-    Command(("voting_view",), ensemble.voting_view),
-    Command(("watch_summary", "wchs"), statistics.watch_summary),
-    Command(("watches", "wchc"), statistics.watches),
-    Command(("watches_by_path", "wchp"), statistics.watches_by_path),
-    Command(("zabstate",), ensemble.zabstate),
+    Command(
+        ("connection_stat_reset", "crst"), statistics.reset_connections, "sets the counters of all connections to 0"
+    ),
+    Command(
+        ("configuration", "conf", "config"),
+        ensemble.configuration,
+        "ports, directories and times that the server was given",
+    ),
+    Command(("connections", "cons"), statistics.connections, "the connections of clients"),
+    Command(("dirs",), statistics.dirs, "the size of the data directory, in bytes"),
+    Command(("dump",), statistics.dump, "when sessions end (at the leader), and which ephemerals they own"),
+    Command(("environment", "env", "envi"), environment.environment, "where it runs", always=True),
+    Command(("get_trace_mask", "gtmk"), _get_trace_mask, "the number that `set_trace_mask` was given", always=True),
+    Command(("hash",), statistics.hashes, "the last digests of the tree, to be compared between servers"),
+    Command(
+        ("initial_configuration", "icfg"),
+        ensemble.initial_configuration,
+        "the configuration file as it was at the start",
+    ),
+    Command(("is_read_only", "isro"), ensemble.is_read_only, "whether it serves reads only, for want of a leader"),
+    Command(("last_snapshot", "lsnp"), statistics.last_snapshot, "zxid and time of the last snapshot on its disk"),
+    Command(("leader", "lead"), ensemble.leader, "whether it leads, and who does"),
+    Command(("monitor", "mntr"), monitor, "[the metrics](metrics.md)", always=True),
+    Command(
+        ("observer_connection_stat_reset", "orst"),
+        _nothing,
+        "nothing here: an observer's connection has no counters to be reset",
+    ),
+    Command(("observers", "obsr"), ensemble.observers, "the observers that follow this leader"),
+    Command(("ruok",), _nothing, "no error, if it serves"),
+    Command(("server_stats", "srvr"), statistics.server_stats, "version, counters and latency"),
+    Command(("stat_reset", "srst"), statistics.reset, "sets the counters and the latency of the server to 0"),
+    Command(("stats", "stat"), statistics.stats, "`server_stats`, and the connections in short"),
+    Command(
+        ("system_properties", "sysp"),
+        environment.system_properties,
+        "of the system, and those given as `zookeeper.*`",
+        always=True,
+    ),
+    Command(("voting_view",), ensemble.voting_view, "who votes, and where they are"),
+    Command(
+        ("watch_summary", "wchs"),
+        statistics.watch_summary,
+        "how many watches on how many paths by how many connections",
+    ),
+    Command(("watches", "wchc"), statistics.watches, "the watched paths, by session"),
+    Command(("watches_by_path", "wchp"), statistics.watches_by_path, "the sessions that watch, by path"),
+    Command(("zabstate",), ensemble.zabstate, "its part in the protocol: addresses, epoch, phase"),
 )
 _BY_NAME: Final = {name: command for command in _ALL for name in command.names}
 SET_TRACE_MASK: Final = ("set_trace_mask", "stmk")
 SNAPSHOT: Final = ("snapshot", "snap")
 RESTORE: Final = ("restore", "rest")
 NAMES: Final = tuple(sorted([*(each.names[0] for each in _ALL), SET_TRACE_MASK[0], SNAPSHOT[0], RESTORE[0]]))
+_MORE: Final = (
+    (SET_TRACE_MASK, "keeps the number `traceMask`; it has no effect", True),
+    (SNAPSHOT, "takes a snapshot, or streams one; see below", False),
+    (RESTORE, "refused; see below", True),
+)
 ALIASES: Final[Mapping[str, tuple[str, ...]]] = {
     names[0]: names[1:] for names in (*(each.names for each in _ALL), SET_TRACE_MASK, SNAPSHOT, RESTORE)
 }
@@ -110,3 +139,13 @@ def _set_trace_mask(parameters: Mapping[str, str], server: StoreServer) -> Outco
         return Outcome(SET_TRACE_MASK[0], error=f"setTraceMask requires long traceMask argument, got {text[:100]}")
     server.trace_mask = mask
     return Outcome(SET_TRACE_MASK[0], {"tracemask": mask})
+
+
+def table() -> str:
+    """For the docs."""
+    all_ = sorted([*((each.names, each.says, each.always) for each in _ALL), *_MORE])
+    rows = [
+        f"| `{names[0]}`{'*' if always else ''} | {', '.join(f'`{name}`' for name in names[1:])} | {says} |"
+        for names, says, always in all_
+    ]
+    return "\n".join(["| Command | Also | What it says or does |", "|---|---|---|", *rows])

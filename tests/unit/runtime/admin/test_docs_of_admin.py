@@ -1,0 +1,22 @@
+"""The reference pages say what there is. To write a table anew, print what `table()` gives."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from zab.runtime.admin import commands, metrics
+from zab.runtime.admin.instruments import METRICS
+
+REFERENCE = Path(__file__).resolve().parents[4] / "docs" / "reference"
+
+
+def test_every_metric_is_in_the_table() -> None:
+    assert metrics.table() in (REFERENCE / "metrics.md").read_text()
+
+
+def test_every_command_is_in_the_table() -> None:
+    assert commands.table() in (REFERENCE / "admin-commands.md").read_text()
+
+
+def test_a_name_is_given_once() -> None:
+    assert len({metric.name for metric in METRICS}) == len(METRICS)
