@@ -6,14 +6,17 @@ import json
 import signal
 import socket
 import subprocess
+import time
 from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 from tests.integration import apache
 from tests.integration.apache import ask, free_port
 from tests.integration.served import Served, serve, three_configs
+from zab.cli.commands import zab
 
 pytest.importorskip("kazoo", reason="kazoo is not installed")
 
@@ -129,3 +132,59 @@ def test_a_port_that_is_taken_is_status_1_and_one_line(tmp_path: Path) -> None:
         assert server.process.wait(timeout=30) == 1
     (line,) = server.log.read_text().splitlines()
     assert line.startswith(f"Error: cannot listen on 127.0.0.1:{port} for clients")
+
+
+def test_a_running_server_is_asked_for_a_snapshot(tmp_path: Path) -> None:
+    port, admin = free_port(), free_port()
+    config = tmp_path / "zoo.cfg"
+    config.write_text(
+        f"dataDir={tmp_path}/data\nclientPort={port}\nclientPortAddress=127.0.0.1\n"
+        f"admin.serverPort={admin}\nadmin.serverAddress=127.0.0.1\nadmin.rateLimiterIntervalInMS=0\n"
+    )
+    url, backup = f"http://127.0.0.1:{admin}", tmp_path / "backup"
+    with serve(config) as server:
+        server.ready()
+        client = KazooClient(f"127.0.0.1:{port}")
+        client.start(30)
+        client.create("/kept", b"data")
+        refused = CliRunner().invoke(zab, ["snapshot", "take", url, str(backup)])
+        assert refused.exit_code == 1
+        assert "say who you are with --auth" in refused.output
+        assert not backup.exists()
+        taken = CliRunner().invoke(zab, ["snapshot", "take", url, str(backup), "--auth", "digest:u:p"])
+        assert taken.exit_code == 0, taken.output
+        client.stop()
+        client.close()
+        assert server.stop() == 0
+    gone = CliRunner().invoke(zab, ["snapshot", "take", url, str(tmp_path / "other"), "--auth", "digest:u:p"])
+    assert (gone.exit_code, len(gone.output.splitlines())) == (1, 1)
+    assert CliRunner().invoke(zab, ["import", str(backup), str(tmp_path / "new")]).exit_code == 0
+    dumped = CliRunner().invoke(zab, ["snapshot", "dump", str(tmp_path / "new"), "--under", "/kept", "-d"])
+    assert "data='data'" in dumped.output or "data=data" in dumped.output
+
+
+def test_a_changed_membership_is_written_back(tmp_path: Path) -> None:
+    configs, ports = three_configs(tmp_path)
+    for config in configs:
+        config.write_text(config.read_text() + "reconfigEnabled=true\nskipACL=yes\n")
+    with ExitStack() as stack:
+        servers = [stack.enter_context(serve(config)) for config in configs]
+        for server in servers:
+            server.ready()
+        client = KazooClient(f"127.0.0.1:{ports[0]}", timeout=20)
+        client.start(30)
+        client.reconfig(joining=None, leaving="3", new_members=None)
+        client.stop()
+        client.close()
+        for config in configs[:2]:
+            while "dynamicConfigFile=" not in config.read_text():
+                time.sleep(0.1)
+        for server in servers:
+            server.stop()
+        for config in configs[:2]:
+            assert "server.3" not in config.read_text()
+            assert "server.3" in config.with_name(config.name + ".bak").read_text()
+        again = [stack.enter_context(serve(config)) for config in configs[:2]]
+        for server in again:
+            server.ready()
+        assert [server.stop() for server in again] == [0, 0]

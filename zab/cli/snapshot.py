@@ -9,6 +9,7 @@ from pathlib import Path
 
 import click
 
+from zab.cli.history.asking import streamed
 from zab.cli.history.states import State, read_state
 from zab.cli.history.transactions import moment, readable, show_acl
 from zab.cli.history.writing import write_file
@@ -125,25 +126,42 @@ def verify(path: Path) -> None:
 
 
 @snapshot.command()
-@click.argument("source", type=click.Path(exists=True, file_okay=False, path_type=Path), metavar="DATA")
+@click.argument("source", metavar="SOURCE")
 @click.argument("target", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE")
+@click.option(
+    "--auth",
+    metavar="SCHEME:CREDENTIALS",
+    envvar="ZAB_AUTH",
+    help="Who asks a running server, as digest:user:password; also from the environment, as ZAB_AUTH.",
+)
 @failing_plainly
-def take(source: Path, target: Path) -> None:
-    """Write the state of a stopped server's data directory to a FILE, in ZooKeeper's format.
+def take(source: str, target: Path, auth: str | None) -> None:
+    """Write the whole state to a FILE, in ZooKeeper's format.
 
-    That is the format to keep: `zab import` makes a data directory of it, and so does ZooKeeper itself, which
-    wants it named snapshot.<zxid>. A running server is asked by its admin port instead.
+    SOURCE is the admin port of a running server, as http://HOST:PORT, or the data directory of a stopped one.
+    The format is the one to keep: `zab import` makes a data directory of it, and so does ZooKeeper itself, which
+    wants it named snapshot.<zxid>. A running server gives it to who is somebody and may do anything at the root.
 
     \b
+    zab snapshot take http://127.0.0.1:8080 backup/snapshot.today --auth digest:backup:secret
     zab snapshot take /var/lib/zab backup/snapshot.today
     zab import backup/snapshot.today /var/lib/zab-new
     """
-    if in_use(source):
-        raise Misused(f"{source}: a server runs on it: ask that server, or stop it")
     if target.exists():
         raise Misused(f"{target} exists already: nothing is written over")
-    state = _read(source)
-    write_file(target, departure(state.store))
+    if source.startswith(("http://", "https://")):
+        write_file(target, streamed(source, auth))
+        state = _read(target)  # who keeps a backup wants to know today that it can be read
+    else:
+        folder = Path(source)
+        if not folder.is_dir():
+            raise Misused(f"{source}: neither a directory nor the admin port of a server, like http://127.0.0.1:8080")
+        if in_use(folder):
+            raise Misused(
+                f"{source}: a server runs on it: ask that server, as http://HOST:PORT of its admin port, or stop it"
+            )
+        state = _read(folder)
+        write_file(target, departure(state.store))
     click.echo(f"{target}: {len(state.store.tree)} nodes as of {state.store.zxid:#x}")
 
 

@@ -71,7 +71,13 @@ def read_state(path: Path, log_dir: Path | None = None, progress: Progress = unh
         return _our_file(path)
     if head.startswith(b"ZKSN") or compression is not Compression.NONE:
         zxid = None if file is None else file.zxid
-        return State(_their_snapshot(path, zxid, compression, progress), str(path), Epoch(0))
+        store, whole = _their_snapshot(path, zxid, compression, progress)
+        notes = (
+            ()
+            if whole
+            else (f"{path}: was written while it changed: without the log behind it, it is of no one moment",)
+        )
+        return State(store, str(path), epoch_of(Zxid(store.zxid)), notes)
     raise ConfigError(f"{path}: no snapshot: neither ours nor one of ZooKeeper's")
 
 
@@ -133,7 +139,7 @@ def read_theirs(files: Path, log_files: Path, progress: Progress) -> State:
     store = None
     for file in snapshot_files(names):
         try:
-            store = _their_snapshot(files / file.name, file.zxid, file.compression, progress)
+            store, _ = _their_snapshot(files / file.name, file.zxid, file.compression, progress)
             break
         except DamagedError as error:
             notes.append(f"{files / file.name}: {error}; an older one is taken")
@@ -157,17 +163,16 @@ def _names(folder: Path) -> list[str]:
         raise disk_error("list", str(folder), error.errno) from error
 
 
-def _their_snapshot(path: Path, zxid: int | None, compression: Compression, progress: Progress) -> Store:
+def _their_snapshot(path: Path, zxid: int | None, compression: Compression, progress: Progress) -> tuple[Store, bool]:
+    """The store, and whether it is what the file says that it must be: what comes behind it may have got into it."""
     reader = SnapshotReader(plain(pieces(path, progress), compression))
     store = Store()
     store.restore(arrival(reader, zxid or 0).chunks)
     if zxid is None:
         if reader.last_zxid is None:
-            raise ConfigError(
-                f"{path}: neither its name nor its content says as of which zxid it is: call it snapshot.<zxid>"
-            )
+            raise ConfigError(f"{path}: neither name nor content says as of which zxid it is: call it snapshot.<zxid>")
         store.zxid = reader.last_zxid
-    return store
+    return store, reader.digest is None or reader.digest.value == store.digest.value
 
 
 def _their_log(folder: Path, names: list[str], progress: Progress, notes: list[str]) -> Iterator[Txn]:

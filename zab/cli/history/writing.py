@@ -62,10 +62,14 @@ def write_file(path: Path, chunks: Iterable[bytes]) -> None:
     temporary = path.with_name(path.name + ".tmp")
     try:
         with temporary.open("xb") as file:
-            for chunk in chunks:
-                file.write(chunk)
-            file.flush()
-            os.fsync(file.fileno())
+            try:
+                for chunk in chunks:
+                    file.write(chunk)
+                file.flush()
+                os.fsync(file.fileno())
+            except BaseException:
+                temporary.unlink()
+                raise
         temporary.rename(path)
         folder = os.open(path.parent, os.O_RDONLY)
         try:
@@ -73,5 +77,4 @@ def write_file(path: Path, chunks: Iterable[bytes]) -> None:
         finally:
             os.close(folder)
     except OSError as error:
-        temporary.unlink(missing_ok=True)
-        raise disk_error("write", str(path), error.errno) from error
+        raise disk_error("write", str(error.filename or path), error.errno) from error

@@ -29,8 +29,7 @@ if TYPE_CHECKING:
 _LENGTH: Final = Struct(">I")
 RESTORE_REFUSED: Final = (
     "A snapshot cannot be put in the place of a running server's state: the others, and the log, would go on from "
-    "another history. Stop all servers, give one of them the snapshot with `zab import`, and let the others begin "
-    "with empty directories"
+    "another history. Stop all servers, and give each of them the snapshot with `zab import`"
 )
 
 

@@ -1,0 +1,64 @@
+"""A snapshot from a server that runs: by its admin port."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from http import HTTPStatus
+from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
+from typing import Final
+from urllib.parse import urlsplit
+
+from zab.core.errors import ConfigError, ZabError
+
+READ_BYTES: Final = 1 << 20
+PATIENCE_S: Final = 60.0
+"""For a server to say something. The whole of a large snapshot may take longer."""
+PATH: Final = "/commands/snapshot"
+
+
+class NoSnapshot(ZabError):
+    """The server was reached, or not, and gave none."""
+
+
+def streamed(url: str, auth: str | None) -> Iterator[bytes]:
+    """The file, piece by piece. What is cut short is an error, not a shorter file."""
+    where = urlsplit(url)
+    if where.hostname is None:
+        raise ConfigError(f"{url}: an admin port looks like http://127.0.0.1:8080")
+    secure = where.scheme == "https"
+    make = HTTPSConnection if secure else HTTPConnection
+    connection = make(where.hostname, where.port or (443 if secure else 80), timeout=PATIENCE_S)
+    path = where.path if where.path not in ("", "/") else PATH
+    try:
+        connection.request("GET", f"{path}?streaming=true", headers=_headers(auth))
+        reply = connection.getresponse()
+        if reply.status != HTTPStatus.OK or reply.getheader("Content-Type", "").startswith("application/json"):
+            raise NoSnapshot(f"{url}: {_reason(reply, auth)}")
+        while piece := reply.read(READ_BYTES):
+            yield piece
+        if reply.length:
+            raise NoSnapshot(f"{url}: {reply.length} bytes are missing at the end")
+    except (OSError, HTTPException) as error:
+        raise NoSnapshot(f"{url}: {str(error) or type(error).__name__}") from error
+    finally:
+        connection.close()
+
+
+def _headers(auth: str | None) -> dict[str, str]:
+    if auth is None:
+        return {}
+    scheme, colon, credentials = auth.partition(":")
+    if not colon or not scheme:
+        raise ConfigError("--auth is SCHEME:CREDENTIALS, like digest:user:password")
+    return {"Authorization": f"{scheme} {credentials}"}
+
+
+def _reason(reply: HTTPResponse, auth: str | None) -> str:
+    body = reply.read(READ_BYTES)
+    try:
+        said = json.loads(body)["error"]
+    except (ValueError, KeyError, TypeError):
+        said = body.decode("utf-8", "replace").strip() or reply.reason
+    hint = "; say who you are with --auth" if auth is None and reply.status == HTTPStatus.UNAUTHORIZED else ""
+    return f"{reply.status}: {said}{hint}"
