@@ -17,11 +17,9 @@ from zab.runtime.coordination.opening import make_server, run_server
 from zab.runtime.coordination.server import StoreServer
 from zab.runtime.coordination.settings import DoorSettings
 from zab.store.store import StoreSettings
+from zab.wire.client.words import WORDS
 
-ALL_WORDS = frozenset({
-    "conf", "cons", "crst", "dump", "envi", "hash", "isro", "mntr", "ruok", "srst", "srvr", "stat", "wchc", "wchp",
-    "wchs",
-})  # fmt: skip
+ALL_WORDS = frozenset(WORDS.values())
 DOORS = DoorSettings(tick_ms=200, timeout_ticks_max=100, words=ALL_WORDS)
 """Sessions of 400 ms are possible."""
 

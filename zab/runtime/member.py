@@ -329,6 +329,10 @@ class Member:
         self._started()
         raise Stopped("this member was stopped")
 
+    @property
+    def settings(self) -> Settings:
+        return self._options.settings
+
     def status(self) -> Status:
         return self._started().status()
 

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final
 
 from zab.runtime.admin.metrics import monitor
-from zab.runtime.driver import now_ms
+from zab.runtime.coordination import listings
+from zab.runtime.coordination.listings import hexadecimal
 from zab.wire.client.frames import Command
 
 if TYPE_CHECKING:
     from zab.runtime.coordination.server import StoreServer
 
 NOT_SERVING: Final = "This ZooKeeper instance is not currently serving requests\n"
-_ALWAYS: Final = frozenset({"ruok", "isro", "envi"})
+_ALWAYS: Final = frozenset({"ruok", "isro", "envi", "gtmk", "stmk"})
 
 
 def answer(server: StoreServer, command: Command) -> bytes:
@@ -26,6 +25,8 @@ def answer(server: StoreServer, command: Command) -> bytes:
         return f"{word} is not executed because it is not in the whitelist.\n".encode()
     if not _serves(server) and word not in _ALWAYS:
         return NOT_SERVING.encode()
+    if word == "stmk":
+        server.trace_mask = int.from_bytes(command.argument, "big", signed=True)
     return handler(server).encode()
 
 
@@ -54,7 +55,7 @@ def _summary(server: StoreServer) -> str:
         f"Mode: {server.mode}",
         f"Node count: {len(server.machine.tree)}",
     ]
-    return "\n".join(lines) + "\n"
+    return "\n".join(lines) + "\n" + listings.proposals(server)
 
 
 def _srvr(server: StoreServer) -> str:
@@ -78,62 +79,9 @@ def _mntr(server: StoreServer) -> str:
     return "".join(f"zk_{key}\t{value}\n" for key, value in monitor(server).items())
 
 
-def _envi(server: StoreServer) -> str:
-    version = server.version
-    return f"Environment:\nzookeeper.version={version}\nhost.name={os.uname().nodename}\npython.version={sys.version}\n"
-
-
-def _conf(server: StoreServer) -> str:
-    settings = server.settings
-    status = server.member.status()
-    lines = [
-        f"clientPort={server.client_port}",
-        f"tickTime={settings.tick_ms}",
-        f"maxClientCnxns={settings.connections_per_host_max}",
-        f"minSessionTimeout={settings.timeout_ms(0)}",
-        f"maxSessionTimeout={settings.timeout_ms((1 << 31) - 1)}",
-        f"serverId={server.me}",
-    ]
-    if len(status.ensemble.servers) > 1:
-        lines += ["membership: ", *[each.text() for each in status.ensemble.servers]]
-        lines.append(f"version={status.ensemble.version:x}")
-    return "\n".join(lines) + "\n"
-
-
-def _cons(server: StoreServer) -> str:
-    return (
-        "".join(
-            f" /{each.peer}[1](queued={each.queued},recved={each.received},sent={each.sent}"
-            f",sid={_hex(each.session)},to={each.timeout_ms})\n"
-            for each in server.connections
-        )
-        + "\n"
-    )
-
-
-def _dump(server: StoreServer) -> str:
-    machine = server.machine
-    owners = {session: paths for session, paths in machine.tree.ephemerals.items() if paths}
-    lines = ["SessionTracker dump:"]
-    buckets = server.session_ends()
-    lines.append(f"Session Sets ({len(buckets)})/({sum(len(sessions) for _, sessions in buckets)}):")
-    for end, sessions in buckets:
-        lines.append(f"{len(sessions)} expire in {end - now_ms()} ms:")
-        lines += [f"\t{_hex(session)}" for session in sessions]
-    lines += ["ephemeral nodes dump:", f"Sessions with Ephemerals ({len(owners)}):"]
-    for session, paths in owners.items():
-        lines.append(f"{_hex(session)}:")
-        lines += [f"\t{path}" for path in paths]
-    return "\n".join(lines) + "\n"
-
-
 def _wchs(server: StoreServer) -> str:
     watches, paths, connections = server.machine.watches.counts
     return f"{connections} connections watching {paths} paths\nTotal watches:{watches}\n"
-
-
-def _hex(session: int) -> str:
-    return f"{session & 0xFFFF_FFFF_FFFF_FFFF:#x}"
 
 
 def _wchc(server: StoreServer) -> str:
@@ -142,7 +90,7 @@ def _wchc(server: StoreServer) -> str:
     for each in server.connections:
         paths = server.machine.watches.paths_of(each)
         if paths:
-            lines += [_hex(each.session), *[f"\t{path}" for path in paths]]
+            lines += [hexadecimal(each.session), *[f"\t{path}" for path in paths]]
     return "\n".join(lines) + "\n"
 
 
@@ -151,7 +99,7 @@ def _wchp(server: StoreServer) -> str:
     watchers: dict[str, list[str]] = {}
     for each in server.connections:
         for path in server.machine.watches.paths_of(each):
-            watchers.setdefault(path, []).append(_hex(each.session))
+            watchers.setdefault(path, []).append(hexadecimal(each.session))
     return "".join(f"{path}\n" + "".join(f"\t{one}\n" for one in of) for path, of in watchers.items())
 
 
@@ -171,11 +119,13 @@ def _hash(server: StoreServer) -> str:
 
 
 _HANDLERS: Final[Mapping[str, Callable[[StoreServer], str]]] = {
-    "conf": _conf,
-    "cons": _cons,
+    "conf": listings.conf,
+    "cons": listings.cons,
     "crst": _crst,
-    "dump": _dump,
-    "envi": _envi,
+    "dirs": listings.dirs,
+    "dump": listings.dump,
+    "envi": listings.envi,
+    "gtmk": lambda server: str(server.trace_mask),
     "hash": _hash,
     "isro": _isro,
     "mntr": _mntr,
@@ -183,6 +133,7 @@ _HANDLERS: Final[Mapping[str, Callable[[StoreServer], str]]] = {
     "srst": _srst,
     "srvr": _srvr,
     "stat": _stat,
+    "stmk": lambda server: str(server.trace_mask),
     "wchc": _wchc,
     "wchp": _wchp,
     "wchs": _wchs,

@@ -1,0 +1,120 @@
+"""The long answers to four-letter words, line by line as tools of ZooKeeper's read them."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from zab.core.ensemble import Role
+from zab.core.messages import State
+from zab.runtime.admin.environment import environment
+from zab.runtime.admin.statistics import data_bytes
+from zab.runtime.driver import now_ms
+from zab.runtime.requests import wall_ms
+
+if TYPE_CHECKING:
+    from zab.runtime.coordination.server import StoreServer
+
+
+def hexadecimal(session: int) -> str:
+    return f"{session & 0xFFFF_FFFF_FFFF_FFFF:#x}"
+
+
+def conf(server: StoreServer) -> str:
+    settings, status = server.settings, server.member.status()
+    ensemble = status.ensemble
+    alone = len(ensemble.servers) == 1
+    path, size = server.member.disk_status().path, data_bytes(server)
+    lines = [
+        f"clientPort={_port(server.client_port)}",
+        f"secureClientPort={_port(server.secure_client_port)}",
+        f"dataDir={path}",
+        f"dataDirSize={size}",
+        f"dataLogDir={path}",
+        f"dataLogSize={size}",
+        f"tickTime={settings.tick_ms}",
+        f"maxClientCnxns={settings.connections_per_host_max}",
+        f"minSessionTimeout={settings.timeout_ms(0)}",
+        f"maxSessionTimeout={settings.timeout_ms((1 << 31) - 1)}",
+        "clientPortListenBacklog=-1",
+        f"serverId={0 if alone else server.me}",
+    ]
+    if not alone:
+        mine, timing = ensemble.by_id.get(server.me), server.member.settings
+        role = Role.OBSERVER if mine is None else mine.role
+        lines += [
+            f"initLimit={timing.init_limit}",
+            f"syncLimit={timing.sync_limit}",
+            "electionAlg=3",
+            f"electionPort={-1 if mine is None else mine.election_port}",
+            f"quorumPort={-1 if mine is None else mine.quorum_port}",
+            f"peerType={0 if role is Role.PARTICIPANT else 1}",
+            "membership: ",
+            ensemble.text(),
+        ]
+    return "\n".join(lines) + "\n"
+
+
+def _port(port: int | None) -> int:
+    return -1 if port is None else port
+
+
+def cons(server: StoreServer) -> str:
+    """What ZooKeeper knows of single requests is not kept here: it would cost each of them something."""
+    low, mean, high = server.latency.milliseconds
+    zxid, now = server.machine.zxid, now_ms()
+    lines = [
+        f" /{each.peer}[1](queued={each.queued},recved={each.received},sent={each.sent},sid={hexadecimal(each.session)}"
+        f",lop=NA,est={each.established_ms},to={each.timeout_ms},lcxid=0xffffffffffffffff,lzxid={zxid:#x},lresp={now}"
+        f",llat=0,minlat={low},avglat={int(mean)},maxlat={high})\n"
+        for each in server.connections
+    ]
+    return "".join(lines) + "\n"
+
+
+def dump(server: StoreServer) -> str:
+    """Sessions and when they end are known to the leader; ephemerals and connections to everybody."""
+    owners = {session: paths for session, paths in server.machine.tree.ephemerals.items() if paths}
+    buckets = server.session_ends()
+    lines = ["SessionTracker dump:", _sets("Session", [len(sessions) for _, sessions in buckets])]
+    for end, sessions in buckets:
+        lines.append(f"{len(sessions)} expire at {_date(end)}:")
+        lines += [f"\t{hexadecimal(session)}" for session in sessions]
+    lines += ["ephemeral nodes dump:", f"Sessions with Ephemerals ({len(owners)}):"]
+    for session, paths in owners.items():
+        lines.append(f"{hexadecimal(session)}:")
+        lines += [f"\t{path}" for path in paths]
+    ends: dict[int, list[str]] = {}
+    tick, now = server.settings.tick_ms, now_ms()
+    for each in server.connections:
+        end = ((now + each.timeout_ms) // tick + 1) * tick
+        ends.setdefault(end, []).append(f"\tip: /{each.peer} sessionId: {hexadecimal(each.session)}")
+    lines += ["Connections dump:", _sets("Connections", [len(each) for each in ends.values()])]
+    for end in sorted(ends):
+        lines += [f"{len(ends[end])} expire at {_date(end)}:", *ends[end]]
+    return "\n".join(lines) + "\n"
+
+
+def _sets(what: str, sizes: list[int]) -> str:
+    return f"{what} Sets ({len(sizes)})/({sum(sizes)}):"
+
+
+def _date(at_ms: int) -> str:
+    return time.strftime("%a %b %d %H:%M:%S UTC %Y", time.gmtime((wall_ms() + at_ms - now_ms()) / 1000))
+
+
+def envi(server: StoreServer) -> str:
+    return "Environment:\n" + "".join(f"{key}={value}\n" for key, value in environment(server).items())
+
+
+def dirs(server: StoreServer) -> str:
+    """Log and snapshots have one directory, unless they were given two."""
+    size = data_bytes(server)
+    return f"datadir_size: {size}\nlogdir_size: {size}\n"
+
+
+def proposals(server: StoreServer) -> str:
+    """A leader's; batches have no size that would compare with ZooKeeper's packets."""
+    role = server.role
+    leads = role is not None and role.state is State.LEADING and server.mode == "leader"
+    return "Proposal sizes last/min/max: -1/-1/-1\n" if leads else ""
