@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 import trio
@@ -16,8 +17,10 @@ from zab.recipes import Election, Held, Lock, Lost, ReadLock, Semaphore, Taken, 
 from zab.recipes.line import in_line
 from zab.recipes.settings import RecipeSettings
 from zab.runtime.session.api import Session
-from zab.runtime.session.errors import SessionExpired
+from zab.runtime.session.errors import NotReadOnly, SessionExpired
 from zab.runtime.session.state import SessionState
+from zab.store.errors import ErrorCode
+from zab.store.ops import WRITES, Op
 from zab.store.paths import child_of
 
 doors = pytest.mark.parametrize("door", DOORS)
@@ -267,6 +270,46 @@ async def test_a_lock_is_given_up_when_the_connection_is_lost_if_so_wished(tmp_p
                     await running.stop(other)
                     await running.stop(leader)
                     await trio.sleep_forever()
+
+
+@pytest.mark.parametrize("state", [SessionState.SUSPENDED, SessionState.READ_ONLY])
+async def test_a_connection_that_is_back_in_time_is_no_loss(tmp_path: Path, state: SessionState) -> None:
+    """Nor is one that is lost once more, but each time for less than it may; for longer, it is."""
+    async with opened(tmp_path) as store, store.session() as session:
+        lock = Lock(session, "/l", settings=RecipeSettings(suspended_ms=1_000))
+        async with lock:
+            for _ in range(6):
+                session._teller.tell(state)
+                await trio.sleep(0.2)
+                session._teller.tell(SessionState.CONNECTED)
+                await trio.sleep(0.01)
+        with pytest.raises(Lost, match="the connection is lost"):
+            async with lock:
+                session._teller.tell(state)
+                await trio.sleep_forever()
+
+
+async def test_a_lock_is_given_back_as_soon_as_somebody_takes_writes(tmp_path: Path) -> None:
+    async with opened(tmp_path) as store, store.session() as session:
+        real, refused = session._ask, trio.Event()
+
+        async def ask(op: Op, *arguments: Any, **options: Any) -> Any:
+            if op in WRITES and session.state is SessionState.READ_ONLY:
+                refused.set()
+                raise NotReadOnly(ErrorCode.NOT_READ_ONLY, "a server that is cut off")
+            return await real(op, *arguments, **options)
+
+        async def find_a_better_one() -> None:
+            await refused.wait()
+            assert len(store.names("/l")) == 1
+            session._teller.tell(SessionState.CONNECTED)
+
+        session._ask = ask  # type: ignore[method-assign]
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(find_a_better_one)
+            async with Lock(session, "/l"):
+                session._teller.tell(SessionState.READ_ONLY)
+        assert store.names("/l") == []
 
 
 async def test_a_lock_is_kept_while_the_connection_is_lost(tmp_path: Path) -> None:

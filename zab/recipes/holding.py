@@ -48,7 +48,7 @@ async def holding(session: Session, path: str, events: Watch, settings: RecipeSe
         states = session.states()
         state = await anext(states)
         while not state.final:
-            suspended = state is SessionState.SUSPENDED
+            suspended = state is not SessionState.CONNECTED  # a server that can only be read from knows no better
             patience_ms = session.timeout_ms if settings.suspended_ms is None else settings.suspended_ms
             try:
                 with trio.fail_after(patience_ms / 1000 if suspended else inf):

@@ -12,7 +12,8 @@ from zab.recipes.errors import Lost
 from zab.recipes.settings import RecipeSettings
 from zab.runtime.errors import OutcomeUnknown
 from zab.runtime.session.api import Session
-from zab.runtime.session.errors import NodeExists, NoNode, SessionExpired
+from zab.runtime.session.errors import NodeExists, NoNode, NotReadOnly, SessionExpired
+from zab.runtime.session.state import SessionState
 from zab.store.acl import Acl
 from zab.store.node import Stat
 from zab.store.paths import child_of, parent_of
@@ -68,7 +69,12 @@ async def giving_back(
         patience_ms = session.timeout_ms if settings.leave_ms is None else settings.leave_ms
         try:
             with trio.move_on_after(patience_ms / 1000, shield=True) as patience:
-                there = await remove(session, path) if give is None else await give()
+                while True:
+                    try:
+                        there = await remove(session, path) if give is None else await give()
+                        break
+                    except NotReadOnly:  # nothing was done; a better server is looked for
+                        await _connected(session)
         except SessionExpired as error:
             raise Lost(f"{path}: the session was over before it was given back") from error
         if patience.cancelled_caught:
@@ -85,6 +91,12 @@ async def giving_back(
             pass  # what happened before says more
         raise
     await there_until_now()
+
+
+async def _connected(session: Session) -> None:
+    async for state in session.states():
+        if state is SessionState.CONNECTED:
+            return
 
 
 async def names_of(session: Session, path: str, marker: str = "") -> list[str]:
