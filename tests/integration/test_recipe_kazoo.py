@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
+from random import Random
 from typing import Any, Final, TypeVar
 
 import pytest
@@ -365,3 +366,40 @@ async def test_a_counter_of_both(tmp_path: Path, door: str) -> None:
         four_bytes, theirs_too = Counter(session, "/c", curator=True), zk.Counter("/c", support_curator=True)
         assert await four_bytes.add(-3) == -3
         assert await in_thread(lambda: (theirs_too + 10).value) == await four_bytes.get() == 7
+
+
+@pytest.mark.parametrize("kind", ["Lock", "Semaphore"])
+async def test_both_contend_and_ours_are_cancelled(tmp_path: Path, kind: str) -> None:
+    """Their threads and our tasks, for one and the same thing; a critical section that is no longer than its node."""
+    inside, most, turns, chance = 0, 0, 0, Random(1)
+
+    def enter(by: int) -> None:
+        nonlocal inside, most, turns
+        inside += by
+        most = max(most, inside)
+        turns += by < 0
+
+    async def ours(session: Session) -> None:
+        while turns < 60:
+            with trio.move_on_after(0.01 if chance.random() < 0.5 else 10):
+                async with Lock(session, "/x") if kind == "Lock" else Semaphore(session, "/x"):
+                    enter(1)
+                    try:
+                        await trio.sleep(chance.random() * 0.005)
+                    finally:
+                        enter(-1)
+
+    def theirs(zk: Any) -> None:
+        while turns < 60:
+            with getattr(zk, kind)("/x"):
+                enter(1)
+                enter(-1)
+
+    async with both(tmp_path) as (store, session, zk):
+        async with store.session() as other, trio.open_nursery() as nursery:
+            for each in (session, other, session):
+                nursery.start_soon(ours, each)
+            for _ in range(2):
+                nursery.start_soon(in_thread, theirs, zk)
+        assert most == 1
+        assert store.names("/x") == store.names("/x-__lock__") == []

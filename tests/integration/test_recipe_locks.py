@@ -26,20 +26,6 @@ from zab.store.paths import child_of
 doors = pytest.mark.parametrize("door", DOORS)
 
 
-def test_a_line_is_in_the_order_of_its_numbers() -> None:
-    names = [
-        "b__lock__0000000010",
-        "a__rlock__0000000002",
-        "c__lock__0000000009",
-        "x-lock-0000000001",
-        "ready",
-        "__lock__1",
-    ]
-    assert in_line(names, ["__lock__"]) == [(9, "c__lock__0000000009"), (10, "b__lock__0000000010")]
-    assert [number for number, _ in in_line(names, ["__lock__", "__rlock__", "-lock-"])] == [1, 2, 9, 10]
-    assert in_line(["a__lock__-2147483648"], ["__lock__"]) == [(-2147483648, "a__lock__-2147483648")]
-
-
 @doors
 async def test_one_at_a_time_in_the_order_of_coming(tmp_path: Path, door: str) -> None:
     async with opened(tmp_path, door) as store, store.session() as one, store.session() as two:
