@@ -237,6 +237,27 @@ async def test_post_calls_back_and_says_when_it_is_too_much(tmp_path: Path) -> N
     assert results == list(range(1, 11))
 
 
+async def test_many_posted_at_once_are_answered_before_the_turn_is_said_to_be_over(tmp_path: Path) -> None:
+    results: list[object] = []
+    turns: list[tuple[int, bool]] = []
+    member = Member(Recorder(), tmp_path, limits=Limits(submits_max=10))
+    member.on_turn(lambda: turns.append((len(results), member.turning)))
+
+    def done(result: object, error: Exception | None) -> None:
+        assert member.turning
+        results.append(error or result)
+
+    async with trio.open_nursery() as nursery:
+        await nursery.start(member.run)
+        assert member.post_many([b"%d" % number for number in range(12)], done) == 10
+        while len(results) < 10:
+            await trio.lowlevel.checkpoint()
+        nursery.cancel_scope.cancel()
+    assert results == list(range(1, 11))
+    assert (10, False) in turns
+    assert not any(turning for _, turning in turns)
+
+
 async def test_cancelling_a_submit_is_safe(tmp_path: Path) -> None:
     async with open_member(Recorder(), tmp_path) as member:
         await member.wait_serving()

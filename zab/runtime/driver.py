@@ -30,7 +30,7 @@ from zab.runtime.snapshots import Snapshots
 from zab.runtime.status import RoleChange
 from zab.runtime.writer import Writer
 from zab.storage.storage import Storage
-from zab.wire.relay import ORIGIN_BYTES, TAG_BYTES
+from zab.wire.relay import TAG_BYTES
 
 APPLY_S: Final = 0.02
 """So long a turn applies what is committed before it lets others have the loop."""
@@ -53,6 +53,10 @@ def _trio_time(deadline: Millis) -> float:
     return (deadline + 0.5) / 1000
 
 
+def unmoved() -> None:
+    """Nobody cares for turns."""
+
+
 class Driver:
     def __init__(
         self,
@@ -70,6 +74,8 @@ class Driver:
     ) -> None:
         self.node = node
         self.turns = self.applied = self.applied_bytes = self.restores = 0
+        self.turning = False
+        self.turned: Callable[[], None] = unmoved
         self.restoring: trio.Event | None = None
         """Set while the machine is being replaced, in a thread: until then nobody may look at it."""
         self._machine = machine
@@ -127,6 +133,7 @@ class Driver:
         node, requests = self.node, self._requests
         now = now_ms()
         self.turns += 1
+        self.turning = True
         for source, messages in self._inbox.take():
             if isinstance(source, Link):
                 self._hear(source, messages, now)
@@ -144,6 +151,12 @@ class Driver:
             requests.turn(now)
         self._links.flush()
         self._watch()
+        self._let_go()
+
+    def _let_go(self) -> None:
+        """Others have their turn now: whatever was answered until here is theirs."""
+        self.turning = False
+        self.turned()
 
     def _tell_saved(self, now: Millis) -> None:
         if self._saved > self._told_saved:
@@ -226,7 +239,9 @@ class Driver:
                 zxid = item.batch.last
                 if trio.current_time() >= pause_at:
                     # After a restart, or far behind: a whole log, while somebody else's tasks wait for the loop.
+                    self._let_go()
                     await trio.lowlevel.checkpoint()
+                    self.turning = True
                     pause_at = trio.current_time() + APPLY_S
             elif isinstance(item, Activate):
                 self._requests.changes.activated(item.ensemble.version)
@@ -251,16 +266,18 @@ class Driver:
         tag, zxid = origin.tag, batch.first
         for payload in payloads:
             result = apply(zxid, payload[TAG_BYTES:])
-            if payload[:ORIGIN_BYTES] == tag:
+            if payload.startswith(tag):
                 origin.applied(payload, result)
             zxid = Zxid(zxid + 1)
 
     async def _restore(self, restore: Restore) -> None:
         """In a thread, so that the rest of the application lives on; this member has nothing else to do."""
         self.restoring = trio.Event()
+        self._let_go()
         chunks = self._storage.read_snapshot(restore.zxid)
         with beside_the_loop():
             await trio.to_thread.run_sync(self._machine.restore, chunks, limiter=trio.CapacityLimiter(1))
+        self.turning = True
         self.restoring.set()
         self.restoring = None
         self.restores += 1

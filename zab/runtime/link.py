@@ -14,6 +14,7 @@ from zab.core.zxid import ServerId
 from zab.runtime.doorbell import Doorbell
 from zab.runtime.greet import UNREACHABLE, described
 from zab.runtime.limits import Limits
+from zab.runtime.reading import read
 from zab.wire.frames import FrameReader
 from zab.wire.peer import Channel, decode
 from zab.wire.pieces import Pieces
@@ -201,7 +202,7 @@ class Link:
         plain = stream.socket.fileno() if isinstance(stream, trio.SocketStream) else None
         try:
             while True:
-                data = await (stream.receive_some(RECEIVE_BYTES) if plain is None else _read(plain))
+                data = await (stream.receive_some(RECEIVE_BYTES) if plain is None else read(plain, RECEIVE_BYTES))
                 if not data:
                     self.reason = "closed by the peer" if not reader.held_bytes else "closed by the peer within a frame"
                     return
@@ -220,15 +221,3 @@ class Link:
             self.at_fault = True
         except (trio.BrokenResourceError, trio.ClosedResourceError) as error:
             self.reason = f"broken: {described(error)}"
-
-
-async def _read(socket: int) -> bytes:
-    """Wait, then read: in a conversation nothing is there yet, and trying first costs a call and an exception."""
-    while True:
-        await trio.lowlevel.wait_readable(socket)
-        try:
-            return os.read(socket, RECEIVE_BYTES)
-        except BlockingIOError:
-            continue
-        except OSError as error:
-            raise trio.BrokenResourceError from error

@@ -7,7 +7,7 @@ async with zab.open_member(MyMachine(), "data") as member:
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator, Callable, Collection
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, Final, ParamSpec, TypeVar
 
@@ -18,7 +18,7 @@ from zab.core.errors import ConfigError, DamagedError, LocalProtocolError, Overl
 from zab.core.ready import Recovered, Settings
 from zab.core.zxid import ServerId, Zxid
 from zab.runtime.doorbell import Doorbell
-from zab.runtime.driver import Membership, unconcerned
+from zab.runtime.driver import Membership, unconcerned, unmoved
 from zab.runtime.errors import Stopped
 from zab.runtime.identity import claim
 from zab.runtime.limits import Limits
@@ -92,6 +92,7 @@ class Member:
         self._hears: Hears = deaf
         self._concerned: Membership = unconcerned
         self._notices: Hears = deaf
+        self._turned: Callable[[], None] = unmoved
 
     # -- life --------------------------------------------------------------------------------------
 
@@ -106,6 +107,7 @@ class Member:
         try:
             self._running = running = await self._recover()
             running.driver.membership = self._concerned
+            running.driver.turned = self._turned
             running.requests.hears, running.requests.notices = self._hears, self._notices
             self._stopped = None
             self._tell(running.driver.role)
@@ -206,8 +208,23 @@ class Member:
         self._origin.submit(request, done)
         self._bell.ring()
 
+    def post_many(self, requests: Sequence[bytes], done: Done) -> int:
+        """`post` for many that come together, and one `done` for each of them, in their order.
+
+        Returns how many were taken: fewer than all when there is no room for more.
+        """
+        self._started()
+        for request in requests:
+            self._check_size(request)
+        taken = self._origin.submit_many(requests, done)
+        self._bell.ring()
+        return taken
+
     def _check(self, request: bytes) -> None:
         self._started()
+        self._check_size(request)
+
+    def _check_size(self, request: bytes) -> None:
         if not isinstance(request, bytes):
             raise TypeError(f"a request is bytes, not {type(request).__name__}")
         if len(request) > self._options.limits.request_bytes_max:
@@ -249,6 +266,15 @@ class Member:
         while running.driver.restoring is not None:
             await running.driver.restoring.wait()
         return look(self._machine)
+
+    def on_turn(self, turned: Callable[[], None]) -> None:
+        """Who is called at the end of each turn, when everything that was answered in it is answered."""
+        self._turned = turned
+
+    @property
+    def turning(self) -> bool:
+        """A turn is under way: at its end, `on_turn` will be called."""
+        return self._running is not None and self._running.driver.turning
 
     # -- asides ------------------------------------------------------------------------------------
 

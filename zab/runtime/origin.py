@@ -19,7 +19,7 @@ with one leader over one link is a *stint*.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final, TypeAlias
 
 from zab.core.zxid import Zxid
@@ -37,8 +37,8 @@ class Submission:
 
     __slots__ = ("counter", "done", "request", "sent")
 
-    def __init__(self, request: bytes, done: Done) -> None:
-        self.counter = 0
+    def __init__(self, request: bytes, done: Done, counter: int = 0) -> None:
+        self.counter = counter
         self.request = request
         self.done: Done | None = done
         self.sent = False
@@ -79,6 +79,24 @@ class Origin:
         else:
             self._queued.append(submission)
         return submission
+
+    def submit_many(self, requests: Sequence[bytes], done: Done) -> int:
+        """The first of them, as many as there is room for; how many that were. None of these waits outside."""
+        if self._queued:
+            return 0
+        opened, unsent = self._open, self._unsent
+        before = counter = self.submits
+        total = self.bytes
+        for request in requests:
+            size = len(request)
+            if len(opened) >= self._count_max or (total + size > self._bytes_max and opened):
+                break
+            counter += 1
+            total += size
+            opened[counter] = submission = Submission(request, done, counter)
+            unsent.append(submission)
+        self.submits, self.bytes = counter, total
+        return counter - before
 
     def cancel(self, submission: Submission) -> None:
         """Nobody waits for it any more. What was not sent yet, never will be."""
@@ -132,8 +150,13 @@ class Origin:
 
     def applied(self, payload: bytes, result: object) -> None:
         """A transaction with this member's tag."""
-        submission = self._close(int.from_bytes(payload[ORIGIN_BYTES:TAG_BYTES], "big"))
-        if submission is not None and submission.done is not None:
+        submission = self._open.pop(int.from_bytes(payload[ORIGIN_BYTES:TAG_BYTES], "big"), None)
+        if submission is None:
+            return
+        self.bytes -= len(submission.request)
+        if self._queued:
+            self._admit_queued()
+        if submission.done is not None:
             submission.done(result, None)
 
     def refused(self, after: Zxid, refused: tuple[tuple[int, str], ...]) -> None:

@@ -71,6 +71,35 @@ def test_a_run_is_bounded_by_count_and_by_bytes() -> None:
     assert caller.origin.take(10, 5) == (4, [b"d" * 10])
 
 
+def test_of_many_as_many_are_taken_as_there_is_room_for() -> None:
+    caller = opened(count_max=3, bytes_max=30)
+    origin, told = caller.origin, list[object]()
+
+    def done(result: object, error: Exception | None) -> None:
+        told.append(result)
+
+    caller.submit(b"a" * 10)
+    assert origin.submit_many([b"b" * 10, b"c" * 10, b"d" * 10], done) == 2
+    assert origin.submit_many([b"d" * 10], done) == 0
+    assert origin.take(10, 1000) == (1, [b"a" * 10, b"b" * 10, b"c" * 10])
+    apply(origin, 1, "A", "B")
+    assert origin.submit_many([b"e" * 11], done) == 1
+    assert origin.submit_many([b"f" * 10], done) == 0, "it would be too many bytes"
+    assert origin.submit_many([], done) == 0
+    apply(origin, 3, "C", "E")
+    assert told == ["B", "C", "E"]
+    assert origin.bytes == len(origin) == 0
+    assert origin.submit_many([b"g" * 100], done) == 1, "one is always taken when there is nothing else"
+
+
+def test_many_do_not_overtake_who_waits_outside() -> None:
+    caller = opened(count_max=1)
+    caller.submit(b"a", b"waits")
+    assert caller.origin.submit_many([b"b"], caller._note(b"b")) == 0
+    apply(caller.origin, 1, "A")
+    assert caller.origin.take(10, 1000) == (2, [b"waits"])
+
+
 def test_applying_ones_own_transaction_answers() -> None:
     caller = opened()
     caller.submit(b"a", b"b")

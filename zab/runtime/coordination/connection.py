@@ -25,6 +25,7 @@ from zab.runtime.coordination.machine import Change
 from zab.runtime.coordination.words import answer
 from zab.runtime.doorbell import Doorbell
 from zab.runtime.driver import now_ms
+from zab.runtime.reading import read
 from zab.runtime.requests import wall_ms
 from zab.store.acl import Identity
 from zab.store.apply import Result
@@ -270,14 +271,14 @@ class Connection:
     # -- receiving ---------------------------------------------------------------------------------
 
     async def _receive(self, data: bytes | bytearray) -> None:
-        server, stream = self._server, self._stream
+        server, stream, plain = self._server, self._stream, self._fd
         reader = RequestReader(server.settings.frame_bytes_max)
         while True:
             if data:
                 self._heard = True
                 self._arrived(reader.feed(data))
                 await self._make_room()
-            data = await stream.receive_some(RECEIVE_BYTES)
+            data = await (stream.receive_some(RECEIVE_BYTES) if plain is None else read(plain, RECEIVE_BYTES))
             if not data:
                 return
 
@@ -380,6 +381,7 @@ class Connection:
             self._arrived_at = trio.current_time()
         me, session = server.me, self.session
         self._taking = True
+        posts: list[bytes] = []
         unsent_bytes_max = server.settings.unsent_bytes_max
         if self._caller.barred:
             requests = self._proofs_of(requests)
@@ -399,16 +401,19 @@ class Connection:
                 identified = self._identified
                 if op == _CLOSE:
                     self._last_taken = True
-                server.post(
-                    HEAD.pack(self._flags, session, xid, op, me, len(identified)) + identified + body, self._written
-                )
+                posts.append(HEAD.pack(self._flags, session, xid, op, me, len(identified)) + identified + body)
             elif op in _READS:
                 if line:
                     line.append((op, xid, body))
                 else:
                     self._read(op, xid, body)
             else:
+                if posts:
+                    server.post_many(posts, self._written)  # what is special is so behind these
+                    posts = []
                 _SPECIAL.get(op, Connection._unknown)(self, op, xid, body)
+        if posts:
+            server.post_many(posts, self._written)
         self._taking = False
         self.flush()
 
@@ -430,7 +435,7 @@ class Connection:
             self.cut(f"the outcome of a write is unknown: {error}")
             return
         try:
-            self._reply_to_write(cast(Result, result))
+            self._reply_to_write(result)  # type: ignore[arg-type]  # it is what `apply` of the machine returned
         except Exception as mistake:
             self._failed(mistake)
 

@@ -16,14 +16,14 @@ import hmac
 import os
 import struct
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import AbstractAsyncContextManager
 from random import Random
 from typing import Final, Protocol
 
 import trio
 
-from zab.core.errors import Overloaded, ZabError
+from zab.core.errors import ZabError
 from zab.core.messages import State
 from zab.core.zxid import Epoch
 from zab.runtime.admin.pulse import WRITE_SAMPLES, Pulse
@@ -186,6 +186,7 @@ class StoreServer:
         self.membership = Membership(self)
         machine.observer = self
         member.on_aside(self._heard)
+        member.on_turn(self._flush)
         member.on_notice(self.pulse.noticed)
 
     # -- for you -----------------------------------------------------------------------------------
@@ -199,7 +200,7 @@ class StoreServer:
     async def run(self) -> None:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._follow_roles)
-            nursery.start_soon(self._flush)
+            nursery.start_soon(self._flush_when_rung)
             nursery.start_soon(self._tick)
             nursery.start_soon(self._reap)
             nursery.start_soon(self.pulse.run)
@@ -279,23 +280,33 @@ class StoreServer:
 
     def post(self, request: bytes, done: Done) -> None:
         """To the leader, in the order of the calls. `done` is called in the event loop, maybe at once with an error."""
-        self._posts += 1
-        if self._posts % WRITE_SAMPLES == 1:
-            done = self.pulse.timed(done)
-        if self._waiting:
-            self._waiting.append((request, done))
-            return
-        try:
-            self.member.post(request, done)
-        except Overloaded:
-            self._waiting.append((request, done))
-        except ZabError as error:
-            done(None, error)
+        self.post_many((request,), done)
+
+    def post_many(self, requests: Sequence[bytes], done: Done) -> None:
+        """All that came at once; `done` is called for each of them, in their order."""
+        sampled = self._posts % WRITE_SAMPLES + len(requests) >= WRITE_SAMPLES
+        self._posts += len(requests)
+        if sampled:
+            self._post(requests[:1], self.pulse.timed(done))
+            requests = requests[1:]
+        self._post(requests, done)
+
+    def _post(self, requests: Sequence[bytes], done: Done) -> None:
+        taken = 0
+        if not self._waiting:
+            try:
+                taken = self.member.post_many(requests, done)
+            except ZabError as error:
+                for _ in requests:
+                    done(None, error)
+                return
+        self._waiting += [(request, done) for request in requests[taken:]]
 
     def _post_waiting(self) -> None:
         waiting, self._waiting = self._waiting, deque()
         while waiting and not self._waiting:
-            self.post(*waiting.popleft())
+            request, done = waiting.popleft()
+            self._post((request,), done)
         self._waiting += waiting
 
     async def ask(self, request: bytes) -> Result:
@@ -321,18 +332,23 @@ class StoreServer:
 
     def dirty(self, connection: Flushes) -> None:
         """It has something to send: when this turn of the loop is over, all of it goes out at once."""
-        if not self._dirty:
+        if not self._dirty and not self.member.turning:
             self._bell.ring()
         self._dirty.append(connection)
 
-    async def _flush(self) -> None:
+    async def _flush_when_rung(self) -> None:
         while True:
             await self._bell.wait()
+            self._flush()
+
+    def _flush(self) -> None:
+        """Also at the end of each turn of the member: most answers are found there."""
+        if self._dirty:
             dirty, self._dirty = self._dirty, []
             for connection in dirty:
                 connection.flush()
-            if self._waiting:
-                self._post_waiting()
+        if self._waiting:
+            self._post_waiting()
 
     # -- sessions ----------------------------------------------------------------------------------
 
