@@ -11,6 +11,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+import trustme
 from click.testing import CliRunner
 
 from tests.integration import apache
@@ -188,3 +189,36 @@ def test_a_changed_membership_is_written_back(tmp_path: Path) -> None:
         for server in again:
             server.ready()
         assert [server.stop() for server in again] == [0, 0]
+
+
+def test_tls_for_clients_and_between_servers(tmp_path: Path) -> None:
+    authority = trustme.CA()
+    authority.cert_pem.write_to_path(str(tmp_path / "ca.pem"))
+    issued = authority.issue_cert("127.0.0.1", common_name="everybody")
+    issued.private_key_and_cert_chain_pem.write_to_path(str(tmp_path / "me.pem"))
+    stores = f"keyStore.location={tmp_path}/me.pem", f"trustStore.location={tmp_path}/ca.pem"
+    configs, _ = three_configs(tmp_path)
+    secure = [free_port() for _ in configs]
+    for config, port in zip(configs, secure, strict=True):
+        lines = [f"{kind}.{each}" for kind in ("ssl", "ssl.quorum") for each in stores]
+        config.write_text(
+            config.read_text() + f"secureClientPort={port}\nsecureClientPortAddress=127.0.0.1\nsslQuorum=true\n"
+            "ssl.quorum.clientHostnameVerification=false\n" + "\n".join(lines) + "\n"
+        )
+    with ExitStack() as stack:
+        servers = [stack.enter_context(serve(config)) for config in configs]
+        for server in servers:
+            server.ready()
+        client = KazooClient(
+            ",".join(f"127.0.0.1:{port}" for port in secure),
+            use_ssl=True,
+            ca=str(tmp_path / "ca.pem"),
+            certfile=str(tmp_path / "me.pem"),
+            keyfile=str(tmp_path / "me.pem"),
+        )
+        client.start(30)
+        client.create("/over-tls", b"x")
+        client.stop()
+        client.close()
+        assert [server.stop() for server in servers] == [0, 0, 0]
+    assert not [server.log.read_text() for server in servers if "WARNING handshake" in server.log.read_text()]

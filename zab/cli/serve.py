@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from pathlib import Path
 
 import click
@@ -98,12 +99,17 @@ async def run(plan: Plan) -> None:
             settings=plan.settings,
             storage=plan.storage,
             listen_host=plan.listen_host,
+            tls=plan.quorum_tls,
             disk=await trio.to_thread.run_sync(split_disk, plan.data, plan.log, plan.server_id),
         )
         http = [settings for settings in (plan.admin, plan.metrics) if settings is not None]
-        await nursery.start(run_server, server, plan.client_host, plan.client_port, http)
+        start = partial(run_server, secure_client_port=plan.secure_port, secure_client_host=plan.secure_host)
+        await nursery.start(start, server, plan.client_host, plan.client_port, http)
         if server.client_port is not None:
             click.echo(f"server {plan.server_id} listens for clients on {plan.client_host or '*'}:{server.client_port}")
+        if server.secure_client_port is not None:
+            where = f"{plan.secure_host or plan.client_host or '*'}:{server.secure_client_port}"
+            click.echo(f"server {plan.server_id} listens for clients on {where}, over TLS")
         nursery.start_soon(announce, server)
         nursery.start_soon(keep_membership, server, plan)
 

@@ -23,7 +23,7 @@ from zab.runtime.errors import Stopped
 from zab.runtime.identity import claim
 from zab.runtime.limits import Limits
 from zab.runtime.machine import Machine
-from zab.runtime.network import Network, TcpNetwork, TlsConfig
+from zab.runtime.network import LinkTls, Network, TcpNetwork
 from zab.runtime.origin import Done, Origin
 from zab.runtime.pace import beside_the_loop
 from zab.runtime.requests import Hears, deaf
@@ -57,7 +57,7 @@ class Member:
         settings: Settings = DEFAULT_SETTINGS,
         limits: Limits = DEFAULT_LIMITS,
         storage: StorageSettings = DEFAULT_STORAGE,
-        tls: TlsConfig | None = None,
+        tls: LinkTls | None = None,
         listen: bool = True,
         listen_host: str | None = None,
         disk: Disk | None = None,

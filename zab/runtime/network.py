@@ -59,10 +59,21 @@ class TlsConfig:
         return context
 
 
+class LinkTls(Protocol):
+    """How links between servers speak TLS. The contexts are made once, when they are first looked at."""
+
+    @property
+    def check_hostname(self) -> bool: ...
+    @property
+    def server_context(self) -> ssl.SSLContext: ...
+    @property
+    def client_context(self) -> ssl.SSLContext: ...
+
+
 class TcpNetwork:
     """Real sockets. `silence_ms`: a peer that acknowledges nothing for so long is taken for dead by the kernel."""
 
-    def __init__(self, tls: TlsConfig | None = None, silence_ms: int = 10_000) -> None:
+    def __init__(self, tls: LinkTls | None = None, silence_ms: int = 10_000) -> None:
         self._silence_ms = silence_ms
         self._check_hostname = tls is not None and tls.check_hostname
         # Made here, so that a bad file is told at the start and not at the first peer.

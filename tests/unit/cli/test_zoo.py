@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import trustme
 from click.testing import CliRunner
 
 from zab.cli.commands import zab
@@ -104,6 +105,35 @@ def test_who_clients_are_and_how_many(folder: Path) -> None:
     assert made.warnings == ()
     told = problems(folder, "enforce.auth.enabled=true\nauthProvider.1=com.example.Mine\n")
     assert told.startswith(f"{folder}/zoo.cfg:4: authProvider.1=com.example.Mine: no such provider")
+
+
+def certificates(folder: Path) -> None:
+    authority = trustme.CA()
+    authority.cert_pem.write_to_path(str(folder / "ca.pem"))
+    authority.issue_cert("localhost", "127.0.0.1").private_key_and_cert_chain_pem.write_to_path(str(folder / "me.pem"))
+
+
+def test_ports_that_speak_tls(folder: Path) -> None:
+    certificates(folder)
+    stores = f"keyStore.location={folder}/me.pem", f"trustStore.location={folder}/ca.pem"
+    client = "".join(f"ssl.{each}\n" for each in stores)
+    made = plan(folder, client + "secureClientPort=2281\nssl.clientAuth=want\nclient.certReload=true\n")
+    assert made.doors.tls is not None
+    assert (made.secure_port, made.doors.tls.client_auth.value, made.doors.tls.reload) == (2281, "want", True)
+    assert (made.quorum_tls, made.warnings) == (None, ())
+    made = plan(folder, "sslQuorum=true\n" + "".join(f"ssl.quorum.{each}\n" for each in stores))
+    assert made.quorum_tls is not None
+    assert made.doors.tls is None
+    (warning,) = plan(folder, client).warnings
+    assert "without effect: neither secureClientPort nor client.portUnification" in warning
+    assert "ssl.keyStore.location is missing" in problems(folder, "secureClientPort=2281\n")
+    assert "ssl.quorum.keyStore.location is missing" in problems(folder, "sslQuorum=true\n")
+    (warning,) = plan(folder, "ssl.keystore.location=x\n").warnings
+    assert warning.endswith("did you mean ssl.keyStore.location?")
+    told = problems(folder, f"secureClientPort=2281\nssl.clientAuth=none\nssl.keyStore.location={folder}/none.pem\n")
+    assert f"{folder}/none.pem" in told
+    secret = plan(folder, client + "secureClientPort=1\nssl.keyStore.password=hush\n", ("ssl.keyStore.type", "PEM"))
+    assert "hush" not in effective(secret)
 
 
 def test_ports_for_operators(folder: Path) -> None:

@@ -15,6 +15,7 @@ from attrs import frozen
 
 from zab.cli.zoo import values
 from zab.cli.zoo.values import Convert
+from zab.runtime.tls.settings import TLS_KEYS
 
 
 @frozen
@@ -214,15 +215,15 @@ SECTIONS: Final[tuple[tuple[str, tuple[Key, ...]], ...]] = (
             _read("allowSaslFailedClients", "false", values.flag, "who fails at SASL may stay, as nobody"),
             _read("ensembleAuthName", "none", values.text, "who names another ensemble than these is sent away, with the scheme `ensemble`"),
             _read("X509AuthenticationProvider.superUser", "none", values.text, "the subject of the certificate that may do anything"),
-            _ignored("secureClientPort", "none", _NOT_YET),
-            _ignored("secureClientPortAddress", "all interfaces", _NOT_YET),
-            _ignored("client.portUnification", "false", _NOT_YET, "false"),
-            _ignored("client.certReload", "false", _NOT_YET, "false"),
-            _ignored("sslQuorum", "false", _NOT_YET, "false"),
-            _ignored("portUnification", "false", "the quorum's ports speak TLS or they do not", "false"),
-            _ignored("sslQuorumReloadCertFiles", "false", _NOT_YET, "false"),
+            _read("secureClientPort", "none", values.port, "where clients are served over TLS, as the keys `ssl.*` say"),
+            _read("secureClientPortAddress", "all interfaces", values.text, "the address of that port"),
+            _read("client.portUnification", "false", values.flag, "`clientPort` takes clients that speak TLS, too"),
+            _read("client.certReload", "false", values.flag, "certificates that have changed are read again, for connections from then on"),
+            _read("sslQuorum", "false", values.flag, "servers speak TLS among each other, as the keys `ssl.quorum.*` say"),
+            _ignored("portUnification", "false", "the servers' ports speak TLS or they do not", "false"),
+            _ignored("sslQuorumReloadCertFiles", "false", "certificates between servers are read at the start: restart one server after the other", "false"),
             _ignored("fips-mode", "true", _NOT_JAVA),
-            _ignored("netty.server.outstandingHandshake.limit", "-1", _BOUNDED),
+            _read("netty.server.outstandingHandshake.limit", "250", _whole(-1), "handshakes that may be under way; 0 and less: the default"),
             _ignored("quorum.auth.enableSasl", "false", "servers know each other by TLS certificates", "false"),
             _ignored("quorum.auth.learnerRequireSasl", "false", "servers know each other by TLS certificates", "false"),
             _ignored("quorum.auth.serverRequireSasl", "false", "servers know each other by TLS certificates", "false"),
@@ -317,8 +318,11 @@ FAMILIES: Final = (
     Family(re.compile(r"authProvider\.(.+)"), "authProvider.N",
            "one of ZooKeeper's classes, an entry point of this Python, or `module:name`: a way to be somebody"),
     Family(re.compile(r"superUser\.(.+)"), "superUser.N", "another name like that of `superUser`"),
-    Family(re.compile(r"ssl\.quorum\.(.+)"), "ssl.quorum.*", _NOT_YET, True),
-    Family(re.compile(r"ssl\.(.+)"), "ssl.*", _NOT_YET, True),
+    Family(re.compile("|".join(re.escape(key) for key in TLS_KEYS if key.startswith("ssl.quorum."))), "ssl.quorum.*",
+           "the same between servers, where `sslQuorum` is on"),
+    Family(re.compile("|".join(re.escape(key) for key in TLS_KEYS if key.startswith("ssl."))), "ssl.*",
+           "TLS for clients: `keyStore.location`, `.password`, `.passwordPath` and `.type` (PEM, PKCS12, JKS), the same of "
+           "`trustStore`, `clientAuth`, `enabledProtocols`, `ciphersuites`, `hostnameVerification`, `crl`, ..."),
     Family(re.compile(r"sasl\.(.+)"), "sasl.*", _NOT_JAVA, True),
     Family(re.compile(r"snapshot\.(.+)"), "snapshot.*", "snapshots have a format of their own", True),
 )  # fmt: skip
@@ -339,4 +343,4 @@ def family_of(name: str) -> Family | None:
 
 
 def known_names() -> Iterable[str]:
-    return [*BY_NAME, *(family.shown for family in FAMILIES)]
+    return [*BY_NAME, *TLS_KEYS, *(family.shown for family in FAMILIES)]

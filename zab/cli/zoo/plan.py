@@ -8,18 +8,20 @@ from typing import Any, Final
 
 from attrs import evolve, frozen
 
-from zab.cli.zoo.keys import Key
+from zab.cli.zoo.keys import BY_NAME, MEMBERSHIP, Key, family_of
 from zab.cli.zoo.members import check_peer_type, read_ensemble, read_id
+from zab.cli.zoo.ports import EVERYWHERE, client_tls, http_ports, quorum_tls
 from zab.cli.zoo.source import BadConfig, Source, Told
 from zab.core.ensemble import Ensemble
 from zab.core.errors import ConfigError
 from zab.core.ready import Settings
 from zab.core.zxid import ServerId
-from zab.runtime.admin.settings import PARTS, AdminSettings
+from zab.runtime.admin.settings import AdminSettings
 from zab.runtime.coordination.security import SecuritySettings
 from zab.runtime.coordination.settings import NO_THROTTLE, DoorSettings
 from zab.runtime.identity import NAME as IDENTITY
 from zab.runtime.limits import Limits
+from zab.runtime.tls.quorum import QuorumTls
 from zab.storage.storage import StorageSettings
 from zab.store.acl import Access
 from zab.store.store import StoreSettings
@@ -28,7 +30,6 @@ from zab.wire.disk_files import VERSION_DIRECTORY
 
 TICK_MS: Final = 3_000
 """The original's, where the file does not say."""
-EVERYWHERE: Final = "0.0.0.0"
 
 
 @frozen
@@ -43,6 +44,8 @@ class Plan:
     dynamic: Path | None
     client_host: str | None
     client_port: int | None
+    secure_host: str | None
+    secure_port: int | None
     listen_host: str | None
     settings: Settings
     limits: Limits
@@ -51,7 +54,10 @@ class Plan:
     doors: DoorSettings
     admin: AdminSettings | None
     metrics: AdminSettings | None
+    quorum_tls: QuorumTls | None
     warnings: tuple[str, ...]
+    given: tuple[tuple[str, str], ...] = ()
+    """What was said of keys that are not settings by themselves; passwords are not repeated."""
 
 
 def read_plan(path: Path, options: Iterable[tuple[str, str]] = ()) -> Plan:
@@ -70,6 +76,7 @@ def read_plan(path: Path, options: Iterable[tuple[str, str]] = ()) -> Plan:
     check_peer_type(source, ensemble, sid)
     _check_ensemble(source, ensemble)
     host, port = _client_address(source, ensemble, sid)
+    secure_port: int | None = source.value("secureClientPort", None)
     groups = _groups(source)
     made = _made(source, groups)
     everywhere = source.value("quorumListenOnAllIPs", False)
@@ -86,8 +93,11 @@ def read_plan(path: Path, options: Iterable[tuple[str, str]] = ()) -> Plan:
         None if dynamic is None else Path(dynamic),
         host,
         port,
+        source.text("secureClientPortAddress"),
+        secure_port,
         EVERYWHERE if everywhere else None,
         warnings=tuple(source.warnings),
+        given=_given(source),
         **made,
     )
 
@@ -144,7 +154,7 @@ def _client_address(source: Source, ensemble: Ensemble | None, sid: int) -> tupl
         return host or own, server.client_port
     if host is not None and port is None:
         source.problem(source.told["clientPortAddress"], "without clientPort there is no port to have an address")
-    if port is None and "clientPort" not in source.told:
+    if port is None and "clientPort" not in source.told and "secureClientPort" not in source.told:
         source.warnings.append(f"{source.path}: no clientPort: this server serves no clients")
     return host, port
 
@@ -154,12 +164,11 @@ def _groups(source: Source) -> dict[str, dict[str, Any]]:
     found: dict[str, dict[str, Any]] = {}
 
     def each(key: Key, told: Told) -> None:
-        if key.sets:
-            before = len(source.problems)
-            value = source.value(key.name, None)
-            if len(source.problems) == before:
-                group, _, field = key.sets.partition(".")
-                found.setdefault(group, {})[field] = value
+        before = len(source.problems)
+        value = source.value(key.name, None)
+        if key.sets and len(source.problems) == before:
+            group, _, field = key.sets.partition(".")
+            found.setdefault(group, {})[field] = value
 
     source.judge(each)
     return found
@@ -180,6 +189,7 @@ def _made(source: Source, groups: dict[str, dict[str, Any]]) -> dict[str, Any]:
     try:
         doors["security"] = SecuritySettings.from_properties(properties)
         doors["throttle"] = evolve(NO_THROTTLE, **groups.get("throttle", {}))
+        doors["tls"] = client_tls(source, properties)
     except ConfigError as error:
         source.blame(error)
     if source.value("preAllocSize", 1) == 0:
@@ -189,7 +199,7 @@ def _made(source: Source, groups: dict[str, dict[str, Any]]) -> dict[str, Any]:
     limits = groups.setdefault("limits", {})
     if "snapshots_kept" in limits:
         groups.setdefault("storage", {})["snapshots_kept"] = limits["snapshots_kept"]
-    made: dict[str, Any] = _http_ports(source, groups)
+    made: dict[str, Any] = {**http_ports(source, groups), "quorum_tls": quorum_tls(source, properties)}
     access = evolve(Access(), **groups.get("access", {}))
     for name, default in (
         ("settings", Settings(tick_ms=TICK_MS)),
@@ -213,33 +223,21 @@ def _made(source: Source, groups: dict[str, dict[str, Any]]) -> dict[str, Any]:
     return made
 
 
-def _http_ports(source: Source, groups: dict[str, dict[str, Any]]) -> dict[str, AdminSettings | None]:
-    """The admin port where it is asked for, and the metrics' own where Prometheus is."""
-    provider = source.text("metricsProvider.className")
-    prometheus = provider is not None and provider.endswith("PrometheusMetricsProvider")
-    if provider is not None and not prometheus and not provider.endswith("DefaultMetricsProvider"):
-        source.warn(
-            source.told["metricsProvider.className"], "without effect: only Prometheus's provider is known here"
-        )
-    wanted = {
-        "admin": source.value("admin.enableServer", "admin.serverPort" in source.told),
-        "metrics": prometheus,
-    }
-    made: dict[str, AdminSettings | None] = {}
-    for name, parts in (("admin", PARTS), ("metrics", frozenset({"metrics"}))):
-        fields = {
-            "host": EVERYWHERE,
-            "port": {"admin": 8080, "metrics": 7000}[name],
-            "parts": parts,
-            **groups.get(name, {}),
-        }
-        try:
-            settings = AdminSettings(**fields)
-        except ConfigError as error:
-            source.problems.append(f"{source.path}: {error}")
-            continue
-        made[name] = settings if wanted[name] else None
-    return made
+_SHOWN_OTHERWISE: Final = frozenset({
+    "dataDir", "dataLogDir", "clientPort", "clientPortAddress", "dynamicConfigFile", "quorumListenOnAllIPs",
+    "admin.enableServer",
+})  # fmt: skip
+
+
+def _given(source: Source) -> tuple[tuple[str, str], ...]:
+    found = []
+    for told in source.told.values():
+        key, family = BY_NAME.get(told.name), family_of(told.name)
+        by_hand = (key is not None and not key.ignored and not key.sets) or (family is not None and not family.ignored)
+        if by_hand and told.name not in _SHOWN_OTHERWISE and not told.name.startswith(MEMBERSHIP):
+            secret = told.name.lower().endswith("password")
+            found.append((told.name, "..." if secret else told.value))
+    return tuple(found)
 
 
 def _words(source: Source, doors: dict[str, Any]) -> frozenset[str]:

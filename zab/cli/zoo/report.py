@@ -10,7 +10,7 @@ from zab.cli.zoo.values import kibibytes
 
 
 def effective(plan: Plan) -> str:
-    """Also a configuration file: what it says can be read in again."""
+    """Also a configuration file: what it says can be read in again, but for the passwords."""
     return "".join(f"{line}\n" for line in _lines(plan))
 
 
@@ -22,6 +22,8 @@ def _lines(plan: Plan) -> Iterator[str]:
         yield f"clientPort={plan.client_port}"
         if plan.client_host is not None:
             yield f"clientPortAddress={plan.client_host}"
+    for name, said in plan.given:
+        yield f"{name}={said}"
     yield f"quorumListenOnAllIPs={_shown(plan.listen_host is not None)}"
     groups = {
         "settings": plan.settings,
