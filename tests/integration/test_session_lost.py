@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -228,6 +229,15 @@ async def test_an_idle_session_is_kept_alive(door: Door) -> None:
         await trio.sleep(3)
         assert session.state is CONNECTED
         assert await session.ephemerals() == [f"{it.root}/e"]
+
+
+async def test_a_process_that_slept_blames_nobody(door: Door) -> None:
+    async with door.open() as it, behind_a_proxy(it, timeout_ms=4_000) as (session, proxy):
+        await session.sync()
+        time.sleep(2.8)  # noqa: ASYNC251  # that is what it is about: more than two thirds, less than all of it
+        await trio.sleep(1)
+        assert session.state is CONNECTED
+        assert proxy.accepted == 1
 
 
 async def test_calls_wait_for_a_connection_and_can_be_cancelled(door: Door) -> None:

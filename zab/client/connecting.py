@@ -87,6 +87,8 @@ class Connector:
         self._better: Address | None = None
         self._scope: trio.CancelScope | None = None
         self._sent_at = self._received_at = self._pinged_at = 0.0
+        self._unanswered_at: float | None = None
+        """When the oldest ping was sent behind which nothing was received."""
 
     @property
     def _connect_s(self) -> float:
@@ -197,6 +199,7 @@ class Connector:
         self.server = address
         self.reasons.clear()
         self._sent_at = self._received_at = self._pinged_at = trio.current_time()
+        self._unanswered_at = None
         async with trio.open_nursery() as nursery:
             self._scope = nursery.cancel_scope
             machine.connected(response, None if self._sasl is None else self._sasl())
@@ -211,7 +214,7 @@ class Connector:
             data: bytes | bytearray = rest
             while True:
                 if data:
-                    self._received_at = trio.current_time()
+                    self._received_at, self._unanswered_at = trio.current_time(), None
                     machine.receive(data)
                     if self._session.ended:
                         break
@@ -237,21 +240,24 @@ class Connector:
                 await self.bell.wait()
 
     async def _keep_alive(self) -> None:
-        """A ping for every third of the timeout in which one side was silent; two thirds without a word are the end."""
-        timeout_s = self._machine.timeout_ms / 1000
-        ping_s, silence_s = timeout_s / 3, timeout_s * 2 / 3
+        """A ping for every third of the timeout in which one side was silent; one without an answer is the end.
+
+        What counts is the ping, not the silence alone: if it was this process that slept, nobody had been asked.
+        """
+        part_s = self._machine.timeout_ms / 3000
         while True:
-            due = max(min(self._sent_at, self._received_at), self._pinged_at) + ping_s
-            end = self._received_at + silence_s
-            await trio.sleep_until(min(due, end))
+            due = max(min(self._sent_at, self._received_at), self._pinged_at) + part_s
+            asked = self._unanswered_at
+            await trio.sleep_until(due if asked is None else min(due, asked + part_s))
             now = trio.current_time()
-            if now >= self._received_at + silence_s:
-                # If it was this process that slept, the answer lies in the socket: it is looked at first.
-                await trio.sleep(timeout_s / 30)
-                if self._received_at + silence_s <= now:
+            if asked is not None and now >= asked + part_s and self._unanswered_at == asked:
+                await trio.sleep(part_s / 10)  # the answer may lie in the socket, and this task was woken first
+                if self._unanswered_at == asked:
                     raise ConnectionOver(f"nothing was heard for {now - self._received_at:.3g} s")
             elif now >= due:
                 self._pinged_at = now
+                if self._unanswered_at is None:
+                    self._unanswered_at = now
                 self._machine.ping()
 
     # -- while the server is read only ---------------------------------------------------------------
