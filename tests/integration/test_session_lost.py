@@ -6,6 +6,7 @@ import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from random import Random
 
 import pytest
 import trio
@@ -388,3 +389,66 @@ async def test_a_session_moves_to_another_server(tmp_path: Path) -> None:
                     await session.set(path, b"2")
                 assert (await anext(events)).event is Event.DATA_CHANGED
             assert await session.ephemerals() == [path]
+
+
+# -- all of it at once ---------------------------------------------------------------------------------
+
+
+async def test_nothing_is_doubled_lost_or_missed_while_connections_break(door: Door) -> None:
+    """Ten tasks count and queue up behind a proxy that keeps cutting; a mirror of the tree is kept by its watches."""
+    chance = Random(7)
+    async with door.open() as it, it.session() as other, behind_a_proxy(it) as (session, proxy):
+        counter, queue = await session.create(f"{it.root}/counter", b"0"), await session.create(f"{it.root}/queue")
+        added = doubts = 0
+        mirror: dict[str, bytes | None] = {}
+        done = trio.Event()
+
+        async def count() -> None:
+            nonlocal added, doubts
+            for _ in range(15):
+                while True:
+                    data, stat = await session.get(counter)
+                    try:
+                        await session.set(counter, b"%d" % (int(data or b"") + 1), stat.version)
+                    except zab.BadVersion:
+                        continue
+                    except zab.OutcomeUnknown:
+                        doubts += 1
+                    else:
+                        added += 1
+                    break
+                await session.create_protected(f"{queue}/n-", ephemeral=chance.random() < 0.5)
+
+        async def watch(events: zab.Watch) -> None:
+            """A cache as one writes it by hand: look when something happened, and when something may have."""
+            while True:
+                mirror.clear()
+                mirror.update(dict.fromkeys(await session.children(queue, events)))
+                if "last" in mirror:
+                    return
+                with trio.fail_after(30):
+                    await events.take()
+
+        async def cut() -> None:
+            while not done.is_set():
+                await trio.sleep(chance.uniform(0, 0.1))
+                proxy.silent_down = chance.random() < 0.5
+                await trio.sleep(chance.uniform(0, 0.03))
+                proxy.cut()
+                proxy.silent_down = False
+
+        async with session.watcher() as events, trio.open_nursery() as nursery:
+            nursery.start_soon(watch, events)
+            nursery.start_soon(cut)
+            async with trio.open_nursery() as counting:
+                for _ in range(10):
+                    counting.start_soon(count)
+            done.set()
+            await other.create(f"{queue}/last")
+        total = int((await other.get(counter))[0] or b"")
+        assert added <= total <= added + doubts
+        names = await other.children(queue)
+        assert len(names) == 151, "each create was made, and once"
+        assert set(mirror) == set(names)
+        assert proxy.accepted > 3, "else nothing was broken"
+        assert session.over is None
