@@ -6,7 +6,7 @@ import logging
 import os
 import ssl
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from random import Random
 
@@ -53,7 +53,7 @@ async def answer_to(server: Server, port: int, data: bytes) -> bytes:
     ("data", "says"),
     [
         (hello(ensemble="other"), "it belongs to the ensemble 'other', this server to 'zab'"),
-        (hello(version=VERSION + 1), "it speaks version 2 of the peer protocol, this server 1"),
+        (hello(version=VERSION + 1), f"it speaks version {VERSION + 1} of the peer protocol, this server {VERSION}"),
         (hello(purpose="election"), "it came for 'election', and this port is for 'learner'"),
         (hello(server=1), "it says that it is server 1, and that is this server"),
     ],
@@ -135,17 +135,49 @@ async def test_garbage_behind_a_proper_hello(tmp_path: Path) -> None:
 
 
 async def test_who_says_nothing_is_not_waited_for(tmp_path: Path) -> None:
-    limits = Limits(handshake_ms=100, handshakes_max=5)
+    limits = Limits(handshake_ms=3_000, handshakes_max=5)
     async with cluster(tmp_path, 1, limits=limits) as made:
         server = made.ensemble.servers[0]
         silent = [await trio.open_tcp_stream(server.host, server.quorum_port) for _ in range(5)]
-        # No room for a sixth, until they are given up.
-        assert await answer_to(server, server.quorum_port, hello(ensemble="other")) == b""
+        # One more, and the first of these has had its time. It is not the sixth who has to wait.
+        assert await answer_to(server, server.quorum_port, hello(ensemble="other")) != b""
+        with trio.fail_after(2):
+            assert await silent[0].receive_some() == b""
+        with trio.move_on_after(0.1) as still_waited_for:
+            await silent[1].receive_some()
+        assert still_waited_for.cancelled_caught
         for stream in silent:
             with trio.fail_after(5):
                 assert await stream.receive_some() == b""
             await stream.aclose()
         assert await answer_to(server, server.quorum_port, hello(ensemble="other")) != b""
+
+
+async def test_members_come_through_a_crowd_that_says_nothing(tmp_path: Path) -> None:
+    """Hundreds of connections on both ports of everybody, again and again, while a leader is elected."""
+    limits = Limits(handshakes_max=5)
+    async with cluster(tmp_path, start=False, limits=limits) as made, trio.open_nursery() as nursery:
+        crowd: list[trio.SocketStream] = []
+
+        async def press(server: Server, port: int) -> None:
+            while True:
+                with suppress(OSError):
+                    crowd.append(await trio.open_tcp_stream(server.host, port))
+                await trio.sleep(0.02)
+
+        for server in made.ensemble.servers:
+            await made.start(server.id)
+            nursery.start_soon(press, server, server.election_port)
+            nursery.start_soon(press, server, server.quorum_port)
+        with trio.fail_after(30):
+            leader = await made.serving()
+            for number in range(20):
+                assert await leader.submit(b"%d" % number) == number + 1
+            await made.stop(leader.me)
+            await (await made.serving()).submit(b"another one leads")
+        nursery.cancel_scope.cancel()
+    for stream in crowd:
+        await trio.aclose_forcefully(stream)
 
 
 async def test_half_a_hello_is_not_waited_for_either(tmp_path: Path) -> None:

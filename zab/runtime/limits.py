@@ -22,7 +22,8 @@ class Limits:
     pause_us_max                   how long a write to the disk may hold up the event loop; on a slower disk a thread
                                    writes, as it always does with 0
     links_max                      learner links that others may have to this server at one time
-    handshakes_max                 connections that have not said a valid hello yet, per port
+    handshakes_max                 connections that have not said a valid hello yet, per port; and as many again from
+                                   where members live. One more ends the wait for the oldest
     handshake_ms, connect_ms       how long a peer may take to say hello, or to be reached
     linger_ms                      how long a link that was hung up may take to send what is left
     redial_ms_min, redial_ms_max   between attempts to reach a peer for an election

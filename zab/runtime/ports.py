@@ -20,6 +20,8 @@ EXHAUSTED: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EN
 """Too many of something are open in this process or system. It passes; until then the queue is the kernel's."""
 EXHAUSTED_PAUSE_S: Final = 0.1
 
+ADDRESSES_MAX: Final = 1_000
+
 Welcomed = Callable[[Hello, trio.abc.Stream], Awaitable[None]]
 """Takes over a stream whose dialler has been welcomed. From then on closing it is the taker's business."""
 
@@ -42,10 +44,21 @@ class Dialler:
 
 
 class Port:
-    """Listens, and lets in who says a valid hello in time. Everybody else costs a bounded amount, and a log line."""
+    """Listens, and lets in who says a valid hello in time. Everybody else costs a bounded amount, and a log line.
+
+    Whoever says nothing takes nobody's place: one more who comes ends the wait for the oldest, and a member needs but
+    a moment. Strangers never end the wait for somebody who comes from where members live, however many they are.
+    """
 
     def __init__(
-        self, purpose: Purpose, network: Network, handshake: Handshake, limits: Limits, log: Log, welcomed: Welcomed
+        self,
+        purpose: Purpose,
+        network: Network,
+        handshake: Handshake,
+        limits: Limits,
+        log: Log,
+        welcomed: Welcomed,
+        lives_at: Callable[[str], bool] = lambda address: False,
     ) -> None:
         self.bound: tuple[str, int] | None = None
         self._purpose = purpose
@@ -54,7 +67,11 @@ class Port:
         self._limits = limits
         self._log = log
         self._welcomed = welcomed
-        self._greeting = 0
+        self._lives_at = lives_at
+        self._greeting: dict[trio.CancelScope, bool] = {}
+        """Whose hello is waited for, oldest first; whether they come from where a member lives, or did."""
+        self._welcome: dict[str, None] = {}
+        """Addresses that a valid hello came from: names of hosts are not looked up here."""
         self._scope: trio.CancelScope | None = None
 
     async def bind(self, nursery: trio.Nursery, host: str, port: int) -> None:
@@ -97,16 +114,21 @@ class Port:
                     nursery.start_soon(self._greet, stream)
 
     async def _greet(self, stream: trio.abc.Stream) -> None:
-        if self._greeting >= self._limits.handshakes_max:
-            self._log.grumble("too_many_handshakes", self._purpose, port=self._purpose.value)
-            await trio.aclose_forcefully(stream)
-            return
-        self._greeting += 1
+        host, peer = peer_name(stream)
+        known = host in self._welcome or self._lives_at(host)
+        alike = [scope for scope, other in self._greeting.items() if other is known]
+        if len(alike) >= self._limits.handshakes_max:
+            self._log.grumble("too_many_handshakes", (self._purpose, known), port=self._purpose.value, peer=peer)
+            del self._greeting[alike[0]]
+            alike[0].cancel()
+        scope = trio.CancelScope()
+        self._greeting[scope] = known
+        hello: Hello | None = None
         try:
-            hello = await self._handshake.answer(stream, self._purpose)
+            with scope:
+                hello = await self._handshake.answer(stream, self._purpose)
         except UNREACHABLE as error:
             # One line for a host and a kind of mistake: neither a port scan nor a wrong configuration fills the log.
-            host, peer = peer_name(stream)
             kind = type(error).__name__
             why = described(error)
             self._log.grumble("stranger", (self._purpose, host, kind), port=self._purpose.value, peer=peer, why=why)
@@ -116,7 +138,12 @@ class Port:
             await trio.aclose_forcefully(stream)
             raise
         finally:
-            self._greeting -= 1
+            self._greeting.pop(scope, None)
+        if hello is None:
+            await trio.aclose_forcefully(stream)
+            return
+        if len(self._welcome) < ADDRESSES_MAX:
+            self._welcome[host] = None
         await self._welcomed(hello, stream)
 
 

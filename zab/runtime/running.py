@@ -112,8 +112,10 @@ class Running:
             self._activated,
         )
         self._snapshots = Snapshots(storage, writer, limits, log, jitter, node.log_starts, wall_ms)
-        self._election_port = Port(Purpose.ELECTION, network, handshake, limits, log, self._elections.welcomed)
-        self._quorum_port = Port(Purpose.LEARNER, network, handshake, limits, log, self._links.welcomed)
+        self._election_port = Port(
+            Purpose.ELECTION, network, handshake, limits, log, self._elections.welcomed, self._lives_at
+        )
+        self._quorum_port = Port(Purpose.LEARNER, network, handshake, limits, log, self._links.welcomed, self._lives_at)
         self._members = node.ensemble
         self._rebind = Doorbell()
 
@@ -150,6 +152,10 @@ class Running:
             if server is not None and server.host != NOWHERE and (server.host, getattr(server, port)) not in found:
                 found.append((server.host, getattr(server, port)))
         return found
+
+    def _lives_at(self, address: str) -> bool:
+        known = (self.node.pending, self.node.ensemble, self._options.ensemble)
+        return any(each is not None and any(server.host == address for server in each.servers) for each in known)
 
     def _activated(self, ensemble: Ensemble) -> None:
         for sid in self._members.by_id:
