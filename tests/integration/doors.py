@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from random import Random
@@ -81,3 +81,25 @@ def in_doubt(session: Session, chance: Random, share: float) -> None:
 async def until(condition: Callable[[], bool]) -> None:
     while not condition():
         await trio.sleep(0.001)
+
+
+async def cancelled_at(step: int, work: Callable[[], Awaitable[None]]) -> bool:
+    """Cancels the task that does this before one of its steps. Returns whether it was done before that."""
+
+    class Steps(trio.abc.Instrument):
+        left = step
+
+        def before_task_step(self, task: trio.lowlevel.Task) -> None:
+            if task is me:
+                self.left -= 1
+                if not self.left:
+                    scope.cancel()
+
+    me, steps = trio.lowlevel.current_task(), Steps()
+    with trio.CancelScope() as scope:
+        trio.lowlevel.add_instrument(steps)
+        try:
+            await work()
+        finally:
+            trio.lowlevel.remove_instrument(steps)
+    return not scope.cancelled_caught

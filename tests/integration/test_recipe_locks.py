@@ -10,7 +10,7 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
-from tests.integration.doors import DOORS, Door, in_doubt, opened, until
+from tests.integration.doors import DOORS, Door, cancelled_at, in_doubt, opened, until
 from tests.integration.stores import stores
 from zab.core.errors import ConfigError, LocalProtocolError
 from zab.recipes import Election, Held, Lock, Lost, ReadLock, Semaphore, Taken, WriteLock
@@ -127,49 +127,23 @@ async def test_one_object_serves_many_tasks(tmp_path: Path, door: str) -> None:
         assert served == 5
 
 
-async def cancelled_at(step: int, session: Session) -> bool:
-    """Taking the lock is cancelled at one of its checkpoints. Returns whether it was taken all the same."""
-
-    class Steps(trio.abc.Instrument):
-        left = step
-
-        def before_task_step(self, task: trio.lowlevel.Task) -> None:
-            if task is me:
-                self.left -= 1
-                if not self.left:
-                    scope.cancel()
-
-    me, steps = trio.lowlevel.current_task(), Steps()
-    with trio.CancelScope() as scope:
-        trio.lowlevel.add_instrument(steps)
-        try:
-            async with Lock(session, "/l"):
-                return True
-        finally:
-            trio.lowlevel.remove_instrument(steps)
-    return False
-
-
 @doors
-async def test_who_is_cancelled_leaves_nothing_behind_at_whatever_step(tmp_path: Path, door: str) -> None:
-    async with opened(tmp_path, door) as store, store.session() as one, store.session() as two:
-        await two.create("/l")
-        step, left = 0, True
-        while left:
+async def test_who_is_cancelled_while_waiting_leaves_nothing_behind_at_whatever_step(tmp_path: Path, door: str) -> None:
+    async with opened(tmp_path, door) as store, store.session() as one, store.session() as two, Lock(two, "/l"):
+
+        async def take() -> None:
+            async with Lock(one, "/l"):
+                raise AssertionError("unreachable")
+
+        step, reached = 0, True
+        while reached:
             step += 1
-            async with Lock(two, "/l"):
-                with trio.move_on_after(0.2):  # once it waits there are no more steps
-                    assert not await cancelled_at(step, one)
-                    assert len(store.names("/l")) == 1, f"cancelled at step {step}"
-                    continue
-                left = False
+            with trio.move_on_after(0.2) as patience:  # once it waits there are no more steps
+                assert not await cancelled_at(step, take)
+            reached = not patience.cancelled_caught
+            await one.sync()
+            assert len(store.names("/l")) == 1, f"cancelled at step {step}"
         assert step > 3
-        await until(lambda: store.names("/l") == [])
-        step = 0
-        while not await cancelled_at(step := step + 1, one):
-            assert store.names("/l") == [], f"cancelled at step {step}"
-        assert step > 3
-        assert store.names("/l") == []
 
 
 @doors
