@@ -94,6 +94,8 @@ async def test_an_entry_of_which_nobody_knows_who_took_it_is_not_silently_lost(t
 async def test_an_entry_stays_until_it_is_done_with(tmp_path: Path, door: str) -> None:
     async with opened(tmp_path, door) as store, store.session() as one, store.session() as two:
         queue, other = LockingQueue(one, "/q"), LockingQueue(two, "/q")
+        await queue.put_all([])
+        assert await queue.size() == 0
         await queue.put(b"first")
         with pytest.raises(ValueError, match="a mistake"):
             async with queue.take() as entry:
