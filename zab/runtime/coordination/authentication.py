@@ -48,7 +48,7 @@ class Caller:
         """Of the last failure; for the log only."""
         self._settings = settings
         self._security = settings.security
-        self._host = host
+        self.host = host_id(host)
         self._exchange: DigestServer | None = None
         self.barred = False
         """Nothing but proofs may be sent."""
@@ -91,7 +91,7 @@ class Caller:
         provider = self._security.providers.get(scheme)
         if provider is not None:
             try:
-                return provider.authenticate(credentials, self._host)
+                return provider.authenticate(credentials, self.host)
             except Exception as error:
                 self.why = f"the provider of {scheme!r} failed: {error!r}"
                 return None
@@ -107,6 +107,10 @@ class Caller:
                 return [] if any(of == "x509" for of, _ in self.identities) else None
             case _:
                 return None
+
+    @property
+    def proved_by_sasl(self) -> bool:
+        return self._exchange is not None and self._exchange.complete
 
     # -- opcode 102 --------------------------------------------------------------------------------
 

@@ -25,6 +25,7 @@ from zab.runtime.coordination.machine import Change
 from zab.runtime.coordination.words import answer
 from zab.runtime.doorbell import Doorbell
 from zab.runtime.driver import now_ms
+from zab.runtime.origin import Done
 from zab.runtime.reading import read
 from zab.runtime.requests import wall_ms
 from zab.store.acl import Identity
@@ -100,6 +101,8 @@ class Connection:
         self._stream = stream
         self._fd = stream.socket.fileno() if isinstance(stream, trio.SocketStream) else None
         self._identified = self._caller.encoded
+        self._done: Done = self._written if server.audit is None else self._tell_and_answer
+        self._audited: deque[Done | None] = deque()
         self._local = False
         """Nobody but this server knows the session."""
         self._flags = FOREIGN
@@ -379,7 +382,7 @@ class Connection:
         server, line = self._server, self._line
         if self._arrived_at is None:
             self._arrived_at = trio.current_time()
-        me, session = server.me, self.session
+        me, session, audit = server.me, self.session, server.audit
         self._taking = True
         posts: list[bytes] = []
         unsent_bytes_max = server.settings.unsent_bytes_max
@@ -402,6 +405,8 @@ class Connection:
                 if op == _CLOSE:
                     self._last_taken = True
                 posts.append(HEAD.pack(self._flags, session, xid, op, me, len(identified)) + identified + body)
+                if audit is not None:
+                    self._audited.append(audit.teller(session, self.identities, self._caller.host, op, body))
             elif op in _READS:
                 if line:
                     line.append((op, xid, body))
@@ -409,11 +414,11 @@ class Connection:
                     self._read(op, xid, body)
             else:
                 if posts:
-                    server.post_many(posts, self._written)  # what is special is so behind these
+                    server.post_many(posts, self._done)  # what is special is so behind these
                     posts = []
                 _SPECIAL.get(op, Connection._unknown)(self, op, xid, body)
         if posts:
-            server.post_many(posts, self._written)
+            server.post_many(posts, self._done)
         self._taking = False
         self.flush()
 
@@ -426,6 +431,13 @@ class Connection:
             self.send(error_reply(xid, machine.zxid, fields.code))
             return
         self.send(read_reply(op, xid, machine.zxid, machine.reads.read(op, fields, self)))
+
+    def _tell_and_answer(self, result: object, error: Exception | None) -> None:
+        """Told even if the client is gone: what it has changed, it has changed."""
+        tell = self._audited.popleft()
+        if tell is not None:
+            tell(result, error)
+        self._written(result, error)
 
     def _written(self, result: object, error: Exception | None) -> None:
         """By the member, in the order in which the writes were posted: for the oldest one that is under way."""
@@ -523,7 +535,10 @@ class Connection:
         def allowed(result: object, error: Exception | None) -> None:
             if self._over:
                 return
-            if error is None and not cast(Result, result)[1]:
+            refused = error is not None or bool(cast(Result, result)[1])
+            if self._server.audit is not None:
+                self._server.audit.reconfigured(self.session, self.identities, self._caller.host, not refused)
+            if not refused:
                 slot = _Slot()
                 self._line[0] = (op, xid, slot)
                 self._nursery.start_soon(self._change_membership, op, body, slot)
@@ -560,6 +575,7 @@ class Connection:
         verdict = Verdict.REFUSED
         if not isinstance(fields, Refused) and (fields[2] is not None or fields[1] != "digest"):
             verdict = caller.authenticate(fields[1], fields[2] or b"")
+            self._tell_audit(fields[1], verdict is Verdict.PROVED)
         if verdict is Verdict.SENT_AWAY:
             self._distrust("client_sent_away")
             self.cut(caller.why)
@@ -576,6 +592,8 @@ class Connection:
         token, error = caller.sasl(None if isinstance(fields, Refused) else fields[0])
         self.identities, self._identified = caller.identities, caller.encoded
         self.send(body_reply(xid, 0, buffer(token), error))
+        if token is None or caller.proved_by_sasl:
+            self._tell_audit("sasl", token is not None)
         if token is None:
             self._distrust("client_not_authenticated")
         if error:
@@ -598,6 +616,11 @@ class Connection:
                 self.send(error_reply(xid, 0, ErrorCode.SESSION_CLOSED_REQUIRES_SASL_AUTH))
                 self._finish()
         return []
+
+    def _tell_audit(self, scheme: str, held: bool) -> None:
+        if self._server.audit is not None:
+            caller = self._caller
+            self._server.audit.authenticated(self.session, caller.identities, caller.host, scheme, held)
 
     def _distrust(self, event: str) -> None:
         self._server.log.grumble(event, self.peer.rpartition(":")[0], peer=self.peer, why=self._caller.why)

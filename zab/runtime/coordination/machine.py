@@ -50,6 +50,9 @@ class Observer(Protocol):
     def session_changed(self, session: int) -> None:
         """Made, attached anew or closed, as the table of sessions says now."""
 
+    def session_closes(self, session: int, owned: Iterable[str]) -> None:
+        """It is about to go, and with it the nodes that it owns."""
+
     def restore_begins(self) -> None: ...
     def restore_ended(self) -> None: ...
 
@@ -70,13 +73,16 @@ class StoreMachine(Store):
     def _become(self, tree: Tree, sessions: Sessions, digest: Digest) -> None:
         super()._become(tree, sessions, digest)
         for kind in (txns.CREATE_SESSION, txns.ATTACH_SESSION, txns.CLOSE_SESSION):
-            self._handlers[kind] = self._observed(self._handlers[kind])
+            self._handlers[kind] = self._observed(self._handlers[kind], closes=kind == txns.CLOSE_SESSION)
 
-    def _observed(self, handler: Handler) -> Handler:
+    def _observed(self, handler: Handler, *, closes: bool) -> Handler:
         def observed(zxid: int, txn: bytes) -> Result:
+            session = txns.HEAD.unpack_from(txn)[1]
+            if self.observer is not None and closes and session in self.tree.ephemerals:
+                self.observer.session_closes(session, sorted(self.tree.ephemerals[session]))
             result = handler(zxid, txn)
             if self.observer is not None:
-                self.observer.session_changed(txns.HEAD.unpack_from(txn)[1])
+                self.observer.session_changed(session)
             return result
 
         return observed

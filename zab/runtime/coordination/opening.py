@@ -62,6 +62,7 @@ async def run_server(
     """
     # The doors first: a key store that cannot be read is told before anything begins.
     secure, both = _doors_of(server, secure_client_port)
+    audit = server.audit
     try:
         async with trio.open_nursery() as nursery:
             for settings in admin:
@@ -76,9 +77,15 @@ async def run_server(
                 server.secure_client_port = await nursery.start(
                     ClientPort(server, host, secure_client_port, secure).run
                 )
+            if audit is not None:
+                audit.own("serverStart")
             task_status.started()
     except BaseExceptionGroup as group:
         raise sole_error(group) from None
+    finally:
+        if audit is not None:
+            audit.own("serverStop", "invoked")
+            audit.close()
 
 
 def _doors_of(server: StoreServer, secure_client_port: int | None) -> tuple[TlsDoor | None, TlsDoor | None]:

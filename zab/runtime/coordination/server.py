@@ -27,6 +27,7 @@ from zab.core.errors import ZabError
 from zab.core.messages import State
 from zab.core.zxid import Epoch
 from zab.runtime.admin.pulse import WRITE_SAMPLES, Pulse
+from zab.runtime.coordination.audit import Audit
 from zab.runtime.coordination.local import LocalSessions
 from zab.runtime.coordination.machine import StoreMachine
 from zab.runtime.coordination.membership import Membership
@@ -150,6 +151,7 @@ class StoreServer:
         """Whether the state may be read here and now."""
         self.client_port: int | None = None
         self.secure_client_port: int | None = None
+        self.audit = None if settings.audit is None else Audit(settings.audit)
         self.admin_port: int | None = None
         self.attached: dict[int, Attached] = {}
         self.connections: dict[Flushes, None] = {}
@@ -442,6 +444,10 @@ class StoreServer:
             self._expiry.touch(session, known[0], now_ms())
         if client is not None and known[1] != self.me:
             client.ended("the session has moved to another server")
+
+    def session_closes(self, session: int, owned: Iterable[str]) -> None:
+        if self.audit is not None and self.ready:  # else it is an old story, told again from the disk
+            self.audit.session_ended(session, owned)
 
     def session_ends(self) -> list[tuple[int, list[int]]]:
         """At the leader: when which sessions will have ended if nothing is heard of them."""

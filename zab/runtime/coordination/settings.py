@@ -6,6 +6,7 @@ from typing import Final
 
 from attrs import frozen
 
+from zab.runtime.coordination.audit import AuditSettings
 from zab.runtime.coordination.security import DEFAULT_SECURITY, SecuritySettings
 from zab.runtime.coordination.throttle import ThrottleSettings
 from zab.runtime.tls.settings import TlsPortSettings
@@ -52,6 +53,7 @@ class DoorSettings:
     digest_algorithm          of the digest scheme
     security                  who may come, as whom, and how that is proved
     tls                       for the secure client port, or for both on one
+    audit                     where it is written who changed what; None: nowhere
     """
 
     tick_ms: int = 2_000
@@ -85,6 +87,7 @@ class DoorSettings:
     digest_algorithm: str = "sha1"
     security: SecuritySettings = DEFAULT_SECURITY
     tls: TlsPortSettings | None = None
+    audit: AuditSettings | None = None
 
     def timeout_ms(self, asked_ms: int) -> int:
         least = self.timeout_ticks_min * self.tick_ms if self.session_ms_min is None else self.session_ms_min
