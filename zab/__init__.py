@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from zab.core.ready import Settings
     from zab.core.zxid import ServerId, Zxid
     from zab.runtime.admin.settings import AdminSettings
+    from zab.runtime.coordination.audit import AuditSettings
     from zab.runtime.coordination.opening import open_store
     from zab.runtime.coordination.security import Provider, SecuritySettings
     from zab.runtime.coordination.server import StoreServer
@@ -138,6 +139,7 @@ __all__ = [
     "TlsPortSettings",
     "ClientAuth",
     "StoreFile",
+    "AuditSettings",
     # what can go wrong
     "ZabError",
     "Refused",
@@ -201,6 +203,7 @@ _HOMES: Final = {
     "zab.core.ready": ("Settings",),
     "zab.core.zxid": ("ServerId", "Zxid"),
     "zab.runtime.admin.settings": ("AdminSettings",),
+    "zab.runtime.coordination.audit": ("AuditSettings",),
     "zab.runtime.coordination.opening": ("open_store",),
     "zab.runtime.coordination.server": ("StoreServer",),
     "zab.runtime.coordination.security": ("Provider", "SecuritySettings"),

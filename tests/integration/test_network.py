@@ -15,14 +15,17 @@ import trio
 import trustme
 from attrs import evolve
 
+from tests.integration.certificates import Authority
 from tests.integration.cluster import FAST, Cluster, Recorder, cluster, free_ports, loopback
 from tests.integration.faults import FaultyNetwork
 from zab.core.ensemble import Ensemble, Server
+from zab.core.errors import ConfigError
 from zab.core.zxid import ServerId
 from zab.runtime.errors import OutcomeUnknown, PortTaken
 from zab.runtime.limits import Limits
 from zab.runtime.member import open_member
 from zab.runtime.network import TlsConfig
+from zab.runtime.tls.settings import TlsPortSettings
 from zab.wire.frames import frame
 from zab.wire.greeting import VERSION, Hello, Unwelcome
 from zab.wire.peer import Channel, decode, encode
@@ -285,12 +288,48 @@ async def test_who_has_no_certificate_of_ours_stays_outside(tmp_path: Path, capl
         assert not made.members[3].status().role.serving
         assert await made.members[1].submit(b"two are enough") == 1
         assert "stranger" in caplog.text
+        lines = [record.getMessage() for record in caplog.records]
+        refused = [line for line in lines if line.startswith("election_link_refused") and "server=3" in line]
+        assert any(
+            "certificate error: the other side does not trust who signed our certificate" in line for line in refused
+        )
+        strangers = [line for line in lines if line.startswith("stranger")]
+        assert any("plain text on a TLS port" in line for line in strangers)
+        assert any("certificate error: unable to get local issuer certificate" in line for line in strangers)
+
+
+async def test_whoever_dials_says_what_is_wrong_with_the_certificate(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    certificates, others = Certificates(tmp_path / "tls"), Certificates(tmp_path / "others")
+    async with cluster(tmp_path, start=False) as made:
+        await made.start(1, tls=certificates.config("1"))
+        await made.start(2, tls=others.config("2"))
+        while "certificate error: self-signed certificate" not in caplog.text:
+            await trio.sleep(0.05)
+
+
+async def test_peers_with_key_stores(tmp_path: Path) -> None:
+    """As `ssl.quorum.*` has them, with names of hosts that are checked at both ends."""
+    ca = Authority(tmp_path / "tls")
+    async with cluster(tmp_path, start=False) as made:
+        for sid in made.ensemble.by_id:
+            store = ca.as_pkcs12(ca.issue(str(sid), "127.0.0.1"))
+            properties = {
+                "ssl.quorum.keyStore.location": store.path,
+                "ssl.quorum.keyStore.password": store.password or "",
+                "ssl.quorum.trustStore.location": ca.path.name,
+            }
+            tls = TlsPortSettings.from_properties(properties, quorum=True, folder=ca.folder)
+            assert tls is not None
+            await made.start(sid, tls=tls)
+        assert await (await made.serving()).submit(b"secret") == 1
 
 
 async def test_a_certificate_file_that_is_none_is_told_at_once(tmp_path: Path) -> None:
     bad = tmp_path / "bad.pem"
     bad.write_text("no certificate")
-    with pytest.raises(ssl.SSLError):
+    with pytest.raises(ConfigError, match="bad.pem: there is no certificate in PEM format in it"):
         open_member(Recorder(), tmp_path, ensemble=Ensemble(loopback(1)), tls=TlsConfig(bad, bad, bad))
         async with open_member(
             Recorder(), tmp_path / "data", ensemble=Ensemble(loopback(1)), tls=TlsConfig(bad, bad, bad)

@@ -20,6 +20,7 @@ from zab.runtime.inbox import Inbox
 from zab.runtime.limits import Limits
 from zab.runtime.logs import Log
 from zab.runtime.ports import Dialler
+from zab.runtime.tls.words import is_tls_error
 from zab.wire.frames import FrameReader
 from zab.wire.greeting import Hello, Purpose
 from zab.wire.peer import Channel, decode, encode
@@ -200,7 +201,7 @@ class Pair:
         except UNREACHABLE as error:
             self._turn += 1
             elections.log.say("election_link_failed", "debug", peer=self.peer, why=described(error))
-            if isinstance(error, WireError):
+            if isinstance(error, WireError) or is_tls_error(error):
                 elections.log.grumble("election_link_refused", self.peer, peer=self.peer, why=described(error))
             return False
         if elections.me < self.peer:

@@ -8,6 +8,7 @@ import trio
 
 from zab.core.errors import WireError
 from zab.core.zxid import ServerId
+from zab.runtime.tls.words import is_tls_error, reason_of
 from zab.wire.frames import FrameReader
 from zab.wire.greeting import GREETING_BYTES_MAX, VERSION, Hello, Purpose, Stranger, Unwelcome, Welcome, accept, admit
 from zab.wire.peer import Channel, PeerMessage, decode, encode
@@ -20,6 +21,8 @@ def described(error: BaseException) -> str:
     """The cause behind Trio's wrapping, which is the part that helps."""
     if isinstance(error, trio.TooSlowError):
         return "no answer in time"
+    if is_tls_error(error):
+        return reason_of(error)
     cause = error.__cause__ or error
     return str(cause) or type(cause).__name__
 

@@ -13,6 +13,9 @@ from typing import Protocol
 import trio
 from attrs import frozen
 
+from zab.runtime.tls.stores import StoreFile, load_pair
+from zab.runtime.tls.stream import TlsStream
+
 NOTSENT_BYTES: int = 256 << 10
 """How much may wait in the kernel before a sender waits. Trio's 16 KiB would cut every batch in pieces."""
 
@@ -54,8 +57,8 @@ class TlsConfig:
         if protocol == ssl.PROTOCOL_TLS_CLIENT:
             context.check_hostname = False
         context.verify_mode = ssl.CERT_REQUIRED
-        context.load_cert_chain(self.cert, self.key)
-        context.load_verify_locations(self.ca)
+        load_pair(context, str(self.cert), str(self.key))
+        StoreFile(str(self.ca)).load_trust(context)
         return context
 
 
@@ -86,14 +89,14 @@ class TcpNetwork:
         if self._client_context is None:
             return stream
         name = host if self._check_hostname else None
-        return trio.SSLStream(stream, self._client_context, server_hostname=name)
+        return TlsStream(stream, self._client_context, server_side=False, server_hostname=name)
 
     async def listen(self, host: str, port: int) -> Sequence[trio.abc.Listener[trio.abc.Stream]]:
         plain = await trio.open_tcp_listeners(port, host=host)
         tuned = [TunedListener(listener, self._silence_ms) for listener in plain]
         if self._server_context is None:
             return tuned
-        return [trio.SSLListener(listener, self._server_context) for listener in tuned]
+        return [TlsListener(listener, self._server_context) for listener in tuned]
 
 
 class TunedListener(trio.abc.Listener[trio.SocketStream]):
@@ -105,6 +108,20 @@ class TunedListener(trio.abc.Listener[trio.SocketStream]):
         stream = await self._listener.accept()
         tune(stream, self._silence_ms)
         return stream
+
+    async def aclose(self) -> None:
+        await self._listener.aclose()
+
+
+class TlsListener(trio.abc.Listener[TlsStream]):
+    """The handshake is made by whoever takes the stream, and is bounded as the greeting is."""
+
+    def __init__(self, listener: TunedListener, context: ssl.SSLContext) -> None:
+        self._listener = listener
+        self._context = context
+
+    async def accept(self) -> TlsStream:
+        return TlsStream(await self._listener.accept(), self._context)
 
     async def aclose(self) -> None:
         await self._listener.aclose()

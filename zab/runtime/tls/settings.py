@@ -84,8 +84,13 @@ class TlsPortSettings:
         trust = () if self.trust_store is None else (self.trust_store.path,)
         return (self.key_store.path, *trust, *(() if self.crl_file is None else (self.crl_file,)))
 
+    @property
+    def check_hostname(self) -> bool:
+        return self.verify_server_host
+
+    @property
     def server_context(self) -> ssl.SSLContext:
-        """Reads the files: a `ConfigError` names the one that is wrong."""
+        """Reads the files, each time: a `ConfigError` names the one that is wrong."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         # Nobody needs it, and whoever may ask for it again and again keeps a server busy.
         context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_CIPHER_SERVER_PREFERENCE
@@ -94,6 +99,7 @@ class TlsPortSettings:
         context.verify_mode = _MODES[self.client_auth]
         return context
 
+    @property
     def client_context(self) -> ssl.SSLContext:
         """For dialling a peer."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)

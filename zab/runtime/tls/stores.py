@@ -46,7 +46,7 @@ class StoreFile:
 
     def load_key(self, context: ssl.SSLContext) -> None:
         """Whom the context will be."""
-        data = self._read()
+        data = self.read()
         if _BEGIN in data:
             self._load_chain(context, self.path)
             return
@@ -56,7 +56,7 @@ class StoreFile:
 
     def load_trust(self, context: ssl.SSLContext) -> None:
         """Whose signature the context will believe. A PEM file may hold revocation lists, too."""
-        data = self._read()
+        data = self.read()
         if _BEGIN in data:
             try:
                 context.load_verify_locations(self.path)
@@ -71,7 +71,7 @@ class StoreFile:
 
     # -- PEM ---------------------------------------------------------------------------------------
 
-    def _read(self) -> bytes:
+    def read(self) -> bytes:
         try:
             with Path(self.path).open("rb") as file:
                 data = file.read(STORE_BYTES_MAX + 1)
@@ -84,28 +84,7 @@ class StoreFile:
         return data
 
     def _load_chain(self, context: ssl.SSLContext, path: str) -> None:
-        try:
-            # Asked always: else OpenSSL would ask at the terminal, and the server would hang.
-            context.load_cert_chain(path, password=lambda: self.password or "")
-        except ssl.SSLError as error:
-            raise ConfigError(f"{self.path}: {self._wrong(error)}") from error
-        except OSError as error:
-            raise ConfigError(f"{self.path}: {error.strerror or error}") from error
-
-    def _wrong(self, error: ssl.SSLError) -> str:
-        match error.reason:
-            case "KEY_VALUES_MISMATCH":
-                return "the key does not belong to the certificate"
-            case (
-                "BAD_DECRYPT"
-                | "BAD_PASSWORD_READ"
-                | "PASSWORD_TOO_LONG"
-                | "EMPTY_PASSWORD"
-                | "PKCS12_CIPHERFINAL_ERROR"
-            ):
-                return "the key does not open with this password"
-            case _:
-                return f"no key with its certificate can be read from it: {error.reason or error}"
+        _load_chain(context, path, None, self.password, self.path)
 
     # -- JKS ---------------------------------------------------------------------------------------
 
@@ -151,6 +130,34 @@ class StoreFile:
         from cryptography.hazmat.primitives.serialization import Encoding
 
         return [each.certificate.public_bytes(Encoding.DER) for each in held.additional_certs]
+
+
+def load_pair(context: ssl.SSLContext, certificate: str, key: str) -> None:
+    """From two files in PEM format."""
+    for path, what, mark in ((certificate, "certificate", b"CERTIFICATE-----"), (key, "key", b"PRIVATE KEY-----")):
+        if mark not in StoreFile(path).read():
+            raise ConfigError(f"{path}: there is no {what} in PEM format in it")
+    _load_chain(context, certificate, key, None, f"{key} with {certificate}")
+
+
+def _load_chain(context: ssl.SSLContext, path: str, key: str | None, password: str | None, named: str) -> None:
+    try:
+        # A password is always at hand: else OpenSSL would ask at the terminal, and the server would hang.
+        context.load_cert_chain(path, key, password=lambda: password or "")
+    except ssl.SSLError as error:
+        raise ConfigError(f"{named}: {_wrong(error)}") from error
+    except OSError as error:
+        raise ConfigError(f"{named}: {error.strerror or error}") from error
+
+
+def _wrong(error: ssl.SSLError) -> str:
+    match error.reason:
+        case "KEY_VALUES_MISMATCH":
+            return "the key does not belong to the certificate"
+        case "BAD_DECRYPT" | "BAD_PASSWORD_READ" | "EMPTY_PASSWORD" | "PKCS12_CIPHERFINAL_ERROR" | "BAD_PASSWORD":
+            return "the key does not open with this password"
+        case _:
+            return f"no key with its certificate can be read from it: {error.reason or error}"
 
 
 def _pem(kind: str, der: bytes) -> bytes:

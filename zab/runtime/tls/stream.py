@@ -1,4 +1,4 @@
-"""A stream of TLS over a socket, from the server's side.
+"""A stream of TLS over a socket.
 
 Trio has one. This one differs where clients feel it: whoever is turned away in the handshake is told why by an
 alert; what came in several records is received in one piece; and it can end its own half, so that the last reply
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any, Final
 
 import trio
@@ -17,14 +18,21 @@ RECORD_BYTES: Final = 16 << 10
 
 
 class TlsStream(trio.abc.HalfCloseableStream):
-    """One task may send while another receives. Nothing may be sent or received before `handshake`."""
+    """One task may send while another receives. Without a `handshake`, whoever is first makes it."""
 
-    def __init__(self, transport: trio.SocketStream, context: ssl.SSLContext) -> None:
+    def __init__(
+        self,
+        transport: trio.SocketStream,
+        context: ssl.SSLContext,
+        *,
+        server_side: bool = True,
+        server_hostname: str | None = None,
+    ) -> None:
         self.transport_stream = transport
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
-        self._tls = context.wrap_bio(self._incoming, self._outgoing, server_side=True)
-        self._sending = trio.Lock()
-        self._ended = False
+        self._tls = context.wrap_bio(self._incoming, self._outgoing, server_side, server_hostname)
+        self._shaking, self._sending = trio.Lock(), trio.Lock()
+        self._shaken = self._ended = False
 
     @property
     def certificate(self) -> bytes | None:
@@ -46,11 +54,21 @@ class TlsStream(trio.abc.HalfCloseableStream):
                 await self._flush()
                 await self._fetch()
             except ssl.SSLError:
-                await self._flush()
+                with suppress(trio.BrokenResourceError):  # to say why is a courtesy
+                    await self._flush()
                 raise
             else:
                 await self._flush()
+                self._shaken = True
                 return
+
+    async def _be_shaken(self) -> None:
+        async with self._shaking:
+            if not self._shaken:
+                try:
+                    await self.handshake()
+                except ssl.SSLError as error:
+                    raise trio.BrokenResourceError("TLS") from error
 
     async def _fetch(self) -> None:
         data = await self.transport_stream.receive_some(64 << 10)
@@ -68,6 +86,8 @@ class TlsStream(trio.abc.HalfCloseableStream):
     async def send_all(self, data: bytes | bytearray | memoryview) -> None:
         if self._ended:
             raise trio.ClosedResourceError("its own half of the stream is ended")
+        if not self._shaken:
+            await self._be_shaken()
         if data:
             self._tls.write(data)
         await self._flush()
@@ -77,6 +97,8 @@ class TlsStream(trio.abc.HalfCloseableStream):
 
     async def receive_some(self, max_bytes: int | None = None) -> bytes:
         """What has come, of as many records as have come."""
+        if not self._shaken:
+            await self._be_shaken()
         wanted = max_bytes or 64 << 10
         while True:
             pieces: list[bytes] = []
@@ -111,10 +133,8 @@ class TlsStream(trio.abc.HalfCloseableStream):
         """Says farewell; what the other end still has to say can be heard."""
         if not self._ended:
             self._ended = True
-            try:
+            with suppress(ssl.SSLError):  # it waits for the other's farewell, and we do not
                 self._tls.unwrap()
-            except ssl.SSLError:
-                pass  # it waits for the other's farewell, and we do not
             await self._flush()
             await self.transport_stream.send_eof()
 
