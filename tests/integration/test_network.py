@@ -25,6 +25,7 @@ from zab.runtime.errors import OutcomeUnknown, PortTaken
 from zab.runtime.limits import Limits
 from zab.runtime.member import open_member
 from zab.runtime.network import TlsConfig
+from zab.runtime.tls.quorum import QuorumTls
 from zab.runtime.tls.settings import TlsPortSettings
 from zab.wire.frames import frame
 from zab.wire.greeting import VERSION, Hello, Unwelcome
@@ -322,7 +323,7 @@ async def test_peers_with_key_stores(tmp_path: Path) -> None:
             }
             tls = TlsPortSettings.from_properties(properties, quorum=True, folder=ca.folder)
             assert tls is not None
-            await made.start(sid, tls=tls)
+            await made.start(sid, tls=QuorumTls(tls))
         assert await (await made.serving()).submit(b"secret") == 1
 
 

@@ -23,7 +23,7 @@ class ServerContexts:
         self._settings = settings
         self._log = log
         self._signature = self._look()
-        self._context = settings.server_context
+        self._context = settings.server_context()
         self._next_look = 0.0
         self._reading = False
 
@@ -45,7 +45,7 @@ class ServerContexts:
         self._reading = True
         try:
             # In a thread: to open a key that is protected well takes a while, and is meant to.
-            self._context = await trio.to_thread.run_sync(lambda: settings.server_context)
+            self._context = await trio.to_thread.run_sync(settings.server_context)
             self._log.say("certificates_read_again", files=",".join(settings.files))
         except ConfigError as error:
             self._log.say("certificates_not_taken", "error", why=error)

@@ -84,11 +84,6 @@ class TlsPortSettings:
         trust = () if self.trust_store is None else (self.trust_store.path,)
         return (self.key_store.path, *trust, *(() if self.crl_file is None else (self.crl_file,)))
 
-    @property
-    def check_hostname(self) -> bool:
-        return self.verify_server_host
-
-    @property
     def server_context(self) -> ssl.SSLContext:
         """Reads the files, each time: a `ConfigError` names the one that is wrong."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -99,7 +94,6 @@ class TlsPortSettings:
         context.verify_mode = _MODES[self.client_auth]
         return context
 
-    @property
     def client_context(self) -> ssl.SSLContext:
         """For dialling a peer."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
