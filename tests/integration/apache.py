@@ -90,8 +90,17 @@ def running(
 @contextmanager
 def ensemble(folder: Path, classes: Path | None = None, /, **properties: str) -> Iterator[list[int]]:
     """Three of them; their client ports."""
+    with members(folder, classes, **properties) as started:
+        yield [server.port for server, _ in started]
+
+
+@contextmanager
+def members(
+    folder: Path, classes: Path | None = None, /, **properties: str
+) -> Iterator[list[tuple[Server, subprocess.Popen[bytes]]]]:
+    """Three of them, with their processes, for who wants to end one."""
     ports = {(sid, what): free_port() for sid in (1, 2, 3) for what in ("peer", "election")}
-    members = {
+    lines = {
         f"server.{sid}": f"127.0.0.1:{ports[sid, 'peer']}:{ports[sid, 'election']}:participant" for sid in (1, 2, 3)
     }
     with ExitStack() as stack:
@@ -100,12 +109,12 @@ def ensemble(folder: Path, classes: Path | None = None, /, **properties: str) ->
             server = Server(free_port(), folder / f"theirs-{sid}" / "data")
             server.data.mkdir(parents=True)
             (server.data / "myid").write_text(str(sid))
-            settings = {"initLimit": "10", "syncLimit": "5", **members, **properties}
+            settings = {"initLimit": "10", "syncLimit": "5", **lines, **properties}
             process = stack.enter_context(_process(folder / f"theirs-{sid}", server, settings, (), classes))
-            started.append((server, process, folder / f"theirs-{sid}" / "server.log"))
-        for server, process, log in started:
-            _wait_for(server.port, process, log)
-        yield [server.port for server, _, _ in started]
+            started.append((server, process))
+        for server, process in started:
+            _wait_for(server.port, process, server.data.parent / "server.log")
+        yield started
 
 
 @contextmanager

@@ -24,6 +24,7 @@ from zab.runtime.session.errors import (
     Unimplemented,
 )
 from zab.runtime.session.multi import Multi
+from zab.runtime.session.state import SessionState
 from zab.runtime.session.watch import Event, WatchEvent
 from zab.store.node import Stat
 from zab.store.store import StoreSettings
@@ -194,6 +195,25 @@ async def test_a_session_in_the_process_outlives_its_leader(tmp_path: Path) -> N
             assert (await session.get("/e"))[0] == b"still here"
             await trio.sleep(2)  # longer than its timeout: the new leader hears of it
             assert await session.exists("/e") is not None
+
+
+async def test_a_session_in_the_process_is_suspended_while_nobody_leads(tmp_path: Path) -> None:
+    async with stores(tmp_path, 3) as running:
+        leader = await running.leader()
+        left = next(sid for sid in running.servers if sid != leader)
+        async with running.servers[left].session() as session:
+            states = session.states()
+            assert await anext(states) is SessionState.CONNECTED
+            for sid in [sid for sid in running.servers if sid != left]:
+                await running.stop(sid)
+            assert await anext(states) is SessionState.SUSPENDED
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(session.create, "/waits")
+                await running.start(leader)
+                while await anext(states) is not SessionState.CONNECTED:
+                    pass
+            assert await session.exists("/waits") is not None
+        assert [state async for state in session.states()] == [SessionState.CLOSED]
 
 
 async def test_containers_and_ttl_nodes_go_when_their_time_has_come(tmp_path: Path) -> None:

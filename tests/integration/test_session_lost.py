@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from random import Random
 
@@ -389,6 +389,52 @@ async def test_a_session_moves_to_another_server(tmp_path: Path) -> None:
                     await session.set(path, b"2")
                 assert (await anext(events)).event is Event.DATA_CHANGED
             assert await session.ephemerals() == [path]
+
+
+@apache.needs_apache
+@pytest.mark.slow
+async def test_three_of_apache_lose_their_leader_and_then_their_quorum(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("JAVA_TOOL_OPTIONS", "-Dreadonlymode.enabled=true")
+    more = {"localSessionsEnabled": "true", "localSessionsUpgradingEnabled": "true"}
+    with apache.members(tmp_path, **more) as started:
+        alive = dict(started)
+        hosts = ",".join(f"127.0.0.1:{server.port}" for server in alive)
+
+        def kill(server: apache.Server) -> None:
+            process = alive.pop(server)
+            process.kill()
+            process.wait()
+
+        settings = zab.ClientSettings(pause_ms_min=10, pause_ms_max=50, search_ms_max=100)
+        async with zab.connect(hosts, timeout_ms=20_000, settings=settings) as session:
+            path = await session.create("/e", b"0", ephemeral=True)
+            async with session.watcher() as events:
+                await session.exists("/new", events)
+                kill(next(server for server in alive if "Mode: leader" in apache.ask(server.port, "srvr")))
+                for number in range(1, 10):
+                    try:
+                        await session.set(path, b"%d" % number)
+                    except zab.OutcomeUnknown:
+                        pass
+                assert (await session.get(path))[0] == b"9"
+                assert await session.ephemerals() == [path]
+                await session.create("/new")
+                assert (await anext(events)).event is Event.CREATED
+            await session.sync()
+        kill(next(iter(alive)))
+        (left,) = alive
+        said = ""
+        while said != "ro":
+            await trio.sleep(0.1)
+            with suppress(OSError):
+                said = await trio.to_thread.run_sync(apache.ask, left.port, "isro")
+        async with zab.connect(hosts, timeout_ms=20_000, settings=settings, read_only=True, wait_ms=60_000) as session:
+            assert session.state is SessionState.READ_ONLY
+            assert await session.exists("/new") is not None
+            with pytest.raises(zab.NotReadOnly):
+                await session.create("/never")
 
 
 # -- all of it at once ---------------------------------------------------------------------------------
