@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import queue
+import socket
 import subprocess
 from collections.abc import Iterator
 from functools import partial
@@ -15,8 +16,10 @@ import trio
 from attrs import evolve
 
 from tests.integration import apache
+from tests.integration.cluster import free_ports
 from tests.integration.stores import DOORS, Stores, stores
 from tests.integration.test_client_port import Client, create, raw
+from tests.integration.test_java_clients import needs_compiler, program
 from zab.core.ensemble import Ensemble, Role, Server
 from zab.core.zxid import NOTHING
 from zab.runtime.session.errors import StoreError
@@ -189,6 +192,65 @@ async def test_a_restart_shows_the_last_one(tmp_path: Path) -> None:
                 assert await configuration(client, 1) == (changed, changed.version)
 
 
+async def test_clients_are_served_where_the_membership_says(tmp_path: Path) -> None:
+    """A server's own line with another port: who is connected stays, and whoever comes, comes to the new one."""
+    async with stores(tmp_path, 3, doors=DOORS_OPEN) as running, raw(running, 1) as client:
+        await as_super(client)
+        assert running.ensemble is not None
+        (mine, *_) = running.ensemble.servers
+        old, (new, taken) = running.ports[1], free_ports(2)
+        for port in (taken, new):
+            with socket.socket() as other:
+                if port == taken:
+                    other.bind(("127.0.0.1", taken))
+                    other.listen()
+                (reply,) = await client.ask(reconfig(port, joining=evolve(mine, client_port=port).text()))
+                assert members_of(reply).by_id[mine.id].client_port == port
+                with trio.fail_after(PATIENCE_S):
+                    while port == new and running.servers[1].client_port != new:
+                        await trio.sleep(0.01)
+        running.ports[1] = new
+        async with raw(running, 1) as late:
+            await late.connect()
+            assert (await late.ask(create(1, "/a")))[0][2] == 0
+        running.ports[1] = old
+        with pytest.raises(OSError, match="connect"):
+            async with raw(running, 1):
+                pass
+        assert (await client.ask(encode_request(Op.EXISTS, 9, ("/a", False))))[0][2] in (0, ErrorCode.NO_NODE)
+
+
+async def test_two_at_once_and_neither_is_lost(tmp_path: Path) -> None:
+    """Without a version both are made, one after the other; with one, the second is told that it came too late."""
+    async with stores(tmp_path, 3, doors=DOORS_OPEN) as running, raw(running, 1) as one, raw(running, 2) as two:
+        for each in (one, two):
+            await as_super(each)
+        version = (await configuration(one, 1))[0].version
+
+        async def ask(client: Client, *arguments: Any) -> int:
+            ((_, _, error, _),) = await client.ask(reconfig(2, *arguments))
+            errors.append(error)
+            return error
+
+        errors: list[int] = []
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(ask, one, "server.8=127.0.0.1:1:2:observer;3")
+            nursery.start_soon(ask, two, "server.9=127.0.0.1:4:5:observer;6")
+        assert set(errors) <= {0, ErrorCode.RECONFIG_IN_PROGRESS}
+        assert 0 in errors
+        await one.ask(encode_request(Op.SYNC, 3, ("/",)))
+        members, now = await configuration(one, 4)
+        assert len(members.observers) == errors.count(0)
+        assert now > version
+        errors.clear()
+        async with trio.open_nursery() as nursery:
+            for client in (one, two):
+                nursery.start_soon(ask, client, None, "8,9", None, now)
+        late = {ErrorCode.BAD_VERSION, ErrorCode.RECONFIG_IN_PROGRESS}
+        assert sorted(errors)[-1] == 0
+        assert sorted(errors)[0] in late
+
+
 async def test_in_this_process(tmp_path: Path) -> None:
     async with stores(tmp_path, 3, doors=DOORS_OPEN) as running, running.servers[1].session() as session:
         with pytest.raises(StoreError) as refused:
@@ -277,3 +339,23 @@ async def test_zkcli(tmp_path: Path) -> None:
             found = said.find(line, position)
             assert found >= 0, f"{line!r} does not come where it should:\n{said}"
             position = found + len(line)
+
+
+@apache.needs_apache
+@needs_compiler
+@pytest.mark.slow
+@pytest.mark.skipif(
+    apache.why_not() is None and not list((apache.jars() or Path()).glob("curator-framework-*.jar")),
+    reason="no jars of Curator",
+)
+async def test_curator_follows_the_ensemble(tmp_path: Path) -> None:
+    """It is told of one server, finds the others, and hears of those that come and go."""
+    async with stores(tmp_path, 3, doors=DOORS_OPEN) as running:
+        joining = "server.9=127.0.0.1:1:2:observer;127.0.0.1:3"
+        async with program("Tracker", running.hosts(2), joining) as java:
+            assert await java.hear() == f"knows {sorted(running.hosts().split(','))}".replace("'", "")
+            assert await java.hear() == "joined true"
+            assert await java.hear() == f"knows {sorted([*running.hosts().split(','), '127.0.0.1:3'])}".replace("'", "")
+            assert await java.hear() == "left true"
+            assert await java.hear() == f"knows {sorted(running.hosts().split(','))}".replace("'", "")
+            assert await java.rest() == ["admin BADVERSION", "closed"]

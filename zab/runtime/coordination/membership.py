@@ -23,6 +23,7 @@ from zab.core.errors import (
     ZabError,
 )
 from zab.core.zxid import ServerId, Zxid, counter_of
+from zab.runtime.doorbell import Doorbell
 from zab.runtime.errors import ChangeLost
 from zab.runtime.running import NOWHERE
 from zab.store.errors import ErrorCode, Failure
@@ -47,6 +48,7 @@ class Membership:
     def __init__(self, server: StoreServer) -> None:
         self._server = server
         self._ensemble: Ensemble | None = None
+        self._moved = Doorbell()
         server.machine.reconfigure = self._check
         server.member.on_membership(self._changed)
 
@@ -57,8 +59,23 @@ class Membership:
         if zxid is not None:
             self._server.machine.configure(zxid, text_of(ensemble), applied=True)
         else:
-            self._ensemble = ensemble
+            before, self._ensemble = self._ensemble, ensemble
             self.restored()
+            if before is not None and self._address(ensemble) not in (None, self._address(before)):
+                self._moved.ring()
+
+    def _address(self, ensemble: Ensemble) -> tuple[str | None, int] | None:
+        """Of this server, for its clients."""
+        mine = ensemble.by_id.get(self._server.me)
+        return None if mine is None or mine.client_port is None else (mine.client_host, mine.client_port)
+
+    async def moved(self) -> tuple[str | None, int]:
+        """Waits until the membership says that this server's clients are to be served somewhere else."""
+        while True:
+            await self._moved.wait()
+            address = None if self._ensemble is None else self._address(self._ensemble)
+            if address is not None:
+                return address
 
     def restored(self) -> None:
         """The state was replaced as a whole. What it says of the membership may come from another server's file."""

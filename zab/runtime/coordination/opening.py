@@ -71,7 +71,8 @@ async def run_server(
             await nursery.start(server.member.run)
             nursery.start_soon(server.run)
             if client_port is not None:
-                server.client_port = await nursery.start(ClientPort(server, client_host, client_port, both).run)
+                plain = ClientPort(server, client_host, client_port, both)
+                server.client_port = await nursery.start(plain.run_and_move)
             if secure_client_port is not None:
                 host = secure_client_host or client_host
                 server.secure_client_port = await nursery.start(

@@ -26,22 +26,46 @@ class ClientPort:
         self._host = host
         self._port = port
         self._by_host: Counter[str] = Counter()
+        self._listening = trio.CancelScope()
 
     async def run(self, task_status: trio.TaskStatus[int] = trio.TASK_STATUS_IGNORED) -> None:
         """Started with the number of the port, which was chosen by the system if it was to be 0."""
+        async with trio.open_nursery() as nursery:
+            task_status.started(await self._listen(nursery))
+            await trio.sleep_forever()
+
+    async def run_and_move(self, task_status: trio.TaskStatus[int] = trio.TASK_STATUS_IGNORED) -> None:
+        """The same, and where the membership says as soon as it says something else. Who is connected stays."""
+        server = self._server
+        async with trio.open_nursery() as nursery:
+            task_status.started(await self._listen(nursery))
+            while True:
+                self._host, self._port = await server.membership.moved()
+                try:
+                    server.client_port = await self._listen(nursery)
+                except PortTaken as error:
+                    # Nobody is cut off for that. The next change, or the next start, may find it free.
+                    server.log.say("cannot_move", "error", why=error)
+
+    async def _listen(self, nursery: trio.Nursery) -> int:
         try:
             listeners = await trio.open_tcp_listeners(self._port, host=self._host)
         except OSError as error:
             what = f"cannot listen on {self._host or '*'}:{self._port} for clients: {error.strerror or error}"
             raise PortTaken(f"{what}. Is another server running there?") from error
-        port = listeners[0].socket.getsockname()[1]
-        async with trio.open_nursery() as nursery:
-            for listener in listeners:
-                nursery.start_soon(self._accept, listener, nursery)
-            task_status.started(port)
+        self._listening.cancel()
+        self._listening = scope = trio.CancelScope()
+        for listener in listeners:
+            nursery.start_soon(self._accept, listener, nursery, scope)
+        port: int = listeners[0].socket.getsockname()[1]
+        return port
 
-    async def _accept(self, listener: trio.SocketListener, nursery: trio.Nursery) -> None:
+    async def _accept(self, listener: trio.SocketListener, nursery: trio.Nursery, scope: trio.CancelScope) -> None:
         """Not `trio.serve_listeners`: what a client does must not end the port, whatever it is."""
+        with scope:
+            await self._accept_all(listener, nursery)
+
+    async def _accept_all(self, listener: trio.SocketListener, nursery: trio.Nursery) -> None:
         async with listener:
             while True:
                 try:
