@@ -111,6 +111,29 @@ async def test_the_recipes_of_curator(tmp_path: Path) -> None:
             assert await java.rest() == ["counted 20", "succeeded true"]
 
 
+WHOLE = 71
+"""Things that are tried; fewer would mean that it ended early."""
+
+
+@needs_compiler
+@pytest.mark.parametrize("count", [1, 3])
+async def test_the_whole_interface_of_the_java_client(count: int, tmp_path: Path) -> None:
+    async with stores(tmp_path, count) as running:
+        leader = await running.leader()
+        said = []
+        async with program("Whole", running.hosts(), str(leader)) as java:
+            while (line := await java.hear()) not in ("", "stop it"):
+                said.append(line)
+            await running.stop(leader)
+            if count == 1:
+                await running.start(leader)
+            await java.go_on()
+            said += await java.rest()
+    assert said.pop() == "done", said
+    assert [line for line in said if not line.endswith(" true")] == []
+    assert len(said) == WHOLE
+
+
 TYPED = """\
 create /a hello
 get -s /a

@@ -1,0 +1,43 @@
+"""Curator's framework and recipes, unmodified, at one server that is restarted and at three whose leader is stopped."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from attrs import evolve
+
+from tests.integration import apache
+from tests.integration.stores import DOORS, stores
+from tests.integration.test_java_clients import needs_compiler, program
+
+pytestmark = [
+    apache.needs_apache,
+    pytest.mark.slow,
+    needs_compiler,
+    pytest.mark.skipif(
+        apache.why_not() is None and not list((apache.jars() or Path()).glob("curator-recipes-*.jar")),
+        reason="no jars of Curator",
+    ),
+]
+
+TRIED = 91
+"""Things that the tour tries; fewer would mean that it ended early."""
+
+
+@pytest.mark.parametrize("count", [1, 3])
+async def test_the_tour_of_curator(count: int, tmp_path: Path) -> None:
+    async with stores(tmp_path, count, doors=evolve(DOORS, containers_ms=200)) as running:
+        leader = await running.leader()
+        said = []
+        async with program("Tour", running.hosts(), str(leader)) as java:
+            while (line := await java.hear()) not in ("", "stop it"):
+                said.append(line)
+            await running.stop(leader)
+            if count == 1:
+                await running.start(leader)
+            await java.go_on()
+            said += await java.rest()
+    assert said.pop() == "done", said
+    assert [line for line in said if not line.endswith(" true")] == []
+    assert len(said) == TRIED
