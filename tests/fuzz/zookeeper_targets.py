@@ -17,8 +17,10 @@ from typing import Final
 from attrs import evolve, frozen
 
 from zab.core.errors import ConfigError, DamagedError, WireError
+from zab.runtime.coordination.jaas import parse_jaas
 from zab.store.acl import OPEN
 from zab.store.ops import Op
+from zab.store.schemes import digest_is_valid, ip_is_valid, ip_matches, sasl_is_valid, x509_is_valid
 from zab.store.store import Store
 from zab.wire import jute
 from zab.wire.client import connect, events, replies, requests
@@ -31,6 +33,9 @@ from zab.wire.disk_snapshot import Digest, Node, SnapshotReader, snapshot_chunks
 from zab.wire.disk_store import arrival, replay
 from zab.wire.disk_txn import KINDS as TXN_KINDS
 from zab.wire.disk_txn import Txn, decode_txn, encode_txn
+from zab.wire.jks import MAGIC, decode_jks
+from zab.wire.sasl import DigestClient, DigestServer, SaslError, parse_directives
+from zab.wire.x509 import subject_of
 
 FRAME_BYTES_MAX: Final = 4096
 
@@ -177,6 +182,58 @@ def _small_files(data: bytes) -> bool:
     return accepted
 
 
+_USERS: Final = {"bob": "secret", "jürgen": "größe"}
+
+
+def _sasl_server(data: bytes) -> bool:
+    """No noise is a proof: whoever is believed has sent just what who knows the password sends."""
+    server = DigestServer(b"nonce", _USERS.get)
+    server.step(b"")
+    with suppress(SaslError):
+        server.step(data)
+        assert server.user in _USERS
+        return True
+    assert server.user is None
+    return False
+
+
+def _sasl_client(data: bytes) -> bool:
+    client = DigestClient("bob", "secret", b"cnonce")
+    with suppress(SaslError):
+        response = client.step(data)
+        assert parse_directives(response)["username"] == [b"bob"]
+        return True
+    return False
+
+
+def _jaas(data: bytes) -> bool:
+    with suppress(ConfigError):
+        return bool(parse_jaas(data.decode("latin-1"), "it"))
+    return False
+
+
+def _jks(data: bytes) -> bool:
+    with suppress(WireError):
+        decode_jks(data, "")
+        return True
+    return False
+
+
+def _certificate(data: bytes) -> bool:
+    with suppress(WireError):
+        subject_of(data)
+        return True
+    return False
+
+
+def _id_of_an_acl(data: bytes) -> bool:
+    text = jute.text_of(data)
+    valid = [of(text) for of in (digest_is_valid, ip_is_valid, sasl_is_valid, x509_is_valid)]
+    if ip_matches(text, "10.0.0.1"):
+        assert valid[1]
+    return any(valid)
+
+
 # -- what they accept ----------------------------------------------------------------------------------
 
 _STAT: Final = tuple(range(11))
@@ -217,6 +274,16 @@ _SNAPSHOT: Final = b"".join(
     )
 )
 _SNAPPY_BLOCK: Final = b"\x11\x08abc\x15\x03\x04xy\x0a\x02\x00"
+
+
+def _response(user: str) -> bytes:
+    """What who knows the password answers."""
+    return DigestClient(user, _USERS[user], b"cnonce").step(DigestServer(b"nonce", _USERS.get).step(b""))
+
+
+_NAME: Final = bytes.fromhex("300e310c300a06035504030c036a6f65")
+_CERTIFICATE: Final = bytes.fromhex("3020301ea003020102020101300030003000") + _NAME
+_JKS: Final = MAGIC + bytes.fromhex("00000002 00000001 00000002 0001 61 0000000000000000 0005") + b"X.509\0\0\0\x01c"
 
 
 def _picked(known: list[int], opcode: int, body: bytes) -> bytes:
@@ -264,6 +331,12 @@ TARGETS: Final = {
         _snappy,
         [_SNAPPY_BLOCK, b"\x82SNAPPY\0\0\0\0\1\0\0\0\1" + len(_SNAPPY_BLOCK).to_bytes(4, "big") + _SNAPPY_BLOCK],
     ),
+    "sasl server": Target(_sasl_server, [_response("bob"), _response("jürgen")]),
+    "sasl client": Target(_sasl_client, [DigestServer(b"nonce", _USERS.get).step(b"")]),
+    "jaas": Target(_jaas, [b'Server { // x\n a.DigestLoginModule required user_bob="b\\"b" debug=true; };']),
+    "jks": Target(_jks, [_JKS + bytes(20)]),
+    "certificate": Target(_certificate, [_CERTIFICATE]),
+    "id of an acl": Target(_id_of_an_acl, [b"CN=a\\,b+OU=#0c0161,O=c", b"fe80::1/10", b"10.0.0.0/8", b"a/b@c", b"a:b"]),
     "small files": Target(_small_files, [b"12\n", b"log.1a", b"server.1=h:1:2:participant;3\ngroup.1=1"]),
 }
 

@@ -54,7 +54,6 @@ _ALWAYS_BATCHED: Final = (
     "whatever has gathered while the last sync ran becomes the next group, nothing waits on purpose"
 )
 _BOUNDED: Final = "every queue has a bound of its own instead"
-_NOT_YET: Final = "not supported yet"
 _whole = values.whole
 
 SECTIONS: Final[tuple[tuple[str, tuple[Key, ...]], ...]] = (
@@ -239,7 +238,8 @@ SECTIONS: Final[tuple[tuple[str, tuple[Key, ...]], ...]] = (
             _read("letAnySaslUserDoX", "none", values.text, "an id of the sasl scheme that stands for everybody with a name"),
             _read("kerberos.removeHostFromPrincipal", "false", values.flag, "`host` of a principal `name/host@realm` is left out"),
             _read("kerberos.removeRealmFromPrincipal", "false", values.flag, "`realm` of it is left out"),
-            _ignored("audit.enable", "false", _NOT_YET, "false"),
+            _read("audit.enable", "false", values.flag, "it is written who changed what"),
+            _read("audit.file", "the log", values.text, "where that is written, with one line for each change; the original has no such key"),
             _ignored("audit.impl.class", "none", _NOT_JAVA),
         ),
     ),

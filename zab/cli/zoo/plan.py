@@ -17,6 +17,7 @@ from zab.core.errors import ConfigError
 from zab.core.ready import Settings
 from zab.core.zxid import ServerId
 from zab.runtime.admin.settings import AdminSettings
+from zab.runtime.coordination.audit import AuditSettings
 from zab.runtime.coordination.security import SecuritySettings
 from zab.runtime.coordination.settings import NO_THROTTLE, DoorSettings
 from zab.runtime.identity import NAME as IDENTITY
@@ -188,6 +189,7 @@ def _made(source: Source, groups: dict[str, dict[str, Any]]) -> dict[str, Any]:
     properties = {told.name: told.value for told in source.told.values()}
     try:
         doors["security"] = SecuritySettings.from_properties(properties)
+        doors["audit"] = AuditSettings.from_properties(properties)
         doors["throttle"] = evolve(NO_THROTTLE, **groups.get("throttle", {}))
         doors["tls"] = client_tls(source, properties)
     except ConfigError as error:

@@ -37,10 +37,10 @@ def restrict(context: ssl.SSLContext, versions: Sequence[str], suites: Sequence[
     for version in versions:
         if version not in VERSIONS:
             raise ConfigError(f"{version!r} is no version of TLS that is spoken here: {', '.join(VERSIONS)} are")
-    chosen = sorted(VERSIONS[version] for version in versions)
+    chosen = sorted({VERSIONS[version] for version in versions})
+    if chosen[-1] - chosen[0] >= len(chosen):
+        raise ConfigError(f"versions of TLS with a gap between them are not spoken here: {', '.join(versions)}")
     context.minimum_version, context.maximum_version = chosen[0], chosen[-1]
-    if ssl.TLSVersion.TLSv1_2 not in chosen:
-        context.options |= ssl.OP_NO_TLSv1_2
     wanted = [suite for suite in suites if suite != _NOT_A_SUITE]
     older = [suite for suite in wanted if suite not in _NEWEST]
     if not wanted:

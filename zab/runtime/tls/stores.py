@@ -141,23 +141,26 @@ def load_pair(context: ssl.SSLContext, certificate: str, key: str) -> None:
 
 
 def _load_chain(context: ssl.SSLContext, path: str, key: str | None, password: str | None, named: str) -> None:
+    asked = False
+
+    def answer() -> str:
+        """Always at hand: else OpenSSL would ask at the terminal, and the server would hang."""
+        nonlocal asked
+        asked = True
+        return password or ""
+
     try:
-        # A password is always at hand: else OpenSSL would ask at the terminal, and the server would hang.
-        context.load_cert_chain(path, key, password=lambda: password or "")
+        context.load_cert_chain(path, key, password=answer)
     except ssl.SSLError as error:
-        raise ConfigError(f"{named}: {_wrong(error)}") from error
+        if error.reason == "KEY_VALUES_MISMATCH":
+            why = "the key does not belong to the certificate"
+        elif asked:
+            why = "the key does not open with this password"
+        else:
+            why = f"no key with its certificate can be read from it: {error.reason or error}"
+        raise ConfigError(f"{named}: {why}") from error
     except OSError as error:
         raise ConfigError(f"{named}: {error.strerror or error}") from error
-
-
-def _wrong(error: ssl.SSLError) -> str:
-    match error.reason:
-        case "KEY_VALUES_MISMATCH":
-            return "the key does not belong to the certificate"
-        case "BAD_DECRYPT" | "BAD_PASSWORD_READ" | "EMPTY_PASSWORD" | "PKCS12_CIPHERFINAL_ERROR" | "BAD_PASSWORD":
-            return "the key does not open with this password"
-        case _:
-            return f"no key with its certificate can be read from it: {error.reason or error}"
 
 
 def _pem(kind: str, der: bytes) -> bytes:

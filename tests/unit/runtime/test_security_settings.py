@@ -1,0 +1,134 @@
+"""Who may come, by ZooKeeper's names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from zab.core.errors import ConfigError
+from zab.runtime.coordination.authentication import shaped, subject_identities
+from zab.runtime.coordination.security import SECURITY_KEYS, SecuritySettings, is_security_key
+from zab.store.acl import Access, Identity
+
+APACHES = "org.apache.zookeeper.server.auth."
+
+
+class Tickets:
+    scheme = "ticket"
+    proves = True
+
+    def authenticate(self, credentials: bytes, host: str) -> Iterable[Identity] | None:
+        return None
+
+    def id_is_valid(self, name: str) -> bool:
+        return True
+
+    def matches(self, name: str, who: str) -> bool:
+        return name == who
+
+
+class NoProvider:
+    scheme = "none"
+
+
+def read(told: dict[str, str]) -> SecuritySettings:
+    assert all(is_security_key(key) for key in told)
+    return SecuritySettings.from_properties(told)
+
+
+@pytest.fixture
+def jaas(tmp_path: Path) -> str:
+    path = tmp_path / "jaas.conf"
+    path.write_text('Server { x.DigestLoginModule required user_super="s" user_bob="b"; }; Other { };')
+    return str(path)
+
+
+def test_nothing_is_the_default() -> None:
+    assert read({}) == SecuritySettings()
+    assert read({}).schemes == {"ip", "digest"}
+
+
+def test_users_of_a_login_configuration(jaas: str) -> None:
+    made = read({"java.security.auth.login.config": jaas, "superUser": "super", "zookeeper.superUser.2": "bob"})
+    assert made.sasl_users == {"super": "s", "bob": "b"}
+    assert made.sasl_super == {"super", "bob"}
+    assert made.schemes == {"ip", "digest", "sasl"}
+    told = {"java.security.auth.login.config": jaas, "SASLAuthenticationProvider.superPassword": "another"}
+    assert read(told).sasl_users == {"super": "another", "bob": "b"}
+
+
+@pytest.mark.parametrize(("told", "required"), [
+    ({"sessionRequireClientSASLAuth": "true"}, {"sasl"}),
+    ({"enforce.auth.enabled": "true", "enforce.auth.schemes": "sasl, digest"}, {"sasl", "digest"}),
+    ({"enforce.auth.enabled": "false", "enforce.auth.schemes": "sasl"}, set()),
+    ({"sessionRequireClientSASLAuth": "true", "enforce.auth.enabled": "true", "enforce.auth.schemes": "ip"}, {"sasl"}),
+])  # fmt: skip
+def test_who_has_to_prove_what(told: dict[str, str], required: set[str]) -> None:
+    assert read({"authProvider.1": APACHES + "SASLAuthenticationProvider", **told}).required == required
+
+
+def test_providers() -> None:
+    names = {
+        "1": "SASLAuthenticationProvider",
+        "2": "EnsembleAuthenticationProvider",
+        "x": "DigestAuthenticationProvider",
+    }
+    told = {f"authProvider.{number}": APACHES + name for number, name in names.items()}
+    made = read({**told, "ensembleAuthName": "a, b", "authProvider.9": f"{__name__}:Tickets"})
+    assert made.schemes == {"ip", "digest", "sasl", "ticket"}
+    assert made.ensemble_names == frozenset({"a", "b"})
+    access = made.access(Access(), tls=True)
+    assert access.schemes == {"ip", "digest", "sasl", "ticket", "x509"}
+    assert access.rules["ticket"].matches("1", "1")
+    assert read({"ensembleAuthName": "a"}).ensemble_names is None, "nobody has asked for the provider"
+
+
+def test_without_digests_their_ids_mean_nobody() -> None:
+    made = read({"DigestAuthenticationProvider.enabled": "false"})
+    assert made.access(Access()).schemes == {"ip"}
+
+
+@pytest.mark.parametrize(("told", "why"), [
+    ({"enforce.auth.enabled": "true"}, "enforce.auth.schemes must name"),
+    ({"enforce.auth.enabled": "true", "enforce.auth.schemes": "sasl"}, "'sasl', of which there is no provider"),
+    ({"sessionRequireClientSASLAuth": "true"}, "'sasl', of which there is no provider"),
+    ({"enforce.auth.enabled": "sometimes"}, "true or false is expected"),
+    ({"authProvider.1": "com.acme.Auth"}, "authProvider.1=com.acme.Auth: no such provider. .*a Java class cannot"),
+    ({"authProvider.1": "no.such.module:It"}, "cannot be loaded"),
+    ({"authProvider.1": f"{__name__}:NoProvider"}, "this is no provider"),
+    ({"java.security.auth.login.config": "/nowhere"}, "java.security.auth.login.config=/nowhere: No such file"),
+])  # fmt: skip
+def test_what_makes_no_sense_is_told(told: dict[str, str], why: str) -> None:
+    with pytest.raises(ConfigError, match=why):
+        read(told)
+
+
+def test_another_section(jaas: str) -> None:
+    with pytest.raises(ConfigError, match="'Other': nobody may log in"):
+        read({"java.security.auth.login.config": jaas, "sasl.serverconfig": "Other"})
+
+
+@given(st.dictionaries(st.sampled_from(sorted(SECURITY_KEYS)) | st.just("authProvider.1"), st.text(max_size=12)))
+def test_any_file_is_settings_or_a_config_error(told: dict[str, str]) -> None:
+    try:
+        read(told)
+    except ConfigError:
+        return
+
+
+@pytest.mark.parametrize(("principal", "host", "realm", "expected"), [
+    ("bob", True, True, "bob"), ("zk/h@R", False, False, "zk/h@R"), ("zk/h@R", True, False, "zk@R"),
+    ("zk/h@R", False, True, "zk/h"), ("zk/h@R", True, True, "zk"), ("zk@R", False, True, "zk"),
+    ("a/b", True, True, "a/b"), ("a@b@c", True, True, "a@b@c"), ("", True, True, ""),
+])  # fmt: skip
+def test_principals_in_shape(principal: str, host: bool, realm: bool, expected: str) -> None:
+    assert shaped(principal, host, realm) == expected
+
+
+def test_the_subject_of_a_certificate() -> None:
+    assert subject_identities("CN=a", "CN=b") == subject_identities("CN=a", None) == [("x509", "CN=a")]
+    assert subject_identities("CN=a", "CN=a") == [("super", "CN=a"), ("x509", "CN=a")]
