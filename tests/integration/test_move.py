@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import time
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from click.testing import CliRunner
 
 from tests.integration import apache
 from tests.integration.apache import free_port
-from tests.integration.served import serve
+from tests.integration.served import serve, three_configs
 from zab.cli.commands import zab
 
 pytest.importorskip("kazoo", reason="kazoo is not installed")
@@ -141,3 +142,29 @@ def test_a_backup_in_their_format_starts_ours_and_theirs(tmp_path: Path) -> None
     assert run("snapshot", "dump", tmp_path / "snapshot.today", "--json", "-d") == before
     summary = run("snapshot", "dump", tmp_path / "ours", "--summary").splitlines()
     assert summary[0].split()[::2] == [str(len(before.splitlines())), "/"]
+
+
+def test_an_ensemble_begins_with_one_import_and_gives_it_to_who_has_none(tmp_path: Path) -> None:
+    source, expected, _ = written_by_zookeeper(tmp_path / "theirs")
+    configs, ports = three_configs(tmp_path)
+    for sid in (1, 2):
+        run("import", source, tmp_path / f"data{sid}")
+        assert (tmp_path / f"data{sid}" / "myid").read_text() == f"{sid}\n"
+    configs[2].write_text(configs[2].read_text() + "db.autocreate=false\n")
+    with ExitStack() as stack:
+        servers = [stack.enter_context(serve(config, "-D", "maxSessionTimeout=60000")) for config in configs]
+        for server in servers:
+            server.ready()
+        for port in ports:
+            client = connected(port)
+            client.sync("/")
+            found = tree(client)
+            assert {path: found.get(path) for path in expected if path != "/ephemeral"} == {
+                path: told for path, told in expected.items() if path != "/ephemeral"
+            }
+            leave(client)
+        assert [server.stop() for server in servers] == [0, 0, 0]
+    ends = {run("log", "verify", tmp_path / f"data{sid}").splitlines()[-1] for sid in (1, 2, 3)}
+    assert len(ends) == 1
+    digests = {run("snapshot", "verify", tmp_path / f"data{sid}").rpartition("digest ")[2] for sid in (1, 2, 3)}
+    assert len(digests) == 1

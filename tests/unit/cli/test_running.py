@@ -1,0 +1,73 @@
+"""What surrounds a command that runs: signals' words for systemd, and the log."""
+
+from __future__ import annotations
+
+import json
+import logging
+import socket
+import sys
+from pathlib import Path
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from zab.cli.logs import AsJson
+from zab.cli.running import failing_plainly, tell_systemd
+from zab.core.errors import ConfigError, StorageError
+from zab.core.zxid import Epoch, ServerId
+from zab.runtime.logs import Log
+
+
+def test_systemd_is_told_where_it_listens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("NOTIFY_SOCKET", raising=False)
+    tell_systemd("READY=1")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listening:
+        listening.bind(str(tmp_path / "notify"))
+        monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "notify"))
+        tell_systemd("READY=1")
+        assert listening.recv(100) == b"READY=1"
+
+
+def test_systemd_that_is_gone_ends_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "nobody"))
+    tell_systemd("READY=1")
+    assert "cannot tell" in capsys.readouterr().err
+
+
+def test_an_event_is_an_object_with_its_parts(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "zab")
+    log = Log(ServerId(3), lambda: Epoch(7))
+    log.say("role", state="LEADING", serving=True, why='two words, and "quotes"', level="shadowed")
+    (record,) = caplog.records
+    said = json.loads(AsJson().format(record))
+    assert said.pop("time").endswith("+00:00")
+    assert said == {
+        "level": "info", "event": "role", "server": 3, "epoch": 7, "state": "LEADING", "serving": True,
+        "why": 'two words, and "quotes"',
+    }  # fmt: skip
+
+
+def test_what_others_log_is_an_event_too() -> None:
+    try:
+        raise ZeroDivisionError
+    except ZeroDivisionError:
+        record = logging.LogRecord("other", logging.WARNING, "", 0, "%s words", ("two",), sys.exc_info())
+    said = json.loads(AsJson().format(record))
+    assert (said["level"], said["event"]) == ("warning", "two words")
+    assert "ZeroDivisionError" in said["traceback"]
+
+
+@pytest.mark.parametrize(
+    ("error", "status"), [(ConfigError("other words"), 2), (StorageError("a disk"), 1), (FileNotFoundError("x"), 1)]
+)
+def test_what_is_expected_to_go_wrong_is_one_line(error: Exception, status: int) -> None:
+    @click.command()
+    @failing_plainly
+    def command() -> None:
+        raise error
+
+    result = CliRunner().invoke(command)
+    assert (result.exit_code, result.output) == (status, f"Error: {error}\n")
