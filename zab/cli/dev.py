@@ -184,6 +184,7 @@ def introduction(data: Path, layout: Layout, servers: list[StoreServer]) -> str:
 
 Try, in another terminal:
 
+  {own_name()} status --server {layout.hosts}
   {own_name()} shell --server {layout.hosts}
   curl http://{HOST}:{servers[0].admin_port}/commands/ruok, or look at http://{HOST}:{servers[0].admin_port}/
   python -c 'from kazoo.client import KazooClient as K; k = K("{first}"); k.start(); print(k.get_children("/"))'

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 from functools import partial
 from pathlib import Path
@@ -68,8 +69,12 @@ def serve(config: Path, options: tuple[str, ...], check: bool, log_level: str, l
         click.echo(effective(plan), nl=False)
         _tell("warning", plan.warnings)
         return
-    _tell("warning", plan.warnings)
     log_to_stderr(log_level, log_format)
+    if log_format == "json":  # who reads objects shall not meet anything else
+        for line in plan.warnings:
+            logging.getLogger("zab").warning(line, extra={"event": "configuration", "fields": {"what": line}})
+    else:
+        _tell("warning", plan.warnings)
     run_in_trio(run, plan)
 
 

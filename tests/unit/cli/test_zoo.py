@@ -107,6 +107,13 @@ def test_who_clients_are_and_how_many(folder: Path) -> None:
     assert told.startswith(f"{folder}/zoo.cfg:4: authProvider.1=com.example.Mine: no such provider")
 
 
+def test_who_wants_to_know_who_changed_what(folder: Path) -> None:
+    audit = plan(folder, f"audit.enable=true\naudit.file={folder}/audit\n").doors.audit
+    assert audit is not None
+    assert audit.file == f"{folder}/audit"
+    assert plan(folder, "audit.file=x\n").doors.audit is None
+
+
 def certificates(folder: Path) -> None:
     authority = trustme.CA()
     authority.cert_pem.write_to_path(str(folder / "ca.pem"))

@@ -189,9 +189,11 @@ def _made(source: Source, groups: dict[str, dict[str, Any]]) -> dict[str, Any]:
     properties = {told.name: told.value for told in source.told.values()}
     try:
         doors["security"] = SecuritySettings.from_properties(properties)
-        doors["audit"] = AuditSettings.from_properties(properties)
         doors["throttle"] = evolve(NO_THROTTLE, **groups.get("throttle", {}))
         doors["tls"] = client_tls(source, properties)
+        doors["audit"] = AuditSettings.from_properties(properties)
+        if doors["audit"] is None and "audit.file" in source.told:
+            source.warn(source.told["audit.file"], "without effect: audit.enable is not on")
     except ConfigError as error:
         source.blame(error)
     if source.value("preAllocSize", 1) == 0:
