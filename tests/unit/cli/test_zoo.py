@@ -103,6 +103,8 @@ def test_who_clients_are_and_how_many(folder: Path) -> None:
     assert made.doors.read_only_after_ms == 5000
     assert (throttle.connection_tokens, throttle.op_wait_ms, throttle.connection_drop_increase) == (7, 8, 0.5)
     assert made.warnings == ()
+    several = problems(folder, "enforce.auth.enabled=true\nsecureClientPort=5\naudit.enable=perhaps\ntickTime=x\n")
+    assert len(several.splitlines()) == 4
     told = problems(folder, "enforce.auth.enabled=true\nauthProvider.1=com.example.Mine\n")
     assert told.startswith(f"{folder}/zoo.cfg:4: authProvider.1=com.example.Mine: no such provider")
 

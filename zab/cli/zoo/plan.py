@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, Final
 
@@ -187,15 +187,19 @@ def _made(source: Source, groups: dict[str, dict[str, Any]]) -> dict[str, Any]:
     doors["words"] = _words(source, doors)
     doors["read_only_after_ms"] = max(DoorSettings().read_only_after_ms, doors["tick_ms"])
     properties = {told.name: told.value for told in source.told.values()}
-    try:
-        doors["security"] = SecuritySettings.from_properties(properties)
-        doors["throttle"] = evolve(NO_THROTTLE, **groups.get("throttle", {}))
-        doors["tls"] = client_tls(source, properties)
-        doors["audit"] = AuditSettings.from_properties(properties)
-        if doors["audit"] is None and "audit.file" in source.told:
-            source.warn(source.told["audit.file"], "without effect: audit.enable is not on")
-    except ConfigError as error:
-        source.blame(error)
+    made_of_several: dict[str, Callable[[], object]] = {
+        "security": lambda: SecuritySettings.from_properties(properties),
+        "throttle": lambda: evolve(NO_THROTTLE, **groups.get("throttle", {})),
+        "tls": lambda: client_tls(source, properties),
+        "audit": lambda: AuditSettings.from_properties(properties),
+    }
+    for name, make in made_of_several.items():
+        try:
+            doors[name] = make()
+        except ConfigError as error:
+            source.blame(error)
+    if doors.get("audit") is None and "audit.file" in source.told:
+        source.warn(source.told["audit.file"], "without effect: audit.enable is not on")
     if source.value("preAllocSize", 1) == 0:
         groups.setdefault("storage", {})["preallocate"] = False
     if source.value("autopurge.purgeInterval", 1) == 0:

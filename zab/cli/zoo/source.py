@@ -110,7 +110,8 @@ class Source:
         """Whoever made a value of several keys begins with the one that is wrong, as `key=value: `."""
         text = str(error)
         told = next((each for each in self.told.values() if text.startswith(f"{each.name}=")), None)
-        self.problems.append(f"{self.path if told is None else told.where}: {text}")
+        if told is None or not any(line.startswith(f"{told.text}: ") for line in self.problems):
+            self.problems.append(f"{self.path if told is None else told.where}: {text}")
 
     def missing(self, name: str, what: str) -> None:
         self.problems.append(f"{self.path}: {name} is missing: {what}")
