@@ -18,6 +18,7 @@ from attrs import evolve, frozen
 
 from zab.core.errors import ConfigError, DamagedError, WireError
 from zab.runtime.coordination.jaas import parse_jaas
+from zab.runtime.admin import http, report
 from zab.store.acl import OPEN
 from zab.store.ops import Op
 from zab.store.schemes import digest_is_valid, ip_is_valid, ip_matches, sasl_is_valid, x509_is_valid
@@ -290,6 +291,31 @@ def _picked(known: list[int], opcode: int, body: bytes) -> bytes:
     return bytes((known.index(opcode),)) + body
 
 
+def _http(data: bytes) -> bool:
+    """Whatever the pieces: the same requests, or the same refusal."""
+    whole, pieces = _http_in_pieces(data, len(data) or 1), _http_in_pieces(data, 7)
+    assert whole == pieces
+    return bool(whole)
+
+
+def _http_in_pieces(data: bytes, size: int) -> list[http.Request]:
+    reader, found = http.RequestReader(1000, 100), []
+    with suppress(http.HttpError):
+        for piece in in_pieces(data, size):
+            reader.feed(piece)
+            while request := reader.next():
+                found.append(request)
+    return found
+
+
+def _reports(data: bytes) -> bool:
+    with suppress(WireError):
+        found = report.decode_reports(data)
+        assert report.decode_reports(report.encode_reports(found)) == found
+        return True
+    return False
+
+
 @frozen
 class Target:
     run: Callable[[bytes], bool]
@@ -300,6 +326,13 @@ class Target:
 _REQUESTS: Final = [requests.encode_request(opcode, 1, fields) for opcode, fields in _OPERATIONS.items()]
 _REPLIES: Final = [replies.encode_reply(opcode, 1, 2, value) for opcode, value in _ANSWERS.items()]
 TARGETS: Final = {
+    "http": Target(
+        _http,
+        [b"GET /commands/x?a=%20b HTTP/1.1\r\nA: b\r\n\r\n", b"POST / HTTP/1.0\r\nContent-Length: 2\r\n\r\nhi" * 2],
+    ),
+    "reports": Target(
+        _reports, [report.encode_reports([(5, report.Report(1, warnings=("a",))), (0, report.Report(2))])]
+    ),
     "requests": Target(
         _requests,
         [

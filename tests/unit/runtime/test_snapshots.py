@@ -104,6 +104,31 @@ async def test_never_two_at_once() -> None:
     assert snapshots.due
 
 
+async def test_one_that_is_asked_for_begins_after_the_asking_and_is_told_of_when_it_is_durable() -> None:
+    storage = FakeStorage()
+    snapshots = policy(storage, [])
+    hold = trio.Event()
+
+    def chunks() -> Iterator[bytes]:
+        trio.from_thread.run(hold.wait)
+        yield b""
+
+    async with trio.open_nursery() as nursery:
+        snapshots.start(nursery, make(1, 8), 0, chunks())
+        asked = snapshots.ask()
+        due = [snapshots.due]
+        hold.set()
+    due.append(snapshots.due)
+    assert not asked.is_set()
+    async with trio.open_nursery() as nursery:
+        snapshots.start(nursery, make(1, 9), 0, [b""])
+        due.append(snapshots.due)
+        await asked.wait()
+        assert storage.did[-1] == ("purge", 2)
+    assert due == [False, True, False]
+    assert (snapshots.status.zxid, snapshots.status.taken) == (make(1, 9), 2)
+
+
 async def test_one_that_fails_is_given_up_and_stops_the_member() -> None:
     storage, told = FakeStorage(), []  # type: ignore[var-annotated]
     snapshots = policy(storage, told)

@@ -67,7 +67,7 @@ _ALL: Final = (
     Command(
         ("initial_configuration", "icfg"),
         ensemble.initial_configuration,
-        "the configuration file as it was at the start",
+        "always null: passwords stand in a configuration",
     ),
     Command(("is_read_only", "isro"), ensemble.is_read_only, "whether it serves reads only, for want of a leader"),
     Command(("last_snapshot", "lsnp"), statistics.last_snapshot, "zxid and time of the last snapshot on its disk"),
@@ -86,7 +86,7 @@ _ALL: Final = (
     Command(
         ("system_properties", "sysp"),
         environment.system_properties,
-        "of the system, and those given as `zookeeper.*`",
+        "of the system and of Python; none of its settings",
         always=True,
     ),
     Command(("voting_view",), ensemble.voting_view, "who votes, and where they are"),

@@ -37,7 +37,7 @@ def environment(server: StoreServer) -> Mapping[str, object]:
 
 
 def system_properties(server: StoreServer) -> Mapping[str, object]:
-    """No environment variables: those hold secrets often enough."""
+    """Neither settings nor environment variables: those hold secrets often enough."""
     return {
         "java.version": platform.python_version(),
         "java.vendor": platform.python_implementation(),
@@ -48,7 +48,6 @@ def system_properties(server: StoreServer) -> Mapping[str, object]:
         "line.separator": os.linesep,
         "path.separator": os.pathsep,
         **_system(),
-        **dict(sorted(server.properties.items())),
     }
 
 

@@ -165,10 +165,6 @@ class StoreServer:
         self.started_ms = now_ms()
         self.local = LocalSessions(settings.tick_ms)
         self.version = VERSION
-        self.initial_configuration: str | None = None
-        """The configuration file that this server was started with, for who asks."""
-        self.properties: dict[str, str] = {}
-        """Settings that came as system properties, for who asks."""
         self.trace_mask = 306
         """Has no effect: it is kept for who sets it and asks for it."""
         self.pulse = Pulse(self)
