@@ -17,8 +17,8 @@ from typing import Final
 from attrs import evolve, frozen
 
 from zab.core.errors import ConfigError, DamagedError, WireError
-from zab.runtime.coordination.jaas import parse_jaas
 from zab.runtime.admin import http, report
+from zab.runtime.coordination.jaas import parse_jaas
 from zab.store.acl import OPEN
 from zab.store.ops import Op
 from zab.store.schemes import digest_is_valid, ip_is_valid, ip_matches, sasl_is_valid, x509_is_valid
