@@ -35,6 +35,8 @@ class Proposes(Protocol):
 
     @property
     def last(self) -> Zxid: ...
+    @property
+    def committed(self) -> Zxid: ...
     def propose(self, payloads: Sequence[bytes], now: Millis) -> Zxid: ...
 
 
@@ -137,8 +139,12 @@ class Desk:
             outstanding.popleft()
 
     def turn(self, node: Proposes, now: Millis, now_ms: int) -> None:
-        """Prepare and propose for as long as there is something, and room for it."""
-        if self._epoch is None:
+        """Prepare and propose for as long as there is something, and room for it.
+
+        A batch costs every server as much as fifty requests. So one waits until it is as large as all that is
+        in flight, or until that has arrived: who is alone never waits, and with many there are few batches.
+        """
+        if self._epoch is None or (not self._prepared and self._lying() < node.last - node.committed):
             return
         try:
             while self._prepared or self._parcels:
@@ -155,6 +161,9 @@ class Desk:
             pass  # what is prepared waits: the commits that make room for it bring the next turn
         except NotLeader:
             self.close()
+
+    def _lying(self) -> int:
+        return sum([len(parcel.requests) for parcel in self._parcels]) - self._started
 
     def _fitting(self) -> int:
         """How many of what is prepared fit into one frame. One always does: what is larger was refused."""

@@ -20,6 +20,7 @@ from zab.runtime.machine import Passive, View
 from zab.runtime.origin import tagged
 from zab.wire.frames import FrameReader
 from zab.wire.peer import encode
+from zab.wire.relay import TAG_BYTES
 
 A, B = b"origin A", b"origin B"
 EPOCH = Epoch(3)
@@ -31,9 +32,15 @@ class Node:
 
     def __init__(self, last: Zxid = make(2, 7)) -> None:
         self.last = last
+        self.slow: Zxid | None = None
+        """What is committed; None: everything, as soon as it is proposed."""
         self.room = 1_000_000
         self.error: Exception | None = None
         self.batches: list[list[bytes]] = []
+
+    @property
+    def committed(self) -> Zxid:
+        return self.last if self.slow is None else self.slow
 
     def propose(self, payloads: Sequence[bytes], now: Millis) -> Zxid:
         if self.error is not None:
@@ -107,6 +114,26 @@ def test_batches_are_bounded_by_count_and_by_bytes() -> None:
     desk.put(parcel(None, A, 1, *(bytes(60) for _ in range(5))))
     desk.turn(node, 0, 0)
     assert [len(batch) for batch in node.batches] == [2, 2, 1]
+
+
+def test_a_batch_waits_until_it_is_as_large_as_what_is_in_flight() -> None:
+    desk, node = opened(), Node(make(3, 10))
+    node.slow = make(3, 10)
+
+    def put(first: int, *requests: bytes) -> list[list[bytes]]:
+        node.batches.clear()
+        desk.put(parcel(None, A, first, *requests))
+        desk.turn(node, 0, 0)
+        return [[payload[TAG_BYTES:] for payload in batch] for batch in node.batches]
+
+    assert put(1, b"1") == [[b"1"]]
+    assert put(2, b"2") == [[b"2"]], "one in flight, one to go"
+    assert put(3, b"3") == []
+    assert put(4, b"4", b"5") == [[b"3", b"4", b"5"]]
+    assert put(6, b"6", b"7") == []
+    node.slow = make(3, 13)  # two are left
+    desk.turn(node, 0, 0)
+    assert [len(batch) for batch in node.batches] == [2]
 
 
 def test_prepare_is_told_the_zxid_that_the_transaction_gets_and_what_is_outstanding() -> None:

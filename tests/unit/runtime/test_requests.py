@@ -43,6 +43,10 @@ class FakeNode:
         self.refuse_change: ZabError | None = None
         self.full = False
 
+    @property
+    def committed(self) -> Zxid:
+        return self.last
+
     def lead(self, epoch: int) -> None:
         self.state, self.leader, self.serving, self.epoch = State.LEADING, ServerId(1), True, Epoch(epoch)
 
