@@ -13,6 +13,7 @@ import trio
 from attrs import evolve
 
 from tests.integration.stores import DOORS, Stores, stores
+from zab.runtime.coordination.opening import open_store
 from zab.runtime.coordination.settings import DoorSettings
 from zab.store.acl import OPEN
 from zab.store.errors import ErrorCode
@@ -362,3 +363,12 @@ async def test_bad_credentials_end_a_connection(tmp_path: Path) -> None:
         await client.stream.send_all(encode_request(Op.AUTH, AUTH_XID, (0, "kerberos", b"")))
         ((xid, _, error, _),) = await client.rest()
         assert (xid, error) == (AUTH_XID, ErrorCode.AUTH_FAILED)
+
+
+async def test_on_all_interfaces_there_is_a_listener_for_each_family(tmp_path: Path) -> None:
+    async with open_store(tmp_path, client_host=None, client_port=0) as store:
+        assert store.client_port is not None
+        stream = await trio.open_tcp_stream("localhost", store.client_port)
+        async with stream:
+            await stream.send_all(b"ruok")
+            assert await stream.receive_some() == b"imok"

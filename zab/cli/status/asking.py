@@ -34,6 +34,8 @@ class Row:
     outstanding: int | None = None
     version: str = ""
     problem: str | None = None
+    epoch: int | None = None
+    """Of its leader; where nobody says it, that of its last transaction."""
 
     @property
     def serving(self) -> bool:
@@ -101,6 +103,7 @@ def _from_overview(told: Mapping[str, Any], asked: str) -> Told:
                 each["outstanding"],
                 each["version"].partition(",")[0],
                 None if each["serving"] else "it does not serve",
+                each["epoch"],
             )
         )
     warnings = [f"server {each['server']}: {each['text']}" for each in told["warnings"]]

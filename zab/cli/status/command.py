@@ -91,7 +91,8 @@ def as_table(health: Health) -> Group:
     if leader is not None:
         who = leader.where if leader.id is None else f"server {leader.id}"
         what = "serves alone" if leader.mode == "standalone" else "leads"
-        epoch = "" if leader.zxid is None else f", epoch {leader.zxid >> 32}"
+        number = leader.epoch if leader.epoch is not None or leader.zxid is None else leader.zxid >> 32
+        epoch = "" if number is None else f", epoch {number}"
         text.append(f"   {who} {what}{epoch}", style="default")
     table = Table("", "server", "at", "mode", "zxid", "behind", "sessions", "clients", "req/s", "latency", "version",
                   box=None, pad_edge=False, header_style="dim")  # fmt: skip

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import trio
@@ -55,15 +56,18 @@ class ClientPort:
             raise PortTaken(f"{what}. Is another server running there?") from error
         self._listening.cancel()
         self._listening = scope = trio.CancelScope()
-        for listener in listeners:
-            nursery.start_soon(self._accept, listener, nursery, scope)
+        nursery.start_soon(self._accept, listeners, nursery, scope)
         port: int = listeners[0].socket.getsockname()[1]
         return port
 
-    async def _accept(self, listener: trio.SocketListener, nursery: trio.Nursery, scope: trio.CancelScope) -> None:
+    async def _accept(
+        self, listeners: Sequence[trio.SocketListener], nursery: trio.Nursery, scope: trio.CancelScope
+    ) -> None:
         """Not `trio.serve_listeners`: what a client does must not end the port, whatever it is."""
         with scope:
-            await self._accept_all(listener, nursery)
+            async with trio.open_nursery() as accepting:
+                for listener in listeners:  # on all interfaces there are two: IPv4's and IPv6's
+                    accepting.start_soon(self._accept_all, listener, nursery)
 
     async def _accept_all(self, listener: trio.SocketListener, nursery: trio.Nursery) -> None:
         async with listener:
