@@ -46,7 +46,8 @@ class Snapshot:
         self._nodes = tree.nodes
         self._mark: Mark = {}
         tree.marks.append(self._mark)
-        self._paths = list(tree.nodes)
+        self.paths = list(tree.nodes)
+        """As they were at this moment, in their order; here to be read only."""
         self._digest = digest
         table = [(session, timeout_ms, server) for session, (timeout_ms, server) in sessions.table.items()]
         self._first = (VERSION, zxid, sessions.secret, table)
@@ -61,7 +62,7 @@ class Snapshot:
         try:
             yield pack(self._first)
             numbers: dict[Acl, int] = {}
-            paths = iter(self._paths)
+            paths = iter(self.paths)
             while True:
                 lists: list[bytes] = []
                 nodes: list[tuple[Any, ...]] = []

@@ -31,6 +31,7 @@ from zab.store.quota import Quotas
 from zab.store.reads import Reads
 from zab.store.request import Decode, no_decoder
 from zab.store.sessions import Sessions
+from zab.store.snapshot import Snapshot
 from zab.store.tree import Tree
 from zab.store.watches import Deliver, Watcher, Watches
 
@@ -175,7 +176,7 @@ class Store:
 
     # -- the whole of it ---------------------------------------------------------------------------
 
-    def snapshot(self) -> Iterable[bytes]:
+    def snapshot(self) -> Snapshot:
         return self._snapshots.begin(self.tree, self.sessions, self.zxid, self.digest.value)
 
     def restore(self, chunks: Iterable[bytes]) -> None:

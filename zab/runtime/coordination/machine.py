@@ -11,10 +11,12 @@ from typing import Protocol
 
 import trio
 
+from zab.runtime.collector import pass_by
 from zab.store import txn as txns
 from zab.store.apply import Handler, Result
 from zab.store.digest import Digest
 from zab.store.sessions import Sessions
+from zab.store.snapshot import Snapshot
 from zab.store.store import Store, StoreSettings
 from zab.store.tree import Tree
 from zab.store.watches import Watcher
@@ -86,6 +88,11 @@ class StoreMachine(Store):
             return result
 
         return observed
+
+    def snapshot(self) -> Snapshot:
+        taken = super().snapshot()
+        pass_by(taken.paths)
+        return taken
 
     def restore(self, chunks: Iterable[bytes]) -> None:
         """In a thread. Nobody may read, or register a watch, between the two calls into the loop."""
