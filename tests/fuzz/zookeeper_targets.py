@@ -16,6 +16,7 @@ from typing import Final
 
 from attrs import evolve, frozen
 
+from tests.fuzz import client_target
 from zab.core.errors import ConfigError, DamagedError, WireError
 from zab.runtime.admin import http, report
 from zab.runtime.coordination.jaas import parse_jaas
@@ -347,6 +348,7 @@ TARGETS: Final = {
     "events": Target(_events, [events.encode_event(2, "/a", 1)[20:]]),
     "request stream": Target(_request_stream, [b"".join(_REQUESTS)]),
     "reply stream": Target(_reply_stream, [b"".join(_REPLIES)]),
+    "client": Target(client_target.run, client_target.SEEDS),
     "opening": Target(
         _opening, [connect.encode_connect_request(ConnectRequest(0, 9)) + requests.PING, b"stmk12345678"]
     ),
