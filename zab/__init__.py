@@ -61,6 +61,7 @@ if TYPE_CHECKING:
     from zab.runtime.machine import Machine, Passive, View
     from zab.runtime.member import Member, open_member
     from zab.runtime.network import TlsConfig
+    from zab.runtime.session.acls import CREATOR_ACL, OPEN_ACL, READ_ONLY_ACL, Permission, digest_acl
     from zab.runtime.session.api import Session
     from zab.runtime.session.errors import (
         AuthFailed,
@@ -115,6 +116,11 @@ __all__ = [
     "Watch",
     "WatchEvent",
     "WatchKind",
+    "Permission",
+    "OPEN_ACL",
+    "READ_ONLY_ACL",
+    "CREATOR_ACL",
+    "digest_acl",
     "Event",
     # who takes part
     "Ensemble",
@@ -213,6 +219,7 @@ _HOMES: Final = {
     "zab.runtime.machine": ("Machine", "Passive", "View"),
     "zab.runtime.member": ("Member", "open_member"),
     "zab.runtime.network": ("TlsConfig",),
+    "zab.runtime.session.acls": ("CREATOR_ACL", "OPEN_ACL", "READ_ONLY_ACL", "Permission", "digest_acl"),
     "zab.runtime.session.api": ("Session",),
     "zab.runtime.session.errors": (
         "AuthFailed",

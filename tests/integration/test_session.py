@@ -278,6 +278,29 @@ async def test_who_may(door: Door) -> None:
             await yours.set(path, b"")
 
 
+async def test_lists_of_permissions_have_names(door: Door) -> None:
+    async with door.open() as it, it.session() as mine, it.session() as yours:
+        await mine.add_auth("digest", b"me:secret")
+        await mine.create(f"{it.root}/mine", acl=zab.CREATOR_ACL)
+        await mine.create(f"{it.root}/read", acl=zab.READ_ONLY_ACL)
+        reading = zab.digest_acl("you", "word", zab.Permission.READ | zab.Permission.CREATE)
+        await mine.create(f"{it.root}/shared", b"x", acl=reading + zab.digest_acl("me", "secret"))
+        with pytest.raises(zab.NoAuth):
+            await yours.get(f"{it.root}/shared")
+        await yours.add_auth("digest", b"you:word")
+        assert (await yours.get(f"{it.root}/shared"))[0] == b"x"
+        assert await yours.create(f"{it.root}/shared/a")
+        for refused in (
+            yours.set(f"{it.root}/shared", b""),
+            yours.get(f"{it.root}/mine"),
+            mine.set(f"{it.root}/read", b""),
+        ):
+            with pytest.raises(zab.NoAuth):
+                await refused
+        assert (await mine.acl(f"{it.root}/shared"))[0] == reading + zab.digest_acl("me", "secret")
+        assert (await mine.acl(it.root or "/"))[0] == zab.OPEN_ACL
+
+
 async def test_who_is_not_believed_has_no_session_any_more(door: Door) -> None:
     async with door.open() as it, it.session() as session:
         async with session.watch(it.root or "/") as events:

@@ -198,7 +198,7 @@ async def connect(
     wait_ms: int | None = 30_000,
     reattach: tuple[int, bytes] | None = None,
     settings: ClientSettings = DEFAULT_CLIENT,
-) -> AsyncIterator[Session]:
+) -> AsyncIterator[RemoteSession]:
     """A session with servers that speak ZooKeeper's protocol, for as long as the block lasts.
 
     hosts       `host1:2181,host2:2181`, or with a path behind: `host1:2181/app` takes `/app` for its root
