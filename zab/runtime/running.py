@@ -239,6 +239,7 @@ class Running:
         path = getattr(self._disk, "path", None)
         return DiskStatus(
             path=None if path is None else str(path),
+            log_path=None if path is None else str(getattr(self._disk, "log_path", path)),
             fsyncs_us=tuple(self._writer.counts.recent_us),
             writes=self._writer.counts.writes,
             backlog_bytes=self._writer.backlog_bytes,

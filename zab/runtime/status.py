@@ -72,12 +72,14 @@ class SnapshotStatus:
 class DiskStatus:
     """
     path       the directory, where there is one
+    log_path   that of the log: the same, unless it has one of its own
     fsyncs_us  the last ones, in microseconds, oldest first
     writes     what was handed to it, by kind and number no different: records of the log, mostly
     rotten     what was found damaged at the start and was not needed, for people: the disk is going bad
     """
 
     path: str | None
+    log_path: str | None
     fsyncs_us: tuple[int, ...]
     writes: int
     backlog_bytes: int

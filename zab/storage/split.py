@@ -23,6 +23,7 @@ class SplitDisk:
     def __init__(self, main: Disk, log: Disk) -> None:
         self._main = main
         self._log = log
+        self.path, self.log_path = getattr(main, "path", None), getattr(log, "path", None)
         stray = [name for name in main.list() if name.startswith(_LOGS)]
         if stray:
             raise ConfigError(

@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
 def configuration(server: StoreServer) -> Mapping[str, object]:
     settings = server.settings
-    path = server.member.disk_status().path
+    disk = server.member.disk_status()
     values: dict[str, object] = {
         "client_port": server.client_port or -1,
-        "data_dir": path,
-        "data_log_dir": path,
+        "data_dir": disk.path,
+        "data_log_dir": disk.log_path,
         "tick_time": settings.tick_ms,
         "max_client_cnxns": settings.connections_per_host_max,
         "min_session_timeout": settings.timeout_ticks_min * settings.tick_ms,

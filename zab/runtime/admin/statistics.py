@@ -59,8 +59,14 @@ def reset(server: StoreServer) -> Mapping[str, object]:
     return {}
 
 
-def data_bytes(server: StoreServer) -> int:
-    path = server.member.disk_status().path
+def directories(server: StoreServer) -> tuple[int, int]:
+    """Bytes in the directory of the snapshots, and in that of the log: which is mostly the same one."""
+    disk = server.member.disk_status()
+    size = _bytes_in(disk.path)
+    return size, size if disk.log_path == disk.path else _bytes_in(disk.log_path)
+
+
+def _bytes_in(path: str | None) -> int:
     total = 0
     for file in Path(path).iterdir() if path is not None else ():
         try:
@@ -71,9 +77,8 @@ def data_bytes(server: StoreServer) -> int:
 
 
 def dirs(server: StoreServer) -> Mapping[str, object]:
-    """Log and snapshots share a directory here, so both are the size of it."""
-    size = data_bytes(server)
-    return {"datadir_size": size, "logdir_size": size}
+    data, log = directories(server)
+    return {"datadir_size": data, "logdir_size": log}
 
 
 def dump(server: StoreServer) -> Mapping[str, object]:
@@ -103,7 +108,7 @@ def last_snapshot(server: StoreServer) -> Mapping[str, object]:
 def server_stats(server: StoreServer) -> Mapping[str, object]:
     received, sent = server.traffic()
     low, mean, high = server.latency.milliseconds
-    size = data_bytes(server)
+    data, log = directories(server)
     sizes = {"last_buffer_size": -1, "min_buffer_size": -1, "max_buffer_size": -1}
     slow = sum(took > SLOW_FSYNC_MS * 1000 for took in server.member.disk_status().fsyncs_us)
     values: dict[str, object] = {
@@ -120,8 +125,8 @@ def server_stats(server: StoreServer) -> Mapping[str, object]:
             "min_latency": low,
             "avg_latency": round(mean, 4),
             "max_latency": high,
-            "data_dir_size": size,
-            "log_dir_size": size,
+            "data_dir_size": data,
+            "log_dir_size": log,
             "last_processed_zxid": server.machine.zxid,
             "num_alive_client_connections": len(server.connections),
             "auth_failed_count": 0,

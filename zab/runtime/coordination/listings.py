@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from zab.core.ensemble import Role
 from zab.core.messages import State
 from zab.runtime.admin.environment import environment
-from zab.runtime.admin.statistics import data_bytes
+from zab.runtime.admin.statistics import directories
 from zab.runtime.driver import now_ms
 from zab.runtime.requests import wall_ms
 
@@ -24,14 +24,14 @@ def conf(server: StoreServer) -> str:
     settings, status = server.settings, server.member.status()
     ensemble = status.ensemble
     alone = len(ensemble.servers) == 1
-    path, size = server.member.disk_status().path, data_bytes(server)
+    disk, (data, log) = server.member.disk_status(), directories(server)
     lines = [
         f"clientPort={_port(server.client_port)}",
         f"secureClientPort={_port(server.secure_client_port)}",
-        f"dataDir={path}",
-        f"dataDirSize={size}",
-        f"dataLogDir={path}",
-        f"dataLogSize={size}",
+        f"dataDir={disk.path}",
+        f"dataDirSize={data}",
+        f"dataLogDir={disk.log_path}",
+        f"dataLogSize={log}",
         f"tickTime={settings.tick_ms}",
         f"maxClientCnxns={settings.connections_per_host_max}",
         f"minSessionTimeout={settings.timeout_ms(0)}",
@@ -109,8 +109,8 @@ def envi(server: StoreServer) -> str:
 
 def dirs(server: StoreServer) -> str:
     """Log and snapshots have one directory, unless they were given two."""
-    size = data_bytes(server)
-    return f"datadir_size: {size}\nlogdir_size: {size}\n"
+    data, log = directories(server)
+    return f"datadir_size: {data}\nlogdir_size: {log}\n"
 
 
 def proposals(server: StoreServer) -> str:
