@@ -125,7 +125,10 @@ def _kept_layout(kept: Path) -> Layout:
     try:
         found = json.loads(kept.read_text())
         if found.get("holds", "map") != HOLDS:
-            raise ValueError(f"it holds a {found.get('holds', 'map')}, from another version of this command")
+            raise Misused(
+                f"{kept.parent} was made by another version of this command and holds no store. "
+                f"Use another --data, or remove {kept.parent}."
+            )
         layout = Layout(found["servers"], found["port_base"])
         if type(layout.servers) is not int or not 1 <= layout.servers <= SERVERS_MAX:
             raise ValueError(f"servers: {layout.servers!r}")

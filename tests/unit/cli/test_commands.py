@@ -132,7 +132,7 @@ def test_other_wishes_than_the_data_has_are_refused(tmp_path: Path, words: tuple
 
 @pytest.mark.parametrize(
     "kept",
-    ["", "{", "[]", '{"servers": 3, "port_base": 2181}', '{"holds": "store", "servers": 0, "port_base": 2181}',
+    ["", "{", "[]", '{"holds": "store", "servers": 0, "port_base": 2181}',
      '{"holds": "store", "servers": "3", "port_base": 2181}', '{"holds": "store", "servers": 3}'],
 )  # fmt: skip
 def test_a_layout_that_says_nothing_is_one_line_and_status_2(tmp_path: Path, kept: str) -> None:
@@ -141,6 +141,13 @@ def test_a_layout_that_says_nothing_is_one_line_and_status_2(tmp_path: Path, kep
     assert status == 2
     assert output.startswith(f"Error: {tmp_path}/dev.json does not say")
     assert len(output.splitlines()) == 1
+
+
+def test_data_of_another_machine_is_not_opened(tmp_path: Path) -> None:
+    (tmp_path / "dev.json").write_text('{"servers": 3, "port_base": 2181}')
+    status, output = run("dev", "--data", str(tmp_path))
+    assert (status, len(output.splitlines())) == (2, 1)
+    assert f"remove {tmp_path}" in output
 
 
 def test_data_that_is_no_directory_is_one_line_and_status_2(tmp_path: Path) -> None:
