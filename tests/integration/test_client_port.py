@@ -351,7 +351,7 @@ async def test_who_does_not_read_is_not_read_from(tmp_path: Path) -> None:
         while not connection.queued:
             await trio.sleep(0.01)
         await still_serves(running)
-        assert connection._out_bytes < 2 << 20  # type: ignore[attr-defined]
+        assert connection._outlet.bytes < 2 << 20  # type: ignore[attr-defined]
         assert [xid for xid, *_ in await client.hear(3000)] == list(range(2, 3002))
 
 

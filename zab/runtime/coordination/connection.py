@@ -10,7 +10,6 @@ to pings do not wait in line: a client whose writes wait for an election shall n
 
 from __future__ import annotations
 
-import os
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Final, TypeAlias, cast
@@ -22,8 +21,8 @@ from zab.runtime.coordination.authentication import Caller, Verdict
 from zab.runtime.coordination.gate import Gate
 from zab.runtime.coordination.local import makes_ephemeral
 from zab.runtime.coordination.machine import Change
+from zab.runtime.coordination.outlet import Outlet
 from zab.runtime.coordination.words import answer
-from zab.runtime.doorbell import Doorbell
 from zab.runtime.driver import now_ms
 from zab.runtime.origin import Done
 from zab.runtime.reading import read
@@ -94,7 +93,7 @@ class Connection:
         self._caller = Caller(server.settings, host, proved)
         self.identities: tuple[Identity, ...] = self._caller.identities
         self.peer = peer
-        self.received = self.sent = 0
+        self.received = 0
         self.established_ms = wall_ms()
         self._server = server
         self._machine = server.machine
@@ -113,14 +112,21 @@ class Connection:
         self._counted = 0
         self._arrived_at: float | None = None
         self._held: list[Request] = []
-        self._out: list[bytes] = []
-        self._out_bytes = 0
-        self._taking = self._sending = self._syncing = self._last_taken = self._finishing = self._over = False
+        self._outlet = Outlet(stream)
+        self._taking = self._syncing = self._last_taken = self._finishing = self._over = False
         self._heard = True
-        self._bell = Doorbell()
-        self._room = Doorbell()
+        self._room = self._outlet.room
         self._scope = trio.CancelScope()
         self._nursery: trio.Nursery
+
+    @property
+    def sent(self) -> int:
+        """Replies and events."""
+        return self._outlet.sent
+
+    @sent.setter
+    def sent(self, count: int) -> None:
+        self._outlet.sent = count
 
     @property
     def queued(self) -> int:
@@ -156,7 +162,7 @@ class Connection:
         server.gone.sent += self.sent
         self._line.clear()
         self._held.clear()
-        self._out.clear()
+        self._outlet.clear()
         server.connections.pop(self, None)
         if self.session:
             server.detach(self)
@@ -289,7 +295,7 @@ class Connection:
         """Before more is read: until what was asked for is answered, and taken, as far as it must be."""
         server, settings = self._server, self._server.settings
         while True:
-            if self._out_bytes > settings.unsent_bytes_max:
+            if self._outlet.bytes > settings.unsent_bytes_max:
                 await self._room.wait()
             elif self._held and self._serves and not self._syncing:
                 if self._gate is not None and self._gate.closed:
@@ -391,7 +397,7 @@ class Connection:
         for index, (xid, op, body) in enumerate(requests):
             if self._last_taken or self._over:
                 break
-            if self._syncing or self._out_bytes > unsent_bytes_max:  # small reads may ask for a gigabyte
+            if self._syncing or self._outlet.bytes > unsent_bytes_max:  # small reads may ask for a gigabyte
                 self._held = requests[index:]
                 break
             if self.read_only and op not in _READS:
@@ -639,18 +645,17 @@ class Connection:
         self.send(change.frame)
 
     def send(self, frame: bytes) -> None:
-        out = self._out
-        if not out and not self._taking:
+        outlet = self._outlet
+        if outlet.idle and not self._taking:
             self._server.dirty(self)
-        out.append(frame)
-        self._out_bytes += len(frame)
-        if self._out_bytes > self._server.settings.unsent_bytes_cut:
-            self.cut(f"it does not read: {self._out_bytes} bytes wait")
+        outlet.put(frame)
+        if outlet.bytes > self._server.settings.unsent_bytes_cut:
+            self.cut(f"it does not read: {outlet.bytes} bytes wait")
 
     def flush(self) -> None:
-        """Everything that has gathered, to the system; or, where it does not take it all, to the task that waits."""
-        out, waiting = self._out, len(self._line)
-        if self._over or self._sending:
+        """Everything that has gathered, as far as the system takes it."""
+        waiting = len(self._line)
+        if self._over:
             return
         if waiting != self._counted:
             self._server.open_requests += waiting - self._counted
@@ -660,46 +665,15 @@ class Connection:
         if not waiting and self._arrived_at is not None and not self._held:
             self._server.latency.add(trio.current_time() - self._arrived_at)
             self._arrived_at = None
-        if not out:
-            if self._finishing:
-                self._scope.cancel()
-            return
-        if self._fd is None:
-            self._bell.ring()
-            return
-        self.sent += len(out)
-        data = out[0] if len(out) == 1 else b"".join(out)
-        out.clear()
         try:
-            written = os.write(self._fd, data)
-        except BlockingIOError:
-            written = 0
+            if self._outlet.flush() and self._finishing:
+                self._scope.cancel()
         except OSError as error:
             self.cut(f"broken: {error}")
-            return
-        if written == len(data):
-            self._out_bytes = 0
-            self._room.ring()
-            if self._finishing:
-                self._scope.cancel()
-            return
-        out.append(data[written:])
-        self._out_bytes = len(out[0])
-        self._bell.ring()
 
     async def _send(self) -> None:
-        """For what the system did not take at once."""
         while True:
-            await self._bell.wait()
-            while self._out:
-                self._sending = True
-                data = b"".join(self._out)
-                self._out.clear()
-                self._out_bytes = len(data)
-                await self._stream.send_all(data)
-                self._sending = False
-                self._out_bytes = sum(map(len, self._out))
-                self._room.ring()
+            await self._outlet.drain()
             if self._finishing:
                 self._scope.cancel()
 

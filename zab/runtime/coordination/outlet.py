@@ -1,0 +1,79 @@
+"""What leaves on a client's connection: all that gathered, in one go, and what is not taken at once, bit by bit."""
+
+from __future__ import annotations
+
+import os
+
+import trio
+
+from zab.runtime.doorbell import Doorbell
+
+
+class Outlet:
+    """`bytes` are waiting; `room` is rung whenever some of them are gone; `sent` frames were handed over."""
+
+    def __init__(self, stream: trio.abc.Stream) -> None:
+        self.bytes = 0
+        self.sent = 0
+        self.room = Doorbell()
+        self._stream = stream
+        self._fd = stream.socket.fileno() if isinstance(stream, trio.SocketStream) else None
+        self._frames: list[bytes] = []
+        self._sending = False
+        self._bell = Doorbell()
+
+    @property
+    def idle(self) -> bool:
+        """Nothing has gathered."""
+        return not self._frames
+
+    def put(self, frame: bytes) -> None:
+        self._frames.append(frame)
+        self.bytes += len(frame)
+
+    def clear(self) -> None:
+        self._frames.clear()
+
+    def flush(self) -> bool:
+        """To the system, or to the task that waits until it takes more. True: nothing is left. Raises `OSError`."""
+        frames = self._frames
+        if self._sending:
+            return False
+        if not frames:
+            return True
+        if self._fd is None:
+            self._bell.ring()
+            return False
+        data = self._taken()
+        try:
+            written = os.write(self._fd, data)
+        except BlockingIOError:
+            written = 0
+        if written == len(data):
+            self.bytes = 0
+            self.room.ring()
+            return True
+        frames.append(data[written:])
+        self.sent -= 1  # it will be handed over again
+        self.bytes = len(frames[0])
+        self._bell.ring()
+        return False
+
+    def _taken(self) -> bytes:
+        frames = self._frames
+        data = frames[0] if len(frames) == 1 else b"".join(frames)
+        self.sent += len(frames)
+        frames.clear()
+        return data
+
+    async def drain(self) -> None:
+        """Waits until there is something that the system did not take at once, and sends it."""
+        await self._bell.wait()
+        while self._frames:
+            self._sending = True
+            data = self._taken()
+            self.bytes = len(data)
+            await self._stream.send_all(data)
+            self._sending = False
+            self.bytes = sum(map(len, self._frames))
+            self.room.ring()
