@@ -11,7 +11,7 @@ OPERATIONS ?= 100000
 SEED ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check docs fuzz differential drill bench
+.PHONY: help run test check docs fuzz fuzz-port differential drill bench
 
 help:
 	@echo 'make run     an ensemble of $(SERVERS) on loopback, data in $(DATA); Ctrl-C ends it'
@@ -19,6 +19,7 @@ help:
 	@echo 'make check   the same without the tests'
 	@echo 'make docs    follow every link of the docs and run every example in them'
 	@echo 'make fuzz    $(RUNS) simulated histories under faults (RUNS=n for another number)'
+	@echo 'make fuzz-port  whatever comes to mind, thrown at a running client port, until something is found'
 	@echo 'make differential  $(OPERATIONS) random operations at Apache ZooKeeper and at ours, compared (OPERATIONS=n, SEED=n)'
 	@echo 'make drill   kill -9 the leader of real processes under load, $(ROUNDS) times (ROUNDS=n)'
 	@echo 'make bench   side by side with a peer, in one run'
@@ -37,6 +38,9 @@ docs: $(VENV)/.with-dev
 
 fuzz: $(VENV)/.with-dev
 	@$(BIN)/python -m harness fuzz --runs $(RUNS)
+
+fuzz-port: $(VENV)/.with-fuzz
+	@$(BIN)/python -m tests.fuzz.port
 
 differential: $(VENV)/.with-dev
 	@$(BIN)/python -m tests.differential --operations $(OPERATIONS) --seed $(SEED)

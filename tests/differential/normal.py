@@ -7,6 +7,7 @@ promise, becomes the alphabet's.
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
 from collections.abc import Iterator
 from typing import Any, Final, TypeAlias
@@ -21,6 +22,8 @@ from zab.store.ops import WRITES, Op
 Line: TypeAlias = tuple[int, int, str]
 """(step, client, what was heard, as text)"""
 
+CONFIG_VERSION: Final = -1
+"""Of the data of the configuration, and of nothing else."""
 TREE: Final = -2
 TIMES: Final = -3
 """In place of a step: what was found when all was over."""
@@ -37,6 +40,13 @@ def normal(transcript: Transcript) -> list[Line]:
     lines += [(TREE, 0, names.found(found)) for found in transcript.tree]
     lines += [(TIMES, 0, wrong) for wrong in wrong_times(transcript)]
     return lines
+
+
+def without_addresses(data: bytes) -> bytes:
+    """Two ensembles on one machine have other ports, and the first configuration has another number."""
+    if not data.startswith(b"server."):
+        return data
+    return re.sub(rb"version=.*", b"version", re.sub(rb":\d+", b":port", data))
 
 
 def stats_in(value: Any) -> Iterator[Stat]:
@@ -142,7 +152,8 @@ class _Names:
 
     def found(self, found: Found) -> str:
         acl = self.value(Op.GET_ACL, (found.acl, found.stat))
-        return f"left {found.path!r} {found.data!r} {acl} {found.children}"
+        data = found.data if found.data is None else without_addresses(found.data)
+        return f"left {found.path!r} {data!r} {acl} {found.children}"
 
     def value(self, op: int, value: Any) -> str:
         if op in _NAMES:
@@ -162,8 +173,10 @@ class _Names:
                 f"c={self.rank(value.czxid)} m={self.rank(value.mzxid)} p={self.rank(value.pzxid)} "
                 f"v={value.version} cv={value.cversion} av={value.aversion} "
                 f"owner={self.sessions.get(owner, hex(owner))} "
-                f"length={value.data_length} children={value.num_children}"
+                f"length={'any' if value.version == CONFIG_VERSION else value.data_length} children={value.num_children}"
             )
+        if isinstance(value, bytes):
+            return without_addresses(value)
         if isinstance(value, (tuple, list)):
             return tuple(map(self.plain, value))
         return value

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.fuzz.zookeeper_targets import TARGETS, Target
+from tests.fuzz.target import Target
+from tests.fuzz.zookeeper_targets import TARGETS
 from zab.store.ops import Op
 from zab.wire.client import requests
 from zab.wire.client.frames import RequestReader

@@ -1,4 +1,4 @@
-"""Every decoder of ZooKeeper's protocol and files as a function that any bytes may be thrown at.
+"""Every decoder, first of all those of ZooKeeper's protocol and files, as a function that any bytes may be thrown at.
 
 A target returns, whatever it is given, or raises what its module declares: anything else is a bug. It comes
 with seeds, bytes that it accepts: noise alone seldom gets past the first length.
@@ -9,14 +9,14 @@ Run under atheris, which watches the branches it takes: `python -m tests.fuzz.zo
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
 from contextlib import suppress
 from importlib import import_module
 from typing import Final
 
-from attrs import evolve, frozen
+from attrs import evolve
 
-from tests.fuzz import client_target
+from tests.fuzz import client_target, other_targets
+from tests.fuzz.target import FRAME_BYTES_MAX, Target, in_pieces
 from zab.core.errors import ConfigError, DamagedError, WireError
 from zab.runtime.admin import http, report
 from zab.runtime.coordination.jaas import parse_jaas
@@ -38,12 +38,6 @@ from zab.wire.disk_txn import Txn, decode_txn, encode_txn
 from zab.wire.jks import MAGIC, decode_jks
 from zab.wire.sasl import DigestClient, DigestServer, SaslError, parse_directives
 from zab.wire.x509 import subject_of
-
-FRAME_BYTES_MAX: Final = 4096
-
-
-def in_pieces(data: bytes, size: int) -> Iterator[bytes]:
-    return (data[at : at + size] for at in range(0, len(data), size))
 
 
 def _requests(data: bytes) -> bool:
@@ -317,13 +311,6 @@ def _reports(data: bytes) -> bool:
     return False
 
 
-@frozen
-class Target:
-    run: Callable[[bytes], bool]
-    """Whether it made something of the bytes."""
-    seeds: list[bytes]
-
-
 _REQUESTS: Final = [requests.encode_request(opcode, 1, fields) for opcode, fields in _OPERATIONS.items()]
 _REPLIES: Final = [replies.encode_reply(opcode, 1, 2, value) for opcode, value in _ANSWERS.items()]
 TARGETS: Final = {
@@ -372,6 +359,7 @@ TARGETS: Final = {
     "jks": Target(_jks, [_JKS + bytes(20)]),
     "certificate": Target(_certificate, [_CERTIFICATE]),
     "id of an acl": Target(_id_of_an_acl, [b"CN=a\\,b+OU=#0c0161,O=c", b"fe80::1/10", b"10.0.0.0/8", b"a/b@c", b"a:b"]),
+    **other_targets.TARGETS,
     "small files": Target(_small_files, [b"12\n", b"log.1a", b"server.1=h:1:2:participant;3\ngroup.1=1"]),
 }
 

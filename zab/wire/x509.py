@@ -30,7 +30,9 @@ _VERSION: Final = 0xA0
 
 def subject_of(certificate: bytes) -> str:
     """The subject of a certificate in DER."""
-    (signed, *_) = expect(parse(certificate), SEQUENCE).parts()
+    signed = next(expect(parse(certificate), SEQUENCE).parts(), None)
+    if signed is None:
+        raise WireError("a certificate of nothing")
     fields = [field for field in expect(signed, SEQUENCE).parts() if field.tag != _VERSION]
     if len(fields) < 5:
         raise WireError("a certificate without a subject")

@@ -124,3 +124,9 @@ def test_numbers_of_things(raw: str, number: str) -> None:
 def test_what_is_no_value(raw: str) -> None:
     with pytest.raises(WireError):
         list(parse(bytes.fromhex(raw)).parts())
+
+
+@pytest.mark.parametrize("raw", ["3000", "30023000"])
+def test_a_certificate_of_nothing(raw: str) -> None:
+    with pytest.raises(WireError):
+        subject_of(bytes.fromhex(raw))
