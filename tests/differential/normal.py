@@ -169,11 +169,12 @@ class _Names:
     def plain(self, value: Any) -> Any:
         if isinstance(value, Stat):
             owner = value.ephemeral_owner
+            length = "any" if value.version == CONFIG_VERSION else value.data_length
             return (
                 f"c={self.rank(value.czxid)} m={self.rank(value.mzxid)} p={self.rank(value.pzxid)} "
                 f"v={value.version} cv={value.cversion} av={value.aversion} "
                 f"owner={self.sessions.get(owner, hex(owner))} "
-                f"length={'any' if value.version == CONFIG_VERSION else value.data_length} children={value.num_children}"
+                f"{length=!s} children={value.num_children}"
             )
         if isinstance(value, bytes):
             return without_addresses(value)
