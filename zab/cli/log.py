@@ -9,12 +9,14 @@ from pathlib import Path
 
 import click
 
-from zab.cli.history.states import pieces, read_ours, unheard
+from zab.cli.history.options import log_dir_option
+from zab.cli.history.states import our_disk, pieces, read_ours, unheard
 from zab.cli.history.transactions import Line, line_of_theirs, lines_of, readable, zxid_of
 from zab.cli.history.writing import found_in
 from zab.cli.running import Misused, failing_plainly
 from zab.core.zxid import Zxid, show
-from zab.storage.look import ReadOnlyDisk, history, is_ours, log_files
+from zab.storage.disk import Disk
+from zab.storage.look import history, is_ours, log_files
 from zab.storage.real import in_use
 from zab.wire.disk_log import LogReader
 
@@ -42,8 +44,11 @@ def log() -> None:
 @click.option("--to", "last", callback=_zxid, help="Not what came behind.")
 @click.option("-d", "--data", "with_data", is_flag=True, help="Also the data of the nodes.")
 @click.option("--json", "as_json", is_flag=True, help="A JSON object a line.")
+@log_dir_option
 @failing_plainly
-def dump(path: Path, first: Zxid | None, last: Zxid | None, with_data: bool, as_json: bool) -> None:
+def dump(
+    path: Path, log_dir: Path | None, first: Zxid | None, last: Zxid | None, with_data: bool, as_json: bool
+) -> None:
     """Every transaction: zxid, time, session, what, where.
 
     DATA is a data directory of ours, or one log file of ZooKeeper's.
@@ -53,7 +58,7 @@ def dump(path: Path, first: Zxid | None, last: Zxid | None, with_data: bool, as_
     zab log dump data/1 --from 2/1 --json
     zab log dump /var/lib/zookeeper/version-2/log.1
     """
-    for line in _lines(path):
+    for line in _lines(path, log_dir):
         if (first is None or line.zxid >= first) and (last is None or line.zxid <= last):
             if as_json:
                 click.echo(json.dumps(line.as_json(with_data=with_data)))
@@ -68,19 +73,19 @@ def _as_text(line: Line, with_data: bool) -> str:
     return " ".join(part for part in parts if part)
 
 
-def _lines(path: Path) -> Iterator[Line]:
+def _lines(path: Path, log_dir: Path | None) -> Iterator[Line]:
     if not path.is_dir():
         yield from map(line_of_theirs, LogReader(pieces(path, unheard)))
         return
-    for file in log_files(_ours(path)):
+    for file in log_files(_ours(path, log_dir)):
         for batch in () if file.scan is None else file.scan.batches:
             yield from lines_of(batch)
         if file.trouble is not None:
             click.echo(f"{path}/{file.name}: {file.trouble}", err=True)
 
 
-def _ours(path: Path) -> ReadOnlyDisk:
-    disk = ReadOnlyDisk(path)
+def _ours(path: Path, log_dir: Path | None) -> Disk:
+    disk = our_disk(path, log_dir)
     if not is_ours(disk):
         raise Misused(f"{path}: there is no log of ours in it")
     return disk
@@ -89,14 +94,15 @@ def _ours(path: Path) -> ReadOnlyDisk:
 @log.command()
 @click.argument("path", type=DIRECTORY, metavar="DATA")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
+@log_dir_option
 @failing_plainly
-def verify(path: Path, as_json: bool) -> None:
+def verify(path: Path, log_dir: Path | None, as_json: bool) -> None:
     """Check every checksum, and say what the server would say at its next start.
 
     Exit status 0: the history is whole. 1: it is damaged; the server will not vote with it, and heals from
     the others when it is started. A torn tail, which a crash leaves behind, is no damage.
     """
-    disk = _ours(path)
+    disk = _ours(path, log_dir)
     files = [
         {
             "file": file.name,
@@ -128,14 +134,15 @@ def verify(path: Path, as_json: bool) -> None:
 @log.command()
 @click.argument("source", type=DIRECTORY, metavar="DATA")
 @click.argument("target", type=click.Path(path_type=Path), metavar="NEW")
+@log_dir_option
 @failing_plainly
-def repair(source: Path, target: Path) -> None:
+def repair(source: Path, target: Path, log_dir: Path | None) -> None:
     """Begin a NEW directory with as much of a damaged history as hangs together. DATA stays as it is.
 
     A server of an ensemble does not need this: start it, and the others heal it. This is for the last copy there
     is. What came behind the damage is lost, also where it had been acknowledged.
     """
-    state = read_ours(_ours(source), str(source), salvage=True)
+    state = read_ours(_ours(source, log_dir), str(source), salvage=True)
     for note in state.notes:
         click.echo(f"note: {note}", err=True)
     found_in(target, state)

@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn
 
 from zab.cli.history import states
+from zab.cli.history.options import log_dir_option
 from zab.cli.history.states import State, read_state
 from zab.cli.history.writing import check_new, export_to, found_in, write_file
 from zab.cli.running import Misused, failing_plainly
@@ -27,11 +28,7 @@ SOURCE = click.Path(exists=True, path_type=Path)
 @click.command("import")
 @click.argument("source", type=SOURCE, metavar="SRC")
 @click.argument("target", type=click.Path(path_type=Path), metavar="DST")
-@click.option(
-    "--log-dir",
-    type=click.Path(exists=True, file_okay=False, path_type=Path),
-    help="ZooKeeper's dataLogDir, where it had one of its own.",
-)
+@log_dir_option
 @failing_plainly
 def import_(source: Path, target: Path, log_dir: Path | None) -> None:
     """Make a data directory DST out of SRC: a data directory of ZooKeeper's, or a snapshot file.
@@ -60,8 +57,9 @@ def import_(source: Path, target: Path, log_dir: Path | None) -> None:
 @click.command()
 @click.argument("source", type=SOURCE, metavar="SRC")
 @click.argument("target", type=click.Path(path_type=Path), metavar="DST")
+@log_dir_option
 @failing_plainly
-def export(source: Path, target: Path) -> None:
+def export(source: Path, target: Path, log_dir: Path | None) -> None:
     """Make a data directory DST of ZooKeeper's out of SRC: a data directory of ours, or a snapshot file.
 
     The server of SRC has to be stopped. DST has to be empty, or not there yet. It gets one snapshot, which says
@@ -73,7 +71,7 @@ def export(source: Path, target: Path) -> None:
     check_new(target)
     if source.is_dir() and in_use(source):
         raise Misused(f"{source}: a server runs on it: stop it first")
-    state = read_state(source)
+    state = read_state(source, log_dir)
     _tell_notes(state)
     file = export_to(target, state, _owner(source))
     click.echo(f"{file}: {_summary(state)}")

@@ -10,6 +10,7 @@ from pathlib import Path
 import click
 
 from zab.cli.history.asking import streamed
+from zab.cli.history.options import log_dir_option
 from zab.cli.history.states import State, read_state
 from zab.cli.history.transactions import moment, readable, show_acl
 from zab.cli.history.writing import write_file
@@ -40,8 +41,11 @@ def snapshot() -> None:
 @click.option(
     "--depth", type=click.IntRange(0), default=1, show_default=True, help="With --summary: how far down it goes."
 )
+@log_dir_option
 @failing_plainly
-def dump(path: Path, with_data: bool, as_json: bool, under: str, summary: bool, depth: int) -> None:
+def dump(
+    path: Path, log_dir: Path | None, with_data: bool, as_json: bool, under: str, summary: bool, depth: int
+) -> None:
     """Every node of a state, in the order of their paths; or with --summary, where most of it is.
 
     \b
@@ -49,7 +53,7 @@ def dump(path: Path, with_data: bool, as_json: bool, under: str, summary: bool, 
     zab snapshot dump data/1 --summary --depth 2
     zab snapshot dump /var/lib/zookeeper/version-2/snapshot.1a2b --json
     """
-    state = _read(path)
+    state = _read(path, log_dir)
     if under not in state.store.tree.nodes:
         raise Misused(f"{path}: there is no node {under}")
     if summary:
@@ -114,10 +118,11 @@ def _summary(state: State, under: str, depth: int) -> Iterator[dict[str, object]
 
 @snapshot.command()
 @click.argument("path", type=SOURCE, metavar="SNAPSHOT")
+@log_dir_option
 @failing_plainly
-def verify(path: Path) -> None:
+def verify(path: Path, log_dir: Path | None) -> None:
     """Read all of it, and check every sum in it and over it. Exit status 0: it can be relied on."""
-    state = _read(path)
+    state = _read(path, log_dir)
     tree = state.store.tree
     click.echo(
         f"{path}: sound: {len(tree)} nodes, {len(state.store.sessions.table)} sessions, "
@@ -134,8 +139,9 @@ def verify(path: Path) -> None:
     envvar="ZAB_AUTH",
     help="Who asks a running server, as digest:user:password; also from the environment, as ZAB_AUTH.",
 )
+@log_dir_option
 @failing_plainly
-def take(source: str, target: Path, auth: str | None) -> None:
+def take(source: str, target: Path, log_dir: Path | None, auth: str | None) -> None:
     """Write the whole state to a FILE, in ZooKeeper's format.
 
     SOURCE is the admin port of a running server, as http://HOST:PORT, or the data directory of a stopped one.
@@ -160,13 +166,13 @@ def take(source: str, target: Path, auth: str | None) -> None:
             raise Misused(
                 f"{source}: a server runs on it: ask that server, as http://HOST:PORT of its admin port, or stop it"
             )
-        state = _read(folder)
+        state = _read(folder, log_dir)
         write_file(target, departure(state.store))
     click.echo(f"{target}: {len(state.store.tree)} nodes as of {state.store.zxid:#x}")
 
 
-def _read(path: Path) -> State:
-    state = read_state(path)
+def _read(path: Path, log_dir: Path | None = None) -> State:
+    state = read_state(path, log_dir)
     for note in state.notes:
         click.echo(f"note: {note}", err=True)
     return state

@@ -119,6 +119,20 @@ def test_a_whole_log_is_verified_and_a_damaged_one_is_status_1(data: Path, tmp_p
     assert "there is no log of ours" in run("log", "verify", tmp_path, status=2)
 
 
+def test_a_log_in_a_directory_of_its_own(data: Path, tmp_path: Path) -> None:
+    dumped, nodes = run("log", "dump", data), run("snapshot", "dump", data, "--json")
+    logs = tmp_path / "logs"
+    logs.mkdir()
+    for file in data.glob("log.*"):
+        file.rename(logs / file.name)
+    assert "missing, but it was the newest log" in run("log", "verify", data, status=1)
+    assert run("log", "verify", data, "--log-dir", logs).splitlines()[-1] == "whole: the history ends at 2/9"
+    assert run("log", "dump", data, "--log-dir", logs) == dumped
+    assert run("snapshot", "dump", data, "--json", "--log-dir", logs) == nodes
+    run("export", data, tmp_path / "theirs", "--log-dir", logs)
+    assert run("snapshot", "dump", tmp_path / "theirs", "--json") == nodes
+
+
 # -- states ------------------------------------------------------------------------------------------------
 
 

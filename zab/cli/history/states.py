@@ -13,6 +13,7 @@ from zab.core.zxid import Epoch, Zxid, epoch_of
 from zab.storage import snapshots
 from zab.storage.disk import Disk, disk_error
 from zab.storage.look import ReadOnlyDisk, history, is_ours
+from zab.storage.split import SplitDisk
 from zab.store.store import Store
 from zab.wire.disk_compression import plain
 from zab.wire.disk_files import (
@@ -56,7 +57,7 @@ def read_state(path: Path, log_dir: Path | None = None, progress: Progress = unh
         theirs = their_files(path)
         if theirs is not None:
             return read_theirs(theirs, their_files(log_dir) or log_dir if log_dir else theirs, progress)
-        disk = ReadOnlyDisk(path)
+        disk = our_disk(path, log_dir)
         if is_ours(disk):
             return read_ours(disk, str(path))
         raise ConfigError(
@@ -89,6 +90,12 @@ def pieces(path: Path, progress: Progress) -> Iterator[bytes]:
                 yield piece
     except OSError as error:
         raise disk_error("read", str(path), error.errno) from error
+
+
+def our_disk(path: Path, log_dir: Path | None) -> Disk:
+    """`log_dir`: where the log has a directory of its own, by `dataLogDir`."""
+    disk = ReadOnlyDisk(path)
+    return disk if log_dir is None else SplitDisk(disk, ReadOnlyDisk(log_dir))
 
 
 # -- ours --------------------------------------------------------------------------------------------------
