@@ -18,14 +18,14 @@ from attrs import evolve
 from tests.integration import apache
 from tests.integration.cluster import free_ports
 from tests.integration.stores import DOORS, Stores, stores
-from tests.integration.test_client_port import Client, create, raw
+from tests.integration.test_client_port import Client, create, get, raw
 from tests.integration.test_java_clients import needs_compiler, program
 from zab.core.ensemble import Ensemble, Role, Server
 from zab.core.zxid import NOTHING
 from zab.runtime.session.errors import StoreError
 from zab.store.acl import digest_id
 from zab.store.errors import ErrorCode
-from zab.store.ops import Op
+from zab.store.ops import CreateFlag, Op
 from zab.store.paths import CONFIG
 from zab.wire.client.events import decode_event
 from zab.wire.client.frames import Reply
@@ -113,6 +113,24 @@ async def test_a_server_joins_and_serves_and_the_leader_leaves(tmp_path: Path) -
                     await late.connect()
                     assert (await configuration(late, 1))[0] == third
                     assert (await late.ask(create(2, "/served")))[0][2] == 0
+
+
+async def test_the_leader_is_told_by_its_own_client_to_leave(tmp_path: Path) -> None:
+    """It hands over, goes on following without a vote, and answers its client, who keeps its session."""
+    async with stores(tmp_path, 3, doors=DOORS_OPEN) as running:
+        leader = await running.leader()
+        with trio.fail_after(PATIENCE_S):
+            async with raw(running, leader) as client:
+                await as_super(client)
+                replies = await client.ask(
+                    create(1, "/mine", CreateFlag.EPHEMERAL),
+                    reconfig(2, leaving=str(leader)),
+                    create(3, "/after"),
+                    get(4, "/after"),
+                )
+                assert [(xid, error) for xid, _, error, _ in replies] == [(1, 0), (2, 0), (3, 0), (4, 0)]
+                assert leader not in members_of(replies[1]).by_id
+                assert running.servers[leader].member.status().role.leader != leader
 
 
 async def test_what_is_refused_and_why(tmp_path: Path) -> None:

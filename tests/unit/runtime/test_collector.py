@@ -35,4 +35,5 @@ def test_a_snapshot_s_paths_are_not_walked() -> None:
     gc.collect()
     restored = StoreMachine(StoreSettings())
     restored.restore(list(snapshot))
+    assert not snapshot.paths, "used up bit by bit, not dropped at once"
     assert list(restored.tree.nodes) == list(machine.tree.nodes)

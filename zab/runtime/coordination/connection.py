@@ -391,7 +391,7 @@ class Connection:
         me, session, audit = server.me, self.session, server.audit
         self._taking = True
         posts: list[bytes] = []
-        unsent_bytes_max = server.settings.unsent_bytes_max
+        unsent_bytes_max, read_only = server.settings.unsent_bytes_max, self.read_only
         if self._caller.barred:
             requests = self._proofs_of(requests)
         for index, (xid, op, body) in enumerate(requests):
@@ -400,7 +400,7 @@ class Connection:
             if self._syncing or self._outlet.bytes > unsent_bytes_max:  # small reads may ask for a gigabyte
                 self._held = requests[index:]
                 break
-            if self.read_only and op not in _READS:
+            if read_only and op not in _READS:
                 if op in _NOT_READ_ONLY:
                     self._put(op, xid, _Slot(ErrorCode.NOT_READ_ONLY, done=True))
                 else:
