@@ -540,6 +540,7 @@ class StoreServer:
     def restore_ended(self) -> None:
         """The other half of `restore_begins`; whether or not the restore succeeded."""
         self._restoring = False
+        self._spare_the_collector()
         self.machine.deliver_missed()
         self.membership.restored()
         for session in list(self.attached):
