@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from base64 import b64encode
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import lru_cache
 from typing import Final, Protocol, TypeAlias
 
@@ -157,10 +157,18 @@ def allows(acl: Acl, wanted: int, identities: Collection[Identity], access: Acce
     return any(scheme == SUPER for scheme, _ in identities)
 
 
+def _says_yes(rule: Callable[..., bool], *names: str) -> bool:
+    """A rule that fails grants nothing. It is not ours, and the leader must not fall over an id that it stumbles at."""
+    try:
+        return bool(rule(*names))
+    except Exception:
+        return False
+
+
 def _matches(scheme: str, name: str, who: str, access: Access) -> bool:
     rules = access.rules.get(scheme)
     if rules is not None:
-        return rules.matches(name, who)
+        return _says_yes(rules.matches, name, who)
     if scheme == "ip":
         return ip_matches(name, who)
     if scheme == "sasl":
@@ -184,7 +192,7 @@ _IS_VALID: Final = {
 def id_is_valid(scheme: str, name: str, access: Access) -> bool:
     rules = access.rules.get(scheme)
     if rules is not None:
-        return rules.id_is_valid(name)
+        return _says_yes(rules.id_is_valid, name)
     ours = _IS_VALID.get(scheme)
     return ours is not None and ours(name)
 

@@ -104,6 +104,27 @@ def test_what_becomes_of_a_list(acl: Any, expected: Any) -> None:
     assert fix_up(acl, (HOST, JOE, ANN, ("super", "")), EVERY) == expected
 
 
+class Numbers:
+    """A scheme of somebody's own, which stumbles at what is no number."""
+
+    scheme = "number"
+    proves = True
+
+    def id_is_valid(self, name: str) -> bool:
+        return int(name) > 0
+
+    def matches(self, name: str, who: str) -> bool:
+        return int(name) <= int(who)
+
+
+def test_a_rule_that_fails_grants_nothing() -> None:
+    access = Access(schemes=frozenset({"number"}), rules={"number": Numbers()})
+    who = (("number", "7"),)
+    assert [allows(((ALL, "number", name),), READ, who, access) for name in ("5", "9", "x")] == [True, False, False]
+    assert [fix_up(((ALL, "number", name),), (), access) is None for name in ("5", "0", "x")] == [False, True, True]
+    assert fix_up(((ALL, "auth", ""),), who, access) == ((ALL, "number", "7"),)
+
+
 def test_auth_needs_somebody() -> None:
     acl: Acl = ((ALL, "auth", ""),)
     assert fix_up(acl, (HOST,), EVERY) is None

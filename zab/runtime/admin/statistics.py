@@ -129,7 +129,7 @@ def server_stats(server: StoreServer) -> Mapping[str, object]:
             "log_dir_size": log,
             "last_processed_zxid": server.machine.zxid,
             "num_alive_client_connections": len(server.connections),
-            "auth_failed_count": 0,
+            "auth_failed_count": server.auth_failed,
             "non_mtlsremote_conn_count": 0,
             "non_mtlslocal_conn_count": 0,
             "uptime": now_ms() - server.started_ms,

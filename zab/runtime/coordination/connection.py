@@ -629,6 +629,7 @@ class Connection:
             self._server.audit.authenticated(self.session, caller.identities, caller.host, scheme, held)
 
     def _distrust(self, event: str) -> None:
+        self._server.auth_failed += 1
         self._server.log.grumble(event, self.peer.rpartition(":")[0], peer=self.peer, why=self._caller.why)
 
     def _unknown(self, op: int, xid: int, body: bytes) -> None:

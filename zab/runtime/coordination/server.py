@@ -158,6 +158,7 @@ class StoreServer:
         self.sessions: dict[InProcessSession, None] = {}
         """Those in this process."""
         self.open_requests = 0
+        self.auth_failed = 0
         self.large_bytes = 0
         self.bucket = Bucket(settings.throttle, Random(os.urandom(16)).random, now_ms())
         self.latency = Latency()

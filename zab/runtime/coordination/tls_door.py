@@ -57,6 +57,7 @@ class TlsDoor:
         return (stream, []) if self._plain_too else self._refused(host, peer, "plain text on the TLS port")
 
     def _refused(self, host: str, peer: str, why: str) -> Admitted | None:
+        self._server.auth_failed += 1
         self._server.log.grumble("handshake_failed", host, peer=peer, why=why)
         return None
 
