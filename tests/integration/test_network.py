@@ -310,6 +310,21 @@ async def test_whoever_dials_says_what_is_wrong_with_the_certificate(
             await trio.sleep(0.05)
 
 
+async def test_a_peer_with_a_certificate_for_another_host(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    ca = Authority(tmp_path / "tls")
+    async with cluster(tmp_path, start=False) as made:
+        for sid, host in ((1, "127.0.0.1"), (2, "127.0.0.1"), (3, "10.0.0.3")):
+            settings = TlsPortSettings(
+                ca.issue(str(sid), host), ca.trust, verify_client_host=True, verify_server_host=False
+            )
+            await made.start(sid, tls=QuorumTls(settings))
+        with trio.fail_after(30):
+            while "certificate error: it is not for where the other side is" not in caplog.text:
+                await trio.sleep(0.05)
+        assert await made.members[1].submit(b"two are enough") == 1
+        assert not made.members[3].status().role.serving
+
+
 async def test_peers_with_key_stores(tmp_path: Path) -> None:
     """As `ssl.quorum.*` has them, with names of hosts that are checked at both ends."""
     ca = Authority(tmp_path / "tls")

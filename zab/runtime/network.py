@@ -14,7 +14,7 @@ import trio
 from attrs import frozen
 
 from zab.runtime.tls.stores import StoreFile, load_pair
-from zab.runtime.tls.stream import TlsStream
+from zab.runtime.tls.stream import TlsStream, Vet
 
 NOTSENT_BYTES: int = 256 << 10
 """How much may wait in the kernel before a sender waits. Trio's 16 KiB would cut every batch in pieces."""
@@ -40,6 +40,9 @@ class TlsConfig:
     key: str | PathLike[str]
     ca: str | PathLike[str]
     check_hostname: bool = False
+
+    async def vet(self, stream: TlsStream) -> bool:
+        return True
 
     @cached_property
     def server_context(self) -> ssl.SSLContext:
@@ -67,6 +70,9 @@ class LinkTls(Protocol):
 
     @property
     def check_hostname(self) -> bool: ...
+    async def vet(self, stream: TlsStream) -> bool:
+        """Whether whoever dialled us, and has shown a good certificate, is welcome with it."""
+
     @property
     def server_context(self) -> ssl.SSLContext: ...
     @property
@@ -78,6 +84,7 @@ class TcpNetwork:
 
     def __init__(self, tls: LinkTls | None = None, silence_ms: int = 10_000) -> None:
         self._silence_ms = silence_ms
+        self._vet: Vet | None = None if tls is None else tls.vet
         self._check_hostname = tls is not None and tls.check_hostname
         # Made here, so that a bad file is told at the start and not at the first peer.
         self._client_context = None if tls is None else tls.client_context
@@ -96,7 +103,7 @@ class TcpNetwork:
         tuned = [TunedListener(listener, self._silence_ms) for listener in plain]
         if self._server_context is None:
             return tuned
-        return [TlsListener(listener, self._server_context) for listener in tuned]
+        return [TlsListener(listener, self._server_context, self._vet) for listener in tuned]
 
 
 class TunedListener(trio.abc.Listener[trio.SocketStream]):
@@ -116,12 +123,13 @@ class TunedListener(trio.abc.Listener[trio.SocketStream]):
 class TlsListener(trio.abc.Listener[TlsStream]):
     """The handshake is made by whoever takes the stream, and is bounded as the greeting is."""
 
-    def __init__(self, listener: TunedListener, context: ssl.SSLContext) -> None:
+    def __init__(self, listener: TunedListener, context: ssl.SSLContext, vet: Vet | None = None) -> None:
         self._listener = listener
+        self._vet = vet
         self._context = context
 
     async def accept(self) -> TlsStream:
-        return TlsStream(await self._listener.accept(), self._context)
+        return TlsStream(await self._listener.accept(), self._context, vet=self._vet)
 
     async def aclose(self) -> None:
         await self._listener.aclose()

@@ -99,9 +99,13 @@ def test_between_servers_the_names_have_another_beginning() -> None:
         "ssl.quorum.trustStore.location": "t",
         "client.portUnification": "true",
     }
+    for key in ("ssl.quorum.clientHostnameVerification", "zookeeper.fips-mode"):
+        strict = TlsPortSettings.from_properties({**told, key: "true" if "ssl" in key else "false"}, quorum=True)
+        assert strict is not None
+        assert strict.verify_client_host
     made = TlsPortSettings.from_properties({**told, "ssl.clientAuth": "none"}, quorum=True)
     assert made is not None
-    assert (made.client_auth, made.unify, made.verify_client_host) == (ClientAuth.NEED, False, True)
+    assert (made.client_auth, made.unify, made.verify_client_host) == (ClientAuth.NEED, False, False)
 
 
 @given(st.dictionaries(st.sampled_from(sorted(TLS_KEYS)), st.text(max_size=12), max_size=8))

@@ -7,7 +7,6 @@ seen at the first byte, and whoever fails is told of in the log once in a while,
 from __future__ import annotations
 
 import ssl
-from ipaddress import ip_address
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 import trio
@@ -15,6 +14,7 @@ import trio
 from zab.core.errors import WireError
 from zab.runtime.coordination.authentication import subject_identities
 from zab.runtime.tls.contexts import ServerContexts
+from zab.runtime.tls.hosts import is_for
 from zab.runtime.tls.settings import ClientAuth, TlsPortSettings
 from zab.runtime.tls.stream import TlsStream
 from zab.runtime.tls.words import reason_of
@@ -75,7 +75,7 @@ class TlsDoor:
                 return self._refused(host, peer, f"the handshake was not done after {settings.handshake_ms} ms")
             if settings.client_auth is ClientAuth.NONE or stream.certificate is None:
                 return stream, []
-            if settings.verify_client_host and not await self._is_for(stream, host):
+            if settings.verify_client_host and not await is_for(stream, host, reverse_lookup=settings.reverse_lookup):
                 return self._refused(host, peer, "certificate error: it is not for the address that the client has")
             subject = subject_of(stream.certificate)
             return stream, subject_identities(subject, self._server.settings.security.x509_super)
@@ -87,23 +87,3 @@ class TlsDoor:
             return self._refused(host, peer, f"certificate error: {error}")
         finally:
             self._under_way -= 1
-
-    async def _is_for(self, stream: TlsStream, host: str) -> bool:
-        names = stream.names
-        address = ip_address(host.partition("%")[0])
-        if any(kind == "IP Address" and ip_address(name) == address for kind, name in names):
-            return True
-        if not self._settings.reverse_lookup:
-            return False
-        try:
-            found, _ = await trio.socket.getnameinfo((host, 0), trio.socket.NI_NAMEREQD)
-        except OSError:
-            return False
-        return any(kind == "DNS" and _covers(name.lower(), found.lower()) for kind, name in names)
-
-
-def _covers(pattern: str, name: str) -> bool:
-    """A star stands for the first part of a name, whole."""
-    if pattern.startswith("*."):
-        return name.partition(".")[2] == pattern[2:]
-    return pattern == name

@@ -7,7 +7,9 @@ from functools import cached_property
 
 from attrs import frozen
 
+from zab.runtime.tls.hosts import is_for
 from zab.runtime.tls.settings import TlsPortSettings
+from zab.runtime.tls.stream import TlsStream
 
 
 @frozen(slots=False)
@@ -19,6 +21,13 @@ class QuorumTls:
     @property
     def check_hostname(self) -> bool:
         return self.settings.verify_server_host
+
+    async def vet(self, stream: TlsStream) -> bool:
+        """Whether whoever dialled us shows a certificate for where it comes from."""
+        if not self.settings.verify_client_host:
+            return True
+        host = stream.transport_stream.socket.getpeername()[0]
+        return await is_for(stream, host, reverse_lookup=self.settings.reverse_lookup)
 
     @cached_property
     def server_context(self) -> ssl.SSLContext:

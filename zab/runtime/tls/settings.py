@@ -202,13 +202,15 @@ class _Keys:
             raise ConfigError(f"{self._prefix}clientAuth={auth}: need, want or none is expected")
         verify = self._truth(f"{self._prefix}hostnameVerification", True)
         quorum = self._prefix == "ssl.quorum."
+        # Between servers the original looks at it by default, but not in its FIPS mode, which is the default, too.
+        strict = quorum and not self._truth("fips-mode", True)
         return TlsPortSettings(
             key_store=key_store,
             trust_store=self._store("trustStore"),
             client_auth=ClientAuth(auth),
             versions=self._versions(),
             cipher_suites=self._listed("ciphersuites"),
-            verify_client_host=verify and self._truth(f"{self._prefix}clientHostnameVerification", quorum),
+            verify_client_host=verify and self._truth(f"{self._prefix}clientHostnameVerification", strict),
             reverse_lookup=self._truth(f"{self._prefix}allowReverseDnsLookup", quorum),
             verify_server_host=verify,
             crl=self._truth(f"{self._prefix}crl", False),
