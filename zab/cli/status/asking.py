@@ -13,6 +13,10 @@ from typing import Any, Final
 import trio
 from attrs import evolve, frozen
 
+from zab.cli.shell.texts import client_addresses
+from zab.client.session import connect
+from zab.core.errors import ZabError
+
 REPLY_BYTES_MAX: Final = 4 << 20
 _MODES: Final = frozenset({"leader", "follower", "observer", "standalone", "read-only"})
 SERVING: Final = frozenset({"leader", "follower", "observer", "standalone"})
@@ -48,6 +52,8 @@ class Told:
 
     rows: tuple[Row, ...]
     warnings: tuple[str, ...] = ()
+    by_words: bool = False
+    """At a client port, which speaks for one server."""
 
 
 async def ask(where: str, host: str, port: int, timeout_s: float) -> Told:
@@ -75,7 +81,20 @@ async def _ask(where: str, host: str, port: int) -> Told:
         _, stats = await _http(host, port, "/commands/server_stats")
         zxid = _object(stats).get("server_stats", {}).get("last_processed_zxid")
         return Told((_from_monitor(where, monitor, zxid if isinstance(zxid, int) else None),))
-    return Told((await _words(where, host, port),))
+    return Told((await _words(where, host, port),), by_words=True)
+
+
+async def others(host: str, port: int, timeout_s: float) -> list[str]:
+    """Where the clients of all members connect to, as the configuration says that one of them serves."""
+    with trio.move_on_after(timeout_s):
+        try:
+            async with connect(f"{host}:{port}", read_only=True, wait_ms=max(1, int(timeout_s * 1000))) as session:
+                data, _ = await session.config()
+        except ZabError:
+            return []
+        _, _, addresses = client_addresses((data or b"").decode("utf-8", "replace")).partition(" ")
+        return [address for address in addresses.split(",") if address]
+    return []
 
 
 # -- our admin port --------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from zab.cli.status.asking import Row, Told, ask
+from zab.cli.status.asking import Row, Told, ask, others
 
 HEALTHY, DEGRADED, DOWN = 0, 1, 2
 WORDS: Final = {HEALTHY: "healthy", DEGRADED: "degraded", DOWN: "down"}
@@ -70,10 +70,17 @@ async def look(servers: Sequence[tuple[str, str, int]], timeout_s: float) -> Hea
     async def one(where: str, host: str, port: int) -> None:
         told[where] = await ask(where, host, port, timeout_s)
 
-    async with trio.open_nursery() as nursery:
-        for server in servers:
-            nursery.start_soon(one, *server)
-    return judge([told[where] for where, _, _ in servers])
+    async def all_of(servers: Sequence[tuple[str, str, int]]) -> None:
+        async with trio.open_nursery() as nursery:
+            for server in servers:
+                nursery.start_soon(one, *server)
+
+    await all_of(servers)
+    known = next((told[where].rows[0] for where, _, _ in servers if told[where].by_words), None)
+    if len(servers) == 1 and known is not None and known.serving and known.mode != "standalone":
+        _, host, port = servers[0]
+        await all_of([each for each in addresses(await others(host, port, timeout_s)) if each[1:] != (host, port)])
+    return judge(list(told.values()))
 
 
 # -- how it looks ----------------------------------------------------------------------------------------
@@ -161,7 +168,8 @@ def addresses(values: Sequence[str]) -> list[tuple[str, str, int]]:
 def status(servers: tuple[str, ...], wants_json: bool, watch: bool, every_s: float, timeout_s: float) -> None:
     """Show who leads, how far the others are, and what is wrong.
 
-    One admin port of ours tells of all members. Of client ports, and of ZooKeeper's servers, name all.
+    One admin port of ours tells of all members, and one client port leads to all others, ours and ZooKeeper's. Name
+    several to be told although the one is down.
 
     \b
     Exit status:  0  healthy
