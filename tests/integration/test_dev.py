@@ -64,6 +64,8 @@ def test_everything_it_says_to_try_works_and_is_remembered(tmp_path: Path) -> No
         assert f"  {hosts}\n" in introduction
         by_kazoo, by_zab = [line.strip() for line in introduction.splitlines() if " -c " in line or " log dump" in line]
         assert shell(by_kazoo.replace("python", sys.executable, 1)) == "['zookeeper']"
+        status = shell(f"{sys.executable} -m zab status --server 127.0.0.1:{base}")
+        assert [row.split()[1] for row in status.splitlines()[2:5]] == ["1", "2", "3"], "one leads to the others"
         create = by_kazoo.replace("python", sys.executable, 1).replace("k.get_children(", 'k.create("/kept") or (')
         assert shell(create) == "/kept"
         assert "/kept" in shell(by_zab)

@@ -13,7 +13,7 @@ from zab.wire.client.connect import (
     encode_connect_request,
     encode_connect_response,
 )
-from zab.wire.client.frames import Command, FirstFrame, Opening, ReplyReader, RequestReader
+from zab.wire.client.frames import Command, FirstFrame, HttpRequest, Opening, ReplyReader, RequestReader
 
 GET = requests.encode_request(Op.GET_DATA, 7, ("/a", False))
 HELLO = encode_connect_request(ConnectRequest(5, 10_000, 0x100000000000001, bytes(range(16))))
@@ -103,7 +103,7 @@ def test_a_password_of_another_length_is_the_sessions_trouble_not_ours(password:
     assert Opening().open(encode_connect_request(request)) == request
 
 
-@pytest.mark.parametrize("length", ["0000001b", "00100000", "ffffffff", "47455420"])  # the last: "GET "
+@pytest.mark.parametrize("length", ["0000001b", "00100000", "ffffffff"])
 def test_no_greeting_of_ours(length: str) -> None:
     with pytest.raises(WireError, match="a frame of"):
         Opening().open(bytes.fromhex(length))
@@ -153,3 +153,11 @@ def test_the_answer(read_only: bool | None) -> None:
 
 def test_an_expired_session() -> None:
     assert encode_connect_response(EXPIRED) == bytes.fromhex("00000025" + "00" * 16 + "00000010" + "00" * 17)
+
+
+@pytest.mark.parametrize("parts", [(b"GET /status HTTP/1.0\r\n\r\n",), (b"G", b"E", b"T ", b"/")])
+def test_http_is_recognised_and_not_called_a_lie(parts: tuple[bytes, ...]) -> None:
+    opening = Opening()
+    with pytest.raises(HttpRequest, match="admin port"):
+        for part in parts:
+            opening.open(part)

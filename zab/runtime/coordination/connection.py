@@ -35,7 +35,7 @@ from zab.store.ops import READS, WRITES, Op
 from zab.store.request import FOREIGN, HEAD, LOCAL
 from zab.wire.client.answers import read_reply, write_reply
 from zab.wire.client.connect import EXPIRED, ConnectRequest, ConnectResponse, encode_connect_response
-from zab.wire.client.frames import Command, Opening, Request, RequestReader
+from zab.wire.client.frames import Command, HttpRequest, Opening, Request, RequestReader
 from zab.wire.client.replies import body_reply, encode_reply, error_reply
 from zab.wire.client.requests import PING_XID, Refused, decode_request
 from zab.wire.jute import buffer
@@ -143,6 +143,8 @@ class Connection:
                 await self._linger()
         except* (trio.BrokenResourceError, trio.ClosedResourceError):
             pass
+        except* HttpRequest as errors:
+            server.log.say("client_cut", "debug", peer=self.peer, why=errors.exceptions[0])
         except* WireError as errors:
             server.log.grumble("client_cut", self.peer.rpartition(":")[0], peer=self.peer, why=errors.exceptions[0])
         except* Exception as errors:

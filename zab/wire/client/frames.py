@@ -173,6 +173,13 @@ class Command:
     argument: bytes = b""
 
 
+class HttpRequest(WireError):
+    """A browser, or a tool that tries which port this is. Nothing is wrong, and nothing is to be had."""
+
+
+_HTTP: Final = frozenset({b"GET ", b"HEAD", b"POST", b"PUT ", b"OPTI"})
+
+
 class Opening(FirstFrame):
     """How a connection to the server begins: with a ConnectRequest, or with four letters.
 
@@ -187,8 +194,11 @@ class Opening(FirstFrame):
     def open(self, data: bytes | bytearray) -> ConnectRequest | Command | None:
         """`None` until enough has arrived."""
         held = self._held
-        word = WORDS.get(bytes((held + data)[:4])) if len(held) < 4 else WORDS.get(bytes(held[:4]))
+        start = bytes((held + data)[:4]) if len(held) < 4 else bytes(held[:4])
+        word = WORDS.get(start)
         if word is None:
+            if start in _HTTP:  # which are frames of a gigabyte
+                raise HttpRequest("an HTTP request: the admin port is another one")
             payload = self.feed(data)
             return None if payload is None else decode_connect_request(payload)
         held += data
