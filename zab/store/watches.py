@@ -245,7 +245,10 @@ class Watches:
     def recursive_roots(self) -> list[str]:
         if not self._data.recursive:
             return []
-        return [path for path, of in self.data_paths.items() if any(modes & RECURSIVE for modes in of.values())]
+        # Of copies: it is asked in a thread, while a state is restored, and whoever goes meanwhile takes watches along.
+        return [
+            path for path, of in list(self.data_paths.items()) if any(modes & RECURSIVE for modes in list(of.values()))
+        ]
 
     def paths_of(self, watcher: Watcher) -> list[str]:
         return list({**self._data.by_watcher.get(watcher, {}), **self._child.by_watcher.get(watcher, {})})
