@@ -32,6 +32,7 @@ def test_a_snapshot_s_paths_are_not_walked() -> None:
     machine = StoreMachine(StoreSettings())
     snapshot = machine.snapshot()
     assert not gc.is_tracked(snapshot.paths)
+    assert gc.isenabled()
     gc.collect()
     restored = StoreMachine(StoreSettings())
     restored.restore(list(snapshot))

@@ -11,7 +11,7 @@ from typing import Protocol
 
 import trio
 
-from zab.runtime.collector import pass_by
+from zab.runtime.collector import pass_by, undisturbed
 from zab.store import txn as txns
 from zab.store.apply import Handler, Result
 from zab.store.digest import Digest
@@ -90,8 +90,9 @@ class StoreMachine(Store):
         return observed
 
     def snapshot(self) -> Snapshot:
-        taken = super().snapshot()
-        pass_by(taken.paths)
+        with undisturbed():
+            taken = super().snapshot()
+            pass_by(taken.paths)
         return taken
 
     def restore(self, chunks: Iterable[bytes]) -> None:
