@@ -32,8 +32,6 @@ BEATS_KEPT: Final = 120
 ELECTIONS_KEPT: Final = 20
 WRITE_SAMPLES: Final = 64
 """One of so many writes is timed."""
-WEIGH_S: Final = 60.0
-"""Between two looks at all nodes: in a thread, but a thread that takes its share of the one processor."""
 FORGET_S: Final = 600.0
 
 Done = Callable[[object, Exception | None], None]
@@ -69,7 +67,6 @@ class Pulse:
         self.lag = Summary()
         self.election_time = Summary()
         self.unavailable_time = Summary()
-        self.approximate_data_size = 0
         self.peers: dict[int, tuple[float, Report]] = {}
         """By server: when its report was made, by the clock of this one, and the report."""
         self._server = server
@@ -136,15 +133,13 @@ class Pulse:
     # -- looking -----------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(self._weigh)
-            due = trio_time()
-            while True:
-                due = max(due + BEAT_S, trio_time())
-                await trio.sleep_until(due)
-                self._measure_a_read(due)
-                self._beat()
-                self._tell()
+        due = trio_time()
+        while True:
+            due = max(due + BEAT_S, trio_time())
+            await trio.sleep_until(due)
+            self._measure_a_read(due)
+            self._beat()
+            self._tell()
 
     def _measure_a_read(self, due: float) -> None:
         """As a client would meet it: first the loop has to come to it, then it is read."""
@@ -219,15 +214,10 @@ class Pulse:
             warnings=tuple(warnings_of(server)),
         )
 
-    async def _weigh(self) -> None:
-        """How much data there is. A copy of the table is made at once, and looked through beside the work."""
-        while True:
-            nodes = self._server.machine.tree.nodes.copy()
-            self.approximate_data_size = await trio.to_thread.run_sync(
-                lambda nodes: sum(len(path) + len(node[0] or b"") for path, node in nodes.items()), nodes
-            )
-            del nodes
-            await trio.sleep(WEIGH_S)
+    @property
+    def approximate_data_size(self) -> int:
+        """Of all paths and data. The store counts it along with its digest: nobody has to look through all nodes."""
+        return self._server.machine.digest.data_bytes
 
 
 def behind(newest: int, applied: int) -> int | None:
