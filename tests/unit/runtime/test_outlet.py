@@ -30,13 +30,12 @@ async def test_all_that_gathered_leaves_in_one_go() -> None:
     here, there = pair()
     async with here, there:
         outlet = Outlet(here)
-        assert outlet.idle
         assert outlet.flush()
         for frame in (b"one,", b"two,", b"three"):
             outlet.put(frame)
-        assert (outlet.bytes, outlet.sent, outlet.idle) == (13, 0, False)
+        assert (outlet.bytes, outlet.sent, len(outlet.frames)) == (13, 0, 3)
         assert outlet.flush()
-        assert (outlet.bytes, outlet.sent, outlet.idle) == (0, 3, True)
+        assert (outlet.bytes, outlet.sent, outlet.frames) == (0, 3, [])
         assert await there.receive_some() == b"one,two,three"
 
 

@@ -649,7 +649,7 @@ class Connection:
 
     def send(self, frame: bytes) -> None:
         outlet = self._outlet
-        if outlet.idle and not self._taking:
+        if not outlet.frames and not self._taking:
             self._server.dirty(self)
         outlet.put(frame)
         if outlet.bytes > self._server.settings.unsent_bytes_cut:

@@ -10,7 +10,10 @@ from zab.runtime.doorbell import Doorbell
 
 
 class Outlet:
-    """`bytes` are waiting; `room` is rung whenever some of them are gone; `sent` frames were handed over."""
+    """`frames` have gathered; `bytes` wait, among them or on their way; `sent` frames were handed over.
+
+    `room` is rung whenever some of the bytes are gone.
+    """
 
     def __init__(self, stream: trio.abc.Stream) -> None:
         self.bytes = 0
@@ -18,25 +21,20 @@ class Outlet:
         self.room = Doorbell()
         self._stream = stream
         self._fd = stream.socket.fileno() if isinstance(stream, trio.SocketStream) else None
-        self._frames: list[bytes] = []
+        self.frames: list[bytes] = []
         self._sending = False
         self._bell = Doorbell()
 
-    @property
-    def idle(self) -> bool:
-        """Nothing has gathered."""
-        return not self._frames
-
     def put(self, frame: bytes) -> None:
-        self._frames.append(frame)
+        self.frames.append(frame)
         self.bytes += len(frame)
 
     def clear(self) -> None:
-        self._frames.clear()
+        self.frames.clear()
 
     def flush(self) -> bool:
         """To the system, or to the task that waits until it takes more. True: nothing is left. Raises `OSError`."""
-        frames = self._frames
+        frames = self.frames
         if self._sending:
             return False
         if not frames:
@@ -60,7 +58,7 @@ class Outlet:
         return False
 
     def _taken(self) -> bytes:
-        frames = self._frames
+        frames = self.frames
         data = frames[0] if len(frames) == 1 else b"".join(frames)
         self.sent += len(frames)
         frames.clear()
@@ -69,11 +67,11 @@ class Outlet:
     async def drain(self) -> None:
         """Waits until there is something that the system did not take at once, and sends it."""
         await self._bell.wait()
-        while self._frames:
+        while self.frames:
             self._sending = True
             data = self._taken()
             self.bytes = len(data)
             await self._stream.send_all(data)
             self._sending = False
-            self.bytes = sum(map(len, self._frames))
+            self.bytes = sum(map(len, self.frames))
             self.room.ring()
