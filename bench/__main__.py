@@ -6,6 +6,7 @@ Tables go to stdout, and everything measured to bench/results as JSON. Exit stat
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -93,6 +94,7 @@ def perform(arguments: argparse.Namespace, data: Path) -> bool:
 
 
 def main() -> int:
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))  # cleans up as at any other end
     top = parser()
     arguments = top.parse_args()
     everything = arguments.name in (None, "all")
