@@ -108,6 +108,7 @@ def main() -> int:
         "throughput",
         "memory",
         "kill9 --rounds 10",
+        "zookeeper --runs 2 --operations 20000",
     ]
     plan = small if everything else [None]
     held = True

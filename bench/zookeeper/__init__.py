@@ -13,7 +13,7 @@ from attrs import frozen
 from bench.report import Result, median, publish
 from bench.workers import Worker
 from bench.zookeeper.ensembles import Ours, Side, apache, ours, usage
-from bench.zookeeper.load import load, zookeeper_version
+from bench.zookeeper.load import Missing, check, load, zookeeper_version
 
 CONNECTIONS: Final = 6
 OUTSTANDING: Final = 64
@@ -77,6 +77,11 @@ def planned(names: Sequence[str] | None) -> list[Phase]:
 def run(
     names: Sequence[str] | None, runs: int, operations: int, warm_up: int, data: Path, profile: Path | None
 ) -> None:
+    try:
+        check()
+    except Missing as missing:
+        print(f"\n== zookeeper\nnot compared with Apache ZooKeeper: {missing}")
+        return
     phases = planned(names)
     measured: dict[tuple[str, str], list[Answer]] = {}
     with ExitStack() as stack:

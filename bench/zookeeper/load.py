@@ -32,20 +32,24 @@ def jars() -> Path:
     return folder
 
 
+def check() -> None:
+    """Raises `Missing`."""
+    jars()
+    for tool in ("java", "javac"):
+        if shutil.which(tool) is None:
+            raise Missing(f"no {tool} on this machine")
+
+
 def zookeeper_version() -> str:
     return next(jars().glob("zookeeper-3*.jar")).stem.removeprefix("zookeeper-")
 
 
 def java(*arguments: str, heap_mib: int = 512) -> list[str]:
-    if shutil.which("java") is None:
-        raise Missing("no java on this machine")
     return ["java", f"-Xms{heap_mib // 2}m", f"-Xmx{heap_mib}m", "-cp", f"{jars()}/*:{_compiled()}", *arguments]
 
 
 def _compiled() -> Path:
     """The folder with the classes. Compiled once for each state of the source, and kept in the temporary directory."""
-    if shutil.which("javac") is None:
-        raise Missing("no javac on this machine")
     digest = hashlib.sha256(SOURCE.read_bytes()).hexdigest()[:16]
     folder = Path(tempfile.gettempdir()) / f"zab-bench-java-{os.getuid()}-{digest}"
     if not (folder / "Load.class").exists():
