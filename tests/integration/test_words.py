@@ -51,7 +51,9 @@ def shape(word: str, said: str) -> object:
             shapes = [re.sub(r"0x[0-9a-f]+", "ID", re.sub(r"at .*", "at DATE:", line)) for line in lines]
             shapes = [re.sub(r"ip: \S+", "ip: IP", re.sub(r"\d+ expire", "N expire", line)) for line in shapes]
             # The original counts the connection on which it is asked, too.
-            return [re.sub(r"\(\d+\)/\(\d+\)", "(N)/(N)", line) for line in shapes if "sessionId: ID" not in line]
+            shapes = [re.sub(r"\(\d+\)/\(\d+\)", "(N)/(N)", line) for line in shapes if "sessionId: ID" not in line]
+            # Sessions and connections may or may not end in one tick.
+            return [line for line, before in zip(shapes, ["", *shapes], strict=False) if line != before]
         case "wchs" | "ruok" | "isro" | "crst" | "srst" | "gtmk":
             return said
         case "wchc" | "wchp":
