@@ -222,13 +222,51 @@ async def test_a_server_that_says_nothing_is_left(door: Door) -> None:
         assert await session.ephemerals() == [f"{it.root}/e"]
 
 
+async def test_what_it_was_heard_of_is_what_was_answered(door: Door) -> None:
+    """An event, or an answer to something else, does not show that the server has heard of the session since."""
+    async with door.open() as it, it.session() as other, behind_a_proxy(it) as (session, proxy):
+        path = await session.create(f"{it.root}/a")
+        async with session.watch(path) as events:
+            before = trio.current_time()
+            await session.sync()
+            assert before <= session.heard_at <= trio.current_time()
+            proxy.silent_up = True
+            unheard = trio.current_time()
+            await other.set(path, b"1")
+            assert (await anext(events)).event is Event.DATA_CHANGED
+            assert before <= session.heard_at <= unheard
+            await reached(session, SUSPENDED)
+            assert before <= session.heard_at <= unheard
+            proxy.silent_up = False
+            await reached(session, CONNECTED)
+            assert session.heard_at > unheard
+
+
+async def test_in_this_process_it_is_heard_of_while_there_is_a_leader(tmp_path: Path) -> None:
+    async with stores(tmp_path, 3) as running, running.servers[1].session() as session:
+        before = trio.current_time()
+        assert before <= session.heard_at
+        await running.stop(2)
+        await running.stop(3)
+        await reached(session, SUSPENDED)
+        lost = session.heard_at
+        assert before <= lost <= trio.current_time()
+        await trio.sleep(0.05)
+        assert session.heard_at == lost
+        await running.start(2)
+        await reached(session, CONNECTED)
+        assert session.heard_at > lost
+
+
 async def test_an_idle_session_is_kept_alive(door: Door) -> None:
     async with door.open() as it, it.session(timeout_ms=2_000) as session:
         states = session.states()
         assert await anext(states) is CONNECTED
         await session.create(f"{it.root}/e", ephemeral=True)
+        before = trio.current_time()
         await trio.sleep(3)
         assert session.state is CONNECTED
+        assert session.heard_at > before
         assert await session.ephemerals() == [f"{it.root}/e"]
 
 

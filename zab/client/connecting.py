@@ -87,6 +87,10 @@ class Connector:
         self._better: Address | None = None
         self._scope: trio.CancelScope | None = None
         self._sent_at = self._received_at = self._pinged_at = 0.0
+        self.heard_at = trio.current_time()
+        """When something was sent that the server has answered since: it knew of the session then, or later."""
+        self._asked: tuple[int, float] | None = None
+        """Which of what was asked is to have an answer next, and when it was sent."""
         self._unanswered_at: float | None = None
         """When the oldest ping was sent behind which nothing was received."""
 
@@ -174,6 +178,7 @@ class Connector:
     async def _greet(self, stream: trio.abc.Stream) -> tuple[ConnectResponse, bytes]:
         machine = self._machine
         request = machine.connect_request(self._asked_ms, read_only=self._read_only)
+        sent_at = trio.current_time()
         await stream.send_all(encode_connect_request(request))
         first = FirstFrame(self._settings.frame_bytes_max)
         while True:
@@ -190,6 +195,8 @@ class Connector:
             raise ConnectionOver("it gave us no session")
         if request.session and response.session != request.session:
             raise RemoteProtocolError(f"session {response.session:#x}, where {request.session:#x} was asked for")
+        if not response.read_only:
+            self.heard_at = sent_at
         return response, first.rest
 
     async def _converse(
@@ -199,7 +206,7 @@ class Connector:
         self.server = address
         self.reasons.clear()
         self._sent_at = self._received_at = self._pinged_at = trio.current_time()
-        self._unanswered_at = None
+        self._asked = self._unanswered_at = None
         async with trio.open_nursery() as nursery:
             self._scope = nursery.cancel_scope
             machine.connected(response, None if self._sasl is None else self._sasl())
@@ -216,12 +223,20 @@ class Connector:
                 if data:
                     self._received_at, self._unanswered_at = trio.current_time(), None
                     machine.receive(data)
+                    self._consider_heard()
                     if self._session.ended:
                         break
                 data = await stream.receive_some(RECEIVE_BYTES)
                 if not data:
                     raise ConnectionOver("the server closed the connection")
             nursery.cancel_scope.cancel()
+
+    def _consider_heard(self) -> None:
+        """What a server says that is cut off from the others proves nothing: they may have ended the session."""
+        if self._asked is not None and self._machine.answered >= self._asked[0]:
+            if not self._machine.read_only:
+                self.heard_at = self._asked[1]
+            self._asked = None
 
     def cut(self) -> None:
         """The connection, not the session: for tests of what happens then."""
@@ -231,10 +246,14 @@ class Connector:
     async def _send(self, stream: trio.abc.Stream) -> None:
         """Whatever has gathered in one turn, in one go."""
         machine = self._machine
+        asked = machine.answered
         while True:
             data = machine.take()
             if data:
                 self._sent_at = trio.current_time()
+                if self._asked is None and machine.asked > asked:
+                    self._asked = machine.asked, self._sent_at
+                asked = machine.asked
                 await stream.send_all(data)
             else:
                 await self.bell.wait()

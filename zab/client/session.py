@@ -82,6 +82,10 @@ class RemoteSession(Session):
         """With it and the session's id, another process could take the session over: tell nobody."""
         return self._machine.password
 
+    @property
+    def heard_at(self) -> float:
+        return self.connector.heard_at
+
     # -- what the machine and the connector tell ---------------------------------------------------
 
     def wake(self) -> None:

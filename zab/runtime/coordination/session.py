@@ -49,6 +49,12 @@ class InProcessSession(Session):
         self._cxid = 0
         self._posted = self._answered = 0
         self._answer = trio.Event()
+        self._lost_at = trio.current_time()
+
+    @property
+    def heard_at(self) -> float:
+        """Now, while there is a leader; else when it was missed."""
+        return trio.current_time() if self.state is SessionState.CONNECTED else self._lost_at
 
     @property
     def identities(self) -> tuple[Identity, ...]:
@@ -65,6 +71,8 @@ class InProcessSession(Session):
         # Else a leader will be found again: a session in this process has nowhere else to go.
 
     def ready_changed(self, ready: bool) -> None:
+        if not ready and self.state is SessionState.CONNECTED:
+            self._lost_at = trio.current_time()
         self._teller.tell(SessionState.CONNECTED if ready else SessionState.SUSPENDED)
 
     read_only = False

@@ -92,6 +92,12 @@ class Session(ABC):
     # -- how it stands -----------------------------------------------------------------------------
 
     @property
+    @abstractmethod
+    def heard_at(self) -> float:
+        """On Trio's clock: at this moment, or later, the store heard of this session. Its time there cannot be over
+        before this and `timeout_ms`."""
+
+    @property
     def state(self) -> SessionState:
         return self._teller.state
 
