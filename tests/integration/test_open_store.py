@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import gc
+from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
+from typing import Any
 
 import pytest
 import trio
+import trio.testing
 
 from tests.integration.cluster import FAST
 from tests.integration.stores import DOORS, stores
-from zab.core.errors import LocalProtocolError
+from zab.core.errors import LocalProtocolError, StorageError
+from zab.recipes import Lock, Lost
 from zab.runtime.coordination.opening import open_store
+from zab.runtime.coordination.server import StoreServer
 from zab.runtime.coordination.settings import DoorSettings
+from zab.runtime.errors import Stopped
 from zab.runtime.session.errors import (
     BadVersion,
     EventsLost,
@@ -25,7 +32,8 @@ from zab.runtime.session.errors import (
 )
 from zab.runtime.session.multi import Multi
 from zab.runtime.session.state import SessionState
-from zab.runtime.session.watch import Event, WatchEvent
+from zab.runtime.session.watch import Event, Watch, WatchEvent
+from zab.storage.memory import MemoryDisk
 from zab.store.node import Stat
 from zab.store.store import StoreSettings
 
@@ -214,6 +222,97 @@ async def test_a_session_in_the_process_is_suspended_while_nobody_leads(tmp_path
                     pass
             assert await session.exists("/waits") is not None
         assert [state async for state in session.states()] == [SessionState.CLOSED]
+
+
+class Lets:
+    """How an `open_store` can end while somebody else has a session in it."""
+
+    def __init__(self) -> None:
+        self.scope = trio.CancelScope()
+        self.go = trio.Event()
+        self.disk = MemoryDisk()
+
+    async def leave(self) -> None:
+        self.go.set()
+
+    async def cancel(self) -> None:
+        self.scope.cancel()
+
+    async def fail(self) -> None:
+        self.disk.fail("sync")
+
+
+@pytest.mark.parametrize("how", [Lets.leave, Lets.cancel, Lets.fail])
+async def test_the_end_of_the_store_is_the_end_of_its_sessions(tmp_path: Path, how: Callable[[Lets], Any]) -> None:
+    """Whatever waits for the store waits no more: states, watches, reads, and recipes."""
+    lets, failed = Lets(), how is Lets.fail
+    why = "the store failed" if failed else "the store was closed"
+
+    async def keep(task_status: trio.TaskStatus[StoreServer]) -> None:
+        with lets.scope, pytest.raises(StorageError) if failed else nullcontext():
+            async with open_store(tmp_path, disk=lets.disk) as store:
+                task_status.started(store)
+                await lets.go.wait()
+
+    async def hold(task_status: trio.TaskStatus[None]) -> None:
+        with pytest.raises(Lost, match=why):
+            async with Lock(session, "/lock"):
+                task_status.started()
+                await trio.sleep_forever()
+
+    async def look(events: Watch) -> None:
+        with pytest.raises(SessionExpired, match=why):
+            await anext(events)
+
+    async def write() -> None:
+        with pytest.raises(Stopped):
+            await session.create("/never-answered")
+
+    async with trio.open_nursery() as nursery:
+        store = await nursery.start(keep)
+        async with store.session() as session, session.watch("/quiet") as events:
+            states = session.states()
+            assert await anext(states) is SessionState.CONNECTED
+            async with trio.open_nursery() as waiting:
+                await waiting.start(hold)
+                waiting.start_soon(look, events)
+                await trio.testing.wait_all_tasks_blocked()
+                await how(lets)
+                if failed:
+                    waiting.start_soon(write)
+                assert [state async for state in states] == [SessionState.CLOSED]
+            assert session.over is not None and session.over.startswith(why)
+            for call in (session.get, session.create, session.sync):
+                with pytest.raises(SessionExpired, match=why):
+                    await call("/")
+        with pytest.raises(Stopped):
+            async with store.session():
+                raise AssertionError("unreachable")
+
+
+async def test_a_read_that_waits_for_a_leader_does_not_outlive_its_store(tmp_path: Path) -> None:
+    async with stores(tmp_path, 3) as running:
+        leader = await running.leader()
+        left = next(sid for sid in running.servers if sid != leader)
+        async with running.servers[left].session() as session, trio.open_nursery() as nursery:
+            for sid in [sid for sid in running.servers if sid != left]:
+                await running.stop(sid)
+            async for state in session.states():
+                if state is SessionState.SUSPENDED:
+                    break
+
+            async def reads() -> None:
+                with pytest.raises(SessionExpired, match="the store was closed"):
+                    await session.get("/")
+
+            async def writes() -> None:
+                with pytest.raises(Stopped):
+                    await session.create("/a")
+
+            nursery.start_soon(reads)
+            nursery.start_soon(writes)
+            await trio.testing.wait_all_tasks_blocked()
+            await running.stop(left)
 
 
 async def test_containers_and_ttl_nodes_go_when_their_time_has_come(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import trio
 from zab.core.errors import ZabError
 from zab.recipes.errors import Lost
 from zab.recipes.settings import RecipeSettings
-from zab.runtime.errors import OutcomeUnknown
+from zab.runtime.errors import OutcomeUnknown, Stopped
 from zab.runtime.session.api import Session
 from zab.runtime.session.errors import NodeExists, NoNode, NotReadOnly, SessionExpired
 from zab.runtime.session.state import SessionState
@@ -75,7 +75,7 @@ async def giving_back(
                         break
                     except NotReadOnly:  # nothing was done; a better server is looked for
                         await _connected(session)
-        except SessionExpired as error:
+        except (SessionExpired, Stopped) as error:
             raise Lost(f"{path}: the session was over before it was given back") from error
         if patience.cancelled_caught:
             raise Lost(f"{path}: the store could not be told that it is given back; it will be, with the session")

@@ -163,6 +163,11 @@ class Member:
         self._role_changed.set()
         self._role_changed = trio.Event()
 
+    @property
+    def stopped(self) -> Stopped | None:
+        """Why nothing can be asked of it; None: it runs."""
+        return self._stopped
+
     def _started(self) -> Running:
         if self._stopped is not None:
             raise Stopped(*self._stopped.args) from self._stopped.__cause__

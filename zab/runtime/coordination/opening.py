@@ -84,6 +84,7 @@ async def run_server(
     except BaseExceptionGroup as group:
         raise sole_error(group) from None
     finally:
+        server.stop()
         if audit is not None:
             audit.own("serverStop", "invoked")
             audit.close()

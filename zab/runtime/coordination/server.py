@@ -36,6 +36,7 @@ from zab.runtime.coordination.settings import DoorSettings
 from zab.runtime.coordination.throttle import Bucket
 from zab.runtime.doorbell import Doorbell
 from zab.runtime.driver import now_ms
+from zab.runtime.errors import Stopped
 from zab.runtime.logs import Log
 from zab.runtime.member import Member
 from zab.runtime.origin import Done
@@ -149,6 +150,8 @@ class StoreServer:
         self.role: RoleChange | None = None
         self.ready = False
         """Whether the state may be read here and now."""
+        self.over: str | None = None
+        """Why it is closed."""
         self.client_port: int | None = None
         self.secure_client_port: int | None = None
         self.audit = None if settings.audit is None else Audit(settings.audit)
@@ -275,6 +278,18 @@ class StoreServer:
         role = self.role
         return role is not None and role.serving and role.state is State.LEADING
 
+    def stop(self) -> None:
+        """When its tasks have ended: whoever still waits for this store hears that it is no more."""
+        stopped = self.member.stopped or Stopped("this store was closed")
+        self.over = "the store was closed" if stopped.__cause__ is None else f"the store failed: {stopped.__cause__}"
+        self.ready = False
+        for session in self.sessions:
+            session.store_closed(self.over)
+        self._became_ready.set()
+        waiting, self._waiting = self._waiting, deque()
+        for _, done in waiting:
+            done(None, stopped)
+
     # -- requests ----------------------------------------------------------------------------------
 
     def post(self, request: bytes, done: Done) -> None:
@@ -321,10 +336,10 @@ class StoreServer:
         self.latency, self.gone = Latency(), Traffic()
 
     async def readable(self) -> None:
-        """Until the state may be looked at."""
+        """Until the state may be looked at, or the store is closed."""
         if self.ready:
             await trio.lowlevel.checkpoint()
-        while not self.ready:
+        while not self.ready and self.over is None:
             await self._became_ready.wait()
 
     # -- one turn, one send ------------------------------------------------------------------------

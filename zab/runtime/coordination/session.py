@@ -75,6 +75,10 @@ class InProcessSession(Session):
             self._lost_at = trio.current_time()
         self._teller.tell(SessionState.CONNECTED if ready else SessionState.SUSPENDED)
 
+    def store_closed(self, why: str) -> None:
+        """The session stands in the history until a store that is opened there ends it."""
+        self._finish(SessionState.CLOSED, why)
+
     read_only = False
 
     def notify(self, change: Change) -> None:
