@@ -281,7 +281,8 @@ async def test_the_end_of_the_store_is_the_end_of_its_sessions(tmp_path: Path, h
                 if failed:
                     waiting.start_soon(write)
                 assert [state async for state in states] == [SessionState.CLOSED]
-            assert session.over is not None and session.over.startswith(why)
+            assert session.over is not None
+            assert session.over.startswith(why)
             for call in (session.get, session.create, session.sync):
                 with pytest.raises(SessionExpired, match=why):
                     await call("/")
