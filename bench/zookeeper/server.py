@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import cProfile
-import gc
 import io
 import json
 import logging
@@ -19,6 +18,7 @@ from attrs import asdict
 
 import zab
 from bench.worker import commands
+from zab.runtime.alone import PAUSE_US, tune_collector
 from zab.runtime.coordination.opening import open_store
 from zab.runtime.coordination.server import StoreServer
 
@@ -60,11 +60,11 @@ class Bench:
 async def serve(arguments: argparse.Namespace) -> None:
     ensemble = zab.Ensemble.parse(Path(arguments.ensemble).read_text())
     server_id = zab.ServerId(arguments.id)
-    async with open_store(arguments.data, client_port=0, server_id=server_id, ensemble=ensemble) as server:
-        # This process is ours, so is its collector: a tree of nodes is nothing that it could ever free.
-        gc.collect()
-        gc.freeze()
-        gc.set_threshold(50_000, 20, 100)
+    limits = zab.Limits(pause_us_max=PAUSE_US)  # as `zab serve` has them
+    async with open_store(
+        arguments.data, client_port=0, server_id=server_id, ensemble=ensemble, limits=limits
+    ) as server:
+        tune_collector()
         bench = Bench(server)
         async for command in commands():
             do = getattr(bench, command.pop("do"))

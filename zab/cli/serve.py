@@ -18,6 +18,7 @@ from zab.cli.zoo.report import effective
 from zab.cli.zoo.source import BadConfig
 from zab.core.messages import State
 from zab.core.zxid import ServerId
+from zab.runtime.alone import tune_collector
 from zab.runtime.coordination.opening import make_server, run_server
 from zab.runtime.coordination.server import StoreServer
 from zab.runtime.identity import claim
@@ -115,6 +116,7 @@ async def run(plan: Plan) -> None:
         if server.secure_client_port is not None:
             where = f"{plan.secure_host or plan.client_host or '*'}:{server.secure_client_port}"
             click.echo(f"server {plan.server_id} listens for clients on {where}, over TLS")
+        tune_collector()
         nursery.start_soon(announce, server)
         nursery.start_soon(keep_membership, server, plan)
 

@@ -42,7 +42,7 @@ class Limits:
     link_bytes_max: int = 64 << 20
     link_frames_max: int = 100_000
     inbox_bytes_max: int = 4 << 20
-    pause_us_max: int = 1_000
+    pause_us_max: int = 0
     links_max: int = 256
     handshakes_max: int = 20
     handshake_ms: int = 5_000

@@ -17,6 +17,7 @@ from zab.core.errors import ConfigError
 from zab.core.ready import Settings
 from zab.core.zxid import ServerId
 from zab.runtime.admin.settings import AdminSettings
+from zab.runtime.alone import PAUSE_US
 from zab.runtime.coordination.audit import AuditSettings
 from zab.runtime.coordination.security import SecuritySettings
 from zab.runtime.coordination.settings import NO_THROTTLE, DoorSettings
@@ -211,7 +212,7 @@ def _made(source: Source, groups: dict[str, dict[str, Any]]) -> dict[str, Any]:
     access = evolve(Access(), **groups.get("access", {}))
     for name, default in (
         ("settings", Settings(tick_ms=TICK_MS)),
-        ("limits", Limits()),
+        ("limits", Limits(pause_us_max=PAUSE_US)),
         ("storage", StorageSettings()),
         ("store", StoreSettings(access=access)),
         ("doors", DoorSettings()),
