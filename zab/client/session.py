@@ -19,8 +19,8 @@ from zab.client.machine import Machine
 from zab.client.rooted import fields_below, path_below, path_out_of, value_out_of
 from zab.client.settings import DEFAULT_CLIENT, ClientSettings
 from zab.core.errors import LocalProtocolError, Overloaded
+from zab.runtime.blocks import beside_a_block
 from zab.runtime.errors import OutcomeUnknown
-from zab.runtime.member import sole_error
 from zab.runtime.session.api import Session
 from zab.runtime.session.book import WatchBook
 from zab.runtime.session.errors import NodeExists, StoreError
@@ -231,26 +231,24 @@ async def connect(
     for scheme, credentials in auth:
         waiters.append(Waiter())
         session._machine.add_auth(scheme, credentials, waiters[-1].done)
-    try:
-        async with trio.open_nursery() as nursery:
-            scope = await nursery.start(_shielded, session.connector)
-            try:
-                with trio.move_on_after(float("inf") if wait_ms is None else wait_ms / 1000) as patience:
-                    await session.begun(waiters)
-                if patience.cancelled_caught:
-                    raise Unreachable(_why(hosts, wait_ms, session.connector))
-                yield session
-            finally:
-                await session.close()
-                scope.cancel()
-    except BaseExceptionGroup as group:
-        raise sole_error(group) from None
+    async with beside_a_block() as nursery:
+        # Whoever is cancelled still wants to say goodbye: the block ends this, and nobody else. Nobody waits for it
+        # to be started: in a block that is cancelled already, it would be cut off from here and never end.
+        scope = trio.CancelScope(shield=True)
+        nursery.start_soon(_run_in, scope, session.connector)
+        try:
+            with trio.move_on_after(float("inf") if wait_ms is None else wait_ms / 1000) as patience:
+                await session.begun(waiters)
+            if patience.cancelled_caught:
+                raise Unreachable(_why(hosts, wait_ms, session.connector))
+            yield session
+        finally:
+            await session.close()
+            scope.cancel()
 
 
-async def _shielded(connector: Connector, task_status: trio.TaskStatus[trio.CancelScope]) -> None:
-    """Whoever is cancelled still wants to say goodbye: the block ends this, and nobody else."""
-    with trio.CancelScope(shield=True) as scope:
-        task_status.started(scope)
+async def _run_in(scope: trio.CancelScope, connector: Connector) -> None:
+    with scope:
         await connector.run()
 
 

@@ -17,6 +17,7 @@ from zab.core.ensemble import Ensemble, Server
 from zab.core.errors import ConfigError, DamagedError, LocalProtocolError, Overloaded
 from zab.core.ready import Recovered, Settings
 from zab.core.zxid import ServerId, Zxid
+from zab.runtime.blocks import beside_a_block, sole_error
 from zab.runtime.doorbell import Doorbell
 from zab.runtime.driver import Membership, unconcerned, unmoved
 from zab.runtime.errors import Stopped
@@ -404,13 +405,9 @@ def _opening(make: Callable[P, Member]) -> Callable[P, AbstractAsyncContextManag
         When the member fails, the block is cancelled, and what made it fail is raised.
         """
         member = make(*args, **options)
-        try:
-            async with trio.open_nursery() as nursery:
-                await nursery.start(member.run)
-                yield member
-                nursery.cancel_scope.cancel()
-        except BaseExceptionGroup as group:
-            raise sole_error(group) from None
+        async with beside_a_block() as nursery:
+            await nursery.start(member.run)
+            yield member
 
     return open_member
 
@@ -425,12 +422,3 @@ def stopped_by(failure: Exception | None) -> Stopped:
     stopped = Stopped(f"this member failed: {type(failure).__name__}: {failure}")
     stopped.__cause__ = failure
     return stopped
-
-
-def sole_error(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    """What went wrong, out of the groups that nurseries wrap it in, where it is one thing."""
-    _, others = group.split(Stopped)  # a consequence, where there is anything else
-    error: BaseException = group if others is None else others
-    while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
-        error = error.exceptions[0]
-    return error

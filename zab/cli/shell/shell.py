@@ -12,7 +12,7 @@ from zab.cli.shell import texts
 from zab.cli.shell.commands import COMMANDS
 from zab.cli.shell.lines import Misused, split, typed
 from zab.core.errors import ZabError
-from zab.runtime.member import sole_error
+from zab.runtime.blocks import beside_a_block
 from zab.runtime.session.api import Session
 from zab.runtime.session.errors import (
     BadVersion,
@@ -215,14 +215,11 @@ async def opened(
 ) -> AsyncIterator[Shell]:
     """A shell with its first session. Raises what keeps it from having one."""
     shell = Shell(opens, servers, say, complain)
-    try:
-        async with trio.open_nursery() as nursery:
-            shell._nursery = nursery
-            await shell.connect(None)
-            try:
-                yield shell
-            finally:
-                with trio.CancelScope(shield=True):
-                    await shell.close()
-    except BaseExceptionGroup as group:
-        raise sole_error(group) from None
+    async with beside_a_block() as nursery:
+        shell._nursery = nursery
+        await shell.connect(None)
+        try:
+            yield shell
+        finally:
+            with trio.CancelScope(shield=True):
+                await shell.close()

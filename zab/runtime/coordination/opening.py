@@ -15,13 +15,14 @@ from zab.core.errors import ConfigError
 from zab.runtime.admin.port import AdminPort
 from zab.runtime.admin.settings import AdminSettings
 from zab.runtime.admin.site import Site
+from zab.runtime.blocks import beside_a_block, sole_error
 from zab.runtime.coordination.machine import StoreMachine
 from zab.runtime.coordination.port import ClientPort
 from zab.runtime.coordination.server import StoreServer
 from zab.runtime.coordination.settings import DEFAULT_DOORS, DoorSettings
 from zab.runtime.coordination.tls_door import TlsDoor
 from zab.runtime.limits import Limits
-from zab.runtime.member import DEFAULT_LIMITS, Member, sole_error
+from zab.runtime.member import DEFAULT_LIMITS, Member
 from zab.store.store import DEFAULT_SETTINGS, StoreSettings
 
 BESIDE_A_FRAME_BYTES = 64 << 10
@@ -129,12 +130,8 @@ async def open_store(
     if admin_port is not None:
         admin = evolve(admin or AdminSettings(), port=admin_port)
     server = make_server(path, **options)
-    try:
-        async with trio.open_nursery() as nursery:
-            ports = () if admin is None else (admin,)
-            run = partial(run_server, secure_client_port=secure_client_port)
-            await nursery.start(run, server, client_host, client_port, ports)
-            yield server
-            nursery.cancel_scope.cancel()
-    except BaseExceptionGroup as group:
-        raise sole_error(group) from None
+    async with beside_a_block() as nursery:
+        ports = () if admin is None else (admin,)
+        run = partial(run_server, secure_client_port=secure_client_port)
+        await nursery.start(run, server, client_host, client_port, ports)
+        yield server
