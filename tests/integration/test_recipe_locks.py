@@ -16,6 +16,7 @@ from zab.core.errors import ConfigError, LocalProtocolError
 from zab.recipes import Election, Held, Lock, Lost, ReadLock, Semaphore, Taken, WriteLock
 from zab.recipes.line import in_line
 from zab.recipes.settings import RecipeSettings
+from zab.runtime.coordination.session import InProcessSession
 from zab.runtime.session.api import Session
 from zab.runtime.session.errors import NotReadOnly, SessionExpired
 from zab.runtime.session.state import SessionState
@@ -270,6 +271,52 @@ async def test_a_lock_is_given_back_as_soon_as_somebody_takes_writes(tmp_path: P
             async with Lock(session, "/l"):
                 session._teller.tell(SessionState.READ_ONLY)
         assert store.names("/l") == []
+
+
+@pytest.mark.parametrize("well", [True, False])
+async def test_who_has_lost_it_does_not_wait_for_the_store_but_the_store_hears_of_it(
+    tmp_path: Path, well: bool
+) -> None:
+    """Else the node of a session that is saved in the end would stay, and nobody have the lock."""
+    settings = RecipeSettings(suspended_ms=0, leave_ms=1 if well else 1_000_000)
+    async with opened(tmp_path) as store, store.session() as session:
+        real, back = session._ask, trio.Event()
+
+        async def ask(op: Op, *arguments: Any, **options: Any) -> Any:
+            if op in WRITES and session.state is SessionState.SUSPENDED:
+                await back.wait()
+            return await real(op, *arguments, **options)
+
+        session._ask = ask  # type: ignore[method-assign]
+        with pytest.raises(Lost, match="could not be told" if well else "the connection is lost"):
+            async with Lock(session, "/l", settings=settings):
+                session._teller.tell(SessionState.SUSPENDED)
+                if not well:
+                    await trio.sleep_forever()
+        assert len(store.names("/l")) == 1
+        session._teller.tell(SessionState.CONNECTED)
+        back.set()
+        await until(lambda: store.names("/l") == [])
+
+
+async def test_a_lock_is_given_up_before_the_session_can_be_over(tmp_path: Path) -> None:
+    """Counted from the store's last word, not from when its silence was noticed, nor anew with each bad server."""
+    async with opened(tmp_path) as store, store.session() as session:
+
+        async def no_better_one() -> None:
+            while True:
+                for state in (SessionState.READ_ONLY, SessionState.SUSPENDED):
+                    await wait_all_tasks_blocked()
+                    session._teller.tell(state)
+
+        async with trio.open_nursery() as nursery:
+            with pytest.raises(Lost, match="the connection is lost"):
+                async with Lock(session, "/l", settings=RecipeSettings(suspended_ms=1_000_000)):
+                    assert isinstance(session, InProcessSession)
+                    session._lost_at = trio.current_time() - session.timeout_ms / 1000
+                    nursery.start_soon(no_better_one)
+                    await trio.sleep_forever()
+            nursery.cancel_scope.cancel()
 
 
 async def test_a_lock_is_kept_while_the_connection_is_lost(tmp_path: Path) -> None:

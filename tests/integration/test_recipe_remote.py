@@ -9,6 +9,7 @@ from random import Random
 
 import pytest
 import trio
+import trio.testing
 
 import zab
 from tests.integration import apache
@@ -179,6 +180,31 @@ async def test_what_is_passed_on_while_connections_break(door: Door) -> None:
         assert got == done == list(range(40))
 
 
+async def test_nobody_is_inside_with_another_when_a_connection_falls_silent(door: Door) -> None:
+    inside: list[str] = []
+
+    async def inherit() -> None:
+        async with Lock(other, f"{it.root}/l"):
+            assert inside == []
+            inside.append("heir")
+
+    async with door.open() as it, it.session() as other, proxied(it.hosts or "") as (proxy, hosts):
+        async with it.session(at=hosts, timeout_ms=2_000, settings=QUICK) as session, trio.open_nursery() as nursery:
+            with pytest.raises(Lost, match="the connection is lost, and the session may be over"):
+                async with Lock(session, f"{it.root}/l"):
+                    inside.append("holder")
+                    nursery.start_soon(inherit)
+                    await trio.testing.wait_all_tasks_blocked(0.01)
+                    proxy.silent_up = proxy.silent_down = True
+                    try:
+                        await trio.sleep_forever()
+                    finally:
+                        assert inside == ["holder"]
+                        inside.clear()
+            proxy.silent_up = proxy.silent_down = False
+        assert inside == ["heir"]
+
+
 async def test_who_does_not_hear_of_the_store_for_too_long_gives_up(door: Door) -> None:
     """Long before its session's end, because it has said so; and the store is told as soon as it can be."""
     settings = RecipeSettings(suspended_ms=50)
@@ -194,10 +220,8 @@ async def test_who_does_not_hear_of_the_store_for_too_long_gives_up(door: Door) 
                     await trio.sleep_forever()
                 finally:
                     proxy.refusing = False
-        assert session.state is zab.SessionState.CONNECTED
-        await other.sync()
-        async with Lock(other, f"{it.root}/l").hold(wait=False):
-            pass
+        async with Lock(other, f"{it.root}/l"):
+            assert session.over is None
 
 
 async def test_a_lock_outlives_the_server_it_was_taken_through(tmp_path: Path) -> None:

@@ -1,9 +1,10 @@
 """To have something for as long as a block lasts, and not a moment longer than the store says.
 
 What one has is an ephemeral node. It is gone when the session is over, and also when an operator deletes it; in
-both cases somebody else may go ahead. The block is cancelled then. Between the moment when the store gives the
-node up and the moment when the block hears of it there is a gap, which nothing can close from this side: its
-length is that of a message, or, while the connection is lost, the session's timeout.
+both cases somebody else may go ahead. The block is cancelled then. When an operator deletes the node, the block
+hears of it a message later. When the store can be heard no more, the block is cancelled before the session's time
+is up, counted from the last moment at which the store is known to have heard of the session: so nobody else has
+what it stands for by then, unless this process was frozen meanwhile, or the block does not let itself be cancelled.
 """
 
 from __future__ import annotations
@@ -11,7 +12,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from math import inf
 from types import TracebackType
 
 import trio
@@ -44,17 +44,28 @@ async def holding(session: Session, path: str, events: Watch, settings: RecipeSe
             raise Lost(f"{path}: {error}") from error
         raise Lost(f"{path} was deleted by somebody else")
 
+    suspended_at: float | None = None
+
+    def latest() -> float:
+        """Until when the session is surely there; or until when the settings are willing to wait."""
+        until = session.heard_at + session.timeout_ms / 1000
+        if suspended_at is None or settings.suspended_ms is None:
+            return until
+        return min(until, suspended_at + settings.suspended_ms / 1000)
+
     async def session_stays() -> None:
+        nonlocal suspended_at
         states = session.states()
         state = await anext(states)
         while not state.final:
-            suspended = state is not SessionState.CONNECTED  # a server that can only be read from knows no better
-            patience_ms = session.timeout_ms if settings.suspended_ms is None else settings.suspended_ms
-            try:
-                with trio.fail_after(patience_ms / 1000 if suspended else inf):
-                    state = await anext(states, SessionState.CLOSED)
-            except trio.TooSlowError:
-                raise Lost(f"{path}: the connection is lost, and the session may be over") from None
+            if state is SessionState.CONNECTED:
+                suspended_at = None
+            elif suspended_at is None:  # also by a server that can only be read from: it knows no better
+                suspended_at = trio.current_time()
+            with trio.CancelScope(deadline=latest()) as patience:
+                state = await anext(states, SessionState.CLOSED)
+            if patience.cancelled_caught and trio.current_time() >= latest():
+                raise Lost(f"{path}: the connection is lost, and the session may be over")
         raise Lost(f"{path}: {session.over or state.value}")
 
     async with beside(node_stays, session_stays):

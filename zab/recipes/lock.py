@@ -3,8 +3,8 @@
     async with Lock(session, "/locks/a", "me") as held:
         write(..., token=held.token)
 
-A lock of this kind says who may go ahead, and tells late when it is taken away: see `zab.recipes.holding`. What must
-never be done by two belongs behind the token.
+A lock of this kind says who may go ahead. It cannot stop a process that was frozen meanwhile: see
+`zab.recipes.holding`. What must never be done by two belongs behind the token.
 """
 
 from __future__ import annotations

@@ -61,36 +61,57 @@ async def giving_back(
 ) -> AsyncIterator[None]:
     """At the end of the block the node is removed, or whatever `give` does, also by who is cancelled or has failed.
 
-    A block that went well all the same ends with `Lost` if nobody can say that the node was there to the end.
+    A block that went well all the same ends with `Lost` if nobody can say that the node was there to the end. Where
+    the store cannot be told in time, it is told behind the back of who leaves, for as long as the session lasts: a
+    session that is saved in the end must not keep what nobody has any more.
     """
 
-    async def there_until_now() -> None:
+    async def given() -> bool:
+        while True:
+            try:
+                return await remove(session, path) if give is None else await give()
+            except NotReadOnly:  # nothing was done; a better server is looked for
+                await _connected(session)
+
+    async def there_until_now(patience_ms: float) -> None:
         there = False
-        patience_ms = session.timeout_ms if settings.leave_ms is None else settings.leave_ms
         try:
             with trio.move_on_after(patience_ms / 1000, shield=True) as patience:
-                while True:
-                    try:
-                        there = await remove(session, path) if give is None else await give()
-                        break
-                    except NotReadOnly:  # nothing was done; a better server is looked for
-                        await _connected(session)
+                there = await given()
         except (SessionExpired, Stopped) as error:
             raise Lost(f"{path}: the session was over before it was given back") from error
         if patience.cancelled_caught:
-            raise Lost(f"{path}: the store could not be told that it is given back; it will be, with the session")
+            trio.lowlevel.spawn_system_task(_sooner_or_later, given)
+            raise Lost(f"{path}: the store could not be told that it is given back; it will be, or the session ends")
         if not there:
             raise Lost(f"{path} was deleted by somebody else")
 
     try:
         yield
-    except BaseException:
+    except BaseException as error:
         try:
-            await there_until_now()
+            await there_until_now(_patience_ms(session, settings, lost=isinstance(error, Lost)))
         except ZabError:
             pass  # what happened before says more
         raise
-    await there_until_now()
+    await there_until_now(_patience_ms(session, settings))
+
+
+def _patience_ms(session: Session, settings: RecipeSettings, *, lost: bool = False) -> float:
+    """How long who leaves waits for the store: not beyond the session's time, and not at all for what is lost anyway."""
+    patience_ms = session.timeout_ms if settings.leave_ms is None else settings.leave_ms
+    if session.state is SessionState.CONNECTED:
+        return patience_ms
+    left_ms = 0.0 if lost else (session.heard_at - trio.current_time()) * 1000 + session.timeout_ms
+    return max(0.0, min(patience_ms, left_ms))
+
+
+async def _sooner_or_later(given: Callable[[], Awaitable[bool]]) -> None:
+    """Ends with the session at the latest: then every call of it does."""
+    try:
+        await given()
+    except ZabError:
+        pass
 
 
 async def _connected(session: Session) -> None:

@@ -14,9 +14,10 @@ from zab.store.acl import OPEN, Acl
 class RecipeSettings:
     """
     leave_ms      how long whoever leaves, also by a cancellation, may take to remove its node; None: as long as its
-                  session's timeout, after which either the node is removed or the session is over, and the node with it
-    suspended_ms  how long a block goes on while the connection is lost, before it is cancelled as if the session were
-                  over; None: as long as the session's timeout; 0: not at all
+                  session's timeout. After that it is removed in the background, or goes with the session
+    suspended_ms  how long a block goes on after it was noticed that the connection is lost, before it is cancelled as
+                  if the session were over; 0: not at all. At most until the session's timeout has passed since the
+                  store's last word, and so long if it is None
     attempts_max  of a change that is made only if nobody else was faster, before `Contended` is raised
     loads_max     reads of a cache that are under way at the same time
     acl           of every node that a recipe makes
