@@ -98,7 +98,7 @@ async def giving_back(
 
 
 def _patience_ms(session: Session, settings: RecipeSettings, *, lost: bool = False) -> float:
-    """How long who leaves waits for the store: not beyond the session's time, and not at all for what is lost anyway."""
+    """How long who leaves waits for the store: never beyond the session's time, nor for what is lost anyway."""
     patience_ms = session.timeout_ms if settings.leave_ms is None else settings.leave_ms
     if session.state is SessionState.CONNECTED:
         return patience_ms
