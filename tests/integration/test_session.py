@@ -227,6 +227,56 @@ async def test_a_path_is_made_and_a_tree_is_felled(door: Door) -> None:
         await session.delete_tree(f"{it.root}/x")
 
 
+async def test_long_paths_and_large_trees_take_few_steps(door: Door) -> None:
+    """Each step of its own is a write that somebody waits for, at the disks of a quorum."""
+    async with door.open() as it, it.session() as session:
+        deep = f"{it.root}/deep" + "".join(f"/{number}" for number in range(200))
+        await session.ensure_path(deep)
+        first, last = await session.exists(f"{it.root}/deep"), await session.exists(deep)
+        assert first is not None
+        assert last is not None
+        assert last.czxid - first.czxid <= 2
+        async with trio.open_nursery() as nursery:
+            for number in range(300):
+                nursery.start_soon(session.create, f"{it.root}/deep/0/n{number}")
+        _, before = await session.create_with_stat(f"{it.root}/before")
+        await session.delete_tree(f"{it.root}/deep")
+        _, after = await session.create_with_stat(f"{it.root}/after")
+        assert await session.exists(f"{it.root}/deep") is None
+        assert after.czxid - before.czxid <= 6
+
+
+async def test_trees_are_made_and_felled_while_others_are_at_it(door: Door) -> None:
+    async with door.open() as it, it.session() as session, it.session() as other:
+        paths = [f"{it.root}/t/{number % 3}/{number % 5}/{number}" for number in range(30)]
+
+        async def make(who: zab.Session, path: str) -> None:
+            await who.ensure_path(path)
+
+        for _ in range(3):
+            async with trio.open_nursery() as nursery:
+                for number, path in enumerate(paths):
+                    nursery.start_soon(make, session if number % 2 else other, path)
+                    if not number % 10:
+                        nursery.start_soon(session.delete_tree, f"{it.root}/t")
+            for path in paths:
+                await other.ensure_path(path)
+            assert await other.count_below(f"{it.root}/t") == 3 + 15 + 30
+            async with trio.open_nursery() as nursery:
+                for who in (session, other, session):
+                    nursery.start_soon(who.delete_tree, f"{it.root}/t")
+            assert await session.exists(f"{it.root}/t") is None
+
+
+async def test_what_keeps_a_tree_from_being_felled_comes_out_as_it_is(door: Door) -> None:
+    async with door.open() as it, it.session() as session:
+        await session.ensure_path(f"{it.root}/t/a")
+        await session.create(f"{it.root}/t/b", acl=zab.digest_acl("somebody", "else"))
+        with pytest.raises(zab.NoAuth):
+            await session.delete_tree(f"{it.root}/t")
+        await session.delete_tree(f"{it.root}/t/a")
+
+
 async def test_a_protected_create_bears_its_token(door: Door) -> None:
     async with door.open() as it, it.session() as session:
         path = await session.create_protected(f"{it.root}/lock-", b"me")

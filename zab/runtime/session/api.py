@@ -27,7 +27,7 @@ import trio
 from zab.core.errors import LocalProtocolError
 from zab.runtime.errors import OutcomeUnknown
 from zab.runtime.session.book import WatchBook
-from zab.runtime.session.errors import BadArguments, NodeExists, NoNode, NotEmpty, StoreError, error_of
+from zab.runtime.session.errors import BadArguments, NoNode, StoreError, error_of
 from zab.runtime.session.multi import (
     Multi,
     MultiRead,
@@ -39,12 +39,13 @@ from zab.runtime.session.multi import (
     version_of,
 )
 from zab.runtime.session.state import SessionState, States, StateTeller
+from zab.runtime.session.trees import delete_tree, ensure_path
 from zab.runtime.session.watch import Watch
 from zab.store.acl import OPEN, Acl
 from zab.store.errors import ErrorCode
 from zab.store.node import Stat
 from zab.store.ops import ANY_VERSION, Fields, Op
-from zab.store.paths import CONFIG, ROOT, child_of, parent_of
+from zab.store.paths import CONFIG, ROOT, child_of
 from zab.store.watches import WatchKind, WatchMode
 
 Servers = str | Iterable[str] | None
@@ -316,24 +317,7 @@ class Session(ABC):
 
     async def ensure_path(self, path: str, acl: Acl = OPEN) -> None:
         """The node and all above it are there. Whoever made them: `acl` is for those that this call makes."""
-        if await self.exists(path) is not None:
-            return
-        missing = [path]
-        while missing:
-            try:
-                await self.create(missing[-1], acl=acl)
-            except NodeExists:
-                pass
-            except OutcomeUnknown:
-                continue
-            except NoNode:
-                above = parent_of(missing[-1])
-                if above != ROOT:
-                    missing.append(above)
-                elif not await self._make_root(acl):
-                    raise
-                continue
-            missing.pop()
+        await ensure_path(self, path_of(path), acl)
 
     async def _make_root(self, acl: Acl) -> bool:
         """Where the session's root is another node to the server, it may not be there yet."""
@@ -343,20 +327,7 @@ class Session(ABC):
         """The node and all below it, leaves first; also what is added meanwhile. Nothing there: nothing to do."""
         if path_of(path) == ROOT:
             raise BadArguments(ErrorCode.BAD_ARGUMENTS, "the root cannot be deleted")
-        left = [path]
-        while left:
-            node = left[-1]
-            try:
-                below = await self.children(node)
-                if below:
-                    left += [child_of(node, name) for name in below]
-                    continue
-                await self.delete(node)
-            except NoNode:
-                pass
-            except (NotEmpty, OutcomeUnknown):
-                continue
-            left.pop()
+        await delete_tree(self, path)
 
     async def create_protected(
         self,
