@@ -129,6 +129,10 @@ class Connection:
         self._outlet.sent = count
 
     @property
+    def unsent(self) -> int:
+        return self._outlet.bytes
+
+    @property
     def queued(self) -> int:
         return len(self._line) + len(self._held)
 

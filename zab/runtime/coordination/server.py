@@ -28,6 +28,7 @@ from zab.core.messages import State
 from zab.core.zxid import Epoch
 from zab.runtime.admin.pulse import WRITE_SAMPLES, Pulse
 from zab.runtime.coordination.audit import Audit
+from zab.runtime.coordination.backlog import Backlog
 from zab.runtime.coordination.local import LocalSessions
 from zab.runtime.coordination.machine import StoreMachine
 from zab.runtime.coordination.membership import Membership
@@ -100,6 +101,8 @@ class Flushes(Watcher, Protocol):
 
     @property
     def queued(self) -> int: ...
+    @property
+    def unsent(self) -> int: ...
     def flush(self) -> None: ...
     def resume(self) -> None: ...
     def cut(self, why: str) -> None: ...
@@ -204,6 +207,7 @@ class StoreServer:
             nursery.start_soon(self._follow_roles)
             nursery.start_soon(self._flush_when_rung)
             nursery.start_soon(self._tick)
+            nursery.start_soon(Backlog(self.settings.unsent_total_bytes_max, self.log).watch, self.connections)
             nursery.start_soon(self._reap)
             nursery.start_soon(self.pulse.run)
 

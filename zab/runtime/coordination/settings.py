@@ -29,6 +29,7 @@ class DoorSettings:
     requests_total_max        of all connections; above it nothing is read from who has one open
     unsent_bytes_max          replies and events that a client does not take: nothing more is read from it
     unsent_bytes_cut          the same, until it is cut
+    unsent_total_bytes_max    of all clients; above it, those that take nothing are cut
     first_frame_ms            how long a connection may take to say who it is
     linger_ms                 how long a client may take to read its last reply
     events_max                of one watch in this process, not looked at yet
@@ -68,6 +69,7 @@ class DoorSettings:
     requests_total_max: int = 10_000
     unsent_bytes_max: int = 4 << 20
     unsent_bytes_cut: int = 64 << 20
+    unsent_total_bytes_max: int = 256 << 20
     first_frame_ms: int = 10_000
     linger_ms: int = 1_000
     events_max: int = 10_000

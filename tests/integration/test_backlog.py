@@ -1,0 +1,46 @@
+"""Clients that ask and never read: what waits for all of them together is bounded."""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+
+import trio
+from attrs import evolve
+
+import zab
+from tests.integration.stores import DOORS, stores
+from zab.store.ops import Op
+from zab.wire.client.connect import ConnectRequest, encode_connect_request
+from zab.wire.client.requests import encode_request
+
+
+def asks_and_never_reads(port: int, path: str, times: int) -> socket.socket:
+    connection = socket.create_connection(("127.0.0.1", port))
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    frames = [encode_connect_request(ConnectRequest(0, 10_000))]
+    frames += [encode_request(Op.GET_DATA, xid, (path, False)) for xid in range(times)]
+    connection.sendall(b"".join(frames))
+    return connection
+
+
+async def test_who_takes_nothing_is_cut_and_nobody_else(tmp_path: Path) -> None:
+    doors = evolve(DOORS, unsent_total_bytes_max=2 << 20, unsent_bytes_max=1 << 20)
+    with trio.fail_after(30):
+        async with stores(tmp_path, doors=doors) as running, zab.connect(running.hosts()) as reader:
+            await reader.create("/big", bytes(500_000))
+            deaf = [asks_and_never_reads(running.ports[1], "/big", 50) for _ in range(12)]
+            server = running.servers[1]
+            try:
+                while len(server.connections) < 13:
+                    await trio.sleep(0.01)
+                while (
+                    sum(connection.unsent for connection in server.connections) > 2 << 20 or len(server.connections) > 3
+                ):
+                    await reader.get("/big")
+                    await trio.sleep(0.05)
+            finally:
+                for connection in deaf:
+                    connection.close()
+            assert reader.state is zab.SessionState.CONNECTED
+            assert len((await reader.get("/big"))[0] or b"") == 500_000
