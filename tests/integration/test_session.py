@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import trio
+import trio.testing
 
 import zab
 from tests.integration import apache
@@ -480,6 +481,42 @@ async def test_a_watch_ends_with_its_block(door: Door) -> None:
             await session.set(a, b"")
             assert heard([await anext(stays)]) == [(Event.DATA_CHANGED, a)]
         assert not await session.has_watch(a)
+
+
+async def test_a_watch_that_is_over_watches_nothing_more(door: Door) -> None:
+    async with door.open() as it, it.session() as session:
+        async with session.watcher() as events:
+            pass
+        for ask in (session.get, session.exists, session.children, session.add_watch):
+            with pytest.raises(zab.LocalProtocolError, match="the block of this watch is left"):
+                await ask(it.root or "/", events)
+        assert not await session.has_watch(it.root or "/")
+
+
+async def test_what_is_no_watch_is_told(door: Door) -> None:
+    async with door.open() as it, it.session() as session:
+        for watch in (True, False, print, session.watcher()):
+            with pytest.raises(TypeError, match="a watch is what `async with session.watcher"):
+                await session.get(it.root or "/", watch)  # type: ignore[arg-type]
+            with pytest.raises(TypeError, match="a watch is what `async with session.watcher"):
+                await session.add_watch(it.root or "/", watch)  # type: ignore[arg-type]
+
+
+async def test_a_watch_is_for_one_task(door: Door) -> None:
+    async with door.open() as it, it.session() as session, session.watch(it.root or "/") as events:
+        got: list[zab.WatchEvent] = []
+
+        async def waits() -> None:
+            got.append(await anext(events))
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(waits)
+            await trio.testing.wait_all_tasks_blocked()
+            for wait in (events.__anext__, events.take):
+                with pytest.raises(trio.BusyResourceError, match="another task waits for this watch"):
+                    await wait()
+            await session.create(f"{it.root}/child")
+        assert heard(got) == [(Event.CHILDREN_CHANGED, it.root or "/")]
 
 
 # -- sessions ------------------------------------------------------------------------------------------

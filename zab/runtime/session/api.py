@@ -310,6 +310,11 @@ class Session(ABC):
             self._unwatch(path, kind)
 
     def _own(self, watch: Watch) -> None:
+        if not isinstance(watch, Watch):
+            raise TypeError(
+                f"a watch is what `async with session.watcher() as watch:` gives, not {type(watch).__name__}"
+            )
+        watch.check()
         if watch.owner is not self:
             raise LocalProtocolError("this watch belongs to another session")
 

@@ -51,6 +51,11 @@ class Watch:
         self._events_max = events_max
         self._bell = Doorbell()
         self._over: Exception | None = None
+        self._waited_for = False
+
+    def __repr__(self) -> str:
+        how = f"{len(self._events)} events" if self._over is None else f"over: {self._over}"
+        return f"<{type(self).__name__} of {self.owner!r}, {how}>"
 
     @property
     def over(self) -> bool:
@@ -73,6 +78,11 @@ class Watch:
         self._events.append(event)
         self._bell.ring()
 
+    def check(self) -> None:
+        """Whoever is to be told by it of something new wants to hear it."""
+        if self._over is not None:
+            raise self._over
+
     def end(self, error: Exception) -> None:
         if self._over is None:
             self._over = error
@@ -93,8 +103,14 @@ class Watch:
         return events
 
     async def _wait(self) -> None:
-        await trio.lowlevel.checkpoint()
-        while not self._events:
-            if self._over is not None:
-                raise self._over
-            await self._bell.wait()
+        if self._waited_for:
+            raise trio.BusyResourceError("another task waits for this watch already: one task, one watch")
+        self._waited_for = True
+        try:
+            await trio.lowlevel.checkpoint()
+            while not self._events:
+                if self._over is not None:
+                    raise self._over
+                await self._bell.wait()
+        finally:
+            self._waited_for = False
