@@ -92,6 +92,7 @@ def _tell(kind: str, lines: tuple[str, ...]) -> None:
 
 
 async def run(plan: Plan) -> None:
+    tune_collector()
     async with trio.open_nursery() as nursery:
         await nursery.start(stop_on_signal, nursery.cancel_scope)
         server = make_server(
@@ -116,7 +117,6 @@ async def run(plan: Plan) -> None:
         if server.secure_client_port is not None:
             where = f"{plan.secure_host or plan.client_host or '*'}:{server.secure_client_port}"
             click.echo(f"server {plan.server_id} listens for clients on {where}, over TLS")
-        tune_collector()
         nursery.start_soon(announce, server)
         nursery.start_soon(keep_membership, server, plan)
 

@@ -16,7 +16,10 @@ _THRESHOLDS: Final = (50_000, 20, 100)
 
 
 def tune_collector() -> None:
-    """A server makes few cycles and many nodes: rare rounds, which leave out what was there at the start."""
+    """A server makes few cycles and many nodes: rare rounds, which leave out what was there at the start.
+
+    To be called before there is a tree: to walk a large one would hold up the loop.
+    """
     gc.collect()
     gc.freeze()
     gc.set_threshold(*_THRESHOLDS)
