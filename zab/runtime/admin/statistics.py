@@ -10,7 +10,7 @@ from zab.core.zxid import NOTHING
 from zab.runtime.driver import now_ms
 
 if TYPE_CHECKING:
-    from zab.runtime.coordination.server import Flushes, StoreServer
+    from zab.runtime.coordination.server import Connected, StoreServer
 
 SLOW_FSYNC_MS: Final = 1_000
 
@@ -19,7 +19,7 @@ def connections(server: StoreServer) -> Mapping[str, object]:
     return {"connections": [_connection(server, each) for each in server.connections], "secure_connections": []}
 
 
-def _brief(each: Flushes) -> dict[str, object]:
+def _brief(each: Connected) -> dict[str, object]:
     return {
         "remote_socket_address": each.peer,
         "interest_ops": 1,
@@ -29,7 +29,7 @@ def _brief(each: Flushes) -> dict[str, object]:
     }
 
 
-def _connection(server: StoreServer, each: Flushes) -> dict[str, object]:
+def _connection(server: StoreServer, each: Connected) -> dict[str, object]:
     """Nothing is kept of single requests of one connection: that would cost every request something."""
     low, mean, high = server.latency.milliseconds
     return {

@@ -87,8 +87,12 @@ class Attached(Protocol):
         """The session is closed, has moved, or is better served elsewhere."""
 
 
-class Flushes(Watcher, Protocol):
-    """A connection of a client."""
+class Flushes(Protocol):
+    def flush(self) -> None: ...
+
+
+class Connected(Watcher, Protocol):
+    """A connection of a client, as it is looked at from outside."""
 
     peer: str
     session: int
@@ -103,7 +107,6 @@ class Flushes(Watcher, Protocol):
     def queued(self) -> int: ...
     @property
     def unsent(self) -> int: ...
-    def flush(self) -> None: ...
     def resume(self) -> None: ...
     def cut(self, why: str) -> None: ...
 
@@ -160,7 +163,7 @@ class StoreServer:
         self.audit = None if settings.audit is None else Audit(settings.audit)
         self.admin_port: int | None = None
         self.attached: dict[int, Attached] = {}
-        self.connections: dict[Flushes, None] = {}
+        self.connections: dict[Connected, None] = {}
         self.sessions: dict[InProcessSession, None] = {}
         """Those in this process."""
         self.open_requests = 0

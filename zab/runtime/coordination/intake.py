@@ -1,0 +1,258 @@
+"""What one client asks for: read from its connection as far as there is room, and taken as far as it may be.
+
+All requests of one receive are handled in one pass. What may not be taken yet waits at the door: without a leader,
+behind a sync, in front of the gate. Only pings do not wait there: a client whose writes wait for an election shall not
+think that we are dead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Final
+
+import trio
+
+from zab.runtime.coordination.authentication import Caller
+from zab.runtime.coordination.gate import Gate
+from zab.runtime.coordination.greeting import RECEIVE_BYTES
+from zab.runtime.coordination.line import Slot
+from zab.runtime.coordination.local import makes_ephemeral
+from zab.runtime.coordination.proofs import proofs_of
+from zab.runtime.coordination.replies import Replies
+from zab.runtime.coordination.special import SPECIAL, ping, unknown
+from zab.runtime.reading import read
+from zab.store.errors import ErrorCode
+from zab.store.ops import READS, WRITES, Op
+from zab.store.request import FOREIGN, HEAD, LOCAL
+from zab.wire.client.frames import Request, RequestReader
+from zab.wire.client.requests import PING_XID
+
+if TYPE_CHECKING:
+    from zab.runtime.coordination.server import StoreServer
+
+_WRITES: Final = frozenset(map(int, WRITES - {Op.RECONFIG}))
+_READS: Final = frozenset(map(int, READS))
+_NOT_READ_ONLY: Final = frozenset(map(int, WRITES | {Op.SYNC, Op.CHECK}))
+_PING: Final = int(Op.PING)
+_CLOSE: Final = int(Op.CLOSE_SESSION)
+
+
+class Intake(Replies):
+    def __init__(self, server: StoreServer, stream: trio.abc.Stream, peer: str, caller: Caller) -> None:
+        super().__init__(server, stream, peer, caller)
+        self.timeout_ms = 0
+        self.read_only = False
+        self.received = 0
+        self.identified = caller.encoded
+        self.flags = FOREIGN
+        self._stream = stream
+        self._fd = stream.socket.fileno() if isinstance(stream, trio.SocketStream) else None
+        self._local = False
+        """Nobody but this server knows the session."""
+        throttle = server.settings.throttle
+        self._gate = Gate(throttle, server) if Gate.wanted(throttle) else None
+        self._counted = 0
+        self._arrived_at: float | None = None
+        self._held: list[Request] = []
+        self._paused = False
+        self._heard = True
+        self.nursery: trio.Nursery
+
+    @property
+    def queued(self) -> int:
+        return len(self.line) + len(self._held)
+
+    def session_is_local(self) -> None:
+        self._local = True
+        self.flags |= LOCAL
+
+    # -- receiving ---------------------------------------------------------------------------------
+
+    async def _receive(self, data: bytes | bytearray) -> None:
+        server, stream, plain = self.server, self._stream, self._fd
+        reader = RequestReader(server.settings.frame_bytes_max)
+        while True:
+            if data:
+                self._heard = True
+                self._arrived(reader.feed(data))
+                await self._make_room()
+            data = await (stream.receive_some(RECEIVE_BYTES) if plain is None else read(plain, RECEIVE_BYTES))
+            if not data:
+                return
+
+    async def _make_room(self) -> None:
+        """Before more is read: until what was asked for is answered, and taken, as far as it must be."""
+        server, settings = self.server, self.server.settings
+        while True:
+            if self._outlet.bytes > settings.unsent_bytes_max:
+                await self._room.wait()
+            elif self._held and self._serves and not self._paused:
+                if self._gate is not None and self._gate.closed:
+                    with trio.move_on_after(settings.throttle.request_stall_ms / 1000):
+                        await self._room.wait()
+                    if self._gate.is_stale(self.timeout_ms):
+                        self.cut("a request has waited for longer than its session may")
+                self.resume()
+                await trio.lowlevel.checkpoint()
+            elif self.queued > settings.requests_max or (
+                self.line and server.open_requests > settings.requests_total_max
+            ):
+                await self._room.wait()
+            else:
+                return
+
+    def _arrived(self, requests: list[Request]) -> None:
+        self.received += len(requests)
+        if self._gate is not None:
+            self._gate.weigh(requests)
+        if self._held or self._paused or not self._serves:
+            self._hold(requests)
+        else:
+            self._take(requests)
+
+    # -- at the door -------------------------------------------------------------------------------
+
+    def _hold(self, requests: Iterable[Request]) -> None:
+        for request in requests:
+            if request[1] == _PING:
+                ping(self, _PING, PING_XID, b"")
+            else:
+                self._held.append(request)
+
+    def pause(self) -> None:
+        """What is behind the request in hand waits until `proceed`."""
+        self._paused = True
+
+    def proceed(self) -> None:
+        self._paused = False
+        self.answer()
+        self.resume()
+
+    def resume(self) -> None:
+        """There is a leader again, and a state that may be read; or a sync is done; or replies were taken."""
+        if self._held and self._serves and not self._paused:
+            held, self._held = self._held, []
+            self._take(held)
+
+    @property
+    def _serves(self) -> bool:
+        return self.server.ready or self.read_only
+
+    # -- taking ------------------------------------------------------------------------------------
+
+    def _take(self, requests: list[Request]) -> None:
+        if self._gate is not None:
+            self._take_through_gate(self._gate, requests)
+        elif self._local:
+            self._take_of_local(requests)
+        else:
+            self._take_all(requests)
+
+    def _take_through_gate(self, gate: Gate, requests: list[Request]) -> None:
+        take = self._take_of_local if self._local else self._take_all
+        count, late = gate.admit(len(requests))
+        if not late:
+            take(requests[:count])
+        else:
+            for xid, op, body in requests:
+                if op in (_CLOSE, _PING):
+                    take([(xid, op, body)])
+                else:
+                    self.put(op, xid, Slot(ErrorCode.THROTTLED_OP, done=True))
+            self.flush()
+        self._hold(requests[count:])
+
+    def _take_of_local(self, requests: list[Request]) -> None:
+        """Up to where it needs a session that all know, or ends: that costs no transaction."""
+        server, upgrading = self.server, self.server.settings.local_sessions_upgrading_enabled
+        for index, (xid, op, body) in enumerate(requests):
+            closes = op == _CLOSE
+            if not closes and not (upgrading and not self.read_only and makes_ephemeral(op, body)):
+                continue
+            if index:
+                self._take_all(requests[:index])
+                if self._held:
+                    self._held += requests[index:]
+                    return
+            if closes:
+                self.last_taken = True
+                server.local.forget(self.session)
+                self.put(op, xid, Slot(done=True, last=True))
+                self.flush()
+            else:
+                server.upgrade_session(self.session)
+                self._local, self.flags = False, FOREIGN
+                self._take_all(requests[index:])
+            return
+        self._take_all(requests)
+
+    def _take_all(self, requests: list[Request]) -> None:
+        server, line = self.server, self.line
+        if self._arrived_at is None:
+            self._arrived_at = trio.current_time()
+        me, session, audit = server.me, self.session, server.audit
+        self._taking = True
+        posts: list[bytes] = []
+        unsent_bytes_max, read_only = server.settings.unsent_bytes_max, self.read_only
+        if self.caller.barred:
+            requests = proofs_of(self, requests)
+        for index, (xid, op, body) in enumerate(requests):
+            if self.last_taken or self.over:
+                break
+            if self._paused or self._outlet.bytes > unsent_bytes_max:  # small reads may ask for a gigabyte
+                self._held = requests[index:]
+                break
+            if read_only and op not in _READS:
+                if op in _NOT_READ_ONLY:
+                    self.put(op, xid, Slot(ErrorCode.NOT_READ_ONLY, done=True))
+                else:
+                    SPECIAL.get(op, unknown)(self, op, xid, body)
+            elif op in _WRITES:
+                line.append((op, xid, None))
+                identified = self.identified
+                if op == _CLOSE:
+                    self.last_taken = True
+                posts.append(HEAD.pack(self.flags, session, xid, op, me, len(identified)) + identified + body)
+                if audit is not None:
+                    self._audited.append(audit.teller(session, self.identities, self.caller.host, op, body))
+            elif op in _READS:
+                if line:
+                    line.append((op, xid, body))
+                else:
+                    self._read(op, xid, body)
+            else:
+                if posts:
+                    server.post_many(posts, self._done)  # what is special is so behind these
+                    posts = []
+                SPECIAL.get(op, unknown)(self, op, xid, body)
+        if posts:
+            server.post_many(posts, self._done)
+        self._taking = False
+        self.flush()
+
+    # -- accounts ----------------------------------------------------------------------------------
+
+    def flush(self) -> None:
+        """With what is still open of this client, for the bounds of all."""
+        waiting = len(self.line)
+        if self.over:
+            return
+        if waiting != self._counted:
+            self.server.open_requests += waiting - self._counted
+            self._counted = waiting
+        if not waiting and not self._held:
+            if self._gate is not None:
+                self._gate.drained()
+            if self._arrived_at is not None:
+                self.server.latency.add(trio.current_time() - self._arrived_at)
+                self._arrived_at = None
+        super().flush()
+
+    def _drop(self) -> None:
+        """Whatever it has asked for: nobody is there for the answers."""
+        self.server.open_requests -= self._counted
+        if self._gate is not None:
+            self._gate.drained()
+        self.line.clear()
+        self._held.clear()
+        self._outlet.clear()
