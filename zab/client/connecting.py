@@ -14,25 +14,25 @@ from typing import Final, Protocol
 
 import trio
 
-from zab.client.dialing import Address, addresses_of, dial
-from zab.client.hosts import Hosts
+from zab.client.dialing import Address, ConnectionOver, addresses_of, dial, shake_hands
+from zab.client.hints import looks_like
+from zab.client.hosts import Host, Hosts, shown
 from zab.client.machine import Machine
 from zab.client.settings import ClientSettings
-from zab.core.errors import RemoteProtocolError
+from zab.client.tries import Tries
+from zab.core.errors import RemoteProtocolError, WireError
 from zab.runtime.doorbell import Doorbell
 from zab.wire.client.connect import ConnectResponse, decode_connect_response, encode_connect_request
 from zab.wire.client.frames import FirstFrame
 from zab.wire.sasl import DigestClient
 
 RECEIVE_BYTES: Final = 256 << 10
+TRY_S_MIN: Final = 0.25
+"""However many servers share the time that is given for the first connection: less is no try."""
 STEADY_S: Final = 1.0
 """A connection that stood for so long was no accident: the next pause is a short one again."""
 
 _log: Final = logging.getLogger("zab.client")
-
-
-class ConnectionOver(Exception):
-    """Why it is given up."""
 
 
 class Served(Protocol):
@@ -70,9 +70,9 @@ class Connector:
         tls: ssl.SSLContext | None,
         sasl: Callable[[], DigestClient] | None,
         read_only: bool,
+        wait_ms: float | None,
     ) -> None:
-        self.reasons: dict[str, str] = {}
-        """Why the last try of each server failed."""
+        self.tries = Tries(hosts.hosts)
         self.server: Address | None = None
         """To which the session is connected."""
         self.bell = Doorbell()
@@ -84,6 +84,8 @@ class Connector:
         self._tls = tls
         self._sasl = sasl
         self._read_only = read_only
+        self._first_s = None if wait_ms is None else wait_ms / 1000 / len(hosts.hosts)
+        """What each server may take while there was no connection yet: so that every one is tried."""
         self._better: Address | None = None
         self._scope: trio.CancelScope | None = None
         self._sent_at = self._received_at = self._pinged_at = 0.0
@@ -94,9 +96,10 @@ class Connector:
         self._unanswered_at: float | None = None
         """When the oldest ping was sent behind which nothing was received."""
 
-    @property
-    def _connect_s(self) -> float:
-        return (self._settings.connect_ms or self._machine.timeout_ms / len(self._hosts)) / 1000
+    def _connect_s(self, addresses: int = 1) -> float:
+        """For one of a host's addresses."""
+        usual_s = (self._settings.connect_ms or self._machine.timeout_ms / len(self._hosts)) / 1000
+        return usual_s if self._first_s is None else min(usual_s, max(self._first_s / addresses, TRY_S_MIN))
 
     async def run(self) -> None:
         pause = Pause(self._settings.pause_ms_min, self._settings.pause_ms_max)
@@ -110,58 +113,59 @@ class Connector:
         """Every address once, until one serves. For how long it did."""
         better, self._better = self._better, None
         if better is not None:
-            stood_s = await self._connection(better)
+            stood_s = await self._connection(better, self._connect_s())
             if stood_s is not None or self._session.ended:
                 return stood_s or 0.0
         for host, port in random.sample(self._hosts, len(self._hosts)):
-            for address in await self._addresses(host, port):
-                stood_s = await self._connection(address)
+            addresses = await self._addresses(host, port)
+            for address in addresses:
+                stood_s = await self._connection(address, self._connect_s(len(addresses)))
                 if stood_s is not None or self._session.ended:
                     return stood_s or 0.0
         return 0.0
 
     async def _addresses(self, host: str, port: int) -> list[Address]:
-        name = f"{host}:{port}"
+        at: Host = host, port
+        unanswered = "its name has no address: no answer to the question for it"
+        self.tries.begin(at, shown(at), unanswered)
         try:
-            with trio.fail_after(self._connect_s):
+            with trio.fail_after(self._connect_s()):
                 found = await addresses_of(host, port)
         except (OSError, UnicodeError) as error:
-            self._failed(name, f"its name has no address: {error}")
+            self.tries.failed(at, shown(at), f"its name has no address: {error}", warn=False)
             return []
         except trio.TooSlowError:
-            self._failed(name, "its name has no address: no answer to the question for it")
+            self.tries.failed(at, shown(at), unanswered, warn=False)
             return []
         random.shuffle(found)
         return found
 
-    def _failed(self, server: str, why: str) -> None:
-        if self.reasons.get(server) != why:
-            _log.info("client_cannot_connect server=%s why=%r", server, why)
-        self.reasons[server] = why
-
     # -- one connection ----------------------------------------------------------------------------
 
-    async def _connection(self, address: Address) -> float | None:
+    async def _connection(self, address: Address, patience_s: float) -> float | None:
         """For how long it served, if it did."""
         began: float | None = None
-        why = "it ended"
+        why, wrong = "it ended", False
+        at, name, tries = (address.host, address.port), str(address), self.tries
         stream: trio.abc.Stream | None = None
         try:
-            with trio.fail_after(self._connect_s):
+            with trio.fail_after(patience_s):
+                tries.begin(at, name, "it does not answer")
                 stream = await dial(address, self._tls, self._machine.timeout_ms)
+                tries.begin(at, name, "it accepts, and then says nothing")
+                await shake_hands(stream)
                 response, rest = await self._greet(stream)
             began = trio.current_time()
             await self._converse(stream, address, response, rest)
         except* ConnectionOver as errors:
             why = str(_first(errors))
         except* trio.TooSlowError:
-            why = f"no answer in {self._connect_s:.3g} s"
+            why = f"{tries.doing}, for {patience_s:.3g} s"
         except* (trio.BrokenResourceError, trio.ClosedResourceError, OSError) as errors:
             error = _first(errors)
             why = str(error.__cause__ or error) or type(error).__name__
         except* RemoteProtocolError as errors:
-            why = f"it broke the protocol: {_first(errors)}"
-            _log.warning("client_cuts_connection server=%s why=%r", address, why)
+            why, wrong = f"it broke the protocol: {_first(errors)}", True
         finally:
             self.server = None
             if began is not None:
@@ -169,9 +173,12 @@ class Connector:
                 self._session.disconnected()
             if stream is not None:
                 await trio.aclose_forcefully(stream)
+        event = "client_cuts_connection" if wrong else "client_cannot_connect"
         if began is None:
-            self._failed(str(address), why)
+            tries.failed(at, name, why, event, warn=wrong)
             return None
+        if wrong:
+            tries.failed(at, name, why, event, warn=True)
         _log.info("client_disconnected server=%s session=%#x why=%r", address, self._machine.session, why)
         return trio.current_time() - began
 
@@ -181,14 +188,19 @@ class Connector:
         sent_at = trio.current_time()
         await stream.send_all(encode_connect_request(request))
         first = FirstFrame(self._settings.frame_bytes_max)
-        while True:
-            data = await stream.receive_some(RECEIVE_BYTES)
-            if not data:
-                raise ConnectionOver("it closed the connection before it answered")
-            payload = first.feed(data)
-            if payload is not None:
-                break
-        response = decode_connect_response(payload)
+        payload: bytes | None = None
+        said = bytearray()
+        try:
+            while payload is None:
+                data = await stream.receive_some(RECEIVE_BYTES)
+                if not data:
+                    raise ConnectionOver("it closed the connection before it answered")
+                said += data
+                payload = first.feed(data)
+            response = decode_connect_response(payload)
+        except WireError as error:
+            hint = looks_like(said)
+            raise error if hint is None else WireError(f"{error}: {hint}") from None
         if response.timeout_ms <= 0:
             if request.session:
                 self._session.expired(f"{request.session:#x}: no server knows this session any more, or not so")
@@ -204,7 +216,9 @@ class Connector:
     ) -> None:
         machine = self._machine
         self.server = address
-        self.reasons.clear()
+        self.tries.reached()
+        self.tries.begin((address.host, address.port), str(address), "it does not say whether it believes who this is")
+        self._first_s = None
         self._sent_at = self._received_at = self._pinged_at = trio.current_time()
         self._asked = self._unanswered_at = None
         async with trio.open_nursery() as nursery:
@@ -293,13 +307,14 @@ class Connector:
 
     async def _takes_changes(self, address: Address) -> bool:
         said = b""
-        with trio.move_on_after(self._connect_s):
+        with trio.move_on_after(self._connect_s()):
             try:
                 async with await dial(address, self._tls, self._machine.timeout_ms) as stream:
+                    await shake_hands(stream)
                     await stream.send_all(b"isro")
                     while len(said) < 2 and (data := await stream.receive_some(16)):
                         said += data
-            except (OSError, trio.BrokenResourceError):
+            except (OSError, trio.BrokenResourceError, ConnectionOver):
                 return False
         return said == b"rw"
 

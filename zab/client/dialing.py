@@ -11,6 +11,8 @@ from typing import Any
 import trio
 from attrs import frozen
 
+from zab.client.hints import why_no_tls
+from zab.client.hosts import shown
 from zab.core.errors import ConfigError
 from zab.runtime.network import tune
 
@@ -44,6 +46,10 @@ class ClientTls:
         return context
 
 
+class ConnectionOver(Exception):
+    """Why it is given up."""
+
+
 @frozen
 class Address:
     """One of those that a host's name has at the moment."""
@@ -54,8 +60,8 @@ class Address:
     where: tuple[Any, ...]
 
     def __str__(self) -> str:
-        name = f"[{self.host}]" if ":" in self.host else self.host
-        return f"{name}:{self.port}" if self.where[0] == self.host else f"{name}:{self.port} ({self.where[0]})"
+        name = shown((self.host, self.port))
+        return name if self.where[0] == self.host else f"{name} ({self.where[0]})"
 
 
 async def addresses_of(host: str, port: int) -> list[Address]:
@@ -76,3 +82,12 @@ async def dial(address: Address, tls: ssl.SSLContext | None, silence_ms: int) ->
     if tls is None:
         return stream
     return trio.SSLStream(stream, tls, server_hostname=address.host, https_compatible=True)
+
+
+async def shake_hands(stream: trio.abc.Stream) -> None:
+    """Where there is TLS. Else it would be done on the way, and a port without TLS could not be told from others."""
+    if isinstance(stream, trio.SSLStream):
+        try:
+            await stream.do_handshake()
+        except trio.BrokenResourceError as error:
+            raise ConnectionOver(why_no_tls(error.__cause__ or error)) from error

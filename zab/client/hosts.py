@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, TypeAlias
 
 from attrs import frozen
 
@@ -11,12 +11,15 @@ from zab.store.paths import ROOT, is_valid
 
 DEFAULT_PORT: Final = 2181
 
+Host: TypeAlias = tuple[str, int]
+"""A name or an address, and a port."""
+
 
 @frozen
 class Hosts:
     """`root` is empty, or a path without a slash at its end: what the session takes for `/`."""
 
-    hosts: tuple[tuple[str, int], ...]
+    hosts: tuple[Host, ...]
     root: str = ""
 
 
@@ -33,7 +36,12 @@ def parse_hosts(text: str) -> Hosts:
     return Hosts(tuple(dict.fromkeys(hosts)), root)
 
 
-def _host(part: str, text: str) -> tuple[str, int]:
+def shown(host: Host) -> str:
+    name, port = host
+    return f"[{name}]:{port}" if ":" in name else f"{name}:{port}"
+
+
+def _host(part: str, text: str) -> Host:
     if part.startswith("["):
         host, bracket, port = part[1:].partition("]")
         if not bracket or (port and not port.startswith(":")):

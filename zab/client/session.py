@@ -48,6 +48,7 @@ class RemoteSession(Session):
         sasl: tuple[str, str] | None = None,
         read_only: bool = False,
         reattach: tuple[int, bytes] | None = None,
+        wait_ms: float | None = None,
     ) -> None:
         self._root = hosts.root
         super().__init__(SessionState.SUSPENDED, WatchBook(self._shown), settings.events_max)
@@ -66,6 +67,7 @@ class RemoteSession(Session):
             tls=tls,
             sasl=None if sasl is None else lambda: DigestClient(*sasl, os.urandom(NONCE_BYTES).hex().encode()),
             read_only=read_only,
+            wait_ms=wait_ms,
         )
         self.ended = False
         """No server is to be looked for any more."""
@@ -226,6 +228,7 @@ async def connect(
         sasl=sasl,
         read_only=read_only,
         reattach=reattach,
+        wait_ms=wait_ms,
     )
     waiters = []
     for scheme, credentials in auth:
@@ -253,5 +256,4 @@ async def _run_in(scope: trio.CancelScope, connector: Connector) -> None:
 
 
 def _why(hosts: str, wait_ms: int | None, connector: Connector) -> str:
-    reasons = "; ".join(f"{server}: {why}" for server, why in connector.reasons.items())
-    return f"no server of {hosts} took this session in {wait_ms} ms: {reasons or 'no answer'}"
+    return f"no server of {hosts} took this session in {wait_ms} ms: {connector.tries.told()}"

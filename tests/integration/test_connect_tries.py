@@ -1,0 +1,108 @@
+"""Servers that do not take a session in: every one of them is tried, and what each did is told."""
+
+from __future__ import annotations
+
+import logging
+import random
+import ssl
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+import trio
+
+import zab
+
+QUICK = zab.ClientSettings(pause_ms_min=10, pause_ms_max=20)
+
+
+@pytest.fixture
+def in_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The servers are tried as they are listed."""
+
+    def sample(population: Sequence[object], k: int) -> list[object]:
+        return list(population)[:k]
+
+    monkeypatch.setattr(random, "sample", sample)
+
+
+@asynccontextmanager
+async def saying(*words: bytes, hangs: bool = False) -> AsyncIterator[int]:
+    """A port that says this to whoever comes, after it has heard something."""
+
+    async def serve(stream: trio.SocketStream) -> None:
+        async with stream:
+            await stream.receive_some()
+            for word in words:
+                await stream.send_all(word)
+            if hangs:
+                await trio.sleep_forever()
+
+    async with trio.open_nursery() as nursery:
+        listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
+        nursery.start_soon(trio.serve_listeners, serve, listeners)
+        yield listeners[0].socket.getsockname()[1]
+        nursery.cancel_scope.cancel()
+
+
+async def unreachable(hosts: str, wait_ms: int = 400, tls: zab.ClientTls | ssl.SSLContext | None = None) -> str:
+    with pytest.raises(zab.Unreachable) as caught:
+        async with zab.connect(hosts, wait_ms=wait_ms, tls=tls, settings=QUICK):
+            raise AssertionError("nobody gets in")
+    return str(caught.value)
+
+
+@pytest.mark.usefixtures("in_order")
+async def test_a_silent_server_does_not_use_up_the_time_of_the_others(tmp_path: Path) -> None:
+    async with zab.open_store(tmp_path, client_port=0) as store, saying(hangs=True) as silent:
+        hosts = f"127.0.0.1:{silent},127.0.0.1:{store.client_port}"
+        async with zab.connect(hosts, wait_ms=3_000, timeout_ms=20_000) as session:
+            await session.sync()
+
+
+@pytest.mark.usefixtures("in_order")
+async def test_each_server_is_told_with_what_it_did() -> None:
+    async with saying(hangs=True) as silent, saying(hangs=True) as other:
+        said = await unreachable(f"127.0.0.1:1,127.0.0.1:{silent},127.0.0.1:{other}", wait_ms=200)
+        assert "127.0.0.1:1: [Errno" in said
+        assert f"127.0.0.1:{silent}: it accepts, and then says nothing" in said
+        assert f"127.0.0.1:{other}: not tried" in said
+        said = await unreachable(f"127.0.0.1:{silent},127.0.0.1:{other}", wait_ms=1_000)
+        assert f"127.0.0.1:{silent}: it accepts, and then says nothing, for 0.5 s" in said
+        assert f"127.0.0.1:{other}: it accepts, and then says nothing" in said
+
+
+@pytest.mark.parametrize(
+    ("said", "hint"),
+    [
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n", "that looks like HTTP"),
+        (b"SSH-2.0-OpenSSH_9.2\r\n", "that looks like SSH"),
+        (b"\x15\x03\x03\x00\x02\x02\x46", "that looks like TLS: give tls="),
+        (b"220 mail.example ESMTP\r\n", "it says '220 mail.example ESMTP"),
+    ],
+)
+async def test_a_port_of_something_else_is_named(said: bytes, hint: str) -> None:
+    async with saying(said, hangs=True) as port:
+        assert hint in await unreachable(f"127.0.0.1:{port}")
+
+
+async def test_tls_where_there_is_none_is_named(tmp_path: Path) -> None:
+    async with (
+        zab.open_store(tmp_path, client_port=0) as store,
+        saying(b"HTTP/1.1 400 Bad Request\r\n\r\n") as http,
+        saying() as closes,
+    ):
+        for port in (store.client_port, http, closes):
+            said = await unreachable(f"127.0.0.1:{port}", tls=ssl.create_default_context())
+            assert f"127.0.0.1:{port}: no TLS: " in said
+            assert "this port does not seem to speak TLS" in said
+
+
+async def test_what_is_wrong_with_a_server_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    async with saying(b"220 mail.example ESMTP\r\n") as port:
+        await unreachable(f"127.0.0.1:{port},127.0.0.1:1", wait_ms=500)
+    lines = [record.getMessage() for record in caplog.records if record.name == "zab.client"]
+    assert sum("client_cuts_connection" in line for line in lines) == 1, lines
+    assert sum("client_cannot_connect" in line for line in lines) == 1, lines
