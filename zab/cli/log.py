@@ -140,7 +140,8 @@ def repair(source: Path, target: Path, log_dir: Path | None) -> None:
     """Begin a NEW directory with as much of a damaged history as hangs together. DATA stays as it is.
 
     A server of an ensemble does not need this: start it, and the others heal it. This is for the last copy there
-    is. What came behind the damage is lost, also where it had been acknowledged.
+    is. What came behind the damage is lost, also where it had been acknowledged. Exit status 1: nothing of it can
+    be read, and there is no NEW.
     """
     state = read_ours(_ours(source, log_dir), str(source), salvage=True)
     for note in state.notes:

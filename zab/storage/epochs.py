@@ -65,6 +65,11 @@ class Record:
     segment: Zxid = NOTHING
 
 
+def missing(names: tuple[str, ...]) -> str:
+    """What is wrong with a directory that has one of these files, and no record."""
+    return f"{NAME}: missing, but there is {names[0]}"
+
+
 def encode(record: Record) -> bytes:
     text = b"" if record.ensemble is None else record.ensemble.text().encode()
     head = _HEAD.pack(

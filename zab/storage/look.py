@@ -10,7 +10,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from zab.core.batch import Batch
 from zab.core.errors import DamagedError, LocalProtocolError
@@ -19,7 +19,7 @@ from zab.storage import epochs, snapshots
 from zab.storage.disk import Disk, read_all
 from zab.storage.epochs import EpochsFile, Record, Standing
 from zab.storage.real import LOCK, RealFile, named
-from zab.storage.segment import PREFIX, Scan, decode_segment, name_of, scan
+from zab.storage.segment import PREFIX, Scan, decode_segment, guess_segment, name_of, scan
 from zab.storage.snapshots import INSTALL, SNAPSHOT
 from zab.storage.walk import Walk
 
@@ -64,7 +64,10 @@ def is_ours(disk: Disk) -> bool:
 
 @frozen
 class LogFile:
-    """One file of the log, for itself. `trouble`: it ends in something that is no record, or it cannot be read."""
+    """One file of the log, for itself. `trouble`: its header is damaged, it ends in what is no record, or both.
+
+    `scan` is None where nothing can be read.
+    """
 
     name: str
     size: int
@@ -76,14 +79,18 @@ def log_files(disk: Disk) -> Iterator[LogFile]:
     """In order, each read when it is asked for."""
     for first in sorted(snapshots.listed(disk.list(), PREFIX)):
         name, size = name_of(first), 0
+        segment, trouble = None, []
         try:
             data = read_all(disk, name)
             size = len(data)
-            found = scan(data, decode_segment(name, data))
+            segment = decode_segment(name, data)
         except DamagedError as error:
-            yield LogFile(name, size, None, str(error))
-        else:
-            yield LogFile(name, size, found, None if found.trouble is None else f"offset {found.end}: {found.trouble}")
+            trouble.append(str(error).removeprefix(f"{name}: "))
+            segment = guess_segment(first, data) if size else None
+        records = None if segment is None else scan(data, segment)
+        if records is not None and records.trouble is not None:
+            trouble.append(f"offset {records.end}: {records.trouble}")
+        yield LogFile(name, size, records, "; ".join(trouble) or None)
 
 
 # -- the whole history ---------------------------------------------------------------------------------
@@ -95,6 +102,8 @@ class History:
 
     newest   the newest sound snapshot, None without one; `batches` is all behind it
     torn     the log ends in something that a crash left half written; it does not count
+    lost     the one line of `damage` that tells of the record: without it, whether the log went on in files that
+             are gone as a whole cannot be told, and what the server promised is not known. The rest may be sound.
     """
 
     record: Record | None
@@ -104,29 +113,37 @@ class History:
     torn: bool
     notes: tuple[str, ...]
     damage: tuple[str, ...]
+    lost: str | None = None
 
 
-def history(disk: Disk) -> History:
+def history(disk: Disk, *, salvage: bool = False) -> History:
+    """With `salvage`, also what stands in files whose header is damaged, as far as it continues the rest."""
     try:
+        names = disk.list()
+        pieces = tuple(name for name in names if name.startswith((PREFIX, SNAPSHOT, INSTALL)))
+        if pieces and epochs.NAME not in names:
+            raise DamagedError(epochs.missing(pieces))
         file, found = EpochsFile.read(disk)
     except DamagedError as error:
-        return _whatever_is_left(disk, [str(error)])
+        lost = f"{error}; what this server promised is lost"
+        return evolve(_whatever_is_left(disk, [lost], salvage), lost=lost)
     record, notes = file.record, list(found)
     if snapshots.listed(disk.list(), INSTALL):
         return _whatever_is_left(
-            disk, ["a snapshot from the leader is half installed: start the server, it will finish"]
+            disk, ["a snapshot from the leader is half installed: start the server, it will finish"], salvage
         )
     if record.standing is not Standing.WHOLE:
-        return _whatever_is_left(disk, [f"this history may not be voted with: it is {record.standing.name.lower()}"])
-    walk = Walk(disk, record, notes)
+        standing = record.standing.name.lower()
+        return _whatever_is_left(disk, [f"this history may not be voted with: it is {standing}"], salvage)
+    walk = Walk(disk, record, notes, salvage=salvage)
     walk.read()
     return _told(record, walk)
 
 
-def _whatever_is_left(disk: Disk, damage: list[str]) -> History:
+def _whatever_is_left(disk: Disk, damage: list[str], salvage: bool) -> History:
     """As much as hangs together, whatever the record would say of it."""
     firsts = snapshots.listed(disk.list(), PREFIX)
-    walk = Walk(disk, Record(Epoch(EPOCH_MAX), segment=max(firsts, default=NOTHING)), [])
+    walk = Walk(disk, Record(Epoch(EPOCH_MAX), segment=max(firsts, default=NOTHING)), [], salvage=salvage)
     walk.read()
     walk.damage[:0] = damage
     return _told(None, walk)

@@ -49,7 +49,7 @@ def recover(disk: Disk, autocreate: bool) -> Recovery:
         return _begin(disk, autocreate)
     try:
         if epochs_file.NAME not in names:
-            raise DamagedError(f"{epochs_file.NAME}: missing, but there is {names[0]}")
+            raise DamagedError(epochs_file.missing(names))
         epochs, found = EpochsFile.read(disk)
         notes += found
     except DamagedError as error:

@@ -85,6 +85,22 @@ def decode_segment(name: str, data: bytes) -> Segment:
     return segment
 
 
+def guess_segment(first: Zxid, data: bytes) -> Segment | None:
+    """A file whose header is damaged, or whose end is missing, for who wants its records all the same.
+
+    What was written in the header is not needed: the file's name says the first zxid, the first record says what
+    lies before it, and the sum that starts the records' sums stands in the header twice: as it was written, and
+    as what its bytes add up to. One of the two has survived any damage that hit only the other. None: neither fits.
+    """
+    if len(data) < FILE_HEAD:
+        return None
+    for seed in (crc32(data[: _FILE.size]), int(_CRC.unpack_from(data, _FILE.size)[0])):
+        head = decode_record_head(data, FILE_HEAD, seed)
+        if head is not None:
+            return Segment(first, head.previous, len(data), seed)
+    return None
+
+
 def encode_record(batch: Batch, previous: Zxid, synced: int, at: int, seed: int) -> tuple[bytes, bytes, bytes, bytes]:
     """The pieces to write at offset `at`; the body is not copied."""
     body = batch.body

@@ -13,7 +13,7 @@ from zab.core.zxid import NOTHING, Zxid, epoch_of, show
 from zab.storage import snapshots
 from zab.storage.disk import Disk, read_all
 from zab.storage.epochs import Record
-from zab.storage.segment import FILE_HEAD, PREFIX, Scan, Segment, decode_segment, name_of, scan
+from zab.storage.segment import FILE_HEAD, PREFIX, Scan, Segment, decode_segment, guess_segment, name_of, scan
 from zab.storage.snapshots import SNAPSHOT
 from zab.storage.torn import contradiction
 
@@ -31,6 +31,7 @@ class Walk:
     void        files that never counted
     rotten      the notes that tell of damage, though of nothing that is needed
     forgotten   the epochs record turned out to be an old one
+    salvage     go on behind a file's damaged header: for who saves what is left, and votes with none of it
     """
 
     disk: Disk
@@ -51,6 +52,7 @@ class Walk:
     tail: tuple[bytes, Scan] | None = None
     torn: bool = False
     forgotten: bool = False
+    salvage: bool = False
 
     def read(self) -> None:
         self._read_snapshots()
@@ -82,7 +84,7 @@ class Walk:
             name = name_of(first)
             try:
                 data = read_all(self.disk, name)
-                segment = decode_segment(name, data)
+                segment = self._segment(first, data)
             except DamagedError as error:
                 gap = gap or str(error)
                 continue
@@ -94,6 +96,16 @@ class Walk:
             self.damage.append(gap)
         for first in firsts[len(known) :]:
             self._try_unannounced(first)
+
+    def _segment(self, first: Zxid, data: bytes) -> Segment:
+        try:
+            return decode_segment(name_of(first), data)
+        except DamagedError as error:
+            segment = guess_segment(first, data) if self.salvage else None
+            if segment is None:
+                raise
+            self.damage.append(str(error))
+            return segment
 
     def _try_unannounced(self, first: Zxid) -> None:
         """A file newer than the record knows of: never used, or about to be truncated away. Nobody relies on it.

@@ -119,6 +119,61 @@ def test_a_whole_log_is_verified_and_a_damaged_one_is_status_1(data: Path, tmp_p
     assert "there is no log of ours" in run("log", "verify", tmp_path, status=2)
 
 
+@pytest.mark.parametrize("where", [5, 36])
+def test_behind_a_damaged_header_the_records_are_sound(data: Path, tmp_path: Path, where: int) -> None:
+    first = min(data.glob("log.*"))
+    raw = bytearray(first.read_bytes())
+    raw[where] ^= 1
+    first.write_bytes(raw)
+    told = json.loads(run("log", "verify", data, "--json", status=1))
+    assert not told["whole"]
+    assert told["files"][0]["transactions"] > 0
+    assert run("log", "dump", data).count(f"{first.name}: offset 0: the checksum of the file's header is wrong") == 1
+    assert run("log", "dump", data).count(first.name) == 1
+    assert "as of 2/9. Behind that, nothing was saved." in run("log", "repair", data, tmp_path / "saved")
+    assert run("snapshot", "dump", tmp_path / "saved").count("/m1") == 1
+
+
+def test_of_a_log_that_was_cut_short_all_that_is_left_is_saved(data: Path, tmp_path: Path) -> None:
+    (tmp_path / "one").mkdir()
+    disk = RealDisk(tmp_path / "one")
+    storage, _ = Storage.open(disk, StorageSettings(segment_bytes=5000))
+    storage.perform([SaveEpochs(1, Epoch(2), Epoch(2), Ensemble.parse("server.3=a:1:2"))])
+    for number, txn in enumerate(TXNS, start=1):
+        storage.perform([Append(number, pack(make(2, number), [TAG + txn]))])
+    storage.close()
+    disk.close()
+    (log,) = (tmp_path / "one").glob("log.*")
+    raw = log.read_bytes()
+    assert len(raw) >= 5000
+    log.write_bytes(raw[: raw.index(b"/m1")])
+    assert "the end was cut off" in run("log", "verify", tmp_path / "one", status=1)
+    assert len([line for line in run("log", "dump", tmp_path / "one").splitlines() if line.startswith("0x")]) == 5
+    said = run("log", "repair", tmp_path / "one", tmp_path / "saved")
+    assert "as of 2/5. Behind that, nothing was saved." in said
+    assert "the end was cut off" in said
+
+
+def test_where_nothing_can_be_saved_nothing_is_begun(data: Path, tmp_path: Path) -> None:
+    for file in data.glob("log.*"):
+        file.write_bytes(bytes(file.stat().st_size))
+    assert "nothing of it can be read" in run("log", "repair", data, tmp_path / "saved", status=1)
+    assert not (tmp_path / "saved").exists()
+
+
+def test_without_its_record_the_history_is_read_from_log_and_snapshots(data: Path, tmp_path: Path) -> None:
+    nodes = run("snapshot", "dump", data, "--json")
+    (data / "epochs").unlink()
+    said = "epochs: missing, but there is log.200000001; what this server promised is lost"
+    told = json.loads(run("log", "verify", data, "--json", status=1))
+    assert (told["damage"], told["last"]) == ([said], "2/9")
+    assert said in run("export", data, tmp_path / "theirs")
+    assert "as of 2/9. Behind that" in run("log", "repair", data, tmp_path / "saved")
+    for each in ("theirs", "saved"):
+        assert run("snapshot", "dump", tmp_path / each, "--json") == nodes
+    assert said in run("snapshot", "dump", data)
+
+
 def test_a_log_in_a_directory_of_its_own(data: Path, tmp_path: Path) -> None:
     dumped, nodes = run("log", "dump", data), run("snapshot", "dump", data, "--json")
     logs = tmp_path / "logs"

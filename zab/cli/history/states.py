@@ -9,7 +9,7 @@ from typing import Final, TypeAlias
 from attrs import frozen
 
 from zab.core.errors import ConfigError, DamagedError, StorageError
-from zab.core.zxid import Epoch, Zxid, epoch_of
+from zab.core.zxid import NOTHING, Epoch, Zxid, epoch_of
 from zab.storage import snapshots
 from zab.storage.disk import Disk, disk_error
 from zab.storage.look import ReadOnlyDisk, history, is_ours
@@ -102,10 +102,15 @@ def our_disk(path: Path, log_dir: Path | None) -> Disk:
 
 
 def read_ours(disk: Disk, where: str, *, salvage: bool = False) -> State:
-    """With `salvage`, as much as hangs together, and the notes say where it ends and why."""
-    found = history(disk)
-    if found.damage and not salvage:
-        raise DamagedError(f"{where}: " + "; ".join(found.damage))
+    """With `salvage`, as much as hangs together, and the notes say where it ends and why.
+
+    Without the record of epochs, the history counts where it is sound: the notes say what is not known of it.
+    """
+    found = history(disk, salvage=salvage)
+    if not salvage and (fatal := [line for line in found.damage if line != found.lost]):
+        raise DamagedError(f"{where}: " + "; ".join(fatal))
+    if found.damage and found.newest is None and found.last == NOTHING:
+        raise DamagedError(f"{where}: nothing of it can be read: " + "; ".join(found.damage))
     store = Store()
     if found.newest is not None:
         store.restore(snapshots.read_chunks(disk, snapshots.name_of(found.newest)))
