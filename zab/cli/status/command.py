@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 import click
@@ -32,32 +32,53 @@ class Health:
     status: int
 
 
-def judge(told: Sequence[Told]) -> Health:
-    """Of several that speak of one server, who says most counts."""
+def judge(told: Sequence[Told], newest: int | None = None) -> Health:
+    """Of several that speak of one server, who says most counts. `newest`: a zxid that was there before they spoke."""
     best: dict[object, Row] = {}
+    by_words: dict[object, Row] = {}
+    twice = []
     for each in told:
         for row in each.rows:
-            key = row.id or row.where
+            key: object = row.id or row.where
+            other = by_words.setdefault(key, row) if each.by_words else row
+            if row.id is not None and _port(other) != _port(row):
+                key = row.where
+                twice.append(f"{other.where} and {row.where} both say that they are server {row.id}: of two ensembles")
             if key not in best or (best[key].problem is not None and row.problem is None):
                 best[key] = row
-    rows = _with_lags(sorted(best.values(), key=lambda row: (row.id is None, row.id or 0, row.where)))
+    rows = _with_lags(sorted(best.values(), key=lambda row: (row.id is None, row.id or 0, row.where)), newest)
     problems = [f"{row.where}: {row.problem}" for row in rows if row.problem is not None]
     problems += dict.fromkeys(text for each in told for text in each.warnings)
+    problems += twice
     leaders = [row for row in rows if row.mode in ("leader", "standalone")]
     if len([row for row in leaders if row.mode == "leader"]) > 1:
-        problems.append("more than one says that it leads: they are of two ensembles, or one is about to hear")
+        problems.append("more than one says that it leads: they are of different ensembles, or one is about to hear")
     elif not leaders and any(row.serving for row in rows):
         problems.append("none of these servers leads; name all of them to see who does")
+    if len([row for row in rows if row.serving]) > 1:
+        problems += [
+            f"{row.where}: it serves alone: the others are of a different ensemble, with another history"
+            for row in leaders
+            if row.mode == "standalone"
+        ]
     if not any(row.serving for row in rows):
         return Health(rows, tuple(problems), DOWN)
     return Health(rows, tuple(problems), DEGRADED if problems else HEALTHY)
 
 
-def _with_lags(rows: Sequence[Row]) -> tuple[Row, ...]:
-    """Servers that were asked one by one have not compared themselves: they were looked at at almost one moment."""
-    newest = max((row.zxid for row in rows if row.zxid is not None), default=0)
+def _port(row: Row) -> str:
+    return row.where.rpartition(":")[2]
+
+
+def _newest(rows: Iterable[Row]) -> int:
+    return max((row.zxid for row in rows if row.zxid is not None), default=0)
+
+
+def _with_lags(rows: Sequence[Row], newest: int | None) -> tuple[Row, ...]:
+    """Servers that were asked one by one have not compared themselves."""
+    newest = _newest(rows) if newest is None else newest
     return tuple(
-        evolve(row, lag=newest - row.zxid)
+        evolve(row, lag=max(0, newest - row.zxid))
         if row.lag is None and row.zxid is not None and row.zxid >> 32 == newest >> 32
         else row
         for row in rows
@@ -80,7 +101,17 @@ async def look(servers: Sequence[tuple[str, str, int]], timeout_s: float) -> Hea
     if len(servers) == 1 and known is not None and known.serving and known.mode != "standalone":
         _, host, port = servers[0]
         await all_of([each for each in addresses(await others(host, port, timeout_s)) if each[1:] != (host, port)])
-    return judge(list(told.values()))
+    # While they were asked one by one, the ensemble went on. Who is asked again, after the newest zxid was known to
+    # exist, and does not have it, is behind; all else is only the time between two questions.
+    newest = _newest(row for each in told.values() for row in each.rows)
+    await all_of(
+        [
+            server
+            for server in addresses(list(told))
+            if any(row.lag is None and row.zxid is not None and row.zxid < newest for row in told[server[0]].rows)
+        ]
+    )
+    return judge(list(told.values()), newest)
 
 
 # -- how it looks ----------------------------------------------------------------------------------------

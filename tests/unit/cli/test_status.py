@@ -1,0 +1,62 @@
+"""What `zab status` makes of what servers say."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+import trio
+
+from zab.cli.status import command
+from zab.cli.status.asking import Row, Told
+from zab.cli.status.command import DEGRADED, HEALTHY, Health, judge, look
+
+
+def words(where: str, sid: int | None, mode: str, zxid: int = 0x100000005) -> Told:
+    return Told((Row(where, sid, mode, zxid),), by_words=True)
+
+
+ENSEMBLE = [words("a:1", 1, "leader"), words("b:1", 2, "follower"), words("c:1", 3, "follower")]
+
+
+def test_one_leader_and_those_who_follow_are_healthy() -> None:
+    assert judge(ENSEMBLE) == Health(judge(ENSEMBLE).rows, (), HEALTHY)
+
+
+def test_who_serves_alone_beside_others_is_of_another_ensemble() -> None:
+    for others in (ENSEMBLE[:2], [words("d:1", None, "standalone")]):
+        found = judge([*others, words("x:1", None, "standalone")])
+        assert found.status == DEGRADED
+        assert any("x:1: it serves alone: the others are of a different ensemble" in said for said in found.problems)
+    assert judge([words("x:1", None, "standalone")]).status == HEALTHY
+
+
+def test_two_leaders_are_of_different_ensembles() -> None:
+    found = judge([*ENSEMBLE, words("d:1", 4, "leader")])
+    assert (found.status, "of different ensembles" in found.problems[0]) == (DEGRADED, True)
+
+
+def test_two_servers_of_one_number_are_two() -> None:
+    found = judge([words("here:1", 1, "follower"), words("here:2", 2, "leader"), words("here:3", 1, "follower")])
+    assert [row.where for row in found.rows] == ["here:1", "here:3", "here:2"]
+    assert found.problems == ("here:1 and here:3 both say that they are server 1: of two ensembles",)
+
+
+@pytest.mark.parametrize(("second", "lag"), [(0x100000010, 0), (0x100000004, 3)])
+def test_what_went_on_while_they_were_asked_is_no_lag(monkeypatch: pytest.MonkeyPatch, second: int, lag: int) -> None:
+    """The follower was asked before the leader."""
+    follower: Iterator[int] = iter([0x100000003, second])
+
+    async def ask(where: str, host: str, port: int, timeout_s: float) -> Told:
+        if host == "a":
+            return words(where, 1, "leader", 0x100000007)
+        return words(where, 2, "follower", next(follower))
+
+    monkeypatch.setattr(command, "ask", ask)
+
+    async def main() -> Health:
+        return await look([("a:1", "a", 1), ("b:1", "b", 1)], 1)
+
+    found = trio.run(main)
+    assert [row.lag for row in found.rows] == [0, lag]
+    assert found.status == HEALTHY
