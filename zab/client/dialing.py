@@ -74,14 +74,14 @@ async def dial(address: Address, tls: ssl.SSLContext | None, silence_ms: int) ->
     raw = trio.socket.socket(address.family, socket.SOCK_STREAM)
     try:
         await raw.connect(address.where)
+        stream = trio.SocketStream(raw)
+        tune(stream, silence_ms)
+        if tls is None:
+            return stream
+        return trio.SSLStream(stream, tls, server_hostname=address.host, https_compatible=True)
     except BaseException:
         raw.close()
         raise
-    stream = trio.SocketStream(raw)
-    tune(stream, silence_ms)
-    if tls is None:
-        return stream
-    return trio.SSLStream(stream, tls, server_hostname=address.host, https_compatible=True)
 
 
 async def shake_hands(stream: trio.abc.Stream) -> None:

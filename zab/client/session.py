@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import trio
 
+from zab.client.arguments import check_arguments, checked_auth
 from zab.client.calls import Call
 from zab.client.connecting import Connector
 from zab.client.dialing import ClientTls
@@ -18,10 +19,11 @@ from zab.client.hosts import Hosts, parse_hosts
 from zab.client.machine import Machine
 from zab.client.rooted import fields_below, path_below, path_out_of, value_out_of
 from zab.client.settings import DEFAULT_CLIENT, ClientSettings
-from zab.core.errors import LocalProtocolError, Overloaded
+from zab.core.errors import Overloaded
 from zab.runtime.blocks import beside_a_block
 from zab.runtime.errors import OutcomeUnknown
 from zab.runtime.session.api import Session
+from zab.runtime.session.arguments import credentials_of
 from zab.runtime.session.book import WatchBook
 from zab.runtime.session.errors import NodeExists, StoreError
 from zab.runtime.session.state import SessionState
@@ -140,11 +142,12 @@ class RemoteSession(Session):
 
     async def add_auth(self, scheme: str, credentials: bytes) -> None:
         """As in every session; and it is shown to every server that this one moves to, cancelled or not."""
+        scheme, credentials = credentials_of(scheme, credentials)
         self._check()
         if self._machine.auths >= self._settings.auths_max:
             raise Overloaded(f"auths_max is {self._settings.auths_max}, and so many credentials are shown already")
         waiter = Waiter()
-        self._machine.add_auth(scheme, bytes(credentials), waiter.done)
+        self._machine.add_auth(scheme, credentials, waiter.done)
         await waiter.wait()
 
     async def _make_root(self, acl: Acl) -> bool:
@@ -217,9 +220,11 @@ async def connect(
     reattach    id and password of a session that is to be taken over, in place of a new one
     settings    bounds: `ClientSettings`
     """
+    check_arguments(
+        hosts=hosts, timeout_ms=timeout_ms, tls=tls, sasl=sasl, wait_ms=wait_ms, reattach=reattach, settings=settings
+    )
+    shown = checked_auth(auth)
     parsed = parse_hosts(hosts)
-    if timeout_ms <= 0:
-        raise LocalProtocolError(f"timeout_ms is {timeout_ms}; a session lasts for some time")
     session = RemoteSession(
         parsed,
         timeout_ms,
@@ -231,7 +236,9 @@ async def connect(
         wait_ms=wait_ms,
     )
     waiters = []
-    for scheme, credentials in auth:
+    if len(shown) > settings.auths_max:
+        raise Overloaded(f"auths_max is {settings.auths_max}, and these are {len(shown)} credentials")
+    for scheme, credentials in shown:
         waiters.append(Waiter())
         session._machine.add_auth(scheme, credentials, waiters[-1].done)
     async with beside_a_block() as nursery:

@@ -42,6 +42,7 @@ from zab.runtime.logs import Log
 from zab.runtime.member import Member
 from zab.runtime.origin import Done
 from zab.runtime.requests import wall_ms
+from zab.runtime.session.arguments import timeout_of
 from zab.runtime.status import RoleChange
 from zab.runtime.waiting import Waiter
 from zab.store import reaper
@@ -201,7 +202,7 @@ class StoreServer:
 
     def session(self, timeout_ms: int = 10_000) -> AbstractAsyncContextManager[InProcessSession]:
         """A session in this process, for as long as the block lasts; so do its ephemerals."""
-        return opened(self, self.settings.timeout_ms(timeout_ms))
+        return opened(self, self.settings.timeout_ms(timeout_of(timeout_ms)))
 
     # -- its tasks ---------------------------------------------------------------------------------
 
