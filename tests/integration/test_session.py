@@ -151,6 +151,64 @@ async def test_arguments_that_cannot_be(door: Door) -> None:
         assert (await session.get(f"{it.root}/a"))[0] == bytes(900_000)
 
 
+async def test_an_error_says_of_what_and_why(door: Door) -> None:
+    async with door.open() as it, it.session() as session:
+        a = await session.create(f"{it.root}/a")
+        either = (zab.BadArguments, zab.NoNode)
+        for call, kind, path, text in (
+            (session.get(f"{it.root}/x"), zab.NoNode, f"{it.root}/x", f"{it.root}/x: no node"),
+            (session.create(f"{a}/x/y"), zab.NoNode, f"{a}/x/y", f"its parent {a}/x is missing"),
+            (session.create(f"{a}/"), zab.BadArguments, f"{a}/", "a path does not end with /"),
+            (
+                session.create(f"{a}//b"),
+                either,
+                f"{a}//b",
+                "there is nothing between two of its /",
+            ),
+            (session.create(f"{a}/./b"), either, f"{a}/./b", "a path is absolute, and . no name"),
+            (session.create(f"{a}/\n"), zab.BadArguments, f"{a}/\n", r"has a character that no name may have"),
+            (session.set(a, b"", 7), zab.BadVersion, a, f"{a}: bad version (it is not 7)"),
+            (session.delete(a, 7), zab.BadVersion, a, "it is not 7"),
+            (session.set_acl(a, zab.OPEN_ACL, 7), zab.BadVersion, a, "it is not 7"),
+            (session.multi(Multi().check(a, 0).check(a, 7)), zab.BadVersion, a, "operation 1 of a multi, check "),
+            (session.multi(Multi().create(f"{a}/x/y")), zab.NoNode, f"{a}/x/y", f"create {a}/x/y: no node (its"),
+        ):
+            with pytest.raises(zab.StoreError) as caught:
+                await call
+            assert isinstance(caught.value, kind)
+            assert caught.value.path == path
+            assert text in str(caught.value)
+            assert str(caught.value).isprintable(), "nobody writes lines of his own into a log"
+        (found,) = await session.read_many(MultiRead().get(f"{it.root}/x"))
+        assert isinstance(found, zab.NoNode)
+        assert found.path == f"{it.root}/x"
+
+
+async def test_arguments_of_another_type_are_told(door: Door) -> None:
+    async with door.open() as it, it.session() as session:
+        a = f"{it.root}/a"
+        wrong: Any = [("x",), 5, "all", [(31, "world")], [("31", "world", "anyone")]]
+        for acl in [None, *wrong]:
+            for ask in (session.create, session.create_with_stat, session.set_acl):
+                with pytest.raises(TypeError, match="acl is a list of"):
+                    await ask(a, acl=acl)
+        with pytest.raises(TypeError, match="multi takes zab.Multi"):
+            await session.multi([("create", a)])  # type: ignore[arg-type]
+        with pytest.raises(TypeError, match="read_many takes zab.MultiRead"):
+            await session.read_many([a])  # type: ignore[arg-type]
+        assert await session.exists(a) is None
+
+
+async def test_who_wants_times_is_told_how_to_allow_them(tmp_path: Path) -> None:
+    async with zab.open_store(tmp_path, client_port=0) as store, store.session() as here:
+        async with zab.connect(f"127.0.0.1:{store.client_port}") as there:
+            for session in (here, there):
+                with pytest.raises(zab.Unimplemented, match="extended_types=True"):
+                    await session.create("/a", ttl_ms=1_000)
+        with pytest.raises(TypeError, match="credentials are"):
+            await here.add_auth("digest", "user:password")  # type: ignore[arg-type]
+
+
 # -- several at once -----------------------------------------------------------------------------------
 
 

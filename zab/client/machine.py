@@ -22,7 +22,7 @@ from zab.client.settings import ClientSettings
 from zab.core.errors import RemoteProtocolError, WireError
 from zab.runtime.errors import OutcomeUnknown
 from zab.runtime.session.book import WatchBook
-from zab.runtime.session.errors import error_of
+from zab.runtime.session.errors import error_of, refused
 from zab.store.errors import ErrorCode
 from zab.store.ops import Op
 from zab.store.watches import Event, WatchKind
@@ -345,7 +345,7 @@ class Machine:
         if error_code:
             if call.watch is not None:
                 self._book.answered(call.op, call.fields, error_code, call.watch)
-            done(None, error_of(error_code, call.what))
+            done(None, refused(error_code, call.op, call.fields, call.what))
             return
         try:
             value = decode_body(call.op, body)

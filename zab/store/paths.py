@@ -34,6 +34,24 @@ def is_valid(path: str) -> bool:
     return not first and bool(names) and all(map(name_is_valid, names))
 
 
+def why_invalid(path: str) -> str:
+    """What is wrong with it, in words; nothing, if it is a path."""
+    if is_valid(path):
+        return ""
+    if not path.startswith("/"):
+        return "a path begins with /"
+    if path.endswith("/"):
+        return "a path does not end with /"
+    for name in path.split("/")[1:]:
+        if not name:
+            return "there is nothing between two of its /"
+        if name in (".", ".."):
+            return f"a path is absolute, and {name} no name"
+        if not name_is_valid(name):
+            return f"{name!r} has a character that no name may have"
+    raise AssertionError(path)
+
+
 def parent_of(path: str) -> str:
     """Of a path that is not the root."""
     return path[: path.rindex("/")] or ROOT

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.store.model import well_formed
-from zab.store.paths import ancestors_of, child_of, is_valid, name_is_valid, parent_of
+from zab.store.paths import ancestors_of, child_of, is_valid, name_is_valid, parent_of, why_invalid
 
 GOOD = [
     "/",
@@ -53,3 +53,8 @@ def test_family() -> None:
     assert child_of("/a", "b") == "/a/b"
     assert ancestors_of("/") == []
     assert ancestors_of("/a/b/c") == ["/a/b", "/a", "/"]
+
+
+@given(st.text("/.a\0\n", max_size=8))
+def test_what_is_no_path_is_told_why(path: str) -> None:
+    assert bool(why_invalid(path)) is not is_valid(path)

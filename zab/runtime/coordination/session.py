@@ -15,7 +15,7 @@ import trio
 from zab.runtime.coordination.authentication import Caller, Verdict
 from zab.runtime.session.api import Session
 from zab.runtime.session.book import WatchBook
-from zab.runtime.session.errors import error_of
+from zab.runtime.session.errors import refused
 from zab.runtime.session.state import SessionState
 from zab.runtime.session.watch import Watch
 from zab.runtime.waiting import Waiter
@@ -91,6 +91,9 @@ class InProcessSession(Session):
 
     async def add_auth(self, scheme: str, credentials: bytes) -> None:
         self._check()
+        given: object = credentials
+        if not isinstance(given, (bytes, bytearray, memoryview)):
+            raise TypeError(f"credentials are text and bytes, like ('digest', b'user:password'): {scheme!r}")
         await trio.lowlevel.checkpoint()
         if self._caller.authenticate(scheme, bytes(credentials)) is not Verdict.PROVED:
             why = f"refused what was shown as {scheme!r}: {self._caller.why}"
@@ -113,7 +116,7 @@ class InProcessSession(Session):
         error, value = self._server.machine.reads.read(op, fields, self)
         self._book.answered(op, fields, error, watch)
         if error:
-            raise error_of(error, what)
+            raise refused(error, op, fields, what)
         turn = _OF_READ.get(op)
         return value if turn is None else turn(value)
 
@@ -132,11 +135,11 @@ class InProcessSession(Session):
         server.post(request, done)
         result: Result = await waiter.wait()  # type: ignore[assignment]  # it is what `apply` of the machine returned
         if result[1]:
-            raise error_of(result[1], what)
+            raise refused(result[1], op, fields, what)
         if op is Op.RECONFIG:  # it may be asked for; now it is
             error, node = await server.membership.change(fields)
             if node is None:
-                raise error_of(error, what)
+                raise refused(error, op, fields, what)
             return _data(node)
         return _OF_WRITE[op](result)
 

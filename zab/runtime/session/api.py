@@ -31,6 +31,7 @@ from zab.runtime.session.errors import BadArguments, NoNode, StoreError, error_o
 from zab.runtime.session.multi import (
     Multi,
     MultiRead,
+    acl_of,
     create_request,
     data_of,
     done_by_multi,
@@ -169,7 +170,7 @@ class Session(ABC):
 
     async def set_acl(self, path: str, acl: Acl, version: int = ANY_VERSION) -> Stat:
         """`version` is held against the `aversion` of the stat."""
-        stat: Stat = await self._ask(Op.SET_ACL, (path_of(path), tuple(acl), version_of(version)), path)
+        stat: Stat = await self._ask(Op.SET_ACL, (path_of(path), acl_of(acl), version_of(version)), path)
         return stat
 
     async def multi(self, operations: Multi) -> list[str | Stat | None]:
@@ -177,7 +178,9 @@ class Session(ABC):
 
         `index` of that error says which one it was.
         """
-        return done_by_multi(await self._ask(Op.MULTI, tuple(operations.operations), "multi"))
+        if not isinstance(operations, Multi):
+            raise TypeError(f"multi takes zab.Multi().create(...).set(...), not {type(operations).__name__}")
+        return done_by_multi(operations, await self._ask(Op.MULTI, tuple(operations.operations), "multi"))
 
     async def reconfigure(
         self,
@@ -232,6 +235,8 @@ class Session(ABC):
 
     async def read_many(self, reads: MultiRead) -> list[tuple[bytes | None, Stat] | list[str] | StoreError]:
         """What each found, or the error that it would have raised alone. All of it is of one moment."""
+        if not isinstance(reads, MultiRead):
+            raise TypeError(f"read_many takes zab.MultiRead().get(...).children(...), not {type(reads).__name__}")
         return read_by_multi(reads, await self._ask(Op.MULTI_READ, tuple(reads.operations), "reads"))
 
     async def acl(self, path: str) -> tuple[Acl, Stat]:

@@ -6,19 +6,24 @@ from typing import Final
 
 from zab.core.errors import NewConfigNoQuorum, ReconfigInProgress, ZabError
 from zab.store.errors import ErrorCode
+from zab.store.ops import CREATES, CreateFlag, Fields, Op
+from zab.store.paths import ROOT, parent_of, why_invalid
 
 
 class StoreError(ZabError):
-    """The store did not do it. `code` says why, in ZooKeeper's numbers; `index`, which part of a multi it was."""
+    """The store did not do it. `code` says why, in ZooKeeper's numbers; `path`, with which node it was to be done, if
+    with one; `index`, which part of a multi it was.
+    """
 
+    path: str | None = None
     index: int | None = None
 
-    def __init__(self, code: int, what: str) -> None:
+    def __init__(self, code: int, what: str, more: str = "") -> None:
         try:
             name = ErrorCode(code).name
         except ValueError:
             name = f"error {code}"
-        super().__init__(f"{what}: {name.lower().replace('_', ' ')}")
+        super().__init__(f"{what}: {name.lower().replace('_', ' ')}{more and f' ({more})'}")
         self.code = code
 
 
@@ -102,6 +107,9 @@ class EventsLost(ZabError):
     """A watch's events were not looked at for so long that they were dropped. Look at the nodes, and watch anew."""
 
 
+_VERSION_AT: Final[dict[int, int]] = {Op.SET_DATA: 2, Op.DELETE: 1, Op.SET_ACL: 2, Op.CHECK: 1}
+"""Where in the fields of a request the version stands that was expected."""
+
 _BY_CODE: Final = {
     ErrorCode.NO_NODE: NoNode,
     ErrorCode.NODE_EXISTS: NodeExists,
@@ -127,5 +135,34 @@ _BY_CODE: Final = {
 }
 
 
-def error_of(code: int, what: str) -> StoreError:
-    return _BY_CODE.get(code, StoreError)(code, what)  # type: ignore[call-overload, no-any-return]
+def error_of(code: int, what: str, more: str = "") -> StoreError:
+    return _BY_CODE.get(code, StoreError)(code, what, more)  # type: ignore[call-overload, no-any-return]
+
+
+def refused(code: int, op: int, fields: Fields, what: str, *, index: int | None = None) -> StoreError:
+    """What the store answered to a request, as an error that says of what node, and what to do where that is known."""
+    path = what if what.startswith(ROOT) else None
+    shown = what if path is None else as_shown(path)
+    part = "" if index is None else f"operation {index} of a multi, {Op(op).name.lower().replace('_', ' ')} "
+    error = error_of(code, part + shown, "" if path is None else _more(code, op, fields, path))
+    error.path, error.index = path, index
+    return error
+
+
+def as_shown(path: str) -> str:
+    """Whoever can choose a path must not be able to write lines into somebody's log."""
+    return path if path.isprintable() else repr(path)
+
+
+def _more(code: int, op: int, fields: Fields, path: str) -> str:
+    if code in (ErrorCode.NO_NODE, ErrorCode.BAD_ARGUMENTS):
+        numbered = op in CREATES and fields[3] & CreateFlag.PERSISTENT_SEQUENTIAL
+        if why := why_invalid(f"{path}0" if numbered else path):
+            return why
+    if code == ErrorCode.NO_NODE and op in CREATES:
+        return f"its parent {as_shown(parent_of(path))} is missing"
+    if code == ErrorCode.BAD_VERSION and op in _VERSION_AT:
+        return f"it is not {fields[_VERSION_AT[op]]}"
+    if code == ErrorCode.UNIMPLEMENTED and op == Op.CREATE_TTL:
+        return "TTLs are off: StoreSettings(extended_types=True), or zookeeper.extendedTypesEnabled=true"
+    return ""

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any, Final, Self, TypeAlias
 
 from zab.core.errors import LocalProtocolError, RemoteProtocolError
-from zab.runtime.session.errors import BadArguments, StoreError, error_of
+from zab.runtime.session.errors import BadArguments, StoreError, refused
 from zab.store.acl import OPEN, Acl
 from zab.store.errors import ErrorCode
 from zab.store.node import INT_MAX, INT_MIN, Stat
@@ -44,6 +44,19 @@ def version_of(version: int) -> int:
     return version
 
 
+def acl_of(acl: Acl) -> Acl:
+    if acl is OPEN:
+        return acl
+    try:
+        entries: tuple[Any, ...] = tuple(acl)
+        for permissions, scheme, identity in entries:
+            if not (isinstance(permissions, int) and isinstance(scheme, str) and isinstance(identity, str)):
+                raise ValueError
+    except (TypeError, ValueError):
+        raise TypeError(f"acl is a list of (permissions, scheme, identity), like zab.OPEN_ACL, not {acl!r}") from None
+    return entries
+
+
 def create_request(
     path: str,
     data: bytes | None,
@@ -57,7 +70,7 @@ def create_request(
 ) -> tuple[Op, Fields]:
     if container + (ttl_ms is not None) + ephemeral > 1 or (container and sequential):
         raise LocalProtocolError("a node is ephemeral, a container, or has a TTL; and a container has no number")
-    path, data, acl = path_of(path), data_of(data), tuple(acl)
+    path, data, acl = path_of(path), data_of(data), acl_of(acl)
     if container:
         return Op.CREATE_CONTAINER, (path, data, acl, int(CreateFlag.CONTAINER))
     if ttl_ms is not None:
@@ -124,15 +137,14 @@ class MultiRead:
         return self
 
 
-def done_by_multi(parts: Parts) -> list[str | Stat | None]:
+def done_by_multi(operations: Multi, parts: Parts) -> list[str | Stat | None]:
     """What each did: the path it made, the stat it left, or nothing. Raises the error of the one that failed."""
     found: list[str | Stat | None] = []
     for index, (op, value) in enumerate(parts):
         if op == Op.ERROR:
             if value not in _ROLLED_BACK:
-                error = error_of(value, f"operation {index} of a multi")
-                error.index = index
-                raise error
+                asked, fields = operations.operations[index]
+                raise refused(value, asked, fields, fields[0], index=index)
             continue
         found.append(value[0] if op in _WITH_STAT else value)
     return found
@@ -143,6 +155,6 @@ def read_by_multi(reads: MultiRead, parts: Parts) -> list[tuple[bytes | None, St
     if len(found) != len(reads):
         raise RemoteProtocolError(f"{len(found)} answers to {len(reads)} reads")
     return [
-        error_of(value, fields[0]) if op == Op.ERROR else value
-        for (_, fields), (op, value) in zip(reads.operations, found, strict=True)
+        refused(value, asked, fields, fields[0]) if op == Op.ERROR else value
+        for (asked, fields), (op, value) in zip(reads.operations, found, strict=True)
     ]
