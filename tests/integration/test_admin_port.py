@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import socket
+from contextlib import AsyncExitStack, suppress
 from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
@@ -17,10 +18,14 @@ from tests.integration import apache
 from tests.integration.cluster import FAST
 from tests.integration.http_client import get
 from tests.integration.stores import DOORS, stores
+from zab.core.zxid import Epoch, ServerId
 from zab.runtime.admin.commands import NAMES
+from zab.runtime.admin.http import Reply, Request
 from zab.runtime.admin.instruments import METRICS
+from zab.runtime.admin.port import AdminPort
 from zab.runtime.admin.settings import AdminSettings
 from zab.runtime.coordination.opening import open_store
+from zab.runtime.logs import Log
 from zab.store.acl import Acl, digest_id
 from zab.store.store import Store
 from zab.wire.disk_snapshot import SnapshotReader
@@ -129,23 +134,43 @@ async def test_who_is_slow_is_let_go_and_who_is_idle_too(tmp_path: Path) -> None
         assert await said(store.admin_port, b"") == b""
 
 
-async def test_there_is_a_bound_to_how_many_may_be_connected(tmp_path: Path) -> None:
-    async with open_store(tmp_path, admin=AdminSettings(port=0, connections_max=1)) as store:
+async def test_who_says_nothing_keeps_nobody_out(tmp_path: Path) -> None:
+    """Half a request, from as many as may be connected; and they come again."""
+    async with open_store(tmp_path, admin=AdminSettings(port=0, connections_max=5)) as store, AsyncExitStack() as stack:
         assert store.admin_port is not None
-        first = await trio.open_tcp_stream("127.0.0.1", store.admin_port)
+        silent = []
+        for _ in range(3):
+            for _ in range(5):
+                stream = await stack.enter_async_context(await trio.open_tcp_stream("127.0.0.1", store.admin_port))
+                await stream.send_all(b"GET /metrics HT")
+                silent.append(stream)
+            assert (await get(store.admin_port, "/commands/ruok")).status == 200
+        with trio.fail_after(5):
+            for stream in silent[:10]:
+                with suppress(trio.BrokenResourceError):
+                    assert await stream.receive_some() == b""
+
+
+async def test_there_is_a_bound_to_how_many_may_be_answered(tmp_path: Path) -> None:
+    begun, going = trio.Event(), trio.Event()
+
+    async def answer(request: Request, host: str) -> Reply:
+        begun.set()
+        await going.wait()
+        return Reply(b"said")
+
+    async with trio.open_nursery() as nursery:
+        admin = AdminPort(AdminSettings(port=0, connections_max=1), answer, Log(ServerId(1), lambda: Epoch(1)))
+        port = await nursery.start(admin.run)
+        first = await trio.open_tcp_stream("127.0.0.1", port)
         async with first:
-            await first.send_all(b"GET /commands/ruok HTTP/1.1\r\n\r\n")
+            await first.send_all(b"GET / HTTP/1.1\r\n\r\n")
+            await begun.wait()
+            with suppress(trio.BrokenResourceError):
+                assert await said(port, b"") == b""
+            going.set()
             assert b"200 OK" in await first.receive_some()
-            try:
-                assert await said(store.admin_port, b"") == b""
-            except trio.BrokenResourceError:
-                pass
-        while True:  # the server sees the end of the first a moment later
-            try:
-                assert (await get(store.admin_port, "/commands/ruok")).status == 200
-                break
-            except OSError:
-                await trio.sleep(0.01)
+        nursery.cancel_scope.cancel()
 
 
 # -- metrics --------------------------------------------------------------------------------------------

@@ -24,7 +24,7 @@ def test_one_leader_and_those_who_follow_are_healthy() -> None:
 
 
 def test_who_serves_alone_beside_others_is_of_another_ensemble() -> None:
-    for others in (ENSEMBLE[:2], [words("d:1", None, "standalone")]):
+    for others in (ENSEMBLE[:2], [words("d:1", None, "standalone", 0x100000001)]):
         found = judge([*others, words("x:1", None, "standalone")])
         assert found.status == DEGRADED
         assert any("x:1: it serves alone: the others are of a different ensemble" in said for said in found.problems)

@@ -55,7 +55,8 @@ def judge(told: Sequence[Told], newest: int | None = None) -> Health:
         problems.append("more than one says that it leads: they are of different ensembles, or one is about to hear")
     elif not leaders and any(row.serving for row in rows):
         problems.append("none of these servers leads; name all of them to see who does")
-    if len([row for row in rows if row.serving]) > 1:
+    # One server that serves alone may have been asked at two of its ports: then both tell the same.
+    if len({(row.mode, row.zxid, _port(row)) for row in rows if row.serving}) > 1:
         problems += [
             f"{row.where}: it serves alone: the others are of a different ensemble, with another history"
             for row in leaders

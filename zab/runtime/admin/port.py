@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from http import HTTPStatus
 from typing import Final
@@ -25,11 +26,18 @@ Answer = Callable[[Request, str], Awaitable[Reply]]
 
 
 class AdminPort:
+    """Whoever says nothing takes nobody's place: where it is full, one more ends the wait for the oldest of them.
+
+    It is one of the address that has most of them, so a flood from one address is at its own cost.
+    """
+
     def __init__(self, settings: AdminSettings, answer: Answer, log: Log) -> None:
         self._settings = settings
         self._answer = answer
         self._log = log
         self._open = 0
+        self._silent: dict[trio.CancelScope, str] = {}
+        """Of whom a request, or the rest of it, is waited for, and from where; oldest first."""
 
     async def run(self, task_status: trio.TaskStatus[int] = trio.TASK_STATUS_IGNORED) -> None:
         """Started with the number of the port."""
@@ -61,6 +69,8 @@ class AdminPort:
         host, peer = peer_name(stream)
         if self._open >= self._settings.connections_max:
             self._log.grumble("too_many_clients", host, port="admin", peer=peer)
+        # Who was told to go is not gone yet; they are no more than were let in.
+        if self._open >= self._settings.connections_max and not self._make_room():
             await trio.aclose_forcefully(stream)
             return
         self._open += 1
@@ -75,11 +85,20 @@ class AdminPort:
             self._open -= 1
             await trio.aclose_forcefully(stream)
 
+    def _make_room(self) -> bool:
+        if not self._silent:
+            return False
+        most, _ = Counter(self._silent.values()).most_common(1)[0]
+        oldest = next(scope for scope, host in self._silent.items() if host == most)
+        del self._silent[oldest]
+        oldest.cancel()
+        return True
+
     async def _converse(self, stream: trio.SocketStream, host: str) -> None:
         reader = RequestReader(self._settings.head_bytes_max, self._settings.body_bytes_max)
         while True:
             try:
-                request = await self._receive(stream, reader)
+                request = await self._wait_for(stream, reader, host)
             except HttpError as error:
                 await self._refuse(stream, error)
                 return
@@ -96,6 +115,15 @@ class AdminPort:
             if not request.keep:
                 await self._linger(stream)
                 return
+
+    async def _wait_for(self, stream: trio.SocketStream, reader: RequestReader, host: str) -> Request | None:
+        with trio.CancelScope() as scope:
+            self._silent[scope] = host
+            try:
+                return await self._receive(stream, reader)
+            finally:
+                self._silent.pop(scope, None)
+        return None
 
     async def _receive(self, stream: trio.SocketStream, reader: RequestReader) -> Request | None:
         """None: there is no next one, or it takes too long."""

@@ -20,7 +20,7 @@ class AdminSettings:
     parts              what is served there: of `commands`, `metrics` and `page`
     commands_path      in front of the commands' names (`admin.commandURL`)
     metrics_path       where Prometheus is sent to
-    connections_max    open at one time; one more is closed at once
+    connections_max    open at one time; one more takes the place of the one that says nothing for longest
     head_bytes_max     of a request: its line and its headers
     body_bytes_max     of a request; what is larger is refused, and not read
     request_ms         from the first byte of a request to its last
