@@ -28,6 +28,7 @@ from zab.wire.client.events import decode_event
 from zab.wire.client.frames import FirstFrame, Reply, ReplyReader
 from zab.wire.client.replies import EVENT_XID, decode_body
 from zab.wire.client.requests import AUTH_XID, PING, PING_XID, SET_WATCHES_XID, encode_request
+from zab.wire.jute import INT, buffer
 
 
 class Client:
@@ -274,6 +275,28 @@ async def test_a_server_without_a_leader_lets_its_clients_go_in_time(tmp_path: P
             assert error == 0
 
 
+async def test_who_comes_to_a_server_without_a_leader_is_let_go_in_time_as_well(tmp_path: Path) -> None:
+    """The time of its session runs meanwhile, and clients wait for an answer for as long as it takes."""
+    gone = []
+
+    async def wait(client: Client, asked_ms: int) -> None:
+        assert await client.rest() == []
+        gone.append(asked_ms)
+
+    async with stores(tmp_path, 3) as running:
+        leader = await running.leader()
+        alone, other = [sid for sid in running.servers if sid != leader]
+        async with raw(running, alone) as attached, raw(running, alone) as newcomer:
+            await attached.connect(ConnectRequest(0, 9_000))
+            await running.stop(other)
+            await running.stop(leader)
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(wait, attached, 9_000)
+                assert await newcomer.connect(ConnectRequest(0, 4_000)) is None
+                gone.append(4_000)
+    assert gone == [4_000, 9_000]
+
+
 async def test_an_old_client_is_answered_in_kind(tmp_path: Path) -> None:
     async with stores(tmp_path) as running, raw(running) as old, raw(running) as new:
         response = await old.connect(ConnectRequest(0, 10_000, read_only=None))
@@ -363,6 +386,34 @@ async def test_bad_credentials_end_a_connection(tmp_path: Path) -> None:
         await client.stream.send_all(encode_request(Op.AUTH, AUTH_XID, (0, "kerberos", b"")))
         ((xid, _, error, _),) = await client.rest()
         assert (xid, error) == (AUTH_XID, ErrorCode.AUTH_FAILED)
+
+
+async def test_an_empty_id_may_be_null(tmp_path: Path) -> None:
+    """kazoo writes null for every empty text, and what its `CREATOR_ALL_ACL` says of its id is empty."""
+    one, null = INT.pack(1), INT.pack(-1)
+
+    def listed(scheme: bytes) -> bytes:
+        return one + INT.pack(31) + scheme + null
+
+    async with stores(tmp_path) as running, raw(running) as client:
+        await client.connect()
+        await client.ask(encode_request(Op.AUTH, AUTH_XID, (0, "digest", b"u:p")))
+        for xid, (scheme, expected) in enumerate(
+            [
+                (buffer(b"auth"), ErrorCode.OK),
+                (buffer(b"world"), ErrorCode.MARSHALLING_ERROR),
+                (buffer(b"digest"), ErrorCode.MARSHALLING_ERROR),
+                (buffer(b"ip"), ErrorCode.MARSHALLING_ERROR),
+                (buffer(b"nope"), ErrorCode.INVALID_ACL),
+                (null, ErrorCode.INVALID_ACL),
+            ]
+        ):
+            path = buffer(b"/n%d" % xid)
+            frame = INT.pack(xid) + INT.pack(Op.CREATE) + path + buffer(b"") + listed(scheme) + INT.pack(0)
+            ((_, _, error, _),) = await client.ask(buffer(frame))
+            assert (xid, error) == (xid, expected)
+        ((_, _, _, body),) = await client.ask(encode_request(Op.GET_ACL, 9, ("/n0",)))
+        assert decode_body(Op.GET_ACL, body)[0] == ((31, "digest", "u:Jq7wMyA/w2Vd5WIDAKdu4OIIFEQ="),)
 
 
 async def test_on_all_interfaces_there_is_a_listener_for_each_family(tmp_path: Path) -> None:

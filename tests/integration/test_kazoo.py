@@ -39,7 +39,7 @@ from kazoo.exceptions import (
     NotEmptyError,
     RolledBackError,
 )
-from kazoo.security import make_digest_acl
+from kazoo.security import CREATOR_ALL_ACL, make_digest_acl
 
 PATIENCE_S = 30
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
@@ -157,6 +157,8 @@ def permissions(hosts: str) -> None:
             stranger.set("/mine", b"y")
         with pytest.raises(InvalidACLError):
             stranger.create("/theirs", acl=[make_digest_acl("", "", all=True)._replace(id=owner_of_nothing())])
+        owner.create("/mine/too", acl=CREATOR_ALL_ACL)
+        assert owner.get_acls("/mine/too")[0] == owner.get_acls("/mine")[0]
         acls, stat = owner.get_acls("/mine")
         assert (acls[0].id.scheme, stat.aversion) == ("digest", 0)
         owner.set_acls("/mine", [make_digest_acl("owner", "secret", read=True)])

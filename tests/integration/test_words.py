@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, contextmanager
 from functools import partial
 from pathlib import Path
+from re import fullmatch
 from typing import Any
 
 import pytest
@@ -155,5 +156,7 @@ async def test_without_a_leader_a_few_answer(tmp_path: Path) -> None:
 async def test_who_is_not_on_the_list(tmp_path: Path) -> None:
     async with stores(tmp_path, doors=evolve(DOORS, words=frozenset({"srvr"}))) as running, raw(running):
         port = running.ports[1]
-        assert (await hear(port, b"srvr")).startswith("Zookeeper version: ")
+        version, _, built = (await hear(port, b"srvr")).splitlines()[0].partition(", built on ")
+        assert version.startswith("Zookeeper version: 3.9.")
+        assert fullmatch(r"\d\d/\d\d/\d{4} \d\d:\d\d UTC", built)
         assert await hear(port, b"ruok") == "ruok is not executed because it is not in the whitelist.\n"

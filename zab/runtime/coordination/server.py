@@ -6,7 +6,8 @@ leader gives everybody the full time again.
 
 While there is no leader nobody is turned away: writes wait in the member, reads wait at the door. But a
 server that cannot reach a leader must not hold a client back until its session has ended elsewhere: after
-a third of the session's time the connection is cut, and the client can try another server.
+a third of the session's time the connection is cut, and the client can try another server. The same goes
+for one that is about to attach.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ import hmac
 import os
 import struct
 from collections import deque
-from collections.abc import Iterable, Sequence
-from contextlib import AbstractAsyncContextManager
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractAsyncContextManager, contextmanager
 from random import Random
 from typing import Final, Protocol
 
@@ -56,8 +57,9 @@ from zab.store.watches import Watcher
 
 SECRET_BYTES: Final = 32
 NOBODY: Final = encode_identities(())
-VERSION: Final = "3.9.5-zab, built on python"
-"""Tools look at the number to know what they may ask for."""
+VERSION: Final = "3.9.5-zab, built on 11/20/2026 00:00 UTC"
+"""Tools look at the number to know what they may ask for. Some insist on a date behind it, month first and with a
+zone, as ZooKeeper wrote it until 3.5: `FLWSrvr` of go-zookeeper takes nothing else."""
 _MODES: Final = {State.LEADING: "leader", State.FOLLOWING: "follower", State.OBSERVING: "observer"}
 _ASIDE_SESSIONS_MAX: Final = 10_000
 REAPS_PER_MINUTE: Final = 60
@@ -165,6 +167,8 @@ class StoreServer:
         self.admin_port: int | None = None
         self.attached: dict[int, Attached] = {}
         self.connections: dict[Connected, None] = {}
+        self._arriving: dict[trio.CancelScope, tuple[int, int]] = {}
+        """Who waits for a session: since when, and for how long a session."""
         self.sessions: dict[InProcessSession, None] = {}
         """Those in this process."""
         self.open_requests = 0
@@ -520,6 +524,21 @@ class StoreServer:
                 for client in list(self.attached.values()):
                     if (now - self._lost_ms) * PATIENCE > client.timeout_ms and not client.read_only:
                         client.ended("no leader can be reached from here")
+                for scope, (since_ms, timeout_ms) in self._arriving.items():
+                    if (now - max(since_ms, self._lost_ms)) * PATIENCE > timeout_ms:
+                        scope.cancel()
+
+    @contextmanager
+    def arriving(self, scope: trio.CancelScope, timeout_ms: int) -> Iterator[None]:
+        """Around the making or finding of a session, which waits for a leader no longer than an attached client does.
+
+        The session of a client that comes back runs out meanwhile, and another server may be able to take it.
+        """
+        self._arriving[scope] = (now_ms(), timeout_ms)
+        try:
+            yield
+        finally:
+            del self._arriving[scope]
 
     def _spare_the_collector(self) -> None:
         """It would walk all nodes again and again, a tenth of a second for a million, and find nothing to collect.

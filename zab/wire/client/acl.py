@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from typing import Final
 
+from zab.core.errors import WireError
 from zab.store.acl import OPEN, Acl, AclEntry
 from zab.wire.jute import INT, NULL, Reader, text, vector
 
 _ENTRY_BYTES_MIN: Final = 12
+_SAY_WHO: Final = frozenset({"world", "digest", "ip"})
 
 
 def _entry(entry: AclEntry) -> bytes:
@@ -33,5 +35,13 @@ def decode_acl(data: bytes, at: int) -> tuple[Acl | None, int]:
     if data.startswith(OPEN_BYTES, at):
         return OPEN, at + len(OPEN_BYTES)
     reader = Reader(data, at)
-    acl = reader.vector_or_null(lambda: (reader.number(), reader.text(), reader.text()), _ENTRY_BYTES_MIN)
+    acl = reader.vector_or_null(lambda: _read_entry(reader), _ENTRY_BYTES_MIN)
     return acl, reader.position
+
+
+def _read_entry(reader: Reader) -> AclEntry:
+    """Clients send null for an empty text, kazoo among them. Where an id says who, it must be there."""
+    permissions, scheme, identity = reader.number(), reader.text_or_null() or "", reader.text_or_null()
+    if identity is None and scheme in _SAY_WHO:
+        raise WireError(f"at {reader.position - 4}: an id of {scheme} that is null")
+    return permissions, scheme, identity or ""
