@@ -1,4 +1,20 @@
-"""ZAB: a state machine of your own, replicated by atomic broadcast, inside your Trio application.
+"""A ZooKeeper in pure Python: a coordination store inside your Trio application, and the consensus under it.
+
+    async def main():
+        async with zab.open_store("store") as store, store.session() as session:
+            await session.ensure_path("/app/workers")
+            me = await session.create("/app/workers/w-", b"here", ephemeral=True, sequential=True)
+            async with session.watch("/app/workers") as events:
+                data, stat = await session.get(me)
+                await session.delete(me)
+                print(data, await anext(events))
+
+    trio.run(main)
+
+`zab.connect("host1:2181,host2:2181")` opens the same `zab.Session` at servers, ours or Apache ZooKeeper's;
+`zab.recipes` has locks, elections, queues and caches. `open_store(..., server_id=, ensemble=)` is one of several.
+
+Under the store is ZAB, atomic broadcast, for whoever has a state machine of their own:
 
     class Counter(zab.Passive):                       # a request is its own transaction
         value = 0

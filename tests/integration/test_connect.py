@@ -239,3 +239,13 @@ async def test_no_secret_is_logged(tmp_path: Path, caplog: pytest.LogCaptureFixt
     assert "hush-hush" not in caplog.text
     assert password.hex() not in caplog.text
     assert repr(password) not in caplog.text
+
+
+async def test_a_session_shows_who_and_where_it_is(tmp_path: Path) -> None:
+    async with stores(tmp_path) as running:
+        hosts = running.hosts()
+        async with zab.connect(f"{hosts}/app", settings=QUICK) as session:
+            assert isinstance(session, RemoteSession)
+            assert repr(session) == f"<RemoteSession {session.id:#x} connected at {hosts} of '{hosts}/app'>"
+            assert repr(session.password) not in repr(session)
+        assert repr(session) == f"<RemoteSession {session.id:#x} closed of '{hosts}/app'>"

@@ -301,10 +301,12 @@ def test_what_is_shown_of_the_harness_runs(page: Path, tmp_path: Path) -> None:
         assert done.returncode == (int(wanted[1]) if wanted else 0), f"{line}:\n{done.stdout}\n{done.stderr}"
 
 
-def test_the_example_in_the_docstring_runs(tmp_path: Path) -> None:
+def test_the_examples_in_the_docstring_run(tmp_path: Path) -> None:
     assert zab.__doc__ is not None
-    (example,) = re.findall(r"\n\n((?:    .*\n|\n)+)", zab.__doc__)
-    run(f"import trio\nimport zab\n\n{dedent(example)}", "docstring", tmp_path)
+    store, member = re.findall(r"\n\n((?:    .*\n|\n)+)", zab.__doc__)
+    for name, example in (("store", store), ("member", member)):
+        assert f"zab.open_{name}(" in example
+        run(f"import trio\nimport zab\n\n{dedent(example)}", f"docstring_{name}", tmp_path)
 
 
 def test_a_failing_example_is_noticed(tmp_path: Path) -> None:

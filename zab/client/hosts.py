@@ -22,6 +22,9 @@ class Hosts:
     hosts: tuple[Host, ...]
     root: str = ""
 
+    def __str__(self) -> str:
+        return ",".join(map(shown, self.hosts)) + self.root
+
 
 def parse_hosts(text: str) -> Hosts:
     listed, slash, rest = text.partition("/")

@@ -52,7 +52,7 @@ class RemoteSession(Session):
         reattach: tuple[int, bytes] | None = None,
         wait_ms: float | None = None,
     ) -> None:
-        self._root = hosts.root
+        self._hosts, self._root = hosts, hosts.root
         super().__init__(SessionState.SUSPENDED, WatchBook(self._shown), settings.events_max)
         self.id = 0
         self.timeout_ms = timeout_ms
@@ -85,6 +85,12 @@ class RemoteSession(Session):
     def password(self) -> bytes:
         """With it and the session's id, another process could take the session over: tell nobody."""
         return self._machine.password
+
+    def __repr__(self) -> str:
+        """Without the password."""
+        server = self.connector.server
+        at = f"at {server} " if server is not None else ""
+        return f"<{type(self).__name__} {self.id:#x} {self.state.value} {at}of {str(self._hosts)!r}>"
 
     @property
     def heard_at(self) -> float:
@@ -210,15 +216,24 @@ async def connect(
 ) -> AsyncIterator[RemoteSession]:
     """A session with servers that speak ZooKeeper's protocol, for as long as the block lasts.
 
-    hosts       `host1:2181,host2:2181`, or with a path behind: `host1:2181/app` takes `/app` for its root
-    timeout_ms  how long the session outlives its connection; the servers may have bounds of their own
-    auth        who it is, as (scheme, credentials): ("digest", b"user:password")
-    tls         a context, or `ClientTls`
-    sasl        user and password for DIGEST-MD5
+        async with zab.connect("host1:2181,host2:2181") as session:
+            print(await session.get("/a"))
+
+    hosts       `host1:2181,host2:2181`, or with a path behind: `host1:2181/app` takes `/app` for its root. Without a
+                port it is 2181; IPv6 looks like `[::1]:2181`. They are tried in an order left to chance
+    timeout_ms  how long the session outlives its connection; the servers have bounds, see `session.timeout_ms`
+    auth        who it is, a list of (scheme, credentials): [("digest", b"user:password")]
+    tls         a `zab.ClientTls`, or an `ssl.SSLContext`
+    sasl        (user, password), for DIGEST-MD5
     read_only   content with a server that is cut off from the others, while no other is found
-    wait_ms     for the first connection, before `Unreachable` is raised; None: for ever
+    wait_ms     for the first connection, shared by the hosts so that each is tried; then `zab.Unreachable` says what
+                each of them did. None: for ever
     reattach    id and password of a session that is to be taken over, in place of a new one
-    settings    bounds: `ClientSettings`
+    settings    bounds: `zab.ClientSettings`
+
+    The block begins when a server has taken the session in and believes who it is (else `zab.AuthFailed`). A connection
+    that is lost is made anew, here or at another server, for as long as the block lasts: `session.states()` tells of
+    it. At its end the session is closed, and its ephemeral nodes are gone. What the block raises comes out as it is.
     """
     check_arguments(
         hosts=hosts, timeout_ms=timeout_ms, tls=tls, sasl=sasl, wait_ms=wait_ms, reattach=reattach, settings=settings

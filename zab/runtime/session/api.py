@@ -104,7 +104,11 @@ class Session(ABC):
         return self._teller.state
 
     def states(self) -> States:
-        """The state now, then each change, until the session is over. Who is slow misses the oldest changes."""
+        """`async for state in session.states()`: the state now, then each change, in order.
+
+        Ends behind the final state: CLOSED when the block is left or the store itself ends, EXPIRED, AUTH_FAILED;
+        `over` says why. Who is slow misses the oldest of 64 changes, never the newest.
+        """
         return States(self._teller)
 
     @property
@@ -202,6 +206,10 @@ class Session(ABC):
     # With a `watch`, that hears of the next change: once, and before any answer shows it.
 
     async def get(self, path: str, watch: Watch | None = None) -> tuple[bytes | None, Stat]:
+        """The node's data, and its `Stat`: versions, zxids, times. `NoNode` where there is none.
+
+        `watch` is what `async with session.watcher() as watch` gives: it hears of the next change, once.
+        """
         found: tuple[bytes | None, Stat] = await self._read(Op.GET_DATA, path, watch)
         return found
 
@@ -279,7 +287,13 @@ class Session(ABC):
 
     @asynccontextmanager
     async def watch(self, path: str, *, recursive: bool = False) -> AsyncIterator[Watch]:
-        """What happens to the node and its list of children; or, if recursive, to all nodes of the subtree."""
+        """`async with session.watch("/a") as events`, then `async for event in events`: what happens from now on.
+
+        To this node (created, deleted, its data set) and to its list of children. If `recursive`: to every node of the
+        subtree, but nothing of lists of children. The node need not be there. It says that something has changed and
+        where (`event.event`, `event.path`), not what is there now: look with `get` or `children`. Over a connection,
+        `MAYBE_MISSED` says that the connection was lost and is back. For one task; ends with what ended the session.
+        """
         async with self.watcher() as watch:
             await self.add_watch(path, watch, recursive=recursive)
             yield watch
