@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import logging
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -54,6 +55,20 @@ async def others_back(running: Stores, left: int) -> None:
         if sid != left:
             await running.start(sid)
     await running.leader()
+
+
+async def test_that_it_begins_and_ends_is_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "zab")
+    async with stores(tmp_path, 3, doors=DOORS_RO) as running:
+        left = await alone(running)
+        told = [f"read_only server={left}", f"read_only_over server={left}"]
+        with trio.fail_after(PATIENCE_S):
+            while told[0] not in caplog.text:
+                await trio.sleep(0.05)
+            assert told[1] not in caplog.text
+            await others_back(running, left)
+            while told[1] not in caplog.text:
+                await trio.sleep(0.05)
 
 
 async def test_reads_and_nothing_else(tmp_path: Path) -> None:

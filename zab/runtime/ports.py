@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import socket
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final
 
@@ -27,14 +28,21 @@ Welcomed = Callable[[Hello, trio.abc.Stream], Awaitable[None]]
 
 
 class Dialler:
-    def __init__(self, network: Network, handshake: Handshake, limits: Limits) -> None:
+    def __init__(self, network: Network, handshake: Handshake, limits: Limits, log: Log) -> None:
         self._network = network
         self._handshake = handshake
+        self._log = log
         self._connect_s = limits.connect_ms / 1000
 
     async def dial(self, host: str, port: int, peer: ServerId, purpose: Purpose) -> trio.abc.Stream:
-        with trio.fail_after(self._connect_s):
-            stream = await self._network.connect(host, port)
+        try:
+            with trio.fail_after(self._connect_s):
+                stream = await self._network.connect(host, port)
+        except socket.gaierror as error:
+            # A server that is down says nothing about us. A name without an address is a mistake of somebody's.
+            why = f"the name {host} has no address: {error.strerror}"
+            self._log.grumble("host_unknown", host, peer=peer, host=host, why=why)
+            raise
         try:
             await self._handshake.call(stream, peer, purpose)
         except BaseException:

@@ -93,7 +93,7 @@ class Running:
         self._handshake = handshake = Handshake(me, options.name, limits.handshake_ms)
         self._writer = writer = Writer(storage, lambda ticket: self.driver.saved(ticket), limits.pause_us_max)
         inbox = Inbox(bell, limits.inbox_bytes_max, lambda: writer.backlog_bytes)
-        dialler = Dialler(network, handshake, limits)
+        dialler = Dialler(network, handshake, limits, log)
         self._elections = Elections(me, dialler, inbox, limits, log, partial(self._addresses, "election_port"))
         transfers = Transfers(storage, limits, log, node.log_starts)
         self._links = Links(dialler, transfers, inbox, limits, partial(self._addresses, "quorum_port"))

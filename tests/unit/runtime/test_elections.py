@@ -75,7 +75,7 @@ class Peer:
         handshake.host, handshake.port = f"host{sid}", 3888
         self.known = set(known)
         self.elections = Elections(
-            self.sid, Dialler(network, handshake, limits), self.inbox, limits, log, self._addresses
+            self.sid, Dialler(network, handshake, limits, log), self.inbox, limits, log, self._addresses
         )
         self.port = Port(Purpose.ELECTION, network, handshake, limits, log, self.elections.welcomed)
 

@@ -74,6 +74,7 @@ class Pulse:
         self._counted = (0, 0, 0, 0.0)
         self._looking_since: float | None = trio_time()
         self._lost_since: float | None = self._looking_since
+        self._read_only = False
 
     # -- on the way of requests --------------------------------------------------------------------
 
@@ -98,6 +99,7 @@ class Pulse:
         elif self._looking_since is not None:
             self.election_time.add((now - self._looking_since) * 1000)
             self._looking_since = None
+        self._look_whether_read_only()
         if not role.serving:
             if self._lost_since is None:
                 self._lost_since = now
@@ -138,8 +140,20 @@ class Pulse:
             due = max(due + BEAT_S, trio_time())
             await trio.sleep_until(due)
             self._measure_a_read(due)
+            self._look_whether_read_only()
             self._beat()
             self._tell()
+
+    def _look_whether_read_only(self) -> None:
+        """It begins when nothing happens for long enough, so somebody has to look."""
+        server = self._server
+        if server.read_only is self._read_only:
+            return
+        self._read_only = server.read_only
+        if self._read_only:
+            server.log.say("read_only", "warning", why="no leader was found: clients that accept it may read")
+        else:
+            server.log.say("read_only_over", why="there is a leader again")
 
     def _measure_a_read(self, due: float) -> None:
         """As a client would meet it: first the loop has to come to it, then it is read."""
