@@ -14,7 +14,8 @@ import trio.testing
 
 from tests.integration.cluster import FAST
 from tests.integration.stores import DOORS, stores
-from zab.core.errors import LocalProtocolError, StorageError
+from zab.client.session import connect
+from zab.core.errors import ConfigError, LocalProtocolError, StorageError
 from zab.recipes import Lock, Lost
 from zab.runtime.coordination.opening import open_store
 from zab.runtime.coordination.server import StoreServer
@@ -35,7 +36,9 @@ from zab.runtime.session.state import SessionState
 from zab.runtime.session.watch import Event, Watch, WatchEvent
 from zab.storage.memory import MemoryDisk
 from zab.store.node import Stat
+from zab.store.ops import Op
 from zab.store.store import StoreSettings
+from zab.wire.client.requests import SHAPES
 
 
 async def test_nodes(tmp_path: Path) -> None:
@@ -314,6 +317,56 @@ async def test_a_read_that_waits_for_a_leader_does_not_outlive_its_store(tmp_pat
             nursery.start_soon(writes)
             await trio.testing.wait_all_tasks_blocked()
             await running.stop(left)
+
+
+async def test_all_doors_let_in_the_same(tmp_path: Path) -> None:
+    """To the byte: nobody finds out later that a node which was made here cannot be written from there."""
+    async with (
+        open_store(tmp_path, client_port=0) as store,
+        store.session() as here,
+        connect(f"127.0.0.1:{store.client_port}") as there,
+    ):
+        most = 0
+        for session in (here, there):
+            most = most or DoorSettings().frame_bytes_max - 8 - len(SHAPES[Op.SET_DATA].encode(("/a", b"", -1)))
+            await session.create("/a")
+            with pytest.raises(LocalProtocolError, match="a request of 1048576 bytes; frame_bytes_max"):
+                await session.set("/a", bytes(most + 1))
+            await session.set("/a", bytes(most))
+            with pytest.raises(LocalProtocolError, match="a request of"):
+                await session.multi(Multi().set("/a", bytes(most)))
+            await session.delete("/a")
+
+
+async def test_what_a_store_cannot_be_opened_with_is_told(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    for path, text in (("file", "must be a directory"), ("file/below", "must be a directory")):
+        with pytest.raises(StorageError, match=text):
+            async with open_store(tmp_path / path):
+                pass
+    with pytest.raises(StorageError, match="no directory can be made there"):
+        async with open_store("/proc/no-such-thing"):
+            pass
+    for port in (-1, 65_536, 99_999):
+        with pytest.raises(ConfigError, match=f"{port} is no port"):
+            async with open_store(tmp_path / "store", client_port=port):
+                pass
+    with pytest.raises(TypeError, match="ensemble takes zab.Ensemble.parse"):
+        async with open_store(tmp_path / "store", ensemble="server.1=host:2888:3888"):
+            pass
+    async with open_store(tmp_path / "store"):
+        with pytest.raises(StorageError, match="in use by this process already"):
+            async with open_store(tmp_path / "store"):
+                pass
+
+
+async def test_what_one_has_says_what_it_is(tmp_path: Path) -> None:
+    async with open_store(tmp_path, client_port=0) as store, store.session() as session, session.watch("/") as watch:
+        assert repr(store) == f"<StoreServer 1 at {tmp_path}, standalone, clients at port {store.client_port}>"
+        assert repr(session) == f"<InProcessSession {session.id:#x}, connected>"
+        assert repr(watch) == f"<Watch of {session!r}, 0 events>"
+    assert repr(watch).endswith("over: the block of this watch is left>")
+    assert "the store was closed" in repr(store)
 
 
 async def test_containers_and_ttl_nodes_go_when_their_time_has_come(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from uuid import uuid4
 
 from zab.core.errors import ConfigError
 from zab.recipes.holding import Held, Holdable, holding
-from zab.recipes.nodes import create_own, giving_back, remove
+from zab.recipes.nodes import create_own, giving_back, identifier_of, remove
 from zab.recipes.settings import DEFAULT_RECIPES, RecipeSettings
 from zab.runtime.session.api import Session
 from zab.runtime.session.watch import Event, Watch
@@ -68,7 +68,7 @@ class DoubleBarrier(Holdable):
             raise ConfigError(f"at least one must come to a barrier, not {count}")
         super().__init__(session, path, settings)
         self.count = count
-        self.identifier = identifier
+        self.identifier = identifier_of(identifier)
         self._ready = child_of(path, _READY)
 
     @asynccontextmanager

@@ -15,7 +15,7 @@ from typing import ClassVar, Final
 
 from zab.recipes.holding import Held, Holdable, holding
 from zab.recipes.line import Place, identifiers
-from zab.recipes.nodes import giving_back
+from zab.recipes.nodes import giving_back, identifier_of
 from zab.recipes.settings import DEFAULT_RECIPES, RecipeSettings
 from zab.runtime.session.api import Session
 
@@ -43,7 +43,7 @@ class Lock(Holdable):
         settings: RecipeSettings = DEFAULT_RECIPES,
     ) -> None:
         super().__init__(session, path, settings)
-        self.identifier = identifier
+        self.identifier = identifier_of(identifier)
         self._before = (*self._behind, *extra_markers)
 
     @asynccontextmanager

@@ -19,6 +19,13 @@ from zab.store.node import Stat
 from zab.store.paths import child_of, parent_of
 
 
+def identifier_of(identifier: str) -> str:
+    given: object = identifier
+    if not isinstance(given, str):
+        raise TypeError(f"an identifier is text, not {type(given).__name__}")
+    return identifier
+
+
 async def create_own(session: Session, path: str, data: bytes, acl: Acl) -> Stat:
     """An ephemeral node. That it is there already is an error only if it belongs to somebody else.
 

@@ -14,7 +14,7 @@ from uuid import uuid4
 
 from zab.core.errors import ConfigError
 from zab.recipes.holding import Held, Holdable, holding
-from zab.recipes.nodes import create_own, giving_back, names_of, texts
+from zab.recipes.nodes import create_own, giving_back, identifier_of, names_of, texts
 from zab.recipes.settings import DEFAULT_RECIPES, RecipeSettings
 from zab.runtime.session.api import Session
 from zab.store.paths import child_of, name_is_valid
@@ -27,7 +27,7 @@ class _Party(Holdable):
         self, session: Session, path: str, identifier: str = "", *, settings: RecipeSettings = DEFAULT_RECIPES
     ) -> None:
         super().__init__(session, path, settings)
-        self.identifier = identifier
+        self.identifier = identifier_of(identifier)
 
     @abstractmethod
     def _name(self) -> str: ...

@@ -15,7 +15,7 @@ from zab.core.errors import ConfigError
 from zab.recipes.errors import Taken
 from zab.recipes.holding import Held, Holdable, holding
 from zab.recipes.lock import WRITER, Lock
-from zab.recipes.nodes import create_own, giving_back, texts
+from zab.recipes.nodes import create_own, giving_back, identifier_of, texts
 from zab.recipes.settings import DEFAULT_RECIPES, RecipeSettings
 from zab.runtime.errors import OutcomeUnknown
 from zab.runtime.session.api import Session
@@ -41,7 +41,7 @@ class Semaphore(Holdable):
         if leases < 1:
             raise ConfigError(f"a semaphore has at least one lease, not {leases}")
         super().__init__(session, path, settings)
-        self.identifier = identifier
+        self.identifier = identifier_of(identifier)
         self.leases = leases
         self._line = Lock(session, f"{path}-{WRITER}", identifier, settings=settings)
 

@@ -75,8 +75,11 @@ class Member:
         disk, network   something else than the real ones, for tests
         """
         self.me = ServerId(server_id)
+        given: object = ensemble
         if ensemble is None:
             ensemble = alone(server_id)
+        elif not isinstance(given, Ensemble):
+            raise TypeError(f"ensemble takes zab.Ensemble.parse(text), not {type(given).__name__}")
         elif server_id not in ensemble.by_id:
             raise ConfigError(f"server {server_id} is none of the ensemble's, {sorted(ensemble.by_id)}")
         network = network or TcpNetwork(tls, silence_ms=settings.sync_ms)
@@ -163,6 +166,10 @@ class Member:
         self._role = role
         self._role_changed.set()
         self._role_changed = trio.Event()
+
+    @property
+    def path(self) -> str:
+        return os.fspath(self._path)
 
     @property
     def stopped(self) -> Stopped | None:

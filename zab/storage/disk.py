@@ -87,6 +87,7 @@ _ADVICE: Final = {
     errors.ENOENT: "the file or its directory is missing: was it removed while the server ran?",
     errors.EMFILE: "raise the limit of open files of the process (ulimit -n), then start the server again",
     errors.ENOTDIR: "the data directory must be a directory",
+    errors.EEXIST: "the data directory must be a directory, and this is something else",
 }
 
 
@@ -95,6 +96,8 @@ def disk_error(operation: str, where: str, number: int | None) -> StorageError:
     code = errors.errorcode.get(number or 0, "unknown error")
     said = os.strerror(number) if number else "no reason given"
     advice = _ADVICE.get(number or 0, "see the kernel log")
+    if operation == "make" and number == errors.ENOENT:
+        advice = "no directory can be made there: choose another place for the data"
     # A sector that cannot be read is damage like any other: others can heal it, so nobody has to stop for it.
     kind = DamagedError if operation == "read" and number == errors.EIO else StorageError
     return kind(f"cannot {operation} {where}: {said} ({code}); {advice}")

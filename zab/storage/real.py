@@ -159,9 +159,11 @@ class RealDisk:
             except BlockingIOError:
                 owner = os.pread(fd, 32, 0).decode(errors="replace").strip() or "unknown"
                 os.close(fd)
+                ours = owner == str(os.getpid())
+                whose = "this process already: close what has it" if ours else f"another process (pid {owner}): stop it"
                 raise StorageError(
-                    f"{self.path} is in use by another process (pid {owner}): stop that one, or give this "
-                    "server a directory of its own; two servers never share one"
+                    f"{self.path} is in use by {whose}, or give this server a directory of its own; two servers "
+                    "never share one"
                 ) from None
             except BaseException:
                 os.close(fd)

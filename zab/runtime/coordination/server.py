@@ -202,6 +202,10 @@ class StoreServer:
         member.on_turn(self._flush)
         member.on_notice(self.pulse.noticed)
 
+    def __repr__(self) -> str:
+        port = "" if self.client_port is None else f", clients at port {self.client_port}"
+        return f"<{type(self).__name__} {self.me} at {self.member.path}, {self.over or self.mode}{port}>"
+
     # -- for you -----------------------------------------------------------------------------------
 
     def session(self, timeout_ms: int = 10_000) -> AbstractAsyncContextManager[InProcessSession]:

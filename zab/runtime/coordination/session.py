@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import trio
 
+from zab.core.errors import LocalProtocolError
 from zab.runtime.coordination.authentication import Caller, Verdict
 from zab.runtime.session.api import Session
 from zab.runtime.session.book import WatchBook
@@ -26,6 +27,7 @@ from zab.store.node import Node, Stat, stat_of
 from zab.store.ops import WRITES, Fields, Op
 from zab.store.request import pack_body, pack_request
 from zab.store.watches import WatchKind
+from zab.wire.client.requests import SHAPES
 
 if TYPE_CHECKING:
     from zab.runtime.coordination.machine import Change
@@ -33,6 +35,11 @@ if TYPE_CHECKING:
 
 HERE: Final = "127.0.0.1"
 """Where a session in this process comes from, as any other on this machine would."""
+
+HEAD_BYTES: Final = 8
+"""In front of a request that comes over a connection."""
+NARROW: Final = 8
+"""What is no larger than this part of the limit in our own format is not too large for a connection, either."""
 
 CLOSE_S: Final = 2.0
 """How long the end of a block waits to hear that its session is closed. It will be, sooner or later, all the same."""
@@ -121,6 +128,8 @@ class InProcessSession(Session):
         return value if turn is None else turn(value)
 
     async def _change(self, op: Op, fields: Fields, what: str) -> Any:
+        body = pack_body(fields)
+        self._check_size(op, fields, len(body), what)
         self._cxid += 1
         server, waiter = self._server, Waiter()
 
@@ -131,7 +140,7 @@ class InProcessSession(Session):
             waiter.done(result, error)
 
         self._posted += 1
-        request = pack_request(op, pack_body(fields), self.id, self._cxid, server.me, self._caller.encoded)
+        request = pack_request(op, body, self.id, self._cxid, server.me, self._caller.encoded)
         server.post(request, done)
         result: Result = await waiter.wait()  # type: ignore[assignment]  # it is what `apply` of the machine returned
         if result[1]:
@@ -142,6 +151,17 @@ class InProcessSession(Session):
                 raise refused(error, op, fields, what)
             return _data(node)
         return _OF_WRITE[op](result)
+
+    def _check_size(self, op: Op, fields: Fields, packed_bytes: int, what: str) -> None:
+        """What one door lets in, the others do. It is the size over a connection that counts."""
+        most = self._server.settings.frame_bytes_max
+        if packed_bytes * NARROW <= most:
+            return
+        size = len(SHAPES[op].encode(fields)) + HEAD_BYTES
+        if size > most:
+            raise LocalProtocolError(
+                f"{op.name.lower()} {what}: a request of {size} bytes; frame_bytes_max of this store's doors is {most}"
+            )
 
     def _unwatch(self, path: str, kind: WatchKind) -> None:
         self._server.machine.watches.remove(path, self, kind)
