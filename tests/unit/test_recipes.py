@@ -49,6 +49,12 @@ def test_a_setting_that_makes_no_sense_is_told(setting: str) -> None:
         RecipeSettings(suspended_ms=-1)
 
 
+@pytest.mark.parametrize("kind", ["Lock", "ReadLock", "Semaphore", "Election", "Party", "ShallowParty"])
+def test_an_identifier_is_text(kind: str) -> None:
+    with pytest.raises(TypeError, match="an identifier is text, not int"):
+        getattr(recipes, kind)(None, "/a", 5)
+
+
 def test_a_line_is_in_the_order_of_its_numbers() -> None:
     names = [
         "b__lock__0000000010",

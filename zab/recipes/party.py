@@ -64,7 +64,7 @@ class ShallowParty(_Party):
     def __init__(
         self, session: Session, path: str, identifier: str = "", *, settings: RecipeSettings = DEFAULT_RECIPES
     ) -> None:
-        if "/" in identifier or (identifier and not name_is_valid(f"-{identifier}")):
+        if "/" in identifier_of(identifier) or (identifier and not name_is_valid(f"-{identifier}")):
             raise ConfigError(f"{identifier!r} cannot be part of a node's name")
         super().__init__(session, path, identifier, settings=settings)
 

@@ -58,6 +58,9 @@ class InProcessSession(Session):
         self._answer = trio.Event()
         self._lost_at = trio.current_time()
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.id:#x}, {self.state.value}>"
+
     @property
     def heard_at(self) -> float:
         """Now, while there is a leader; else when it was missed."""
