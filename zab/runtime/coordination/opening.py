@@ -6,12 +6,14 @@ import os
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import Any
+from typing import Final, TypedDict, Unpack
 
 import trio
 from attrs import evolve
 
+from zab.core.ensemble import Ensemble
 from zab.core.errors import ConfigError
+from zab.core.ready import Settings
 from zab.runtime.admin.port import AdminPort
 from zab.runtime.admin.settings import AdminSettings
 from zab.runtime.admin.site import Site
@@ -23,10 +25,35 @@ from zab.runtime.coordination.settings import DEFAULT_DOORS, DoorSettings
 from zab.runtime.coordination.tls_door import TlsDoor
 from zab.runtime.limits import Limits
 from zab.runtime.member import DEFAULT_LIMITS, Member
+from zab.runtime.network import LinkTls, Network
+from zab.storage.disk import Disk
+from zab.storage.storage import StorageSettings
 from zab.store.store import DEFAULT_SETTINGS, StoreSettings
 
+PORT_MAX: Final = 65_535
 BESIDE_A_FRAME_BYTES = 64 << 10
 """What a request carries beside the client's own bytes: who asks, and as whom."""
+
+
+class MemberOptions(TypedDict, total=False):
+    """What `Member` takes beside its machine, its path and its limits."""
+
+    server_id: int
+    ensemble: Ensemble | None
+    name: str
+    settings: Settings
+    storage: StorageSettings
+    tls: LinkTls | None
+    listen: bool
+    listen_host: str | None
+    disk: Disk | None
+    network: Network | None
+
+
+class StoreOptions(MemberOptions, total=False):
+    store: StoreSettings
+    doors: DoorSettings
+    limits: Limits
 
 
 def make_server(
@@ -35,9 +62,8 @@ def make_server(
     store: StoreSettings = DEFAULT_SETTINGS,
     doors: DoorSettings = DEFAULT_DOORS,
     limits: Limits = DEFAULT_LIMITS,
-    **options: Any,
+    **options: Unpack[MemberOptions],
 ) -> StoreServer:
-    """`options` are those of `Member`."""
     machine = StoreMachine(evolve(store, access=doors.security.access(store.access, tls=doors.tls is not None)))
     request_bytes = max(limits.request_bytes_max, doors.frame_bytes_max + BESIDE_A_FRAME_BYTES)
     member = Member(machine, path, limits=evolve(limits, request_bytes_max=request_bytes), **options)
@@ -61,6 +87,8 @@ async def run_server(
     For each of `admin` there is a port for operators; these are there before the store can be asked, because
     that is when somebody wants to know why it cannot.
     """
+    check_port("client_port", client_port)
+    check_port("secure_client_port", secure_client_port)
     # The doors first: a key store that cannot be read is told before anything begins.
     secure, both = _doors_of(server, secure_client_port)
     audit = server.audit
@@ -91,6 +119,16 @@ async def run_server(
             audit.close()
 
 
+def check_port(name: str, port: int | None) -> None:
+    """The system takes the lower bits of some, and listens where nobody looks."""
+    if port is None:
+        return
+    if isinstance(port, bool) or not isinstance(port, int):
+        raise TypeError(f"{name} is a number, or None for no port, not {type(port).__name__}")
+    if not 0 <= port <= PORT_MAX:
+        raise ConfigError(f"{name} is {port}: there is no such port; 0 is any that is free, None is none")
+
+
 def _doors_of(server: StoreServer, secure_client_port: int | None) -> tuple[TlsDoor | None, TlsDoor | None]:
     """Of the secure port, and of the plain one if it is for both."""
     tls = server.settings.tls
@@ -111,7 +149,7 @@ async def open_store(
     secure_client_port: int | None = None,
     admin_port: int | None = None,
     admin: AdminSettings | None = None,
-    **options: Any,
+    **options: Unpack[StoreOptions],
 ) -> AsyncIterator[StoreServer]:
     """A coordination store for as long as the block lasts, alone or as a member of an ensemble.
 
@@ -123,7 +161,8 @@ async def open_store(
     admin        settings of that port
     store        settings of the store: `StoreSettings`
     doors        bounds and habits of its doors: `DoorSettings`
-    ...          and all that `Member` takes, like `server_id` and `ensemble`
+    limits       of the member's queues and requests: `Limits`
+    ...          and all that `Member` takes, like `server_id` and `ensemble`: see `MemberOptions`
 
     When the store fails, the block is cancelled, and what made it fail is raised.
     """
