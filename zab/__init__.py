@@ -95,6 +95,7 @@ if TYPE_CHECKING:
         NoWatcher,
         QuotaExceeded,
         ReconfigDisabled,
+        SessionClosed,
         SessionExpired,
         StoreError,
         Throttled,
@@ -198,6 +199,7 @@ __all__ = [
     "Throttled",
     "AuthFailed",
     "SessionExpired",
+    "SessionClosed",
     "EventsLost",
     "Unreachable",
 ]
@@ -253,6 +255,7 @@ _HOMES: Final = {
         "NotReadOnly",
         "QuotaExceeded",
         "ReconfigDisabled",
+        "SessionClosed",
         "SessionExpired",
         "StoreError",
         "Throttled",

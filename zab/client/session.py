@@ -25,7 +25,7 @@ from zab.runtime.errors import OutcomeUnknown
 from zab.runtime.session.api import Session
 from zab.runtime.session.arguments import credentials_of
 from zab.runtime.session.book import WatchBook
-from zab.runtime.session.errors import NodeExists, StoreError
+from zab.runtime.session.errors import LEFT, NodeExists, StoreError
 from zab.runtime.session.state import SessionState
 from zab.runtime.session.watch import Watch
 from zab.runtime.waiting import Waiter
@@ -181,9 +181,9 @@ class RemoteSession(Session):
     async def close(self) -> None:
         """Says goodbye, so that what is ephemeral goes at once and not when the session's time is up."""
         if self._over is not None or not self.id:
-            self._finish(SessionState.CLOSED, "the block of this session is left")
+            self._finish(SessionState.CLOSED, LEFT)
             return
-        why = "the block of this session is left"
+        why = LEFT
         self._finish(SessionState.CLOSED, why)
         with trio.move_on_after(self._settings.close_ms / 1000, shield=True):
             while not self.ended:

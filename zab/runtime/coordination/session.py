@@ -16,7 +16,7 @@ from zab.core.errors import LocalProtocolError
 from zab.runtime.coordination.authentication import Caller, Verdict
 from zab.runtime.session.api import Session
 from zab.runtime.session.book import WatchBook
-from zab.runtime.session.errors import refused
+from zab.runtime.session.errors import LEFT, refused
 from zab.runtime.session.state import SessionState
 from zab.runtime.session.watch import Watch
 from zab.runtime.waiting import Waiter
@@ -95,7 +95,7 @@ class InProcessSession(Session):
         self._book.happened(change.event, change.path, change.zxid)
 
     def close(self) -> None:
-        self._finish(SessionState.CLOSED, "the block of this session is left")
+        self._finish(SessionState.CLOSED, LEFT)
 
     # -- requests ----------------------------------------------------------------------------------
 

@@ -27,7 +27,7 @@ import trio
 from zab.core.errors import LocalProtocolError
 from zab.runtime.errors import OutcomeUnknown
 from zab.runtime.session.book import WatchBook
-from zab.runtime.session.errors import BadArguments, NoNode, StoreError, error_of
+from zab.runtime.session.errors import LEFT, BadArguments, NoNode, SessionClosed, StoreError, error_of
 from zab.runtime.session.multi import (
     Multi,
     MultiRead,
@@ -118,13 +118,13 @@ class Session(ABC):
 
     def _check(self) -> None:
         if self._over is not None:
-            raise error_of(*self._over)
+            raise _ended(*self._over)
 
     def _finish(self, state: SessionState, why: str, code: int = ErrorCode.SESSION_EXPIRED) -> None:
         if self._over is None:
             self._over = code, why
             for watch in self._watches:
-                watch.end(error_of(code, why))
+                watch.end(_ended(code, why))
             self._teller.tell(state)
 
     # -- changes -----------------------------------------------------------------------------------
@@ -393,6 +393,10 @@ class Session(ABC):
         except NoNode:
             return None
         return next((child_of(parent, name) for name in names if token in name), None)
+
+
+def _ended(code: int, why: str) -> StoreError:
+    return SessionClosed(why) if why is LEFT else error_of(code, why)
 
 
 def _listed(servers: Servers) -> str | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from zab.core.errors import NewConfigNoQuorum, ReconfigInProgress, ZabError
+from zab.core.errors import LocalProtocolError, NewConfigNoQuorum, ReconfigInProgress, ZabError
 from zab.store.errors import ErrorCode
 from zab.store.ops import CREATES, CreateFlag, Fields, Op
 from zab.store.paths import ROOT, parent_of, why_invalid
@@ -101,6 +101,18 @@ class AuthFailed(StoreError):
 
 class SessionExpired(StoreError):
     """The session is over, and its ephemeral nodes are gone."""
+
+
+class SessionClosed(SessionExpired, LocalProtocolError):
+    """The block of this session is left, and somebody still uses it. A bug upstairs."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(ErrorCode.SESSION_EXPIRED, why)
+        self.args = (f"{why}: use a session only inside its block",)
+
+
+LEFT: Final = "the block of this session is left"
+"""Why a session is over that its owner ended."""
 
 
 class EventsLost(ZabError):
