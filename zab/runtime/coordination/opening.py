@@ -124,9 +124,9 @@ def check_port(name: str, port: int | None) -> None:
     if port is None:
         return
     if isinstance(port, bool) or not isinstance(port, int):
-        raise TypeError(f"{name} is a number, or None for no port, not {type(port).__name__}")
+        raise TypeError(f"{name}: a port is a number, or None, not {type(port).__name__}")
     if not 0 <= port <= PORT_MAX:
-        raise ConfigError(f"{name} is {port}: there is no such port; 0 is any that is free, None is none")
+        raise ConfigError(f"{name}: {port} is no port; they go up to {PORT_MAX}, 0 is any that is free, None is none")
 
 
 def _doors_of(server: StoreServer, secure_client_port: int | None) -> tuple[TlsDoor | None, TlsDoor | None]:

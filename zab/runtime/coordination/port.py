@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import trio
 
-from zab.core.errors import ConfigError
 from zab.runtime.coordination.connection import Connection
 from zab.runtime.errors import PortTaken
 from zab.runtime.ports import EXHAUSTED, EXHAUSTED_PAUSE_S, peer_name
@@ -18,16 +17,11 @@ if TYPE_CHECKING:
     from zab.runtime.coordination.tls_door import TlsDoor
 
 
-PORT_MAX: Final = 65_535
-
-
 class ClientPort:
     """With a `door`, what comes in has to get past it first: it is for the TLS port, or for both kinds of clients."""
 
     def __init__(self, server: StoreServer, host: str | None, port: int, door: TlsDoor | None = None) -> None:
         """`host` None: on all interfaces."""
-        if not 0 <= port <= PORT_MAX:
-            raise ConfigError(f"{port} is no port for clients: ports go up to {PORT_MAX}, and 0 means any")
         self._server = server
         self._door = door
         self._host = host
