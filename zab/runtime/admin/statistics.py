@@ -10,7 +10,8 @@ from zab.core.zxid import NOTHING
 from zab.runtime.driver import now_ms
 
 if TYPE_CHECKING:
-    from zab.runtime.coordination.server import Connected, StoreServer
+    from zab.runtime.coordination.attached import Connected
+    from zab.runtime.coordination.server import StoreServer
 
 SLOW_FSYNC_MS: Final = 1_000
 

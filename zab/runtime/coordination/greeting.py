@@ -48,7 +48,7 @@ def is_admitted(server: StoreServer, asked: ConnectRequest) -> bool:
 async def session_for(server: StoreServer, asked: ConnectRequest, peer: str) -> Established | ConnectResponse | None:
     """Or how it is refused; None: without a word, so that the client asks another server."""
     timeout_ms = server.settings.timeout_ms(asked.timeout_ms)
-    with trio.move_on_after(timeout_ms / 1000) as scope, server.arriving(scope, timeout_ms):
+    with trio.move_on_after(timeout_ms / 1000) as scope, server.tracker.arriving(scope, timeout_ms):
         try:
             return await _session_for(server, asked, peer, timeout_ms)
         except ZabError:

@@ -1,0 +1,113 @@
+"""The way of requests to the leader, and of what gathers for the clients to the system.
+
+While there is no leader, writes wait in the member, and what there is no room for waits here: nobody is turned away.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from typing import Final, Protocol
+
+from zab.core.errors import ZabError
+from zab.runtime.admin.pulse import WRITE_SAMPLES, Pulse
+from zab.runtime.doorbell import Doorbell
+from zab.runtime.member import Member
+from zab.runtime.origin import Done
+from zab.runtime.waiting import Waiter
+from zab.store.acl import encode_identities
+from zab.store.apply import Result
+from zab.store.ops import Fields, Op
+from zab.store.request import INTERNAL, pack_body, pack_request
+
+NOBODY: Final = encode_identities(())
+
+
+class Flushes(Protocol):
+    def flush(self) -> None: ...
+
+
+def ignore(result: object, error: Exception | None) -> None:
+    """Nobody waits for this."""
+
+
+class Posting:
+    pulse: Pulse
+
+    def __init__(self, member: Member) -> None:
+        self.member = member
+        self.me = member.me
+        self._posts = 0
+        self._waiting: deque[tuple[bytes, Done]] = deque()
+        self._dirty: list[Flushes] = []
+        self._bell = Doorbell()
+        member.on_turn(self._flush)
+
+    # -- requests ----------------------------------------------------------------------------------
+
+    def post(self, request: bytes, done: Done) -> None:
+        """To the leader, in the order of the calls. `done` is called in the event loop, maybe at once with an error."""
+        self.post_many((request,), done)
+
+    def post_many(self, requests: Sequence[bytes], done: Done) -> None:
+        """All that came at once; `done` is called for each of them, in their order."""
+        sampled = self._posts % WRITE_SAMPLES + len(requests) >= WRITE_SAMPLES
+        self._posts += len(requests)
+        if sampled:
+            self._post(requests[:1], self.pulse.timed(done))
+            requests = requests[1:]
+        self._post(requests, done)
+
+    def _post(self, requests: Sequence[bytes], done: Done) -> None:
+        taken = 0
+        if not self._waiting:
+            try:
+                taken = self.member.post_many(requests, done)
+            except ZabError as error:
+                for _ in requests:
+                    done(None, error)
+                return
+        self._waiting += [(request, done) for request in requests[taken:]]
+
+    def _post_waiting(self) -> None:
+        waiting, self._waiting = self._waiting, deque()
+        while waiting and not self._waiting:
+            request, done = waiting.popleft()
+            self._post((request,), done)
+        self._waiting += waiting
+
+    async def ask(self, request: bytes) -> Result:
+        waiter = Waiter()
+        self.post(request, waiter.done)
+        result: Result = await waiter.wait()  # type: ignore[assignment]  # it is what `apply` of the machine returned
+        return result
+
+    def internal(self, op: Op, fields: Fields, session: int = 0) -> bytes:
+        return pack_request(op, pack_body(fields), session, 0, self.me, NOBODY, INTERNAL)
+
+    def _refuse_waiting(self, why: Exception) -> None:
+        waiting, self._waiting = self._waiting, deque()
+        for _, done in waiting:
+            done(None, why)
+
+    # -- one turn, one send ------------------------------------------------------------------------
+
+    def dirty(self, connection: Flushes) -> None:
+        """It has something to send: when this turn of the loop is over, all of it goes out at once."""
+        if not self._dirty and not self.member.turning:
+            self._bell.ring()
+        self._dirty.append(connection)
+
+    async def _flush_when_rung(self) -> None:
+        while True:
+            await self._bell.wait()
+            self._flush()
+
+    def _flush(self) -> None:
+        """Also at the end of each turn of the member: most answers are found there."""
+        if self._dirty:
+            dirty, self._dirty = self._dirty, []
+            for connection in dirty:
+                connection.flush()
+        if self._waiting:
+            self._post_waiting()

@@ -1,0 +1,120 @@
+"""Signs of life: the one thing about sessions that is not in the history.
+
+The leader keeps for all of them when each was last heard of; the other servers tell it of theirs twice a tick. A new
+leader gives everybody the full time again.
+
+A server that cannot reach a leader must not hold a client back until its session has ended elsewhere: after a third of
+the session's time the connection is cut, and the client can try another server. The same goes for one that is about to
+attach.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
+
+import trio
+
+from zab.core.zxid import Epoch
+from zab.runtime.driver import now_ms
+from zab.store.sessions import Expiry
+
+if TYPE_CHECKING:
+    from zab.runtime.coordination.server import StoreServer
+
+ALIVE: Final = b"a"
+"""The first byte of an aside: ids of sessions that were heard of follow."""
+ASIDE_SESSIONS_MAX: Final = 10_000
+PATIENCE: Final = 3
+"""A client is let go after this part of its session's time without a leader."""
+
+
+class SessionTracker:
+    def __init__(self, server: StoreServer) -> None:
+        self._server = server
+        self._expiry: Expiry | None = None
+        """At the leader only."""
+        self._epoch = Epoch(-1)
+        self._arriving: dict[trio.CancelScope, tuple[int, int]] = {}
+        """Who waits for a session: since when, and for how long a session."""
+
+    def lead(self, epoch: Epoch) -> None:
+        """Whoever has led already in this epoch goes on."""
+        if self._expiry is None or epoch != self._epoch:
+            self._expiry, self._epoch = Expiry(self._server.settings.tick_ms), epoch
+            self.touch(self._server.machine.sessions.table)
+
+    def rest(self) -> None:
+        self._expiry = None
+
+    def ends(self) -> list[tuple[int, list[int]]]:
+        """When which sessions will have ended if nothing is heard of them."""
+        return [] if self._expiry is None else self._expiry.buckets()
+
+    # -- what is heard -----------------------------------------------------------------------------
+
+    def touch(self, sessions: Iterable[int]) -> None:
+        expiry, table, now = self._expiry, self._server.machine.sessions.table, now_ms()
+        if expiry is not None:
+            for session in sessions:
+                known = table.get(session)
+                if known is not None:
+                    expiry.touch(session, known[0], now)
+
+    def forget(self, session: int) -> None:
+        if self._expiry is not None:
+            self._expiry.forget(session)
+
+    def heard(self, sessions: bytes) -> None:
+        """By another server, of its clients."""
+        if len(sessions) % 8 == 0:
+            self.touch(struct.unpack(f">{len(sessions) // 8}q", sessions))
+
+    @contextmanager
+    def arriving(self, scope: trio.CancelScope, timeout_ms: int) -> Iterator[None]:
+        """Around the making or finding of a session, which waits for a leader no longer than an attached client does.
+
+        The session of a client that comes back runs out meanwhile, and another server may be able to take it.
+        """
+        self._arriving[scope] = (now_ms(), timeout_ms)
+        try:
+            yield
+        finally:
+            del self._arriving[scope]
+
+    # -- twice a tick ------------------------------------------------------------------------------
+
+    def look(self, now: int, *, slept: bool) -> None:
+        """`slept`: this process did. Whoever called meanwhile was not heard, and is not to blame."""
+        server, expiry = self._server, self._expiry
+        alive = [session for session, client in server.attached.items() if client.heard_of()]
+        if server.local:
+            self._keep_local(alive, now)
+        if expiry is not None:
+            self.touch(alive)
+            if slept:
+                self.touch(server.machine.sessions.table)
+            for session in expiry.due(now):
+                server.log.say("session_expired", session=f"{session:#x}")
+                server.close_session(session)
+        elif server.ready:
+            for start in range(0, len(alive), ASIDE_SESSIONS_MAX):
+                part = alive[start : start + ASIDE_SESSIONS_MAX]
+                server.member.aside(ALIVE + struct.pack(f">{len(part)}q", *part))
+        elif server.lost_ms is not None:
+            for client in list(server.attached.values()):
+                if (now - server.lost_ms) * PATIENCE > client.timeout_ms and not client.read_only:
+                    client.ended("no leader can be reached from here")
+            for scope, (since_ms, timeout_ms) in self._arriving.items():
+                if (now - max(since_ms, server.lost_ms)) * PATIENCE > timeout_ms:
+                    scope.cancel()
+
+    def _keep_local(self, alive: list[int], now: int) -> None:
+        server = self._server
+        server.local.touch(alive, now)
+        for session in server.local.due(now):
+            client = server.attached.get(session)
+            if client is not None:
+                client.ended("the session is over: nothing was heard of it")
