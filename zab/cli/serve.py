@@ -14,16 +14,19 @@ from zab.cli.logs import format_option, level_option, log_to_stderr
 from zab.cli.running import run_in_trio, stop_on_signal, tell_systemd
 from zab.cli.zoo.dynamic import write_membership
 from zab.cli.zoo.plan import Plan, read_plan
+from zab.cli.zoo.remembered import OPTION, differences
 from zab.cli.zoo.report import effective
 from zab.cli.zoo.source import BadConfig
+from zab.core.ensemble import Ensemble
 from zab.core.messages import State
-from zab.core.zxid import ServerId
+from zab.core.zxid import ServerId, show
 from zab.runtime.alone import tune_collector
 from zab.runtime.coordination.opening import make_server, run_server
 from zab.runtime.coordination.server import StoreServer
 from zab.runtime.identity import claim
 from zab.runtime.running import alone
 from zab.storage.disk import Disk
+from zab.storage.membership import replace_membership
 from zab.storage.real import RealDisk
 from zab.storage.split import SplitDisk
 
@@ -41,13 +44,26 @@ MEMBERSHIP_PAUSE_S = 1.0
     help="A key that counts more than the file's, with or without `zookeeper.` in front. May be repeated.",
 )
 @click.option("--check", is_flag=True, help="Say what the file means and what is wrong with it, and start nothing.")
+@click.option(
+    OPTION,
+    "from_file",
+    is_flag=True,
+    help="The file's servers in place of those that the data directory remembers. Only when ALL servers are stopped, "
+    "and then for ALL of them; a majority of those that hold the history must be among them. The last resort: see "
+    "docs/howto/grow-a-server.md.",
+)
 @level_option("info")
 @format_option
-def serve(config: Path, options: tuple[str, ...], check: bool, log_level: str, log_format: str) -> None:
+def serve(
+    config: Path, options: tuple[str, ...], check: bool, from_file: bool, log_level: str, log_format: str
+) -> None:
     """Run one server of the coordination store, until SIGINT or SIGTERM.
 
     ZOO.CFG is ZooKeeper's configuration file, as it is. A key that has no effect here is named in a warning,
     and everything that is wrong is told at once. `myid` stands in the dataDir, as it always did.
+
+    Who takes part is remembered in the dataDir. Where the file's server.N lines say something else, nothing is
+    started: members are changed while the ensemble runs, by `zab shell reconfig`.
 
     \b
     zab serve zoo.cfg                      clients come to its clientPort
@@ -61,7 +77,7 @@ def serve(config: Path, options: tuple[str, ...], check: bool, log_level: str, l
       2  the command line or the configuration is wrong
     """
     try:
-        plan = read_plan(config, [_pair(option) for option in options])
+        plan = read_plan(config, [_pair(option) for option in options], from_file=from_file)
     except BadConfig as bad:
         _tell("warning", bad.warnings)
         _tell("error", bad.problems)
@@ -95,6 +111,9 @@ async def run(plan: Plan) -> None:
     tune_collector()
     async with trio.open_nursery() as nursery:
         await nursery.start(stop_on_signal, nursery.cancel_scope)
+        if plan.replaces:
+            assert plan.ensemble is not None
+            await trio.to_thread.run_sync(replace_remembered, plan, plan.ensemble)
         server = make_server(
             plan.data,
             store=plan.store,
@@ -122,27 +141,74 @@ async def run(plan: Plan) -> None:
 
 
 async def announce(server: StoreServer) -> None:
-    """Once: who waits for it to serve, waits for this line."""
+    """Once: who waits for it to serve, waits for this line. Who is no member is not ready, though it serves."""
     role = await server.member.wait_serving()
+    if not is_member(server):
+        click.echo(
+            f"server {server.me} follows server {role.leader} in epoch {role.epoch}, but IS NO MEMBER of its ensemble: "
+            "it serves without a vote, and waits for `reconfig -add`"
+        )
+        tell_systemd("READY=1")
+        while True:
+            await trio.sleep(MEMBERSHIP_PAUSE_S)
+            if is_member(server):
+                break
+        role = await server.member.wait_serving()
     what = {State.LEADING: "leads", State.FOLLOWING: "follows", State.OBSERVING: "observes"}[role.state]
     whom = "" if role.state is State.LEADING else f" server {role.leader}"
     click.echo(f"server {server.me} is ready: it {what}{whom} in epoch {role.epoch}")
     tell_systemd("READY=1")
 
 
+def is_member(server: StoreServer) -> bool:
+    return server.me in server.member.status().ensemble.by_id
+
+
 async def keep_membership(server: StoreServer, plan: Plan) -> None:
-    """When the membership has changed, the configuration file shall say so."""
+    """When the membership has changed, the configuration file shall say so; but nobody's file is written who has not
+    asked for changes, nor that of a server which would not find itself in it again."""
     known = plan.ensemble or alone(plan.server_id)
     while True:
         ensemble = server.member.status().ensemble
         if not ensemble.same_members(known):
-            known = ensemble
-            try:
-                written = await trio.to_thread.run_sync(write_membership, plan.path, ensemble, plan.server_id)
-                server.log.say("membership_written", file=written)
-            except OSError as error:
-                server.log.say("membership_not_written", "warning", file=plan.path, why=error.strerror or error)
+            different, known = differences(known, ensemble), ensemble
+            version = show(ensemble.version)
+            if not is_member(server):
+                why = f"the membership has no server {server.me}: it has no vote, and waits for reconfig -add"
+                server.log.say("not_a_member", "warning", version=version, members=list(ensemble.by_id), why=why)
+            elif plan.doors.reconfig_enabled:
+                await _write(server, plan, ensemble)
+            elif different:
+                why = "the members changed, and reconfigEnabled is off here: mend the lines before the next start"
+                server.log.say(
+                    "membership_not_written",
+                    "warning",
+                    file=plan.path,
+                    version=version,
+                    why=why,
+                    members=ensemble.text(),
+                )
         await trio.sleep(MEMBERSHIP_PAUSE_S)
+
+
+async def _write(server: StoreServer, plan: Plan, ensemble: Ensemble) -> None:
+    try:
+        written = await trio.to_thread.run_sync(write_membership, plan.path, ensemble, plan.server_id)
+        server.log.say("membership_written", file=written)
+    except OSError as error:
+        server.log.say("membership_not_written", "warning", file=plan.path, why=error.strerror or error)
+
+
+def replace_remembered(plan: Plan, ensemble: Ensemble) -> None:
+    disk = split_disk(plan.data, plan.log, plan.server_id) or RealDisk(plan.data)
+    try:
+        claim(disk, plan.data, ENSEMBLE_NAME, ServerId(plan.server_id))
+        new = replace_membership(disk, ensemble, plan.storage)
+    finally:
+        disk.close()
+    click.echo(
+        f"server {plan.server_id} remembers from now on, as version {show(new.version)}, the members of {plan.path}"
+    )
 
 
 def split_disk(data: Path, log: Path | None, sid: int) -> Disk | None:

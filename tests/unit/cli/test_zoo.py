@@ -17,6 +17,9 @@ from zab.cli.zoo.plan import Plan, read_plan
 from zab.cli.zoo.report import effective
 from zab.cli.zoo.source import BadConfig
 from zab.core.ensemble import Ensemble, Role
+from zab.core.zxid import Epoch
+from zab.runtime.running import alone
+from zab.storage.epochs import Record, encode
 from zab.wire.client.words import WORDS
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -335,6 +338,70 @@ def test_a_changed_membership_is_written_back_and_read_again(folder: Path) -> No
     assert (folder / "zoo.cfg").read_text() == f"dataDir={folder}/data\n{rest}dynamicConfigFile={written}\n"
     again = read_plan(folder / "zoo.cfg")
     assert (again.ensemble, again.client_port) == (new, 2181)
+
+
+# -- the membership that is remembered ---------------------------------------------------------------------
+
+
+def remember(folder: Path, text: str, version: str = "100000000") -> None:
+    record = Record(Epoch(1), Epoch(1), Ensemble.parse(f"{text}\nversion={version}"))
+    (folder / "data" / "epochs").write_bytes(encode(record))
+
+
+FOUR = THREE.replace("server.2=b", "server.2=elsewhere") + "server.4=d:2888:3888\n"
+
+
+def test_the_same_members_and_other_addresses_for_clients(folder: Path) -> None:
+    remember(folder, "server.1=a:2888:3888;1\nserver.2=b:2888:3888\nserver.3=c:2888:3888:observer")
+    assert plan(folder, THREE, myid="1").warnings == ()
+    (warning,) = plan(folder, THREE.replace("a:2888:3888", "a:2888:3888;2181"), myid="1").warnings
+    assert "clients are told server.1=a:2888:3888:participant;0.0.0.0:1" in warning
+    assert plan(folder, THREE, myid="1").replaces is False
+
+
+def test_other_members_are_refused_or_taken_on_purpose(folder: Path) -> None:
+    remember(folder, THREE.partition("init")[0])
+    told = problems(folder, FOUR, myid="1")
+    assert "(version 100000000 (1/0)):" in told
+    assert "in the file: server.2=elsewhere:2888:3888:participant; remembered: server.2=b:2888:3888:participant" in told
+    assert "only in the file: server.4=d:2888:3888:participant" in told
+    assert "server.1" not in told
+    assert "only remembered: server.2" in problems(folder, "", myid="1"), "no lines are other lines, too"
+    (warning,) = plan(folder, FOUR + "reconfigEnabled=true\n", myid="1").warnings
+    assert "what is remembered counts" in warning
+    (folder / "zoo.cfg").write_text(f"dataDir={folder}/data\nclientPort=2181\n{FOUR}")
+    made = read_plan(folder / "zoo.cfg", from_file=True)
+    assert made.ensemble is not None
+    assert (made.replaces, made.ensemble.voters, "FROM NOW ON" in made.warnings[0]) == (True, (1, 2, 4), True)
+    (folder / "zoo.cfg").write_text(f"dataDir={folder}/data\nserver.1=a:1:2\nserver.8=b:1:2\nserver.9=c:1:2\n")
+    with pytest.raises(BadConfig, match="the new servers, 8, 9, would be a majority"):
+        read_plan(folder / "zoo.cfg", from_file=True)
+
+
+def test_a_dynamic_file_of_the_remembered_version_that_was_edited_does_not_count(folder: Path) -> None:
+    remember(folder, THREE.partition("init")[0], "100000005")
+    dynamic = folder / "zoo.cfg.dynamic.100000005"
+    dynamic.write_text("\n".join(each for each in FOUR.splitlines() if each.startswith("server.")))
+    made = plan(folder, f"initLimit=5\nsyncLimit=5\nreconfigEnabled=true\ndynamicConfigFile={dynamic}\n", myid="1")
+    assert made.ensemble is not None
+    assert made.ensemble.version == 0
+
+
+@pytest.mark.parametrize("more", ["", "reconfigEnabled=true\n"])
+def test_who_was_alone_takes_an_address_and_no_company(folder: Path, more: str) -> None:
+    remember(folder, alone(1).text())
+    assert plan(folder, more, myid="1").warnings == ()
+    assert "served alone until now" in problems(folder, THREE + more, myid="1")
+    made = plan(folder, f"server.1=a:2888:3888\n{more}", myid="1")
+    assert made.replaces
+    assert "takes its address from the file" in made.warnings[0]
+
+
+def test_who_is_no_member_is_told(folder: Path) -> None:
+    remember(folder, THREE.partition("init")[0])
+    (warning,) = plan(folder, FOUR, myid="4").warnings
+    assert "Server 4 is no member by what it remembers" in warning
+    assert "It was removed by a reconfiguration" in problems(folder, THREE, myid="4")
 
 
 # -- what is shown -----------------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from zab.cli.zoo.keys import MEMBERSHIP, family_of
+from zab.cli.zoo.remembered import removed
 from zab.cli.zoo.source import Source, Told
 from zab.core.ensemble import Ensemble, Role, parse_server
 from zab.core.errors import ConfigError, ZabError
@@ -75,11 +76,11 @@ def _first_address(source: Source, told: Told) -> str:
     return f"{told.name}={first}{semicolon}{client_side}"
 
 
-def read_id(source: Source, data: str | None, ensemble: Ensemble | None) -> int:
+def read_id(source: Source, data: Path | None, ensemble: Ensemble | None, saved: Ensemble | None) -> int:
     """From `myid`, which says who of the ensemble this is. Alone, one may do without."""
     if data is None:
         return 1
-    file = Path(data) / "myid"
+    file = data / "myid"
     try:
         sid = decode_number(file.read_bytes())
     except FileNotFoundError:
@@ -98,7 +99,9 @@ def read_id(source: Source, data: str | None, ensemble: Ensemble | None) -> int:
         return 1
     if ensemble is not None and sid not in ensemble.by_id:
         known = ", ".join(str(each) for each in ensemble.by_id)
-        source.problems.append(f"{file}: this is server {sid}, and there is no line server.{sid}; there are {known}")
+        source.problems.append(
+            f"{file}: this is server {sid}, and there is no line server.{sid}; there are {known}{removed(saved, sid)}"
+        )
     elif ensemble is None and not 0 < sid < 1 << 63:
         source.problems.append(f"{file}: {sid} is no server's number: they begin with 1")
     return sid

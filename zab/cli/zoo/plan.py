@@ -11,6 +11,7 @@ from attrs import evolve, frozen
 from zab.cli.zoo.keys import BY_NAME, MEMBERSHIP, Key, family_of
 from zab.cli.zoo.members import check_peer_type, read_ensemble, read_id
 from zab.cli.zoo.ports import EVERYWHERE, client_tls, http_ports, quorum_tls
+from zab.cli.zoo.remembered import settle
 from zab.cli.zoo.source import BadConfig, Source, Told
 from zab.core.ensemble import Ensemble
 from zab.core.errors import ConfigError
@@ -24,6 +25,7 @@ from zab.runtime.coordination.settings import NO_THROTTLE, DoorSettings
 from zab.runtime.identity import NAME as IDENTITY
 from zab.runtime.limits import Limits
 from zab.runtime.tls.quorum import QuorumTls
+from zab.storage.membership import remembered
 from zab.storage.storage import StorageSettings
 from zab.store.acl import Access
 from zab.store.store import StoreSettings
@@ -58,12 +60,14 @@ class Plan:
     metrics: AdminSettings | None
     quorum_tls: QuorumTls | None
     warnings: tuple[str, ...]
+    replaces: bool = False
+    """The directory remembers another membership, and this one is to take its place."""
     given: tuple[tuple[str, str], ...] = ()
     """What was said of keys that are not settings by themselves; passwords are not repeated."""
 
 
-def read_plan(path: Path, options: Iterable[tuple[str, str]] = ()) -> Plan:
-    """Raises `BadConfig` with everything that is wrong."""
+def read_plan(path: Path, options: Iterable[tuple[str, str]] = (), *, from_file: bool = False) -> Plan:
+    """Raises `BadConfig` with everything that is wrong. `from_file`: its members count, whatever is remembered."""
     source = Source.read(path, options)
     if source.problems and not source.told:
         raise BadConfig(source.problems, source.warnings)
@@ -74,7 +78,8 @@ def read_plan(path: Path, options: Iterable[tuple[str, str]] = ()) -> Plan:
         source.missing("dataDir", "a directory for this server's log and snapshots")
     else:
         _check_foreign(source, data)
-    sid = read_id(source, None if data is None else str(data), ensemble)
+    saved = None if data is None else remembered(data)
+    sid = read_id(source, data, ensemble, saved)
     check_peer_type(source, ensemble, sid)
     _check_ensemble(source, ensemble)
     host, port = _client_address(source, ensemble, sid)
@@ -82,6 +87,10 @@ def read_plan(path: Path, options: Iterable[tuple[str, str]] = ()) -> Plan:
     groups = _groups(source)
     made = _made(source, groups)
     everywhere = source.value("quorumListenOnAllIPs", False)
+    replaces = False
+    understood = not source.members() if ensemble is None else sid in ensemble.by_id
+    if data is not None and understood:
+        ensemble, replaces = settle(source, data, sid, ensemble, saved, from_file=from_file)
     if source.problems:
         raise BadConfig(source.problems, source.warnings)
     assert data is not None
@@ -99,6 +108,7 @@ def read_plan(path: Path, options: Iterable[tuple[str, str]] = ()) -> Plan:
         secure_port,
         EVERYWHERE if everywhere else None,
         warnings=tuple(source.warnings),
+        replaces=replaces,
         given=_given(source),
         **made,
     )
