@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Final, Self, TypeAlias
 
-from zab.core.errors import LocalProtocolError, RemoteProtocolError
-from zab.runtime.session.errors import BadArguments, StoreError, refused
+from zab.core.errors import RemoteProtocolError
+from zab.runtime.session.errors import BadArguments, StoreError, as_shown, refused
 from zab.store.acl import OPEN, Acl
 from zab.store.errors import ErrorCode
 from zab.store.node import INT_MAX, INT_MIN, Stat
@@ -69,7 +69,8 @@ def create_request(
     stat: bool = False,
 ) -> tuple[Op, Fields]:
     if container + (ttl_ms is not None) + ephemeral > 1 or (container and sequential):
-        raise LocalProtocolError("a node is ephemeral, a container, or has a TTL; and a container has no number")
+        why = "it is ephemeral, a container, or has a TTL, or none of these; and a container has no number"
+        raise BadArguments(ErrorCode.BAD_ARGUMENTS, as_shown(path_of(path)), why)
     path, data, acl = path_of(path), data_of(data), acl_of(acl)
     if container:
         return Op.CREATE_CONTAINER, (path, data, acl, int(CreateFlag.CONTAINER))
