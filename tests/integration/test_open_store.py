@@ -349,7 +349,7 @@ async def test_what_a_store_cannot_be_opened_with_is_told(tmp_path: Path) -> Non
         async with open_store("/proc/no-such-thing"):
             pass
     for port in (-1, 65_536, 99_999):
-        with pytest.raises(ConfigError, match=f"client_port is {port}: there is no such port"):
+        with pytest.raises(ConfigError, match=f"client_port.*{port}"):
             async with open_store(tmp_path / "store", client_port=port):
                 pass
     with pytest.raises(TypeError, match="ensemble takes zab.Ensemble.parse"):
