@@ -25,6 +25,7 @@ from tests.integration.test_client_port import Client
 from tests.integration.test_java_clients import needs_compiler
 from tests.integration.test_security import create, java, kazoo, who
 from zab.core.errors import ConfigError
+from zab.runtime.admin.metrics import monitor
 from zab.runtime.coordination.opening import open_store
 from zab.runtime.coordination.security import SecuritySettings
 from zab.runtime.coordination.server import StoreServer
@@ -336,6 +337,9 @@ async def test_handshakes_are_bounded_in_number(
         with trio.fail_after(30):
             await hung_up.wait()  # one of the three
         assert "2 handshakes are under way" in said(caplog, "handshake_failed")[0]
+        found = monitor(server)
+        assert (found["tls_handshake_exceeded"], found["unsuccessful_handshake"]) == (1, 1)
+        assert (found["outstanding_tls_handshake"], found["auth_failed_count"]) == (2, 1)
         nursery.cancel_scope.cancel()
         for stream in streams:
             await trio.aclose_forcefully(stream)

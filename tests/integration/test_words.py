@@ -117,6 +117,16 @@ async def test_the_mask_of_traces_is_kept_and_means_nothing(tmp_path: Path) -> N
         assert await hear(port, b"gtmk") == "258"
 
 
+async def test_who_only_asks_is_no_client_and_no_time_is_a_short_number(tmp_path: Path) -> None:
+    async with stores(tmp_path) as running:
+        said = (await hear(running.ports[1], b"srvr")).splitlines()
+        assert [line for line in said if line.startswith(("Latency", "Received", "Connections"))] == [
+            "Latency min/avg/max: 0/0.0/0",
+            "Received: 0",
+            "Connections: 0",
+        ]
+
+
 async def test_all_of_them_answer_also_in_an_ensemble(tmp_path: Path) -> None:
     async with stores(tmp_path, 3) as running:
         leader = await running.leader()

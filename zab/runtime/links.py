@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 import trio
 
-from zab.core.messages import TO_LEADER, LinkUp
+from zab.core.messages import TO_LEADER, Diff, LinkUp
 from zab.core.ready import Dial, Envelope, HangUp, SendLog, SendSnapshot
 from zab.core.zxid import ServerId
 from zab.runtime.elections import Address
@@ -40,6 +40,8 @@ class Links:
         self._addresses = addresses
         self._nursery: trio.Nursery | None = None
         self._attempts = 0
+        self.diffs = self.snapshots = 0
+        """How servers were brought up to date from here."""
 
     async def run(self) -> None:
         async with trio.open_nursery() as nursery:
@@ -119,6 +121,8 @@ class Links:
                 continue
             if kind in STARTS_SYNC:
                 synced.setdefault(link, [])
+                self.diffs += kind is Diff
+                self.snapshots += kind is SendSnapshot
             if link in synced:
                 synced[link].append(Snapshot(message, snapshot()) if isinstance(message, SendSnapshot) else message)
                 continue

@@ -205,6 +205,8 @@ class Running:
             refusals=requests.refusals,
             snapshots=self._snapshots.status.taken,
             restores=driver.restores,
+            diffs_sent=self._links.diffs,
+            snapshots_sent=self._links.snapshots,
             turns=driver.turns,
             fsyncs=disk.fsyncs,
             fsync_us=disk.fsync_us,

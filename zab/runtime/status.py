@@ -44,6 +44,8 @@ class Counters:
     refusals: int = 0
     snapshots: int = 0
     restores: int = 0
+    diffs_sent: int = 0
+    snapshots_sent: int = 0
     turns: int = 0
     fsyncs: int = 0
     fsync_us: int = 0

@@ -109,6 +109,68 @@ METRICS: Final = (
     _counter("packets_received", "requests of clients on the client port", lambda look: look.received),
     _counter("packets_sent", "replies and events sent to them", lambda look: look.sent),
     _gauge("num_alive_connections", "connections of clients", lambda look: len(look.server.connections)),
+    _counter(
+        "connection_request_count",
+        "connections that asked for a session, a new one or an old one",
+        lambda look: look.server.counts.connection_request_count,
+    ),
+    _counter(
+        "connection_rejected",
+        "connections closed because there were too many",
+        lambda look: look.server.counts.connection_rejected,
+    ),
+    _counter(
+        "connection_drop_count",
+        "connections that ended although their session was not closed",
+        lambda look: look.server.counts.connection_drop_count,
+    ),
+    _counter(
+        "sessionless_connections_expired",
+        "connections that asked for nothing in time",
+        lambda look: look.server.counts.sessionless_connections_expired,
+    ),
+    _counter("bytes_received_count", "bytes of requests", lambda look: look.server.counts.bytes_received),
+    _counter("response_bytes", "bytes of replies and events", lambda look: look.server.response_bytes),
+    _counter(
+        "unsuccessful_handshake",
+        "clients that did not get past TLS",
+        lambda look: look.server.counts.unsuccessful_handshake,
+    ),
+    _counter(
+        "tls_handshake_exceeded",
+        "those of them that came while too many handshakes were under way",
+        lambda look: look.server.counts.tls_handshake_exceeded,
+    ),
+    _gauge(
+        "outstanding_tls_handshake",
+        "handshakes under way",
+        lambda look: look.server.counts.outstanding_tls_handshake,
+    ),
+    _counter(
+        "auth_failed_count",
+        "times that somebody could not prove who he is, by TLS, SASL or credentials",
+        lambda look: look.server.auth_failed,
+    ),
+    _counter(
+        "ensemble_auth_fail",
+        "clients that looked for another ensemble",
+        lambda look: look.server.counts.ensemble_auth_fail,
+    ),
+    _counter(
+        "throttled_ops",
+        "requests answered with THROTTLEDOP",
+        lambda look: look.server.counts.throttled_ops,
+    ),
+    _counter(
+        "large_requests_rejected",
+        "times that large requests were too many bytes",
+        lambda look: look.server.counts.large_requests_rejected,
+    ),
+    _counter(
+        "stale_sessions_expired",
+        "sessions that this server, while it led, ended for their silence",
+        lambda look: look.server.counts.stale_sessions_expired,
+    ),
     _gauge(
         "outstanding_requests", "requests of clients that are not answered yet", lambda look: look.server.open_requests
     ),
@@ -187,8 +249,11 @@ METRICS: Final = (
     _summary("fsynctime", "one write and fsync of the log", _fsyncs),
     _summary("snapshottime", "one snapshot, written beside the work", _snapshots),
     _counter(
-        "snap_count", "snapshots received in place of a history that was too old", lambda look: look.counters.restores
+        "diff_count",
+        "servers that this one, while it led, brought up to date with what they missed",
+        lambda look: look.counters.diffs_sent,
     ),
+    _counter("snap_count", "the same with a whole snapshot", lambda look: look.counters.snapshots_sent),
     # only here
     _gauge(
         "zab_serving",
@@ -220,6 +285,11 @@ METRICS: Final = (
     _counter("zab_barriers", "syncs and linearizable reads", lambda look: look.counters.barriers),
     _counter("zab_applied_bytes", "bytes of transactions applied", lambda look: look.counters.applied_bytes),
     _counter("zab_logged_bytes", "bytes of transactions written to the log", lambda look: look.counters.logged_bytes),
+    _counter(
+        "zab_restores",
+        "snapshots received in place of a history that was too old",
+        lambda look: look.counters.restores,
+    ),
     _counter("zab_snapshots", "snapshots taken", lambda look: look.counters.snapshots),
     _gauge("zab_snapshot_age_seconds", "since the last snapshot that was taken", _snapshot_age),
     _gauge("zab_disk_backlog_bytes", "handed to the disk and not durable yet", lambda look: look.disk.backlog_bytes),

@@ -63,6 +63,8 @@ class Connection(Intake):
         server = self.server
         server.gone.received += self.received
         server.gone.sent += self.sent
+        server.counts.response_bytes += self.response_bytes
+        server.counts.connection_drop_count += bool(self.session and not self.last_taken)
         server.connections.pop(self, None)
         if self.session:
             server.detach(self)
@@ -77,7 +79,7 @@ class Connection(Intake):
                 pass
 
     async def _converse(self) -> None:
-        heard = await first_frame(self._stream, self.server.settings)
+        heard = await first_frame(self.server, self._stream)
         if heard is None:
             return
         first, rest = heard
@@ -97,7 +99,9 @@ class Connection(Intake):
 
     async def _establish(self, asked: ConnectRequest) -> bool:
         server = self.server
+        server.counts.connection_request_count += 1
         if not is_admitted(server, asked):
+            server.counts.connection_rejected += 1
             server.log.grumble("too_many_connections_at_once", "bucket", peer=self.peer)
             return False
         given = await session_for(server, asked, self.peer)

@@ -8,7 +8,6 @@ import trio
 from attrs import frozen
 
 from zab.core.errors import ZabError
-from zab.runtime.coordination.settings import DoorSettings
 from zab.runtime.driver import now_ms
 from zab.wire.client.connect import EXPIRED, ConnectRequest, ConnectResponse, encode_connect_response
 from zab.wire.client.frames import Command, Opening
@@ -27,15 +26,16 @@ class Established:
 
 
 async def first_frame(
-    stream: trio.abc.Stream, settings: DoorSettings
+    server: StoreServer, stream: trio.abc.Stream
 ) -> tuple[Command | ConnectRequest, bytes | bytearray] | None:
     """With what came behind it. None, if none came in time."""
-    opening = Opening(settings.frame_bytes_max)
-    with trio.move_on_after(settings.first_frame_ms / 1000):
+    opening = Opening(server.settings.frame_bytes_max)
+    with trio.move_on_after(server.settings.first_frame_ms / 1000) as patience:
         while data := await stream.receive_some(RECEIVE_BYTES):
             first = opening.open(data)
             if first is not None:
                 return first, opening.rest
+    server.counts.sessionless_connections_expired += patience.cancelled_caught
     return None
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import trio
 
+from zab.core.errors import WireError
 from zab.runtime.coordination.authentication import Caller
 from zab.runtime.coordination.gate import Gate
 from zab.runtime.coordination.greeting import RECEIVE_BYTES
@@ -74,6 +75,7 @@ class Intake(Replies):
         while True:
             if data:
                 self._heard = True
+                server.counts.bytes_received += len(data)
                 self._arrived(reader.feed(data))
                 await self._make_room()
             data = await (stream.receive_some(RECEIVE_BYTES) if plain is None else read(plain, RECEIVE_BYTES))
@@ -104,7 +106,11 @@ class Intake(Replies):
     def _arrived(self, requests: list[Request]) -> None:
         self.received += len(requests)
         if self._gate is not None:
-            self._gate.weigh(requests)
+            try:
+                self._gate.weigh(requests)
+            except WireError:
+                self.server.counts.large_requests_rejected += 1
+                raise
         if self._held or self._paused or not self._serves:
             self._hold(requests)
         else:
@@ -149,7 +155,7 @@ class Intake(Replies):
             self._take_all(requests)
 
     def _take_through_gate(self, gate: Gate, requests: list[Request]) -> None:
-        take = self._take_of_local if self._local else self._take_all
+        server, take = self.server, self._take_of_local if self._local else self._take_all
         count, late = gate.admit(len(requests))
         if not late:
             take(requests[:count])
@@ -158,6 +164,7 @@ class Intake(Replies):
                 if op in (_CLOSE, _PING):
                     take([(xid, op, body)])
                 else:
+                    server.counts.throttled_ops += 1
                     self.put(op, xid, Slot(ErrorCode.THROTTLED_OP, done=True))
             self.flush()
         self._hold(requests[count:])

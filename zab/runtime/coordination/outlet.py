@@ -10,14 +10,14 @@ from zab.runtime.doorbell import Doorbell
 
 
 class Outlet:
-    """`frames` have gathered; `bytes` wait, among them or on their way; `sent` frames were handed over.
+    """`frames` have gathered; `bytes` wait, among them or on their way; `sent` frames, `taken_bytes`, went out.
 
     `room` is rung whenever some of the bytes are gone.
     """
 
     def __init__(self, stream: trio.abc.Stream) -> None:
         self.bytes = 0
-        self.sent = 0
+        self.sent = self.taken_bytes = 0
         self.room = Doorbell()
         self._stream = stream
         self._fd = stream.socket.fileno() if isinstance(stream, trio.SocketStream) else None
@@ -54,6 +54,7 @@ class Outlet:
         frames.append(data[written:])
         self.sent -= 1  # it will be handed over again
         self.bytes = len(frames[0])
+        self.taken_bytes -= self.bytes
         self._bell.ring()
         return False
 
@@ -62,6 +63,7 @@ class Outlet:
         data = frames[0] if len(frames) == 1 else b"".join(frames)
         self.sent += len(frames)
         frames.clear()
+        self.taken_bytes += len(data)
         return data
 
     async def drain(self) -> None:

@@ -88,6 +88,7 @@ class ClientPort:
         per_host = settings.connections_per_host_max
         if self._by_host.total() >= settings.connections_max or (per_host and self._by_host[host] >= per_host):
             server.log.grumble("too_many_clients", host, peer=peer)
+            server.counts.connection_rejected += 1
             await trio.aclose_forcefully(stream)
             return
         self._by_host[host] += 1

@@ -28,6 +28,7 @@ def authenticate(client: Intake, op: int, xid: int, body: bytes) -> None:
         _tell_audit(client, fields[1], verdict is Verdict.PROVED)
     if verdict is Verdict.SENT_AWAY:
         _distrust(client, "client_sent_away")
+        client.server.counts.ensemble_auth_fail += 1
         client.cut(caller.why)
     elif verdict is Verdict.PROVED:
         client.identities, client.identified = caller.identities, caller.encoded

@@ -64,6 +64,10 @@ class Replies:
         self._outlet.sent = count
 
     @property
+    def response_bytes(self) -> int:
+        return self._outlet.taken_bytes
+
+    @property
     def unsent(self) -> int:
         """Bytes."""
         return self._outlet.bytes

@@ -21,6 +21,7 @@ from zab.runtime.admin.pulse import Pulse
 from zab.runtime.coordination.attached import Connected, Latency, Traffic
 from zab.runtime.coordination.audit import Audit
 from zab.runtime.coordination.backlog import Backlog
+from zab.runtime.coordination.counts import Counts
 from zab.runtime.coordination.machine import StoreMachine
 from zab.runtime.coordination.membership import Membership
 from zab.runtime.coordination.reaping import reap
@@ -65,6 +66,7 @@ class StoreServer(Sessions):
         """Those in this process."""
         self.open_requests = 0
         self.auth_failed = 0
+        self.counts = Counts()
         self.large_bytes = 0
         self.bucket = Bucket(settings.throttle, Random(os.urandom(16)).random, now_ms())
         self.latency = Latency()
@@ -218,6 +220,10 @@ class StoreServer(Sessions):
         received = sum(connection.received for connection in self.connections)
         sent = sum(connection.sent for connection in self.connections)
         return received + self.gone.received, sent + self.gone.sent
+
+    @property
+    def response_bytes(self) -> int:
+        return self.counts.response_bytes + sum(each.response_bytes for each in self.connections)
 
     def reset_statistics(self) -> None:
         self.latency, self.gone = Latency(), Traffic()

@@ -58,14 +58,18 @@ class TlsDoor:
 
     def _refused(self, host: str, peer: str, why: str) -> Admitted | None:
         self._server.auth_failed += 1
+        self._server.counts.unsuccessful_handshake += 1
         self._server.log.grumble("handshake_failed", host, peer=peer, why=why)
         return None
 
     async def _shake(self, transport: trio.SocketStream, host: str, peer: str) -> Admitted | None:
         settings = self._settings
+        counts = self._server.counts
         if self._under_way >= settings.handshakes_max:
+            counts.tls_handshake_exceeded += 1
             return self._refused(host, peer, f"{self._under_way} handshakes are under way already")
         self._under_way += 1
+        counts.outstanding_tls_handshake += 1
         try:
             context = await self._contexts.current()
             stream = TlsStream(transport, context)
@@ -87,3 +91,4 @@ class TlsDoor:
             return self._refused(host, peer, f"certificate error: {error}")
         finally:
             self._under_way -= 1
+            counts.outstanding_tls_handshake -= 1

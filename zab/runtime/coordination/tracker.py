@@ -98,6 +98,7 @@ class SessionTracker:
                 self.touch(server.machine.sessions.table)
             for session in expiry.due(now):
                 server.log.say("session_expired", session=f"{session:#x}")
+                server.counts.stale_sessions_expired += 1
                 server.close_session(session)
         elif server.ready:
             for start in range(0, len(alive), ASIDE_SESSIONS_MAX):

@@ -46,7 +46,7 @@ def _summary(server: StoreServer) -> str:
     received, sent = server.traffic()
     low, mean, high = server.latency.milliseconds
     lines = [
-        f"Latency min/avg/max: {low}/{mean:.4f}/{high}",
+        f"Latency min/avg/max: {low}/{round(mean, 4)}/{high}",
         f"Received: {received}",
         f"Sent: {sent}",
         f"Connections: {len(server.connections)}",

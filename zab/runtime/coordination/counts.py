@@ -1,0 +1,24 @@
+"""What happened at a server's ports since its start: additions where it happens anyway, looked at by the metrics."""
+
+from __future__ import annotations
+
+from attrs import define
+
+
+@define
+class Counts:
+    """Named as ZooKeeper's metrics of the same things."""
+
+    connection_rejected: int = 0
+    connection_request_count: int = 0
+    connection_drop_count: int = 0
+    bytes_received: int = 0
+    response_bytes: int = 0
+    unsuccessful_handshake: int = 0
+    tls_handshake_exceeded: int = 0
+    outstanding_tls_handshake: int = 0
+    ensemble_auth_fail: int = 0
+    stale_sessions_expired: int = 0
+    sessionless_connections_expired: int = 0
+    throttled_ops: int = 0
+    large_requests_rejected: int = 0
