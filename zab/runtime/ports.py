@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import socket
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import trio
 
@@ -23,8 +23,31 @@ EXHAUSTED_PAUSE_S: Final = 0.1
 
 ADDRESSES_MAX: Final = 1_000
 
+Accepted = TypeVar("Accepted", bound=trio.abc.Stream)
+
 Welcomed = Callable[[Hello, trio.abc.Stream], Awaitable[None]]
 """Takes over a stream whose dialler has been welcomed. From then on closing it is the taker's business."""
+
+
+async def accept_all(
+    listener: trio.abc.Listener[Accepted],
+    nursery: trio.Nursery,
+    serve: Callable[[Accepted], Awaitable[None]],
+    log: Log,
+    port: str,
+) -> None:
+    """Not `trio.serve_listeners`, which closes every stream with its handler, and ends with what a handler raises."""
+    async with listener:
+        while True:
+            try:
+                stream = await listener.accept()
+            except OSError as error:
+                if error.errno not in EXHAUSTED:
+                    raise
+                log.grumble("cannot_accept", error.errno, port=port, why=error.strerror)
+                await trio.sleep(EXHAUSTED_PAUSE_S)
+            else:
+                nursery.start_soon(serve, stream)
 
 
 class Dialler:
@@ -105,21 +128,7 @@ class Port:
         with scope:
             async with trio.open_nursery() as nursery:
                 for listener in listeners:
-                    nursery.start_soon(self._accept, listener, nursery)
-
-    async def _accept(self, listener: trio.abc.Listener[trio.abc.Stream], nursery: trio.Nursery) -> None:
-        """Not `trio.serve_listeners`, which closes every stream with its handler: these go on to their links."""
-        async with listener:
-            while True:
-                try:
-                    stream = await listener.accept()
-                except OSError as error:
-                    if error.errno not in EXHAUSTED:
-                        raise
-                    self._log.grumble("cannot_accept", error.errno, port=self._purpose.value, why=error.strerror)
-                    await trio.sleep(EXHAUSTED_PAUSE_S)
-                else:
-                    nursery.start_soon(self._greet, stream)
+                    nursery.start_soon(accept_all, listener, nursery, self._greet, self._log, self._purpose.value)
 
     async def _greet(self, stream: trio.abc.Stream) -> None:
         host, peer = peer_name(stream)

@@ -13,7 +13,7 @@ from zab.runtime.admin.http import HttpError, Reply, Request, RequestReader, enc
 from zab.runtime.admin.settings import AdminSettings
 from zab.runtime.errors import PortTaken
 from zab.runtime.logs import Log
-from zab.runtime.ports import EXHAUSTED, EXHAUSTED_PAUSE_S, peer_name
+from zab.runtime.ports import accept_all, peer_name
 
 RECEIVE_BYTES: Final = 16 << 10
 PIECE_BYTES: Final = 256 << 10
@@ -49,21 +49,8 @@ class AdminPort:
             raise PortTaken(f"{what}. Is another server running there?") from error
         async with trio.open_nursery() as nursery:
             for listener in listeners:
-                nursery.start_soon(self._accept, listener, nursery)
+                nursery.start_soon(accept_all, listener, nursery, self._serve, self._log, "admin")
             task_status.started(listeners[0].socket.getsockname()[1])
-
-    async def _accept(self, listener: trio.SocketListener, nursery: trio.Nursery) -> None:
-        async with listener:
-            while True:
-                try:
-                    stream = await listener.accept()
-                except OSError as error:
-                    if error.errno not in EXHAUSTED:
-                        raise
-                    self._log.grumble("cannot_accept", error.errno, port="admin", why=error.strerror)
-                    await trio.sleep(EXHAUSTED_PAUSE_S)
-                else:
-                    nursery.start_soon(self._serve, stream)
 
     async def _serve(self, stream: trio.SocketStream) -> None:
         host, peer = peer_name(stream)

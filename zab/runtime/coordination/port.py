@@ -10,7 +10,7 @@ import trio
 
 from zab.runtime.coordination.connection import Connection
 from zab.runtime.errors import PortTaken
-from zab.runtime.ports import EXHAUSTED, EXHAUSTED_PAUSE_S, peer_name
+from zab.runtime.ports import accept_all, peer_name
 
 if TYPE_CHECKING:
     from zab.runtime.coordination.server import StoreServer
@@ -63,24 +63,11 @@ class ClientPort:
     async def _accept(
         self, listeners: Sequence[trio.SocketListener], nursery: trio.Nursery, scope: trio.CancelScope
     ) -> None:
-        """Not `trio.serve_listeners`: what a client does must not end the port, whatever it is."""
+        """What a client does must not end the port, whatever it is."""
         with scope:
             async with trio.open_nursery() as accepting:
                 for listener in listeners:  # on all interfaces there are two: IPv4's and IPv6's
-                    accepting.start_soon(self._accept_all, listener, nursery)
-
-    async def _accept_all(self, listener: trio.SocketListener, nursery: trio.Nursery) -> None:
-        async with listener:
-            while True:
-                try:
-                    stream = await listener.accept()
-                except OSError as error:
-                    if error.errno not in EXHAUSTED:
-                        raise
-                    self._server.log.grumble("cannot_accept", error.errno, port="client", why=error.strerror)
-                    await trio.sleep(EXHAUSTED_PAUSE_S)
-                else:
-                    nursery.start_soon(self._serve, stream)
+                    accepting.start_soon(accept_all, listener, nursery, self._serve, self._server.log, "client")
 
     async def _serve(self, stream: trio.SocketStream) -> None:
         server, settings = self._server, self._server.settings
