@@ -161,7 +161,9 @@ def test_quotas(tmp_path: Path) -> None:
         assert (await typing("listquota /a"))[0].startswith("Output quota for /a count=-1,bytes=100")
         await typing("delquota -b /a")
         assert await typing("ls /zookeeper/quota") == ["[]"]
-        await typing("setquota -N 1 /a/b")
+        assert await typing("setquota -N 1 /a/b") == [
+            "note: -N and -B are enforced by servers with enforceQuota=true, and by no others"
+        ]
         assert "/a/b, below it, has a quota already" in (await typing("setquota -n 1 /a"))[0]
         assert await typing("setquota -n 1 /none") == ["Node does not exist: /none"]
         assert "which limit?" in (await typing("setquota /a"))[0]

@@ -333,7 +333,7 @@ def _watch(shell: Shell, typed: Typed) -> Watch | None:
 
 @command(
     "setquota -n|-b|-N|-B value path",
-    "nodes or bytes of a subtree; capitals: enforced",
+    "nodes or bytes of a subtree; capitals: enforced with enforceQuota=true",
     options=("-n", "-b", "-N", "-B"),
     least=1,
     most=1,
@@ -343,6 +343,8 @@ async def _set_quota(shell: Shell, typed: Typed) -> None:
     if not limits:
         raise Misused("which limit? -n or -N nodes, -b or -B bytes; the capitals are enforced")
     await quotas.set_quota(shell.session, typed.words[0], limits)
+    if typed.value("-N") or typed.value("-B"):  # a client cannot see whether its server does
+        shell.say("note: -N and -B are enforced by servers with enforceQuota=true, and by no others")
 
 
 @command("listquota path", "the limits of a subtree, and what it holds", least=1, most=1)
