@@ -133,6 +133,22 @@ def test_a_port_that_is_taken_is_status_1_and_one_line(tmp_path: Path) -> None:
         assert server.process.wait(timeout=30) == 1
     (line,) = server.log.read_text().splitlines()
     assert line.startswith(f"Error: cannot listen on 127.0.0.1:{port} for clients")
+    assert line.endswith("Is another server running there?")
+    assert not (tmp_path / "data").exists(), "no history has begun"
+
+
+def test_why_a_server_cannot_listen_or_write(tmp_path: Path) -> None:
+    for line, says in (
+        (f"dataDir={tmp_path}/data\nclientPortAddress=192.0.2.1\n", "This machine has no such address."),
+        ("dataDir=/proc/nowhere\nclientPortAddress=127.0.0.1\n", "no directory can be made there"),
+    ):
+        config = tmp_path / "zoo.cfg"
+        config.write_text(f"{line}clientPort={free_port()}\n")
+        config.with_suffix(".log").unlink(missing_ok=True)
+        with serve(config, "--log-level", "error") as server:
+            assert server.process.wait(timeout=30) == 1
+        (line,) = server.log.read_text().splitlines()
+        assert says in line
 
 
 def test_a_running_server_is_asked_for_a_snapshot(tmp_path: Path) -> None:

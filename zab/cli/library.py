@@ -18,7 +18,7 @@ from zab.cli.running import run_in_trio, stop_on_signal
 from zab.core.ensemble import Ensemble
 from zab.core.errors import ZabError
 from zab.core.ready import Settings
-from zab.runtime.errors import PortTaken
+from zab.runtime.errors import cannot_listen
 from zab.runtime.member import Member
 from zab.runtime.network import TlsConfig
 from zab.storage.storage import StorageSettings
@@ -171,8 +171,5 @@ async def run_one(
             try:
                 await nursery.start(door.serve, member, machine, client_host, client_port)
             except OSError as error:
-                raise PortTaken(
-                    f"cannot listen on {client_host}:{client_port} for clients: {error.strerror}. "
-                    "Is another server running there?"
-                ) from error
+                raise cannot_listen(client_host, client_port, "clients", error) from error
         task_status.started(member)

@@ -23,6 +23,7 @@ from zab.core.zxid import ServerId, show
 from zab.runtime.alone import tune_collector
 from zab.runtime.coordination.opening import make_server, run_server
 from zab.runtime.coordination.server import StoreServer
+from zab.runtime.errors import cannot_listen
 from zab.runtime.identity import claim
 from zab.runtime.running import alone
 from zab.storage.disk import Disk
@@ -111,6 +112,7 @@ async def run(plan: Plan) -> None:
     tune_collector()
     async with trio.open_nursery() as nursery:
         await nursery.start(stop_on_signal, nursery.cancel_scope)
+        await check_free(plan)
         if plan.replaces:
             assert plan.ensemble is not None
             await trio.to_thread.run_sync(replace_remembered, plan, plan.ensemble)
@@ -138,6 +140,19 @@ async def run(plan: Plan) -> None:
             click.echo(f"server {plan.server_id} listens for clients on {where}, over TLS")
         nursery.start_soon(announce, server)
         nursery.start_soon(keep_membership, server, plan)
+
+
+async def check_free(plan: Plan) -> None:
+    """Before anything is written: a port that is taken shall not leave the beginning of a history behind."""
+    for each in plan.listens:
+        try:
+            listeners = await trio.open_tcp_listeners(each.port, host=each.host)
+        except OSError as error:
+            raise cannot_listen(
+                each.host, each.port, "clients" if "client" in each.key.lower() else "HTTP", error
+            ) from error
+        for listener in listeners:
+            await listener.aclose()
 
 
 async def announce(server: StoreServer) -> None:

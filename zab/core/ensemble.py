@@ -7,7 +7,7 @@ stand in a configuration file, in the log and in `/zookeeper/config`.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from enum import Enum
 from functools import cached_property
 from itertools import pairwise
@@ -62,6 +62,56 @@ def _own_copy(weights: Mapping[ServerId, int]) -> dict[ServerId, int]:
     return dict(weights)
 
 
+def faults(servers: Collection[Server], groups: Collection[Group], weights: Mapping[ServerId, int]) -> Iterator[str]:
+    """Everything for which these cannot be an ensemble."""
+    ids = [server.id for server in servers]
+    for sid in ids:
+        if ids.count(sid) > 1:
+            yield f"server.{sid} is listed twice"
+    for server in servers:
+        if server.quorum_port == server.election_port:
+            yield f"server.{server.id}: quorum port and election port are both {server.quorum_port}"
+    for sid, weight in weights.items():
+        if sid not in ids:
+            yield f"weight.{sid}: there is no server.{sid}"
+        if weight < 0:
+            yield f"weight.{sid}={weight}: a weight is not negative"
+    if groups:
+        yield from _group_faults([server.id for server in servers if server.role is Role.PARTICIPANT], groups, weights)
+    elif weights:
+        yield "weights have a meaning only together with groups"
+
+
+def _group_faults(
+    voters: Collection[ServerId], groups: Collection[Group], weights: Mapping[ServerId, int]
+) -> Iterator[str]:
+    for group, other in pairwise(groups):
+        if group.id == other.id:
+            yield f"group.{group.id} is listed twice"
+    grouped = [sid for group in groups for sid in group.members]
+    for sid in dict.fromkeys(grouped):
+        if grouped.count(sid) > 1:
+            yield f"server {sid} is in more than one group"
+    for sid in voters:
+        if sid not in grouped:
+            yield f"server {sid} votes but is in no group"
+    for sid in dict.fromkeys(grouped):
+        if sid not in voters:
+            yield f"server {sid} is in a group but is no participant"
+    if not any(weights.get(sid, 1) for sid in grouped if sid in voters):
+        yield "every group has weight 0: nobody could ever lead"
+
+
+def shared_addresses(servers: Iterable[Server]) -> Iterator[str]:
+    """Two members must not claim one address."""
+    taken: dict[tuple[str, int], ServerId] = {}
+    for server in servers:
+        for port in (server.quorum_port, server.election_port):
+            other = taken.setdefault((server.host, port), server.id)
+            if other != server.id:
+                yield f"servers {other} and {server.id} both claim {server.host}:{port}"
+
+
 @frozen(slots=False)
 class Ensemble:
     """One version of the membership. `version` is the zxid of the change that made it."""
@@ -72,36 +122,8 @@ class Ensemble:
     weights: Mapping[ServerId, int] = field(factory=dict, converter=_own_copy, hash=False)
 
     def __attrs_post_init__(self) -> None:
-        ids = [server.id for server in self.servers]
-        for sid in ids:
-            if ids.count(sid) > 1:
-                raise ConfigError(f"server.{sid} is listed twice")
-        for server in self.servers:
-            if server.quorum_port == server.election_port:
-                raise ConfigError(f"server.{server.id}: quorum port and election port are both {server.quorum_port}")
-        for sid, weight in self.weights.items():
-            if sid not in ids:
-                raise ConfigError(f"weight.{sid}: there is no server.{sid}")
-            if weight < 0:
-                raise ConfigError(f"weight.{sid}={weight}: a weight is not negative")
-        if self.groups:
-            for group, other in pairwise(self.groups):
-                if group.id == other.id:
-                    raise ConfigError(f"group.{group.id} is listed twice")
-            grouped = [sid for group in self.groups for sid in group.members]
-            for sid in grouped:
-                if grouped.count(sid) > 1:
-                    raise ConfigError(f"server {sid} is in more than one group")
-            for sid in self.voters:
-                if sid not in grouped:
-                    raise ConfigError(f"server {sid} votes but is in no group")
-            for sid in grouped:
-                if sid not in self.voters:
-                    raise ConfigError(f"server {sid} is in a group but is no participant")
-            if all(not self._group_weight(group) for group in self.groups):
-                raise ConfigError("every group has weight 0: nobody could ever lead")
-        elif self.weights:
-            raise ConfigError("weights have a meaning only together with groups")
+        for fault in faults(self.servers, self.groups, self.weights):
+            raise ConfigError(fault)
 
     # -- members ---------------------------------------------------------------------------------
 
@@ -169,27 +191,7 @@ class Ensemble:
     @classmethod
     def parse(cls, text: str) -> Ensemble:
         """The inverse of `text`. Entries may stand in any order; a comma separates as well as a newline."""
-        servers: list[Server] = []
-        groups: list[Group] = []
-        weights: dict[ServerId, int] = {}
-        version = NOTHING
-        for line in re.split(r"[\n,]", text):
-            key, equals, value = line.strip().partition("=")
-            if not key and not equals:
-                continue
-            kind, _, number = key.partition(".")
-            if key == "version":
-                version = Zxid(_number(value, line, 16))
-            elif kind == "server" and equals:
-                servers.append(parse_server(line.strip()))
-            elif kind == "group" and equals:
-                members = tuple(ServerId(_number(sid, line)) for sid in value.split(":"))
-                groups.append(Group(_number(number, line), members))
-            elif kind == "weight" and equals:
-                weights[ServerId(_number(number, line))] = _number(value, line)
-            else:
-                raise ConfigError(f"{line.strip()!r}: expected server.N=, group.N=, weight.N= or version=")
-        return cls(tuple(servers), version, tuple(groups), weights)
+        return cls(*parts(text))
 
     # -- change ----------------------------------------------------------------------------------
 
@@ -208,12 +210,33 @@ class Ensemble:
 
     def check_addresses(self) -> None:
         """Two members must not claim one address."""
-        taken: dict[tuple[str, int], ServerId] = {}
-        for server in self.servers:
-            for port in (server.quorum_port, server.election_port):
-                other = taken.setdefault((server.host, port), server.id)
-                if other != server.id:
-                    raise ConfigError(f"servers {other} and {server.id} both claim {server.host}:{port}")
+        for fault in shared_addresses(self.servers):
+            raise ConfigError(fault)
+
+
+def parts(text: str) -> tuple[tuple[Server, ...], Zxid, tuple[Group, ...], dict[ServerId, int]]:
+    """What an ensemble is made of: servers, version, groups, weights."""
+    servers: list[Server] = []
+    groups: list[Group] = []
+    weights: dict[ServerId, int] = {}
+    version = NOTHING
+    for line in re.split(r"[\n,]", text):
+        key, equals, value = line.strip().partition("=")
+        if not key and not equals:
+            continue
+        kind, _, number = key.partition(".")
+        if key == "version":
+            version = Zxid(_number(value, line, 16))
+        elif kind == "server" and equals:
+            servers.append(parse_server(line.strip()))
+        elif kind == "group" and equals:
+            members = tuple(ServerId(_number(sid, line)) for sid in value.split(":"))
+            groups.append(Group(_number(number, line), members))
+        elif kind == "weight" and equals:
+            weights[ServerId(_number(number, line))] = _number(value, line)
+        else:
+            raise ConfigError(f"{line.strip()!r}: expected server.N=, group.N=, weight.N= or version=")
+    return tuple(servers), version, tuple(groups), weights
 
 
 def parse_server(line: str) -> Server:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import errno
+import socket
+from typing import Final
+
 from zab.core.errors import ZabError
 
 
@@ -28,3 +32,16 @@ class ChangeLost(ZabError):
 
 class PortTaken(ZabError):
     """This server cannot listen where its membership says that it does."""
+
+
+_HINTS: Final = {
+    errno.EADDRINUSE: "Is another server running there?",
+    errno.EADDRNOTAVAIL: "This machine has no such address.",
+    errno.EACCES: "Ports below 1024 need a right of their own.",
+    socket.EAI_NONAME: "The name has no address.",
+}
+
+
+def cannot_listen(host: str | None, port: int, what: str, error: OSError) -> PortTaken:
+    hint = _HINTS.get(error.errno or 0, "")
+    return PortTaken(f"cannot listen on {host or '*'}:{port} for {what}: {error.strerror or error}. {hint}".rstrip())

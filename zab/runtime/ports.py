@@ -10,7 +10,7 @@ from typing import Any, Final, TypeVar
 import trio
 
 from zab.core.zxid import ServerId
-from zab.runtime.errors import PortTaken
+from zab.runtime.errors import cannot_listen
 from zab.runtime.greet import UNREACHABLE, Handshake, described
 from zab.runtime.limits import Limits
 from zab.runtime.logs import Log
@@ -112,8 +112,7 @@ class Port:
         try:
             listeners = await self._network.listen(host, port)
         except OSError as error:
-            what = f"cannot listen on {host}:{port} for the {self._purpose.value} port: {error.strerror or error}"
-            raise PortTaken(f"{what}. Is another server running there?") from error
+            raise cannot_listen(host, port, f"the {self._purpose.value} port", error) from error
         self.unbind()
         self.bound = (host, port)
         self._scope = trio.CancelScope()

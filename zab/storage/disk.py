@@ -97,6 +97,8 @@ def disk_error(operation: str, where: str, number: int | None) -> StorageError:
     said = os.strerror(number) if number else "no reason given"
     advice = _ADVICE.get(number or 0, "see the kernel log")
     if operation == "make" and number == errors.ENOENT:
+        advice = "no directory can be made there: name another place"
+    if operation == "make" and number == errors.ENOENT:
         advice = "no directory can be made there: choose another place for the data"
     # A sector that cannot be read is damage like any other: others can heal it, so nobody has to stop for it.
     kind = DamagedError if operation == "read" and number == errors.EIO else StorageError

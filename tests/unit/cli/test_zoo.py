@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -107,7 +108,7 @@ def test_who_clients_are_and_how_many(folder: Path) -> None:
     assert (throttle.connection_tokens, throttle.op_wait_ms, throttle.connection_drop_increase) == (7, 8, 0.5)
     assert made.warnings == ()
     several = problems(folder, "enforce.auth.enabled=true\nsecureClientPort=5\naudit.enable=perhaps\ntickTime=x\n")
-    assert len(several.splitlines()) == 4
+    assert len(several.splitlines()) == 5
     told = problems(folder, "enforce.auth.enabled=true\nauthProvider.1=com.example.Mine\n")
     assert told.startswith(f"{folder}/zoo.cfg:4: authProvider.1=com.example.Mine: no such provider")
 
@@ -218,10 +219,12 @@ def test_a_key_that_is_there_twice_is_told_and_the_last_one_counts(folder: Path)
 
 
 def test_all_mistakes_are_told_at_once_with_file_line_key_and_value(folder: Path) -> None:
-    told = problems(folder, "tickTime=fast\nsnapCount=1\nskipACL=maybe\nserver.1=a:1\nclientPort=70000\n").splitlines()
+    told = problems(
+        folder, "tickTime=fast\nsnapCount=few\nskipACL=maybe\nserver.1=a:1\nclientPort=70000\n"
+    ).splitlines()
     where = f"{folder}/zoo.cfg"
     assert f"{where}:3: tickTime=fast: expected a whole number, 10 or more" in told
-    assert f"{where}:4: snapCount=1: expected a whole number, 2 or more" in told
+    assert f"{where}:4: snapCount=few: expected a whole number, 2 or more" in told
     assert f"{where}:5: skipACL=maybe: expected true or false" in told
     assert f"{where}:6: server.1=a:1: expected host:quorumPort:electionPort[:role]" in told
     assert f"{where}:7: clientPort=70000: expected a whole number from 1 to 65535" in told
@@ -252,6 +255,89 @@ def test_sessions_that_could_not_be(folder: Path) -> None:
     assert "minSessionTimeout=50000 is more than maxSessionTimeout=40000" in problems(
         folder, "tickTime=2000\nminSessionTimeout=50000\n"
     )
+
+
+# -- what is told at once, and what not at all -------------------------------------------------------------
+
+
+def test_what_the_original_starts_with_is_no_mistake(folder: Path) -> None:
+    made = plan(folder, "autopurge.snapRetainCount=1\nmaxClientCnxns=-1\nsnapCount=1\n")
+    assert (made.limits.snapshots_kept, made.storage.snapshots_kept, made.limits.snap_entries) == (3, 3, 2)
+    assert made.doors.connections_per_host_max == 0
+    assert [line.partition("cfg:")[2] for line in made.warnings] == [
+        "3: autopurge.snapRetainCount=1: 3 is the least, and counts",
+        "4: maxClientCnxns=-1: 0 is the least, and counts",
+        "5: snapCount=1: 2 is the least, and counts",
+    ]
+
+
+@pytest.mark.parametrize("key", ["enableSasl", "learnerRequireSasl", "serverRequireSasl"])
+def test_protection_that_is_not_there_is_refused(folder: Path, key: str) -> None:
+    assert "let sslQuorum=true" in problems(folder, f"quorum.auth.{key}=true\n")
+    assert plan(folder, f"quorum.auth.{key}=false\n").warnings == ()
+
+
+def test_ocsp_is_refused_also_without_a_port_for_tls(folder: Path) -> None:
+    for key in ("ssl.ocsp", "ssl.quorum.ocsp"):
+        assert f"{key}=true: OCSP is not available here" in problems(folder, f"{key}=true\n")
+
+
+def test_a_key_store_that_needs_a_package_is_one_line(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [each for each in sys.modules if each.split(".")[0] == "cryptography"] + ["cryptography"]:
+        monkeypatch.setitem(sys.modules, name, None)
+    (folder / "me.p12").write_bytes(b"\x300")
+    text = f"secureClientPort=5\nssl.keyStore.location={folder}/me.p12\nssl.clientAuth=none\n"
+    assert f"{folder}/me.p12: reading PKCS#12 needs" in problems(folder, text)
+
+
+def test_both_stores_are_told(folder: Path) -> None:
+    told = problems(folder, "secureClientPort=5\n")
+    assert "ssl.keyStore.location is missing" in told
+    assert "ssl.trustStore.location is missing" in told
+    told = problems(folder, "sslQuorum=true\nssl.quorum.keyStore.location=no1\nssl.quorum.trustStore.location=no2\n")
+    assert "no1: No such file" in told
+    assert "no2: No such file" in told
+
+
+@pytest.mark.parametrize(
+    ("text", "keys"),
+    [
+        ("secureClientPort=2181\n", "clientPort and secureClientPort are both 2181"),
+        ("admin.serverPort=2181\n", "clientPort and admin.serverPort are both 2181"),
+        ("server.1=127.0.0.1:2181:3888\n", "clientPort and the first port of server.1 are both 2181"),
+        ("server.1=a:1:2\nadmin.serverPort=2\nquorumListenOnAllIPs=true\n", "admin.serverPort and the second port"),
+    ],
+)
+def test_ports_of_one_server_that_are_one_port(folder: Path, text: str, keys: str) -> None:
+    certificates(folder)
+    stores = f"ssl.keyStore.location={folder}/me.pem\nssl.trustStore.location={folder}/ca.pem\n"
+    assert keys in problems(folder, text + stores, myid="1")
+    apart = text.replace("server.1=127.0.0.1", "clientPortAddress=127.0.0.2\nserver.1=127.0.0.1")
+    if apart != text:
+        plan(folder, apart, myid="1")
+
+
+def test_sessions_that_could_not_be_are_told_with_the_rest(folder: Path) -> None:
+    told = problems(folder, "tickTime=2000\nminSessionTimeout=50000\nskipACL=maybe\n")
+    assert "minSessionTimeout=50000 is more than" in told
+    assert "skipACL=maybe" in told
+
+
+def test_all_that_is_wrong_with_a_membership_is_told_at_once(folder: Path) -> None:
+    lines = "server.1=a:1:2\nserver.2=a:1:3\ngroup.1=1:2\ngroup.2=2\nweight.1=-1\n"
+    told = problems(folder, lines + "initLimit=5\nsyncLimit=5\n", myid="1")
+    for what in ("1 and 2 both claim a:1", "server 2 is in more than one group", "weight.1=-1"):
+        assert what in told
+
+
+def test_one_mistake_is_one_line(folder: Path) -> None:
+    (line,) = problems(folder, "clientPortAddress=127.0.0.1\nclientPort=99999\n").splitlines()
+    assert "clientPort=99999: expected" in line
+    (folder / "file").touch()
+    (folder / "zoo.cfg").write_text(f"dataDir={folder}/file\nclientPort=2181\n")
+    with pytest.raises(BadConfig) as caught:
+        read_plan(folder / "zoo.cfg")
+    assert caught.value.problems == (f"{folder}/zoo.cfg:1: dataDir={folder}/file: is no directory",)
 
 
 # -- who takes part ----------------------------------------------------------------------------------------
@@ -427,7 +513,7 @@ def test_check_tells_and_starts_nothing(folder: Path) -> None:
 
 
 def test_what_is_wrong_is_status_2_and_a_line_each(folder: Path) -> None:
-    problems(folder, "tickTime=fast\nsnapCount=0\n")
+    problems(folder, "tickTime=fast\nsnapCount=few\n")
     result = CliRunner().invoke(zab, ["serve", str(folder / "zoo.cfg")])
     assert result.exit_code == 2
     assert [line.partition(":")[0] for line in result.stderr.splitlines()] == ["error", "error"]

@@ -93,7 +93,7 @@ SECTIONS: Final[tuple[tuple[str, tuple[Key, ...]], ...]] = (
     (
         "Clients",
         (
-            _sets("maxClientCnxns", "60", "doors.connections_per_host_max", _whole(0),
+            _sets("maxClientCnxns", "60", "doors.connections_per_host_max", values.clamped(0),
                   "connections from one address; 0: no limit"),
             _sets("maxCnxns", "20000", "doors.connections_max", values.or_no_limit, "connections altogether; 0: no limit"),
             _sets("globalOutstandingLimit", "10000", "doors.requests_total_max", _whole(1),
@@ -179,9 +179,9 @@ SECTIONS: Final[tuple[tuple[str, tuple[Key, ...]], ...]] = (
     (
         "Log and snapshots",
         (
-            _sets("snapCount", "100000", "limits.snap_entries", _whole(2), "transactions between two snapshots, at most"),
+            _sets("snapCount", "100000", "limits.snap_entries", values.clamped(2), "transactions between two snapshots, at most"),
             _sets("snapSizeLimitInKb", "65536", "limits.snap_bytes", values.kibibytes, "the same in KiB of log"),
-            _sets("autopurge.snapRetainCount", "3", "limits.snapshots_kept", _whole(3),
+            _sets("autopurge.snapRetainCount", "3", "limits.snapshots_kept", values.clamped(3),
                   "snapshots that are kept, with the log that the oldest of them needs"),
             _read("autopurge.purgeInterval", "0", _whole(0), "0, in the original, is no purging; here what is superfluous is purged after each snapshot, always"),
             _sets("txnLogSizeLimitInKb", "16384", "storage.segment_bytes", values.kibibytes, "the size of one log file, in KiB"),
@@ -226,9 +226,9 @@ SECTIONS: Final[tuple[tuple[str, tuple[Key, ...]], ...]] = (
             _ignored("sslQuorumReloadCertFiles", "false", "certificates between servers are read at the start: restart one server after the other", "false"),
             _ignored("fips-mode", "true", _NOT_JAVA),
             _read("netty.server.outstandingHandshake.limit", "250", _whole(-1), "handshakes that may be under way; 0 and less: the default"),
-            _ignored("quorum.auth.enableSasl", "false", "servers know each other by TLS certificates", "false"),
-            _ignored("quorum.auth.learnerRequireSasl", "false", "servers know each other by TLS certificates", "false"),
-            _ignored("quorum.auth.serverRequireSasl", "false", "servers know each other by TLS certificates", "false"),
+            _read("quorum.auth.enableSasl", "false", values.flag, "true is refused: servers know each other by TLS certificates, see `sslQuorum`"),
+            _read("quorum.auth.learnerRequireSasl", "false", values.flag, "true is refused: servers know each other by TLS certificates, see `sslQuorum`"),
+            _read("quorum.auth.serverRequireSasl", "false", values.flag, "true is refused: servers know each other by TLS certificates, see `sslQuorum`"),
             _ignored("quorum.auth.learner.saslLoginContext", "QuorumLearner", "servers know each other by TLS certificates"),
             _ignored("quorum.auth.server.saslLoginContext", "QuorumServer", "servers know each other by TLS certificates"),
             _ignored("quorum.auth.kerberos.servicePrincipal", "zkquorum/localhost", "servers know each other by TLS certificates"),

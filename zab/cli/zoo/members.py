@@ -7,9 +7,9 @@ from pathlib import Path
 from zab.cli.zoo.keys import MEMBERSHIP, family_of
 from zab.cli.zoo.remembered import removed
 from zab.cli.zoo.source import Source, Told
-from zab.core.ensemble import Ensemble, Role, parse_server
+from zab.core.ensemble import Ensemble, Group, Role, Server, faults, parse_server, parts, shared_addresses
 from zab.core.errors import ConfigError, ZabError
-from zab.core.zxid import ServerId
+from zab.core.zxid import ServerId, Zxid
 from zab.wire.disk_files import decode_number, dynamic_version
 
 
@@ -17,35 +17,36 @@ def read_ensemble(source: Source) -> Ensemble | None:
     """`None` where no line says `server.N`."""
     version = _version(source)
     lines = source.members()
-    texts = []
+    servers: list[Server] = []
+    groups: list[Group] = []
+    weights: dict[ServerId, int] = {}
+    before = len(source.problems)
     for told in lines:
-        text = f"{told.name}={told.value}"
-        if told.name.startswith("server."):
-            text = _first_address(source, told)
-            try:
-                parse_server(text)
-            except ConfigError as error:
-                source.problem(told, f"{error}".rpartition("': ")[2] or str(error))
-                continue
-        elif family_of(told.name) is None:
-            source.problem(told, "a number follows the dot, as in group.1=1:2:3 and weight.1=2")
-            continue
-        texts.append(text)
-    if not any(text.startswith("server.") for text in texts):
+        try:
+            if "," in told.value:
+                source.problem(told, "there is a comma in it")
+            elif told.name.startswith("server."):
+                servers.append(parse_server(_first_address(source, told)))
+            elif family_of(told.name) is None:
+                source.problem(told, "a number follows the dot, as in group.1=1:2:3 and weight.1=2")
+            else:
+                _, _, found_groups, found_weights = parts(f"{told.name}={told.value}")
+                groups += found_groups
+                weights |= found_weights
+        except ConfigError as error:
+            source.problem(told, f"{error}".rpartition("': ")[2] or str(error))
+    if not any(told.name.startswith("server.") for told in lines):
         for told in lines:
-            if not told.name.startswith("server."):
-                source.problem(told, "there is no server.N line that it could be about")
+            source.problem(told, "there is no server.N line that it could be about")
         return None
-    try:
-        ensemble = Ensemble.parse("\n".join(texts + ([] if version is None else [f"version={version:x}"])))
-        ensemble.check_addresses()
-        if not ensemble.voters:
-            raise ConfigError("no server.N line has a participant: at least one server has to vote")
-    except ConfigError as error:
-        if not any(told.text in problem for told in lines for problem in source.problems):
-            source.problems.append(f"{source.path}: the membership: {error}")
+    if len(source.problems) == before:  # else what is missing is missing because of these
+        found = [*faults(servers, groups, weights), *shared_addresses(servers)]
+        if not any(server.role is Role.PARTICIPANT for server in servers):
+            found.append("no server.N line has a participant: at least one server has to vote")
+        source.problems += [f"{source.path}: the membership: {each}" for each in dict.fromkeys(found)]
+    if len(source.problems) > before:
         return None
-    return ensemble
+    return Ensemble(tuple(servers), Zxid(version or 0), tuple(groups), weights)
 
 
 def _version(source: Source) -> int | None:

@@ -10,7 +10,7 @@ from attrs import evolve, frozen
 
 from zab.cli.zoo.keys import BY_NAME, MEMBERSHIP, Key, family_of
 from zab.cli.zoo.members import check_peer_type, read_ensemble, read_id
-from zab.cli.zoo.ports import EVERYWHERE, client_tls, http_ports, quorum_tls
+from zab.cli.zoo.ports import EVERYWHERE, Listens, check_clashes, client_tls, http_ports, quorum_tls
 from zab.cli.zoo.remembered import settle
 from zab.cli.zoo.source import BadConfig, Source, Told
 from zab.core.ensemble import Ensemble
@@ -60,6 +60,8 @@ class Plan:
     metrics: AdminSettings | None
     quorum_tls: QuorumTls | None
     warnings: tuple[str, ...]
+    listens: tuple[Listens, ...] = ()
+    """Its ports for clients and operators."""
     replaces: bool = False
     """The directory remembers another membership, and this one is to take its place."""
     given: tuple[tuple[str, str], ...] = ()
@@ -74,9 +76,9 @@ def read_plan(path: Path, options: Iterable[tuple[str, str]] = (), *, from_file:
     ensemble = read_ensemble(source)
     data = _directory(source, "dataDir")
     log = _directory(source, "dataLogDir")
-    if data is None:
+    if data is None and "dataDir" not in source.told:
         source.missing("dataDir", "a directory for this server's log and snapshots")
-    else:
+    if data is not None:
         _check_foreign(source, data)
     saved = None if data is None else remembered(data)
     sid = read_id(source, data, ensemble, saved)
@@ -87,6 +89,14 @@ def read_plan(path: Path, options: Iterable[tuple[str, str]] = (), *, from_file:
     groups = _groups(source)
     made = _made(source, groups)
     everywhere = source.value("quorumListenOnAllIPs", False)
+    secure_host = source.text("secureClientPortAddress") or host
+    ports = [
+        Listens("clientPort", host, port or 0),
+        Listens("secureClientPort", secure_host, secure_port or 0),
+        *_http_ports(made),
+    ]
+    ports = [each for each in ports if each.port]
+    check_clashes(source, [*ports, *_server_ports(ensemble, sid, everywhere)])
     replaces = False
     understood = not source.members() if ensemble is None else sid in ensemble.by_id
     if data is not None and understood:
@@ -108,10 +118,29 @@ def read_plan(path: Path, options: Iterable[tuple[str, str]] = (), *, from_file:
         secure_port,
         EVERYWHERE if everywhere else None,
         warnings=tuple(source.warnings),
+        listens=tuple(ports),
         replaces=replaces,
         given=_given(source),
         **made,
     )
+
+
+def _http_ports(made: dict[str, Any]) -> list[Listens]:
+    keys = {"admin": "admin.serverPort", "metrics": "metricsProvider.httpPort"}
+    found = {key: made.get(name) for name, key in keys.items()}
+    return [Listens(key, each.host, each.port) for key, each in found.items() if each is not None]
+
+
+def _server_ports(ensemble: Ensemble | None, sid: int, everywhere: bool) -> list[Listens]:
+    mine = None if ensemble is None else ensemble.by_id.get(ServerId(sid))
+    if mine is None:
+        return []
+    host = EVERYWHERE if everywhere else mine.host
+    line = f"server.{sid}"
+    return [
+        Listens(f"the first port of {line}", host, mine.quorum_port),
+        Listens(f"the second port of {line}", host, mine.election_port),
+    ]
 
 
 def _directory(source: Source, name: str) -> Path | None:
@@ -164,7 +193,7 @@ def _client_address(source: Source, ensemble: Ensemble | None, sid: int) -> tupl
         if host is not None and own is not None and host != own:
             source.problem(source.told["clientPortAddress"], f"{line.where} says {own} for the same address")
         return host or own, server.client_port
-    if host is not None and port is None:
+    if host is not None and "clientPort" not in source.told:
         source.problem(source.told["clientPortAddress"], "without clientPort there is no port to have an address")
     if port is None and "clientPort" not in source.told and "secureClientPort" not in source.told:
         source.warnings.append(f"{source.path}: no clientPort: this server serves no clients")
@@ -231,7 +260,7 @@ def _made(source: Source, groups: dict[str, dict[str, Any]]) -> dict[str, Any]:
             made[name] = evolve(default, **groups.get(name, {}))
         except ConfigError as error:
             source.blame(error)
-    if "doors" in made and not source.problems:
+    if "doors" in made:
         made_doors: DoorSettings = made["doors"]
         least, most = (
             made_doors.timeout_ms(0),

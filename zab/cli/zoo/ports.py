@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from itertools import combinations
 from typing import Any, Final
+
+from attrs import frozen
 
 from zab.cli.zoo.source import Source
 from zab.core.errors import ConfigError
@@ -12,6 +15,8 @@ from zab.runtime.tls.quorum import QuorumTls
 from zab.runtime.tls.settings import TlsPortSettings
 
 EVERYWHERE: Final = "0.0.0.0"
+_ALL: Final = frozenset({None, EVERYWHERE, "::"})
+_SASL_QUORUM: Final = ("quorum.auth.enableSasl", "quorum.auth.learnerRequireSasl", "quorum.auth.serverRequireSasl")
 
 
 def client_tls(source: Source, properties: Mapping[str, str]) -> TlsPortSettings | None:
@@ -26,19 +31,31 @@ def client_tls(source: Source, properties: Mapping[str, str]) -> TlsPortSettings
             )
         return None
     if tls is None:
-        source.missing("ssl.keyStore.location", "a port that speaks TLS needs a key and a certificate")
+        _missing(source, "ssl.", "a port that speaks TLS needs a key and a certificate")
+        return None
+    if not _readable(source, tls):
         return None
     tls.server_context()  # whatever cannot be read is told now, with the rest
     return tls
 
 
 def quorum_tls(source: Source, properties: Mapping[str, str]) -> QuorumTls | None:
-    if not source.value("sslQuorum", False):
-        return None
+    wanted = source.value("sslQuorum", False)
+    for name in _SASL_QUORUM:
+        if source.value(name, False):
+            source.problem(
+                source.told[name],
+                "servers do not ask each other for SASL here, and would not be protected at all: let sslQuorum=true "
+                "and the keys ssl.quorum.* do it, and take this line out",
+            )
     try:
         settings = TlsPortSettings.from_properties(properties, quorum=True)
+        if not wanted:
+            return None
         if settings is None:
-            source.missing("ssl.quorum.keyStore.location", "with sslQuorum, servers need a key and a certificate")
+            _missing(source, "ssl.quorum.", "with sslQuorum, servers need a key and a certificate")
+            return None
+        if not _readable(source, settings):
             return None
         tls = QuorumTls(settings)
         _ = tls.server_context, tls.client_context
@@ -46,6 +63,47 @@ def quorum_tls(source: Source, properties: Mapping[str, str]) -> QuorumTls | Non
     except ConfigError as error:
         source.blame(error)
         return None
+
+
+def _missing(source: Source, prefix: str, why: str) -> None:
+    source.missing(f"{prefix}keyStore.location", why)
+    if f"{prefix}trustStore.location" not in source.told and source.text(f"{prefix}clientAuth") != "none":
+        source.missing(f"{prefix}trustStore.location", "those who come need somebody to have signed their certificates")
+
+
+def _readable(source: Source, tls: TlsPortSettings) -> bool:
+    """Both, before either is understood: else the second is told only when the first is mended."""
+    before = len(source.problems)
+    for store in (tls.key_store, tls.trust_store):
+        try:
+            if store is not None:
+                store.read()
+        except ConfigError as error:
+            source.blame(error)
+    return len(source.problems) == before
+
+
+@frozen
+class Listens:
+    """A port of this server, and the key that says so."""
+
+    key: str
+    host: str | None
+    port: int
+
+    def clashes(self, other: Listens) -> bool:
+        if self.port != other.port:
+            return False
+        hosts = {"127.0.0.1" if host == "localhost" else host for host in (self.host, other.host)}
+        return len(hosts) == 1 or bool(hosts & _ALL)
+
+
+def check_clashes(source: Source, ports: Iterable[Listens]) -> None:
+    for one, other in combinations(ports, 2):
+        if one.clashes(other):
+            source.problems.append(
+                f"{source.path}: {one.key} and {other.key} are both {one.port}: give each a port of its own"
+            )
 
 
 def http_ports(source: Source, groups: dict[str, dict[str, Any]]) -> dict[str, AdminSettings | None]:

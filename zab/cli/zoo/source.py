@@ -15,6 +15,7 @@ from attrs import define, field, frozen
 from zab.cli.zoo import keys
 from zab.cli.zoo.keys import BY_NAME, Key, bare, family_of
 from zab.cli.zoo.properties import Entry, MalformedEscape, decode, parse
+from zab.cli.zoo.values import Unusual
 from zab.core.errors import ConfigError
 
 T = TypeVar("T")
@@ -97,6 +98,11 @@ class Source:
             return default
         try:
             return BY_NAME[name].convert(told.value)  # type: ignore[return-value]  # the caller knows its key
+        except Unusual as unusual:
+            line = f"{told.text}: {unusual}"
+            if line not in self.warnings:
+                self.warnings.append(line)
+            return unusual.counts  # type: ignore[return-value]  # as above
         except ValueError as error:
             self.problem(told, f"expected {error}")
             return default

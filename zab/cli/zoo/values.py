@@ -12,6 +12,14 @@ NO_LIMIT: Final = 1 << 30
 """In place of a limit that is switched off."""
 
 
+class Unusual(ValueError):
+    """Not refused, because the original starts with it, too; but what counts instead is said."""
+
+    def __init__(self, counts: object, why: str) -> None:
+        super().__init__(why)
+        self.counts = counts
+
+
 def text(value: str) -> object:
     return value
 
@@ -26,6 +34,21 @@ def whole(least: int = 0, most: int = INT_MAX) -> Callable[[str], int]:
             upwards = f"a whole number, {least} or more"
             raise ValueError(upwards if most == INT_MAX else f"a whole number from {least} to {most}")
         return number
+
+    return convert
+
+
+def clamped(least: int) -> Callable[[str], int]:
+    """What is less is taken for the least, as it is there."""
+
+    def convert(value: str) -> int:
+        try:
+            number = int(value)
+        except ValueError:
+            raise ValueError(f"a whole number, {least} or more") from None
+        if number < least:
+            raise Unusual(least, f"{least} is the least, and counts")
+        return whole(least)(value)
 
     return convert
 

@@ -11,7 +11,7 @@ import trio
 
 from zab.runtime.admin.http import HttpError, Reply, Request, RequestReader, encode_head
 from zab.runtime.admin.settings import AdminSettings
-from zab.runtime.errors import PortTaken
+from zab.runtime.errors import cannot_listen
 from zab.runtime.logs import Log
 from zab.runtime.ports import accept_all, peer_name
 
@@ -45,8 +45,7 @@ class AdminPort:
         try:
             listeners = await trio.open_tcp_listeners(settings.port, host=settings.host)
         except OSError as error:
-            what = f"cannot listen on {settings.host}:{settings.port} for HTTP: {error.strerror or error}"
-            raise PortTaken(f"{what}. Is another server running there?") from error
+            raise cannot_listen(settings.host, settings.port, "HTTP", error) from error
         async with trio.open_nursery() as nursery:
             for listener in listeners:
                 nursery.start_soon(accept_all, listener, nursery, self._serve, self._log, "admin")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import trio
 
 from zab.runtime.coordination.connection import Connection
-from zab.runtime.errors import PortTaken
+from zab.runtime.errors import PortTaken, cannot_listen
 from zab.runtime.ports import accept_all, peer_name
 
 if TYPE_CHECKING:
@@ -52,8 +52,7 @@ class ClientPort:
         try:
             listeners = await trio.open_tcp_listeners(self._port, host=self._host)
         except OSError as error:
-            what = f"cannot listen on {self._host or '*'}:{self._port} for clients: {error.strerror or error}"
-            raise PortTaken(f"{what}. Is another server running there?") from error
+            raise cannot_listen(self._host, self._port, "clients", error) from error
         self._listening.cancel()
         self._listening = scope = trio.CancelScope()
         nursery.start_soon(self._accept, listeners, nursery, scope)

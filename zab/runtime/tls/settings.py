@@ -189,14 +189,14 @@ class _Keys:
         return StoreFile(str(self._folder / location), password, None if kind is None else kind.upper())
 
     def settings(self) -> TlsPortSettings | None:
-        key_store = self._store("keyStore")
-        if key_store is None:
-            return None
         for suffix, what in (("ocsp", "OCSP"), ("context.supplier.class", "a Java class")):
             text = self._text(suffix)
             if text is not None and text.lower() != "false":
                 # To go on without would be to trust whom the operator does not want to trust.
                 raise ConfigError(f"{self._prefix}{suffix}={text}: {what} is not available here; take this line out")
+        key_store = self._store("keyStore")
+        if key_store is None:
+            return None
         auth = (self._text("clientAuth") or "need").lower()
         if auth not in {each.value for each in ClientAuth}:
             raise ConfigError(f"{self._prefix}clientAuth={auth}: need, want or none is expected")

@@ -116,9 +116,9 @@ class StoreFile:
             raise ConfigError(f"{self.path}: {error}") from error
 
     def _pkcs12_key(self, data: bytes) -> tuple[bytes, tuple[bytes, ...]]:
+        held = self._pkcs12(data)  # says so where the package is missing
         from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
-        held = self._pkcs12(data)
         if held.key is None or held.cert is None:
             raise ConfigError(f"{self.path}: there is no key with a certificate in it")
         key = held.key.private_bytes(Encoding.DER, PrivateFormat.PKCS8, NoEncryption())
