@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import logging
 import random
+import socket
 import ssl
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 import trio
+from attrs import evolve
 
 import zab
+from tests.integration.certificates import Authority
+from zab.runtime.tls.settings import TlsPortSettings
 
 QUICK = zab.ClientSettings(pause_ms_min=10, pause_ms_max=20)
 
@@ -106,3 +111,47 @@ async def test_what_is_wrong_with_a_server_is_logged_once(caplog: pytest.LogCapt
     lines = [record.getMessage() for record in caplog.records if record.name == "zab.client"]
     assert sum("client_cuts_connection" in line for line in lines) == 1, lines
     assert sum("client_cannot_connect" in line for line in lines) == 1, lines
+
+
+class Resolver(trio.abc.HostnameResolver):
+    """Nobody has any name, or it cannot be asked at the moment."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+    async def getaddrinfo(self, *arguments: object, **options: object) -> Any:
+        raise socket.gaierror(self.number, "says the resolver")
+
+    async def getnameinfo(self, *arguments: object) -> Any:
+        raise NotImplementedError
+
+
+async def ends_at_once(hosts: str, tls: ssl.SSLContext | None = None) -> str:
+    """It would wait for ever."""
+    settings = evolve(QUICK, hopeless_ends=True)
+    with trio.fail_after(30), pytest.raises(zab.Unreachable) as caught:
+        async with zab.connect(hosts, wait_ms=None, tls=tls, settings=settings):
+            raise AssertionError("nobody gets in")
+    return str(caught.value)
+
+
+async def test_who_is_told_that_it_is_hopeless_does_not_wait(tmp_path: Path) -> None:
+    ca, other = Authority(tmp_path / "ca"), Authority(tmp_path / "other")
+    secure = TlsPortSettings(ca.issue("server"), ca.trust)
+    doors = zab.DoorSettings(tls=secure)
+    async with zab.open_store(tmp_path / "data", doors=doors, secure_client_port=0) as store:
+        hosts = f"127.0.0.1:{store.secure_client_port}"
+        bare = ssl.create_default_context(cafile=ca.trust.path)
+        assert "certificate" in await ends_at_once(hosts, bare), "the server wants one of the client"
+        assert "certificate" in await ends_at_once(hosts, ssl.create_default_context(cafile=other.trust.path))
+    trio.socket.set_custom_hostname_resolver(Resolver(socket.EAI_NONAME))
+    assert "its name has no address" in await ends_at_once("zk.example:2181")
+
+
+async def test_what_may_pass_is_waited_for() -> None:
+    trio.socket.set_custom_hostname_resolver(Resolver(socket.EAI_AGAIN))
+    settings = evolve(QUICK, hopeless_ends=True)
+    for hosts in ("zk.example:2181", "127.0.0.1:1"):
+        with pytest.raises(zab.Unreachable, match="in 150 ms"):
+            async with zab.connect(hosts, wait_ms=150, settings=settings):
+                raise AssertionError("nobody gets in")

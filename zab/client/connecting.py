@@ -16,6 +16,7 @@ import trio
 
 from zab.client.dialing import Address, ConnectionOver, addresses_of, dial, shake_hands
 from zab.client.hints import looks_like
+from zab.client.hopeless import is_hopeless
 from zab.client.hosts import Host, Hosts, shown
 from zab.client.machine import Machine
 from zab.client.settings import ClientSettings
@@ -76,6 +77,9 @@ class Connector:
         self.server: Address | None = None
         """To which the session is connected."""
         self.bell = Doorbell()
+        self.hopeless: Callable[[], object] | None = None
+        """Called when every server has refused, in one round, for what waiting does not mend."""
+        self._may_pass = False
         self._session = session
         self._machine = machine
         self._hosts = hosts.hosts
@@ -112,6 +116,7 @@ class Connector:
     async def _round(self) -> float:
         """Every address once, until one serves. For how long it did."""
         better, self._better = self._better, None
+        self._may_pass = False
         if better is not None:
             stood_s = await self._connection(better, self._connect_s())
             if stood_s is not None or self._session.ended:
@@ -122,6 +127,8 @@ class Connector:
                 stood_s = await self._connection(address, self._connect_s(len(addresses)))
                 if stood_s is not None or self._session.ended:
                     return stood_s or 0.0
+        if self.hopeless is not None and not self._may_pass:
+            self.hopeless()
         return 0.0
 
     async def _addresses(self, host: str, port: int) -> list[Address]:
@@ -132,9 +139,11 @@ class Connector:
             with trio.fail_after(self._connect_s()):
                 found = await addresses_of(host, port)
         except (OSError, UnicodeError) as error:
+            self._may_pass |= not is_hopeless(error)
             self.tries.failed(at, shown(at), f"its name has no address: {error}", warn=False)
             return []
         except trio.TooSlowError:
+            self._may_pass = True
             self.tries.failed(at, shown(at), unanswered, warn=False)
             return []
         random.shuffle(found)
@@ -145,7 +154,7 @@ class Connector:
     async def _connection(self, address: Address, patience_s: float) -> float | None:
         """For how long it served, if it did."""
         began: float | None = None
-        why, wrong = "it ended", False
+        why, wrong, hopeless = "it ended", False, False
         at, name, tries = (address.host, address.port), str(address), self.tries
         stream: trio.abc.Stream | None = None
         try:
@@ -159,11 +168,13 @@ class Connector:
             await self._converse(stream, address, response, rest)
         except* ConnectionOver as errors:
             why = str(_first(errors))
+            hopeless = is_hopeless(_first(errors))
         except* trio.TooSlowError:
             why = f"{tries.doing}, for {patience_s:.3g} s"
         except* (trio.BrokenResourceError, trio.ClosedResourceError, OSError) as errors:
             error = _first(errors)
             why = str(error.__cause__ or error) or type(error).__name__
+            hopeless = is_hopeless(error)
         except* RemoteProtocolError as errors:
             why, wrong = f"it broke the protocol: {_first(errors)}", True
         finally:
@@ -175,6 +186,7 @@ class Connector:
                 await trio.aclose_forcefully(stream)
         event = "client_cuts_connection" if wrong else "client_cannot_connect"
         if began is None:
+            self._may_pass |= not hopeless
             tries.failed(at, name, why, event, warn=wrong)
             return None
         if wrong:

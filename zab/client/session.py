@@ -263,9 +263,13 @@ async def connect(
         nursery.start_soon(_run_in, scope, session.connector)
         try:
             with trio.move_on_after(float("inf") if wait_ms is None else wait_ms / 1000) as patience:
+                if settings.hopeless_ends:
+                    session.connector.hopeless = patience.cancel
                 await session.begun(waiters)
+            session.connector.hopeless = None
             if patience.cancelled_caught:
-                raise Unreachable(_why(hosts, wait_ms, session.connector))
+                waited = trio.current_time() >= patience.deadline
+                raise Unreachable(_why(hosts, f" in {wait_ms} ms" if waited else "", session.connector))
             yield session
         finally:
             await session.close()
@@ -277,5 +281,5 @@ async def _run_in(scope: trio.CancelScope, connector: Connector) -> None:
         await connector.run()
 
 
-def _why(hosts: str, wait_ms: int | None, connector: Connector) -> str:
-    return f"no server of {hosts} took this session in {wait_ms} ms: {connector.tries.told()}"
+def _why(hosts: str, within: str, connector: Connector) -> str:
+    return f"no server of {hosts} took this session{within}: {connector.tries.told()}"

@@ -13,6 +13,7 @@ import trio
 from zab.cli.shell.terminal import complain, interactive, lines_only, words_only
 from zab.client.dialing import ClientTls
 from zab.client.session import connect
+from zab.client.settings import ClientSettings
 from zab.core.errors import ZabError
 from zab.runtime.session.api import Session
 
@@ -102,6 +103,7 @@ def shell(
             sasl=(user, password) if colon else None,
             read_only=read_only,
             wait_ms=int(within * 1000),
+            settings=ClientSettings(hopeless_ends=True),
         )
 
     try:

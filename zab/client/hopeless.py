@@ -1,0 +1,28 @@
+"""Which failures waiting does not mend: somebody has to change a file or a command line first."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+
+CAUSES_MAX = 10
+
+
+def is_hopeless(error: BaseException | None) -> bool:
+    """A refusal of TLS, which is a matter of certificates and settings, or a name that nobody has.
+
+    An end in the midst of a handshake may be a server that stops, and a resolver that does not answer comes back.
+    """
+    for _ in range(CAUSES_MAX):
+        match error:
+            case None:
+                return False
+            case ssl.SSLEOFError() | ssl.SSLZeroReturnError() | ssl.SSLSyscallError():
+                return False
+            case ssl.SSLError() | UnicodeError():
+                return True
+            case socket.gaierror():
+                return error.errno == socket.EAI_NONAME
+            case _:
+                error = error.__cause__ or error.__context__
+    return False
