@@ -6,9 +6,13 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
-from tests.integration.apache import ask, free_port
+from tests.integration import apache
+from tests.integration.apache import ask
 from tests.integration.served import Served, serve, three_configs
+from zab.cli.commands import zab
+from zab.store.acl import digest_id
 
 pytest.importorskip("kazoo", reason="kazoo is not installed")
 
@@ -17,7 +21,19 @@ from kazoo.client import KazooClient
 pytestmark = pytest.mark.slow
 
 PATIENCE_S = 60
+SUPER = f"DigestAuthenticationProvider.superDigest={digest_id(b'super:secret')}"
 FORCE = "--membership-from-file"
+
+
+_given: set[int] = set()
+
+
+def free_port() -> int:
+    """Another one each time, which the system does not promise."""
+    while (port := apache.free_port()) in _given:
+        pass
+    _given.add(port)
+    return port
 
 
 def client_of(port: int) -> KazooClient:
@@ -93,7 +109,7 @@ def test_from_one_to_three_as_the_page_says(tmp_path: Path) -> None:
         assert (one.read_text(), sorted(each.name for each in tmp_path.glob("*.dynamic*"))) == (before, [])
     assert "could elect one of themselves" in refused(one, FORCE)
 
-    one = config(tmp_path, 1, ports[0], f"{lines[0]}\n", "reconfigEnabled=true\nskipACL=yes\n")
+    one = config(tmp_path, 1, ports[0], f"{lines[0]}\n", f"reconfigEnabled=true\n{SUPER}\n")
     new = "\n".join([lines[0], *(each.replace(";", ":observer;") for each in lines[1:])])
     others = [config(tmp_path, sid, ports[sid - 1], new, "reconfigEnabled=true\n") for sid in (2, 3)]
     with ExitStack() as stack:
@@ -102,10 +118,17 @@ def test_from_one_to_three_as_the_page_says(tmp_path: Path) -> None:
         joining = started(stack, others)
         for each in joining:
             assert "IS NO MEMBER" in each.said.get(timeout=PATIENCE_S) + each.said.get(timeout=PATIENCE_S)
-        client = client_of(ports[0])
-        client.reconfig(joining=",".join(lines[1:]), leaving=None, new_members=None)
-        client.stop()
-        client.close()
+        words = [
+            "--server",
+            f"127.0.0.1:{ports[0]}",
+            "--auth",
+            "digest:super:secret",
+            "reconfig",
+            "-add",
+            ",".join(lines[1:]),
+        ]
+        done = CliRunner().invoke(zab, ["shell", *words])
+        assert done.exit_code == 0, done.output
         for each in joining:
             assert "it follows server 1" in each.ready()
         assert all(has(port, "/alone") for port in ports)
