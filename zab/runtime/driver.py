@@ -7,6 +7,7 @@ fsync, one send per link. Nothing in a turn waits, but for one thing: becoming a
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final, TypeAlias
 
 import trio
@@ -19,6 +20,7 @@ from zab.core.ready import Activate, Apply, Envelope, HangUp, Ready, Restore
 from zab.core.zxid import Millis, Ticket, Zxid
 from zab.runtime.doorbell import Doorbell
 from zab.runtime.elections import Elections
+from zab.runtime.host import REAL_HOST, Host
 from zab.runtime.inbox import Inbox
 from zab.runtime.link import Link
 from zab.runtime.links import Links
@@ -71,6 +73,7 @@ class Driver:
         log: Log,
         changed: Callable[[RoleChange], None],
         activated: Callable[[Ensemble], None],
+        host: Host = REAL_HOST,
     ) -> None:
         self.node = node
         self.turns = self.applied = self.applied_bytes = self.restores = 0
@@ -88,6 +91,7 @@ class Driver:
         self._log = log
         self._changed = changed
         self._activated = activated
+        self._host = host
         self.membership: Membership = unconcerned
         self.role = RoleChange(node.state, node.epoch, node.leader, node.serving)
         self._alarm_at: Millis = node.deadline
@@ -276,7 +280,7 @@ class Driver:
         self._let_go()
         chunks = self._storage.read_snapshot(restore.zxid)
         with beside_the_loop():
-            await trio.to_thread.run_sync(self._machine.restore, chunks, limiter=trio.CapacityLimiter(1))
+            await self._host.in_thread(partial(self._machine.restore, chunks), limiter=trio.CapacityLimiter(1))
         self.turning = True
         self.restoring.set()
         self.restoring = None

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import partial
 from typing import Any, Final, ParamSpec, TypeVar
 
 import trio
@@ -21,6 +22,7 @@ from zab.runtime.blocks import beside_a_block, sole_error
 from zab.runtime.doorbell import Doorbell
 from zab.runtime.driver import Membership, unconcerned, unmoved
 from zab.runtime.errors import Stopped
+from zab.runtime.host import REAL_HOST, Host
 from zab.runtime.identity import claim
 from zab.runtime.limits import Limits
 from zab.runtime.machine import Machine
@@ -63,6 +65,7 @@ class Member:
         listen_host: str | None = None,
         disk: Disk | None = None,
         network: Network | None = None,
+        host: Host = REAL_HOST,
     ) -> None:
         """
         machine      the state machine to be replicated, new and empty
@@ -72,7 +75,7 @@ class Member:
                      remembers of later changes counts more
         name         of the ensemble: who says another one is a stranger
         listen_host  the address to bind to, where it is not the one that the others dial
-        disk, network   something else than the real ones, for tests
+        disk, network, host   something else than the real ones, for tests
         """
         self.me = ServerId(server_id)
         given: object = ensemble
@@ -83,12 +86,12 @@ class Member:
         elif server_id not in ensemble.by_id:
             raise ConfigError(f"server {server_id} is none of the ensemble's, {sorted(ensemble.by_id)}")
         network = network or TcpNetwork(tls, silence_ms=settings.sync_ms)
-        self._options = Options(self.me, ensemble, name, settings, limits, storage, listen, listen_host, network)
+        self._options = Options(self.me, ensemble, name, settings, limits, storage, listen, listen_host, network, host)
         self._machine = machine
         self._path = path
         self._disk = disk
         self._bell = Doorbell()
-        self._origin = Origin(os.urandom(ORIGIN_BYTES), limits.submits_max, limits.submit_bytes_max)
+        self._origin = Origin(host.random_bytes(ORIGIN_BYTES), limits.submits_max, limits.submit_bytes_max)
         self._running: Running | None = None
         self._stopped: Stopped | None = Stopped("this member was not started yet")
         self._role: RoleChange | None = None
@@ -133,18 +136,18 @@ class Member:
 
     async def _recover(self) -> Running:
         """Cancelling waits for the disk: nothing may go on behind the back of the next one who opens it."""
-        disk = self._disk
+        disk, in_thread = self._disk, self._options.host.in_thread
         if disk is None:
-            disk = await trio.to_thread.run_sync(RealDisk, self._path)
+            disk = await in_thread(partial(RealDisk, self._path))
         try:
-            await trio.to_thread.run_sync(claim, disk, self._path, self._options.name, self.me)
+            await in_thread(partial(claim, disk, self._path, self._options.name, self.me))
             with beside_the_loop():
-                storage, recovered = await trio.to_thread.run_sync(Storage.open, disk, self._options.storage)
+                storage, recovered = await in_thread(partial(Storage.open, disk, self._options.storage))
             self._check_curable(recovered)
             if storage.newest_snapshot is not None:
                 chunks = storage.read_snapshot(recovered.snapshot)
                 with beside_the_loop():
-                    await trio.to_thread.run_sync(self._machine.restore, chunks)
+                    await in_thread(partial(self._machine.restore, chunks))
             return Running(self._options, self._machine, disk, storage, recovered, self._origin, self._bell, self._tell)
         except BaseException:
             disk.close()

@@ -5,7 +5,6 @@ A *stint* is a stretch of serving with one leader over one link. `origin` says w
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeAlias
 
@@ -328,7 +327,3 @@ RELAYS: Final[dict[type[Any], Callable[[Requests, Link, Any, Millis], None]]] = 
     Notice: lambda requests, link, message, now: requests.noticed(link, message),
 }
 """What the core never sees, by kind."""
-
-
-def wall_ms() -> int:
-    return time.time_ns() // 1_000_000

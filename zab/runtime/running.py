@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -12,7 +11,6 @@ import trio
 from attrs import frozen
 
 from zab.core.ensemble import Ensemble, Server
-from zab.core.node import Node
 from zab.core.ready import Recovered, Settings
 from zab.core.zxid import ServerId
 from zab.runtime.doorbell import Doorbell
@@ -20,6 +18,7 @@ from zab.runtime.driver import Driver, now_ms
 from zab.runtime.elections import Address, Elections
 from zab.runtime.errors import PortTaken
 from zab.runtime.greet import Handshake
+from zab.runtime.host import REAL_HOST, Host
 from zab.runtime.inbox import Inbox
 from zab.runtime.limits import Limits
 from zab.runtime.links import Links
@@ -28,11 +27,10 @@ from zab.runtime.machine import Machine
 from zab.runtime.network import Network
 from zab.runtime.origin import Origin
 from zab.runtime.ports import Dialler, Port
-from zab.runtime.requests import Requests, wall_ms
+from zab.runtime.requests import Requests
 from zab.runtime.snapshots import Snapshots
 from zab.runtime.status import Counters, DiskStatus, RoleChange, SnapshotStatus, Status
 from zab.runtime.transfers import Transfers
-from zab.runtime.writer import Writer
 from zab.storage.disk import Disk
 from zab.storage.storage import Storage, StorageSettings
 from zab.wire.greeting import Purpose
@@ -55,6 +53,7 @@ class Options:
     listen: bool
     listen_host: str | None
     network: Network
+    host: Host = REAL_HOST
 
 
 def alone(server_id: int) -> Ensemble:
@@ -76,13 +75,13 @@ class Running:
         bell: Doorbell,
         changed: Callable[[RoleChange], None],
     ) -> None:
-        limits, me, network = options.limits, options.me, options.network
-        chance = random.Random(os.urandom(16))
+        limits, me, network, host = options.limits, options.me, options.network, options.host
+        chance = random.Random(host.random_bytes(16))
 
         def jitter(span: int) -> int:
             return chance.randint(0, max(0, span))
 
-        self.node = node = Node(me, options.ensemble, recovered, options.settings, jitter, now_ms())
+        self.node = node = host.node(me, options.ensemble, recovered, options.settings, jitter, now_ms())
         self._options = options
         self._origin = origin
         self._bell = bell
@@ -91,13 +90,13 @@ class Running:
         self._recovered = recovered
         self._log = log = Log(me, lambda: node.epoch)
         self._handshake = handshake = Handshake(me, options.name, limits.handshake_ms)
-        self._writer = writer = Writer(storage, lambda ticket: self.driver.saved(ticket), limits.pause_us_max)
+        self._writer = writer = host.writer(storage, lambda ticket: self.driver.saved(ticket), limits.pause_us_max)
         inbox = Inbox(bell, limits.inbox_bytes_max, lambda: writer.backlog_bytes)
         dialler = Dialler(network, handshake, limits, log)
         self._elections = Elections(me, dialler, inbox, limits, log, partial(self._addresses, "election_port"))
-        transfers = Transfers(storage, limits, log, node.log_starts)
+        transfers = Transfers(storage, limits, log, node.log_starts, host)
         self._links = Links(dialler, transfers, inbox, limits, partial(self._addresses, "quorum_port"))
-        self.requests = Requests(node, machine, origin, self._links, limits, log, wall_ms)
+        self.requests = Requests(node, machine, origin, self._links, limits, log, host.wall_ms)
         self.driver = Driver(
             node,
             machine,
@@ -110,8 +109,9 @@ class Running:
             log,
             changed,
             self._activated,
+            host,
         )
-        self._snapshots = Snapshots(storage, writer, limits, log, jitter, node.log_starts, wall_ms)
+        self._snapshots = Snapshots(storage, writer, limits, log, jitter, node.log_starts, host)
         self._election_port = Port(
             Purpose.ELECTION, network, handshake, limits, log, self._elections.welcomed, self._lives_at
         )
@@ -134,7 +134,7 @@ class Running:
         finally:
             # The writer has ended: nobody else uses the disk any more.
             with trio.CancelScope(shield=True):
-                await trio.to_thread.run_sync(self._close_disk)
+                await self._options.host.in_thread(self._close_disk)
 
     def _close_disk(self) -> None:
         try:

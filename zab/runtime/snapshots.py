@@ -9,6 +9,7 @@ import trio
 
 from zab.core.ready import Note
 from zab.core.zxid import Zxid, show
+from zab.runtime.host import REAL_HOST, Host
 from zab.runtime.limits import Limits
 from zab.runtime.logs import Log
 from zab.runtime.pace import beside_the_loop
@@ -29,7 +30,7 @@ class Snapshots:
         log: Log,
         chance: Callable[[int], int],
         log_starts: Callable[[Zxid], None],
-        wall_ms: Callable[[], int],
+        host: Host = REAL_HOST,
     ) -> None:
         self.status = SnapshotStatus(storage.newest_snapshot)
         self._storage = storage
@@ -38,7 +39,7 @@ class Snapshots:
         self._log = log
         self._chance = chance
         self._log_starts = log_starts
-        self._wall_ms = wall_ms
+        self._host = host
         self._entries = self._bytes = 0
         self._running = False
         self._asked: list[trio.Event] = []
@@ -82,7 +83,9 @@ class Snapshots:
         open_writer = partial(self._storage.snapshot_writer, zxid, digest)
         writer = await self._writer.call(open_writer)
         with beside_the_loop():
-            size = await trio.to_thread.run_sync(_write, writer, chunks, limiter=self._limiter)
+            size = await self._host.in_thread(
+                partial(_write, writer, chunks, self._host.check_cancelled), limiter=self._limiter
+            )
         start = await self._writer.call(partial(self._storage.purge, self._limits.snapshots_kept))
         self._log_starts(start)
         self._running = False
@@ -90,7 +93,7 @@ class Snapshots:
         last = self.status
         self.status = SnapshotStatus(
             zxid,
-            self._wall_ms(),
+            self._host.wall_ms(),
             took_ms,
             size,
             last.taken + 1,
@@ -103,11 +106,11 @@ class Snapshots:
         self._log.note(Note("snapshot", fields))
 
 
-def _write(writer: SnapshotWriter, chunks: Iterable[bytes]) -> int:
+def _write(writer: SnapshotWriter, chunks: Iterable[bytes], check_cancelled: Callable[[], None]) -> int:
     size = 0
     try:
         for chunk in chunks:
-            trio.from_thread.check_cancelled()  # a member that is being stopped does not wait for a large one
+            check_cancelled()  # a member that is being stopped does not wait for a large one
             writer.write(chunk)
             size += len(chunk)
         writer.finish()

@@ -19,6 +19,7 @@ from zab.core.errors import DamagedError
 from zab.core.messages import Diff, Inform, Message, Propose, SnapBegin, SnapEnd, Trunc
 from zab.core.ready import SendLog, SendSnapshot
 from zab.core.zxid import Zxid
+from zab.runtime.host import REAL_HOST, Host
 from zab.runtime.limits import Limits
 from zab.runtime.link import Lazy, Link, Send
 from zab.runtime.logs import Log
@@ -51,7 +52,15 @@ class ChunkTooLarge(Exception):
 class Transfers:
     """`log_starts` is told when the log on disk turns out not to be there: the next plan shall not rely on it."""
 
-    def __init__(self, storage: Storage, limits: Limits, log: Log, log_starts: Callable[[Zxid], None]) -> None:
+    def __init__(
+        self,
+        storage: Storage,
+        limits: Limits,
+        log: Log,
+        log_starts: Callable[[Zxid], None],
+        host: Host = REAL_HOST,
+    ) -> None:
+        self._host = host
         self._storage = storage
         self._piece_bytes_max = limits.frame_bytes_max - ENVELOPE_BYTES_MAX
         self._chunk_bytes_max = limits.snapshot_chunk_bytes_max
@@ -97,7 +106,7 @@ class Transfers:
         try:
             while True:
                 with beside_the_loop():
-                    data = await trio.to_thread.run_sync(handful, limiter=self._limiter)
+                    data = await self._host.in_thread(handful, limiter=self._limiter)
                 if not data:
                     break
                 await send(data)

@@ -8,6 +8,7 @@ import trio
 
 from zab.core.errors import StorageError
 from zab.core.zxid import Epoch, ServerId, Zxid, make
+from zab.runtime.host import Host
 from zab.runtime.limits import Limits
 from zab.runtime.logs import Log
 from zab.runtime.snapshots import Snapshots
@@ -53,7 +54,13 @@ def policy(storage: FakeStorage, told: list[Zxid], chance: Callable[[int], int] 
     limits = Limits(snap_entries=100, snap_bytes=1000, snapshots_kept=2)
     log = Log(ServerId(1), lambda: Epoch(1))
     return Snapshots(
-        cast(Storage, storage), cast(Writer, FakeWriter()), limits, log, chance, told.append, lambda: 1_700_000_000_000
+        cast(Storage, storage),
+        cast(Writer, FakeWriter()),
+        limits,
+        log,
+        chance,
+        told.append,
+        Host(wall_ms=lambda: 1_700_000_000_000),
     )
 
 

@@ -16,7 +16,7 @@ from zab.runtime.admin.environment import descriptors
 from zab.runtime.admin.pulse import behind
 from zab.runtime.admin.summary import Summary
 from zab.runtime.driver import now_ms
-from zab.runtime.requests import wall_ms
+from zab.runtime.host import wall_ms
 
 if TYPE_CHECKING:
     from zab.runtime.coordination.server import StoreServer

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from zab.runtime.admin.pulse import trio_time
 from zab.runtime.admin.report import Report
 from zab.runtime.admin.summary import Summary
-from zab.runtime.requests import wall_ms
+from zab.runtime.host import wall_ms
 from zab.runtime.running import NOWHERE
 
 if TYPE_CHECKING:

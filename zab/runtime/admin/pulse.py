@@ -20,7 +20,7 @@ from zab.core.zxid import Zxid, counter_of, epoch_of
 from zab.runtime.admin.report import Report, decode_report, decode_reports, encode_report, encode_reports
 from zab.runtime.admin.summary import Summary
 from zab.runtime.admin.warnings import warnings_of
-from zab.runtime.requests import wall_ms
+from zab.runtime.host import wall_ms
 from zab.runtime.status import RoleChange
 from zab.store.paths import ROOT
 

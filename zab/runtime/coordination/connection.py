@@ -19,7 +19,7 @@ from zab.runtime.coordination.greeting import (
 )
 from zab.runtime.coordination.intake import Intake
 from zab.runtime.coordination.words import answer
-from zab.runtime.requests import wall_ms
+from zab.runtime.host import wall_ms
 from zab.store.acl import Identity
 from zab.wire.client.connect import ConnectRequest, encode_connect_response
 from zab.wire.client.frames import Command, HttpRequest

@@ -10,7 +10,7 @@ from zab.core.messages import State
 from zab.runtime.admin.environment import environment
 from zab.runtime.admin.statistics import directories
 from zab.runtime.driver import now_ms
-from zab.runtime.requests import wall_ms
+from zab.runtime.host import wall_ms
 
 if TYPE_CHECKING:
     from zab.runtime.coordination.server import StoreServer

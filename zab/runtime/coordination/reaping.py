@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 import trio
 
 from zab.runtime.coordination.posting import ignore
-from zab.runtime.requests import wall_ms
+from zab.runtime.host import wall_ms
 from zab.store import reaper
 from zab.store.ops import Op
 

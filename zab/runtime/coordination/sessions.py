@@ -17,9 +17,9 @@ from zab.runtime.coordination.machine import StoreMachine
 from zab.runtime.coordination.posting import Posting, ignore
 from zab.runtime.coordination.settings import DoorSettings
 from zab.runtime.driver import now_ms
+from zab.runtime.host import wall_ms
 from zab.runtime.member import Member
 from zab.runtime.origin import Done
-from zab.runtime.requests import wall_ms
 from zab.runtime.waiting import Waiter
 from zab.store.ops import Op
 from zab.store.sessions import SessionIds
