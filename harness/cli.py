@@ -25,6 +25,7 @@ from harness.mutants.table import BY_NAME, IMPOSSIBLE, MUTANTS
 from harness.scripts import ScriptError, describe, dumps, loads, to_json
 from harness.shrink import Shrunk, shrink
 from harness.worlds.cores.world import Outcome, run
+from harness.worlds.stack import world as stack
 
 HELD, VIOLATED, MISUSED = 0, 1, 2
 
@@ -37,6 +38,7 @@ comes from a seed, or from a file. The same script gives the same run, to the la
 _EXAMPLES: Final = """\
 examples:
   python -m harness run --seed 42                      one run, what happened in it, and the verdict
+  python -m harness run --seed 42 --world stack        the same script, with real drivers on virtual time
   python -m harness run --seed 42 --print > s.json     its script, to be edited and replayed
   python -m harness replay --script s.json --trace 50  the last fifty acts before the end
   python -m harness fuzz --runs 10000 --jobs 2         search; each failure prints the line that repeats it
@@ -132,6 +134,12 @@ def _sizes_of_scripts(parser: argparse.ArgumentParser) -> None:
 
 
 def _one_run(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--world",
+        choices=("cores", "stack"),
+        default="cores",
+        help="cores: the consensus cores alone (default); stack: the whole runtime, on virtual time",
+    )
     parser.add_argument("--trace", type=_natural, default=0, metavar="N", help="show the last N acts")
     parser.add_argument("--hash", action="store_true", help="print the hash of everything that happened")
     parser.add_argument("--print", action="store_true", help="print the script as JSON, and do not run it")
@@ -194,14 +202,23 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def _run_script(arguments: argparse.Namespace, script: Script) -> int:
-    outcome = run(script, trace=bool(arguments.trace or arguments.hash))
+    skipped: tuple[str, ...] = ()
+    trace = bool(arguments.trace or arguments.hash)
+    if arguments.world == "stack":
+        can = stack.playable(script)
+        script, skipped = can.script, can.skipped
+        outcome = stack.run(script, trace=trace)
+    else:
+        outcome = run(script, trace=trace)
     if arguments.json:
-        made = _outcome_as_json(outcome)
+        made = {**_outcome_as_json(outcome), "world": arguments.world, "skipped": skipped}
         if arguments.hash and outcome.trace is not None:
             made["hash"] = outcome.trace.hash()
         print(json.dumps(made))
         return HELD if outcome.held else VIOLATED
     print(describe(script))
+    if skipped:
+        print(f"left out, as this world cannot do it: {', '.join(skipped)}")
     print()
     if arguments.trace and outcome.trace is not None:
         print(outcome.trace.text(arguments.trace))

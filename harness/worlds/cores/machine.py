@@ -39,6 +39,14 @@ class Machine:
         self.zxid = batch.last
         self.count += batch.count
 
+    def add(self, zxid: Zxid, payload: bytes) -> None:
+        """One transaction of a batch that is applied one by one."""
+        made = entry(zxid, payload)
+        self.data += made
+        self.digest = crc32(made, self.digest)
+        self.zxid = zxid
+        self.count += 1
+
     def snapshot(self) -> bytes:
         return bytes(self.data)
 

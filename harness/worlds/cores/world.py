@@ -61,6 +61,24 @@ class Outcome:
         return self.promise is None
 
 
+def settings_of(script: Script) -> Settings:
+    knobs = script.knobs
+    return Settings(
+        tick_ms=knobs.tick_ms,
+        init_limit=knobs.init_limit,
+        sync_limit=knobs.sync_limit,
+        finalize_wait_ms=knobs.finalize_wait_ms,
+        notification_ms_min=knobs.notification_ms_min,
+        notification_ms_max=knobs.notification_ms_max,
+        observer_delay_ms_max=knobs.notification_ms_min,
+        dial_retry_ms=knobs.dial_retry_ms,
+        outstanding_max=knobs.outstanding_max,
+        window_entries=knobs.window_entries,
+        log_sync_entries_max=knobs.log_sync_entries_max,
+        counter_max=knobs.counter_max,
+    )
+
+
 class World:
     def __init__(self, script: Script, *, trace: bool = False, checkers: Sequence[type[Checker]] = ALL) -> None:
         self.script = script
@@ -72,20 +90,7 @@ class World:
         self.events = 0
         self.counts: dict[str, int] = {}
         knobs, timing = script.knobs, script.timing
-        self.settings = Settings(
-            tick_ms=knobs.tick_ms,
-            init_limit=knobs.init_limit,
-            sync_limit=knobs.sync_limit,
-            finalize_wait_ms=knobs.finalize_wait_ms,
-            notification_ms_min=knobs.notification_ms_min,
-            notification_ms_max=knobs.notification_ms_max,
-            observer_delay_ms_max=knobs.notification_ms_min,
-            dial_retry_ms=knobs.dial_retry_ms,
-            outstanding_max=knobs.outstanding_max,
-            window_entries=knobs.window_entries,
-            log_sync_entries_max=knobs.log_sync_entries_max,
-            counter_max=knobs.counter_max,
-        )
+        self.settings = settings_of(script)
         self.fsync_min = timing.fsync_us_min
         self.fsync_span = max(1, timing.fsync_us_max - timing.fsync_us_min)
         self.turn_max = timing.turn_us_max

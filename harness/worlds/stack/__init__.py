@@ -1,0 +1,18 @@
+"""The world of real drivers: the Trio runtime as it is shipped, on virtual time, in one process, deterministic.
+
+What a run depends on, and how each of it is made a function of the script:
+
+Order of tasks   Trio shuffles what is ready to run. `scheduler` seeds that shuffle, and has Trio sort before it.
+                 Then neither ties between deadlines nor the order of sets of tasks, which go by addresses in
+                 memory, are seen: they only decide in which order tasks become ready, never whether.
+Time             Trio's mock clock, which jumps when every task waits. The runtime reads Trio's clock; the wall
+                 clock comes through `zab.runtime.host.Host`, and the writer is given a clock of its own.
+Threads          There are none. `Host.in_thread` runs the job in the loop, after a delay by chance, and the writer
+                 is a task that sleeps for as long as an fsync takes (`writer`).
+Chance           `Host.random_bytes` and everything here is drawn from generators that the script seeds.
+Network, disk    Streams in memory behind `zab.runtime.network.Network` (`network`), and `MemoryDisk`.
+What happens     `world` keeps one heap of everything that is not a member's own: deliveries, faults, workload.
+
+The checkers are told by a node that tells (`node`), by the writer, and by the machine; a crash takes everything
+from a member at one instant, and only then cancels its tasks.
+"""

@@ -1,0 +1,273 @@
+"""Streams in memory: in order, or broken. Directions between servers can be blocked (a partition) or clogged.
+
+What is said into a blocked direction waits, as with TCP, and the connection breaks if that lasts. Nothing bounds
+what is under way, so senders here never wait for a slow receiver: that is left to other tests.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from random import Random
+from typing import TYPE_CHECKING, Any, Final
+
+import trio
+
+from zab.runtime.doorbell import Doorbell
+
+if TYPE_CHECKING:
+    from harness.faults import Timing
+    from harness.worlds.stack.server import Life
+    from harness.worlds.stack.world import World
+
+SYN_AGAIN_S: Final = 0.05
+_EOF: Final = b""
+
+
+class End(trio.abc.HalfCloseableStream):
+    """One end of a connection. `other` is the far end."""
+
+    other: End
+
+    def __init__(self, net: Net, life: Life) -> None:
+        self.net = net
+        self.life = life
+        self.closed = self.broken = self.said_all = self.heard_all = False
+        self.free_at = 0
+        """Nothing may arrive here before this time, because something said earlier arrives then."""
+        self.held: list[bytes] = []
+        """What arrived while the direction towards this end was blocked or clogged."""
+        self._heard: deque[bytes] = deque()
+        self._bell = Doorbell()
+
+    @property
+    def direction(self) -> tuple[int, int]:
+        """From the far end's server to this one's."""
+        return self.other.life.server.id, self.life.server.id
+
+    # -- the stream --------------------------------------------------------------------------------
+
+    async def send_all(self, data: bytes | bytearray | memoryview) -> None:
+        self._check()
+        if self.said_all:
+            raise trio.ClosedResourceError("send_eof was called")
+        self.net.carry(self.other, bytes(data))
+        await trio.lowlevel.checkpoint()
+
+    async def wait_send_all_might_not_block(self) -> None:
+        self._check()
+        await trio.lowlevel.checkpoint()
+
+    async def send_eof(self) -> None:
+        self._check()
+        self._say_all()
+        await trio.lowlevel.checkpoint()
+
+    async def receive_some(self, max_bytes: int | None = None) -> bytes:
+        await trio.lowlevel.checkpoint()
+        while True:
+            self._check()
+            if self._heard:
+                data = self._heard.popleft()
+                if max_bytes is not None and len(data) > max_bytes:
+                    self._heard.appendleft(data[max_bytes:])
+                    data = data[:max_bytes]
+                return data
+            if self.heard_all:
+                return b""
+            await self._bell.wait()
+
+    async def aclose(self) -> None:
+        if not self.closed:
+            if not self.broken:
+                self._say_all()
+            self.closed = True
+            self.net.forget(self)
+            self._bell.ring()
+        await trio.lowlevel.checkpoint()
+
+    def _check(self) -> None:
+        if self.closed:
+            raise trio.ClosedResourceError("closed here")
+        if self.broken:
+            raise trio.BrokenResourceError("the connection broke")
+
+    def _say_all(self) -> None:
+        if not self.said_all:
+            self.said_all = True
+            self.net.carry(self.other, _EOF)
+
+    # -- for the network ---------------------------------------------------------------------------
+
+    def hear(self, data: bytes) -> None:
+        if self.closed or self.broken:
+            if data:
+                self.net.reset(self.other)  # as TCP does, when nobody is there to read it
+            return
+        if data:
+            self._heard.append(data)
+        else:
+            self.heard_all = True
+        self._bell.ring()
+
+    def break_off(self) -> None:
+        if not self.broken:
+            self.broken = True
+            self.held.clear()
+            self._heard.clear()
+            self.net.forget(self)
+            self._bell.ring()
+
+
+class Listener(trio.abc.Listener[End]):
+    def __init__(self, net: Net, place: tuple[str, int], life: Life) -> None:
+        self.life = life
+        self._net = net
+        self._place = place
+        self.queue, self._came = trio.open_memory_channel[End](float("inf"))
+
+    async def accept(self) -> End:
+        return await self._came.receive()
+
+    async def aclose(self) -> None:
+        if self._net.listeners.get(self._place) is self:
+            del self._net.listeners[self._place]
+        self._came.close()
+        await trio.lowlevel.checkpoint()
+
+
+class LifeNetwork:
+    """What one life of one server sees of the network: a `zab.runtime.network.Network`."""
+
+    def __init__(self, net: Net, life: Life) -> None:
+        self._net = net
+        self._life = life
+
+    async def connect(self, host: str, port: int) -> trio.abc.Stream:
+        return await self._net.connect(self._life, host, port)
+
+    async def listen(self, host: str, port: int) -> Sequence[trio.abc.Listener[trio.abc.Stream]]:
+        await trio.lowlevel.checkpoint()
+        if (host, port) in self._net.listeners:
+            raise OSError(98, f"{host}:{port} is taken")
+        listener = self._net.listeners[host, port] = Listener(self._net, (host, port), self._life)
+        return [listener]
+
+
+class Net:
+    """The whole of it. `block`, `clog`, `cut` and so on are what `harness.worlds.cores.nemesis` asks of a network."""
+
+    def __init__(self, world: World, timing: Timing, servers: int, seed: str) -> None:
+        self.listeners: dict[tuple[str, int], Listener] = {}
+        self.slower = 1
+        self._world = world
+        self._random = [Random(f"{seed}/network/{number}").random for number in range(servers + 1)]
+        self._blocked: dict[tuple[int, int], int] = {}
+        self._clogged: dict[tuple[int, int], int] = {}
+        self._ends: dict[End, None] = {}
+        """Of every connection that is not closed or broken, in the order of their making."""
+        self._delay_min = timing.delay_us_min
+        self._delay_span = max(1, timing.delay_us_max - timing.delay_us_min)
+        self._spike = timing.spike_percent / 100
+        self._spike_max = timing.spike_us_max
+        self._break_max = timing.break_ms_max * 1_000
+
+    def _delay(self, source: int) -> int:
+        random = self._random[source]
+        delay = self._delay_min + int(random() * self._delay_span)
+        if self._spike and random() < self._spike:
+            delay += int(random() * self._spike_max)
+        return delay * self.slower
+
+    # -- streams -----------------------------------------------------------------------------------
+
+    async def connect(self, life: Life, host: str, port: int) -> End:
+        target = int(host[1:])
+        ways = ((life.server.id, target), (target, life.server.id))
+        while True:
+            await trio.sleep(2 * self._delay(life.server.id) / 1e6)
+            if any(self._blocked.get(way) or self._clogged.get(way) for way in ways):
+                await trio.sleep(SYN_AGAIN_S)
+                continue
+            listener = self.listeners.get((host, port))
+            if listener is None or listener.life.dead:
+                raise ConnectionRefusedError(111, f"nobody listens at {host}:{port}")
+            mine, theirs = End(self, life), End(self, listener.life)
+            mine.other, theirs.other = theirs, mine
+            self._ends[mine] = self._ends[theirs] = None
+            listener.queue.send_nowait(theirs)
+            return mine
+
+    def carry(self, to: End, data: bytes) -> None:
+        world = self._world
+        to.free_at = max(to.free_at, world.now + self._delay(to.direction[0]))
+        world.push(to.free_at, self._arrive, to, data)
+
+    def _arrive(self, to: End, data: bytes) -> None:
+        if to.held or self._blocked.get(to.direction) or self._clogged.get(to.direction):
+            to.held.append(data)
+        else:
+            self._world.record(to.life.server.id, "receives from", to.direction[0], data)
+            to.hear(data)
+
+    def forget(self, end: End) -> None:
+        self._ends.pop(end, None)
+
+    def reset(self, end: End) -> None:
+        self._world.push(self._world.now + self._delay(end.direction[0]), self._break, end, None)
+
+    def _break(self, end: End, _: object) -> None:
+        end.break_off()
+
+    # -- faults ------------------------------------------------------------------------------------
+
+    def block(self, source: int, target: int) -> None:
+        self._blocked[source, target] = self._blocked.get((source, target), 0) + 1
+        for end in [end for end in self._ends if end.direction == (source, target)]:
+            patience = 1 + int(self._random[source]() * self._break_max)
+            self._world.push(self._world.now + patience, self._give_up, end, self._blocked[source, target])
+
+    def _give_up(self, end: End, _: object) -> None:
+        if self._blocked.get(end.direction):
+            end.break_off()
+            end.other.break_off()
+
+    def unblock(self, source: int, target: int) -> None:
+        self._less(self._blocked, source, target)
+
+    def clog(self, source: int, target: int) -> None:
+        self._clogged[source, target] = self._clogged.get((source, target), 0) + 1
+
+    def unclog(self, source: int, target: int) -> None:
+        self._less(self._clogged, source, target)
+
+    def _less(self, table: dict[tuple[int, int], int], source: int, target: int) -> None:
+        way = (source, target)
+        table[way] = max(0, table.get(way, 0) - 1)
+        self._release()
+
+    def _release(self) -> None:
+        for end in [end for end in self._ends if end.held]:
+            if not self._blocked.get(end.direction) and not self._clogged.get(end.direction):
+                held, end.held = end.held, []
+                for data in held:
+                    end.hear(data)
+
+    def cut(self, server: Any) -> None:
+        for end in [end for end in self._ends if server.id in end.direction]:
+            end.break_off()
+
+    def crashed(self, life: Life) -> None:
+        """Nobody is there any more. The far ends learn it when the network tells them."""
+        for place, listener in list(self.listeners.items()):
+            if listener.life is life:
+                del self.listeners[place]
+        for end in [end for end in self._ends if end.life is life]:
+            end.break_off()
+            self.reset(end.other)
+
+    def heal(self) -> None:
+        self._blocked.clear()
+        self._clogged.clear()
+        self.slower = 1
+        self._release()

@@ -1,0 +1,259 @@
+"""One server over all its lives: what outlives a process, and the real member that runs in each life."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from random import Random
+from typing import TYPE_CHECKING, TypeVar
+
+import trio
+
+from harness.checkers import Violation
+from harness.worlds.cores.machine import Machine
+from harness.worlds.stack.machine import ToldMachine
+from harness.worlds.stack.network import LifeNetwork
+from harness.worlds.stack.node import ToldNode
+from harness.worlds.stack.writer import Speed, TaskWriter
+from zab import Member
+from zab.core.ensemble import Ensemble
+from zab.core.errors import StorageError
+from zab.core.node import Node
+from zab.core.ready import Recovered, Settings
+from zab.core.zxid import Millis, ServerId, Ticket, Zxid
+from zab.runtime.doorbell import Doorbell
+from zab.runtime.host import Host
+from zab.runtime.limits import Limits
+from zab.runtime.writer import Writer
+from zab.storage.memory import MemoryDisk
+from zab.storage.storage import Storage, StorageSettings
+
+if TYPE_CHECKING:
+    from harness.worlds.stack.world import World
+
+T = TypeVar("T")
+WALL_MS = 1_700_000_000_000
+"""When every run begins, for the wall clock."""
+
+
+class Life:
+    """One process: a member, and what it was given. Once `dead`, nothing that it does counts any more."""
+
+    def __init__(self, server: Server) -> None:
+        self.server = server
+        self.scope = trio.CancelScope()
+        self.machine = ToldMachine(self)
+        self.node: ToldNode | None = None
+        self.writer: TaskWriter | None = None
+        self._crashed = False
+        world = server.world
+        knobs = world.script.knobs
+        self.member = Member(
+            self.machine,
+            f"server {server.id}",
+            server_id=server.id,
+            ensemble=server.ensemble,
+            settings=world.settings,
+            limits=Limits(
+                connect_ms=300,
+                handshake_ms=300,
+                linger_ms=100,
+                redial_ms_min=knobs.dial_retry_ms,
+                redial_ms_max=max(knobs.dial_retry_ms, knobs.notification_ms_max),
+                snap_entries=max(2, knobs.snapshot_every),
+                snapshots_kept=2,
+            ),
+            storage=StorageSettings(
+                segment_bytes=knobs.segment_bytes, preallocate=False, snapshots_kept=2, autocreate=server.founding
+            ),
+            disk=server.disk,
+            network=LifeNetwork(world.network, self),
+            host=Host(
+                in_thread=self._in_thread,
+                check_cancelled=lambda: None,
+                random_bytes=server.random.randbytes,
+                wall_ms=lambda: WALL_MS + world.now_ms,
+                node=self._make_node,
+                writer=self._make_writer,
+            ),
+        )
+        self.member.on_membership(self.machine.membership)
+
+    @property
+    def dead(self) -> bool:
+        return self._crashed or self.server.world.over
+
+    def crash(self) -> None:
+        self._crashed = True
+        self.scope.cancel()
+
+    async def _in_thread(self, job: Callable[[], T], *, limiter: trio.CapacityLimiter | None = None) -> T:
+        await trio.sleep(self.server.random.random() / 1_000)
+        return job()
+
+    def _make_node(
+        self,
+        me: ServerId,
+        ensemble: Ensemble,
+        recovered: Recovered,
+        settings: Settings,
+        jitter: Callable[[Millis], Millis],
+        now: Millis,
+    ) -> Node:
+        self.server.found(recovered, self.machine.holds)
+        self.node = self.server.node = ToldNode(self, me, ensemble, recovered, settings, jitter, now)
+        return self.node
+
+    def _make_writer(self, storage: Storage, report: Callable[[Ticket], None], pause_us_max: int) -> Writer:
+        self.writer = TaskWriter(self, storage, report)
+        return self.writer
+
+    def restored(self) -> None:
+        """The machine became what a snapshot says, while the member runs; at the start `found` sees to it."""
+        if self.node is not None and not self.dead:
+            server, holds = self.server, self.machine.holds
+            server.world.record(server.id, "restores", 0, None)
+            server.world.judge.restored(server.id, holds.zxid)
+            server.world.judge.machine(server.id, holds.zxid, holds.digest, self.node.digest())
+
+
+class Server:
+    node: Node
+
+    def __init__(self, world: World, sid: ServerId, ensemble: Ensemble, seed: str) -> None:
+        self.world = world
+        self.id = sid
+        self.ensemble = ensemble
+        self.disk = MemoryDisk()
+        self.random = Random(f"{seed}/server/{sid}")
+        self.writer = Speed()
+        self.founding = self.founded = True
+        self.life = 0
+        self.up = self.paused = self.watched = False
+        self.now: Life | None = None
+        self._starting = False
+        self._door = Doorbell()
+
+    @property
+    def machine(self) -> Machine:
+        assert self.now is not None
+        return self.now.machine.holds
+
+    # -- its lives -----------------------------------------------------------------------------------
+
+    async def live(self) -> None:
+        while True:
+            await self._door.wait()
+            if not self._starting:
+                continue
+            self.now = life = Life(self)
+            try:
+                with life.scope:
+                    await life.member.run()
+            except Violation as violation:
+                self.world.violated(violation)
+            except Exception as error:
+                self._ended(life, error)
+
+    def _ended(self, life: Life, error: Exception) -> None:
+        if life.dead:
+            return
+        world = self.world
+        for each in _leaves(error):
+            if isinstance(each, Violation):
+                world.violated(each)
+                return
+        self._starting = False
+        try:
+            if isinstance(error, StorageError) and self.up:
+                world.disk_failed(self, error)
+            elif isinstance(error, StorageError) and world.nemesis.excuses(world.as_core(self)):
+                world.push(world.now + 50_000, world.start, self, self.life)
+            else:
+                world.fell(self, "runs", error)
+        except Violation as violation:
+            world.violated(violation)
+
+    def start(self) -> None:
+        self._starting = True
+        self._door.ring()
+
+    @property
+    def starting(self) -> bool:
+        return self._starting
+
+    def found(self, recovered: Recovered, holds: Machine) -> None:
+        """It has read its disk, and takes part from now on."""
+        judge = self.world.judge
+        last = recovered.batches[-1].last if recovered.batches else recovered.snapshot
+        self.world.record(self.id, "starts", 0, recovered)
+        self.life += 1
+        self.up = True
+        self._starting = self.founding = False
+        judge.started(self.id, recovered, last)
+        judge.restored(self.id, recovered.snapshot)
+        judge.machine(self.id, holds.zxid, holds.digest, recovered.digest)
+
+    def crash(self, loss: str) -> None:
+        """At one instant: nothing that its tasks still do on their way out counts."""
+        assert self.now is not None
+        life = self.now
+        self.world.record(self.id, "crashes", 0, loss)
+        life.crash()
+        self.up = False
+        self.life += 1
+        unfinished = life.writer.crash() if life.writer is not None else []
+        if loss == "tear":
+            self.disk.crash(self.random.randrange)
+        else:
+            self.disk.crash(keep=loss == "keep")
+        self.world.network.crashed(life)
+        self.world.judge.crashed(self.id, unfinished)
+
+    def resume(self) -> None:
+        """It never stands still here."""
+
+    def fsync_s(self) -> float:
+        timing = self.world.script.timing
+        span = max(1, timing.fsync_us_max - timing.fsync_us_min)
+        return (timing.fsync_us_min + int(self.random.random() * span)) * self.writer.slower / 1e6
+
+    # -- what clients ask ------------------------------------------------------------------------------
+
+    def submit(self, payloads: list[bytes]) -> None:
+        life = self.now
+        if life is None or life.member.stopped is not None:
+            return
+
+        def done(result: object, error: Exception | None) -> None:
+            if error is None and isinstance(result, int) and not life.dead:
+                self.world.workload.told(self.world.as_core(self), Zxid(result))
+
+        for payload in payloads:
+            life.member.post(payload, done)
+
+    def ask(self, token: int) -> None:
+        life = self.now
+        if life is None or life.member.stopped is not None:
+            return
+
+        def done(_: object, error: Exception | None) -> None:
+            if error is None and not life.dead:
+                zxid = life.machine.holds.zxid
+                self.world.record(self.id, "answers a barrier", 0, str(token))
+                self.world.judge.barrier_answered(self.id, token, zxid)
+                self.world.counted("barrier")
+
+        life.member.post_barrier(done)
+
+    def snapshot(self) -> None:
+        life = self.now
+        if self.up and life is not None and life.member.stopped is None:
+            self.world.spawn(life)
+
+
+def _leaves(error: BaseException) -> Iterator[BaseException]:
+    if isinstance(error, BaseExceptionGroup):
+        for each in error.exceptions:
+            yield from _leaves(each)
+    else:
+        yield error

@@ -1,0 +1,115 @@
+"""The writing thread as a task: takes whatever gathered, sleeps for as long as an fsync takes, then performs it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import trio
+
+from zab.core.errors import StorageError
+from zab.core.ready import Append, InstallSnapshot, SaveEpochs, SnapshotChunk, Truncate, Write
+from zab.core.zxid import Ticket
+from zab.runtime.doorbell import Doorbell
+from zab.runtime.writer import Writer
+from zab.storage.memory import Crash as DiskCrash
+from zab.storage.storage import Storage
+
+if TYPE_CHECKING:
+    from harness.worlds.stack.server import Life
+
+T = TypeVar("T")
+
+
+class Speed:
+    """Of one server's disk. It outlives the process."""
+
+    def __init__(self) -> None:
+        self.slower = 1
+        self.sleeping = trio.CancelScope()
+
+    def usual_speed(self) -> None:
+        """Be as quick as at first, also with what has been under way slowly."""
+        self.slower = 1
+        self.sleeping.cancel()
+
+
+class TaskWriter(Writer):
+    def __init__(self, life: Life, storage: Storage, report: Callable[[Ticket], None]) -> None:
+        super().__init__(storage, report, 0, lambda: life.server.world.now * 1_000)
+        self._life = life
+        self._waiting: list[tuple[Sequence[Write], int, Callable[[], None] | None]] = []
+        self._writing: list[Write] = []
+        self._door = Doorbell()
+
+    def put(self, writes: Sequence[Write]) -> bool:
+        size = sum(
+            len(write.batch.body) if isinstance(write, Append) else len(write.data)
+            for write in writes
+            if isinstance(write, Append | SnapshotChunk)
+        )
+        self.backlog_bytes += size
+        self._waiting.append((writes, size, None))
+        self._door.ring()
+        return False
+
+    async def call(self, job: Callable[[], T]) -> T:
+        done = trio.Event()
+        outcome: list[Any] = []
+
+        def run() -> None:
+            outcome.append(job())
+            done.set()
+
+        self._waiting.append(((), 0, run))
+        self._door.ring()
+        await done.wait()
+        result: T = outcome[0]
+        return result
+
+    async def run(self) -> None:
+        server = self._life.server
+        while True:
+            if not self._waiting:
+                await self._door.wait()
+                continue
+            size, job = 0, None
+            while self._waiting and job is None:
+                writes, bytes_, job = self._waiting.pop(0)
+                self._writing.extend(writes)
+                size += bytes_
+            with trio.CancelScope(deadline=trio.current_time() + server.fsync_s()) as server.writer.sleeping:
+                await trio.sleep_forever()
+            await trio.lowlevel.checkpoint_if_cancelled()
+            if self._writing:
+                done = self._writing
+                self._perform(done, size)
+                self._writing = []
+                self._tell_durable(done)
+                self.backlog_bytes -= size
+                self._report(done[-1].ticket)
+            if job is not None:
+                job()
+
+    def _tell_durable(self, writes: list[Write]) -> None:
+        judge, sid = self._life.server.world.judge, self._life.server.id
+        for write in writes:
+            if isinstance(write, Append):
+                judge.durable_append(sid, write.batch)
+            elif isinstance(write, SaveEpochs):
+                judge.durable_epochs(sid, write.accepted, write.current, write.whole and not write.forgotten)
+            elif isinstance(write, Truncate | InstallSnapshot):
+                judge.durable_end(sid, write.zxid)
+
+    def crash(self) -> list[Write]:
+        """The process is gone in the middle of what it wrote. Returns that; what only waited never happened."""
+        writing, self._writing = self._writing, []
+        self._waiting.clear()
+        server = self._life.server
+        disk, choose = server.disk, server.random.randrange
+        if writing:
+            disk.crash_at(disk.changes + choose(2 + 3 * len(writing)), after=choose(2) == 1)
+            with suppress(DiskCrash, StorageError):
+                self._storage.perform(writing)
+        return writing
