@@ -117,7 +117,7 @@ def _rewritten(function: Callable[..., Any], where: str, edits: Sequence[Edit]) 
         source = replaced(source, edit)
     tree = ast.parse(source)
     definition = tree.body[0]
-    assert isinstance(definition, ast.FunctionDef)
+    assert isinstance(definition, ast.FunctionDef | ast.AsyncFunctionDef)
     definition.decorator_list = []
     names: dict[str, Any] = {}
     code = compile(tree, f"<mutant of {where}>", "exec", flags=_annotations_stay_text())

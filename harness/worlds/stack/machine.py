@@ -37,6 +37,7 @@ class ToldMachine(Passive):
         payload = self._next(zxid)
         if payload[TAG_BYTES:] != txn:
             raise NotWhatWasSaid(f"{zxid:x} is {txn!r}, the node said {payload!r}")
+        self._life.server.world.requests.applied(zxid, payload)
         return zxid
 
     def membership(self, ensemble: Ensemble, zxid: Zxid | None) -> None:

@@ -45,6 +45,7 @@ from harness.worlds.cores.trace import Trace
 from harness.worlds.cores.workload import Workload, member
 from harness.worlds.cores.world import Outcome, settings_of
 from harness.worlds.stack.network import Net
+from harness.worlds.stack.requests import Requests
 from harness.worlds.stack.scheduler import ordered_by
 from harness.worlds.stack.server import Life, Server
 from zab.core.ensemble import Ensemble, Role
@@ -121,6 +122,7 @@ class World:
         seed = str(script.seed)
         self.ghost = Ghost(ensemble, script.servers)
         self.judge = Judge(self.ghost, checkers)
+        self.requests = Requests()
         self.network = Net(self, script.timing, script.servers, seed)
         self.servers = [Server(self, ServerId(sid), ensemble, seed) for sid in range(script.servers + 1)]
         """By id; nobody has id 0."""

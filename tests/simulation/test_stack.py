@@ -1,0 +1,164 @@
+"""The world of real drivers: the same script gives the same run, the runs hold, and broken drivers are noticed."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import trio
+
+from harness.checkers import Violation
+from harness.cli import main
+from harness.draw import script_from_seed
+from harness.faults import CrashAll, Isolate, Pause, Script, Write
+from harness.mutants.edit import Edit, planted
+from harness.mutants.table import BY_NAME
+from harness.worlds.stack import scheduler
+from harness.worlds.stack.requests import ONCE, ORDER, Requests
+from harness.worlds.stack.world import playable, run
+from zab.core.zxid import Zxid
+from zab.wire.relay import COUNTER_BYTES, ORIGIN_BYTES
+
+ROOT = Path(__file__).resolve().parents[2]
+SEEDS = (2, 3, 6)
+
+PROGRAM = """
+from harness.draw import script_from_seed
+from harness.worlds.stack.world import run
+for seed in {seeds}:
+    print(run(script_from_seed(seed), trace=True).trace.hash())
+"""
+
+SAVED_AT_ONCE = Edit(
+    "zab.runtime.driver:Driver._perform",
+    "if ready.save and self._writer.put(ready.save):",
+    "if ready.save and (self._writer.put(ready.save) or True):",
+)
+
+
+def hashes_elsewhere(hash_seed: str) -> list[str]:
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM.format(seeds=SEEDS)],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return done.stdout.split()
+
+
+def test_equal_in_other_processes_under_other_hash_seeds() -> None:
+    here = []
+    for seed in SEEDS:
+        trace = run(script_from_seed(seed), trace=True).trace
+        assert trace is not None
+        here.append(trace.hash())
+    assert len(set(here)) == len(here), "different scripts, different runs"
+    assert hashes_elsewhere("1") == here
+    assert hashes_elsewhere("4242") == here
+
+
+def test_the_seed_decides_the_order_of_tasks() -> None:
+    async def order() -> str:
+        said: list[str] = []
+
+        async def say(word: str) -> None:
+            said.append(word)
+
+        async with trio.open_nursery() as nursery:
+            for word in "abcdefgh":
+                nursery.start_soon(say, word)
+        return "".join(said)
+
+    def under(seed: str) -> str:
+        with scheduler.ordered_by(seed):
+            return trio.run(order)
+
+    assert under("1") == under("1")
+    assert len({under(str(seed)) for seed in range(5)}) > 1
+
+
+def test_another_trio_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr("trio._core._run._r")
+    with pytest.raises(scheduler.StrangeTrio, match="_r"), scheduler.ordered_by("1"):
+        pass
+
+
+@pytest.mark.parametrize("voters", [3, 5])
+@pytest.mark.parametrize("seed", range(4))
+def test_it_holds(seed: int, voters: int) -> None:
+    outcome = run(script_from_seed(seed, voters=voters))
+    assert (outcome.promise, outcome.what) == (None, "")
+    assert outcome.acknowledged
+
+
+def test_everybody_crashes_and_what_was_acknowledged_is_still_there() -> None:
+    script = Script(
+        1,
+        length_ms=1_500,
+        ops=tuple(Write(at, 2, 10) for at in range(300, 1_400, 50)),
+        faults=(CrashAll(700, 100, "tear"), Isolate(1_100, 200, 0)),
+    )
+    outcome = run(script)
+    counts = dict(outcome.counts)
+    assert outcome.held, outcome.what
+    assert counts["crash"] == 3
+    assert outcome.elections > 1
+    assert outcome.acknowledged > 10
+
+
+@pytest.mark.parametrize(
+    ("edits", "promise"),
+    [
+        pytest.param((SAVED_AT_ONCE,), "durable before acknowledged", id="driver-says-saved-at-once"),
+        pytest.param(BY_NAME["commit-without-quorum"].edits, "durable on a quorum", id="commit-without-quorum"),
+        pytest.param(BY_NAME["M27"].edits, "applied only when committed and durable", id="apply-before-durable"),
+    ],
+)
+def test_a_planted_bug_is_noticed(edits: tuple[Edit, ...], promise: str) -> None:
+    with planted(edits):
+        assert run(script_from_seed(0)).promise == promise
+    assert run(script_from_seed(0)).held
+
+
+def test_what_it_cannot_do_is_left_out_and_named() -> None:
+    write, isolate = Write(1, 1, 1), Isolate(2, 5, 1)
+    can = playable(Script(1, ops=(write,), faults=(Pause(3, 10, 1), isolate, Pause(4, 10, 2))))
+    assert can.script == Script(1, ops=(write,), faults=(isolate,))
+    assert can.skipped == ("Pause",)
+
+
+def test_the_command_says_which_world(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", "--world", "stack", "--seed", "2", "--json", "--hash"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["world"] == "stack"
+    assert told["held"]
+    assert "Reconfigure" in told["skipped"]
+    assert len(told["hash"]) == 32
+
+
+# -- what members promise to those who submit --------------------------------------------------------
+
+
+def payload(origin: bytes, number: int) -> bytes:
+    return origin * ORIGIN_BYTES + bytes(COUNTER_BYTES) + b"%d/1..." % number
+
+
+def test_requests_of_several_members_in_their_orders() -> None:
+    requests = Requests()
+    for zxid, origin, number in ((1, b"a", 1), (2, b"b", 7), (3, b"a", 2), (4, b"b", 8), (3, b"a", 2)):
+        requests.applied(Zxid(zxid), payload(origin, number))
+
+
+@pytest.mark.parametrize(("number", "promise"), [(3, ONCE), (2, ORDER)])
+def test_twice_and_out_of_order_are_noticed(number: int, promise: str) -> None:
+    requests = Requests()
+    requests.applied(Zxid(1), payload(b"a", 1))
+    requests.applied(Zxid(2), payload(b"a", 3))
+    with pytest.raises(Violation, match=promise):
+        requests.applied(Zxid(3), payload(b"a", number))
