@@ -23,6 +23,7 @@ from zab.runtime.coordination.port import ClientPort
 from zab.runtime.coordination.server import StoreServer
 from zab.runtime.coordination.settings import DEFAULT_DOORS, DoorSettings
 from zab.runtime.coordination.tls_door import TlsDoor
+from zab.runtime.host import Host
 from zab.runtime.limits import Limits
 from zab.runtime.member import DEFAULT_LIMITS, Member
 from zab.runtime.network import LinkTls, Network
@@ -48,6 +49,7 @@ class MemberOptions(TypedDict, total=False):
     listen_host: str | None
     disk: Disk | None
     network: Network | None
+    host: Host
 
 
 class StoreOptions(MemberOptions, total=False):
