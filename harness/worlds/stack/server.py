@@ -54,6 +54,8 @@ class Life:
             ensemble=server.ensemble,
             settings=world.settings,
             limits=Limits(
+                # A batch that no epoch has room for would end each leader that begins to serve, and the next.
+                batch_entries_max=min(4_096, knobs.counter_max),
                 connect_ms=300,
                 handshake_ms=300,
                 linger_ms=100,
