@@ -1,0 +1,28 @@
+"""Did the store do one thing at a time, as far as its clients can tell? With proof, both ways."""
+
+from __future__ import annotations
+
+from harness.checkers.linear.decide import check
+from harness.checkers.linear.history import UNKNOWN, History, HistoryError, Operation, dumps, loads
+from harness.checkers.linear.models import CasRegisters, Counters, Model, Queues, Registers, Store
+from harness.checkers.linear.verdict import Illegal, Legal, Undecided, Verdict
+
+__all__ = [
+    "check",
+    "History",
+    "HistoryError",
+    "Operation",
+    "UNKNOWN",
+    "dumps",
+    "loads",
+    "Model",
+    "Registers",
+    "CasRegisters",
+    "Store",
+    "Counters",
+    "Queues",
+    "Verdict",
+    "Legal",
+    "Illegal",
+    "Undecided",
+]

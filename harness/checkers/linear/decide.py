@@ -1,0 +1,183 @@
+"""Is this history linearizable? The cheap ways first, then the search, and every answer with its proof.
+
+First the order that zxids claim, for the whole history. Then object by object: a history is legal exactly if the
+parts that share no object are. Registers whose values are all different are sorted; everything else is searched,
+all parts in turn, each with twice the steps it had in the round before. So one hard part, which may well be legal,
+does not hide an easy illegal one behind it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from attrs import define, field
+
+from harness.checkers.linear import certificate, verify, zones
+from harness.checkers.linear.core import minimize
+from harness.checkers.linear.history import History, Operation
+from harness.checkers.linear.models import Model, Registers
+from harness.checkers.linear.verdict import Illegal, Legal, Undecided, Verdict
+from harness.checkers.linear.wgl import Answer, Search
+
+BUDGET: Final = 2_000_000
+"""Steps for one history: some seconds."""
+FIRST_ROUND: Final = 1_000
+CORE_SHARE: Final = 4
+"""A core is looked for with this many times the steps that the verdict took, and at least `CORE_STEPS_MIN`."""
+CORE_STEPS_MIN: Final = 100_000
+
+
+def check(history: History, model: Model, budget: int = BUDGET) -> Verdict:
+    """The budget bounds the verdict; making an illegal core small has steps of its own, in proportion."""
+    notes: tuple[str, ...] = ()
+    spent = 0
+    if history.operations and certificate.certifiable(history):
+        claim = certificate.certify(history, model)
+        spent += claim.steps
+        if isinstance(claim, certificate.Certified):
+            return _proved(Legal(claim.order, "certificate", spent), history, model)
+        notes = (f"the order that zxids claim is not one: {claim.why}",)
+    judged = _judge(parts(history.operations, model), model, budget, spent, notes)
+    if isinstance(judged, Illegal):
+        judged = _with_small_core(judged, model)
+    return _proved(judged, history, model)
+
+
+def _proved(verdict: Verdict, history: History, model: Model) -> Verdict:
+    """A wrong verdict is worse than none."""
+    if isinstance(verdict, Legal):
+        wrong = verify.wrong_with_order(history, model, verdict.order)
+    elif isinstance(verdict, Illegal) and len(verdict.core) <= verify.BRUTE_OPERATIONS_MAX:
+        wrong = verify.wrong_with_core(history, model, verdict.core)
+    else:
+        return verdict
+    if wrong is not None:
+        raise AssertionError(f"the checker is wrong, please report the history: {wrong}\n{verdict}\n{history}")
+    return verdict
+
+
+def parts(operations: Iterable[Operation], model: Model) -> list[tuple[Operation, ...]]:
+    """Operations that touch a common object, directly or through others, are judged together."""
+    leader: dict[str, str] = {}
+
+    def find(key: str) -> str:
+        while leader.setdefault(key, key) != key:
+            leader[key] = leader[leader[key]]
+            key = leader[key]
+        return key
+
+    ops = sorted(operations, key=lambda op: (op.call, op.id))
+    for op in ops:
+        first, *others = model.touches(op)
+        for other in others:
+            leader[find(other)] = find(first)
+    grouped: dict[str, list[Operation]] = {}
+    for op in ops:
+        grouped.setdefault(find(model.touches(op)[0]), []).append(op)
+    return [tuple(group) for group in grouped.values()]
+
+
+@define
+class _Part:
+    operations: tuple[Operation, ...]
+    search: Search
+    order: tuple[int, ...] | None = field(default=None)
+
+    def __str__(self) -> str:
+        return f"{self.operations[0].key}: {len(self.operations)} operations"
+
+
+def _judge(
+    groups: Sequence[tuple[Operation, ...]], model: Model, budget: int, spent: int, notes: tuple[str, ...]
+) -> Verdict:
+    orders: list[tuple[int, ...]] = []
+    waiting: list[_Part] = []
+    for group in groups:
+        found = by_zones(group, model)
+        if found is not None:
+            spent += found.steps
+        if isinstance(found, zones.Conflict):
+            return Illegal(found.core, found.why, "zones", spent, False, notes)
+        if isinstance(found, zones.Ordered):
+            orders.append(tuple(op.id for op in found.order))
+        else:
+            waiting.append(_Part(group, Search(_noticed(group, model), model)))
+    by = "search" if waiting else "zones"
+    quantum = FIRST_ROUND
+    while waiting:
+        for part in waiting:
+            before = part.search.steps
+            answer = part.search.advance(min(quantum, budget - spent))
+            spent += part.search.steps - before
+            if answer is Answer.ILLEGAL:
+                why = f"no order has a place for #{part.search.stuck.id if part.search.stuck else '?'}"
+                return Illegal(part.operations, why, "search", spent, False, notes)
+            if answer is Answer.LEGAL:
+                part.order = part.search.order
+                orders.append(part.order)
+        waiting = [part for part in waiting if part.order is None]
+        if waiting and spent >= budget:
+            return Undecided(spent, tuple(str(part) for part in waiting), notes)
+        quantum *= 2
+    ops = {op.id: op for group in groups for op in group}
+    return Legal(_merged(orders, ops), by, spent, notes)
+
+
+def by_zones(operations: Sequence[Operation], model: Model) -> zones.Ordered | zones.Conflict | None:
+    """None: not registers, or something happens in here besides reads and writes, or values are not unique."""
+    if not isinstance(model, Registers) or any(op.kind not in ("read", "write") for op in operations):
+        return None
+    return zones.decide(operations, model.unwritten)
+
+
+def _noticed(operations: Sequence[Operation], model: Model) -> list[Operation]:
+    """Without what has no answer and left no trace: it may as well never have happened.
+
+    Each that stays doubles the orders to be tried, and it stays to the end.
+    """
+    left = {op.id: op for op in operations}
+    for op in operations:
+        if not op.known:
+            del left[op.id]
+            if not model.removable(op, left.values()):
+                left[op.id] = op
+    return list(left.values())
+
+
+def _merged(orders: Sequence[tuple[int, ...]], ops: dict[int, Operation]) -> tuple[int, ...]:
+    """One order out of those of the parts.
+
+    An operation takes effect at the latest call up to its place in the order of its part: that is within its own
+    time, since the order keeps real time, and no earlier than what stands before it. By these instants, parts mix.
+    """
+    placed = []
+    for number, order in enumerate(orders):
+        instant = ops[order[0]].call if order else 0
+        for place, name in enumerate(order):
+            instant = max(instant, ops[name].call)
+            placed.append((instant, number, place, name))
+    return tuple(name for *_, name in sorted(placed))
+
+
+def _with_small_core(found: Illegal, model: Model) -> Illegal:
+    left = max(CORE_STEPS_MIN, CORE_SHARE * found.steps)
+    spent = found.steps
+    whole = True
+
+    def illegal(operations: Sequence[Operation]) -> bool:
+        nonlocal left, spent, whole
+        if left <= 0:
+            whole = False
+            return False
+        verdict = _judge(parts(operations, model), model, left, 0, ())
+        cost = verdict.spent if isinstance(verdict, Undecided) else verdict.steps
+        left -= cost + 1
+        spent += cost
+        whole = whole and not isinstance(verdict, Undecided)
+        return isinstance(verdict, Illegal)
+
+    core = minimize(found.core, model, illegal)
+    again = _judge(parts(core, model), model, max(found.steps, CORE_STEPS_MIN), 0, ())
+    why = again.why if isinstance(again, Illegal) else found.why
+    return Illegal(core, why, found.by, spent, whole, found.notes)
