@@ -71,6 +71,8 @@ def decide(operations: Iterable[Operation], unwritten: Value) -> Ordered | Confl
     for op in sorted(operations, key=lambda op: (op.call, op.id)):
         steps += 1
         if op.kind == "write":
+            if op.result not in (None, UNKNOWN):
+                return Conflict((op,), f"no write answers {op.result!r}", steps)
             if op.value in writes or op.value == unwritten:
                 return None
             writes[op.value] = op
@@ -120,12 +122,10 @@ def _arrange(zones: list[_Zone], steps: int) -> Ordered | Conflict:
         if zone.forward:
             continue
         steps += 1
-        instant = zone.last_call
-        around = bisect_left(starts, instant) - 1  # the last that starts strictly before
-        if around >= 0 and instant < forward[around].last_call:
-            if zone.first_return < forward[around].last_call:
-                return Conflict((*forward[around].evidence, *zone.evidence), f"{forward[around]}, yet {zone}", steps)
-            instant = forward[around].last_call
-        placed.append((instant, 0, zone))
+        around = bisect_left(starts, zone.last_call) - 1  # the last that starts strictly before
+        # One that outlasts the forward zone comes behind it, where its last call puts it anyway.
+        if around >= 0 and zone.first_return < forward[around].last_call:
+            return Conflict((*forward[around].evidence, *zone.evidence), f"{forward[around]}, yet {zone}", steps)
+        placed.append((zone.last_call, 0, zone))
     placed.sort(key=lambda item: item[:2])
     return Ordered(tuple(op for _, _, zone in placed for op in zone.operations), steps)

@@ -121,7 +121,9 @@ def spoil(chance: Random, history: History) -> History:
     one, other = chance.sample(known, 2)
     changed = attrs.evolve(one, result=other.result)
     if chance.random() < 0.3:
-        changed = attrs.evolve(one, call=(one.ret or 0) + 20, ret=(one.ret or 0) + 21, client="late")
+        changed = attrs.evolve(
+            one, call=(one.ret or 0) + 20, ret=(one.ret or 0) + 21, client=f"late{one.call}-{one.id}"
+        )
     return History(tuple(changed if op is one else op for op in history.operations))
 
 

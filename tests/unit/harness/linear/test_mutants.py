@@ -1,0 +1,227 @@
+"""The checkers with one line of theirs made wrong: the comparison with all orders must notice each."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Sequence
+from functools import cache
+from random import Random
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from harness.checkers.linear import certificate, core, decide, models, wgl, zones
+from harness.checkers.linear.history import History, Operation
+from harness.checkers.linear.verify import brute, wrong_with_order
+from tests.unit.harness.linear.draw import KINDS, spoil, true_history
+
+TRIES = 2_000
+
+
+def mutated(module: ModuleType, old: str, new: str) -> dict[str, Any]:
+    source = inspect.getsource(module)
+    assert source.count(old) == 1, f"{old!r} stands {source.count(old)} times in {module.__name__}"
+    made = ModuleType(module.__name__ + "_mutant")
+    sys.modules[made.__name__] = made  # attrs looks up where its classes live
+    scope = vars(made)
+    exec(compile(source.replace(old, new), f"<mutant of {module.__name__}>", "exec"), scope)
+    return scope
+
+
+AT_ONE_INSTANT = History(
+    (
+        Operation(1, "a", "write", "x", 1, None, 0, 5),
+        Operation(2, "b", "write", "x", 2, None, 5, 6),
+        Operation(3, "a", "read", "x", None, 1, 10, 11),
+    )
+)
+"""2 must come before 1: both at 5, and nothing else. Chance rarely finds such."""
+
+
+@cache
+def histories(kind: str) -> Sequence[History]:
+    model, draw = KINDS[kind]
+    made = [AT_ONE_INSTANT] if kind == "unique" else []
+    for seed in range(TRIES):
+        chance = Random(seed)
+        history = true_history(chance, model, draw, chance.randint(2, 6), clients=chance.randint(1, 4), unknown=0.2)
+        for _ in range(chance.randrange(3)):
+            history = spoil(chance, history)
+        made.append(history)
+    return made
+
+
+def wrong_search(scope: dict[str, Any], kind: str, history: History) -> bool:
+    model, _ = KINDS[kind]
+    search = scope["Search"](history.operations, model)
+    said = search.advance(20_000).value
+    if said == "legal" and wrong_with_order(history, model, search.order) is not None:
+        return True
+    return bool(said != ("legal" if brute(history.operations, model) else "illegal"))
+
+
+def wrong_zones(scope: dict[str, Any], kind: str, history: History) -> bool:
+    model, _ = KINDS[kind]
+    for part in decide.parts(history.operations, model):
+        found = scope["decide"](part, None)
+        if found is None:
+            continue
+        ordered = hasattr(found, "order")
+        if ordered != brute(part, model):
+            return True
+        if ordered and wrong_with_order(History(part), model, [op.id for op in found.order]) is not None:
+            return True
+        if not ordered and brute(found.core, model):
+            return True
+    return False
+
+
+def wrong_certificate(scope: dict[str, Any], kind: str, history: History) -> bool:
+    """What the unchanged one certifies is proved; a mutant that refuses it is as wrong as one that admits more."""
+    model, _ = KINDS[kind]
+    found = scope["certify"](history, model)
+    if hasattr(found, "order"):
+        return wrong_with_order(history, model, found.order) is not None
+    return isinstance(certificate.certify(history, model), certificate.Certified)
+
+
+MUTANTS: list[tuple[Any, ModuleType, str, str, str]] = [
+    # The order claimed by zxids.
+    (wrong_certificate, certificate, "op.before(latest)", "False", "repeated"),
+    (wrong_certificate, certificate, "op.call > latest.call", "op.call < latest.call", "repeated"),
+    (wrong_certificate, certificate, "if not states or", "if", "repeated"),
+    (wrong_certificate, certificate, "op.zxid, pure, op.call", "-op.zxid, pure, op.call", "repeated"),
+    (wrong_certificate, certificate, "if op.known or not pure:", "if op.known:", "repeated"),
+    # Zones.
+    (wrong_zones, zones, "if next_one.first_return < one.last_call:", "if False:", "unique"),
+    (wrong_zones, zones, "if around >= 0 and zone.first_return < forward[around].last_call:", "if False:", "unique"),
+    (wrong_zones, zones, "write is not None and read.before(write)", "False", "unique"),
+    (wrong_zones, zones, "if write is None and value != unwritten:", "if False:", "unique"),
+    (wrong_zones, zones, "if write is None:\n        return", "if False:\n        return", "unique"),
+    (
+        wrong_zones,
+        zones,
+        "return self.first_return < self.last_call",
+        "return self.first_return > self.last_call",
+        "unique",
+    ),
+    (
+        wrong_zones,
+        zones,
+        "max(operations, key=lambda op: op.call)",
+        "min(operations, key=lambda op: op.call)",
+        "unique",
+    ),
+    (wrong_zones, zones, "if op.value in writes or op.value == unwritten:", "if False:", "repeated"),
+    (wrong_zones, zones, "(zone.last_call, 0, zone)", "(zone.last_call, 2, zone)", "unique"),
+    (wrong_zones, zones, "if op.result not in (None, UNKNOWN):", "if False:", "unique"),
+    # The search.
+    (wrong_search, wgl, "(op.ret, 1, 2 * number + 1)", "(op.ret, -1, 2 * number + 1)", "repeated"),
+    (
+        wrong_search,
+        wgl,
+        "key = (base, window, floating, states[at])",
+        "key = (base, window, floating, None)",
+        "repeated",
+    ),
+    (
+        wrong_search,
+        wgl,
+        "key = (base, window, floating, states[at])",
+        "key = (0, window, floating, states[at])",
+        "compared",
+    ),
+    (wrong_search, wgl, "key = (base, window, floating, states[at])", "key = (base, window, 0, states[at])", "counted"),
+    (wrong_search, wgl, "[op.known and model.pure(op) for op in self._ops]", "[True for op in self._ops]", "repeated"),
+    (
+        wrong_search,
+        wgl,
+        "self._base, self._window, self._float = frame.state,",
+        "self._base, self._window, _ = frame.state,",
+        "counted",
+    ),
+    (wrong_search, wgl, "if op.known or not model.pure(op)]", "if op.known]", "repeated"),
+    (
+        wrong_search,
+        wgl,
+        "self._entry, self._choice = frame.entry, frame.choice + 1",
+        "self._entry, self._choice = self._next[self._next[frame.entry]], 0",
+        "repeated",
+    ),
+    (
+        wrong_search,
+        wgl,
+        "self._next[before], self._prev[behind] = behind, before",
+        "self._next[before] = behind",
+        "repeated",
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "module", "old", "new", "kind"),
+    MUTANTS,
+    ids=[f"{m.__name__[24:]}-{n}" for n, (_, m, *_) in enumerate(MUTANTS)],
+)
+def test_a_planted_mistake_is_noticed(wrong: Any, module: ModuleType, old: str, new: str, kind: str) -> None:
+    whole = vars(module)
+    scope = mutated(module, old, new)
+    for history in histories(kind):
+        assert not wrong(whole, kind, history)
+        if _notices(wrong, scope, kind, history):
+            return
+    pytest.fail(f"{TRIES} histories did not show it")
+
+
+def _notices(wrong: Any, scope: dict[str, Any], kind: str, history: History) -> bool:
+    try:
+        return bool(wrong(scope, kind, history))
+    except (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError):
+        return True  # it broke, which nobody overlooks
+
+
+REMOVALS: list[tuple[str, str, str]] = [
+    (
+        'return all(other.kind == "write" or other.result != op.value for other in rest if other.key == op.key)',
+        "return True",
+        "repeated",
+    ),
+    (
+        "other.result is False or _pair(other.kind, other.value)[0] == value",
+        "_pair(other.kind, other.value)[0] == value",
+        "compared",
+    ),
+    ("other.result is False or _pair(other.kind, other.value)[0] == value", "other.result is False", "compared"),
+    ("and other.result in (value, UNKNOWN)", "and False", "compared"),
+    ("return not near", "return True", "stored"),
+    ("and all(other.kind in CasRegisters.KINDS for other in near)", "", "stored"),
+]
+
+
+@pytest.mark.parametrize(("old", "new", "kind"), REMOVALS)
+def test_a_rule_that_leaves_out_too_much_is_noticed(old: str, new: str, kind: str) -> None:
+    """A core is a proof only because of what may be left out."""
+    name = type(KINDS[kind][0]).__name__
+    model = mutated(models, old, new)[name]()
+    for history in histories(kind):
+        if brute(history.operations, model):
+            for op in history.operations:
+                rest = [other for other in history.operations if other is not op]
+                if model.removable(op, rest) and not brute(rest, model):
+                    return
+    pytest.fail(f"{TRIES} histories did not show it")
+
+
+def test_a_core_that_keeps_too_much_or_ends_too_late_is_noticed() -> None:
+    """The instant at which a history is cut: what was answered later is not known yet."""
+    scope = mutated(core, "op.ret <= instant", "op.call <= instant")
+    for history in histories("compared"):
+        model, _ = KINDS["compared"]
+        if brute(history.operations, model):
+            for instant in {op.ret for op in history.operations if op.ret is not None}:
+                assert brute(core.until(history.operations, instant), model)
+                if not brute(scope["until"](history.operations, instant), model):
+                    return
+    pytest.fail(f"{TRIES} histories did not show it")
