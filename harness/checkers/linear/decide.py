@@ -177,7 +177,7 @@ def _with_small_core(found: Illegal, model: Model) -> Illegal:
         whole = whole and not isinstance(verdict, Undecided)
         return isinstance(verdict, Illegal)
 
-    core = minimize(found.core, model, illegal)
+    core = tuple(sorted(minimize(found.core, model, illegal), key=lambda op: (op.call, op.id)))
     again = _judge(parts(core, model), model, max(found.steps, CORE_STEPS_MIN), 0, ())
     why = again.why if isinstance(again, Illegal) else found.why
     return Illegal(core, why, found.by, spent, whole, found.notes)

@@ -112,6 +112,11 @@ def _pair(op_kind: str, value: Value) -> tuple[Value, Value]:
     return value[0], value[1]
 
 
+def _refused(op: Operation) -> bool:
+    # Equal to, not the same as: an answer of 0 equals False for `step`, so it must be one here, too.
+    return op.result in (False,)
+
+
 @frozen
 class CasRegisters(Registers):
     """And `cas` of (expected, new) answers whether it wrote."""
@@ -125,7 +130,7 @@ class CasRegisters(Registers):
         return (new, True) if held == expected else (held, False)
 
     def pure(self, op: Operation) -> bool:
-        return Registers.pure(self, op) or (op.kind == "cas" and op.result is False)
+        return Registers.pure(self, op) or (op.kind == "cas" and _refused(op))
 
     def removable(self, op: Operation, rest: Iterable[Operation]) -> bool:
         if self.pure(op):
@@ -135,7 +140,7 @@ class CasRegisters(Registers):
 
     def _may_notice(self, other: Operation, value: Value) -> bool:
         if other.kind == "cas":  # a refused one notices every value but the one it expected
-            return other.result is False or _pair(other.kind, other.value)[0] == value
+            return _refused(other) or _pair(other.kind, other.value)[0] == value
         return other.kind == "read" and other.result in (value, UNKNOWN)
 
 

@@ -6,11 +6,12 @@ It shares with them what a history is and what the model does, for these are the
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from harness.checkers.linear.history import UNKNOWN, History, Operation
 from harness.checkers.linear.models import Model, State
 
-BRUTE_OPERATIONS_MAX = 9
+BRUTE_OPERATIONS_MAX: Final = 7
 """With more, all orders are too many."""
 
 

@@ -70,8 +70,11 @@ def answer(model: Model, state: State, op: Operation, candidates: Sequence[Value
     raise AssertionError(op)
 
 
-def _candidates(op: Operation, seen: Sequence[Value]) -> list[Value]:
-    single: list[Value] = [None, True, False, "aborted", *range(-20, 60), *seen]
+def _candidates(op: Operation, state: State) -> list[Value]:
+    assert isinstance(state, tuple)
+    held = [value for key, value in state if key == op.key]
+    held += [value[0] for value in held if isinstance(value, tuple) and value]
+    single: list[Value] = [None, *held, True, False, *range(-70, 130)]
     if op.kind != "multi":
         return single
     assert isinstance(op.value, tuple)
@@ -88,7 +91,6 @@ def true_history(
     free = {f"c{number}": 0 for number in range(clients)}
     state = model.initial()
     made: list[Operation] = []
-    values: list[Value] = []
     instant = 10
     for number in range(count):
         client = chance.choice(sorted(free))
@@ -96,8 +98,7 @@ def true_history(
         call = chance.randint(max(free[client] + 1, instant - 6), instant)
         kind, key, value = draw(chance, number)
         op = Operation(number, client, kind, key, value, UNKNOWN, call, None, zxid=None)
-        values.append(value)
-        result, after = answer(model, state, op, _candidates(op, values))
+        result, after = answer(model, state, op, _candidates(op, state))
         ret = instant + chance.randrange(7)
         if chance.random() < unknown:
             if chance.random() < 0.6:

@@ -189,11 +189,11 @@ REMOVALS: list[tuple[str, str, str]] = [
         "repeated",
     ),
     (
-        "other.result is False or _pair(other.kind, other.value)[0] == value",
+        "_refused(other) or _pair(other.kind, other.value)[0] == value",
         "_pair(other.kind, other.value)[0] == value",
         "compared",
     ),
-    ("other.result is False or _pair(other.kind, other.value)[0] == value", "other.result is False", "compared"),
+    ("_refused(other) or _pair(other.kind, other.value)[0] == value", "_refused(other)", "compared"),
     ("and other.result in (value, UNKNOWN)", "and False", "compared"),
     ("return not near", "return True", "stored"),
     ("and all(other.kind in CasRegisters.KINDS for other in near)", "", "stored"),
