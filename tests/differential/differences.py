@@ -114,6 +114,9 @@ DIFFERENCES: Final = (
 UNSEEN: Final = {
     "zxids": "A server that is alone has epochs, too, and a session that is attached anew is a transaction; so the "
     "numbers are others, in the same order.",
+    "The date behind the version": (
+        "Month first, as ZooKeeper wrote it until 3.5, because go-zookeeper takes nothing else."
+    ),
     "Session passwords": "They cannot be computed from the session's id.",
     "Pings": "They are answered at once, and not behind a write that waits: a client whose write waits for an election "
     "keeps its connection.",

@@ -68,7 +68,7 @@ def test_what_differs_on_purpose_differs_as_it_is_said(peers: Peers, difference:
 
 
 def test_the_page_says_what_the_table_says() -> None:
-    page = (ROOT / "docs/reference/differences.md").read_text()
+    page, _, _ = (ROOT / "docs/reference/differences.md").read_text().partition("## What operators can see")
     assert [line for line in page.splitlines() if line.startswith("- **")] == bullets()
 
 

@@ -45,7 +45,7 @@ class Heard:
 class Client:
     """A machine, its owner, and what came of its calls."""
 
-    def __init__(self, **settings: int) -> None:
+    def __init__(self, **settings: Any) -> None:
         self.book = WatchBook()
         self.machine = Machine(self, self.book, ClientSettings(**settings), 10_000)
         self.wakes = self.opens = 0
