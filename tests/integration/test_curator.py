@@ -9,7 +9,7 @@ from attrs import evolve
 
 from tests.integration import apache
 from tests.integration.stores import DOORS, stores
-from tests.integration.test_java_clients import needs_compiler, program
+from tests.integration.test_java_clients import needs_compiler, toured
 
 pytestmark = [
     apache.needs_apache,
@@ -28,17 +28,5 @@ TRIED = 91
 @pytest.mark.parametrize("count", [1, 3])
 async def test_the_tour_of_curator(count: int, tmp_path: Path) -> None:
     async with stores(tmp_path, count, doors=evolve(DOORS, containers_ms=200)) as running:
-        leader = await running.leader()
-        said = []
-        async with program("Tour", running.hosts(), str(leader)) as java:
-            while (line := await java.hear()) not in ("", "stop it"):
-                said.append(line)
-            await running.stop(leader)
-            if count == 1:
-                await running.start(leader)
-            await java.go_on()
-            said += await java.rest()
-    assert said.pop() == "done", said
-    wrong = [line for line in said if not line.endswith(" true")]
-    assert not wrong, "\n".join(wrong)
+        said = await toured("Tour", running)
     assert len(said) == TRIED

@@ -16,7 +16,7 @@ import pytest
 import trio
 
 from tests.integration import apache
-from tests.integration.stores import stores
+from tests.integration.stores import Stores, stores
 
 SOURCES = Path(__file__).parent / "java"
 PATIENCE_S = 90
@@ -84,6 +84,27 @@ async def started(command: list[str]) -> AsyncIterator[Program]:
                 await trio.aclose_forcefully(stream)
 
 
+async def toured(name: str, running: Stores) -> list[str]:
+    """What the program tried, all of it well: with the leader before it says `stop it`, and without it thereafter.
+
+    A server that is alone comes back.
+    """
+    leader = await running.leader()
+    said = []
+    async with program(name, running.hosts(), str(leader)) as java:
+        while (line := await java.hear()) not in ("", "stop it"):
+            said.append(line)
+        await running.stop(leader)
+        if len(running.ports) == 1:
+            await running.start(leader)
+        await java.go_on()
+        said += await java.rest()
+    assert said.pop() == "done", said
+    wrong = [line for line in said if not line.endswith(" true")]
+    assert not wrong, "\n".join(wrong)
+    return said
+
+
 @needs_compiler
 async def test_the_java_client_keeps_its_session_when_the_leader_goes(tmp_path: Path) -> None:
     async with stores(tmp_path, 3) as running:
@@ -133,19 +154,7 @@ WHOLE = 64
 @pytest.mark.parametrize("count", [1, 3])
 async def test_the_whole_interface_of_the_java_client(count: int, tmp_path: Path) -> None:
     async with stores(tmp_path, count) as running:
-        leader = await running.leader()
-        said = []
-        async with program("Whole", running.hosts(), str(leader)) as java:
-            while (line := await java.hear()) not in ("", "stop it"):
-                said.append(line)
-            await running.stop(leader)
-            if count == 1:
-                await running.start(leader)
-            await java.go_on()
-            said += await java.rest()
-    assert said.pop() == "done", said
-    wrong = [line for line in said if not line.endswith(" true")]
-    assert not wrong, "\n".join(wrong)
+        said = await toured("Whole", running)
     assert len(said) == WHOLE
 
 

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
 
 from harness.draw import script_from_seed
 from harness.worlds.cores.world import run
+from tests.simulation.elsewhere import printed
 
-ROOT = Path(__file__).resolve().parents[2]
 SEEDS = (1, 2, 3, 7, 20)
 
 PROGRAM = """
@@ -25,15 +20,7 @@ for seed in {seeds}:
 
 
 def hashes_elsewhere(hash_seed: str) -> list[str]:
-    done = subprocess.run(
-        [sys.executable, "-c", PROGRAM.format(seeds=SEEDS)],
-        cwd=ROOT,
-        env={**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    return done.stdout.split()
+    return printed(PROGRAM.format(seeds=SEEDS), hash_seed)
 
 
 def test_equal_in_other_processes_under_other_hash_seeds() -> None:

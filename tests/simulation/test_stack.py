@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 import trio
@@ -20,10 +16,10 @@ from harness.mutants.table import BY_NAME
 from harness.worlds.stack import scheduler
 from harness.worlds.stack.requests import ONCE, ORDER, Requests
 from harness.worlds.stack.world import playable, run
+from tests.simulation.elsewhere import printed
 from zab.core.zxid import Zxid
 from zab.wire.relay import COUNTER_BYTES, ORIGIN_BYTES
 
-ROOT = Path(__file__).resolve().parents[2]
 SEEDS = (2, 3, 6)
 
 PROGRAM = """
@@ -41,15 +37,7 @@ SAVED_AT_ONCE = Edit(
 
 
 def hashes_elsewhere(hash_seed: str) -> list[str]:
-    done = subprocess.run(
-        [sys.executable, "-c", PROGRAM.format(seeds=SEEDS)],
-        cwd=ROOT,
-        env={**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    return done.stdout.split()
+    return printed(PROGRAM.format(seeds=SEEDS), hash_seed)
 
 
 def test_equal_in_other_processes_under_other_hash_seeds() -> None:
