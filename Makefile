@@ -37,7 +37,7 @@ docs: $(VENV)/.with-dev
 	@$(BIN)/python -m pytest -q tests/unit/test_docs.py
 
 fuzz: $(VENV)/.with-dev
-	@$(BIN)/python -m harness fuzz --runs $(RUNS)
+	@$(BIN)/zab-harness fuzz --runs $(RUNS)
 
 fuzz-port: $(VENV)/.with-fuzz
 	@$(BIN)/python -m tests.fuzz.port

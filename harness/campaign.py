@@ -12,8 +12,9 @@ from attrs import field, frozen
 
 from harness.draw import script_from_seed
 from harness.faults import Script
+from harness.outcome import Outcome
 from harness.watchdog import watchdog
-from harness.worlds.cores.world import Outcome, run
+from harness.worlds.cores.world import run
 
 CHUNK: Final = 25
 """So many runs travel to another process at a time."""

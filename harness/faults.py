@@ -256,8 +256,61 @@ class Reconfigure:
     server: int
 
 
-Op: TypeAlias = Write | Barrier | Snapshot | Reconfigure
-OPS: Final[tuple[type[Op], ...]] = (Write, Barrier, Snapshot, Reconfigure)
+# -- what clients of the store do; only where the replicated machine is the store ------------------------
+
+
+@frozen
+class Connect:
+    """The client begins a session at this server, or takes the one that it has there."""
+
+    at: int
+    client: int
+    server: int
+    timeout_ms: int
+
+
+@frozen
+class Step:
+    """One operation on the store. `size` is that of the data, which is another one each time."""
+
+    op: str
+    path: str = ""
+    version: int = -1
+    mode: str = ""
+    watch: str = ""
+    size: int = 8
+
+
+@frozen
+class Ask:
+    """The client asks, whether or not its last answer has come. Several steps are one multi."""
+
+    at: int
+    client: int
+    steps: tuple[Step, ...]
+
+
+@frozen
+class Leave:
+    """The client closes its session."""
+
+    at: int
+    client: int
+
+
+@frozen
+class Vanish:
+    """The client's process stands still, its connection breaks, and its session may well expire meanwhile."""
+
+    at: int
+    for_ms: int
+    client: int
+
+
+Op: TypeAlias = Write | Barrier | Snapshot | Reconfigure | Connect | Ask | Leave | Vanish
+OPS: Final[tuple[type[Op], ...]] = (Write, Barrier, Snapshot, Reconfigure, Connect, Ask, Leave, Vanish)
+MACHINES: Final = ("list", "store")
+"""What is replicated: a list of all that was ever written, or the coordination store with its clients."""
 
 
 # -- the whole -----------------------------------------------------------------------------------------
@@ -309,6 +362,7 @@ class Script:
     seed: int
     voters: int = 3
     observers: int = 0
+    machine: str = "list"
     length_ms: int = 3_000
     timing: Timing = field(factory=Timing)
     knobs: Knobs = field(factory=Knobs)

@@ -18,15 +18,18 @@ from harness.faults import (
     FOLLOWER,
     LEADER,
     LOSSES,
+    MACHINES,
     MOMENTS,
     OPS,
     Fault,
     Knobs,
     Op,
     Script,
+    Step,
     Timing,
     When,
 )
+from harness.history import MODES, OPERATIONS, WATCHES
 
 VERSION: Final = 1
 """Of the JSON form. A script from another version means something else, so it is refused."""
@@ -69,7 +72,11 @@ def _fields(value: Any) -> list[tuple[str, Any]]:
 
 
 def _plain(value: Any) -> dict[str, object]:
-    return dict(_fields(value))
+    return {name: [_plain(part) for part in held] if _is_steps(held) else held for name, held in _fields(value)}
+
+
+def _is_steps(value: object) -> bool:
+    return isinstance(value, tuple) and bool(value) and attrs.has(type(value[0]))
 
 
 # -- from JSON -----------------------------------------------------------------------------------------
@@ -137,7 +144,9 @@ def _record(cls: type, data: object, where: str) -> Any:
 
 
 def _value(value: object, hint: Any, where: str) -> Any:
-    if attrs.has(hint) or (isinstance(value, tuple) and value and attrs.has(type(value[0]))) or value == ():
+    if attrs.has(hint):
+        return value if isinstance(value, hint) else _record(hint, value, where)
+    if isinstance(value, tuple):
         return value  # made above
     if hint in (int, str, bool):
         if type(value) is not hint:
@@ -162,6 +171,8 @@ def check(script: Script) -> None:
     """What the types cannot say."""
     if not 1 <= script.voters <= script.servers <= SERVERS_MAX:
         raise ScriptError(f"script.voters: from 1 to {SERVERS_MAX} servers, at least one of them a voter")
+    if script.machine not in MACHINES:
+        raise ScriptError(f"script.machine: {script.machine!r} is none of {', '.join(MACHINES)}")
     if script.length_ms < 1:
         raise ScriptError("script.length_ms: a run takes time")
     for place in ("timing", "knobs"):
@@ -179,10 +190,13 @@ _CHOICES: Final[Mapping[str, tuple[str, ...]]] = {
     "moment": MOMENTS,
     "does": DEEDS,
     "change": CHANGES,
+    "op": tuple(op for op in OPERATIONS if op != "multi"),
+    "mode": MODES,
+    "watch": WATCHES,
 }
 
 
-def _check_item(item: Fault | Op, script: Script, where: str) -> None:
+def _check_item(item: Fault | Op | Step, script: Script, where: str) -> None:
     for name, value in _fields(item):
         here = f"{where}.{name}"
         if name in _CHOICES:
@@ -191,10 +205,21 @@ def _check_item(item: Fault | Op, script: Script, where: str) -> None:
         elif name in ("server", "source", "target"):
             if value is not None and not FOLLOWER <= value <= SERVERS_MAX:
                 raise ScriptError(f"{here}: there is no server {value}")
+        elif name == "steps":
+            if not value:
+                raise ScriptError(f"{here}: at least one")
+            for number, step in enumerate(value):
+                _check_item(step, script, f"{here}[{number}]")
+        elif name == "version":
+            if value < -1:
+                raise ScriptError(f"{here}: -1 is any, and nothing is below that")
+        elif name == "path":
+            if not value.startswith("/") and value:
+                raise ScriptError(f"{here}: {value!r} does not begin with /")
         elif name == "groups":
             if any(not LEADER <= sid <= SERVERS_MAX for group in value for sid in group):
                 raise ScriptError(f"{here}: there is no such server")
-        elif type(value) is int and value < (1 if name in ("nth", "acts", "count", "slower") else 0):
+        elif type(value) is int and value < (1 if name in ("nth", "acts", "count", "slower", "client") else 0):
             raise ScriptError(f"{here}: {value} is too small")
         if name == "at" and value > script.length_ms:
             raise ScriptError(f"{here}: the run ends at {script.length_ms}")
@@ -206,7 +231,8 @@ def _check_item(item: Fault | Op, script: Script, where: str) -> None:
 def describe(script: Script) -> str:
     """A page a person can read: the world, then what happens in the order of time."""
     lines = [
-        f"seed {script.seed}: {script.voters} voters, {script.observers} observers, {script.length_ms} ms",
+        f"seed {script.seed}: {script.voters} voters, {script.observers} observers, {script.length_ms} ms"
+        + ("" if script.machine == MACHINES[0] else f", the {script.machine}"),
         *(_differences("timing", script.timing, Timing())),
         *(_differences("knobs", script.knobs, Knobs())),
     ]
@@ -234,8 +260,18 @@ def _word(name: str, value: object) -> str:
     if name == "groups":
         assert isinstance(value, tuple)
         return " | ".join(" ".join("leader" if sid == LEADER else str(sid) for sid in group) for group in value)
+    if name == "steps":
+        assert isinstance(value, tuple)
+        return " + ".join(_step(step) for step in value)
     if name.endswith("_ms"):
         return f"{name[:-3].replace('_', ' ')} {value} ms"
     if isinstance(value, str):
         return value if name in ("moment", "does") else f"{name} {value}"
     return f"{name.replace('_', ' ')} {value}"
+
+
+def _step(step: Step) -> str:
+    words = [step.op, step.path, step.mode, step.watch and f"watch {step.watch}"]
+    if step.version != -1:
+        words.append(f"version {step.version}")
+    return " ".join(word for word in words if word)

@@ -1,1 +1,55 @@
-"""The worlds in which a script can run."""
+"""Where a script can be run. A world names what it cannot do of a script; the rest it does, and judges."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any, Final, Protocol
+
+from attrs import evolve, frozen
+
+from harness.faults import Fault, Op, Script
+from harness.outcome import Outcome
+
+
+class Run(Protocol):
+    def __call__(self, script: Script, *, trace: bool = False) -> Outcome: ...
+
+
+@frozen
+class World:
+    """A world as the commands see it."""
+
+    name: str
+    about: str
+    can: Callable[[Fault | Op], bool]
+    run: Run
+
+    def playable(self, script: Script) -> Playable:
+        items = (*script.faults, *script.ops)
+        return Playable(
+            evolve(
+                script,
+                faults=tuple(fault for fault in script.faults if self.can(fault)),
+                ops=tuple(op for op in script.ops if self.can(op)),
+            ),
+            tuple(sorted({type(item).__name__ for item in items if not self.can(item)})),
+        )
+
+
+@frozen
+class Playable:
+    script: Script
+    """Without what this world cannot do."""
+    skipped: tuple[str, ...]
+    """The kinds that were taken out, by name."""
+
+
+WORLDS: Final = ("cores", "stack", "processes")
+
+
+def world(name: str) -> World:
+    """Loaded when asked for: the real runtime is not needed to turn the cores, nor Trio to read a script."""
+    found: Any = import_module(f"harness.worlds.{name}.world").WORLD
+    assert isinstance(found, World)
+    return found

@@ -24,7 +24,7 @@ def test_no_promise_is_broken(voters: int, base: int, runs: int) -> None:
         failure = total.failures[0]
         pytest.fail(
             f"{failure.promise}: {failure.what}\n\n{describe(failure.script)}\n\n"
-            f"python -m harness replay --seed {failure.script.seed} --servers {voters}"
+            f"zab-harness replay --seed {failure.script.seed} --servers {voters}"
         )
     assert total.runs == runs
     assert total.acknowledged > 10 * runs, "most runs do something"

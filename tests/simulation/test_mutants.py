@@ -45,7 +45,7 @@ QUICK = (
     "snapshot-not-synced",
     "truncate-to-own-commit",
 )
-"""Those that fall within a second. `python -m harness mutants` hunts all of them."""
+"""Those that fall within a second. `zab-harness mutants` hunts all of them."""
 
 
 @pytest.mark.parametrize("name", QUICK)

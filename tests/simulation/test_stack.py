@@ -15,7 +15,7 @@ from harness.mutants.edit import Edit, planted
 from harness.mutants.table import BY_NAME
 from harness.worlds.stack import scheduler
 from harness.worlds.stack.requests import ONCE, ORDER, Requests
-from harness.worlds.stack.world import playable, run
+from harness.worlds.stack.world import WORLD, run
 from tests.simulation.elsewhere import printed
 from zab.core.zxid import Zxid
 from zab.wire.relay import COUNTER_BYTES, ORIGIN_BYTES
@@ -116,7 +116,7 @@ def test_a_planted_bug_is_noticed(edits: tuple[Edit, ...], promise: str) -> None
 
 def test_what_it_cannot_do_is_left_out_and_named() -> None:
     write, isolate = Write(1, 1, 1), Isolate(2, 5, 1)
-    can = playable(Script(1, ops=(write,), faults=(Pause(3, 10, 1), isolate, Pause(4, 10, 2))))
+    can = WORLD.playable(Script(1, ops=(write,), faults=(Pause(3, 10, 1), isolate, Pause(4, 10, 2))))
     assert can.script == Script(1, ops=(write,), faults=(isolate,))
     assert can.skipped == ("Pause",)
 

@@ -277,7 +277,7 @@ def test_examples_run(page: Path, tmp_path: Path) -> None:
 def harness_lines(page: Path) -> list[str]:
     blocks = [block for language, block in FENCE.findall(page.read_text()) if language == "sh"]
     lines = [line.removeprefix(".venv/bin/") for block in blocks for line in block.splitlines()]
-    return [line for line in lines if line.startswith("python -m harness ")]
+    return [line for line in lines if line.startswith("zab-harness ")]
 
 
 @pytest.mark.parametrize(
@@ -287,7 +287,7 @@ def test_what_is_shown_of_the_harness_runs(page: Path, tmp_path: Path) -> None:
     """In order, in one folder. A line whose comment says `exit status N` is held to it, every other to 0."""
     for line in harness_lines(page):
         command, _, comment = line.partition(" #")
-        arguments = [sys.executable, *command.split()[1:]]
+        arguments = [sys.executable, "-m", "harness", *command.split()[1:]]
         done = subprocess.run(
             arguments,
             cwd=tmp_path,

@@ -11,20 +11,20 @@ import gc
 from collections.abc import Callable, Sequence
 from heapq import heappop, heappush
 from itertools import count
-from typing import Any
+from typing import Any, Final
 
-from attrs import frozen
-
+from harness import worlds
 from harness.checkers import ALL, Checker, Ghost, Judge, Violation
 from harness.checkers.service import NoCrash
-from harness.faults import Reconfigure, Script
+from harness.faults import Ask, Connect, Leave, Reconfigure, Script, Vanish
+from harness.outcome import Outcome
+from harness.trace import Trace
 from harness.watchdog import RunAway
 from harness.worlds.cores.crashed import Crashed
 from harness.worlds.cores.liveness import Liveness
 from harness.worlds.cores.nemesis import Nemesis
 from harness.worlds.cores.network import Network
 from harness.worlds.cores.server import Server
-from harness.worlds.cores.trace import Trace
 from harness.worlds.cores.workload import Workload, member
 from zab.core.ensemble import Ensemble, Role
 from zab.core.errors import StorageError
@@ -34,31 +34,6 @@ from zab.core.zxid import Millis, ServerId, Zxid
 
 EVENTS_MAX = 300_000
 """A run that needs more is stuck in a loop without time going on."""
-
-
-@frozen
-class Outcome:
-    """What became of a run."""
-
-    script: Script
-    promise: str | None
-    """The promise that was broken, None when all were kept."""
-    what: str
-    at_ms: int
-    events: int
-    simulated_ms: int
-    committed: int
-    acknowledged: int
-    elections: int
-    recovered_ms: int
-    """From the healing of everything to equal servers."""
-    counts: tuple[tuple[str, int], ...]
-    """Things that happened, and how often: sorted by name."""
-    trace: Trace | None = None
-
-    @property
-    def held(self) -> bool:
-        return self.promise is None
 
 
 def settings_of(script: Script) -> Settings:
@@ -308,4 +283,13 @@ class World:
 
 
 def run(script: Script, *, trace: bool = False, checkers: Sequence[type[Checker]] = ALL) -> Outcome:
-    return World(script, trace=trace, checkers=checkers).run()
+    """What this world cannot do is left out of the script: see `World.playable`."""
+    return World(WORLD.playable(script).script, trace=trace, checkers=checkers).run()
+
+
+CANNOT: Final = (Connect, Ask, Leave, Vanish)
+"""There is no store in it, and so there are no clients of one."""
+
+WORLD: Final = worlds.World(
+    "cores", "the consensus cores alone, turned by hand", lambda item: not isinstance(item, CANNOT), run
+)

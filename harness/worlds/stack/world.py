@@ -17,8 +17,8 @@ from typing import Any, Final, cast
 
 import trio
 import trio.testing
-from attrs import evolve, frozen
 
+from harness import worlds
 from harness.checkers import ALL, Checker, Ghost, Judge, Violation
 from harness.checkers.service import NoCrash
 from harness.faults import (
@@ -38,12 +38,13 @@ from harness.faults import (
     Snapshot,
     Write,
 )
+from harness.outcome import Outcome
+from harness.trace import Trace
 from harness.worlds.cores.liveness import Liveness
 from harness.worlds.cores.nemesis import Nemesis
 from harness.worlds.cores.server import Server as CoreServer
-from harness.worlds.cores.trace import Trace
 from harness.worlds.cores.workload import Workload, member
-from harness.worlds.cores.world import Outcome, settings_of
+from harness.worlds.cores.world import settings_of
 from harness.worlds.stack.network import Net
 from harness.worlds.stack.requests import Requests
 from harness.worlds.stack.scheduler import ordered_by
@@ -66,26 +67,6 @@ CAN: Final = (
 """What this world can do. Flaky needs an election channel that loses words, and here it is a stream; Pause a process
 that stands still, and here is one for all; CrashIn and When name moments between acts that only the cores world has;
 FlipBit may hit the file that says whose disk it is; Reconfigure needs servers that join."""
-
-
-@frozen
-class Playable:
-    script: Script
-    """Without what this world cannot do."""
-    skipped: tuple[str, ...]
-    """The kinds that were taken out, by name."""
-
-
-def playable(script: Script) -> Playable:
-    items = (*script.faults, *script.ops)
-    return Playable(
-        evolve(
-            script,
-            faults=tuple(fault for fault in script.faults if isinstance(fault, CAN)),
-            ops=tuple(op for op in script.ops if isinstance(op, CAN)),
-        ),
-        tuple(sorted({type(item).__name__ for item in items if not isinstance(item, CAN)})),
-    )
 
 
 class EveryWorkload(Workload):
@@ -317,5 +298,8 @@ class World:
 
 
 def run(script: Script, *, trace: bool = False, checkers: Sequence[type[Checker]] = ALL) -> Outcome:
-    """What this world cannot do is left out of the script: see `playable`."""
-    return World(playable(script).script, trace=trace, checkers=checkers).run()
+    """What this world cannot do is left out of the script: see `World.playable`."""
+    return World(WORLD.playable(script).script, trace=trace, checkers=checkers).run()
+
+
+WORLD: Final = worlds.World("stack", "whole members on virtual time", lambda item: isinstance(item, CAN), run)

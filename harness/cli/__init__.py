@@ -1,0 +1,83 @@
+"""The command. Every subcommand is a module of this package, loaded when it is asked for.
+
+Such a module has `add(parser)`, which says what it takes, and `act(arguments)`, which does it and returns the exit
+code. Results go to stdout, progress to stderr. Exit 0: every promise was kept. 1: one was broken. 2: misused.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Final
+
+from harness.cli.common import MISUSED, Misuse
+
+COMMANDS: Final = {
+    "run": "draw a script from a seed and run it",
+    "replay": "run a script again, from its seed or from a file",
+    "shrink": "make a failing script as small as it can be",
+    "fuzz": "run many scripts and collect what fails",
+    "mutants": "put known bugs back and see whether the checkers notice",
+}
+
+_DESCRIPTION: Final = """\
+Breaks the system on purpose, and says whether a promise was broken.
+
+A run is a function of its script: servers, speed, settings, what clients ask, and what goes wrong. A script
+comes from a seed, or from a file. In virtual time the same script gives the same run, to the last act, in any process.
+"""
+_EXAMPLES: Final = """\
+examples:
+  zab-harness run --seed 42                      one run, what happened in it, and the verdict
+  zab-harness run --seed 42 --world stack        the same script, with real drivers on virtual time
+  zab-harness run --seed 42 --print > s.json     its script, to be edited and replayed
+  zab-harness replay --script s.json --trace 50  the last fifty acts before the end
+  zab-harness fuzz --runs 10000 --jobs 2         search; each failure prints the line that repeats it
+  zab-harness shrink --seed 42                   the smallest script that fails in the same way
+  zab-harness mutants                            put known bugs back, one at a time: does anybody notice?
+
+exit status: 0 every promise was kept; 1 one was broken; 2 misused
+"""
+
+
+def _overview() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="zab-harness",
+        description=_DESCRIPTION,
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    for name, about in COMMANDS.items():
+        commands.add_parser(name, help=about, add_help=False)
+    return parser
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    if not given or given[0] not in COMMANDS:
+        _overview().parse_args(given)  # shows help, or says what is wrong, and exits
+    name, *rest = given
+    command = import_module(f"harness.cli.{name}")
+    parser = argparse.ArgumentParser(
+        prog=f"zab-harness {name}",
+        description=command.__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    command.add(parser)
+    try:
+        code: int = command.act(parser.parse_args(rest))
+        sys.stdout.flush()
+    except Misuse as error:
+        print(f"{error}", file=sys.stderr)
+        return MISUSED
+    except BrokenPipeError:  # whoever read has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return MISUSED
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        return 130
+    return code

@@ -1,0 +1,177 @@
+"""What several commands have in common: which script, what became of it, and how long it will take."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from harness.draw import script_from_seed
+from harness.faults import Script
+from harness.mutants.edit import Stale, planted
+from harness.mutants.table import BY_NAME
+from harness.outcome import Outcome
+from harness.scripts import ScriptError, loads, to_json
+from harness.worlds import WORLDS
+
+HELD, VIOLATED, MISUSED = 0, 1, 2
+
+
+class Misuse(Exception):
+    """The command was called in a way that makes no sense. The message is for the caller."""
+
+
+# -- arguments -----------------------------------------------------------------------------------------
+
+
+def script_from_seed_arguments(parser: argparse.ArgumentParser, *, needed: bool) -> None:
+    parser.add_argument("--seed", type=natural, required=needed, help="draw the script from this number")
+    parser.add_argument("--servers", type=positive, default=3, help="voters (default 3); a file says it itself")
+    parser.add_argument(
+        "--mutant", choices=sorted(BY_NAME), metavar="NAME", help="with this bug put back (see `mutants --list`)"
+    )
+    size_arguments(parser)
+
+
+def script_arguments(parser: argparse.ArgumentParser) -> None:
+    script_from_seed_arguments(parser, needed=False)
+    parser.add_argument("--script", type=Path, metavar="FILE", help="take the script from this file; - is stdin")
+
+
+def size_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--observers", type=natural, default=None, help="observers (default: sometimes one)")
+    parser.add_argument("--faults", type=natural, default=20, help="at most so many faults (default 20)")
+    parser.add_argument("--ops", type=natural, default=100, help="at most so many operations (default 100)")
+    parser.add_argument(
+        "--length-ms", type=positive, default=3_000, help="virtual time before all is healed (default 3000)"
+    )
+
+
+def run_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--world",
+        choices=WORLDS,
+        default=WORLDS[0],
+        help="where to run it (default cores); `zab-harness worlds` says what they are",
+    )
+    parser.add_argument("--trace", type=natural, default=0, metavar="N", help="show the last N acts")
+    parser.add_argument("--hash", action="store_true", help="print the hash of everything that happened")
+    parser.add_argument("--print", action="store_true", help="print the script as JSON, and do not run it")
+    parser.add_argument("--json", action="store_true", help="print the result as JSON")
+
+
+def natural(text: str) -> int:
+    value = int(text)
+    if value < 0:
+        raise argparse.ArgumentTypeError(f"{text} is negative")
+    return value
+
+
+def positive(text: str) -> int:
+    value = int(text)
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"{text} is not positive")
+    return value
+
+
+def sizes(text: str) -> tuple[int, ...]:
+    return tuple(positive(part) for part in text.split(","))
+
+
+# -- a script ------------------------------------------------------------------------------------------
+
+
+def chosen(arguments: argparse.Namespace) -> Script:
+    path: Path | None = getattr(arguments, "script", None)
+    if (path is None) == (arguments.seed is None):
+        raise Misuse("say which script: either --seed or --script")
+    if path is not None:
+        try:
+            return loads(sys.stdin.read() if str(path) == "-" else path.read_text())
+        except (OSError, ScriptError) as error:
+            raise Misuse(f"{path}: {error}") from error
+    return script_from_seed(
+        arguments.seed,
+        voters=arguments.servers,
+        observers=arguments.observers,
+        faults=arguments.faults,
+        ops=arguments.ops,
+        length_ms=arguments.length_ms,
+    )
+
+
+def with_mutant(arguments: argparse.Namespace, act: Callable[[], int]) -> int:
+    if arguments.mutant is None:
+        return act()
+    try:
+        with planted(BY_NAME[arguments.mutant].edits):
+            return act()
+    except Stale as stale:
+        raise Misuse(f"{arguments.mutant} does not fit the code any more: {stale}") from stale
+
+
+# -- what became of it ---------------------------------------------------------------------------------
+
+
+def verdict(outcome: Outcome) -> str:
+    counted = (
+        f"{outcome.events} events, {outcome.committed} committed, {outcome.acknowledged} acknowledged,"
+        f" {outcome.elections} epochs"
+    )
+    if outcome.held:
+        return f"held: {counted}; all equal {outcome.recovered_ms} ms after the last fault"
+    return f"VIOLATED after {outcome.at_ms} ms: {outcome.promise}: {outcome.what}\n{counted}"
+
+
+def outcome_as_json(outcome: Outcome) -> dict[str, object]:
+    return {
+        "held": outcome.held,
+        "promise": outcome.promise,
+        "what": outcome.what,
+        "at_ms": outcome.at_ms,
+        "events": outcome.events,
+        "committed": outcome.committed,
+        "acknowledged": outcome.acknowledged,
+        "epochs": outcome.elections,
+        "recovered_ms": outcome.recovered_ms,
+        "counts": dict(outcome.counts),
+        "script": to_json(outcome.script),
+    }
+
+
+# -- progress ------------------------------------------------------------------------------------------
+
+
+class Progress:
+    """A line on stderr, when that is a terminal, for whatever takes more than two seconds."""
+
+    def __init__(self, total: int, what: str) -> None:
+        self._total = total
+        self._what = what
+        self._began = self._shown = time.monotonic()
+        self._steps = 0
+        self._visible = sys.stderr.isatty()
+
+    def __enter__(self) -> Progress:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.clear()
+
+    def step(self) -> None:
+        self._steps += 1
+        self.show(self._steps, "")
+
+    def show(self, done: int, words: str) -> None:
+        now = time.monotonic()
+        if self._visible and now - self._began > 2 and now - self._shown > 0.2:
+            self._shown = now
+            sys.stderr.write(f"\r\x1b[K{done} of {self._total} {self._what}, {now - self._began:.0f} s {words}")
+            sys.stderr.flush()
+
+    def clear(self) -> None:
+        if self._visible and self._shown != self._began:
+            sys.stderr.write("\r\x1b[K")
+            sys.stderr.flush()

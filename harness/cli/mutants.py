@@ -1,0 +1,67 @@
+"""Put known bugs back, one at a time: a few core-seconds each at the median, 60 at most by default."""
+
+from __future__ import annotations
+
+import argparse
+import json
+
+import attrs
+
+from harness.cli.common import HELD, VIOLATED, Misuse, Progress, natural
+from harness.mutants.campaign import Verdict, hunt
+from harness.mutants.edit import Stale
+from harness.mutants.table import BY_NAME, IMPOSSIBLE, MUTANTS
+from harness.scripts import to_json
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("names", nargs="*", metavar="NAME", help="only these (default: all)")
+    parser.add_argument("--seconds", type=float, default=60.0, help="core-seconds for each (default 60)")
+    parser.add_argument("--seed-base", type=natural, default=0, help="the first seed (default 0)")
+    parser.add_argument("--list", action="store_true", help="only say what they are, and which bugs cannot be planted")
+    parser.add_argument("--json", action="store_true", help="print the result as JSON")
+
+
+def act(arguments: argparse.Namespace) -> int:
+    unknown = [name for name in arguments.names if name not in BY_NAME]
+    if unknown:
+        raise Misuse(f"there is no mutant {', '.join(unknown)}; see `mutants --list`")
+    chosen = [mutant for mutant in MUTANTS if not arguments.names or mutant.name in arguments.names]
+    if arguments.list:
+        for mutant in chosen:
+            print(f"{mutant.name:<32} {mutant.bug}")
+        print("\nnot to be planted here:")
+        for name, why in IMPOSSIBLE.items():
+            print(f"{name:<32} {why}")
+        return HELD
+    verdicts = []
+    with Progress(len(chosen), "mutants") as progress:
+        for number, mutant in enumerate(chosen):
+            progress.show(number, mutant.name)
+            try:
+                verdict = hunt(mutant, seconds=arguments.seconds, base=arguments.seed_base)
+            except Stale as stale:
+                verdict = Verdict(mutant.name, None, f"does not fit the code any more: {stale}", 0, 0.0, None)
+            verdicts.append(verdict)
+            if not arguments.json:
+                progress.clear()
+                print(_line(verdict), flush=True)
+    if arguments.json:
+        print(json.dumps([_verdict_as_json(verdict) for verdict in verdicts]))
+    else:
+        spent = sorted(verdict.core_seconds for verdict in verdicts)
+        killed = sum(verdict.killed for verdict in verdicts)
+        median = spent[len(spent) // 2]
+        print(f"{killed} of {len(verdicts)} noticed; median {median:.2f} core-seconds, slowest {spent[-1]:.1f}")
+    return HELD if all(verdict.killed for verdict in verdicts) else VIOLATED
+
+
+def _line(verdict: Verdict) -> str:
+    spent = f"{verdict.mutant:<32} {verdict.runs:>6} runs {verdict.core_seconds:>7.2f} s  "
+    return spent + (f"noticed: {verdict.promise}" if verdict.killed else f"NOT NOTICED {verdict.what}")
+
+
+def _verdict_as_json(verdict: Verdict) -> dict[str, object]:
+    made = attrs.asdict(verdict, filter=lambda attribute, _: attribute.name != "script")
+    made["script"] = None if verdict.script is None else to_json(verdict.script)
+    return made

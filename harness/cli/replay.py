@@ -1,0 +1,58 @@
+"""Run a script again, from its seed or from a file."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+
+from harness.cli.common import (
+    HELD,
+    VIOLATED,
+    chosen,
+    outcome_as_json,
+    run_arguments,
+    script_arguments,
+    verdict,
+    with_mutant,
+)
+from harness.faults import Script
+from harness.scripts import describe, dumps
+from harness.worlds import world
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    script_arguments(parser)
+    run_arguments(parser)
+
+
+def act(arguments: argparse.Namespace) -> int:
+    script = chosen(arguments)
+    if arguments.print:
+        sys.stdout.write(dumps(script))
+        return HELD
+    return with_mutant(arguments, lambda: _run_script(arguments, script))
+
+
+def _run_script(arguments: argparse.Namespace, script: Script) -> int:
+    there = world(arguments.world)
+    can = there.playable(script)
+    script, skipped = can.script, can.skipped
+    outcome = there.run(script, trace=bool(arguments.trace or arguments.hash))
+    if arguments.json:
+        made = {**outcome_as_json(outcome), "world": arguments.world, "skipped": skipped}
+        if arguments.hash and outcome.trace is not None:
+            made["hash"] = outcome.trace.hash()
+        print(json.dumps(made))
+        return HELD if outcome.held else VIOLATED
+    print(describe(script))
+    if skipped:
+        print(f"left out, as this world cannot do it: {', '.join(skipped)}")
+    print()
+    if arguments.trace and outcome.trace is not None:
+        print(outcome.trace.text(arguments.trace))
+        print()
+    if arguments.hash and outcome.trace is not None:
+        print(f"hash {outcome.trace.hash()}")
+    print(verdict(outcome))
+    return HELD if outcome.held else VIOLATED
