@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from attrs import frozen
 
+from harness.availability import Outage, Strike
 from harness.faults import Script
 from harness.history import History
 from harness.trace import Trace
@@ -27,6 +28,10 @@ class Outcome:
     """From the healing of everything to equal servers."""
     counts: tuple[tuple[str, int], ...]
     """Things that happened, and how often: sorted by name."""
+    messages: int = 0
+    """Words that left a server for another."""
+    strikes: tuple[Strike, ...] = ()
+    outages: tuple[Outage, ...] = ()
     trace: Trace | None = None
     history: History | None = None
     """What the clients of the store saw; None where there were none."""

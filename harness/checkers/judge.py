@@ -93,8 +93,12 @@ Asked = list[Callable[..., None]]
 
 
 class Judge:
-    def __init__(self, ghost: Ghost, checkers: Sequence[type[Checker]]) -> None:
+    def __init__(
+        self, ghost: Ghost, checkers: Sequence[type[Checker]], looked: Callable[[], None] = lambda: None
+    ) -> None:
         self.ghost = ghost
+        self._looked = looked
+        """Called when the books show another role of a server, or that it is gone."""
         self.checkers = tuple(make(ghost) for make in checkers)
         self._proposed = self._asking("proposed")
         self._broadcasts = self._asking("broadcasts")
@@ -219,6 +223,7 @@ class Judge:
         if state is State.LEADING and who.state == State.LEADING and epoch > who.epoch:
             self._establish(who, epoch)
         who.state, who.epoch, who.leader, who.serving = state, epoch, leader, serving
+        self._looked()
 
     def _establish(self, who: Known, epoch: Epoch) -> None:
         ghost = self.ghost
@@ -292,6 +297,7 @@ class Judge:
             check(who, unfinished)
         who.tip = who.durable
         who.state, who.leader, who.serving, who.up = State.LOOKING, None, False, False
+        self._looked()
 
     def disk_lost(self, sid: ServerId) -> None:
         """The script took the disk away, or damaged it. What was on it still counts as having been there."""

@@ -41,6 +41,9 @@ if TYPE_CHECKING:
     from harness.worlds.cores.world import World
     from zab.core.ensemble import Ensemble
 
+ELECTION: Final = "election"
+"""The phase of an ensemble in which nobody leads; otherwise it is that of its leader."""
+
 
 class Aim:
     """A fault that waits for its moment."""
@@ -66,6 +69,9 @@ class Nemesis:
         world = self._world
         world.record(0, "fault", 0, fault)
         self.struck += 1
+        if not isinstance(fault, CrashIn | When):  # those strike when their moment comes
+            leader = world.leader()
+            world.availability.struck(type(fault).__name__, ELECTION if leader is None else leader.node.phase)
         self._STRIKES[type(fault)](self, fault)
 
     def _who(self, server: int) -> Server | None:
@@ -200,6 +206,7 @@ class Nemesis:
                 self._aims.remove(aim)
                 self._watch()
                 self._world.record(server.id, "comes to", 0, moment)
+                self._world.availability.struck(type(aim.fault).__name__, server.node.phase)
                 if isinstance(aim.fault, CrashIn):
                     raise Crashed(server, aim.fault.loss, aim.fault.down_ms, False)
                 self._do(aim.fault, server)

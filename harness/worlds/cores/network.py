@@ -74,6 +74,7 @@ class Network:
         self._break_max = timing.break_ms_max * 1_000
         self.loss = timing.loss_percent / 100
         self.double = timing.double_percent / 100
+        self.messages = 0
         self.slower = 1
 
     # -- time ----------------------------------------------------------------------------------------
@@ -97,6 +98,7 @@ class Network:
         if self._clogged[source][target]:
             self._waiting.setdefault((source, target), []).append(message)
             return
+        self.messages += 1
         random = self._random[source]
         if self.loss and random() < self.loss:
             return
@@ -208,6 +210,7 @@ class Network:
         """False when there is no such link (any more): then what was said is lost, as it would be in a socket."""
         if end is None or not end.open:
             return False
+        self.messages += 1
         self._pass(end, message)
         return True
 

@@ -14,6 +14,7 @@ from itertools import count
 from typing import Any, Final
 
 from harness import worlds
+from harness.availability import Availability
 from harness.checkers import ALL, Checker, Ghost, Judge, Violation
 from harness.checkers.service import NoCrash
 from harness.faults import Ask, Connect, Leave, Reconfigure, Script, Vanish
@@ -80,7 +81,8 @@ class World:
         total = max([script.servers, *joining])
         seed = str(script.seed)
         self.ghost = Ghost(ensemble, total)
-        self.judge = Judge(self.ghost, checkers)
+        self.availability = Availability(self.ghost, lambda: self.now)
+        self.judge = Judge(self.ghost, checkers, self.availability.looked)
         self.servers = [Server(self, ServerId(sid), ensemble, seed) for sid in range(total + 1)]
         """By id; nobody has id 0."""
         for server in self.servers[1 : script.servers + 1]:
@@ -175,6 +177,9 @@ class World:
             elections=len(self.ghost.ruler),
             recovered_ms=self.liveness.took_ms,
             counts=tuple(sorted(self.counts.items())),
+            messages=self.network.messages,
+            strikes=self.availability.strikes(),
+            outages=self.availability.outages(),
             trace=self.trace,
         )
 

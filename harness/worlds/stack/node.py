@@ -75,6 +75,7 @@ class ToldNode(Node):
         said = self._judge.said
         for envelope in ready.send:
             message, to = envelope.message, envelope.to
+            self._world.messages += 1
             self._world.record(self.me, "tells" if isinstance(message, Notification) else "says to", to, message)
             fact = said.get(type(message))
             if fact is not None:

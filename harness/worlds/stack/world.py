@@ -19,6 +19,7 @@ import trio
 import trio.testing
 
 from harness import worlds
+from harness.availability import Availability
 from harness.checkers import ALL, Checker, Ghost, Judge, Violation
 from harness.checkers.service import NoCrash
 from harness.faults import (
@@ -86,6 +87,7 @@ class World:
         self.settings = settings_of(script)
         self.over = False
         self.events = 0
+        self.messages = 0
         self.counts: dict[str, int] = {}
         self.violation: Violation | None = None
         self.failure: BaseException | None = None
@@ -102,7 +104,8 @@ class World:
         ensemble = Ensemble(tuple(founders))
         seed = str(script.seed)
         self.ghost = Ghost(ensemble, script.servers)
-        self.judge = Judge(self.ghost, checkers)
+        self.availability = Availability(self.ghost, lambda: self.now)
+        self.judge = Judge(self.ghost, checkers, self.availability.looked)
         self.requests = Requests()
         self.network = Net(self, script.timing, script.servers, seed)
         self.servers = [Server(self, ServerId(sid), ensemble, seed) for sid in range(script.servers + 1)]
@@ -174,6 +177,9 @@ class World:
             elections=len(self.ghost.ruler),
             recovered_ms=self.liveness.took_ms,
             counts=tuple(sorted(self.counts.items())),
+            messages=self.messages,
+            strikes=self.availability.strikes(),
+            outages=self.availability.outages(),
             trace=self.trace,
         )
 

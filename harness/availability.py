@@ -1,0 +1,92 @@
+"""When could clients be served, in which moments did faults strike, and how long did it take until all was well again?
+
+Nothing in here is judged: it is what campaigns add up. A quorum serves while a leader and enough of its followers
+all say that they serve. What came before the first such moment is the start, and no outage.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+from attrs import frozen
+
+from zab.core.messages import State
+
+if TYPE_CHECKING:
+    from harness.checkers.ghost import Ghost
+
+NOTHING_YET: Final = "nothing"
+"""Blamed for an outage before any fault has struck: members that change also stop to serve."""
+
+
+@frozen
+class Outage:
+    """From `at_ms` on nobody served for `took_ms`. `after` is the kind of the last fault that struck before."""
+
+    at_ms: int
+    took_ms: int
+    after: str
+
+
+@frozen
+class Strike:
+    """So often a fault of this kind struck while the ensemble was in this phase."""
+
+    kind: str
+    phase: str
+    times: int
+
+
+class Availability:
+    def __init__(self, ghost: Ghost, now: Callable[[], int]) -> None:
+        self._ghost = ghost
+        self._now = now
+        self._strikes: dict[tuple[str, str], int] = {}
+        self._last = NOTHING_YET
+        self._served = False
+        self._ever = False
+        self._since = 0
+        self._blamed = NOTHING_YET
+        self._outages: list[Outage] = []
+
+    def struck(self, kind: str, phase: str) -> None:
+        key = (kind, phase)
+        self._strikes[key] = self._strikes.get(key, 0) + 1
+        self._last = kind
+
+    def looked(self) -> None:
+        """A server's role has changed, or its process is gone."""
+        serves = self._quorum_serves()
+        if serves is self._served:
+            return
+        self._served = serves
+        if not serves:
+            self._since, self._blamed = self._now(), self._last
+        elif self._ever:
+            self._outages.append(self._outage())
+        self._ever = True
+
+    def _outage(self) -> Outage:
+        return Outage(self._since // 1_000, (self._now() - self._since) // 1_000, self._blamed)
+
+    def _quorum_serves(self) -> bool:
+        ghost = self._ghost
+        ensemble = ghost.governing[ghost.committed]
+        for leader in ghost.servers:
+            if leader.up and leader.serving and leader.state == State.LEADING:
+                serving = [each.id for each in ghost.servers if each.up and each.serving and each.leader == leader.id]
+                if ensemble.is_quorum(serving):
+                    return True
+        return False
+
+    # -- what it adds up to ----------------------------------------------------------------------------
+
+    def outages(self) -> tuple[Outage, ...]:
+        """All that are over, and the one that is not, as long as it is by now."""
+        if self._ever and not self._served:
+            return (*self._outages, self._outage())
+        return tuple(self._outages)
+
+    def strikes(self) -> tuple[Strike, ...]:
+        return tuple(Strike(kind, phase, times) for (kind, phase), times in sorted(self._strikes.items()))
