@@ -142,6 +142,11 @@ class Running:
         finally:
             self._disk.close()
 
+    def stop(self, error: Exception) -> None:
+        """When it has ended: whoever still waits for something of it hears why."""
+        self.requests.stop(error)
+        self._snapshots.stop(error)
+
     # -- addresses ---------------------------------------------------------------------------------
 
     def _addresses(self, port: str, peer: ServerId) -> Sequence[Address]:
@@ -232,10 +237,11 @@ class Running:
         )
 
     async def take_snapshot(self) -> SnapshotStatus:
-        done = self._snapshots.ask()
+        waiter = self._snapshots.ask()
         self._bell.ring()
-        await done.wait()
-        return self._snapshots.status
+        taken = await waiter.wait()
+        assert isinstance(taken, SnapshotStatus)
+        return taken
 
     def disk_status(self) -> DiskStatus:
         path = getattr(self._disk, "path", None)

@@ -14,6 +14,7 @@ from zab.runtime.limits import Limits
 from zab.runtime.logs import Log
 from zab.runtime.pace import beside_the_loop
 from zab.runtime.status import SnapshotStatus
+from zab.runtime.waiting import Waiter
 from zab.runtime.writer import Writer
 from zab.storage.snapshots import SnapshotWriter
 from zab.storage.storage import Storage
@@ -42,7 +43,9 @@ class Snapshots:
         self._host = host
         self._entries = self._bytes = 0
         self._running = False
-        self._asked: list[trio.Event] = []
+        self._asked: list[Waiter] = []
+        self._promised: list[Waiter] = []
+        """Those who wait for the one that is being written."""
         self._limiter = trio.CapacityLimiter(1)
         self._set_marks()
 
@@ -65,20 +68,25 @@ class Snapshots:
             self._entries >= self._entries_mark or self._bytes >= self._bytes_mark or bool(self._asked)
         )
 
-    def ask(self) -> trio.Event:
-        """For one that begins from now on, whether it is time or not. The event is set when it is durable."""
-        event = trio.Event()
-        self._asked.append(event)
-        return event
+    def ask(self) -> Waiter:
+        """For one that begins from now on, whether it is time or not. Its status comes when it is durable."""
+        waiter = Waiter()
+        self._asked.append(waiter)
+        return waiter
+
+    def stop(self, error: Exception) -> None:
+        """There will be no more of them, and the one under way is given up."""
+        for waiter in (*self._promised, *self._asked):
+            waiter.done(None, error)
 
     def start(self, nursery: trio.Nursery, zxid: Zxid, digest: int, chunks: Iterable[bytes]) -> None:
         self._running = True
         self._entries = self._bytes = 0
         self._set_marks()
-        asked, self._asked = self._asked, []
-        nursery.start_soon(self._take, zxid, digest, chunks, asked)
+        self._promised, self._asked = self._asked, []
+        nursery.start_soon(self._take, zxid, digest, chunks)
 
-    async def _take(self, zxid: Zxid, digest: int, chunks: Iterable[bytes], asked: list[trio.Event]) -> None:
+    async def _take(self, zxid: Zxid, digest: int, chunks: Iterable[bytes]) -> None:
         began = trio.current_time()
         open_writer = partial(self._storage.snapshot_writer, zxid, digest)
         writer = await self._writer.call(open_writer)
@@ -100,8 +108,9 @@ class Snapshots:
             last.total_ms + took_ms,
             max(last.most_ms, took_ms),
         )
-        for event in asked:
-            event.set()
+        for waiter in self._promised:
+            waiter.done(self.status)
+        self._promised = []
         fields = (("zxid", show(zxid)), ("bytes", size), ("took_ms", took_ms), ("log_starts", show(start)))
         self._log.note(Note("snapshot", fields))
 

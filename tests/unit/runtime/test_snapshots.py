@@ -8,6 +8,7 @@ import trio
 
 from zab.core.errors import StorageError
 from zab.core.zxid import Epoch, ServerId, Zxid, make
+from zab.runtime.errors import Stopped
 from zab.runtime.host import Host
 from zab.runtime.limits import Limits
 from zab.runtime.logs import Log
@@ -126,14 +127,33 @@ async def test_one_that_is_asked_for_begins_after_the_asking_and_is_told_of_when
         due = [snapshots.due]
         hold.set()
     due.append(snapshots.due)
-    assert not asked.is_set()
     async with trio.open_nursery() as nursery:
         snapshots.start(nursery, make(1, 9), 0, [b""])
         due.append(snapshots.due)
-        await asked.wait()
+        assert await asked.wait() is snapshots.status
         assert storage.did[-1] == ("purge", 2)
     assert due == [False, True, False]
     assert (snapshots.status.zxid, snapshots.status.taken) == (make(1, 9), 2)
+
+
+async def test_who_waits_for_the_one_under_way_or_for_the_next_hears_that_there_is_none() -> None:
+    snapshots = policy(FakeStorage(), [])
+
+    def chunks() -> Iterator[bytes]:
+        yield b""
+        trio.from_thread.run(trio.sleep_forever)
+
+    first = snapshots.ask()
+    async with trio.open_nursery() as nursery:
+        snapshots.start(nursery, make(1, 8), 0, chunks())
+        second = snapshots.ask()
+        nursery.cancel_scope.cancel()
+    stopped = Stopped("over")
+    snapshots.stop(stopped)
+    for waiter in (first, second):
+        with pytest.raises(Stopped) as caught, trio.fail_after(60):
+            await waiter.wait()
+        assert caught.value is stopped
 
 
 async def test_one_that_fails_is_given_up_and_stops_the_member() -> None:
