@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Iterable, Sequence
+from collections.abc import Awaitable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +12,9 @@ import trio.testing
 
 from tests.integration.cluster import Recorder, loopback
 from zab.core.ensemble import Ensemble
-from zab.core.errors import DamagedError, LocalProtocolError, Overloaded, StorageError
+from zab.core.errors import ConfigError, DamagedError, LocalProtocolError, Overloaded, StorageError
 from zab.core.messages import State
+from zab.core.ready import Settings
 from zab.core.zxid import Zxid
 from zab.runtime.errors import Refused, Stopped
 from zab.runtime.limits import Limits
@@ -202,11 +203,46 @@ async def test_who_waits_when_the_member_ends_is_told(tmp_path: Path) -> None:
     assert sorted(told) == ["barrier", "change", "serving", "submit"]
 
 
+class NeverWritten(Recorder):
+    def snapshot(self) -> Iterator[bytes]:  # type: ignore[override]
+        yield b""
+        trio.from_thread.run(trio.sleep_forever)
+
+
+async def test_who_waits_for_a_snapshot_when_the_member_ends_is_told(tmp_path: Path) -> None:
+    told: list[str] = []
+
+    async def take(member: Member) -> None:
+        with pytest.raises(Stopped, match="this member was stopped"):
+            await member.take_snapshot()
+        told.append("stopped")
+
+    member = Member(NeverWritten(), tmp_path)
+    with trio.fail_after(60):
+        async with trio.open_nursery() as outer, trio.open_nursery() as nursery:
+            await nursery.start(member.run)
+            outer.start_soon(take, member)
+            await trio.testing.wait_all_tasks_blocked(0.01)
+            outer.start_soon(take, member)
+            await trio.testing.wait_all_tasks_blocked(0.01)
+            assert told == []
+            nursery.cancel_scope.cancel()
+    assert told == ["stopped", "stopped"]
+
+
 async def test_too_large_a_request_is_the_callers_mistake(tmp_path: Path) -> None:
     async with open_member(Recorder(), tmp_path, limits=Limits(request_bytes_max=10)) as member:
         with pytest.raises(LocalProtocolError, match="request_bytes_max is 10"):
             await member.submit(b"eleven byte")
         assert await member.submit(b"ten bytes.") == 1
+
+
+def test_a_batch_that_no_epoch_has_room_for_is_refused_before_anything_begins(tmp_path: Path) -> None:
+    """It would end each leader that begins to serve, and the next."""
+    with pytest.raises(ConfigError, match="Limits.batch_entries_max = 4096: at most Settings.counter_max = 40"):
+        Member(Recorder(), tmp_path / "data", settings=Settings(counter_max=40))
+    Member(Recorder(), tmp_path / "data", settings=Settings(counter_max=40), limits=Limits(batch_entries_max=40))
+    assert not (tmp_path / "data").exists()
 
 
 async def test_overload_waits_and_stays_within_its_bounds(tmp_path: Path) -> None:

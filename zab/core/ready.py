@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-from attrs import field, frozen
+from attrs import frozen
 
 from zab.core.batch import Batch
 from zab.core.checks import check_ordered, check_settings
 from zab.core.ensemble import Ensemble
+from zab.core.errors import ConfigError
 from zab.core.messages import Message
-from zab.core.zxid import Epoch, Millis, ServerId, Ticket, Zxid
+from zab.core.zxid import COUNTER_MAX, Epoch, Millis, ServerId, Ticket, Zxid
 
 # -- to the disk, strictly in order ------------------------------------------------------------------
 # The disk promises: when a ticket is saved, so is everything handed over before it.
@@ -238,12 +239,14 @@ class Settings:
     window_entries: int = 10_000
     window_bytes: int = 16 << 20
     log_sync_entries_max: int = 1_000_000
-    counter_max: int = field(default=0xFFFF_FFFF)
+    counter_max: int = COUNTER_MAX
 
     def __attrs_post_init__(self) -> None:
         zero = {"finalize_wait_ms": 0, "observer_delay_ms_max": 0, "log_sync_entries_max": 0}
         check_settings(self, {"tick_ms": 2, **zero})  # a leader pings every half tick, which must not be 0
         check_ordered(self, "notification_ms_min", "notification_ms_max")
+        if self.counter_max > COUNTER_MAX:
+            raise ConfigError(f"Settings.counter_max = {self.counter_max}: at most {COUNTER_MAX} is allowed")
 
     @property
     def init_ms(self) -> Millis:

@@ -85,6 +85,12 @@ class Member:
             raise TypeError(f"ensemble takes zab.Ensemble.parse(text), not {type(given).__name__}")
         elif server_id not in ensemble.by_id:
             raise ConfigError(f"server {server_id} is none of the ensemble's, {sorted(ensemble.by_id)}")
+        if limits.batch_entries_max > settings.counter_max:
+            # A batch that no epoch has room for would end each leader that begins to serve, and the next.
+            raise ConfigError(
+                f"Limits.batch_entries_max = {limits.batch_entries_max}: "
+                f"at most Settings.counter_max = {settings.counter_max} is allowed"
+            )
         network = network or TcpNetwork(tls, silence_ms=settings.sync_ms)
         self._options = Options(self.me, ensemble, name, settings, limits, storage, listen, listen_host, network, host)
         self._machine = machine
@@ -131,7 +137,7 @@ class Member:
             self._stopped = stopped_by(failure)
             self._origin.stop(self._stopped)
             if self._running is not None:
-                self._running.requests.stop(self._stopped)
+                self._running.stop(self._stopped)
             self._role_changed.set()
 
     async def _recover(self) -> Running:
@@ -379,7 +385,10 @@ class Member:
         return self._started().status()
 
     async def take_snapshot(self) -> SnapshotStatus:
-        """One more snapshot on this member's disk, beside the work; returns when it is durable."""
+        """One more snapshot on this member's disk, beside the work; returns when it is durable.
+
+        Raises `Stopped` when the member ends before that.
+        """
         return await self._started().take_snapshot()
 
     def disk_status(self) -> DiskStatus:

@@ -19,6 +19,7 @@ from zab.runtime.limits import Limits
         (Settings, {"init_limit": "10"}),
         (Settings, {"notification_ms_min": 61_000}),
         (Settings, {"notification_backoff_reset": 1}),
+        (Settings, {"counter_max": 1 << 32}),
         (Limits, {"frame_bytes_max": 99}),
         (Limits, {"links_max": 0}),
         (Limits, {"redial_ms_min": 1001}),
