@@ -59,7 +59,7 @@ def test_an_outage_without_a_fault_is_nobodys() -> None:
 
 def test_a_run_says_what_struck_when_and_for_how_long_nobody_served() -> None:
     for name in ("cores", "stack"):
-        outcome = world(name).run(script_from_seed(42, voters=5))
+        outcome = world(name).run(script_from_seed(42, voters=5, ops=200))
         assert {strike.kind for strike in outcome.strikes} > {"Isolate"}
         assert {strike.phase for strike in outcome.strikes} <= {
             "election",
