@@ -1,0 +1,61 @@
+"""From what the store's log holds to the changes of a `History`: one decoder for every world."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from harness.history import Change
+from zab.core.batch import Batch
+from zab.core.errors import DamagedError
+from zab.store import txn as txns
+from zab.store.node import is_session
+from zab.store.ops import Op
+from zab.store.paths import CONFIG
+from zab.wire.relay import TAG_BYTES
+
+
+def changes_of_batch(batch: Batch) -> Iterator[Change]:
+    """A change of membership is one, too: of a node that only shows it."""
+    for zxid, payload in enumerate(batch.payloads(), start=batch.first):
+        if batch.config:
+            yield Change(zxid, 0, "other", CONFIG, payload)
+        else:
+            yield from changes_of(zxid, payload[TAG_BYTES:])
+
+
+def changes_of(zxid: int, txn: bytes) -> tuple[Change, ...]:
+    """Of one transaction, as `apply` of the store gets it. Of one that is none, that there was something."""
+    try:
+        decoded = txns.decode(txn)
+    except DamagedError:
+        return (Change(zxid, 0, "other"),)
+    if decoded.op != Op.MULTI:
+        return (_change(zxid, decoded, 0),)
+    return tuple(_change(zxid, each, part) for part, each in enumerate(decoded.body))
+
+
+def _change(zxid: int, txn: txns.Txn, part: int) -> Change:
+    body: tuple[Any, ...] = txn.body
+    session = txn.session
+    match txn.op:
+        case Op.CREATE | Op.CREATE2 | Op.CREATE_CONTAINER | Op.CREATE_TTL:
+            path, data, _, owner, _ = body
+            return Change(zxid, session, "create", path, data, owner=owner if is_session(owner) else 0, part=part)
+        case Op.SET_DATA | Op.RECONFIG:
+            path, data, version = body
+            return Change(zxid, session, "set", path, data, version, part=part)
+        case Op.DELETE | Op.DELETE_CONTAINER:
+            return Change(zxid, session, "delete", body[0], part=part)
+        case Op.CREATE_SESSION:
+            return Change(zxid, session, "open", part=part)
+        case Op.ATTACH_SESSION:
+            return Change(zxid, session, "attach", part=part)
+        case Op.CLOSE_SESSION:
+            return Change(zxid, session, "close", gone=tuple(body[0] or ()), part=part)
+        case Op.ERROR:
+            return Change(zxid, session, "error", part=part)
+        case Op.CHECK | Op.SET_ACL:
+            return Change(zxid, session, "other", body[0], part=part)
+        case _:
+            return Change(zxid, session, "other", part=part)
