@@ -4,6 +4,8 @@ The same record comes out of every world. It is one list, in the order in which 
 any one client that order is the truth (it saw the event before the reply); between clients only the times count.
 What the servers decided stands beside it, in the order of zxids: a lost reply is explained by what was committed,
 and an expired session by the transaction that closed it.
+
+`harness.checkers.store` relies on what is said here, and so does whoever stores or draws a history.
 """
 
 from __future__ import annotations
@@ -38,12 +40,16 @@ class Request:
     version: int = -1
     mode: str = ""
     watch: str = ""
-    """What watch a read leaves behind, or which one `watch` and `unwatch` are about."""
+    """What watch a read leaves behind (`once`), or which one `watch` and `unwatch` are about (`unwatch` of an empty
+    one is about all)."""
     parts: tuple[Request, ...] = ()
+    """Of a multi."""
 
 
 @frozen
 class Stat:
+    """As clients are shown it: `cversion` counts creations and deletions, `owner` is a session or 0."""
+
     czxid: int
     mzxid: int
     pzxid: int
@@ -57,11 +63,16 @@ class Stat:
 
 @frozen
 class Reply:
-    """`error` is ZooKeeper's name for it, and empty when it was done. Of the rest, what that operation answers."""
+    """`error` is its name in `zab.store.errors.ErrorCode`, and empty when it was done. Of the rest, what that operation
+    answers: `stat` of a set, get or exists, `data` of a get, `children` in any order, and `path` as it was created.
+
+    A multi that was refused says so in its `parts`, each with an error of its own or none (the header has none).
+    """
 
     error: str = ""
     zxid: int = 0
-    """As in the reply's header: for a write its own, for a read that of the state from which it was answered."""
+    """As in the reply's header: for a write its own (also when it was refused: that is a transaction, too), for a read
+    that of the state from which it was answered. 0: not known."""
     path: str = ""
     data: bytes | None = None
     stat: Stat | None = None
@@ -74,6 +85,8 @@ class Reply:
 
 @frozen
 class Asked:
+    """Right before the request left. What was asked first on a connection stands first."""
+
     at: int
     """Microseconds since the run began."""
     client: int
@@ -105,23 +118,29 @@ class Lost:
 
 @frozen
 class Fired:
-    """A watch's event reached the client."""
+    """A watch's event reached the client: one for each that came over the connection, however many wait for it."""
 
     at: int
     client: int
     session: int
     event: str
-    """created, deleted, data or children"""
+    """One of `FIRED`."""
     path: str
     zxid: int
+    """Of the change; below 1 if it is not said, as of what was missed and is told after a reconnection."""
 
 
+FIRED: Final = ("created", "deleted", "data", "children")
 STATES: Final = ("connected", "disconnected", "expired", "closed")
 
 
 @frozen
 class Became:
-    """The client learned what its session is now. A session that is connected again has been taken to `server`."""
+    """The client learned what its session is now.
+
+    A session is `connected` before anything is asked on a connection, and once for each. One that is connected again
+    has been taken to `server`, and sends the watches that it still has (SetWatches) before anything else.
+    """
 
     at: int
     client: int
@@ -138,19 +157,28 @@ EVENTS: Final[tuple[type[Event], ...]] = (Asked, Told, Lost, Fired, Became)
 # -- what was decided ----------------------------------------------------------------------------------
 
 
+CHANGES: Final = ("create", "set", "delete", "open", "close", "attach", "other", "error")
+
+
 @frozen
 class Change:
     """One committed transaction, or one part of a multi, as the log of the servers has it.
 
-    kind: create, set, delete, open (a session), close (a session), attach (a session moved), other, or error (refused).
+    create, set, delete
+    open, close, attach   a session begins, ends, or comes back, perhaps at another server
+    error                 a request that was refused: one change, also for a multi
+    other                 whatever else has a zxid, a `check` in a multi or a change of the membership among it
     """
 
     zxid: int
     session: int
+    """Whose request it was, or whose session it is about; 0 if servers did it on their own account."""
     kind: str
+    """One of `CHANGES`."""
     path: str = ""
     data: bytes | None = None
     version: int = 0
+    """set: the node's version after it"""
     owner: int = 0
     """create: the session that an ephemeral node belongs to"""
     gone: tuple[str, ...] = ()
@@ -160,7 +188,21 @@ class Change:
 
 
 @frozen
+class Jump:
+    """A server that went on with the state of a snapshot that it was sent, while clients may have stayed attached.
+
+    They are told of changes in between only as far as the two states differ.
+    """
+
+    server: int
+    zxid: int
+    """Of the snapshot."""
+
+
+@frozen
 class History:
     events: tuple[Event, ...] = ()
     changes: tuple[Change, ...] = ()
     """In the order of zxids; all that were ever committed, up to the end of the run."""
+    jumps: tuple[Jump, ...] | None = None
+    """None: a world that cannot see them. Then any server may have jumped at any time, and less can be judged."""

@@ -1,0 +1,129 @@
+"""A history as rows of a table: what one asks for stands in columns, the rest in `payload`.
+
+One row for each thing that was seen, decided, or noted of a server; `(run, index)` is a key, and sorted by `index` the
+rows of a run are its history again. The columns say what each record is about without opening the payload, and repeat
+what is in it; only the payload is read back.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Any, Final, TypedDict
+
+from harness.history import Asked, Became, Change, Event, Fired, History, Jump, Lost, Told
+from harness.history_json import HistoryError, from_json, to_json
+
+
+class Row(TypedDict):
+    run: str
+    """Whatever names a run."""
+    index: int
+    """-1: the row that says how many there are. Then events from 0 on, then changes, then jumps."""
+    kind: str
+    """History, Asked, Told, Lost, Fired, Became, Change or Jump."""
+    at: int | None
+    """Microseconds since the run began."""
+    client: int | None
+    session: int | None
+    call: int | None
+    server: int | None
+    op: str | None
+    """Asked: the operation. Fired: the event. Became: the state. Change: its kind."""
+    path: str | None
+    error: str | None
+    """Told: empty when it was done."""
+    zxid: int | None
+    """Told, Fired, Change, Jump."""
+    payload: str
+    """JSON."""
+
+
+COLUMNS: Final[dict[str, tuple[type, bool]]] = {
+    "run": (str, False),
+    "index": (int, False),
+    "kind": (str, False),
+    "at": (int, True),
+    "client": (int, True),
+    "session": (int, True),
+    "call": (int, True),
+    "server": (int, True),
+    "op": (str, True),
+    "path": (str, True),
+    "error": (str, True),
+    "zxid": (int, True),
+    "payload": (str, False),
+}
+"""Name, type (whole numbers have 64 bits), and whether it may be missing."""
+
+
+def to_rows(history: History, run: str) -> list[Row]:
+    jumps = history.jumps
+    head = {
+        "events": len(history.events),
+        "changes": len(history.changes),
+        "jumps": None if jumps is None else len(jumps),
+    }
+    rows = [_row(run, -1, "History", head)]
+    for index, record in enumerate((*history.events, *history.changes, *(jumps or ()))):
+        payload = to_json(record)
+        rows.append(_row(run, index, str(payload["kind"]), payload, **_about(record)))
+    return rows
+
+
+def _row(run: str, index: int, kind: str, payload: dict[str, Any], **about: Any) -> Row:
+    made: Any = dict.fromkeys(COLUMNS)
+    made.update(about, run=run, index=index, kind=kind, payload=json.dumps(payload))
+    row: Row = made
+    return row
+
+
+def _about(record: Event | Change | Jump) -> dict[str, object]:
+    if isinstance(record, Change):
+        return {"session": record.session, "op": record.kind, "path": record.path, "zxid": record.zxid}
+    if isinstance(record, Jump):
+        return {"server": record.server, "zxid": record.zxid}
+    about: dict[str, object] = {"at": record.at, "client": record.client, "session": record.session}
+    match record:
+        case Asked():
+            about |= {"call": record.call, "server": record.server, "op": record.request.op}
+            about |= {"path": record.request.path}
+        case Told():
+            about |= {"call": record.call, "path": record.reply.path, "error": record.reply.error}
+            about |= {"zxid": record.reply.zxid}
+        case Lost():
+            about |= {"call": record.call}
+        case Fired():
+            about |= {"op": record.event, "path": record.path, "zxid": record.zxid}
+        case Became():
+            about |= {"server": record.server, "op": record.state}
+    return about
+
+
+def from_rows(rows: Iterable[Row]) -> History:
+    """Of one run, in any order. Raises `HistoryError` when some are missing or are not what they were."""
+    ordered = sorted(rows, key=lambda row: row["index"])
+    runs = sorted({row["run"] for row in ordered})
+    if len(runs) != 1:
+        raise HistoryError(f"rows of one run make a history, not of {len(runs)}")
+    if [row["index"] for row in ordered] != list(range(-1, len(ordered) - 1)):
+        raise HistoryError(f"run {runs[0]}: rows are missing, or there twice")
+    head = _payload(ordered[0])
+    made = [from_json(_payload(row), f"run {runs[0]}, row {row['index']}") for row in ordered[1:]]
+    jumps = tuple(record for record in made if isinstance(record, Jump))
+    changes = tuple(record for record in made if isinstance(record, Change))
+    events = tuple(record for record in made if not isinstance(record, Change | Jump))
+    history = History(events, changes, None if head.get("jumps") is None else jumps)
+    if json.loads(to_rows(history, runs[0])[0]["payload"]) != head or made != [*events, *changes, *jumps]:
+        raise HistoryError(f"run {runs[0]}: these are not the rows that row -1 promises")
+    return history
+
+
+def _payload(row: Row) -> dict[str, Any]:
+    try:
+        found = json.loads(row["payload"])
+    except ValueError as error:
+        raise HistoryError(f"run {row['run']}, row {row['index']}: no JSON: {error}") from error
+    if not isinstance(found, dict):
+        raise HistoryError(f"run {row['run']}, row {row['index']}: expected an object")
+    return found

@@ -1,0 +1,106 @@
+"""A history as text and as rows: all of it comes back, and what is damaged is refused with the place."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from harness.history import (
+    Asked,
+    Became,
+    Change,
+    Fired,
+    History,
+    Jump,
+    Lost,
+    Reply,
+    Request,
+    Stat,
+    Told,
+)
+from harness.history_json import HistoryError, dumps, loads
+from harness.history_rows import COLUMNS, from_rows, to_rows
+
+STAT = Stat(5, 6, 5, 1, 0, 0, 0, 3, 0)
+WHOLE = History(
+    (
+        Became(10, 1, 77, "connected", 2, 4_000),
+        Asked(20, 1, 77, 1, 2, Request("create", "/a", bytes(range(256)), mode="ephemeral")),
+        Told(30, 1, 77, 1, Reply(zxid=5, path="/a", stat=STAT)),
+        Asked(31, 1, 77, 2, 2, Request("multi", parts=(Request("check", "/a", version=0), Request("delete", "/a")))),
+        Told(35, 1, 77, 2, Reply(zxid=6, parts=(Reply(), Reply("NO_NODE")))),
+        Asked(36, 1, 77, 3, 2, Request("get", "/ä\u2028", watch="once")),
+        Fired(37, 1, 77, "deleted", "/a", -1),
+        Lost(40, 1, 77, 3),
+    ),
+    (Change(4, 77, "open"), Change(5, 77, "create", "/a", b"", owner=77), Change(6, 77, "close", gone=("/a",))),
+    (Jump(2, 6),),
+)
+
+
+def test_a_history_comes_back_from_text_whole() -> None:
+    assert loads(dumps(WHOLE)) == WHOLE
+    assert loads(dumps(History())) == History()
+    assert len(dumps(WHOLE).splitlines()) == 1 + 8 + 3 + 1
+
+
+def test_a_history_comes_back_from_rows_in_any_order() -> None:
+    rows = to_rows(WHOLE, "seed 7")
+    assert from_rows(rows[::-1]) == WHOLE
+    assert from_rows(to_rows(History(jumps=()), "a")) == History(jumps=())
+    for row in rows:
+        assert list(row) == list(COLUMNS)
+        for (kind, missing), value in zip(COLUMNS.values(), row.values(), strict=True):
+            assert type(value) is kind or (missing and value is None)
+    assert (rows[2]["op"], rows[2]["path"], rows[2]["session"]) == ("create", "/a", 77)
+    assert (rows[3]["error"], rows[3]["zxid"]) == ("", 5)
+
+
+@pytest.mark.parametrize("lost", range(13))
+def test_a_row_that_is_missing_is_noticed(lost: int) -> None:
+    rows = to_rows(WHOLE, "seed 7")
+    with pytest.raises(HistoryError, match="seed 7|one run"):
+        from_rows([row for at, row in enumerate(rows) if at != lost])
+    with pytest.raises(HistoryError, match="one run"):
+        from_rows([*rows, *to_rows(WHOLE, "seed 8")])
+
+
+@pytest.mark.parametrize("lost", range(13))
+def test_a_line_that_is_missing_is_noticed(lost: int) -> None:
+    lines = dumps(WHOLE).splitlines()
+    del lines[lost]
+    with pytest.raises(HistoryError, match="line 1"):
+        loads("\n".join(lines))
+
+
+@pytest.mark.parametrize(
+    ("line", "damage", "place"),
+    [
+        (0, '{"history": 2}', "line 1, history: expected version 1, not 2"),
+        (0, '{"history": 1, "events": "8"}', "line 1, events"),
+        (1, "[]", "line 2: expected an object"),
+        (1, '{"kind": "Became"', "line 2, column 18: no JSON"),
+        (1, '{"kind": "Sneezed"}', "line 2, kind: 'Sneezed' is none of Asked"),
+        (1, json.dumps({"kind": "Became", "at": 1}), "line 2, client: missing"),
+        (2, json.dumps({"kind": "Lost", "at": "1", "client": 1, "session": 1, "call": 1}), "line 3, at: expected int"),
+        (2, json.dumps({"kind": "Jump", "server": 1, "zxid": 1, "x": 1}), "line 3, x: unknown"),
+        (2, json.dumps({"kind": "Change", "zxid": 1, "session": 1, "change": "eat"}), "line 3, kind: 'eat' is none"),
+        (2, json.dumps({"kind": "Change", "zxid": 1, "session": 1, "change": "set", "data": "\u0100"}), "line 3, data"),
+    ],
+)
+def test_what_is_damaged_is_refused_with_the_place(line: int, damage: str, place: str) -> None:
+    lines = dumps(WHOLE).splitlines()
+    lines[line] = damage
+    with pytest.raises(HistoryError, match=place):
+        loads("\n".join(lines))
+
+
+def test_kinds_are_not_mixed_and_multis_not_nested() -> None:
+    lines = dumps(WHOLE).splitlines()
+    with pytest.raises(HistoryError, match="mixed"):
+        loads("\n".join((lines[0], *lines[:0:-1])))
+    inner = Request("multi", parts=(Request("delete", "/a"),))
+    nested = History((Asked(1, 1, 1, 1, 1, Request("multi", parts=(inner,))),))
+    with pytest.raises(HistoryError, match="line 2, request, parts\\[0\\], parts: a part of a multi has no parts"):
+        loads(dumps(nested))
