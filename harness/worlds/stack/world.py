@@ -10,8 +10,7 @@ import gc
 import logging
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from heapq import heappop, heappush
-from itertools import count
+from heapq import heappop
 from math import inf
 from typing import Any, Final, cast
 
@@ -19,8 +18,7 @@ import trio
 import trio.testing
 
 from harness import worlds
-from harness.availability import Availability
-from harness.checkers import ALL, Checker, Ghost, Judge, Violation
+from harness.checkers import ALL, Checker, Violation
 from harness.checkers.service import NoCrash
 from harness.faults import (
     Barrier,
@@ -40,21 +38,16 @@ from harness.faults import (
     Write,
 )
 from harness.outcome import Outcome
-from harness.trace import Trace
+from harness.worlds.common import Common
 from harness.worlds.cores.liveness import Liveness
 from harness.worlds.cores.nemesis import Nemesis
 from harness.worlds.cores.server import Server as CoreServer
-from harness.worlds.cores.workload import Workload, member
-from harness.worlds.cores.world import settings_of
+from harness.worlds.cores.workload import Workload
 from harness.worlds.stack.network import Net
 from harness.worlds.stack.requests import Requests
 from harness.worlds.stack.scheduler import ordered_by
 from harness.worlds.stack.server import Life, Server
-from zab.core.ensemble import Ensemble, Role
-from zab.core.errors import StorageError
-from zab.core.messages import State
-from zab.core.ready import Note
-from zab.core.zxid import Millis, ServerId
+from zab.core.zxid import ServerId
 from zab.runtime.doorbell import Doorbell
 from zab.runtime.errors import Stopped
 
@@ -80,36 +73,18 @@ class EveryWorkload(Workload):
         return leaders if other is None or other in leaders else [*leaders, other]
 
 
-class World:
+class World(Common[Server]):
     def __init__(self, script: Script, *, trace: bool = False, checkers: Sequence[type[Checker]] = ALL) -> None:
-        self.script = script
-        self.trace = Trace() if trace else None
-        self.settings = settings_of(script)
-        self.over = False
-        self.events = 0
-        self.messages = 0
-        self.counts: dict[str, int] = {}
-        self.violation: Violation | None = None
+        super().__init__(script, script.servers, trace=trace, checkers=checkers)
         self.failure: BaseException | None = None
-        self._heap: list[tuple[int, int, Callable[[Any, Any], None], Any, Any]] = []
-        self._serial = count(1)
         self._bell = Doorbell()
         self._scope = trio.CancelScope()
         self._nursery: trio.Nursery
         self._ended_at = 0
-        founders = [
-            member(ServerId(sid), Role.PARTICIPANT if sid <= script.voters else Role.OBSERVER)
-            for sid in range(1, script.servers + 1)
-        ]
-        ensemble = Ensemble(tuple(founders))
         seed = str(script.seed)
-        self.ghost = Ghost(ensemble, script.servers)
-        self.availability = Availability(self.ghost, lambda: self.now)
-        self.judge = Judge(self.ghost, checkers, self.availability.looked)
         self.requests = Requests()
         self.network = Net(self, script.timing, script.servers, seed)
-        self.servers = [Server(self, ServerId(sid), ensemble, seed) for sid in range(script.servers + 1)]
-        """By id; nobody has id 0."""
+        self.servers = [Server(self, ServerId(sid), self.founders, seed) for sid in range(script.servers + 1)]
         self.servers[0].founded = False
         same: Any = self
         self.nemesis = Nemesis(same)
@@ -128,22 +103,10 @@ class World:
         """Microseconds."""
         return self._ended_at if self.over else round(trio.current_time() * 1e6)
 
-    @property
-    def now_ms(self) -> Millis:
-        return self.now // 1_000
-
     def push(self, at: int, act: Callable[[Any, Any], None], one: Any, other: Any) -> None:
-        heappush(self._heap, (at, next(self._serial), act, one, other))
+        super().push(at, act, one, other)
         if self._heap[0][0] == at:
             self._bell.ring()
-
-    def push_fault_end(self, at: int, act: Callable[[Any, Any], None], one: Any, other: Any) -> None:
-        """The end of a fault. When everything is healed before, it does not come any more."""
-        self.push(at, self._end_fault, act, (one, other))
-
-    def _end_fault(self, act: Callable[[Any, Any], None], what: tuple[Any, Any]) -> None:
-        if not self.liveness.began:
-            act(*what)
 
     # -- the run ---------------------------------------------------------------------------------------
 
@@ -164,34 +127,12 @@ class World:
         if self.failure is not None:
             self.failure.add_note(f"seed {self.script.seed}, {self.script.voters} voters, at {self.now_ms} ms")
             raise self.failure
-        broken = self.violation
-        return Outcome(
-            script=self.script,
-            promise=None if broken is None else broken.promise,
-            what="" if broken is None else broken.what,
-            at_ms=self.now_ms,
-            events=self.events,
-            simulated_ms=self.now_ms,
-            committed=len(self.ghost.canon) - 1,
-            acknowledged=self.workload.acknowledged,
-            elections=len(self.ghost.ruler),
-            recovered_ms=self.liveness.took_ms,
-            counts=tuple(sorted(self.counts.items())),
-            messages=self.messages,
-            strikes=self.availability.strikes(),
-            outages=self.availability.outages(),
-            trace=self.trace,
-        )
+        return self.outcome()
 
     async def _main(self) -> None:
-        script = self.script
         for server in self.servers[1:]:
             self.push(int(server.random.random() * 5_000), self.start, server, server.life)
-        for op in script.ops:
-            self.push(op.at * 1_000, self.workload.perform, op, None)
-        for fault in script.faults:
-            self.push(fault.at * 1_000, self.nemesis.strike, fault, None)
-        self.push(script.length_ms * 1_000, self._heal, None, None)
+        self.push_script()
         with self._scope:
             async with trio.open_nursery() as self._nursery:
                 for server in self.servers[1:]:
@@ -215,19 +156,10 @@ class World:
                 self.failure = error
                 self.stop()
 
-    def _heal(self, _: object, __: object) -> None:
-        self.liveness.begin()
-
     def step(self) -> None:
         self.events += 1
         if self.events > STEPS_MAX:
             raise Violation(NoCrash.promise, f"{self.events} steps, and no end")
-
-    def violated(self, violation: Violation) -> None:
-        if self.violation is None and not self.over:
-            self.violation = violation
-            self.record(0, "violation", 0, str(violation))
-        self.stop()
 
     def stop(self) -> None:
         if not self.over:
@@ -235,48 +167,11 @@ class World:
             self.over = True
             self._scope.cancel()
 
-    # -- who is there ----------------------------------------------------------------------------------
-
-    def running(self) -> list[Server]:
-        return [server for server in self.servers if server.up]
-
-    def leader(self) -> Server | None:
-        """Who leads, of several that believe so the one of the newest epoch, and rather one that serves."""
-        leading = [server for server in self.running() if server.node.state is State.LEADING]
-        return max(leading, key=lambda server: (server.node.serving, server.node.epoch), default=None)
-
     # -- processes -------------------------------------------------------------------------------------
 
     def start(self, server: Server, life: int) -> None:
         if not server.up and server.life == life and not server.starting:
             server.start()
-
-    def revive(self, server: Server) -> None:
-        self.push(self.now + 1 + int(server.random.random() * 2_000), self.start, server, server.life)
-
-    def crash(self, server: Server, loss: str, down_ms: int) -> None:
-        if server.up:
-            self.counted("crash")
-            server.crash(loss)
-            self.push(self.now + down_ms * 1_000, self.start, server, server.life)
-
-    def crash_all(self, loss: str, down_ms: int) -> None:
-        for server in self.servers[1:]:
-            # Not all at one moment again: who comes back first is chance.
-            self.crash(server, loss, down_ms + int(server.random.random() * 50))
-
-    def disk_failed(self, server: Server, error: StorageError) -> None:
-        """The disk of a running server failed. It stops; that is all it may do."""
-        if not self.nemesis.excuses(self.as_core(server)):
-            self.fell(server, "uses its disk", error)
-        self.record(server.id, "stops", 0, str(error))
-        self.counted("disk failed")
-        self.nemesis.disk_failed(self.as_core(server))
-
-    def fell(self, server: Server, doing: str, error: Exception) -> None:
-        if isinstance(error, Violation):
-            raise error
-        self.judge.failed(server.id, doing, error)
 
     def spawn(self, life: Life) -> None:
         self._nursery.start_soon(self._snapshot, life)
@@ -284,23 +179,6 @@ class World:
     async def _snapshot(self, life: Life) -> None:
         with suppress(Stopped):
             await life.member.take_snapshot()
-
-    # -- looking on ------------------------------------------------------------------------------------
-
-    def noted(self, server: Server, note: Note) -> None:
-        self.record(server.id, "notes", 0, note)
-        self.counted(note.event)
-        if note.event == "synchronize":
-            self.counted(f"sync {dict(note.fields)['form']}")
-        elif note.event in ("protocol_error", "diverged", "history_distrusted"):
-            self.judge.failed(server.id, note.event, AssertionError(dict(note.fields)))
-
-    def counted(self, what: str) -> None:
-        self.counts[what] = self.counts.get(what, 0) + 1
-
-    def record(self, server: int, verb: str, other: int, what: object) -> None:
-        if self.trace is not None and not self.over:
-            self.trace.acts.append((self.now, server, verb, other, what))
 
 
 def run(script: Script, *, trace: bool = False, checkers: Sequence[type[Checker]] = ALL) -> Outcome:

@@ -1,0 +1,235 @@
+"""What the worlds of simulated servers share, whatever turns the servers in them: a heap, a judge, and who is there.
+
+The nemesis, the workload and the oracle of liveness ask little of a world, and all that they ask has its name here.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from heapq import heappush
+from itertools import count
+from random import Random
+from typing import Any, Generic, Protocol, TypeVar
+
+from harness.availability import Availability
+from harness.checkers import Checker, Ghost, Judge, Violation
+from harness.faults import Script
+from harness.history import History
+from harness.outcome import Outcome
+from harness.trace import Trace
+from harness.worlds.cores.crashed import Crashed
+from harness.worlds.cores.liveness import Liveness
+from harness.worlds.cores.nemesis import Nemesis
+from harness.worlds.cores.workload import Workload, member
+from zab.core.ensemble import Ensemble, Role
+from zab.core.errors import StorageError
+from zab.core.messages import State
+from zab.core.node import Node
+from zab.core.ready import Note, Settings
+from zab.core.zxid import Millis, ServerId
+
+
+class Process(Protocol):
+    """A server, as far as a world must know it to start it and to take it away."""
+
+    id: ServerId
+    up: bool
+    life: int
+    random: Random
+
+    @property
+    def node(self) -> Node: ...
+    def crash(self, loss: str) -> None: ...
+
+
+S = TypeVar("S", bound=Process)
+
+
+def settings_of(script: Script) -> Settings:
+    knobs = script.knobs
+    return Settings(
+        tick_ms=knobs.tick_ms,
+        init_limit=knobs.init_limit,
+        sync_limit=knobs.sync_limit,
+        finalize_wait_ms=knobs.finalize_wait_ms,
+        notification_ms_min=knobs.notification_ms_min,
+        notification_ms_max=knobs.notification_ms_max,
+        observer_delay_ms_max=knobs.notification_ms_min,
+        dial_retry_ms=knobs.dial_retry_ms,
+        outstanding_max=knobs.outstanding_max,
+        window_entries=knobs.window_entries,
+        log_sync_entries_max=knobs.log_sync_entries_max,
+        counter_max=knobs.counter_max,
+    )
+
+
+def founders_of(script: Script) -> Ensemble:
+    """The membership that a run begins with."""
+    sids = range(1, script.servers + 1)
+    roles = [Role.PARTICIPANT if sid <= script.voters else Role.OBSERVER for sid in sids]
+    return Ensemble(tuple(member(ServerId(sid), role) for sid, role in zip(sids, roles, strict=True)))
+
+
+class Common(ABC, Generic[S]):
+    """A world has its time, its network and its servers, and makes its nemesis, workload and liveness in the end."""
+
+    servers: list[S]
+    """By id; nobody has id 0."""
+    nemesis: Nemesis
+    workload: Workload
+    liveness: Liveness
+
+    def __init__(self, script: Script, servers: int, *, trace: bool, checkers: Sequence[type[Checker]]) -> None:
+        self.script = script
+        self.trace = Trace() if trace else None
+        self.settings = settings_of(script)
+        self.over = False
+        self.events = 0
+        self.messages = 0
+        self.counts: dict[str, int] = {}
+        self.founders = founders_of(script)
+        self.ghost = Ghost(self.founders, servers)
+        self.availability = Availability(self.ghost, lambda: self.now)
+        self.judge = Judge(self.ghost, checkers, self.availability.looked)
+        self.violation: Violation | None = None
+        self._heap: list[tuple[int, int, Callable[[Any, Any], None], Any, Any]] = []
+        self._serial = count(1)
+
+    # -- time ------------------------------------------------------------------------------------------
+
+    @property
+    @abstractmethod
+    def now(self) -> int:
+        """Microseconds of virtual time."""
+
+    @property
+    def now_ms(self) -> Millis:
+        return self.now // 1_000
+
+    def push(self, at: int, act: Callable[[Any, Any], None], one: Any, other: Any) -> None:
+        heappush(self._heap, (at, next(self._serial), act, one, other))
+
+    def push_fault_end(self, at: int, act: Callable[[Any, Any], None], one: Any, other: Any) -> None:
+        """The end of a fault. When everything is healed before, it does not come any more."""
+        self.push(at, self._end_fault, act, (one, other))
+
+    def _end_fault(self, act: Callable[[Any, Any], None], what: tuple[Any, Any]) -> None:
+        if not self.liveness.began:
+            act(*what)
+
+    def push_script(self) -> None:
+        """All that the script says, and the end of all faults."""
+        script = self.script
+        for op in script.ops:
+            self.push(op.at * 1_000, self.workload.perform, op, None)
+        for fault in script.faults:
+            self.push(fault.at * 1_000, self.nemesis.strike, fault, None)
+        self.push(script.length_ms * 1_000, self._heal, None, None)
+
+    def _heal(self, _: object, __: object) -> None:
+        self.liveness.begin()
+
+    # -- the end ---------------------------------------------------------------------------------------
+
+    def stop(self) -> None:
+        self.over = True
+
+    def violated(self, violation: Violation) -> None:
+        """A promise is broken. The first one counts, and the run is over."""
+        if self.violation is None and not self.over:
+            self.violation = violation
+            self.record(0, "violation", 0, str(violation))
+        self.stop()
+
+    def history(self) -> History | None:
+        """What the clients of the store saw."""
+        return None
+
+    def outcome(self) -> Outcome:
+        broken = self.violation
+        return Outcome(
+            script=self.script,
+            promise=None if broken is None else broken.promise,
+            what="" if broken is None else broken.what,
+            at_ms=self.now_ms,
+            events=self.events,
+            simulated_ms=self.now_ms,
+            committed=len(self.ghost.canon) - 1,
+            acknowledged=self.workload.acknowledged,
+            elections=len(self.ghost.ruler),
+            recovered_ms=self.liveness.took_ms,
+            counts=tuple(sorted(self.counts.items())),
+            messages=self.messages,
+            strikes=self.availability.strikes(),
+            outages=self.availability.outages(),
+            trace=self.trace,
+            history=self.history(),
+        )
+
+    # -- who is there ----------------------------------------------------------------------------------
+
+    def running(self) -> list[S]:
+        return [server for server in self.servers if server.up]
+
+    def leader(self) -> S | None:
+        """Who leads, of several that believe so the one of the newest epoch, and rather one that serves."""
+        best: S | None = None
+        for server in self.servers:
+            if server.up and server.node.state is State.LEADING:
+                rank = (server.node.serving, server.node.epoch)
+                if best is None or rank > (best.node.serving, best.node.epoch):
+                    best = server
+        return best
+
+    # -- processes -------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def start(self, server: S, life: int) -> None:
+        """Unless it runs, or has run meanwhile."""
+
+    def revive(self, server: S) -> None:
+        self.push(self.now + 1 + int(server.random.random() * 2_000), self.start, server, server.life)
+
+    def crash(self, server: S, loss: str, down_ms: int) -> None:
+        if server.up:
+            self.counted("crash")
+            server.crash(loss)
+            self.push(self.now + down_ms * 1_000, self.start, server, server.life)
+
+    def crash_all(self, loss: str, down_ms: int) -> None:
+        for server in self.servers[1:]:
+            # Not all at one moment again: who comes back first is chance.
+            self.crash(server, loss, down_ms + int(server.random.random() * 50))
+
+    def disk_failed(self, server: S, error: StorageError) -> None:
+        """The disk of a running server failed. It stops; that is all it may do."""
+        same: Any = server
+        if not self.nemesis.excuses(same):
+            self.fell(server, "uses its disk", error)
+        self.record(server.id, "stops", 0, str(error))
+        self.counted("disk failed")
+        self.nemesis.disk_failed(same)
+
+    def fell(self, server: S, doing: str, error: Exception) -> None:
+        if isinstance(error, Crashed | Violation):
+            raise error
+        self.judge.failed(server.id, doing, error)
+
+    # -- looking on ------------------------------------------------------------------------------------
+
+    def noted(self, server: S, note: Note) -> None:
+        if self.trace is not None:
+            self.record(server.id, "notes", 0, note)
+        self.counted(note.event)
+        if note.event == "synchronize":
+            self.counted(f"sync {dict(note.fields)['form']}")
+        elif note.event in ("protocol_error", "diverged", "history_distrusted"):
+            self.judge.failed(server.id, note.event, AssertionError(dict(note.fields)))
+
+    def counted(self, what: str) -> None:
+        self.counts[what] = self.counts.get(what, 0) + 1
+
+    def record(self, server: int, verb: str, other: int, what: object) -> None:
+        if self.trace is not None and not self.over:
+            self.trace.acts.append((self.now, server, verb, other, what))
