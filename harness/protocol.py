@@ -1,0 +1,152 @@
+"""The requests and replies of a `History` as ZooKeeper's protocol has them: operations, fields, values, errors.
+
+One table for every world, so that a step of a script is the same request everywhere, and the same answer of a
+server the same reply.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from harness.faults import Step
+from harness.history import Reply, Request, Stat
+from zab.store.acl import OPEN
+from zab.store.errors import ErrorCode
+from zab.store.node import Stat as NodeStat
+from zab.store.ops import CreateFlag, Fields, Op
+from zab.store.watches import Event, WatchKind, WatchMode
+
+TTL_MS: Final = 1_000
+"""Of a node that is created with mode `ttl`."""
+
+MODES: Final = {
+    "": (Op.CREATE2, CreateFlag.PERSISTENT),
+    "sequential": (Op.CREATE2, CreateFlag.PERSISTENT_SEQUENTIAL),
+    "ephemeral": (Op.CREATE2, CreateFlag.EPHEMERAL),
+    "ephemeral sequential": (Op.CREATE2, CreateFlag.EPHEMERAL_SEQUENTIAL),
+    "container": (Op.CREATE_CONTAINER, CreateFlag.CONTAINER),
+    "ttl": (Op.CREATE_TTL, CreateFlag.PERSISTENT_TTL),
+}
+EVENTS: Final = {
+    Event.CREATED: "created",
+    Event.DELETED: "deleted",
+    Event.DATA_CHANGED: "data",
+    Event.CHILDREN_CHANGED: "children",
+}
+"""As `Fired` calls them."""
+
+_CREATES: Final = frozenset({Op.CREATE2, Op.CREATE_CONTAINER, Op.CREATE_TTL})
+_ROLLED_BACK: Final = (ErrorCode.OK, ErrorCode.RUNTIME_INCONSISTENCY)
+"""What a multi says of parts that another part took down with it."""
+
+
+# -- asking --------------------------------------------------------------------------------------------
+
+
+def request_of(steps: Sequence[Step], number: int) -> Request:
+    """Of the steps of one `Ask`. With another `number` the data is another, and is padded to its size."""
+    if len(steps) == 1:
+        return _request(steps[0], f"{number}".encode())
+    parts = tuple(_request(step, f"{number}.{part}".encode()) for part, step in enumerate(steps))
+    return Request("multi", parts=parts)
+
+
+def _request(step: Step, data: bytes) -> Request:
+    carries = data.ljust(step.size, b".") if step.op in ("create", "set") else None
+    return Request(step.op, step.path, carries, step.version, step.mode, step.watch)
+
+
+def operation_of(request: Request) -> tuple[Op, Fields]:
+    """A check by itself is a multi of one: the protocol has no other."""
+    path, watch = request.path, request.watch
+    match request.op:
+        case "create":
+            op, flags = MODES[request.mode]
+            fields: Fields = (path, request.data, OPEN, int(flags))
+            return op, ((*fields, TTL_MS) if op == Op.CREATE_TTL else fields)
+        case "set":
+            return Op.SET_DATA, (path, request.data, request.version)
+        case "delete":
+            return Op.DELETE, (path, request.version)
+        case "get":
+            return Op.GET_DATA, (path, bool(watch))
+        case "exists":
+            return Op.EXISTS, (path, bool(watch))
+        case "children":
+            return Op.GET_CHILDREN2, (path, bool(watch))
+        case "sync":
+            return Op.SYNC, (path or "/",)
+        case "check":
+            return Op.MULTI, ((Op.CHECK, (path, request.version)),)
+        case "watch":
+            return Op.ADD_WATCH, (path, int(WatchMode.RECURSIVE if watch == "recursive" else WatchMode.PERSISTENT))
+        case "unwatch":
+            kinds = {"persistent": WatchKind.PERSISTENT, "recursive": WatchKind.RECURSIVE}
+            return Op.REMOVE_WATCHES, (path, int(kinds.get(watch, WatchKind.ANY)))
+        case "multi":
+            return Op.MULTI, tuple(_part(part) for part in request.parts)
+        case _:
+            raise AssertionError(f"no operation: {request.op}")
+
+
+def _part(request: Request) -> tuple[Op, Fields]:
+    if request.op == "check":
+        return Op.CHECK, (request.path, request.version)
+    return operation_of(request)
+
+
+# -- being told ----------------------------------------------------------------------------------------
+
+
+def error_name(code: int) -> str:
+    try:
+        return ErrorCode(code).name
+    except ValueError:
+        return str(code)
+
+
+def refusal(zxid: int, code: int) -> Reply:
+    return Reply(error_name(code), zxid)
+
+
+def reply_of(request: Request, op: int, zxid: int, value: Any) -> Reply:
+    """What a server answered that did as it was asked; of a multi, what became of it."""
+    if op == Op.MULTI:
+        parts = tuple(refusal(zxid, part) if kind == Op.ERROR else _done(kind, zxid, part) for kind, part in value)
+        code = next((part for kind, part in value if kind == Op.ERROR and part not in _ROLLED_BACK), ErrorCode.OK)
+        error = "" if code == ErrorCode.OK else error_name(code)
+        return Reply(error, zxid) if request.op == "check" else Reply(error, zxid, parts=parts)
+    return _done(op, zxid, value)
+
+
+def _done(op: int, zxid: int, value: Any) -> Reply:
+    if op in _CREATES:
+        path, stat = value
+        return Reply(zxid=zxid, path=path, stat=None if stat is None else stat_of(stat))
+    if op in (Op.CREATE, Op.SYNC):
+        return Reply(zxid=zxid, path=value)
+    if op in (Op.SET_DATA, Op.EXISTS):
+        return Reply(zxid=zxid, stat=stat_of(value))
+    if op == Op.GET_DATA:
+        data, stat = value
+        return Reply(zxid=zxid, data=data, stat=stat_of(stat))
+    if op == Op.GET_CHILDREN2:
+        names, stat = value
+        return Reply(zxid=zxid, children=tuple(sorted(names)), stat=stat_of(stat))
+    return Reply(zxid=zxid)
+
+
+def stat_of(stat: NodeStat) -> Stat:
+    """Without the times, which no promise is about."""
+    return Stat(
+        stat.czxid,
+        stat.mzxid,
+        stat.pzxid,
+        stat.version,
+        stat.cversion,
+        stat.aversion,
+        stat.ephemeral_owner,
+        stat.data_length,
+        stat.num_children,
+    )

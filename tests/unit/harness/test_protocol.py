@@ -1,0 +1,56 @@
+"""A step of a script as a request that a server reads, and what a server answers as a reply of the history."""
+
+from __future__ import annotations
+
+import pytest
+
+from harness.faults import Step
+from harness.history import MODES, OPERATIONS, WATCHES, Reply, Request
+from harness.protocol import EVENTS, operation_of, refusal, reply_of, request_of
+from zab.store.errors import ErrorCode
+from zab.store.node import Stat
+from zab.store.ops import Op
+from zab.store.watches import Event
+from zab.wire.client.requests import encode_request
+
+STAT = Stat(1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11)
+
+
+@pytest.mark.parametrize("op", [op for op in OPERATIONS if op != "multi"])
+@pytest.mark.parametrize("watch", WATCHES)
+def test_every_step_can_be_sent(op: str, watch: str) -> None:
+    for mode in MODES if op == "create" else ("",):
+        request = request_of([Step(op, "/a", mode=mode, watch=watch)], 1)
+        assert encode_request(*_with_xid(operation_of(request)))
+
+
+def _with_xid(operation: tuple[Op, tuple[object, ...]]) -> tuple[Op, int, tuple[object, ...]]:
+    op, fields = operation
+    return op, 1, fields
+
+
+def test_several_steps_are_a_multi_and_each_writes_something_else() -> None:
+    request = request_of([Step("set", "/a", size=8), Step("check", "/b", 3), Step("create", "/c", size=1)], 12)
+    assert request == Request(
+        "multi",
+        parts=(Request("set", "/a", b"12.0...."), Request("check", "/b", None, 3), Request("create", "/c", b"12.2")),
+    )
+    op, parts = operation_of(request)
+    assert (op, [kind for kind, _ in parts]) == (Op.MULTI, [Op.SET_DATA, Op.CHECK, Op.CREATE2])
+
+
+def test_a_multi_that_failed_says_why_once() -> None:
+    request = request_of([Step("set", "/a"), Step("check", "/b", 3)], 1)
+    value = [(Op.ERROR, 0), (Op.ERROR, int(ErrorCode.BAD_VERSION))]
+    reply = reply_of(request, Op.MULTI, 7, value)
+    assert (reply.error, [part.error for part in reply.parts]) == ("BAD_VERSION", ["OK", "BAD_VERSION"])
+    assert reply_of(Request("check", "/b", version=3), Op.MULTI, 7, value[1:]) == Reply("BAD_VERSION", 7)
+
+
+def test_answers_are_told_in_the_words_of_the_history() -> None:
+    get = reply_of(Request("get", "/a"), Op.GET_DATA, 7, (b"x", STAT))
+    assert (get.zxid, get.data, get.stat and get.stat.version) == (7, b"x", STAT.version)
+    assert reply_of(Request("children", "/"), Op.GET_CHILDREN2, 7, (["b", "a"], STAT)).children == ("a", "b")
+    assert reply_of(Request("create", "/a"), Op.CREATE2, 7, ("/a", STAT)).path == "/a"
+    assert refusal(7, ErrorCode.NO_NODE) == Reply("NO_NODE", 7)
+    assert set(EVENTS) == set(Event)
