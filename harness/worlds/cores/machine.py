@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from struct import Struct
-from typing import Final
+from typing import Final, Protocol
 from zlib import crc32
 
 from zab.core.batch import Batch
@@ -17,12 +17,32 @@ def entry(zxid: Zxid, payload: bytes) -> bytes:
     return _HEAD.pack(zxid, len(payload)) + payload
 
 
+class Replicated(Protocol):
+    """What a simulated server feeds."""
+
+    @property
+    def zxid(self) -> Zxid: ...
+    @property
+    def count(self) -> int:
+        """So many transactions are in it: time for a snapshot goes by that."""
+        ...
+
+    @property
+    def digest(self) -> int:
+        """A checksum of the whole state."""
+        ...
+
+    def snapshot(self) -> list[bytes]: ...
+    def restore(self, chunks: Iterable[bytes]) -> None: ...
+
+
 class Machine:
     """Its state is `data`; `digest` is a checksum of all of it, carried on from entry to entry."""
 
-    __slots__ = ("count", "data", "digest", "zxid")
+    __slots__ = ("chunk_bytes", "count", "data", "digest", "zxid")
 
-    def __init__(self) -> None:
+    def __init__(self, chunk_bytes: int = 256) -> None:
+        self.chunk_bytes = chunk_bytes
         self.data = bytearray()
         self.digest = 0
         self.zxid = NOTHING
@@ -47,8 +67,9 @@ class Machine:
         self.zxid = zxid
         self.count += 1
 
-    def snapshot(self) -> bytes:
-        return bytes(self.data)
+    def snapshot(self) -> list[bytes]:
+        state, size = bytes(self.data), self.chunk_bytes
+        return [state[at : at + size] for at in range(0, len(state), size)] or [b""]
 
     def restore(self, chunks: Iterable[bytes]) -> None:
         """Become what the chunks say. The checksum is made anew: a snapshot is not believed, it is read."""

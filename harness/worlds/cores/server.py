@@ -10,7 +10,7 @@ from __future__ import annotations
 from random import Random
 from typing import TYPE_CHECKING
 
-from harness.worlds.cores.machine import Machine
+from harness.worlds.cores.machine import Machine, Replicated
 from harness.worlds.cores.writer import Writer
 from zab.core.errors import StorageError
 from zab.core.messages import (
@@ -36,13 +36,14 @@ from zab.core.ready import (
     Dial,
     InstallSnapshot,
     Ready,
+    Recovered,
     Restore,
     SendLog,
     SendSnapshot,
     Truncate,
     Write,
 )
-from zab.core.zxid import Epoch, ServerId, Ticket, Zxid, epoch_of
+from zab.core.zxid import Epoch, Millis, ServerId, Ticket, Zxid, epoch_of
 from zab.storage.memory import MemoryDisk
 from zab.storage.reading import Purged
 from zab.storage.storage import Storage, StorageSettings
@@ -60,6 +61,7 @@ _UPWARDS = frozenset(TO_LEADER)
 
 
 class Server:
+    machine: Replicated
     node: Node
     storage: Storage
 
@@ -69,7 +71,7 @@ class Server:
         self.ensemble = ensemble
         """What its configuration file says; what its disk says takes precedence where it is newer."""
         self.disk = MemoryDisk()
-        self.machine = Machine()
+        self.machine = self.empty_machine()
         self.random = Random(f"{seed}/server/{sid}")
         self.writer = Writer(self)
         self.founding = True
@@ -110,7 +112,7 @@ class Server:
         )
         try:
             self.storage, recovered = Storage.open(self.disk, settings)
-            machine = Machine()
+            machine = self.empty_machine()
             if recovered.snapshot:
                 machine.restore(self.storage.read_snapshot(recovered.snapshot))
         except StorageError as error:
@@ -128,10 +130,7 @@ class Server:
         judge.started(self.id, recovered, last)
         judge.restored(self.id, recovered.snapshot)
         judge.machine(self.id, machine.zxid, machine.digest, recovered.digest)
-        random = self.random
-        self.node = Node(
-            self.id, self.ensemble, recovered, world.settings, lambda most: int(random.random() * most), world.now_ms
-        )
+        self.node = self.make_node(recovered)
         self._seen = (State.LOOKING, Epoch(0), None, False)
         self._leads = self._serves = False
         self._committed = recovered.snapshot
@@ -139,6 +138,16 @@ class Server:
         world.network.started(self)
         self.drain()
         return True
+
+    def empty_machine(self) -> Replicated:
+        return Machine(self.world.script.knobs.chunk_bytes)
+
+    def make_node(self, recovered: Recovered) -> Node:
+        world = self.world
+        return Node(self.id, self.ensemble, recovered, world.settings, self.jitter, world.now_ms)
+
+    def jitter(self, most: Millis) -> Millis:
+        return int(self.random.random() * most)
 
     def crash(self, loss: str) -> None:
         """The process is gone, and of what was on its way to the disk no more arrives than `loss` allows."""
@@ -260,12 +269,20 @@ class Server:
         self.drain()
 
     def drain(self) -> None:
-        node, world = self.node, self.world
+        ready = self._wanted()
+        if ready is not None:
+            self._perform(ready)
+            self._wind()
+
+    def _wanted(self) -> Ready | None:
         try:
-            ready = node.ready()
+            return self.node.ready()
         except Exception as error:
-            world.fell(self, "says what it wants", error)
-            return
+            self.world.fell(self, "says what it wants", error)
+            return None
+
+    def _perform(self, ready: Ready) -> None:
+        node, world = self.node, self.world
         if ready.save:
             self._save(ready.save)
         self._tell_judge(node)
@@ -296,7 +313,6 @@ class Server:
                 world.judge.serves(self.id)
         for barrier in ready.barriers:
             self._answer(barrier)
-        self._wind()
 
     def _tell_judge(self, node: Node) -> None:
         """First what it committed, while it is still taken for what it was: a leader may end by committing."""
@@ -382,7 +398,7 @@ class Server:
         if machine.zxid != message.zxid:
             self.world.fell(self, "sends a snapshot", AssertionError(f"the machine is at {machine.zxid:x}"))
         self._send(to, SnapBegin(message.zxid, message.digest))
-        for chunk in self.world.chunks(machine.snapshot()):
+        for chunk in machine.snapshot():
             self._send(to, SnapChunk(chunk))
         self._send(to, SnapEnd())
         self.world.counted("snap")
@@ -401,7 +417,7 @@ class Server:
     # -- the machine -----------------------------------------------------------------------------------
 
     def _apply(self, ready: Ready) -> None:
-        world, machine = self.world, self.machine
+        world = self.world
         judge = world.judge
         for what in ready.apply:
             kind = type(what)
@@ -410,31 +426,40 @@ class Server:
                 if world.trace is not None:
                     world.record(self.id, "applies", 0, batch)
                 judge.applied(self.id, batch)
-                machine.apply(batch)
-                if self.submitted:
-                    self._acknowledge(batch)
+                self._feed(batch)
             elif kind is Restore:
                 self._restore(what.zxid)  # type: ignore[union-attr]
             elif kind is Activate:
                 world.record(self.id, "activates", 0, what.ensemble)  # type: ignore[union-attr]
                 world.activated(self, what.ensemble)  # type: ignore[union-attr]
-        if machine.count - self._snapshot_at >= world.snapshot_every:
+        if self.machine.count - self._snapshot_at >= world.snapshot_every:
             self.snapshot()
+
+    def _feed(self, batch: Batch) -> None:
+        machine = self.machine
+        assert isinstance(machine, Machine)
+        machine.apply(batch)
+        if self.submitted:
+            self._acknowledge(batch)
 
     def _restore(self, zxid: Zxid) -> None:
         world = self.world
         world.record(self.id, "restores", 0, None)
-        machine = Machine()
         try:
-            machine.restore(self.storage.read_snapshot(zxid))
+            self._become(zxid)
         except StorageError as error:
             world.disk_failed(self, error)
             return
-        self.machine = machine
+        machine = self.machine
         self._snapshot_at = machine.count
         self.submitted.clear()
         world.judge.restored(self.id, zxid)
         world.judge.machine(self.id, machine.zxid, machine.digest, self.node.digest())
+
+    def _become(self, zxid: Zxid) -> None:
+        machine = self.empty_machine()
+        machine.restore(self.storage.read_snapshot(zxid))
+        self.machine = machine
 
     def _acknowledge(self, batch: Batch) -> None:
         """Who submitted it here is told, now that it is applied here."""

@@ -44,19 +44,29 @@ class World(Common[Server]):
         self.fsync_min = timing.fsync_us_min
         self.fsync_span = max(1, timing.fsync_us_max - timing.fsync_us_min)
         self.turn_max = timing.turn_us_max
-        self._chunk_bytes = knobs.chunk_bytes
         self.snapshot_every = knobs.snapshot_every
         seed = str(script.seed)
-        self.servers = [Server(self, ServerId(sid), self.founders, seed) for sid in range(total + 1)]
+        self.servers = [self.make_server(ServerId(sid), seed) for sid in range(total + 1)]
         for server in self.servers[1 : script.servers + 1]:
             server.founded = True
         self.network = Network(self, timing, self.servers, seed)
         self.nemesis = Nemesis(self)
-        self.workload = Workload(self)
-        self.liveness = Liveness(self)
+        self.workload = self.make_workload()
+        self.liveness = self.make_liveness()
         self.act = self.nemesis.act
         self.excuses = self.nemesis.excuses
         self.acknowledged = self.workload.told
+
+    # What a world of another machine makes its own way.
+
+    def make_server(self, sid: ServerId, seed: str) -> Server:
+        return Server(self, sid, self.founders, seed)
+
+    def make_workload(self) -> Workload:
+        return Workload(self)
+
+    def make_liveness(self) -> Liveness:
+        return Liveness(self)
 
     # -- the run ---------------------------------------------------------------------------------------
 
@@ -121,10 +131,6 @@ class World(Common[Server]):
             return
         if not server.start():
             self.push(self.now + 50_000, self.start, server, server.life)
-
-    def chunks(self, state: bytes) -> list[bytes]:
-        size = self._chunk_bytes
-        return [state[at : at + size] for at in range(0, len(state), size)] or [b""]
 
     # -- looking on ------------------------------------------------------------------------------------
 

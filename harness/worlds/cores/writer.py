@@ -123,13 +123,13 @@ class Writer:
         world.push(world.now + self._takes(4), self._stored, server.life, (writer, machine.snapshot()))
         return True
 
-    def _stored(self, life: int, what: tuple[SnapshotWriter, bytes]) -> None:
+    def _stored(self, life: int, what: tuple[SnapshotWriter, list[bytes]]) -> None:
         server, world = self._server, self._world
         if server.life != life:
             return
         writer, state = what
         try:
-            for chunk in world.chunks(state):
+            for chunk in state:
                 writer.write(chunk)
             writer.finish()
             start = server.storage.purge()

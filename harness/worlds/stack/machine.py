@@ -25,7 +25,7 @@ class ToldMachine(Passive):
     """It is fed what the node handed out, one by one and in that order: `expected` is what is still to come."""
 
     def __init__(self, life: Life) -> None:
-        self.holds = Machine()
+        self.holds = Machine(life.server.world.script.knobs.chunk_bytes)
         self.expected: deque[Batch] = deque()
         self._life = life
         self._left: deque[tuple[Zxid, bytes]] = deque()
@@ -59,9 +59,7 @@ class ToldMachine(Passive):
         return payload
 
     def snapshot(self) -> list[bytes]:
-        state = self.holds.snapshot()
-        size = self._life.server.world.script.knobs.chunk_bytes
-        return [state[at : at + size] for at in range(0, len(state), size)] or [b""]
+        return self.holds.snapshot()
 
     def restore(self, chunks: Iterable[bytes]) -> None:
         self.holds.restore(chunks)
