@@ -72,7 +72,7 @@ class Nemesis:
         if not isinstance(fault, CrashIn | When):  # those strike when their moment comes
             leader = world.leader()
             world.availability.struck(type(fault).__name__, ELECTION if leader is None else leader.node.phase)
-        self._STRIKES[type(fault)](self, fault)
+        self.STRIKES[type(fault)](self, fault)
 
     def _who(self, server: int) -> Server | None:
         if server > 0:
@@ -322,7 +322,7 @@ class Nemesis:
             server.resume()
             server.writer.usual_speed()
 
-    _STRIKES: Final[dict[type, Callable[[Any, Any], None]]] = {
+    STRIKES: Final[dict[type, Callable[[Any, Any], None]]] = {
         Partition: _partition,
         Isolate: _isolate,
         OneWay: _one_way,

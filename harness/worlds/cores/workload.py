@@ -37,7 +37,7 @@ class Workload:
         self.changes = 0
 
     def perform(self, op: Op, _: object) -> None:
-        self._PERFORM[type(op)](self, op)
+        self.PERFORM[type(op)](self, op)
 
     def believers(self) -> list[Server]:
         """Who takes itself for a leader that may propose."""
@@ -127,7 +127,7 @@ class Workload:
         role = Role.PARTICIPANT if change == "promote" else Role.OBSERVER
         return None if known.role is role else ensemble.changed(joining=(evolve(known, role=role),))
 
-    _PERFORM: Final[dict[type, Callable[[Any, Any], None]]] = {
+    PERFORM: Final[dict[type, Callable[[Any, Any], None]]] = {
         Write: write,
         Barrier: _barrier,
         Snapshot: _snapshot,

@@ -15,7 +15,7 @@ from typing import Final
 from harness import worlds
 from harness.checkers import ALL, Checker, Violation
 from harness.checkers.service import NoCrash
-from harness.faults import Ask, Connect, Leave, Reconfigure, Script, Vanish
+from harness.faults import Reconfigure, Script
 from harness.outcome import Outcome
 from harness.watchdog import RunAway
 from harness.worlds.common import Common
@@ -158,9 +158,9 @@ def run(script: Script, *, trace: bool = False, checkers: Sequence[type[Checker]
     return World(WORLD.playable(script).script, trace=trace, checkers=checkers).run()
 
 
-CANNOT: Final = (Connect, Ask, Leave, Vanish)
-"""There is no store in it, and so there are no clients of one."""
-
 WORLD: Final = worlds.World(
-    "cores", "the consensus cores alone, turned by hand", lambda item: not isinstance(item, CANNOT), run
+    "cores",
+    "the consensus cores alone, turned by hand",
+    lambda item: type(item) in Nemesis.STRIKES or type(item) in Workload.PERFORM,
+    run,
 )

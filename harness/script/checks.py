@@ -1,0 +1,118 @@
+"""Whether a script makes sense. What does not is refused with the place that is wrong and what would be right."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import attrs
+
+from harness.history import MODES, OPERATIONS, WATCHES
+from harness.script.names import (
+    CHANGES,
+    DEEDS,
+    DISK_ERRORS,
+    FOLLOWER,
+    LEADER,
+    LOSSES,
+    MACHINES,
+    MANNERS,
+    MOMENTS,
+    SHAPES,
+)
+from harness.script.script import Fault, Knobs, Script
+from harness.script.workload import Op, Step
+
+SERVERS_MAX: Final = 30
+
+CHOICES: Final[Mapping[str, tuple[str, ...]]] = {
+    "loss": LOSSES,
+    "error": DISK_ERRORS,
+    "moment": MOMENTS,
+    "does": DEEDS,
+    "shape": SHAPES,
+    "manner": MANNERS,
+    "knob": tuple(attribute.name for attribute in attrs.fields(Knobs)),
+    "change": CHANGES,
+    "op": tuple(op for op in OPERATIONS if op != "multi"),
+    "mode": MODES,
+    "watch": WATCHES,
+}
+"""Names of fields whose value is one of these words."""
+
+WHO: Final = ("server", "source", "target")
+"""Names of fields that name a server."""
+
+SIGNED: Final = ("by_ms",)
+"""Names of fields that may be negative."""
+
+POSITIVE: Final = ("nth", "acts", "count", "slower", "client", "rate_percent", "every_ms", "most")
+"""Names of fields that are 1 at least; other numbers are 0 at least."""
+
+SHARES: Final = ("percent", "loss_percent", "double_percent", "spike_percent")
+"""Names of fields that are part of a hundred."""
+
+
+class ScriptError(ValueError):
+    """Not a script of this version. The message names the place."""
+
+
+def fields(value: Any) -> list[tuple[str, Any]]:
+    return [(attribute.name, getattr(value, attribute.name)) for attribute in attrs.fields(type(value))]
+
+
+def check(script: Script) -> None:
+    """What the types cannot say."""
+    if not 1 <= script.voters <= script.servers <= SERVERS_MAX:
+        raise ScriptError(f"script.voters: from 1 to {SERVERS_MAX} servers, at least one of them a voter")
+    if script.machine not in MACHINES:
+        raise ScriptError(f"script.machine: {script.machine!r} is none of {', '.join(MACHINES)}")
+    if script.length_ms < 1:
+        raise ScriptError("script.length_ms: a run takes time")
+    for place in ("timing", "knobs"):
+        for name, value in fields(getattr(script, place)):
+            if value < 0:
+                raise ScriptError(f"script.{place}.{name}: {value} is negative")
+    for kind, items in (("ops", script.ops), ("faults", script.faults)):
+        for number, item in enumerate(items):
+            if item.at > script.length_ms:
+                raise ScriptError(f"script.{kind}[{number}].at: the run ends at {script.length_ms}")
+            check_item(item, f"script.{kind}[{number}]")
+
+
+def check_item(item: Fault | Op | Step, where: str) -> None:
+    for name, value in fields(item):
+        trouble = _trouble(name, value)
+        if trouble is not None:
+            raise ScriptError(f"{where}.{name}: {trouble}")
+        if name == "steps":
+            for number, step in enumerate(value):
+                check_item(step, f"{where}.{name}[{number}]")
+    kind = type(item).__name__
+    if kind == "Setting" and item.value < 1 and item.knob not in _MAY_BE_NONE:  # type: ignore[union-attr]
+        raise ScriptError(f"{where}.value: {item.knob} is 1 at least")  # type: ignore[union-attr]
+
+
+_MAY_BE_NONE: Final = ("finalize_wait_ms", "log_sync_entries_max")
+
+
+def _trouble(name: str, value: Any) -> str | None:
+    if name in CHOICES:
+        return None if value in CHOICES[name] else f"{value!r} is none of {', '.join(CHOICES[name])}"
+    if name in WHO:
+        named = value is None or FOLLOWER <= value <= SERVERS_MAX
+        return None if named else f"there is no server {value}"
+    if name in ("steps", "groups") and not value:
+        return "at least one"
+    if name == "groups":
+        named = all(LEADER <= sid <= SERVERS_MAX for group in value for sid in group)
+        return None if named else "there is no such server"
+    if name == "version":
+        return None if value >= -1 else "-1 is any, and nothing is below that"
+    if name == "path":
+        return None if not value or value.startswith("/") else f"{value!r} does not begin with /"
+    if type(value) is not int or name in SIGNED:
+        return None
+    if value < int(name in POSITIVE):
+        return f"{value} is too small"
+    return f"{value} is more than the whole" if name in SHARES and value > 100 else None

@@ -1,0 +1,298 @@
+"""A script as text, written by hand or by `harness.script.writing`.
+
+    seed 7                                # what is left out is as usual
+    voters 5
+    length 2.5 s
+    knobs tick_ms 50
+    at 300 ms  write count 5
+    at 1.2 s   isolate leader for 500 ms
+    at 800 ms  when anyone "quorum acked" crash nth 2
+
+The lines may come in any order. `#` begins a comment. A fault or an operation is its name, a server if it is about one
+(`leader`, `follower`, `anyone`, a number), words that it chooses from, and the names of its other fields with
+their values.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
+from typing import Any, Final
+
+import attrs
+from attrs import evolve, frozen
+
+from harness.script.checks import CHOICES, WHO, ScriptError, check, check_item
+from harness.script.script import FAULTS, Fault, Knobs, Script, Timing
+from harness.script.workload import OPS, Op, Step
+from harness.script.writing import NAMES, key, phrase
+
+KINDS: Final[dict[str, type]] = {phrase(kind): kind for kind in (*FAULTS, *OPS)}
+SERVERS: Final = {name: number for number, name in NAMES.items()}
+TOPOLOGY: Final = ("seed", "voters", "observers", "machine", "length")
+_TOKEN: Final = re.compile(r'\s*(?:,\s*)?(#.*|"(?:[^"\\]|\\.)*"|[|+=]|[^\s",|+=]+|\S)')
+_TIME: Final = re.compile(r"(-?\d+(?:\.\d+)?)(ms|s)?")
+
+
+@frozen
+class Token:
+    text: str
+    line: int
+    column: int
+    quoted: bool = False
+
+    def error(self, what: str) -> ScriptError:
+        return ScriptError(f"line {self.line}, column {self.column}: {what}")
+
+
+class Line:
+    """The words of one line, taken from left to right."""
+
+    def __init__(self, tokens: Sequence[Token], number: int, length: int) -> None:
+        self._tokens = list(tokens)
+        self._at = 0
+        self._end = Token("", number, length + 1)
+
+    def more(self) -> bool:
+        return self._at < len(self._tokens)
+
+    def here(self) -> Token:
+        return self._tokens[self._at] if self.more() else self._end
+
+    def take(self, wanted: str) -> Token:
+        if not self.more():
+            raise self._end.error(f"expected {wanted}, and here the line ends")
+        self._at += 1
+        return self._tokens[self._at - 1]
+
+    def skip(self, text: str) -> bool:
+        if self.more() and self.here().text == text and not self.here().quoted:
+            self._at += 1
+            return True
+        return False
+
+    def number(self, wanted: str = "a number") -> int:
+        token = self.take(wanted)
+        if not re.fullmatch(r"-?\d+", token.text):
+            raise token.error(f"expected {wanted}, not {token.text!r}")
+        return int(token.text)
+
+    def time(self) -> int:
+        """In milliseconds: `300`, `300 ms`, `1.2 s`."""
+        token = self.take("a time, like 300 ms or 1.2 s")
+        match = _TIME.fullmatch(token.text)
+        if match is None:
+            raise token.error(f"expected a time, like 300 ms or 1.2 s, not {token.text!r}")
+        unit = match[2] or next((unit for unit in ("ms", "s") if self.skip(unit)), "ms")
+        value = round(float(match[1]) * (1_000 if unit == "s" else 1), 6)
+        if value != int(value):
+            raise token.error(f"{token.text} {unit} is no whole number of milliseconds")
+        return int(value)
+
+
+def script(text: str) -> Script:
+    """The script, or a ScriptError that names the line, the column and what would be right there."""
+    given: dict[str, Any] = {"seed": 0, "timing": Timing(), "knobs": Knobs()}
+    faults: list[Fault] = []
+    ops: list[Op] = []
+    starts: list[Token] = []
+    for number, content in enumerate(text.splitlines(), 1):
+        line = Line(_tokens(content, number), number, len(content))
+        if not line.more():
+            continue
+        first = line.take("a word")
+        if first.text == "at":
+            starts.append(first)
+            item = _event(line)
+            (faults if isinstance(item, FAULTS) else ops).append(item)  # type: ignore[arg-type]
+        elif first.text in ("timing", "knobs"):
+            given[first.text] = _settings(line, given[first.text])
+        elif first.text in TOPOLOGY:
+            _topology(line, first, given)
+        else:
+            raise first.error(_unknown(first.text, ("at", "timing", "knobs", *TOPOLOGY)))
+        if line.more():
+            raise line.here().error(f"expected the end of the line, not {line.here().text!r}")
+    ops.sort(key=lambda op: op.at)
+    faults.sort(key=lambda fault: fault.at)
+    made = Script(**given, ops=tuple(ops), faults=tuple(faults))
+    check(made)
+    return made
+
+
+def _tokens(content: str, number: int) -> list[Token]:
+    tokens: list[Token] = []
+    at = 0
+    while match := _TOKEN.match(content, at):
+        text, at = match[1], match.end()
+        if text.startswith("#"):
+            break
+        token = Token(text, number, match.start(1) + 1)
+        if text.startswith('"'):
+            if len(text) == 1:
+                raise token.error("the quotation mark is not closed")
+            try:
+                token = evolve(token, text=json.loads(text), quoted=True)
+            except ValueError as error:
+                raise token.error(f"{text} is not quoted as in JSON") from error
+        tokens.append(token)
+    return tokens
+
+
+def _unknown(word: str, known: Iterable[str]) -> str:
+    known = list(known)
+    close = get_close_matches(word, known, 1)
+    hint = f"did you mean {close[0]!r}?" if close else f"expected one of {', '.join(known)}"
+    return f"{word!r} is not known here: {hint}"
+
+
+# -- the world -----------------------------------------------------------------------------------------
+
+
+def _topology(line: Line, first: Token, given: dict[str, Any]) -> None:
+    line.skip("=")
+    if first.text == "length":
+        given["length_ms"] = line.time()
+    elif first.text == "machine":
+        given["machine"] = line.take("list or store").text
+    else:
+        given[first.text] = line.number()
+
+
+def _settings(line: Line, before: Any) -> Any:
+    names = [attribute.name for attribute in attrs.fields(type(before))]
+    made = {}
+    while line.more():
+        name = line.take("a setting")
+        if name.text not in names:
+            raise name.error(_unknown(name.text, names))
+        line.skip("=")
+        made[name.text] = line.number()
+    return evolve(before, **made)
+
+
+# -- what happens --------------------------------------------------------------------------------------
+
+
+def _event(line: Line) -> Fault | Op:
+    at = line.time()
+    start = line.here()
+    kind = _kind(line)
+    made = _steps(line) if phrase(kind) == "ask" else _fields(line, kind)
+    try:
+        item: Fault | Op = kind(at=at, **made)
+        check_item(item, phrase(kind))
+    except TypeError:
+        missing = [
+            key(attribute.name)
+            for attribute in attrs.fields(kind)
+            if attribute.default is attrs.NOTHING and attribute.name not in {*made, "at"}
+        ]
+        raise start.error(f"{phrase(kind)} does not say: {', '.join(missing)}") from None
+    except ScriptError as error:
+        raise start.error(str(error)) from None
+    return item
+
+
+def _kind(line: Line) -> type:
+    first = line.take(f"a fault or an operation, like {', '.join(list(KINDS)[:3])}")
+    two = f"{first.text} {line.here().text}"
+    if two in KINDS:
+        line.take("")
+        return KINDS[two]
+    if first.text in KINDS:
+        return KINDS[first.text]
+    raise first.error(_unknown(two if line.more() else first.text, KINDS))
+
+
+def _fields(line: Line, kind: type) -> dict[str, Any]:
+    names = {key(attribute.name): attribute.name for attribute in attrs.fields(kind) if attribute.name != "at"}
+    made: dict[str, Any] = {}
+
+    def put(token: Token, name: str, value: Any) -> None:
+        if name in made:
+            raise token.error(f"{key(name)} is said twice")
+        made[name] = value
+
+    while line.more():
+        token = line.here()
+        word = token.text
+        if word in names and not token.quoted:
+            line.take("")
+            line.skip("=")
+            put(token, names[word], _value(line, names[word]))
+            continue
+        choice = next((name for name in names.values() if name not in made and word in CHOICES.get(name, ())), None)
+        if choice is not None:
+            put(line.take(""), choice, word)
+        elif "groups" in names and (word == "|" or _is_server(word)):
+            put(token, "groups", _groups(line))
+        elif "server" in names and _is_server(word):
+            put(token, "server", _value(line, "server"))
+        else:
+            words = [word for name in names.values() for word in CHOICES.get(name, ())]
+            raise token.error(_unknown(word, (*names, *words)))
+    return made
+
+
+def _value(line: Line, name: str) -> Any:
+    if name in WHO:
+        token = line.take("a server")
+        if not _is_server(token.text):
+            raise token.error(f"expected a server (leader, follower or its number), not {token.text!r}")
+        return SERVERS[token.text] if token.text in SERVERS else int(token.text)
+    if name in CHOICES:
+        token = line.take(f"one of {', '.join(CHOICES[name])}")
+        if token.text not in CHOICES[name]:
+            raise token.error(_unknown(token.text, CHOICES[name]))
+        return token.text
+    if name == "groups":
+        return _groups(line)
+    return line.time() if name.endswith("_ms") else line.number()
+
+
+def _is_server(word: str) -> bool:
+    return word in SERVERS or (word.isascii() and word.isdigit())
+
+
+def _groups(line: Line) -> tuple[tuple[int, ...], ...]:
+    groups: list[list[int]] = [[]]
+    while line.more():
+        if line.skip("|"):
+            groups.append([])
+        elif _is_server(line.here().text):
+            groups[-1].append(_value(line, "server"))
+        else:
+            break
+    return tuple(map(tuple, groups))
+
+
+def _steps(line: Line) -> dict[str, Any]:
+    made: dict[str, Any] = {}
+    if line.skip("client"):
+        made["client"] = line.number()
+    steps = [_step(line)]
+    while line.skip("+"):
+        steps.append(_step(line))
+    return {**made, "steps": tuple(steps)}
+
+
+def _step(line: Line) -> Step:
+    made: dict[str, Any] = {"op": _value(line, "op")}
+    while line.more() and line.here().text != "+":
+        token = line.take("")
+        if token.text.startswith("/"):
+            name, value = "path", token.text
+        elif token.text in CHOICES["mode"]:
+            name, value = "mode", token.text
+        elif token.text in ("version", "mode", "watch", "size"):
+            line.skip("=")
+            name, value = token.text, _value(line, token.text)
+        else:
+            raise token.error(_unknown(token.text, ("a path", "version", "watch", "size", *CHOICES["mode"][1:])))
+        if name in made:
+            raise token.error(f"{name} is said twice")
+        made[name] = value
+    return Step(**made)

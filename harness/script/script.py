@@ -1,0 +1,79 @@
+"""The whole of a script: topology, timing, workload and faults, all plain frozen data.
+
+A script is all that a run depends on. It is printed, stored as JSON, replayed, and made smaller by taking
+things out of it; therefore every fault carries its own end (`for_ms`, `down_ms`) and nothing in a script
+refers to anything else in it. Where a fault names a server, `LEADER` and `FOLLOWER` mean whoever is that
+when the fault strikes, so that a script keeps its meaning when something before it was taken out.
+"""
+
+from __future__ import annotations
+
+from typing import Final, TypeAlias
+
+from attrs import field, frozen
+
+from harness.script.disks import DISKS, DiskFault
+from harness.script.network import NETWORK, NetworkFault
+from harness.script.process import PROCESS, ProcessFault
+from harness.script.workload import Op
+
+Fault: TypeAlias = NetworkFault | ProcessFault | DiskFault
+FAULTS: Final[tuple[type[Fault], ...]] = (*NETWORK, *PROCESS, *DISKS)
+
+
+@frozen
+class Timing:
+    """How fast this world is, in microseconds unless said. Chance decides within these bounds."""
+
+    delay_us_min: int = 100
+    delay_us_max: int = 2_000
+    spike_percent: int = 0
+    spike_us_max: int = 50_000
+    fsync_us_min: int = 100
+    fsync_us_max: int = 3_000
+    turn_us_max: int = 0
+    """A server drains its inbox at most this long before it acts on what it heard; 0 acts on each message."""
+    loss_percent: int = 0
+    double_percent: int = 0
+    break_ms_max: int = 300
+    """A link through a direction that is blocked for this long breaks, perhaps earlier."""
+
+
+@frozen
+class Knobs:
+    """The settings of the servers. Small, so that a short run sees every form of synchronization."""
+
+    tick_ms: int = 100
+    init_limit: int = 6
+    sync_limit: int = 4
+    finalize_wait_ms: int = 20
+    notification_ms_min: int = 20
+    notification_ms_max: int = 320
+    dial_retry_ms: int = 10
+    window_entries: int = 16
+    log_sync_entries_max: int = 60
+    outstanding_max: int = 1_000
+    counter_max: int = 0xFFFF_FFFF
+    snapshot_every: int = 30
+    """Transactions between two local snapshots."""
+    segment_bytes: int = 1_024
+    chunk_bytes: int = 256
+
+
+@frozen
+class Script:
+    """A run is a function of this. `seed` decides delays and everything else that is left to chance inside."""
+
+    seed: int
+    voters: int = 3
+    observers: int = 0
+    machine: str = "list"
+    length_ms: int = 3_000
+    timing: Timing = field(factory=Timing)
+    knobs: Knobs = field(factory=Knobs)
+    ops: tuple[Op, ...] = ()
+    faults: tuple[Fault, ...] = ()
+
+    @property
+    def servers(self) -> int:
+        return self.voters + self.observers

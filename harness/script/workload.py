@@ -1,0 +1,98 @@
+"""What is asked of the servers: by whoever replicates a list, and by clients of the store."""
+
+from __future__ import annotations
+
+from typing import Final, TypeAlias
+
+from attrs import frozen
+
+from harness.script.names import LEADER
+
+
+@frozen
+class Write:
+    """`count` transactions in one proposal, at every server that believes it leads."""
+
+    at: int
+    count: int = 1
+    size: int = 8
+
+
+@frozen
+class Barrier:
+    """Asked of one server, whatever it is at that moment."""
+
+    at: int
+    server: int = LEADER
+
+
+@frozen
+class Snapshot:
+    """The server stores its state and purges what that makes superfluous."""
+
+    at: int
+    server: int = LEADER
+
+
+@frozen
+class Reconfigure:
+    """A membership change, asked of every server that believes it leads."""
+
+    at: int
+    change: str
+    server: int
+
+
+# -- what clients of the store do; only where the replicated machine is the store ------------------------
+
+
+@frozen
+class Connect:
+    """The client begins a session at this server, or takes the one that it has there."""
+
+    at: int
+    client: int = 1
+    server: int = 1
+    timeout_ms: int = 1_000
+
+
+@frozen
+class Step:
+    """One operation on the store. `size` is that of the data, which is another one each time."""
+
+    op: str
+    path: str = ""
+    version: int = -1
+    mode: str = ""
+    watch: str = ""
+    size: int = 8
+
+
+@frozen
+class Ask:
+    """The client asks, whether or not its last answer has come. Several steps are one multi, and there must be one."""
+
+    at: int
+    client: int = 1
+    steps: tuple[Step, ...] = ()
+
+
+@frozen
+class Leave:
+    """The client closes its session."""
+
+    at: int
+    client: int = 1
+
+
+@frozen
+class Vanish:
+    """The client's process stands still, its connection breaks, and its session may well expire meanwhile."""
+
+    at: int
+    for_ms: int = 500
+    client: int = 1
+
+
+Op: TypeAlias = Write | Barrier | Snapshot | Reconfigure | Connect | Ask | Leave | Vanish
+OPS: Final[tuple[type[Op], ...]] = (Write, Barrier, Snapshot, Reconfigure, Connect, Ask, Leave, Vanish)
