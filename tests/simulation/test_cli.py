@@ -15,7 +15,7 @@ from harness.scripts import loads
 def test_a_run_that_holds(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["run", "--seed", "3", "--trace", "5", "--hash"]) == 0
     out = capsys.readouterr().out
-    assert "seed 3: 3 voters" in out
+    assert "seed 3\nvoters 3" in out
     assert "\nhash " in out
     assert "held: " in out
 
@@ -42,7 +42,7 @@ def test_a_script_travels_through_a_file(tmp_path: Path, capsys: pytest.CaptureF
 
 
 def test_a_script_from_stdin(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr("sys.stdin", io.StringIO('{"version": 1, "seed": 1, "length_ms": 100}'))
+    monkeypatch.setattr("sys.stdin", io.StringIO('{"version": 2, "seed": 1, "length_ms": 100}'))
     assert main(["replay", "--script", "-"]) == 0
     assert "held" in capsys.readouterr().out
 
@@ -120,18 +120,19 @@ def test_arguments_that_make_no_sense_are_exit_two(arguments: list[str], capsys:
     [
         ("{", "line 1"),
         ("[]", "script: expected an object"),
-        ('{"version": 2, "seed": 1}', "script.version"),
-        ('{"version": 1}', "script.seed: missing"),
-        ('{"version": 1, "seed": 1, "colour": "red"}', "script.colour: unknown"),
-        ('{"version": 1, "seed": 1, "faults": [{"kind": "Flood", "at": 1}]}', "script.faults[0].kind: 'Flood'"),
-        ('{"version": 1, "seed": 1, "faults": [{"kind": "CutLinks", "at": 1}]}', "script.faults[0].server: missing"),
-        ('{"version": 1, "seed": 1, "faults": [{"kind": "CutLinks", "at": 9999, "server": 1}]}', "script.faults[0].at"),
+        ('{"version": 1, "seed": 1}', "script.version: expected 2, not 1. What changed since (2: clocks"),
+        ('{"version": 99, "seed": 1}', "script.version: expected 2, not 99"),
+        ('{"version": 2}', "script.seed: missing"),
+        ('{"version": 2, "seed": 1, "colour": "red"}', "script.colour: unknown"),
+        ('{"version": 2, "seed": 1, "faults": [{"kind": "Flood", "at": 1}]}', "script.faults[0].kind: 'Flood'"),
+        ('{"version": 2, "seed": 1, "faults": [{"kind": "CutLinks"}]}', "script.faults[0].at: missing"),
+        ('{"version": 2, "seed": 1, "faults": [{"kind": "CutLinks", "at": 9999, "server": 1}]}', "script.faults[0].at"),
         (
-            '{"version": 1, "seed": 1, "ops": [{"kind": "Barrier", "at": "1", "server": 1}]}',
+            '{"version": 2, "seed": 1, "ops": [{"kind": "Barrier", "at": "1", "server": 1}]}',
             "script.ops[0].at: expected int",
         ),
-        ('{"version": 1, "seed": 1, "voters": 0}', "script.voters"),
-        ('{"version": 1, "seed": 1, "knobs": {"tick_ms": -5}}', "script.knobs.tick_ms: -5"),
+        ('{"version": 2, "seed": 1, "voters": 0}', "script.voters"),
+        ('{"version": 2, "seed": 1, "knobs": {"tick_ms": -5}}', "script.knobs.tick_ms: -5"),
     ],
 )
 def test_a_script_with_a_mistake_is_refused_by_its_place(
