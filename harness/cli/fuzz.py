@@ -9,9 +9,9 @@ import time
 
 import attrs
 
-from harness.campaign import Failure, Plan, Tally, campaign
 from harness.cli.common import HELD, VIOLATED, Progress, natural, positive, size_arguments, sizes
 from harness.cli.shrink import smaller
+from harness.many import Failure, Plan, Tally, campaign
 from harness.scripts import describe, dumps, to_json
 
 

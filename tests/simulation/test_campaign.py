@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.campaign import Plan, Tally, campaign, run_some
+from harness.many import Plan, Tally, campaign, run_some
 from harness.scripts import describe, loads
 from harness.worlds.cores.world import run
 
