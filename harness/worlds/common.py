@@ -22,11 +22,12 @@ from harness.worlds.cores.crashed import Crashed
 from harness.worlds.cores.liveness import Liveness
 from harness.worlds.cores.nemesis import Nemesis
 from harness.worlds.cores.workload import Workload, member
+from harness.worlds.settings import settings_of
 from zab.core.ensemble import Ensemble, Role
 from zab.core.errors import StorageError
 from zab.core.messages import State
 from zab.core.node import Node
-from zab.core.ready import Note, Settings
+from zab.core.ready import Note
 from zab.core.zxid import Millis, ServerId
 
 
@@ -44,24 +45,6 @@ class Process(Protocol):
 
 
 S = TypeVar("S", bound=Process)
-
-
-def settings_of(script: Script) -> Settings:
-    knobs = script.knobs
-    return Settings(
-        tick_ms=knobs.tick_ms,
-        init_limit=knobs.init_limit,
-        sync_limit=knobs.sync_limit,
-        finalize_wait_ms=knobs.finalize_wait_ms,
-        notification_ms_min=knobs.notification_ms_min,
-        notification_ms_max=knobs.notification_ms_max,
-        observer_delay_ms_max=knobs.notification_ms_min,
-        dial_retry_ms=knobs.dial_retry_ms,
-        outstanding_max=knobs.outstanding_max,
-        window_entries=knobs.window_entries,
-        log_sync_entries_max=knobs.log_sync_entries_max,
-        counter_max=knobs.counter_max,
-    )
 
 
 def founders_of(script: Script) -> Ensemble:
@@ -83,7 +66,7 @@ class Common(ABC, Generic[S]):
     def __init__(self, script: Script, servers: int, *, trace: bool, checkers: Sequence[type[Checker]]) -> None:
         self.script = script
         self.trace = Trace() if trace else None
-        self.settings = settings_of(script)
+        self.settings = settings_of(script.knobs)
         self.over = False
         self.events = 0
         self.messages = 0

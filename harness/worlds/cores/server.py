@@ -10,8 +10,10 @@ from __future__ import annotations
 from random import Random
 from typing import TYPE_CHECKING
 
+from harness.worlds.cores.clock import Clock
 from harness.worlds.cores.machine import Machine, Replicated
 from harness.worlds.cores.writer import Writer
+from harness.worlds.settings import settings_of
 from zab.core.errors import StorageError
 from zab.core.messages import (
     TO_LEADER,
@@ -40,6 +42,7 @@ from zab.core.ready import (
     Restore,
     SendLog,
     SendSnapshot,
+    Settings,
     Truncate,
     Write,
 )
@@ -70,6 +73,9 @@ class Server:
         self.id = sid
         self.ensemble = ensemble
         """What its configuration file says; what its disk says takes precedence where it is newer."""
+        self.knobs = world.script.knobs
+        """Its own settings, which may differ from the others'."""
+        self.clock = Clock(world)
         self.disk = MemoryDisk()
         self.machine = self.empty_machine()
         self.random = Random(f"{seed}/server/{sid}")
@@ -103,9 +109,9 @@ class Server:
 
     def start(self) -> bool:
         """Read the disk and begin to look for a leader. False when the disk would not let it."""
-        world, script = self.world, self.world.script
+        world = self.world
         settings = StorageSettings(
-            segment_bytes=script.knobs.segment_bytes,
+            segment_bytes=self.knobs.segment_bytes,
             preallocate=False,
             snapshots_kept=2,
             autocreate=self.founding,
@@ -140,11 +146,15 @@ class Server:
         return True
 
     def empty_machine(self) -> Replicated:
-        return Machine(self.world.script.knobs.chunk_bytes)
+        return Machine(self.knobs.chunk_bytes)
 
     def make_node(self, recovered: Recovered) -> Node:
+        return Node(self.id, self.ensemble, recovered, self.settings, self.jitter, self.now_ms)
+
+    @property
+    def settings(self) -> Settings:
         world = self.world
-        return Node(self.id, self.ensemble, recovered, world.settings, self.jitter, world.now_ms)
+        return world.settings if self.knobs is world.script.knobs else settings_of(self.knobs)
 
     def jitter(self, most: Millis) -> Millis:
         return int(self.random.random() * most)
@@ -190,7 +200,7 @@ class Server:
         if type(message) is LeaderInfo:
             world.judge.heard_leader_info(self.id, message.epoch)
         try:
-            self.node.step(source, message, world.now_ms)
+            self.node.step(source, message, self.now_ms)
         except Exception as error:
             world.fell(self, f"heard {type(message).__name__} from {source}", error)
         self._turn()
@@ -203,24 +213,40 @@ class Server:
             self.backlog.append((self.tick, life, at))
             return
         self._timer = 0
-        world = self.world
-        if self.node.deadline <= world.now_ms:
+        if self.node.deadline <= self.now_ms:
             try:
-                self.node.tick(world.now_ms)
+                self.node.tick(self.now_ms)
             except Exception as error:
-                world.fell(self, "ticks", error)
+                self.world.fell(self, "ticks", error)
             self._turn()
         else:
             self._wind()
 
     def _wind(self) -> None:
         """Be called at the deadline. An earlier call that is due already will see to it, too."""
-        at = self.node.deadline * 1_000
+        at = self.clock.when(self.node.deadline)
+        if at is None:  # its clock stands still: nothing is ever due
+            self._timer = 0
+            return
         timer = self._timer
         if not timer or at < timer:
             world = self.world
             self._timer = at = max(at, world.now + 1)
             world.push(at, self.tick, self.life, at)
+
+    @property
+    def now_ms(self) -> Millis:
+        return self.clock.now_us() // 1_000
+
+    def wall_ms(self) -> int:
+        return self.clock.wall_ms()
+
+    def turn_clock(self, turn: Callable[[], None]) -> None:
+        """Its rate is another one afterwards, and so is the time at which the deadline comes."""
+        turn()
+        if self.up:
+            self._timer = 0
+            self._wind()
 
     def submit(self, payloads: list[bytes]) -> None:
         """Propose. What was heard before is acted upon first: a primary prepares on a state that is up to date."""
@@ -228,7 +254,7 @@ class Server:
         if self._gathering:
             self.drain()
         try:
-            first = self.node.propose(payloads, world.now_ms)
+            first = self.node.propose(payloads, self.now_ms)
             world.judge.proposed(self.id, first, payloads)
             world.judge.broadcasts(self.id, self.node.epoch)
             for offset, payload in enumerate(payloads):
@@ -238,12 +264,12 @@ class Server:
 
     def reconfigure(self, ensemble: Ensemble) -> None:
         try:
-            self.node.reconfigure(ensemble, None, self.world.now_ms)
+            self.node.reconfigure(ensemble, None, self.now_ms)
         finally:
             self._turn()
 
     def ask(self, token: int) -> None:
-        self.node.barrier(token, self.world.now_ms)
+        self.node.barrier(token, self.now_ms)
         self._turn()
 
     # -- the turn --------------------------------------------------------------------------------------
@@ -352,7 +378,7 @@ class Server:
         if world.trace is not None:
             world.record(self.id, "saved", 0, ticket)
         try:
-            self.node.saved(ticket, world.now_ms)
+            self.node.saved(ticket, self.now_ms)
         except Exception as error:
             world.fell(self, f"was told that {ticket} is saved", error)
         self._turn()
@@ -410,7 +436,7 @@ class Server:
                 self._send(to, Inform(batch) if message.inform else Propose(batch))
         except Purged:
             self.world.network.hang_up(self, to, dialled=False)
-            self.node.step(to, LinkDown(dialled=False), self.world.now_ms)
+            self.node.step(to, LinkDown(dialled=False), self.now_ms)
         except StorageError as error:
             self.world.disk_failed(self, error)
 
@@ -432,7 +458,7 @@ class Server:
             elif kind is Activate:
                 world.record(self.id, "activates", 0, what.ensemble)  # type: ignore[union-attr]
                 world.activated(self, what.ensemble)  # type: ignore[union-attr]
-        if self.machine.count - self._snapshot_at >= world.snapshot_every:
+        if self.machine.count - self._snapshot_at >= self.knobs.snapshot_every:
             self.snapshot()
 
     def _feed(self, batch: Batch) -> None:

@@ -40,11 +40,10 @@ class World(Common[Server]):
         joining = [op.server for op in script.ops if isinstance(op, Reconfigure) and op.change == "add"]
         total = max([script.servers, *joining])
         super().__init__(script, total, trace=trace, checkers=checkers)
-        knobs, timing = script.knobs, script.timing
+        timing = script.timing
         self.fsync_min = timing.fsync_us_min
         self.fsync_span = max(1, timing.fsync_us_max - timing.fsync_us_min)
         self.turn_max = timing.turn_us_max
-        self.snapshot_every = knobs.snapshot_every
         seed = str(script.seed)
         self.servers = [self.make_server(ServerId(sid), seed) for sid in range(total + 1)]
         for server in self.servers[1 : script.servers + 1]:
