@@ -1,0 +1,185 @@
+"""Calls and what became of them: each request with its reply, or without, and with what was committed for it.
+
+A write that was answered names its transaction. For one whose reply was lost, the changes of its session that no
+answered call claims are looked through, in order: what it asked for is either among them, and then it was carried
+out, or it is not, and then it was not, because a history has all that was ever committed.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from attrs import evolve, frozen
+
+from harness.checkers.store.model import of_the_system
+from harness.checkers.store.replay import Group, Replay
+from harness.history import Asked, Change, History, Lost, Reply, Request, Told
+
+_WRITES: Final = ("create", "set", "delete", "check")
+_READS: Final = ("get", "exists", "children")
+
+
+def is_write(request: Request) -> bool:
+    if request.op == "multi":
+        return not request.parts or any(part.op not in _READS for part in request.parts)
+    return request.op in _WRITES
+
+
+def parts_of(request: Request) -> tuple[Request, ...]:
+    return request.parts if request.op == "multi" else (request,)
+
+
+@frozen
+class Call:
+    asked: Asked
+    asked_place: int
+    """In the events of the history."""
+    told: Told | None = None
+    told_place: int = -1
+    lost: Lost | None = None
+    group: Group | None = None
+    """A write: what was committed for it."""
+
+    @property
+    def request(self) -> Request:
+        return self.asked.request
+
+    @property
+    def reply(self) -> Reply | None:
+        return None if self.told is None else self.told.reply
+
+    @property
+    def write(self) -> bool:
+        return is_write(self.request)
+
+    @property
+    def done(self) -> bool:
+        """Answered, and not refused."""
+        reply = self.reply
+        return reply is not None and not reply.error and not any(part.error for part in reply.parts)
+
+    @property
+    def zxid(self) -> int:
+        """0: not known, or it was never carried out."""
+        if self.group is not None:
+            return self.group.zxid
+        return 0 if self.told is None else self.told.reply.zxid
+
+    @property
+    def who(self) -> str:
+        return f"client {self.asked.client}, session {self.asked.session:#x}"
+
+    def __str__(self) -> str:
+        return f"call {self.asked.call} ({words(self.request)})"
+
+
+def words(request: Request) -> str:
+    if request.op == "multi":
+        return "multi: " + ", ".join(map(words, request.parts))
+    version = "" if request.version == -1 else f" at version {request.version}"
+    return " ".join(word for word in (request.mode, request.op, request.path) if word) + version
+
+
+class Calls:
+    def __init__(self, history: History, replay: Replay) -> None:
+        self.strays: list[str] = []
+        """Replies that answer nothing."""
+        found: dict[int, Call] = {}
+        for place, event in enumerate(history.events):
+            match event:
+                case Asked():
+                    found[event.call] = Call(event, place)
+                case Told() | Lost():
+                    call = found.get(event.call)
+                    if call is None or call.told is not None or call.lost is not None:
+                        self.strays.append(f"call {event.call} has an end, and was not asked or has ended before")
+                    elif isinstance(event, Told):
+                        found[event.call] = evolve(call, told=event, told_place=place)
+                    else:
+                        found[event.call] = evolve(call, lost=event)
+                case _:
+                    pass
+        self.unclaimed: list[Group] = []
+        """Writes that were committed for a session that is in the history, and that no call of it asked for."""
+        self.all: list[Call] = []
+        """In the order in which they were asked."""
+        self._claim(list(found.values()), replay)
+        self.of: dict[int, list[Call]] = {}
+        for each in self.all:
+            self.of.setdefault(each.asked.session, []).append(each)
+
+    def _claim(self, calls: list[Call], replay: Replay) -> None:
+        claimed: dict[int, int] = {}
+        by_session: dict[int, list[Call]] = {}
+        for call in calls:
+            by_session.setdefault(call.asked.session, []).append(call)
+            if call.write and call.told is not None and call.told.reply.zxid in replay.groups:
+                group = replay.groups[call.told.reply.zxid]
+                if group.session == call.asked.session and _is_of_a_client(group):
+                    claimed.setdefault(group.zxid, call.asked.call)
+        left: dict[int, list[Group]] = {}
+        for group in replay.groups.values():
+            if group.zxid not in claimed and group.session in by_session and group.writes:
+                left.setdefault(group.session, []).append(group)
+        matched = {call: replay.groups[zxid] for zxid, call in claimed.items()}
+        for session, groups in left.items():
+            self._match(by_session[session], groups, matched, replay)
+        self.unclaimed.sort(key=lambda group: group.zxid)
+        self.all = [evolve(call, group=matched.get(call.asked.call)) for call in calls]
+
+    def _match(self, calls: list[Call], groups: list[Group], matched: dict[int, Group], replay: Replay) -> None:
+        """What fits and could be done then; of several the one that was asked first, as it explains the most."""
+        for group in groups:
+            low = high = -1
+            for place, call in enumerate(calls):
+                known = matched.get(call.asked.call)
+                if known is not None and known.zxid < group.zxid:
+                    low = place
+                if known is not None and known.zxid > group.zxid and high < 0:
+                    high = place
+            fitting = [
+                (not low < place < (high if high >= 0 else len(calls)), _refused(call, group, replay), place)
+                for place, call in enumerate(calls)
+                if call.asked.call not in matched and call.write and _open(call) and made_by(call.request, group)
+            ]
+            if fitting:
+                matched[calls[min(fitting)[-1]].asked.call] = group
+            else:
+                self.unclaimed.append(group)
+
+
+def _refused(call: Call, group: Group, replay: Replay) -> bool:
+    requests = parts_of(call.request)
+    if any(request.op not in _WRITES or of_the_system(request.path) for request in requests):
+        return False
+    return any(replay.before(group.zxid).refusals(requests, group.session))
+
+
+def _open(call: Call) -> bool:
+    """Whether it may have been carried out without anybody telling under which zxid."""
+    return call.told is None or (call.done and not call.told.reply.zxid)
+
+
+def _is_of_a_client(group: Group) -> bool:
+    return all(change.kind not in ("open", "close", "attach") for change in group.changes)
+
+
+def made_by(request: Request, group: Group) -> bool:
+    """Whether this is what the request asked for, as far as the two can be compared without the tree."""
+    parts = [part for part in parts_of(request) if part.op != "check"]
+    changes = [change for change in group.changes if change.kind != "other"]
+    return len(parts) == len(changes) and all(map(_made_by, parts, changes))
+
+
+def _made_by(request: Request, change: Change) -> bool:
+    if request.op != change.kind or (request.op != "delete" and request.data != change.data):
+        return False
+    if request.op == "create":
+        if ("ephemeral" in request.mode) != bool(change.owner):
+            return False
+        if "sequential" in request.mode:
+            number = change.path[len(request.path) :]
+            return change.path.startswith(request.path) and len(number) == 10 and number.isdecimal()
+    if request.op == "set" and request.version not in (-1, change.version - 1):
+        return False
+    return request.path == change.path

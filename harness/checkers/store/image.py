@@ -1,0 +1,114 @@
+"""A read shows the tree as it was at one zxid: the one that the reply bears, and never half of a multi.
+
+Where a reply bears none, it must be some zxid that is not below what the session has seen already.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from attrs import evolve
+
+from harness.checkers.store.broken import Broken, hexed
+from harness.checkers.store.calls import Call, parts_of
+from harness.checkers.store.case import Case, broken
+from harness.checkers.store.model import Node, of_the_system
+from harness.history import Change, Fired, Reply, Request, Told
+
+PROMISE: Final = "a read shows the state of its zxid"
+ATOMIC: Final = "nobody sees half of a multi"
+READS: Final = ("get", "exists", "children")
+
+
+def check(case: Case) -> Iterator[Broken]:
+    floors = _floors(case)
+    for call in case.calls.all:
+        if call.reply is None or call.write:
+            continue
+        requests = parts_of(call.request)
+        replies = call.reply.parts if call.request.op == "multi" else (call.reply,)
+        if len(requests) != len(replies):
+            if not call.reply.error:
+                yield broken(PROMISE, call, f"{len(requests)} reads have {len(replies)} answers")
+            continue
+        for request, reply in zip(requests, replies, strict=True):
+            if request.op in READS and reply.error in ("", "NO_NODE") and not of_the_system(request.path):
+                yield from _read(case, call, request, reply, floors)
+
+
+def _read(case: Case, call: Call, request: Request, reply: Reply, floors: dict[int, int]) -> Iterator[Broken]:
+    replay, path = case.replay, request.path
+    zxid = 0 if call.reply is None else call.reply.zxid
+    if zxid:
+        if zxid > replay.last:
+            what = (
+                f"it was answered from zxid {hexed(zxid)}, and nothing beyond {hexed(replay.last)} was ever committed"
+            )
+            yield broken(PROMISE, call, what)
+            return
+        wrong = difference(request, reply, replay.node(path, zxid))
+        if wrong:
+            yield _explained(case, call, request, reply, wrong)
+        return
+    floor = floors[call.told_place]
+    nodes = [replay.node(path, floor), *(node for since, node in replay.lives(path) if since > floor)]
+    wrongs = [difference(request, reply, node) for node in nodes]
+    if all(wrongs):
+        yield broken(PROMISE, call, f"at no zxid from {hexed(floor)} on it could be answered so: {wrongs[0]}")
+
+
+def _floors(case: Case) -> dict[int, int]:
+    """By place of a reply: the largest zxid that its session had been shown before."""
+    seen: dict[int, int] = {}
+    floors = {}
+    for place, event in enumerate(case.history.events):
+        if isinstance(event, Told | Fired):
+            zxid = event.reply.zxid if isinstance(event, Told) else event.zxid
+            before = seen.get(event.session, 0)
+            floors[place] = before
+            seen[event.session] = max(before, zxid)
+    return floors
+
+
+def difference(request: Request, reply: Reply, node: Node | None) -> str:
+    """What is wrong with this answer to a read of this node; empty if nothing is."""
+    if node is None:
+        return "" if reply.error else f"there is no {request.path}"
+    if reply.error:
+        return f"{request.path} is there"
+    if request.op == "get" and reply.data != node.data:
+        return f"{request.path} holds {node.data!r:.60}, not {reply.data!r:.60}"
+    if request.op == "children" and sorted(reply.children or ()) != sorted(node.children):
+        return f"the children of {request.path} are {sorted(node.children)}, not {sorted(reply.children or ())}"
+    stat = reply.stat
+    if stat is None:
+        return ""
+    right = evolve(node.stat(), aversion=stat.aversion)
+    if stat == right:
+        return ""
+    name = next(name for name in _STAT if getattr(stat, name) != getattr(right, name))
+    return f"the {name} of {request.path} is {getattr(right, name)}, not {getattr(stat, name)}"
+
+
+_STAT: Final = ("czxid", "mzxid", "pzxid", "version", "cversion", "owner", "length", "children")
+
+
+def _explained(case: Case, call: Call, request: Request, reply: Reply, wrong: str) -> Broken:
+    replay, path, zxid = case.replay, request.path, call.zxid
+    since = replay.since(path, zxid)
+    evidence: list[Change] = list(case.changes_at(since))
+    what = f"it was answered from zxid {hexed(zxid)}, and there {wrong}"
+    for halfway, states in replay.midst.items():
+        final = replay.node(path, halfway)
+        for where, node in states:
+            if where == path and node != final and not difference(request, reply, node):
+                what += f"; that is how it was in the midst of the multi of zxid {hexed(halfway)}"
+                return broken(ATOMIC, call, what, *case.changes_at(halfway))
+    for made, node in replay.lives(path):
+        if not difference(request, reply, node):
+            age = "a state long past" if made < since else "a state that was still to come"
+            what += f"; its answer is {age}, from zxid {hexed(made)}"
+            evidence += case.changes_at(made)
+            break
+    return broken(PROMISE, call, what, *evidence)

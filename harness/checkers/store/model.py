@@ -1,0 +1,183 @@
+"""A small store of our own, to hold the big one against: nodes, and what each kind of change makes of them.
+
+It shares no line with `zab.store`, and knows less: no access lists, no quotas. What it says of a request is what
+Apache ZooKeeper 3.9 would answer, first check first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from attrs import evolve, frozen
+
+from harness.history import Change, Request, Stat
+
+DECIDED: Final = ("", "NO_NODE", "NODE_EXISTS", "BAD_VERSION", "NOT_EMPTY", "NO_CHILDREN_FOR_EPHEMERALS")
+"""The answers to a write that follow from the tree alone. Of others (a session that moved) the tree knows nothing."""
+LATER: Final = "RUNTIME_INCONSISTENCY"
+"""What those parts of a refused multi are told that come behind the one that was wrong."""
+SYSTEM: Final = "/zookeeper"
+ROOT: Final = "/"
+
+
+@frozen
+class Node:
+    data: bytes | None = b""
+    czxid: int = 0
+    mzxid: int = 0
+    pzxid: int = 0
+    version: int = 0
+    created: int = 0
+    """How many children it ever had: the number of the next sequential one."""
+    owner: int = 0
+    children: frozenset[str] = frozenset()
+
+    def stat(self) -> Stat:
+        count = len(self.children)
+        return Stat(
+            czxid=self.czxid,
+            mzxid=self.mzxid,
+            pzxid=self.pzxid,
+            version=self.version,
+            cversion=2 * self.created - count,  # each child counts when it comes and when it goes
+            aversion=0,
+            owner=self.owner,
+            length=len(self.data or b""),
+            children=count,
+        )
+
+
+EMPTY: Final[dict[str, Node]] = {ROOT: Node(children=frozenset({"zookeeper"})), SYSTEM: Node()}
+
+Lookup = Callable[[str], Node | None]
+
+
+def parent_of(path: str) -> str:
+    return path[: path.rindex("/")] or ROOT
+
+
+def name_of(path: str) -> str:
+    return path[path.rindex("/") + 1 :]
+
+
+def of_the_system(path: str) -> bool:
+    """What servers keep there themselves is no client's data, and not in the model."""
+    return path == SYSTEM or path.startswith(SYSTEM + "/")
+
+
+class Moment:
+    """The tree at one instant, and what is changed in it."""
+
+    def __init__(self, below: Lookup) -> None:
+        self._below = below
+        self.changed: dict[str, Node | None] = {}
+
+    def get(self, path: str) -> Node | None:
+        return self.changed[path] if path in self.changed else self._below(path)
+
+    # -- changes -----------------------------------------------------------------------------------
+
+    def apply(self, change: Change) -> str:
+        """What is wrong with it; empty if nothing is."""
+        if of_the_system(change.path):
+            return ""
+        match change.kind:
+            case "create":
+                return self._create(change)
+            case "set":
+                return self._set(change)
+            case "delete":
+                return self._delete(change.path, change.zxid)
+            case "close":
+                return next(filter(None, [self._delete(path, change.zxid) for path in change.gone]), "")
+            case _:
+                return ""
+
+    def _create(self, change: Change) -> str:
+        path, zxid = change.path, change.zxid
+        above = parent_of(path)
+        parent = self.get(above)
+        wrong = ""
+        if parent is None:
+            return f"it creates {path}, and there is no {above}"
+        if self.get(path) is not None:
+            return f"it creates {path}, which is there already"
+        if parent.owner:
+            wrong = f"it creates {path} below {above}, which is ephemeral"
+        children = parent.children | {name_of(path)}
+        self.changed[above] = evolve(parent, children=children, created=parent.created + 1, pzxid=zxid)
+        self.changed[path] = Node(change.data, zxid, zxid, zxid, owner=change.owner)
+        return wrong
+
+    def _set(self, change: Change) -> str:
+        node = self.get(change.path)
+        if node is None:
+            return f"it sets {change.path}, which is not there"
+        self.changed[change.path] = evolve(node, data=change.data, mzxid=change.zxid, version=change.version)
+        if change.version != node.version + 1:
+            return f"it makes version {change.version} of {change.path} out of version {node.version}"
+        return ""
+
+    def _delete(self, path: str, zxid: int) -> str:
+        node = self.get(path)
+        if node is None:
+            return f"it deletes {path}, which is not there"
+        above = parent_of(path)
+        parent = self.get(above)
+        assert parent is not None, f"{path} has no parent"
+        self.changed[above] = evolve(parent, children=parent.children - {name_of(path)}, pzxid=zxid)
+        self.changed[path] = None
+        return f"it deletes {path}, which has children" if node.children else ""
+
+    # -- requests ----------------------------------------------------------------------------------
+
+    def refusal(self, request: Request) -> str:
+        """The error that this request must get here; empty if it must be done."""
+        path, version = request.path, request.version
+        node = self.get(path)
+        if request.op == "create":
+            parent = self.get(parent_of(path))
+            if parent is None:
+                return "NO_NODE"
+            if self.get(named(request, parent)) is not None:
+                return "NODE_EXISTS"
+            return "NO_CHILDREN_FOR_EPHEMERALS" if parent.owner else ""
+        if node is None:
+            return "NO_NODE"
+        if version not in (-1, node.version):
+            return "BAD_VERSION"
+        if request.op == "delete" and node.children:
+            return "NOT_EMPTY"
+        return ""
+
+    def refusals(self, requests: Sequence[Request], session: int) -> list[str]:
+        """The errors that these must get here, done one behind the other."""
+        for place, request in enumerate(requests):
+            error = self.refusal(request)
+            if error:
+                return ["" for _ in requests[:place]] + [error] + [LATER for _ in requests[place + 1 :]]
+            self.apply(self._change_for(request, session))
+        return ["" for _ in requests]
+
+    def _change_for(self, request: Request, session: int) -> Change:
+        """What it makes when it is not refused."""
+        zxid = 0  # nobody asks a moment for it
+        match request.op:
+            case "create":
+                parent = self.get(parent_of(request.path))
+                assert parent is not None
+                owner = session if "ephemeral" in request.mode else 0
+                return Change(zxid, session, "create", named(request, parent), request.data, owner=owner)
+            case "set":
+                node = self.get(request.path)
+                assert node is not None
+                return Change(zxid, session, "set", request.path, request.data, node.version + 1)
+            case "delete":
+                return Change(zxid, session, "delete", request.path)
+            case _:
+                return Change(zxid, session, "other", request.path)
+
+
+def named(request: Request, parent: Node) -> str:
+    return f"{request.path}{parent.created:010d}" if "sequential" in request.mode else request.path

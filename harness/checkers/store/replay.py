@@ -1,0 +1,105 @@
+"""The changes, one after the other, and the tree at any zxid between."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator
+from functools import partial
+from itertools import groupby
+
+from attrs import frozen
+
+from harness.checkers.store.model import EMPTY, Lookup, Moment, Node
+from harness.history import Change
+
+
+@frozen
+class Group:
+    """What was committed under one zxid."""
+
+    zxid: int
+    session: int
+    changes: tuple[Change, ...]
+
+    @property
+    def refused(self) -> bool:
+        return all(change.kind == "error" for change in self.changes)
+
+    @property
+    def writes(self) -> tuple[Change, ...]:
+        return tuple(change for change in self.changes if change.kind in ("create", "set", "delete"))
+
+
+@frozen
+class Problem:
+    """A change that cannot come behind those before it."""
+
+    change: Change
+    what: str
+
+
+class Replay:
+    def __init__(self, changes: tuple[Change, ...]) -> None:
+        self.problems: list[Problem] = []
+        self.groups: dict[int, Group] = {}
+        self.after: dict[tuple[int, int], Node | None] = {}
+        """By zxid and place in a multi: the node that was created or set, as it was right then."""
+        self.midst: dict[int, list[tuple[str, Node | None]]] = {}
+        """By zxid, of a multi: what would be seen by whoever saw a part of it only."""
+        self._zxids: dict[str, list[int]] = {path: [0] for path in EMPTY}
+        self._nodes: dict[str, list[Node | None]] = {path: [node] for path, node in EMPTY.items()}
+        self._latest: dict[str, Node | None] = dict(EMPTY)
+        last = 0
+        for zxid, made in groupby(changes, key=lambda change: change.zxid):
+            group = Group(zxid, 0, tuple(made))
+            group = Group(zxid, group.changes[0].session, group.changes)
+            if zxid <= last:
+                self.problems.append(Problem(group.changes[0], f"it comes behind zxid {last:#x}"))
+            last = max(last, zxid)
+            self.groups[zxid] = group
+            self._apply(group)
+        self.last = last
+        self.order = sorted(self.groups)
+
+    def _apply(self, group: Group) -> None:
+        moment = Moment(self._latest.get)
+        for change in group.changes:
+            wrong = moment.apply(change)
+            if wrong:
+                self.problems.append(Problem(change, wrong))
+            node = moment.get(change.path) if change.path else None
+            self.after[group.zxid, change.part] = node
+            if len(group.changes) > 1:
+                self.midst.setdefault(group.zxid, []).extend(moment.changed.items())
+        for path, node in moment.changed.items():
+            self._latest[path] = node
+            self._zxids.setdefault(path, [0]).append(group.zxid)
+            self._nodes.setdefault(path, [None]).append(node)
+
+    # -- looking -----------------------------------------------------------------------------------
+
+    def node(self, path: str, zxid: int) -> Node | None:
+        """What was there after `zxid`, and all before it."""
+        zxids = self._zxids.get(path)
+        return None if zxids is None else self._nodes[path][bisect_right(zxids, zxid) - 1]
+
+    def since(self, path: str, zxid: int) -> int:
+        """The zxid that made what was there after `zxid`."""
+        zxids = self._zxids.get(path, [0])
+        return zxids[bisect_right(zxids, zxid) - 1]
+
+    def lives(self, path: str) -> Iterator[tuple[int, Node | None]]:
+        """Whatever was there at any time, with the zxid that made it."""
+        yield from zip(self._zxids.get(path, [0]), self._nodes.get(path, [None]), strict=True)
+
+    def before(self, zxid: int) -> Moment:
+        """The tree right before this transaction."""
+        lookup: Lookup = partial(self._node_at, zxid - 1)
+        return Moment(lookup)
+
+    def _node_at(self, zxid: int, path: str) -> Node | None:
+        return self.node(path, zxid)
+
+    def between(self, low: int, high: int) -> list[int]:
+        """Zxids above `low` up to `high`."""
+        return self.order[bisect_right(self.order, low) : bisect_right(self.order, high)]

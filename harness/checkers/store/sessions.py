@@ -1,0 +1,125 @@
+"""A session lives once, from the transaction that opens it to the one that closes it, for everybody.
+
+What it does lies between the two; who was told that it is over can believe it; and an ephemeral node is there
+exactly as long as its session.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from harness.checkers.store.broken import Broken, hexed
+from harness.checkers.store.case import Case
+from harness.history import Became, Change, Told
+
+LIVES: Final = "a session lives from its opening to its close"
+EPHEMERAL: Final = "an ephemeral node is there exactly as long as its session"
+
+
+def lives(case: Case) -> Iterator[Broken]:
+    opened: dict[int, Change] = {}
+    closed: dict[int, Change] = {}
+    for change in case.history.changes:
+        session = change.session
+        if change.kind == "open":
+            if session in opened:
+                what = f"session {session:#x} is opened at zxid {hexed(change.zxid)} again"
+                yield Broken(LIVES, what, 0, session, 0, change.zxid, (opened[session], change))
+            opened[session] = change
+        elif change.kind == "close":
+            closed.setdefault(session, change)
+        elif change.kind in ("create", "set", "delete", "attach") and session:
+            if session not in opened:
+                what = f"session {session:#x} changes {change.path} at zxid {hexed(change.zxid)}, and was never opened"
+                yield Broken(LIVES, what, 0, session, 0, change.zxid, (change,))
+            elif session in closed:
+                what = (
+                    f"session {session:#x}: a {change.kind} {change.path} at zxid {hexed(change.zxid)},"
+                    f" and it was closed at {hexed(closed[session].zxid)}"
+                )
+                yield Broken(LIVES, what, 0, session, 0, change.zxid, (closed[session], change))
+    yield from _as_told(case, opened, closed)
+
+
+def _as_told(case: Case, opened: dict[int, Change], closed: dict[int, Change]) -> Iterator[Broken]:
+    over: dict[int, Became] = {}
+    for event in case.history.events:
+        who = f"client {event.client}, session {event.session:#x}"
+        close = closed.get(event.session)
+        match event:
+            case Became(state="expired" | "closed"):
+                over.setdefault(event.session, event)
+                if close is None:
+                    what = f"{who}: it was told at {event.at} that it is {event.state}, and no transaction closed it"
+                    yield Broken(LIVES, what, event.at, event.session, 0, 0, (event,))
+            case Became(state="connected"):
+                if event.session not in opened:
+                    what = f"{who}: it was connected at {event.at}, and no transaction opened it"
+                    yield Broken(LIVES, what, event.at, event.session, 0, 0, (event,))
+                if event.session in over:
+                    what = f"{who}: it was connected at {event.at}, and had been {over[event.session].state}"
+                    yield Broken(LIVES, what, event.at, event.session, 0, 0, (over[event.session], event))
+            case Told():
+                yield from _reply(event, who, close, over.get(event.session))
+            case _:
+                pass
+
+
+def _reply(told: Told, who: str, close: Change | None, over: Became | None) -> Iterator[Broken]:
+    zxid, error = told.reply.zxid, told.reply.error
+    if error == "SESSION_EXPIRED":
+        if zxid and (close is None or close.zxid > zxid):
+            what = f"{who}: call {told.call} was told at zxid {hexed(zxid)} that it has expired, and it lived"
+            yield Broken(LIVES, what, told.at, told.session, told.call, zxid, (told,))
+    elif close is not None and zxid >= close.zxid:
+        what = (
+            f"{who}: call {told.call} was answered from zxid {hexed(zxid)},"
+            f" and its session was closed at {hexed(close.zxid)}"
+        )
+        yield Broken(LIVES, what, told.at, told.session, told.call, zxid, (told, close))
+    elif over is not None:
+        what = f"{who}: call {told.call} was answered at {told.at}, and the session was {over.state} at {over.at}"
+        yield Broken(LIVES, what, told.at, told.session, told.call, zxid, (over, told))
+
+
+def ephemerals(case: Case) -> Iterator[Broken]:
+    """Which nodes a session owns is followed here by itself, from the creations and deletions alone."""
+    owned: dict[str, Change] = {}
+    alive: set[int] = set()
+    for change in case.history.changes:
+        match change.kind:
+            case "open":
+                alive.add(change.session)
+            case "create" if change.owner:
+                owned[change.path] = change
+                if change.owner not in alive:
+                    what = (
+                        f"{change.path} is created at zxid {hexed(change.zxid)} for session {change.owner:#x},"
+                        " which does not live"
+                    )
+                    yield Broken(EPHEMERAL, what, 0, change.owner, 0, change.zxid, (change,))
+                if change.owner != change.session:
+                    what = f"session {change.session:#x} created {change.path} for session {change.owner:#x}"
+                    yield Broken(EPHEMERAL, what, 0, change.owner, 0, change.zxid, (change,))
+            case "delete":
+                owned.pop(change.path, None)
+            case "close":
+                alive.discard(change.session)
+                yield from _closing(change, owned)
+            case _:
+                pass
+
+
+def _closing(close: Change, owned: dict[str, Change]) -> Iterator[Broken]:
+    who = f"session {close.session:#x}, closed at zxid {hexed(close.zxid)}"
+    mine = {path: made for path, made in owned.items() if made.owner == close.session}
+    for path, made in mine.items():
+        if path not in close.gone:
+            what = f"{who}: its {path} stayed, which was created at {hexed(made.zxid)}"
+            yield Broken(EPHEMERAL, what, 0, close.session, 0, close.zxid, (made, close))
+        del owned[path]
+    for path in close.gone:
+        if path not in mine:
+            what = f"{who}: {path} went with it, and was not its own"
+            yield Broken(EPHEMERAL, what, 0, close.session, 0, close.zxid, (close,))

@@ -1,0 +1,37 @@
+"""What real stores do is legal: clients that move, servers that lag, snapshots, lost replies, sessions that end."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from harness.checkers.store import check
+from harness.history import Asked, Became, Fired, Lost, Told
+from harness.mutants.bank.ensemble import legal
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_a_legal_history_keeps_every_promise(seed: int) -> None:
+    verdict = check(legal(seed, steps=120))
+    assert verdict.held, str(verdict)
+
+
+def test_in_those_histories_everything_happens() -> None:
+    seen: Counter[str] = Counter()
+    for seed in range(60):
+        history = legal(seed, steps=150)
+        seen["jump"] += len(history.jumps or ())
+        for event in history.events:
+            match event:
+                case Asked():
+                    seen[f"{event.request.op} {event.request.mode}{event.request.watch}"] += 1
+                case Told():
+                    seen[f"error {event.reply.error}"] += 1
+                case Fired():
+                    seen[f"fired {event.event} {event.zxid > 0}"] += 1
+                case Became():
+                    seen[event.state] += 1
+                case Lost():
+                    seen["lost"] += 1
+    assert len(seen) > 35
