@@ -411,6 +411,7 @@ async def test_a_state_that_comes_as_a_whole_is_told_to_who_watches_and_ends_who
             seen.append(behind.ready)
 
         behind.restore_begins = begins  # type: ignore[method-assign]
+        under_way, old = iter(behind.machine.snapshot()), behind.machine.tree
         async with session.watch("/a") as here, session.watch("/d") as there:
             await trio.to_thread.run_sync(behind.machine.restore, chunks)
             assert seen == [False], "nobody reads while a state is replaced"
@@ -421,6 +422,11 @@ async def test_a_state_that_comes_as_a_whole_is_told_to_who_watches_and_ends_who
         with pytest.raises(SessionExpired):
             await session.get("/a")
         assert behind.ready
+        assert "/d" in old.nodes
+        assert any(b"/d" in chunk for chunk in under_way), "a snapshot of the old state is not disturbed"
+        old = behind.machine.tree
+        await trio.to_thread.run_sync(behind.machine.restore, chunks)
+        assert not old.nodes, "else the spared one would stay for ever: there are cycles around it"
 
 
 async def test_the_collector_does_not_walk_a_large_tree(tmp_path: Path) -> None:

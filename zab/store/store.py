@@ -191,6 +191,7 @@ class Store:
         self._missed += missed.compare(self.tree, tree, self.watches)
         self.zxid = zxid
         self._snapshots = snapshot.Snapshots()
+        self._handlers.clear()  # else they hold the old state, and it holds them, where no collector looks
         self._become(tree, sessions, found)
 
     def deliver_missed(self) -> None:

@@ -7,18 +7,18 @@ go to their watchers, and whose session was made, moved or closed is said at the
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 import trio
 
-from zab.runtime.collector import pass_by, undisturbed
+from zab.runtime.collector import pass_all_by, pass_by, spare, undisturbed
 from zab.store import txn as txns
 from zab.store.apply import Handler, Result
 from zab.store.digest import Digest
 from zab.store.sessions import Sessions
 from zab.store.snapshot import Snapshot
 from zab.store.store import Store, StoreSettings
-from zab.store.tree import Tree
+from zab.store.tree import Mark, Tree
 from zab.store.watches import Watcher
 from zab.wire.client.events import encode_event
 from zab.wire.client.requests import decode_fields
@@ -70,10 +70,12 @@ class StoreMachine(Store):
 
     def __init__(self, settings: StoreSettings) -> None:
         self.observer: Observer | None = None
+        self._changed: Mark | None = None
         super().__init__(settings, tell, decode_fields)
 
     def _become(self, tree: Tree, sessions: Sessions, digest: Digest) -> None:
         super()._become(tree, sessions, digest)
+        self._changed = None
         for kind in (txns.CREATE_SESSION, txns.ATTACH_SESSION, txns.CLOSE_SESSION):
             self._handlers[kind] = self._observed(self._handlers[kind], closes=kind == txns.CLOSE_SESSION)
 
@@ -100,8 +102,36 @@ class StoreMachine(Store):
         if self.observer is None:
             super().restore(chunks)
             return
+        old, wanted = self.tree, self._snapshots
         trio.from_thread.run_sync(self.observer.restore_begins)
         try:
             super().restore(chunks)
         finally:
             trio.from_thread.run_sync(self.observer.restore_ended)
+        wanted.sweep(old)
+        if not wanted:  # else it goes, at once, with the last snapshot of it
+            use_up(old)
+
+    def spare_the_collector(self) -> None:
+        """Of this tree, once, when it is large."""
+        if self._changed is None:
+            self._changed = {}
+            self.tree.marks.append(self._changed)
+            spare(self.tree.nodes)
+
+    def _checkpoint(self, zxid: int) -> None:
+        super()._checkpoint(zxid)
+        if self._changed:
+            # What takes the place of another counts for nothing when the collector decides whether it is time for a
+            # round among what is new. So after some seconds of changes that round would hold up everybody for long.
+            nodes = self.tree.nodes
+            pass_all_by([nodes[path] for path in self._changed if path in nodes])
+            self._changed.clear()
+
+
+def use_up(tree: Tree) -> None:
+    """A million nodes let go of at once take a third of a second, and nobody else can do anything meanwhile."""
+    tables: Iterable[dict[str, Any]] = (tree.nodes, *tree.children.values())
+    for table in tables:
+        while table:
+            table.popitem()

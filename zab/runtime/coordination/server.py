@@ -6,7 +6,6 @@ writes wait in the member, reads wait at the door.
 
 from __future__ import annotations
 
-import gc
 import os
 from collections.abc import Iterable
 from contextlib import AbstractAsyncContextManager
@@ -36,7 +35,6 @@ from zab.runtime.logs import Log
 from zab.runtime.member import Member
 from zab.runtime.session.arguments import timeout_of
 from zab.runtime.status import RoleChange
-from zab.store.node import Node
 
 VERSION: Final = "3.9.5-zab, built on 11/20/2026 00:00 UTC"
 """Tools look at the number to know what they may ask for. Some insist on a date behind it, month first and with a
@@ -76,7 +74,6 @@ class StoreServer(Sessions):
         self.trace_mask = 306
         """Has no effect: it is kept for who sets it and asks for it."""
         self.pulse = Pulse(self)
-        self._spared: dict[str, Node] | None = None
         self.restoring = False
         self._became_ready = trio.Event()
         self.tracker = SessionTracker(self)
@@ -132,15 +129,9 @@ class StoreServer(Sessions):
             self.tracker.look(now, slept=now - before > 3 * pause_ms)
 
     def _spare_the_collector(self) -> None:
-        """It would walk all nodes again and again, a tenth of a second for a million, and find nothing to collect.
-
-        Once for a large tree; what else there is at that moment is spared as well, and what of that is garbage in
-        cycles stays for good.
-        """
-        nodes = self.machine.tree.nodes
-        if len(nodes) >= self.settings.nodes_spared_min and nodes is not self._spared:
-            self._spared = nodes
-            gc.freeze()
+        """It would walk all nodes again and again, a tenth of a second for a million, and find nothing to collect."""
+        if len(self.machine.tree) >= self.settings.nodes_spared_min:
+            self.machine.spare_the_collector()
 
     def _consider(self) -> None:
         role = self.role
