@@ -237,6 +237,13 @@ async def test_too_large_a_request_is_the_callers_mistake(tmp_path: Path) -> Non
         assert await member.submit(b"ten bytes.") == 1
 
 
+@pytest.mark.parametrize("text", ["", "version=1", "server.1=a:1:2:observer\nserver.2=b:1:2:observer"])
+def test_an_ensemble_in_which_nobody_votes_is_refused_before_anything_begins(text: str, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="at least one server has to vote"):
+        Member(Recorder(), tmp_path / "data", ensemble=Ensemble.parse(text))
+    assert not (tmp_path / "data").exists()
+
+
 def test_a_batch_that_no_epoch_has_room_for_is_refused_before_anything_begins(tmp_path: Path) -> None:
     """It would end each leader that begins to serve, and the next."""
     with pytest.raises(ConfigError, match="Limits.batch_entries_max = 4096: at most Settings.counter_max = 40"):

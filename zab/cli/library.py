@@ -93,6 +93,8 @@ def member(
         raise click.UsageError("--tls-cert, --tls-key and --tls-ca belong together")
     try:
         ensemble = Ensemble.parse(members)
+        if not ensemble.voters:
+            raise click.UsageError("--ensemble lists no participant: at least one server has to vote")
         ensemble.check_addresses()
     except ZabError as error:
         raise click.UsageError(str(error)) from error

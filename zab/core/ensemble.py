@@ -191,10 +191,7 @@ class Ensemble:
     @classmethod
     def parse(cls, text: str) -> Ensemble:
         """The inverse of `text`. Entries may stand in any order; a comma separates as well as a newline."""
-        ensemble = cls(*parts(text))
-        if not ensemble.voters:
-            raise ConfigError("no server.N line has a participant: at least one server has to vote")
-        return ensemble
+        return cls(*parts(text))
 
     # -- change ----------------------------------------------------------------------------------
 

@@ -83,6 +83,8 @@ class Member:
             ensemble = alone(server_id)
         elif not isinstance(given, Ensemble):
             raise TypeError(f"ensemble takes zab.Ensemble.parse(text), not {type(given).__name__}")
+        elif not ensemble.voters:
+            raise ConfigError("the ensemble has no participant: at least one server has to vote")
         elif server_id not in ensemble.by_id:
             raise ConfigError(f"server {server_id} is none of the ensemble's, {sorted(ensemble.by_id)}")
         if limits.batch_entries_max > settings.counter_max:

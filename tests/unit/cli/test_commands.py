@@ -62,7 +62,7 @@ def test_asking_for_one_command_does_not_load_the_others() -> None:
         (("dev", "--port-base", "80"), "--port-base"),
         (("member", "--id", "1", "--data", "x", "--ensemble", "nonsense"), "nonsense"),
         (("member", "--id", "1", "--data", "x"), "--ensemble"),
-        (("member", "--id", "1", "--data", "x", "--ensemble", "server.1=a:1:2:observer"), "has to vote"),
+        (("member", "--id", "1", "--data", "x", "--ensemble", "server.1=a:1:2:observer"), "no participant"),
         (("member", "--id", "1", "--data", "x", "--ensemble", "server.1=a:1:2,server.2=a:1:3"), "both claim a:1"),
         (("kv", "--timeout-s", "-1", "status"), "--timeout-s"),
         (("kv", "set", "/a", "b\nset /c d"), "newline"),

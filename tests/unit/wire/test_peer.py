@@ -35,15 +35,13 @@ texts = st.text(st.characters(codec="utf-8"), max_size=50)
 @st.composite
 def ensembles(draw: st.DrawFn) -> Ensemble:
     ids = draw(st.lists(servers, min_size=1, max_size=5, unique=True))
-    others = len(ids) - 1
-    roles = (Role.PARTICIPANT, *draw(st.lists(st.sampled_from(Role), min_size=others, max_size=others)))
     members = tuple(
-        Server(sid, draw(st.sampled_from(["localhost", "10.0.0.1", "::1"])), 2888, 3888, role)
-        for sid, role in zip(ids, roles, strict=True)
+        Server(sid, draw(st.sampled_from(["localhost", "10.0.0.1", "::1"])), 2888, 3888, draw(st.sampled_from(Role)))
+        for sid in ids
     )
     voters = tuple(sorted(server.id for server in members if server.role is Role.PARTICIPANT))
     grouped = draw(st.booleans())
-    groups = (Group(1, voters),) if grouped else ()
+    groups = (Group(1, voters),) if voters and grouped else ()
     return Ensemble(members, draw(zxids), groups)
 
 
