@@ -12,6 +12,7 @@ import pytest
 import trio
 from attrs import evolve
 
+import zab
 from tests.integration.stores import DOORS, Stores, stores
 from zab.runtime.coordination.opening import open_store
 from zab.runtime.coordination.settings import DoorSettings
@@ -376,6 +377,33 @@ async def test_who_does_not_read_is_not_read_from(tmp_path: Path) -> None:
         await still_serves(running)
         assert connection._outlet.bytes < 2 << 20  # type: ignore[attr-defined]
         assert [xid for xid, *_ in await client.hear(3000)] == list(range(2, 3002))
+
+
+async def test_a_small_request_is_not_answered_with_a_gigabyte(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A multiRead names one large node again and again: it is refused, before the reply is built, and said once."""
+    doors = evolve(DOORS, multi_read_bytes_max=1 << 20)
+    many = tuple((Op.GET_DATA, ("/big", False)) for _ in range(4_000))
+    async with stores(tmp_path, doors=doors) as running, raw(running) as client:
+        await client.connect()
+        await client.ask(encode_request(Op.CREATE, 1, ("/big", bytes(100_000), OPEN, 0)))
+        for xid in (2, 3):
+            ((*_, error, body),) = await client.ask(encode_request(Op.MULTI_READ, xid, many))
+            assert (error, body) == (ErrorCode.MARSHALLING_ERROR, b"")
+        ((*_, error, body),) = await client.ask(encode_request(Op.MULTI_READ, 4, many[:10]))
+        assert error == 0
+        assert len(body) > 1_000_000
+        async with running.servers[1].session() as here, zab.connect(running.hosts()) as there:
+            reads = zab.MultiRead()
+            for _ in range(4_000):
+                reads.get("/big")
+            for session in (here, there):
+                with pytest.raises(zab.StoreError, match="the reply would be too large"):
+                    await session.read_many(reads)
+        said = [record for record in caplog.records if record.message.startswith("multi_read_refused")]
+        assert len(said) == 1
+        assert "reads=4000" in said[0].message
 
 
 async def test_bad_credentials_end_a_connection(tmp_path: Path) -> None:

@@ -48,11 +48,23 @@ _UNREADABLE: Final = (int(ErrorCode.MARSHALLING_ERROR), None)
 """A number that stands for nothing is to the original like a body that breaks off."""
 
 
+TOO_LARGE: Final[Answer] = (int(ErrorCode.MARSHALLING_ERROR), None)
+"""To a multiRead whose reply would be larger than may be. To be recognized as this very object: what cannot be read has
+the same code.
+"""
+
+PART_BYTES: Final = 81
+"""Of a multiRead's reply beside the data: header, length and stat. For names it is more than they take."""
+NAME_BYTES: Final = 4
+
+
 class Reads:
-    __slots__ = ("_access", "_handlers", "_nodes", "_tree", "_watches")
+    __slots__ = ("_access", "_handlers", "_nodes", "_tree", "_watches", "multi_read_bytes_max")
 
     def __init__(self, tree: Tree, watches: Watches, access: Access) -> None:
         self._access = access
+        self.multi_read_bytes_max: int | None = None
+        """Of one multiRead's reply, roughly; None: as much as there is."""
         self._watches = watches
         self.look_at(tree)
         self._handlers: dict[int, Callable[[Fields, Client], Answer]] = {
@@ -146,7 +158,16 @@ class Reads:
         """Each for itself. None of them leaves a watch, whatever it asks for: so it is in the original."""
         if any(op not in (Op.GET_DATA, Op.GET_CHILDREN) for op, _ in fields):
             return _UNREADABLE
-        return _OK, [(op, *self._handlers[op]((path, False), client)) for op, (path, _) in fields]
+        room = self.multi_read_bytes_max
+        parts: list[tuple[int, int, Any]] = []
+        for op, (path, _) in fields:
+            error, value = self._handlers[op]((path, False), client)
+            parts.append((op, error, value))
+            if room is not None:
+                room -= PART_BYTES if error else PART_BYTES + _size(op, value)
+                if room < 0:
+                    return TOO_LARGE
+        return _OK, parts
 
     def who_am_i(self, client: Client) -> Answer:
         return _OK, [(identity[0], user_of(identity)) for identity in client.identities]
@@ -214,3 +235,11 @@ class Reads:
         """Which transaction it was nobody knows any more."""
         if node is None or self._allows(node[1], READ, client):
             self._watches.deliver([client], event, path, -1)
+
+
+def _size(op: int, value: Any) -> int:
+    """Of what a multiRead found: at least so many bytes, and at most four times as many where names are not ASCII."""
+    if op == Op.GET_DATA:
+        return len(value[0] or b"")
+    names = value[0]
+    return sum(map(len, names)) + NAME_BYTES * len(names)

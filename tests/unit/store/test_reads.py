@@ -5,6 +5,7 @@ from zab.store.acl import OPEN
 from zab.store.errors import ErrorCode
 from zab.store.node import stat_of
 from zab.store.ops import Op
+from zab.store.reads import TOO_LARGE
 
 
 def tree() -> Leader:
@@ -65,6 +66,20 @@ def test_several_reads_each_for_itself() -> None:
     assert it.store.watches.paths_of(client) == [], "the original leaves none either"
     mixed = (*ops, (Op.SET_DATA, ("/a", b"", -1)))
     assert it.store.reads.read(Op.MULTI_READ, mixed, client) == (ErrorCode.MARSHALLING_ERROR, None)
+
+
+def test_several_reads_are_one_reply_which_has_a_bound() -> None:
+    """A part of a request is a few bytes; what it finds may be a megabyte."""
+    it, client = tree(), Client()
+    reads = it.store.reads
+    it.set("/ab", bytes(1_000))
+    for part in ((Op.GET_DATA, ("/ab", False)), (Op.GET_CHILDREN, ("/a", False)), (Op.GET_DATA, ("/gone", False))):
+        reads.multi_read_bytes_max = None
+        assert reads.read(Op.MULTI_READ, (part,) * 1_000, client)[0] == 0
+        reads.multi_read_bytes_max = 10_000
+        assert reads.read(Op.MULTI_READ, (part,) * 5, client)[0] == 0
+        assert reads.read(Op.MULTI_READ, (part,) * 1_000, client) is TOO_LARGE
+        assert TOO_LARGE == (ErrorCode.MARSHALLING_ERROR, None)
 
 
 def test_who_am_i() -> None:

@@ -21,6 +21,7 @@ from zab.store.acl import Identity
 from zab.store.apply import Result
 from zab.store.errors import ErrorCode
 from zab.store.ops import Op
+from zab.store.reads import TOO_LARGE
 from zab.wire.client.answers import read_reply, write_reply
 from zab.wire.client.replies import encode_reply, error_reply
 from zab.wire.client.requests import Refused, decode_request
@@ -80,7 +81,13 @@ class Replies:
         if isinstance(fields, Refused):
             self.send(error_reply(xid, machine.zxid, fields.code))
             return
-        self.send(read_reply(op, xid, machine.zxid, machine.reads.read(op, fields, self)))
+        answer = machine.reads.read(op, fields, self)
+        if answer is TOO_LARGE:
+            self.server.log.grumble(
+                "multi_read_refused", self.caller.host, peer=self.peer, session=f"{self.session:#x}", reads=len(fields),
+                multi_read_bytes_max=self.server.settings.multi_read_bytes_max,
+            )  # fmt: skip
+        self.send(read_reply(op, xid, machine.zxid, answer))
 
     def _tell_and_answer(self, result: object, error: Exception | None) -> None:
         """Told even if the client is gone: what it has changed, it has changed."""
@@ -120,7 +127,7 @@ class Replies:
     def answer(self) -> None:
         """Whatever has come to the front of the line and can be answered."""
         line = self.line
-        while not self._finishing and (place := line.due()) is not None:
+        while not (self._finishing or self.over) and (place := line.due()) is not None:
             op, xid, waits = place
             if type(waits) is bytes:
                 self._read(op, xid, waits)

@@ -83,6 +83,7 @@ class StoreServer(Sessions):
         """Since when nobody leads, as far as is known here."""
         self.membership = Membership(self)
         machine.observer = self
+        machine.reads.multi_read_bytes_max = settings.multi_read_bytes_max
         member.on_aside(self._heard)
         member.on_notice(self.pulse.noticed)
 

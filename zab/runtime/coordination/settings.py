@@ -27,6 +27,7 @@ class DoorSettings:
     connections_per_host_max  from one address (`maxClientCnxns`); 0: no limit
     requests_max              of one connection, not answered yet; above it nothing more is read from it
     requests_total_max        of all connections; above it nothing is read from who has one open
+    multi_read_bytes_max      of the reply to one multiRead, which may ask for thousands of times its own size
     unsent_bytes_max          replies and events that a client does not take: nothing more is read from it
     unsent_bytes_cut          the same, until it is cut
     unsent_total_bytes_max    of all clients; above it, those that take nothing are cut
@@ -67,6 +68,7 @@ class DoorSettings:
     connections_per_host_max: int = 60
     requests_max: int = 1_000
     requests_total_max: int = 10_000
+    multi_read_bytes_max: int = 16 << 20
     unsent_bytes_max: int = 4 << 20
     unsent_bytes_cut: int = 64 << 20
     unsent_total_bytes_max: int = 256 << 20

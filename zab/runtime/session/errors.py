@@ -156,9 +156,15 @@ def refused(code: int, op: int, fields: Fields, what: str, *, index: int | None 
     path = what if what.startswith(ROOT) else None
     shown = what if path is None else as_shown(path)
     part = "" if index is None else f"operation {index} of a multi, {Op(op).name.lower().replace('_', ' ')} "
-    error = error_of(code, part + shown, "" if path is None else _more(code, op, fields, path))
+    error = error_of(code, part + shown, _more_of_several(code, op) if path is None else _more(code, op, fields, path))
     error.path, error.index = path, index
     return error
+
+
+def _more_of_several(code: int, op: int) -> str:
+    if code == ErrorCode.MARSHALLING_ERROR and op == Op.MULTI_READ:
+        return "the reply would be too large, or they cannot be read: ask for less at once"
+    return ""
 
 
 def as_shown(path: str) -> str:
