@@ -80,7 +80,8 @@ class EpochsAscend(Checker):
             self.fail(f"server {who.id} logs {show(batch.last)}, but promised only epoch {who.accepted}")
 
     def started(self, who: Known, recovered: Recovered) -> None:
-        if recovered.voting and (recovered.accepted < who.accepted or recovered.current < who.current):
+        forgets = recovered.accepted < who.accepted or recovered.current < who.current
+        if forgets and recovered.voting and not who.went_back:
             self.fail(
                 f"server {who.id} restarts with epochs {recovered.accepted}, {recovered.current}"
                 f" after {who.accepted}, {who.current}, and votes"

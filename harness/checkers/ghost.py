@@ -43,6 +43,8 @@ class Known:
     """The newest epoch that a leader proposed to it."""
     impaired: bool = False
     """Its disk was lost or damaged, and it has not yet been healed by a leader."""
+    went_back: bool = False
+    """The script has put its disk back to what it was earlier; the next start may find that, and cannot know."""
     state: int = 0
     leader: ServerId | None = None
     epoch: Epoch = Epoch(0)

@@ -289,6 +289,7 @@ class Judge:
             behind = batch.last
         who.tip = who.durable = last
         who.accepted, who.current = recovered.accepted, recovered.current
+        who.went_back = False
         who.up = True
 
     def crashed(self, sid: ServerId, unfinished: Sequence[Write] = ()) -> None:
@@ -304,6 +305,12 @@ class Judge:
         who = self.ghost.servers[sid]
         who.kept.append(who.durable)
         who.impaired = True
+
+    def disk_went_back(self, sid: ServerId) -> None:
+        """The script made the disk what it was earlier. Nothing on it says so, and what was on it still counts."""
+        who = self.ghost.servers[sid]
+        who.kept.append(who.durable)
+        who.went_back = True
 
     def failed(self, sid: ServerId, doing: str, error: Exception) -> None:
         for check in self._failed:

@@ -18,7 +18,8 @@ Found = tuple[Epoch, Epoch, Zxid]
 class RestartIsTheDisk(Checker):
     """Everything reported durable is there again, and beyond it only a beginning of what was under way.
 
-    A server whose disk was lost or damaged may find less, but then it must know that: it does not vote.
+    A server whose disk was lost or damaged may find less, but then it must know that: it does not vote. One whose disk
+    was put back to what it was earlier finds that, and nothing on the disk can tell it so.
     """
 
     promise = "a restart finds what was durable"
@@ -49,10 +50,18 @@ class RestartIsTheDisk(Checker):
         possible = self._possible.get(who.id, [(who.accepted, who.current, who.durable)])
         if found in possible or (who.impaired and not recovered.voting):
             return
+        if who.went_back and (not recovered.voting or _within(self.ghost, found, who)):
+            return
         # Whoever holds a transaction of an epoch holds what the epoch began with, and may say so.
         if any(found == (accepted, max(current, epoch_of(end)), end) for accepted, current, end in possible):
             return
         self.fail(f"server {who.id} finds {_show(found)} on its disk, expected {' or '.join(map(_show, possible))}")
+
+
+def _within(ghost: Ghost, found: Found, who: Known) -> bool:
+    """Whether all this was known already when the disk was put back, perhaps on another branch."""
+    accepted, current, last = found
+    return accepted <= who.accepted and current <= who.current and last in ghost.depth
 
 
 def _show(found: Found) -> str:

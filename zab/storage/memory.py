@@ -214,6 +214,13 @@ class MemoryDisk:
         self._dead = False
         self._crash_at = None
 
+    def settle(self) -> None:
+        """All that was written is durable now, whatever the syncs were worth."""
+        self._pending.clear()
+        self._durable_names = dict(self._names)
+        for inode in self._names.values():
+            inode.pending.clear()
+
     def flip(self, name: str, offset: int, mask: int = 0xFF) -> None:
         """Bits rot at rest."""
         self._names[name].data[offset] ^= mask

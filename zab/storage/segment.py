@@ -34,7 +34,7 @@ _RECORD: Final = Struct(">2sBIQQIII")
 _CRC: Final = Struct(">I")
 _WHOLE: Final = Struct(">2sBIQQIIII")
 _BATCH: Final = 1
-_CONFIG: Final = 2
+CONFIG: Final = 2
 
 FILE_HEAD: Final = _FILE.size + _CRC.size
 RECORD_HEAD: Final = _WHOLE.size
@@ -104,7 +104,7 @@ def guess_segment(first: Zxid, data: bytes) -> Segment | None:
 def encode_record(batch: Batch, previous: Zxid, synced: int, at: int, seed: int) -> tuple[bytes, bytes, bytes, bytes]:
     """The pieces to write at offset `at`; the body is not copied."""
     body = batch.body
-    kind = _CONFIG if batch.config else _BATCH
+    kind = CONFIG if batch.config else _BATCH
     head = _RECORD.pack(MARK, kind, len(body), previous, batch.first, batch.count, synced, crc32(body))
     return head, _CRC.pack(crc32(head, seed + at & 0xFFFF_FFFF)), body, END
 
@@ -183,7 +183,7 @@ def scan(data: bytes, segment: Segment, *, after: Zxid = NOTHING, until: Zxid | 
             found.skipped.append((at, reaches))
         last, last_at, synced, at = reaches, at, durable, end + 1
         if reaches > after:
-            keep(Batch(first, count, body, kind == _CONFIG))
+            keep(Batch(first, count, body, kind == CONFIG))
             if first <= after:
                 ends[first >> 32] = after
         else:
@@ -199,7 +199,7 @@ def scan(data: bytes, segment: Segment, *, after: Zxid = NOTHING, until: Zxid | 
 
 def _sensible(kind: int, first: int, count: int, last: Zxid) -> bool:
     return (
-        (kind == _BATCH or (kind == _CONFIG and count == 1))
+        (kind == _BATCH or (kind == CONFIG and count == 1))
         and count > 0
         and counter_of(Zxid(first)) + count - 1 <= COUNTER_MAX
         and follows(Zxid(first), last)

@@ -8,6 +8,7 @@ said waits, and comes in one burst).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from random import Random
 from typing import TYPE_CHECKING, Final
 
@@ -21,10 +22,12 @@ if TYPE_CHECKING:
 
 
 class Link:
-    __slots__ = ("acceptor", "broken", "dialler")
+    __slots__ = ("acceptor", "broken", "dialler", "said")
 
     def __init__(self, dialling: Server, accepting: Server) -> None:
         self.broken = False
+        self.said: list[object] = []
+        """By the one who dialled."""
         self.dialler = End(self, dialling, accepting.id, True)
         self.acceptor = End(self, accepting, dialling.id, False)
         self.dialler.other = self.acceptor
@@ -49,6 +52,22 @@ class End:
         self.held: list[object] | None = None
         """What waits for the direction towards this end to be unblocked."""
 
+
+class Bound:
+    """How many words may wait in a direction. The link is cut when there are more."""
+
+    __slots__ = ("most", "when_cut")
+
+    def __init__(self, most: int, when_cut: Callable[[], None]) -> None:
+        self.most = most
+        self.when_cut = when_cut
+
+
+SAID_AGAIN_US: Final = 40_000
+"""After this long a word that was lost on a stream is said again; what follows it waits."""
+
+REPLAY_US: Final = 100_000
+"""How long after the end of such a link its words may still be acted upon."""
 
 _GONE: Final = object()
 """Travels like a message, behind all others: the other end hung up."""
@@ -76,15 +95,24 @@ class Network:
         self.double = timing.double_percent / 100
         self.messages = 0
         self.slower = 1
+        self.later = [[0] * count for _ in range(count)]
+        """Microseconds that words in a direction take longer."""
+        self.lossy = [[0] * count for _ in range(count)]
+        """Percent of the words in a direction that are lost."""
+        self.reordering: list[tuple[int, int]] = []
+        """Percent of the words on the election channel that are held back, and for how many microseconds."""
+        self._bounds: dict[tuple[int, int], list[Bound]] = {}
+        self.replayed: dict[tuple[int, int], int] = {}
+        """By acceptor and dialler: until when what is heard may have been said already on another link."""
 
     # -- time ----------------------------------------------------------------------------------------
 
-    def _delay(self, source: int) -> int:
+    def _delay(self, source: int, target: int = 0) -> int:
         random = self._random[source]
         delay = self._delay_min + int(random() * self._delay_span)
         if self._spike and random() < self._spike:
             delay += int(random() * self._spike_max)
-        return delay * self.slower
+        return delay * self.slower + self.later[source][target]
 
     def _patience(self, source: int) -> int:
         """How long it takes until something that gets no answer is given up."""
@@ -102,8 +130,14 @@ class Network:
         random = self._random[source]
         if self.loss and random() < self.loss:
             return
+        if self.lossy[source][target] and random() * 100 < self.lossy[source][target]:
+            return
         world = self._world
-        world.push(world.now + self._delay(source), self._arrive, self._servers[target], (source, message))
+        at = world.now + self._delay(source, target)
+        for percent, hold in self.reordering:
+            if random() * 100 < percent:
+                at += hold
+        world.push(at, self._arrive, self._servers[target], (source, message))
         if self.double and random() < self.double:
             world.push(world.now + self._delay(source) * 4, self._arrive, self._servers[target], (source, message))
 
@@ -215,12 +249,16 @@ class Network:
         return True
 
     def _pass(self, end: End, message: object) -> None:
-        if end.link.broken:
+        link = end.link
+        if link.broken:
             return
         other = end.other
         source = end.owner.id
+        if end.dialled:
+            link.said.append(message)
         if other.held is not None:
             other.held.append(message)
+            self._check_bounds(source, end.peer, link, other.held)
             return
         world = self._world
         if self._stopped[source][end.peer]:
@@ -228,7 +266,9 @@ class Network:
             if self._blocked[source][end.peer]:
                 world.push(world.now + self._patience(source), self._give_up, other, other.held)
             return
-        at = world.now + self._delay(source)
+        at = world.now + self._delay(source, end.peer)
+        if self.lossy[source][end.peer] and self._random[source]() * 100 < self.lossy[source][end.peer]:
+            at += SAID_AGAIN_US
         if at < other.free_at:
             at = other.free_at
         else:
@@ -337,6 +377,52 @@ class Network:
             for message in self._waiting.pop((source, target), ()):
                 self.tell(source, target, message)
 
+    def bound(self, source: ServerId, target: ServerId, most: int, when_cut: Callable[[], None]) -> None:
+        """What `source` says is not read, and no more than `most` of it may wait."""
+        self._bounds.setdefault((source, target), []).append(Bound(most, when_cut))
+        self._stopped[source][target] += 1
+
+    def unbound(self, source: ServerId, target: ServerId) -> None:
+        self._bounds[source, target].pop(0)
+        self._stopped[source][target] -= 1
+        self._flow(source, target)
+
+    def _check_bounds(self, source: ServerId, target: ServerId, link: Link, held: list[object]) -> None:
+        for bound in self._bounds.get((source, target), ()):
+            if len(held) > bound.most:
+                bound.when_cut()
+                self._break(link)
+                return
+
+    def double_links(self, server: Server) -> int:
+        """Each link that this server has accepted is opened once more, and all is said again on the new one.
+
+        It all arrives at this moment: what was said on the old link cannot outlive what it was said to. The one who
+        dialled knows nothing of the new link, loses the old one, and dials again.
+        """
+        doubled = 0
+        world = self._world
+        for peer in list(server.accepted):
+            end = server.accepted[peer]
+            if not end.open or end.link.broken or not end.other.open:
+                continue
+            doubled += 1
+            said = [message for message in end.link.said if message is not _GONE]
+            copy = Link(end.other.owner, server)
+            self._links[peer][server.id] = copy
+            until = world.now + self._patience(server.id)
+            self.replayed[server.id, peer] = until + REPLAY_US
+            self._accept(copy.acceptor, None)
+            self._break(end.link)
+            for message in said:
+                if copy.acceptor.open:
+                    server.hear(peer, message)  # type: ignore[arg-type]  # what else is said is a message
+            world.push(until, self._end_copy, copy, None)
+        return doubled
+
+    def _end_copy(self, copy: Link, _: None) -> None:
+        self._break(copy)
+
     def _flow(self, source: ServerId, target: ServerId) -> None:
         """The direction is free: what waited goes on its way, in order."""
         if self._stopped[source][target]:
@@ -359,5 +445,9 @@ class Network:
                     self.unblock(one, other)
                 while self._clogged[source][target]:
                     self.unclog(one, other)
+                while self._bounds.get((one, other)):
+                    self.unbound(one, other)
+                self.later[source][target] = self.lossy[source][target] = 0
+        self.reordering.clear()
         self.loss = self.double = 0.0
         self.slower = 1

@@ -168,9 +168,21 @@ class Server:
         self.backlog.clear()
         self.submitted.clear()
         self.heard_at.clear()
+        world.nemesis.power_fails(self)
         unfinished = self.writer.crash(loss)
         world.network.crashed(self)
         world.judge.crashed(self.id, unfinished)
+
+    def end(self) -> None:
+        """It was told to end: what is on its way to the disk gets there, and the log is closed."""
+        if not self.paused:
+            try:
+                self.writer.finish()
+                self.storage.close()
+            except StorageError as error:
+                self.world.disk_failed(self, error)
+                return
+        self.crash("keep")
 
     def pause(self) -> None:
         if self.up and not self.paused:
@@ -311,7 +323,10 @@ class Server:
         node, world = self.node, self.world
         if ready.save:
             self._save(ready.save)
+        reached = self._reached(node) if self.watched else None
         self._tell_judge(node)
+        if reached is not None:
+            world.act(self, "quorum", reached)
         if ready.notes:
             for note in ready.notes:
                 world.noted(self, note)
@@ -339,6 +354,15 @@ class Server:
                 world.judge.serves(self.id)
         for barrier in ready.barriers:
             self._answer(barrier)
+
+    def _reached(self, node: Node) -> str | None:
+        """What a leader has counted in this turn, and told nobody."""
+        state, epoch, *_ = self._seen
+        if node.state is not State.LEADING or node.leader != self.id:
+            return None
+        if state is State.LEADING and node.epoch > epoch:
+            return "promised"
+        return "acked" if node.serving and node.committed > self._committed else None
 
     def _tell_judge(self, node: Node) -> None:
         """First what it committed, while it is still taken for what it was: a leader may end by committing."""

@@ -27,6 +27,7 @@ from harness.worlds.cores.server import Server
 from harness.worlds.cores.workload import Workload, member
 from zab.core.ensemble import Ensemble, Role
 from zab.core.messages import State
+from zab.core.ready import Note
 from zab.core.zxid import ServerId, Zxid
 
 EVENTS_MAX = 300_000
@@ -131,14 +132,26 @@ class World(Common[Server]):
         if not server.start():
             self.push(self.now + 50_000, self.start, server, server.life)
 
+    def restart(self, server: Server, down_ms: int) -> None:
+        """As its operator does it: it ends in good order, and is started again."""
+        if server.up:
+            self.counted("restart")
+            server.end()
+            self.push(self.now + down_ms * 1_000, self.start, server, server.life)
+
+    def excuses_words(self, server: ServerId, note: Note) -> bool:
+        source = dict(note.fields)["source"]
+        assert isinstance(source, int)
+        return self.now <= self.network.replayed.get((server, source), -1)
+
     # -- looking on ------------------------------------------------------------------------------------
 
     def _observe(self, _: object, __: object) -> None:
         """Now and then: whom has a serving leader not heard for longer than it may lead without hearing anybody?"""
-        settings = self.settings
-        limit = (settings.init_ms + 2 * settings.sync_ms + 4 * settings.tick_ms) * 1_000
         for server in self.servers[1:]:
-            if server.up and not server.paused and server.node.state is State.LEADING:
+            settings = server.settings
+            limit = (settings.init_ms + 2 * settings.sync_ms + 4 * settings.tick_ms) * 1_000
+            if server.up and not server.paused and server.clock.plain and server.node.state is State.LEADING:
                 since = max(server.resumed_at, 0)
                 silent = [
                     sid
@@ -146,7 +159,7 @@ class World(Common[Server]):
                     if sid != server.id and self.now - max(server.heard_at.get(sid, 0), since) > limit
                 ]
                 self.judge.observed(server.id, silent)
-        self.push(self.now + settings.sync_ms * 1_000, self._observe, None, None)
+        self.push(self.now + self.settings.sync_ms * 1_000, self._observe, None, None)
 
     def activated(self, server: Server, ensemble: Ensemble) -> None:
         self.counted("activated")

@@ -145,6 +145,14 @@ class Writer:
 
     # -- the end ---------------------------------------------------------------------------------------
 
+    def finish(self) -> None:
+        """All that was handed over is written now. The node is not told any more."""
+        writes = self._writing + self._queue
+        self._writing, self._queue = [], []
+        if writes:
+            self._server.storage.perform(writes)
+            self._tell_durable(writes)
+
     def crash(self, loss: str) -> list[Write]:
         """The process is gone in the middle of what it wrote. Returns that; what only waited never happened."""
         writing, self._writing, self._queue = self._writing, [], []
