@@ -14,7 +14,7 @@ from typing import Final
 
 from attrs import frozen
 
-from harness.checkers.store import effects, image, log, order, outcomes, realtime, sequences, sessions
+from harness.checkers.store import effects, image, log, order, outcomes, realtime, sequences, sessions, watches
 from harness.checkers.store.broken import Broken
 from harness.checkers.store.case import Case, Promise
 from harness.history import History
@@ -32,6 +32,7 @@ ALL: Final[tuple[Promise, ...]] = (
     sessions.lives,
     sessions.ephemerals,
     sequences.check,
+    watches.check,
 )
 BROKEN_MAX: Final = 20
 """Of one promise. What comes after that is mostly what follows from it."""

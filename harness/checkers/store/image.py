@@ -24,7 +24,13 @@ READS: Final = ("get", "exists", "children")
 def check(case: Case) -> Iterator[Broken]:
     floors = _floors(case)
     for call in case.calls.all:
-        if call.reply is None or call.write:
+        if call.reply is None:
+            continue
+        if call.reply.zxid > case.replay.last:
+            beyond, last = hexed(call.reply.zxid), hexed(case.replay.last)
+            yield broken(PROMISE, call, f"it was answered from zxid {beyond}, and nothing beyond {last} was committed")
+            continue
+        if call.write:
             continue
         requests = parts_of(call.request)
         replies = call.reply.parts if call.request.op == "multi" else (call.reply,)
@@ -41,12 +47,6 @@ def _read(case: Case, call: Call, request: Request, reply: Reply, floors: dict[i
     replay, path = case.replay, request.path
     zxid = 0 if call.reply is None else call.reply.zxid
     if zxid:
-        if zxid > replay.last:
-            what = (
-                f"it was answered from zxid {hexed(zxid)}, and nothing beyond {hexed(replay.last)} was ever committed"
-            )
-            yield broken(PROMISE, call, what)
-            return
         wrong = difference(request, reply, replay.node(path, zxid))
         if wrong:
             yield _explained(case, call, request, reply, wrong)

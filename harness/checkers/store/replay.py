@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import partial
 from itertools import groupby
 
@@ -91,6 +91,11 @@ class Replay:
     def lives(self, path: str) -> Iterator[tuple[int, Node | None]]:
         """Whatever was there at any time, with the zxid that made it."""
         yield from zip(self._zxids.get(path, [0]), self._nodes.get(path, [None]), strict=True)
+
+    @property
+    def paths(self) -> Iterable[str]:
+        """All that were ever there."""
+        return self._zxids
 
     def before(self, zxid: int) -> Moment:
         """The tree right before this transaction."""

@@ -1,0 +1,298 @@
+"""Watches: each fires when it must, only then, in the order of zxids, and before any reply that shows the change.
+
+What a client is told over one connection follows from what it watches and from what was committed. Three things are
+not seen from outside: how far the server had come when the client was back and named its watches; whether a
+snapshot took the place of some changes (`History.jumps`), so that only the difference was told; and the zxid of an
+event that bears none. So all states are followed in which the connection may be. When none is left, what the client
+saw cannot be explained, and that is what is reported.
+
+Legal, and therefore no complaint: who watched for ever and was away is not told of what happened meanwhile; who
+watched once is told once of what is different now; and where a server jumped, changes that cancel each other out are
+not told, and those of one node count as one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Final, TypeAlias
+
+from attrs import evolve, frozen
+
+from harness.checkers.store.broken import Broken, hexed
+from harness.checkers.store.calls import Call
+from harness.checkers.store.case import Case
+from harness.checkers.store.model import of_the_system
+from harness.checkers.store.watching import UNSAID, Due, Step, Table, again, jumped, steps_of, told, used_up
+from harness.history import Became, Change, Event, Fired, Reply, Request, Told
+
+UNEARNED: Final = "a watch fires only for what it watches, and once if it is for once"
+MISSED: Final = "no event is missed, and each comes before what it tells of is seen"
+STATES_MAX: Final = 200
+"""Of one connection, at one time. With more, it is not judged any further."""
+
+
+@frozen
+class State:
+    """How the connection may stand, as its server sees it."""
+
+    zxid: int
+    table: Table
+    due: tuple[Due, ...] = ()
+    """Has happened, and must be told before anything else."""
+    loose: bool = False
+    """`due` is in no particular order."""
+
+
+def check(case: Case) -> Iterator[Broken]:
+    by_told = {call.told_place: call for call in case.calls.all}
+    for seen in case.sessions().values():
+        yield from _Session(case, by_told).follow(seen)
+
+
+_After: TypeAlias = Callable[[State], Iterator[State]]
+
+
+class _Session:
+    def __init__(self, case: Case, calls: dict[int, Call]) -> None:
+        self._replay = case.replay
+        self._calls = calls
+        self._jumps = case.history.jumps
+        self._changes = case.changes_at
+        self._steps: dict[int, tuple[Step, ...]] = {}
+        self._book: Table = frozenset()
+        """What the client knows that it watches."""
+        self._seen = 0
+        self._server = 0
+        self._states: list[State] = []
+        self._back: tuple[Table, int] | None = None
+        """It is back: what it named, and what it had seen. Nothing has come over this connection yet."""
+        self._connected = False
+
+    # -- what the client saw -----------------------------------------------------------------------
+
+    def follow(self, events: Iterable[tuple[int, Event]]) -> Iterator[Broken]:
+        for place, event in events:
+            match event:
+                case Became():
+                    self._became(event)
+                case Fired() if not of_the_system(event.path):
+                    broken = self._fired(event)
+                    if broken:
+                        yield broken
+                        return
+                case Told():
+                    call = self._calls.get(place)
+                    if call is None or not event.reply.zxid:
+                        continue
+                    broken = self._told(event, call.request)
+                    if broken:
+                        yield broken
+                        return
+                case _:
+                    pass
+            if len(self._states) > STATES_MAX:
+                return
+
+    def _became(self, event: Became) -> None:
+        self._connected = event.state == "connected"
+        self._server = event.server
+        self._states, self._back = [], None
+        if not self._connected:
+            return
+        if self._book:
+            self._back = self._book, self._seen
+        else:
+            self._states = [State(self._seen, frozenset())]
+
+    def _fired(self, fired: Fired) -> Broken | None:
+        what = f"the event {fired.event} {fired.path}" + (f" of zxid {hexed(fired.zxid)}" if fired.zxid > 0 else "")
+        if not self._connected:
+            return _broken(UNEARNED, fired, f"{what} came while it was not connected", fired.zxid)
+        bound = fired.zxid if fired.zxid > 0 else self._replay.last
+        before = self._settled(bound)
+        after = self._each(before, bound, lambda state: self._by_event(state, fired))
+        if not after:
+            return self._unearned(fired, before, what)
+        self._states = after
+        self._book = used_up(self._book, fired.event, fired.path)
+        self._seen = max(self._seen, fired.zxid)
+        return None
+
+    def _told(self, event: Told, request: Request) -> Broken | None:
+        zxid = event.reply.zxid
+        before = self._settled(zxid)
+        after = self._each(before, zxid, lambda state: self._by_reply(state, zxid))
+        if before and not after:
+            return self._missed(event, before)
+        self._states = [each for state in after for each in _registered(state, request, event.reply)]
+        self._book = next(iter(_registered(State(zxid, self._book), request, event.reply))).table
+        self._seen = max(self._seen, zxid)
+        if before and not self._states:
+            what = f"call {event.call} was told that there is no such watch on {request.path}, and it stands"
+            return _broken(MISSED, event, what, zxid)
+        return None
+
+    # -- all states --------------------------------------------------------------------------------
+
+    def _settled(self, bound: int) -> list[State]:
+        """The states of a connection that may have named its watches at any time up to `bound`."""
+        if self._back is None:
+            return self._states
+        table, seen = self._back
+        self._back = None
+        found = []
+        for zxid in (seen, *self._replay.between(seen, bound)):
+            due, left = again(table, seen, self._replay, zxid)
+            found.append(State(zxid, left, due, loose=True))
+        return found
+
+    def _each(self, states: Iterable[State], bound: int, after: _After) -> list[State]:
+        states = list(states)
+        found = [each for state in states for each in after(state)]
+        if self._jumps is None:
+            if not found:  # any server may have jumped; but what needs no jump is explained without
+                zxids = self._replay.order
+                found = [each for state in states for one in self._leaps(state, zxids, bound) for each in after(one)]
+        else:
+            zxids = [jump.zxid for jump in self._jumps if jump.server == self._server]
+            found += [each for state in states for one in self._leaps(state, zxids, bound) for each in after(one)]
+        return list(dict.fromkeys(found))
+
+    def _leaps(self, state: State, zxids: Iterable[int], bound: int) -> Iterator[State]:
+        """Where a jump to one of these zxids may have taken it, from wherever it had come without an event."""
+        if state.due:
+            return
+        targets = [zxid for zxid in zxids if state.zxid < zxid <= bound]
+        made: set[State] = set()
+        for old in (state.zxid, *self._replay.between(state.zxid, bound)):
+            if old > state.zxid and told(state.table, self._steps_at(old), old)[0]:
+                return
+            for new in targets:
+                if new > old:
+                    due, table = jumped(state.table, self._replay, old, new)
+                    one = State(new, table, due, loose=True)
+                    if one not in made:
+                        made.add(one)
+                        yield one
+
+    def _by_event(self, state: State, fired: Fired) -> Iterator[State]:
+        if state.due:
+            for place, (event, path, zxid) in enumerate(state.due):
+                if (event, path) == (fired.event, fired.path) and (zxid == fired.zxid or min(zxid, fired.zxid) <= 0):
+                    yield _without(state, place)
+                    return
+                if not state.loose:
+                    return
+            return
+        if not state.table:
+            return
+        bound = fired.zxid if fired.zxid > 0 else self._replay.last
+        for zxid in self._replay.between(state.zxid, bound):
+            due, table = told(state.table, self._steps_at(zxid), zxid)
+            if due:
+                if fired.zxid in (zxid, 0, UNSAID) and due[0][:2] == (fired.event, fired.path):
+                    yield State(zxid, table, due[1:])
+                return
+
+    def _by_reply(self, state: State, zxid: int) -> Iterator[State]:
+        if state.due:
+            return
+        if state.table and any(
+            told(state.table, self._steps_at(each), each)[0] for each in self._replay.between(state.zxid, zxid)
+        ):
+            return
+        yield evolve(state, zxid=max(state.zxid, zxid))
+
+    def _steps_at(self, zxid: int) -> tuple[Step, ...]:
+        steps = self._steps.get(zxid)
+        if steps is None:
+            steps = self._steps[zxid] = tuple(steps_of(self._changes(zxid)))
+        return steps
+
+    # -- what is wrong -----------------------------------------------------------------------------
+
+    def _due(self, states: Iterable[State], bound: int) -> Due | None:
+        """What at least one of these states would have to tell first."""
+        for state in states:
+            if state.due:
+                return state.due[0]
+            for zxid in self._replay.between(state.zxid, bound):
+                due, _ = told(state.table, self._steps_at(zxid), zxid)
+                if due:
+                    return due[0]
+        return None
+
+    def _missed(self, event: Told, before: list[State]) -> Broken:
+        zxid = event.reply.zxid
+        due = self._due(before, zxid)
+        assert due is not None
+        what = f"{_words(due)} did not come before the reply to call {event.call}, which shows zxid {hexed(zxid)}"
+        return _broken(MISSED, event, what, due[2], *self._changes(due[2]))
+
+    def _unearned(self, fired: Fired, before: list[State], what: str) -> Broken:
+        bound = fired.zxid if fired.zxid > 0 else self._replay.last
+        due = self._due(before, bound)
+        if due is not None and due[:2] != (fired.event, fired.path):
+            what = f"{_words(due)} did not come, or not before {what}"
+            return _broken(MISSED, fired, what, due[2], *self._changes(due[2]))
+        if due is not None and fired.zxid > 0 and due[2] != fired.zxid:
+            return _broken(MISSED, fired, f"{what} came, and {_words(due)} before it did not", due[2])
+        watched = ", ".join(f"{kind} {path}" for kind, path in sorted(self._book)) or "nothing"
+        return _broken(UNEARNED, fired, f"{what} came, and it watched {watched}", fired.zxid)
+
+
+def _without(state: State, place: int) -> State:
+    return evolve(state, due=state.due[:place] + state.due[place + 1 :])
+
+
+def _words(due: Due) -> str:
+    event, path, zxid = due
+    return f"the event {event} {path}" + (f" of zxid {hexed(zxid)}" if zxid > 0 else ", for a change while it was away")
+
+
+def _broken(promise: str, event: Fired | Told, what: str, zxid: int, *changes: Change) -> Broken:
+    call = event.call if isinstance(event, Told) else 0
+    who = f"client {event.client}, session {event.session:#x}"
+    return Broken(promise, f"{who}: {what}", event.at, event.session, call, max(zxid, 0), (event, *changes))
+
+
+def _registered(state: State, request: Request, reply: Reply) -> Iterator[State]:
+    """What it watches once this has been answered. Several, if that cannot be told."""
+    path, table = request.path, state.table
+    match request.op:
+        case "watch" if not reply.error:
+            yield evolve(state, table=table | {(request.watch, path)})
+        case "unwatch":
+            yield from _unwatched(state, request, reply)
+        case "get" | "exists" | "children" if request.watch:
+            kind = _kind(request, reply)
+            yield evolve(state, table=table | {(kind, path)}) if kind else state
+        case _:
+            yield state
+
+
+def _kind(request: Request, reply: Reply) -> str:
+    """Of the watch that a read leaves; empty if it leaves none."""
+    if request.op == "exists" and reply.error == "NO_NODE":
+        return "exist"
+    if reply.error:
+        return ""
+    return "child" if request.op == "children" else "data"
+
+
+def _unwatched(state: State, request: Request, reply: Reply) -> Iterator[State]:
+    path, table = request.path, state.table
+    if request.watch == "once":
+        # Which of the two tables was meant is not said.
+        data, child = {("data", path), ("exist", path)}, {("child", path)}
+        options = [data | child, data, child]
+    else:
+        options = [{(kind, at) for kind, at in table if at == path and request.watch in ("", kind)}]
+    if reply.error == "NO_WATCHER":
+        if any(table.isdisjoint(option) for option in options):
+            yield state
+    elif reply.error:
+        yield state
+    else:
+        for left in dict.fromkeys(table - option for option in options):
+            yield evolve(state, table=left)
