@@ -110,6 +110,9 @@ def test_from_one_to_three_as_the_page_says(tmp_path: Path) -> None:
     assert "could elect one of themselves" in refused(one, FORCE)
 
     one = config(tmp_path, 1, ports[0], f"{lines[0]}\n", f"reconfigEnabled=true\n{SUPER}\n")
+    one.write_text(
+        one.read_text().replace("initLimit=25\nsyncLimit=10\n", "")
+    )  # nobody asks for them while it is alone
     new = "\n".join([lines[0], *(each.replace(";", ":observer;") for each in lines[1:])])
     others = [config(tmp_path, sid, ports[sid - 1], new, "reconfigEnabled=true\n") for sid in (2, 3)]
     with ExitStack() as stack:
@@ -137,12 +140,14 @@ def test_from_one_to_three_as_the_page_says(tmp_path: Path) -> None:
             assert leader.process.poll() is None
         assert modes(ports) == ["Mode: follower", "Mode: follower", "Mode: leader"]
         assert [each.stop() for each in (leader, *joining)] == [0, 0, 0]
+    assert "keys='initLimit, syncLimit'" in leader.log.read_text()
     with ExitStack() as stack:  # each has a vote: two of them are enough
-        servers = started(stack, others)
+        servers = started(stack, [one, others[0]], "-D", "tickTime=1000")
         for each in servers:
             each.ready()
         assert has(ports[1], "/together")
-        assert "warning" not in servers[0].log.read_text()
+        assert "initLimit is missing, and an ensemble needs it" in servers[0].log.read_text()
+        assert "warning" not in servers[1].log.read_text()
 
 
 def test_edited_lines_are_refused_and_the_file_stays(tmp_path: Path) -> None:

@@ -188,6 +188,9 @@ async def keep_membership(server: StoreServer, plan: Plan) -> None:
         if not ensemble.same_members(known):
             different, known = differences(known, ensemble), ensemble
             version = show(ensemble.version)
+            if plan.lacks and len(ensemble.servers) > 1:
+                why = "an ensemble needs them: write down what the other servers have, or the defaults count"
+                server.log.say("keys_missing", "warning", file=plan.path, keys=", ".join(plan.lacks), why=why)
             if not is_member(server):
                 why = f"the membership has no server {server.me}: it has no vote, and waits for reconfig -add"
                 server.log.say("not_a_member", "warning", version=version, members=list(ensemble.by_id), why=why)

@@ -231,6 +231,35 @@ def test_all_mistakes_are_told_at_once_with_file_line_key_and_value(folder: Path
     assert len(told) == 5
 
 
+def test_files_that_cannot_be_read_are_told_with_their_keys(folder: Path) -> None:
+    gone, jaas = folder / "gone", folder / "jaas"
+    jaas.write_text("Client {};")
+    text = (
+        f"secureClientPort=5\nssl.keyStore.location={gone}\nssl.trustStore.location={gone}\nsslQuorum=true\n"
+        f"ssl.quorum.keyStore.location={gone}\nssl.quorum.trustStore.location={gone}\n"
+        f"java.security.auth.login.config={jaas}\n"
+    )
+    told = problems(folder, text).splitlines()
+    why = "No such file or directory"
+    where = f"{folder}/zoo.cfg"
+    assert sorted(told) == [
+        f"{where}:4: ssl.keyStore.location={gone}: {why}",
+        f"{where}:5: ssl.trustStore.location={gone}: {why}",
+        f"{where}:7: ssl.quorum.keyStore.location={gone}: {why}",
+        f"{where}:8: ssl.quorum.trustStore.location={gone}: {why}",
+        f"{where}:9: java.security.auth.login.config={jaas}: has no section 'Server'; it has Client",
+    ]
+    jaas.unlink()
+    assert f"{where}:3: java.security.auth.login.config={jaas}: {why}" in problems(
+        folder, f"java.security.auth.login.config={jaas}\n"
+    )
+
+
+def test_a_line_of_the_membership_that_is_there_twice_is_a_mistake(folder: Path) -> None:
+    told = problems(folder, "server.1=a:1:2\nserver.1=b:1:2\n", myid="1")
+    assert told == f"{folder}/zoo.cfg:4: server.1=b:1:2: also in line 3, as 'a:1:2'"
+
+
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(BadConfig, match="cannot be read: No such file"):
         read_plan(tmp_path / "none.cfg")
@@ -326,8 +355,12 @@ def test_sessions_that_could_not_be_are_told_with_the_rest(folder: Path) -> None
 def test_all_that_is_wrong_with_a_membership_is_told_at_once(folder: Path) -> None:
     lines = "server.1=a:1:2\nserver.2=a:1:3\ngroup.1=1:2\ngroup.2=2\nweight.1=-1\n"
     told = problems(folder, lines + "initLimit=5\nsyncLimit=5\n", myid="1")
-    for what in ("1 and 2 both claim a:1", "server 2 is in more than one group", "weight.1=-1"):
-        assert what in told
+    for line, what in (
+        (4, "servers 1 and 2 both claim a:1"),
+        (6, "server 2 is in more than one group"),
+        (7, "weight.1=-1: a weight"),
+    ):
+        assert f"{folder}/zoo.cfg:{line}: the membership: {what}" in told
 
 
 def test_one_mistake_is_one_line(folder: Path) -> None:
@@ -363,6 +396,15 @@ def test_an_ensemble_needs_its_limits(folder: Path) -> None:
     told = problems(folder, "server.1=a:1:2\nserver.2=b:1:2\n", myid="1")
     assert "initLimit is missing" in told
     assert "syncLimit is missing" in told
+
+
+def test_who_was_made_a_member_starts_with_the_defaults_of_the_limits_that_its_file_lacks(folder: Path) -> None:
+    two = "server.1=a:1:2\nserver.2=b:1:2\n"
+    remember(folder, two)
+    made = plan(folder, two + "syncLimit=7\n", myid="1")
+    (warning,) = made.warnings
+    assert "initLimit is missing, and an ensemble needs it (ticks to find the leader): 10 counts" in warning
+    assert (made.settings.init_limit, made.settings.sync_limit, made.lacks) == (10, 7, ("initLimit",))
 
 
 def test_groups_and_weights(folder: Path) -> None:
@@ -424,6 +466,31 @@ def test_a_changed_membership_is_written_back_and_read_again(folder: Path) -> No
     assert (folder / "zoo.cfg").read_text() == f"dataDir={folder}/data\n{rest}dynamicConfigFile={written}\n"
     again = read_plan(folder / "zoo.cfg")
     assert (again.ensemble, again.client_port) == (new, 2181)
+
+
+def test_a_changed_membership_is_found_again_from_another_directory(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan(folder, THREE, myid="1")
+    new = Ensemble.parse("server.1=a:2888:3888;2181\nserver.5=e:2888:3888;2181\nversion=200000001")
+    monkeypatch.chdir(folder)
+    assert write_membership(Path("zoo.cfg"), new, 1) == folder / "zoo.cfg.dynamic.200000001"
+    monkeypatch.chdir("/")
+    assert read_plan(folder / "zoo.cfg").ensemble == new
+    file = folder / "zoo.cfg"
+    file.write_text(file.read_text().replace(f"={folder}/zoo.cfg.dynamic", "=zoo.cfg.dynamic"))
+    assert read_plan(file).ensemble == new, "one that was written in this directory, without it in its name"
+
+
+def test_members_that_cannot_be_read_are_not_compared(folder: Path) -> None:
+    remember(folder, THREE.partition("init")[0])
+    (folder / "zoo.cfg").write_text(f"dataDir={folder}/data\ndynamicConfigFile={folder}/none\n")
+    (folder / "data" / "myid").write_text("1")
+    with pytest.raises(BadConfig) as caught:
+        read_plan(folder / "zoo.cfg")
+    where = f"{folder}/zoo.cfg:2: dynamicConfigFile={folder}/none"
+    assert caught.value.problems == (f"{where}: cannot be read: there is no such file",)
+    assert not any("remembers" in each for each in caught.value.warnings)
 
 
 # -- the membership that is remembered ---------------------------------------------------------------------

@@ -20,8 +20,8 @@ _KEY: Final = "dynamicConfigFile"
 
 
 def write_membership(config: Path, ensemble: Ensemble, sid: int) -> Path:
-    """The name of the file that has the members now."""
-    dynamic = config.with_name(dynamic_name(config.name, ensemble.version))
+    """The name of the file that has the members now: in full, as the next start may be made from elsewhere."""
+    dynamic = config.with_name(dynamic_name(config.name, ensemble.version)).resolve()
     replace(dynamic, encode_dynamic(ensemble).encode())
     old = config.read_bytes()
     replace(config.with_name(config.name + BACKUP), old)

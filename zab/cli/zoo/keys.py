@@ -65,7 +65,7 @@ SECTIONS: Final[tuple[tuple[str, tuple[Key, ...]], ...]] = (
             _read("clientPort", "none", values.port, "where clients are served; `server.N=...;port` says it, too"),
             _read("clientPortAddress", "all interfaces", values.text, "the address of that port"),
             _read("dynamicConfigFile", "none", values.text,
-                  "the file with the membership; written anew, under a name with its version, when that changes"),
+                  "the file with the membership; written anew, under a name with its version, when that changes; a relative name that is not in the directory of the start is looked for beside this file"),
             _ignored("clientPortListenBacklog", "-1", "the system's own choice is used", "-1"),
         ),
     ),

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Final
 
 from zab.cli.zoo.keys import MEMBERSHIP, family_of
 from zab.cli.zoo.remembered import removed
@@ -11,6 +14,9 @@ from zab.core.ensemble import Ensemble, Group, Role, Server, faults, parse_serve
 from zab.core.errors import ConfigError, ZabError
 from zab.core.zxid import ServerId, Zxid
 from zab.wire.disk_files import decode_number, dynamic_version
+
+_LINE: Final = re.compile(r"(server|group|weight)\.\d+")
+_NUMBER: Final = re.compile(r"\b\d+\b")
 
 
 def read_ensemble(source: Source) -> Ensemble | None:
@@ -43,10 +49,24 @@ def read_ensemble(source: Source) -> Ensemble | None:
         found = [*faults(servers, groups, weights), *shared_addresses(servers)]
         if not any(server.role is Role.PARTICIPANT for server in servers):
             found.append("no server.N line has a participant: at least one server has to vote")
-        source.problems += [f"{source.path}: the membership: {each}" for each in dict.fromkeys(found)]
+        source.problems += [
+            f"{_where(lines, each) or source.path}: the membership: {each}" for each in dict.fromkeys(found)
+        ]
     if len(source.problems) > before:
         return None
     return Ensemble(tuple(servers), Zxid(version or 0), tuple(groups), weights)
+
+
+def _where(lines: Iterable[Told], fault: str) -> str | None:
+    """The last of the lines that a fault is about: of the one that it names, or of the server, or of its groups."""
+    if named := _LINE.match(fault):
+        return next((told.where for told in lines if told.name == named[0]), None)
+    sids = set(_NUMBER.findall(fault.partition(" both ")[0]))
+    if "group" in fault:
+        found = [told.where for told in lines if told.name.startswith("group.") and sids & set(told.value.split(":"))]
+        if found:
+            return found[-1]
+    return next((told.where for told in reversed([*lines]) if told.name.removeprefix("server.") in sids), None)
 
 
 def _version(source: Source) -> int | None:
@@ -58,6 +78,12 @@ def _version(source: Source) -> int | None:
         source.problem(other, "members stand in the file that dynamicConfigFile names, or here, not in both")
     before = set(source.told)
     path = Path(told.value)
+    beside = source.path.parent / path
+    if not path.exists() and beside.exists():  # it was written by a start in another directory
+        path = beside
+    if not path.exists():
+        source.problem(told, "cannot be read: there is no such file")
+        return None
     source.add_file(path)
     for name in set(source.told) - before:
         if family_of(name) is None or not name.startswith(MEMBERSHIP):

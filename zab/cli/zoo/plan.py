@@ -34,6 +34,10 @@ from zab.wire.disk_files import VERSION_DIRECTORY
 
 TICK_MS: Final = 3_000
 """The original's, where the file does not say."""
+_OF_AN_ENSEMBLE: Final = {
+    "initLimit": ("ticks to find the leader", Settings().init_limit),
+    "syncLimit": ("ticks to hear of the leader", Settings().sync_limit),
+}
 
 
 @frozen
@@ -66,6 +70,8 @@ class Plan:
     """The directory remembers another membership, and this one is to take its place."""
     given: tuple[tuple[str, str], ...] = ()
     """What was said of keys that are not settings by themselves; passwords are not repeated."""
+    lacks: tuple[str, ...] = ()
+    """Keys that an ensemble needs and the file does not have: nobody misses them while this server is alone."""
 
 
 def read_plan(path: Path, options: Iterable[tuple[str, str]] = (), *, from_file: bool = False) -> Plan:
@@ -74,6 +80,7 @@ def read_plan(path: Path, options: Iterable[tuple[str, str]] = (), *, from_file:
     if source.problems and not source.told:
         raise BadConfig(source.problems, source.warnings)
     ensemble = read_ensemble(source)
+    understood = ensemble is not None or not source.problems
     data = _directory(source, "dataDir")
     log = _directory(source, "dataLogDir")
     if data is None and "dataDir" not in source.told:
@@ -83,7 +90,7 @@ def read_plan(path: Path, options: Iterable[tuple[str, str]] = (), *, from_file:
     saved = None if data is None else remembered(data)
     sid = read_id(source, data, ensemble, saved)
     check_peer_type(source, ensemble, sid)
-    _check_ensemble(source, ensemble)
+    lacks = _check_ensemble(source, ensemble, saved)
     host, port = _client_address(source, ensemble, sid)
     secure_port: int | None = source.value("secureClientPort", None)
     groups = _groups(source)
@@ -98,8 +105,7 @@ def read_plan(path: Path, options: Iterable[tuple[str, str]] = (), *, from_file:
     ports = [each for each in ports if each.port]
     check_clashes(source, [*ports, *_server_ports(ensemble, sid, everywhere)])
     replaces = False
-    understood = not source.members() if ensemble is None else sid in ensemble.by_id
-    if data is not None and understood:
+    if data is not None and understood and (ensemble is None or sid in ensemble.by_id):
         ensemble, replaces = settle(source, data, sid, ensemble, saved, from_file=from_file)
     if source.problems:
         raise BadConfig(source.problems, source.warnings)
@@ -121,6 +127,7 @@ def read_plan(path: Path, options: Iterable[tuple[str, str]] = (), *, from_file:
         listens=tuple(ports),
         replaces=replaces,
         given=_given(source),
+        lacks=lacks,
         **made,
     )
 
@@ -168,15 +175,22 @@ def _check_foreign(source: Source, data: Path) -> None:
         )
 
 
-def _check_ensemble(source: Source, ensemble: Ensemble | None) -> None:
-    if ensemble is None:
-        if source.value("standaloneEnabled", True) is False and not source.problems:
-            source.problem(source.told["standaloneEnabled"], "then there must be server.N lines, and there are none")
-        return
-    if len(ensemble.servers) > 1:
-        for name, what in (("initLimit", "ticks to find the leader"), ("syncLimit", "ticks to hear of the leader")):
-            if name not in source.told:
+def _check_ensemble(source: Source, ensemble: Ensemble | None, saved: Ensemble | None) -> tuple[str, ...]:
+    """The keys that an ensemble needs and that are not there."""
+    if ensemble is None and source.value("standaloneEnabled", True) is False and not source.problems:
+        source.problem(source.told["standaloneEnabled"], "then there must be server.N lines, and there are none")
+    lacks = tuple(name for name in _OF_AN_ENSEMBLE if name not in source.told)
+    if ensemble is not None and len(ensemble.servers) > 1:
+        for name in lacks:
+            what, default = _OF_AN_ENSEMBLE[name]
+            if saved is None:
                 source.missing(name, f"an ensemble needs it ({what}); 10 and 5 are customary")
+            else:  # others count on it: it was alone once, and a reconfiguration made a member of it
+                source.warnings.append(
+                    f"{source.path}: {name} is missing, and an ensemble needs it ({what}): {default} counts; write "
+                    "down what the other servers have"
+                )
+    return lacks
 
 
 def _client_address(source: Source, ensemble: Ensemble | None, sid: int) -> tuple[str | None, int | None]:

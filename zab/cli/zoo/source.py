@@ -22,6 +22,7 @@ T = TypeVar("T")
 
 OPTION_LINE: Final = 0
 """Of what was given by `-D`."""
+_NAMES_A_FILE: Final = ("tore.location", "crl.location", "login.config")
 
 
 class BadConfig(Exception):
@@ -70,7 +71,9 @@ class Source:
             name = bare(entry.key)
             told = Told(name, entry.value, f"{path}:{entry.line}", entry.line)
             before = self.told.get(name)
-            if before is not None:
+            if before is not None and name.startswith(keys.MEMBERSHIP):  # which of the two it is, nobody can guess
+                self.problem(told, f"also in line {before.line}, as {before.value!r}")
+            elif before is not None:
                 self.warnings.append(
                     f"{told.text}: also in line {before.line}, as {before.value!r}; the last one counts"
                 )
@@ -113,11 +116,26 @@ class Source:
             self.problems.append(line)
 
     def blame(self, error: ConfigError) -> None:
-        """Whoever made a value of several keys begins with the one that is wrong, as `key=value: `."""
+        """Whoever made a value of several keys begins with the wrong one, as `key=value: `, or with its file."""
         text = str(error)
         told = next((each for each in self.told.values() if text.startswith(f"{each.name}=")), None)
+        if told is None:
+            told, text = self._of_file(text)
         if told is None or not any(line.startswith(f"{told.text}: ") for line in self.problems):
             self.problems.append(f"{self.path if told is None else told.where}: {text}")
+
+    def _of_file(self, text: str) -> tuple[Told | None, str]:
+        """A complaint about a file that a key names. If several keys name it, each is told once."""
+        named = [
+            (told, file)
+            for told in self.told.values()
+            if told.name.endswith(_NAMES_A_FILE) and text.startswith(file := str(Path(told.value))) and told.value
+        ]
+        if not named:
+            return None, text
+        untold = [each for each in named if not any(line.startswith(f"{each[0].text}: ") for line in self.problems)]
+        told, file = (untold or named)[0]
+        return told, f"{told.name}={told.value}: {text[len(file) :].lstrip(' ,:')}"
 
     def missing(self, name: str, what: str) -> None:
         self.problems.append(f"{self.path}: {name} is missing: {what}")
