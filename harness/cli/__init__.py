@@ -19,6 +19,7 @@ COMMANDS: Final = {
     "run": "draw a script from a seed and run it",
     "replay": "run a script again, from its seed or from a file",
     "shrink": "make a failing script as small as it can be",
+    "check": "judge a stored history of the store",
     "fuzz": "run many scripts and collect what fails",
     "mutants": "put known bugs back and see whether the checkers notice",
 }

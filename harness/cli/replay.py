@@ -6,6 +6,7 @@ import argparse
 import json
 import sys
 
+from harness import history_json
 from harness.cli.common import (
     HELD,
     VIOLATED,
@@ -39,6 +40,8 @@ def _run_script(arguments: argparse.Namespace, script: Script) -> int:
     can = there.playable(script)
     script, skipped = can.script, can.skipped
     outcome = there.run(script, trace=bool(arguments.trace or arguments.hash))
+    if arguments.history is not None and outcome.history is not None:
+        arguments.history.write_text(history_json.dumps(outcome.history))
     if arguments.json:
         made = {**outcome_as_json(outcome), "world": arguments.world, "skipped": skipped}
         if arguments.hash and outcome.trace is not None:

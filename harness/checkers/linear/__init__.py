@@ -6,6 +6,7 @@ from harness.checkers.linear.decide import check
 from harness.checkers.linear.history import UNKNOWN, History, HistoryError, Operation, dumps, loads
 from harness.checkers.linear.models import CasRegisters, Counters, Model, Queues, Registers, Store
 from harness.checkers.linear.verdict import Illegal, Legal, Undecided, Verdict
+from harness.checkers.linear.znodes import Znodes
 
 __all__ = [
     "check",
@@ -21,6 +22,7 @@ __all__ = [
     "Store",
     "Counters",
     "Queues",
+    "Znodes",
     "Verdict",
     "Legal",
     "Illegal",

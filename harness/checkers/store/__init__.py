@@ -1,75 +1,24 @@
 """What the store promises its clients, and whether it kept it: from what they saw, and what was committed.
 
-    verdict = check(history)
+    verdict = judge(history)
     if not verdict.held:
         print(verdict)
 
-Each promise is a function over a `Case`, and says where it was broken, for whom, and what should have been. Promises
-are judged apart: one that is broken does not hide another.
+`check` judges the promises alone, `judge` linearizability as well. Each promise is a function over a `Case`, and says
+where it was broken, for whom, and what should have been.
 """
 
 from __future__ import annotations
 
-from typing import Final
-
-from attrs import frozen
-
-from harness.checkers.store import effects, image, log, order, outcomes, realtime, sequences, sessions, watches
 from harness.checkers.store.broken import Broken
-from harness.checkers.store.case import Case, Promise
+from harness.checkers.store.case import Case
+from harness.checkers.store.judge import LINEARIZABLE, Verdict, judge
+from harness.checkers.store.promises import ALL, Kept, kept
 from harness.history import History
-
-ALL: Final[tuple[Promise, ...]] = (
-    log.check,
-    order.replies,
-    order.writes,
-    order.never_back,
-    realtime.check,
-    image.check,
-    effects.check,
-    outcomes.kept,
-    outcomes.once,
-    sessions.lives,
-    sessions.ephemerals,
-    sequences.check,
-    watches.check,
-)
-BROKEN_MAX: Final = 20
-"""Of one promise. What comes after that is mostly what follows from it."""
-
-
-@frozen
-class Kept:
-    """What became of the promises: all that were broken, each where it first was in front."""
-
-    broken: tuple[Broken, ...]
-    calls: int
-    changes: int
-
-    @property
-    def held(self) -> bool:
-        return not self.broken
-
-    @property
-    def promise(self) -> str | None:
-        return self.broken[0].promise if self.broken else None
-
-    @property
-    def what(self) -> str:
-        return self.broken[0].what if self.broken else ""
-
-    def __str__(self) -> str:
-        if self.held:
-            return f"every promise was kept, for {self.calls} calls and {self.changes} changes"
-        return "\n".join(str(each) for each in self.broken)
 
 
 def check(history: History) -> Kept:
-    case = Case.of(history)
-    found: list[Broken] = []
-    for promise in ALL:
-        found += sorted(promise(case), key=lambda each: each.at)[:BROKEN_MAX]
-    return Kept(tuple(found), len(case.calls.all), len(history.changes))
+    return kept(Case.of(history))
 
 
-__all__ = ["ALL", "Broken", "Kept", "check"]
+__all__ = ["ALL", "LINEARIZABLE", "Broken", "Kept", "Verdict", "check", "judge"]

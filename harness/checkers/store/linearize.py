@@ -1,0 +1,154 @@
+"""What clients of the store saw, as operations that are linearizable or not.
+
+Writes are asked and answered, and that is their time. A plain read may show an old state, but none older than what its
+session has done: so its time begins when the session's last write or `sync` before it was asked. Read so, every read
+of the store is linearizable, and one that was synced first within the time that it took.
+
+A write without an answer is in here if it was committed, and is not if it was not. What servers did on their own
+account, when they closed a session or removed a container, happened at some time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from attrs import evolve
+
+from harness.checkers.linear import UNKNOWN, Operation
+from harness.checkers.linear import History as Operations
+from harness.checkers.linear.history import Value
+from harness.checkers.store.calls import Call, parts_of
+from harness.checkers.store.case import Case
+from harness.checkers.store.model import DECIDED, LATER, SYSTEM, of_the_system
+from harness.checkers.store.replay import Group
+from harness.history import Change, Reply, Request
+
+_JUDGED = ("create", "set", "delete", "check", "get", "exists", "children")
+
+
+def operations(case: Case) -> Operations:
+    made = [op for calls in case.calls.of.values() for op in _of_session(calls)]
+    claimed = {call.group.zxid for call in case.calls.all if call.group is not None}
+    for group in case.replay.groups.values():
+        if group.zxid not in claimed:
+            made += _of_servers(group)
+    return Operations(tuple(_in_lanes(sorted(made, key=lambda op: (op.call, op.id)))))
+
+
+def _of_session(calls: list[Call]) -> Iterator[Operation]:
+    since = 0
+    for call in calls:
+        op = _operation(call, since)
+        if op is not None:
+            yield op
+        if (call.write or call.request.op == "sync") and call.reply is not None and call.reply.zxid:
+            since = call.asked.at
+
+
+def _operation(call: Call, since: int) -> Operation | None:
+    request, reply = call.request, call.reply
+    requests = parts_of(request)
+    if not requests or any(part.op not in _JUDGED or of_the_system(part.path) for part in requests):
+        return None
+    if any(not part.path.startswith("/") for part in requests):
+        return None
+    begin = call.asked.at if call.write else since
+    client = f"client {call.asked.client}"
+    if reply is None:
+        if call.group is None or call.group.refused:
+            return None  # it was never carried out
+        parts = _as_committed(requests, call.group)
+        kind, key, value = parts[0] if request.op != "multi" else ("multi", "", tuple(parts))
+        return Operation(call.asked.call, client, kind, key, value, UNKNOWN, begin, None, call.group.zxid)
+    assert call.told is not None
+    parts = [(part.op, part.path, _value(part)) for part in requests]
+    if request.op == "multi":
+        answers = reply.parts
+        errors = [part.error for part in answers]
+        if reply.error or len(answers) != len(requests) or any(each not in (*DECIDED, LATER) for each in errors):
+            return None
+        refused = call.write and any(errors)
+        result: Value = tuple(
+            (answer.error or None) if refused else _answer(part, answer)
+            for part, answer in zip(requests, answers, strict=True)
+        )
+        kind, key, value = "multi", "", tuple(parts)
+    else:
+        if reply.error not in DECIDED:
+            return None
+        kind, key, value = parts[0]
+        result = _answer(request, reply)
+    zxid = call.zxid or None
+    return Operation(call.asked.call, client, kind, key, value, result, begin, call.told.at, zxid)
+
+
+def _value(request: Request) -> Value:
+    match request.op:
+        case "create":
+            return _text(request.data), request.mode
+        case "set":
+            return _text(request.data), request.version
+        case "delete" | "check":
+            return request.version
+        case _:
+            return None
+
+
+def _answer(request: Request, reply: Reply) -> Value:
+    if reply.error:
+        return reply.error
+    version = 0 if reply.stat is None else reply.stat.version
+    match request.op:
+        case "create":
+            return reply.path
+        case "set" | "exists":
+            return version
+        case "get":
+            return _text(reply.data), version
+        case "children":
+            names = (name for name in reply.children or () if f"{request.path.rstrip('/')}/{name}" != SYSTEM)
+            return tuple(sorted(names))
+        case _:
+            return None
+
+
+def _text(data: bytes | None) -> str | None:
+    return None if data is None else data.decode("latin-1")
+
+
+def _as_committed(requests: tuple[Request, ...], group: Group) -> list[tuple[str, str, Value]]:
+    """Nobody was told what became of it, so of a sequential node the name is taken from the log."""
+    names = {change.part: change.path for change in group.changes if change.kind == "create"}
+    return [
+        (part.op, names.get(place, part.path), _value(evolve(part, mode=part.mode.replace("sequential", "").strip())))
+        for place, part in enumerate(requests)
+    ]
+
+
+def _of_servers(group: Group) -> Iterator[Operation]:
+    gone = tuple(path for change in group.changes for path in change.gone)
+    if gone:
+        yield Operation(-group.zxid, "servers", "close", "", gone, UNKNOWN, 0, None, group.zxid)
+    writes = tuple(_part(change) for change in group.writes if not of_the_system(change.path))
+    if writes:
+        yield Operation(-group.zxid, "servers", "multi", "", writes, UNKNOWN, 0, None, group.zxid)
+
+
+def _part(change: Change) -> Value:
+    match change.kind:
+        case "create":
+            return "create", change.path, (_text(change.data), "ephemeral" if change.owner else "")
+        case "set":
+            return "set", change.path, (_text(change.data), -1)
+        case _:
+            return "delete", change.path, -1
+
+
+def _in_lanes(ordered: list[Operation]) -> Iterator[Operation]:
+    """A client that keeps several requests in flight is written down as several clients."""
+    lanes: dict[str, list[Operation]] = {}
+    for op in ordered:
+        mine = lanes.setdefault(op.client, [])
+        lane = next((number for number, last in enumerate(mine) if last.before(op)), len(mine))
+        mine[lane : lane + 1] = [op]
+        yield evolve(op, client=op.client + (f", lane {lane + 1}" if lane else ""))

@@ -1,0 +1,117 @@
+"""The verdict on a history of the store, its proof, and the command that prints it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from attrs import evolve
+
+from harness.checkers import linear
+from harness.checkers.linear.verify import wrong_with_order
+from harness.checkers.store import LINEARIZABLE, judge
+from harness.checkers.store.case import Case
+from harness.checkers.store.linearize import operations
+from harness.cli import main
+from harness.history import Asked, Became, Change, History, Reply, Request, Stat, Told
+from harness.history_json import dumps
+from harness.mutants.bank.ensemble import legal
+from harness.mutants.bank.spoil import wrong_data
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_legal_history_is_proved_by_its_zxids_and_by_search(seed: int) -> None:
+    history = legal(seed, steps=100)
+    verdict = judge(history)
+    assert isinstance(verdict.linear, linear.Legal)
+    assert verdict.held
+    assert verdict.linear.by == "certificate"
+    made = operations(Case.of(history))
+    model = linear.Znodes.of(made.operations)
+    assert wrong_with_order(made, model, verdict.linear.order) is None
+
+    searched = linear.check(linear.History(tuple(evolve(op, zxid=None) for op in made.operations)), model)
+    assert isinstance(searched, linear.Legal)
+    assert searched.by == "search"
+
+
+def stat(zxid: int, version: int, changed: int) -> Stat:
+    return Stat(zxid, changed, zxid, version, 0, 0, 0, 1, 0)
+
+
+def tale(seen: bytes, version: int) -> History:
+    """Ann writes 1, then 2, and is told so. Bob syncs, and reads. No zxid of his is known."""
+    return History(
+        (
+            Became(1, 1, 11, "connected", 1, 4_000),
+            Became(2, 2, 22, "connected", 2, 4_000),
+            Asked(10, 1, 11, 1, 1, Request("create", "/x", b"1")),
+            Told(20, 1, 11, 1, Reply(zxid=3, path="/x")),
+            Asked(30, 1, 11, 2, 1, Request("set", "/x", b"2")),
+            Told(40, 1, 11, 2, Reply(zxid=4, stat=stat(3, 1, 4))),
+            Asked(50, 2, 22, 3, 2, Request("sync", "/x")),
+            Told(55, 2, 22, 3, Reply(zxid=2, path="/x")),
+            Asked(60, 2, 22, 4, 2, Request("get", "/x")),
+            Told(70, 2, 22, 4, Reply(data=seen, stat=stat(3, version, 3 + version))),
+        ),
+        (
+            Change(1, 11, "open"),
+            Change(2, 22, "open"),
+            Change(3, 11, "create", "/x", b"1"),
+            Change(4, 11, "set", "/x", b"2", 1),
+        ),
+        (),
+    )
+
+
+def test_a_synced_read_that_is_stale_is_not_linearizable_with_a_core() -> None:
+    assert judge(tale(b"2", 1)).held
+    verdict = judge(tale(b"1", 0))
+    assert verdict.store.held  # for a read that was not synced it would be right
+    assert not verdict.held
+    assert verdict.promise == LINEARIZABLE
+    assert isinstance(verdict.linear, linear.Illegal)
+    assert {op.id for op in verdict.linear.core} == {1, 2, 4}
+
+
+def test_what_the_budget_does_not_suffice_for_is_not_held() -> None:
+    verdict = judge(tale(b"2", 1), budget=1)
+    assert verdict.undecided
+    assert not verdict.held
+    assert "undecided after" in verdict.what
+
+
+def test_the_command_says_legal_with_the_order(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "history"
+    file.write_text(dumps(tale(b"2", 1)))
+    assert main(["check", str(file), "--order"]) == 0
+    assert "order: 1 2 4" in capsys.readouterr().out
+    assert main(["check", str(file), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["order"] == [1, 2, 4]
+    assert main(["check", str(file), "--budget", "1"]) == 1
+    assert "undecided" in capsys.readouterr().out
+
+
+def test_the_command_says_what_was_broken(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from random import Random
+
+    spoilt = next(made for seed in range(20) if (made := wrong_data(Random(seed), legal(seed))))
+    file = tmp_path / "history"
+    file.write_text(dumps(spoilt))
+    assert main(["check", str(file)]) == 1
+    out = capsys.readouterr().out
+    assert out.startswith("BROKEN  a read shows the state of its zxid: client ")
+    assert "another's" in out
+    assert main(["check", str(file), "--json"]) == 1
+    made = json.loads(capsys.readouterr().out)
+    assert made["promise"] == "a read shows the state of its zxid"
+    assert made["broken"][0]["evidence"][0]["kind"] == "Asked"
+
+
+def test_the_command_refuses_what_is_no_history(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "history"
+    assert main(["check", str(file)]) == 2
+    file.write_text(dumps(tale(b"2", 1))[:-30])
+    assert main(["check", str(file)]) == 2
+    assert f"{file}: line 15, column" in capsys.readouterr().err
