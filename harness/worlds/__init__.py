@@ -8,8 +8,12 @@ from typing import Any, Final, Protocol
 
 from attrs import evolve, frozen
 
-from harness.faults import Fault, Op, Script
+from harness.faults import Ask, Connect, Fault, Leave, Op, Script, Vanish, Write
 from harness.outcome import Outcome
+
+OF_CLIENTS: Final = (Connect, Ask, Leave, Vanish)
+ALIEN: Final = {"list": OF_CLIENTS, "store": (Write,)}
+"""By the machine of a script: what can only be asked of another one."""
 
 
 class Run(Protocol):
@@ -27,13 +31,18 @@ class World:
 
     def playable(self, script: Script) -> Playable:
         items = (*script.faults, *script.ops)
+        alien = ALIEN[script.machine]
+
+        def can(item: Fault | Op) -> bool:
+            return not isinstance(item, alien) and self.can(item)
+
         return Playable(
             evolve(
                 script,
-                faults=tuple(fault for fault in script.faults if self.can(fault)),
-                ops=tuple(op for op in script.ops if self.can(op)),
+                faults=tuple(fault for fault in script.faults if can(fault)),
+                ops=tuple(op for op in script.ops if can(op)),
             ),
-            tuple(sorted({type(item).__name__ for item in items if not self.can(item)})),
+            tuple(sorted({type(item).__name__ for item in items if not can(item)})),
         )
 
 

@@ -86,12 +86,22 @@ class Liveness:
             self._stage = Stage.WRITE
             self._wanted = world.workload.acknowledged + 1
         if self._stage is Stage.WRITE:
-            if world.workload.acknowledged < self._wanted:
-                world.workload.write(Write(0, 1, 0))
-                return "no write is acknowledged"
+            unwritten = self._unwritten()
+            if unwritten is not None:
+                return unwritten
             self._stage = Stage.EQUAL
-        for server in world.servers[1:]:
-            if server.founded and server.id in node.ensemble.by_id and not self._equal(server, leader):
+        return self._unequal(leader)
+
+    def _unwritten(self) -> str | None:
+        world = self._world
+        if world.workload.acknowledged >= self._wanted:
+            return None
+        world.workload.write(Write(0, 1, 0))
+        return "no write is acknowledged"
+
+    def _unequal(self, leader: Server) -> str | None:
+        for server in self._world.servers[1:]:
+            if server.founded and server.id in leader.node.ensemble.by_id and not self._equal(server, leader):
                 return f"server {server.id} is not where {leader.id} is ({self._states()})"
         return None
 

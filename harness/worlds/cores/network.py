@@ -240,7 +240,7 @@ class Network:
         server.dialled[to] = end
         server.hear(to, LinkUp(dialled=True))
 
-    def send(self, end: End | None, message: Message) -> bool:
+    def send(self, end: End | None, message: Message | bytes) -> bool:
         """False when there is no such link (any more): then what was said is lost, as it would be in a socket."""
         if end is None or not end.open:
             return False
@@ -292,7 +292,7 @@ class Network:
 
     def _give_up(self, end: End, held: list[object]) -> None:
         if end.held is held:
-            self._break(end.link)
+            self.break_link(end.link)
 
     def _down(self, end: End, _: None) -> None:
         server = end.owner
@@ -313,7 +313,7 @@ class Network:
             end.open = False
             self._pass(end, _GONE)
 
-    def _break(self, link: Link) -> None:
+    def break_link(self, link: Link) -> None:
         """What is under way is lost; each end learns of it at its own time."""
         if link.broken:
             return
@@ -328,7 +328,7 @@ class Network:
     def cut(self, server: Server) -> None:
         """All links of this server break."""
         for link in self._links_of(server):
-            self._break(link)
+            self.break_link(link)
 
     def crashed(self, server: Server) -> None:
         """The process is gone; its peers see its links end, some after what was under way, some at once, some late."""
@@ -338,7 +338,7 @@ class Network:
             if self._random[server.id]() < 0.5:
                 self._pass(end, _GONE)
             else:
-                self._break(link)
+                self.break_link(link)
         for end in (*server.dialled.values(), *server.accepted.values()):
             end.open = False  # also those of links that others have replaced already
         server.dialled.clear()

@@ -389,13 +389,17 @@ class Server:
                 batch = write.batch  # type: ignore[union-attr]
                 judge.appended(self.id, batch)
                 if batch.config and self.node.leader == self.id and epoch_of(batch.first) == self.node.epoch:
-                    judge.proposed(self.id, batch.first, batch.payloads())
-                    self._broadcasts = True
+                    self.tell_change(batch)
             elif kind is Truncate:
                 judge.truncated(self.id, write.zxid)  # type: ignore[union-attr]
             elif kind is InstallSnapshot:
                 judge.installed(self.id, write.zxid)  # type: ignore[union-attr]
         self.writer.hand_over(writes)
+
+    def tell_change(self, batch: Batch) -> None:
+        """A change of the membership is proposed: by the node itself, so nobody knows before it is to be written."""
+        self.world.judge.proposed(self.id, batch.first, batch.payloads())
+        self._broadcasts = True
 
     def saved(self, ticket: Ticket) -> None:
         world = self.world

@@ -167,12 +167,21 @@ class World(Common[Server]):
 
 def run(script: Script, *, trace: bool = False, checkers: Sequence[type[Checker]] = ALL) -> Outcome:
     """What this world cannot do is left out of the script: see `World.playable`."""
-    return World(WORLD.playable(script).script, trace=trace, checkers=checkers).run()
+    return world_of(WORLD.playable(script).script, trace=trace, checkers=checkers).run()
+
+
+def world_of(script: Script, *, trace: bool = False, checkers: Sequence[type[Checker]] = ALL) -> World:
+    """Of the machine that the script names. The store's is loaded only when it is wanted."""
+    if script.machine == "list":
+        return World(script, trace=trace, checkers=checkers)
+    from harness.worlds.cores.store.world import StoreWorld
+
+    return StoreWorld(script, trace=trace, checkers=checkers)
 
 
 WORLD: Final = worlds.World(
     "cores",
     "the consensus cores alone, turned by hand",
-    lambda item: type(item) in Nemesis.STRIKES or type(item) in Workload.PERFORM,
+    lambda item: type(item) in Nemesis.STRIKES or type(item) in Workload.PERFORM or isinstance(item, worlds.OF_CLIENTS),
     run,
 )

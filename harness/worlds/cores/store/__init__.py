@@ -1,0 +1,1 @@
+"""The cores world with the coordination store as what is replicated, and clients outside of the servers."""

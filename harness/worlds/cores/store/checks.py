@@ -1,0 +1,73 @@
+"""What can be said of the replicated store without asking its clients."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from harness.checkers.ghost import Ghost, Known, Violation
+from harness.checkers.judge import Checker
+from harness.checkers.recovery import MachineIsHistory
+from harness.worlds.cores.store.machine import Machine
+from zab.core.batch import Batch, digest_of, pack
+from zab.core.zxid import Zxid, show
+from zab.wire.relay import ORIGIN_BYTES, TAG_BYTES
+
+ONCE = "each request exactly once"
+ORDER = "requests of a member in their order"
+OWNERS = "no ephemeral node without its session"
+
+
+def committed(ghost: Ghost, start: int = 1) -> Iterator[Batch]:
+    """The canon from this place on, transaction by transaction."""
+    for zxid in ghost.canon[start:]:
+        config = ghost.governing[zxid] is not ghost.governing[ghost.parent[zxid]]
+        yield pack(zxid, (ghost.payload[zxid],), config=config)
+
+
+class StoreIsHistory(Checker):
+    """The state at a zxid is what the committed history up to there makes of an empty store, on every server."""
+
+    promise = MachineIsHistory.promise
+
+    def __init__(self, ghost: Ghost) -> None:
+        super().__init__(ghost)
+        self._machine = Machine()
+        self._states = [self._machine.digest]
+        self._digests = [0]
+
+    def machine(self, who: Known, zxid: Zxid, state: int, digest: int) -> None:
+        place = self.ghost.place.get(zxid)
+        if place is None:
+            self.fail(f"server {who.id} holds a state of {self.ghost.view(zxid)}, which was never committed")
+            return
+        for batch in committed(self.ghost, len(self._states)):
+            self._machine.apply(batch)
+            self._states.append(self._machine.digest)
+            self._digests.append(digest_of(batch.payloads(), self._digests[-1]))
+        if state != self._states[place]:
+            self.fail(f"server {who.id} at {show(zxid)} does not hold what the history up to there makes")
+        if digest != self._digests[place]:
+            self.fail(
+                f"server {who.id} at {show(zxid)} calls the digest {digest:08x}, it is {self._digests[place]:08x}"
+            )
+
+
+def exactly_once(ghost: Ghost) -> None:
+    """Each request has one place in the history, behind those that its server was asked before it."""
+    last: dict[bytes, tuple[int, Zxid]] = {}
+    for batch in committed(ghost):
+        if batch.config:
+            continue
+        (payload,) = batch.payloads()
+        origin, number = payload[:ORIGIN_BYTES], int.from_bytes(payload[ORIGIN_BYTES:TAG_BYTES], "big")
+        before, zxid = last.get(origin, (0, Zxid(0)))
+        if number <= before:
+            promise = ONCE if number == before else ORDER
+            raise Violation(promise, f"{show(batch.first)} is request {number} of a member, {show(zxid)} its {before}")
+        last[origin] = number, batch.first
+
+
+def owned(server: int, machine: Machine) -> None:
+    for owner, paths in machine.store.tree.ephemerals.items():
+        if owner not in machine.store.sessions.table:
+            raise Violation(OWNERS, f"server {server} has {list(paths)} of session {owner:#x}, which is over")

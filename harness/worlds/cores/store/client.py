@@ -1,0 +1,305 @@
+"""A client of the store: a process outside of the servers, which keeps one session alive through many connections.
+
+It behaves as client libraries do: it pings, gives up a server that is silent for two thirds of its session's time,
+goes to another with its session, password and newest zxid, and tells it first what it watches. A request that was sent
+and not answered when a connection ends is lost; one that was not sent yet waits for the next connection.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from random import Random
+from typing import TYPE_CHECKING, Final
+
+from harness.faults import Step
+from harness.history import Asked, Became, Event, Fired, Lost, Told
+from harness.protocol import EVENTS, request_of
+from harness.worlds.cores.store.calls import Answered, Call, Happened, Hello, Left, Pinged, Watched, Welcome
+from harness.worlds.cores.store.wire import Wire
+from zab.runtime.session.book import WatchBook
+from zab.runtime.session.watch import WatchEvent
+from zab.store.watches import Event as NodeEvent
+
+if TYPE_CHECKING:
+    from harness.worlds.cores.store.server import StoreServer
+    from harness.worlds.cores.store.world import StoreWorld
+
+TIMEOUT_MS: Final = 1_000
+"""What a client asks for that begins a session on its own account."""
+PAUSE_US_MIN, PAUSE_US_MAX = 1_000, 30_000
+"""Between two attempts to find a server."""
+_PING: Final = Pinged()
+_LEAVE: Final = Left()
+
+
+class Client:
+    over = False
+    """Of a watch, as the book of watches knows it: this one never is."""
+
+    def __init__(self, world: StoreWorld, number: int) -> None:
+        self.world = world
+        self.id = number
+        self.session = 0
+        self.server = 0
+        """Where it is connected, or tries to be."""
+        self.connected = False
+        self.wanted = False
+        """Somebody wants it to have a session."""
+        self.leaving = False
+        self.vanished = False
+        self.book = WatchBook()
+        self._random = Random(f"{world.script.seed}/client/{number}")
+        self._timeout_ms = TIMEOUT_MS
+        self._given_ms = TIMEOUT_MS
+        self._password = b""
+        self._seen = 0
+        self._wire: Wire | None = None
+        self._attempt = 0
+        self._sent: deque[Call] = deque()
+        self.queue: deque[Call] = deque()
+        self._out: list[object] = []
+        self._heard_at = self._said_at = 0
+        self._alarms = 0
+        self._said_farewell = False
+
+    @property
+    def settled(self) -> bool:
+        """It has its session, or none, and nothing is open."""
+        if self.leaving or self._sent or self.queue:
+            return False
+        return self.connected or not self.wanted
+
+    @property
+    def state(self) -> str:
+        """For messages."""
+        where = f"{'connected to' if self.connected else 'without a connection, last tried'} {self.server}"
+        return f"client {self.id} is {where}, {len(self._sent)} calls open, {len(self.queue)} not sent"
+
+    # -- what the script says --------------------------------------------------------------------------
+
+    def connect(self, server: StoreServer, timeout_ms: int) -> None:
+        if self.vanished or self.leaving:
+            return
+        if not self.session:
+            self._timeout_ms = timeout_ms
+        if self.connected and self.server == server.id:
+            return
+        self.wanted = True
+        self._give_up()
+        self._dial(server)
+
+    def ask(self, steps: tuple[Step, ...]) -> None:
+        """One that has no session begins one."""
+        if self.vanished or self.leaving:
+            return
+        number = self.world.next_call()
+        self.call(Call(number, request_of(steps, number)))
+
+    def call(self, call: Call) -> None:
+        self.queue.append(call)
+        self.want()
+        self._pump()
+
+    def want(self) -> None:
+        """A session."""
+        if not self.wanted:
+            self.wanted = True
+            self._look_for_server()
+
+    def leave(self) -> None:
+        if self.vanished or self.leaving or not self.wanted:
+            return
+        if not self.session and not self._wire:
+            self._rest()
+            return
+        self.leaving = True
+        self._pump()
+
+    def vanish(self) -> bool:
+        """It stands still, and hears nothing until it is back."""
+        if self.vanished:
+            return False
+        self.vanished = True
+        self._attempt += 1
+        if self._wire is not None:
+            self._wire.dropped()
+        return True
+
+    def come_back(self) -> None:
+        if not self.vanished:
+            return
+        self.vanished = False
+        self._disconnected()
+        if self.wanted:
+            self._look_for_server()
+
+    # -- the connection --------------------------------------------------------------------------------
+
+    def _look_for_server(self) -> None:
+        """Any that there is, after a moment."""
+        self._attempt += 1
+        pause = PAUSE_US_MIN + int(self._random.random() * (PAUSE_US_MAX - PAUSE_US_MIN))
+        self.world.push(self.world.now + pause, self._try, self._attempt, None)
+
+    def _try(self, attempt: int, _: None) -> None:
+        if attempt == self._attempt and not self.vanished:
+            known = [server for server in self.world.servers[1:] if server.founded]
+            self._dial(known[int(self._random.random() * len(known))])
+
+    def _dial(self, server: StoreServer) -> None:
+        world = self.world
+        self._attempt += 1
+        self.server = server.id
+        self._wire = Wire(world, self, server, self._random)
+        self._wire.up([Hello(self.session, self._password, self._seen, self._timeout_ms)])
+        self._heard_at = self._said_at = world.now
+        self._given_ms = self._given_ms if self.session else self._timeout_ms
+        self._wind()
+
+    def _wind(self) -> None:
+        """Be called when it is time to ping, or to give up."""
+        time_us = self._given_ms * 1_000
+        at = self._heard_at + time_us * 2 // 3
+        if self.connected:
+            at = min(at, self._said_at + time_us // 3)
+        self._alarms += 1
+        self.world.push(max(at, self.world.now + 1_000), self._alarm, self._wire, self._alarms)
+
+    def _alarm(self, wire: Wire, alarm: int) -> None:
+        if wire is not self._wire or alarm != self._alarms or self.vanished:
+            return
+        now, time_us = self.world.now, self._given_ms * 1_000
+        if now - self._heard_at >= time_us * 2 // 3:
+            self._give_up()
+            self._look_for_server()
+            return
+        if self.connected and now - self._said_at >= time_us // 3:
+            self._say(_PING)
+            self._flush()
+        self._wind()
+
+    def lost(self, wire: Wire) -> None:
+        """The server hung up, or the connection broke."""
+        if wire is self._wire and not self.vanished:
+            self._disconnected()
+            if self.leaving and not self.session:
+                self._rest()
+            elif self.wanted:
+                self._look_for_server()
+
+    def _give_up(self) -> None:
+        if self._wire is not None:
+            self._wire.dropped()
+        self._disconnected()
+
+    def _disconnected(self) -> None:
+        self._wire = None
+        self._said_farewell = False
+        self._out.clear()
+        for call in self._sent:
+            self.saw(Lost(self.world.now, self.id, self.session, call.number))
+        self._sent.clear()
+        if self.connected:
+            self.connected = False
+            self._became("disconnected")
+
+    # -- what is said ----------------------------------------------------------------------------------
+
+    def _say(self, message: object) -> None:
+        self._out.append(message)
+
+    def _flush(self) -> None:
+        if self._out and self._wire is not None:
+            out, self._out = self._out, []
+            self._said_at = self.world.now
+            self._wire.up(out)
+
+    def _pump(self) -> None:
+        if not self.connected or self.vanished:
+            return
+        while self.queue:
+            call = self.queue.popleft()
+            self._sent.append(call)
+            self.saw(Asked(self.world.now, self.id, self.session, call.number, self.server, call.request))
+            self._say(call)
+        if self.leaving and not self._said_farewell:
+            self._said_farewell = True
+            self._say(_LEAVE)
+        self._flush()
+
+    # -- what is heard ---------------------------------------------------------------------------------
+
+    def receive(self, wire: Wire, messages: list[object]) -> None:
+        if wire is not self._wire or self.vanished:
+            return
+        self._heard_at = self.world.now
+        for message in messages:
+            kind = type(message)
+            if kind is Answered:
+                self._answered(message)  # type: ignore[arg-type]
+            elif kind is Happened:
+                self._happened(message)  # type: ignore[arg-type]
+            elif kind is Welcome:
+                self._welcomed(message)  # type: ignore[arg-type]
+            elif kind is Left:
+                self._over("closed")
+                return
+            if wire is not self._wire:
+                return
+        self._pump()
+
+    def _welcomed(self, welcome: Welcome) -> None:
+        if not welcome.session:
+            self._over("expired")
+            return
+        back = self.session != 0
+        self.session, self._password, self._given_ms = welcome.session, welcome.password, welcome.timeout_ms
+        self.connected = True
+        self._became("connected")
+        self._wind()
+        lists = self.book.lists()
+        if back and any(lists):
+            self._say(Watched(self._seen, lists))
+
+    def _answered(self, answered: Answered) -> None:
+        call, reply = answered.call, answered.reply
+        assert self._sent[0] is call, f"client {self.id} is answered {call.request} before what it asked first"
+        self._sent.popleft()
+        self._seen = max(self._seen, reply.zxid)
+        if call.request.watch or call.request.op == "unwatch":
+            self.book.answered(call.op, call.fields, answered.error, self if call.request.watch else None)
+        self.saw(Told(self.world.now, self.id, self.session, call.number, reply))
+
+    def _happened(self, happened: Happened) -> None:
+        self.book.happened(happened.event, happened.path, happened.zxid)
+        event = EVENTS[NodeEvent(happened.event)]
+        self.saw(Fired(self.world.now, self.id, self.session, event, happened.path, happened.zxid))
+
+    def notify(self, event: WatchEvent) -> None:
+        """From the book: what is fired is in the history already."""
+
+    # -- the session -----------------------------------------------------------------------------------
+
+    def _over(self, how: str) -> None:
+        wire, self._wire = self._wire, None
+        if wire is not None:
+            wire.dropped()
+        self.connected = False
+        self._disconnected()
+        self._became(how)
+        self._rest()
+
+    def _rest(self) -> None:
+        """Without a session, until somebody asks for something."""
+        self._attempt += 1
+        self.wanted = self.leaving = False
+        self.session = self._seen = 0
+        self._password = b""
+        self.queue.clear()
+        self.book = WatchBook()
+
+    def _became(self, state: str) -> None:
+        self.saw(Became(self.world.now, self.id, self.session, state, self.server, self._given_ms))
+
+    def saw(self, event: Event) -> None:
+        self.world.saw(event)

@@ -1,0 +1,289 @@
+"""The clients of one server: who is attached, which sessions are made, found and ended, and what is posted for them.
+
+It stands for `Sessions`, `SessionTracker`, `Posting` and the greeting of `zab.runtime.coordination`, which wait with
+tasks of Trio for what is written here as what is to be done then. Sessions that only one server knows, read-only
+mode and throttles are left out.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterable, Sequence
+from random import Random
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from harness.worlds.cores.store.calls import Call, Hello, Left
+from harness.worlds.cores.store.connection import Connection
+from zab.core.messages import State
+from zab.core.zxid import Zxid
+from zab.store.acl import encode_identities
+from zab.store.ops import Fields, Op
+from zab.store.request import INTERNAL, pack_body, pack_request
+from zab.store.sessions import Expiry, SessionIds
+from zab.store.watches import Watcher
+
+if TYPE_CHECKING:
+    from harness.worlds.cores.store.server import StoreServer
+    from harness.worlds.cores.store.wire import Wire
+
+NOBODY: Final = encode_identities(())
+ANYBODY: Final = encode_identities(Connection.identities)
+SECRET_BYTES: Final = 32
+PATIENCE: Final = 3
+"""A client is let go after this part of its session's time without a leader."""
+TICKS_MIN, TICKS_MAX = 2, 20
+"""The bounds of a session's time."""
+
+Done: TypeAlias = Callable[[object, Exception | None], None]
+
+
+def ignore(result: object, error: Exception | None) -> None:
+    """Nobody waits for this."""
+
+
+class Door:
+    """For one life of a server."""
+
+    def __init__(self, server: StoreServer) -> None:
+        self.server = server
+        self.world = server.world
+        self.store = server.machine.store
+        self.store.observer = self
+        self.ready = False
+        """Whether the state may be read here and now."""
+        self.attached: dict[int, Connection] = {}
+        self.connections: dict[Connection, None] = {}
+        self._requests = server.requests
+        self._requests.hears = self._heard
+        self._random = Random(f"{self.world.script.seed}/door/{server.id}/{server.life}")
+        self._ids = SessionIds(server.id, server.wall_ms())
+        self._tick_ms = server.knobs.tick_ms
+        self._expiry: Expiry | None = None
+        """At the leader only: when sessions end."""
+        self._epoch = -1
+        self._lost_ms = self._looked_ms = server.now_ms
+        """Since when nobody leads, as far as is known here."""
+        self._dirty: list[Connection] = []
+        self._posted = False
+        self.world.push(self.world.now + self._tick_ms * 500, self._look, server.life, None)
+
+    # -- the server's turn -----------------------------------------------------------------------------
+
+    def turned(self) -> None:
+        """The member has done what there was to do: what has become of it for those who wait here?"""
+        node = self.server.node
+        ready = node.serving
+        if ready and node.state is State.LEADING:
+            if self._expiry is None or self._epoch != node.epoch:
+                self._expiry, self._epoch = Expiry(self._tick_ms), node.epoch
+                self._touch(self.store.sessions.table)
+        else:
+            self._expiry = None
+        if ready is not self.ready:
+            self.ready = ready
+            if ready:
+                for connection in list(self.connections):
+                    connection.resume()
+            else:
+                self._lost_ms = self.server.now_ms
+        if self._dirty:
+            dirty, self._dirty = self._dirty, []
+            for connection in dirty:
+                connection.flush()
+        self.wake()
+
+    def wake(self) -> None:
+        if self._posted:
+            self._posted = False
+            self.server.wake()
+
+    def dirty(self, connection: Connection) -> None:
+        self._dirty.append(connection)
+
+    def restored(self) -> None:
+        """The state is another one, further on: who sat through it is told what can be seen of what was missed."""
+        self.store.deliver_missed()
+        for session in list(self.attached):
+            self.session_changed(session)
+
+    def crashed(self) -> None:
+        for connection in list(self.connections):
+            connection.wire.broken()
+
+    # -- requests --------------------------------------------------------------------------------------
+
+    def post_for(self, connection: Connection, asked: Call | Left, cxid: int, done: Done) -> None:
+        op, fields = (asked.op, asked.fields) if isinstance(asked, Call) else (Op.CLOSE_SESSION, ())
+        self._post(pack_request(op, pack_body(fields), connection.session, cxid, self.server.id, ANYBODY), done)
+
+    def _post_own(self, op: int, fields: Fields, session: int, done: Done = ignore) -> None:
+        self._post(pack_request(op, pack_body(fields), session, 0, self.server.id, NOBODY, INTERNAL), done)
+
+    def _post(self, request: bytes, done: Done) -> None:
+        self._posted = True
+        self._requests.origin.submit(request, done)
+
+    def barrier(self, done: Done) -> None:
+        self._posted = True
+        self._requests.barrier(done)
+
+    def told(self, zxid: int) -> None:
+        self.world.workload.told(self.server, Zxid(zxid))
+
+    # -- sessions --------------------------------------------------------------------------------------
+
+    def opened(self, wire: Wire) -> Connection:
+        connection = Connection(self, wire)
+        self.connections[connection] = None
+        return connection
+
+    def closed(self, connection: Connection) -> None:
+        self.connections.pop(connection, None)
+        if self.attached.get(connection.session) is connection:
+            del self.attached[connection.session]
+        self.store.watches.drop(connection)
+
+    def greeted(self, connection: Connection, hello: Hello) -> None:
+        """Never shows a session a state older than it has seen."""
+        connection.timeout_ms = max(TICKS_MIN * self._tick_ms, min(hello.timeout_ms, TICKS_MAX * self._tick_ms))
+
+        def caught_up(_: object, error: Exception | None) -> None:
+            if connection.over:
+                return
+            if error is not None or hello.seen > self.store.zxid:
+                connection.cut()  # it has seen another history than ours, which is not for us to answer
+            elif hello.session:
+                self._find(connection, hello)
+            else:
+                self._make(connection)
+
+        if hello.seen > self.store.zxid:
+            self.barrier(caught_up)
+        else:
+            caught_up(None, None)
+
+    def _make(self, connection: Connection) -> None:
+        if not self.store.sessions.secret:  # only the first one counts, whoever proposes it
+            self._post_own(Op.SET_SECRET, (self._random.randbytes(SECRET_BYTES),), 0)
+        session = self._ids.next()
+
+        def made(result: object, error: Exception | None) -> None:
+            if error is None:
+                assert not result[1], f"session {session:#x} was given out twice"  # type: ignore[index]
+            if connection.let_go:
+                self._post_own(Op.CLOSE_SESSION, (), session)
+            self._establish(connection, session, error)
+
+        self._post_own(Op.CREATE_SESSION, (connection.timeout_ms,), session, made)
+
+    def _find(self, connection: Connection, hello: Hello) -> None:
+        session = hello.session
+
+        def attached(result: object, error: Exception | None) -> None:
+            if error is None and result[1]:  # type: ignore[index]
+                self._expired(connection)
+            else:
+                self._establish(connection, session, error)
+
+        def attach(_: object, error: Exception | None) -> None:
+            if connection.over:
+                return
+            sessions = self.store.sessions
+            if error is not None:
+                connection.cut()
+            elif session not in sessions.table or not sessions.password_is(session, hello.password):
+                self._expired(connection)
+            else:
+                self._post_own(Op.ATTACH_SESSION, (), session, attached)
+
+        if session in self.store.sessions.table:
+            attach(None, None)
+        else:
+            self.barrier(attach)  # it may have been made elsewhere a moment ago
+
+    def _expired(self, connection: Connection) -> None:
+        connection.welcome(0, b"", 0)
+        connection.finish()
+
+    def _establish(self, connection: Connection, session: int, error: Exception | None) -> None:
+        known = self.store.sessions.table.get(session)
+        if connection.over:
+            return
+        if error is not None or known is None:
+            connection.cut()
+            return
+        connection.session, connection.timeout_ms = session, known[0]
+        old = self.attached.get(session)
+        self.attached[session] = connection
+        if old is not None:
+            old.cut()  # the client is back on another connection
+        connection.welcome(session, self.store.sessions.password(session), known[0])
+        connection.resume()
+
+    # -- told by the machine ---------------------------------------------------------------------------
+
+    def session_changed(self, session: int) -> None:
+        known = self.store.sessions.table.get(session)
+        client = self.attached.get(session)
+        if known is None:
+            if self._expiry is not None:
+                self._expiry.forget(session)
+            if client is not None and not client.leaving:  # else it is its own wish, and the reply is on its way
+                client.cut()
+            return
+        self._touch((session,))
+        if client is not None and known[1] != self.server.id:
+            client.cut()  # it has moved to another server
+
+    def happened(self, watchers: Sequence[Watcher], event: int, path: str, zxid: int) -> None:
+        for watcher in watchers:
+            watcher.happened(event, path, zxid)  # type: ignore[attr-defined]  # all who watch here are connections
+
+    # -- signs of life ---------------------------------------------------------------------------------
+
+    def _touch(self, sessions: Iterable[int]) -> None:
+        expiry, table, now = self._expiry, self.store.sessions.table, self.server.now_ms
+        if expiry is not None:
+            for session in sessions:
+                known = table.get(session)
+                if known is not None:
+                    expiry.touch(session, known[0], now)
+
+    def _heard(self, body: bytes) -> None:
+        """By another server, of its clients."""
+        self._touch(struct.unpack(f">{len(body) // 8}q", body))
+
+    def _look(self, life: int, _: None) -> None:
+        """Twice a tick."""
+        server, world = self.server, self.world
+        if server.life != life:
+            return
+        if server.paused:
+            server.backlog.append((self._look, life, None))
+            return
+        now, pause_ms = server.now_ms, self._tick_ms // 2
+        world.push(world.now + pause_ms * 1_000, self._look, life, None)
+        if now - self._looked_ms < pause_ms:
+            return  # its clock goes slowly
+        slept, self._looked_ms = now - self._looked_ms > 3 * pause_ms, now
+        alive = [session for session, client in self.attached.items() if client.heard_of()]
+        if self._expiry is not None:
+            self._touch(alive)
+            if slept:  # who called meanwhile was not heard, and is not to blame
+                self._touch(self.store.sessions.table)
+            for session in self._expiry.due(now):
+                world.counted("session expired")
+                self._post_own(Op.CLOSE_SESSION, (), session)
+        elif self.ready:
+            if alive:
+                self._requests.aside(struct.pack(f">{len(alive)}q", *alive))
+        else:
+            self._let_go(now)
+        self.wake()
+
+    def _let_go(self, now: int) -> None:
+        """Who waits here for a leader may find one elsewhere, before the session is over."""
+        for connection in list(self.connections):
+            since = self._lost_ms if connection.session else max(self._lost_ms, connection.since_ms)
+            if connection.timeout_ms and (now - since) * PATIENCE > connection.timeout_ms:
+                connection.cut()

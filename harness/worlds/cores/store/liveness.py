@@ -1,0 +1,114 @@
+"""After the last fault: servers as always, and the clients have their sessions and their watches again.
+
+Then a client with a fresh session reads everything, behind a sync, so that few outcomes stay unknown.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from harness.history import Event, Lost, Request, Told
+from harness.worlds.cores.liveness import Liveness
+from harness.worlds.cores.store.calls import Call
+from harness.worlds.cores.store.checks import exactly_once, owned
+from harness.worlds.cores.store.client import Client
+from harness.worlds.cores.store.door import TICKS_MAX
+from zab.store.paths import ROOT, SYSTEM, child_of
+from zab.store.watches import WatchKind
+
+if TYPE_CHECKING:
+    from harness.worlds.cores.server import Server
+    from harness.worlds.cores.store.world import StoreWorld
+
+
+CLIENT_ROUNDS: Final = 3
+"""So many of the longest sessions' times clients may need to find a server that serves them."""
+KINDS: Final = (WatchKind.DATA, WatchKind.DATA, WatchKind.CHILDREN, WatchKind.PERSISTENT, WatchKind.RECURSIVE)
+"""Of the lists that a client has in its book."""
+
+
+class Reader(Client):
+    """Looks at every node there is, once."""
+
+    def __init__(self, world: StoreWorld, number: int) -> None:
+        super().__init__(world, number)
+        self._open: dict[int, Request] = {}
+        self._want(Request("sync", ROOT))
+        self._look_at(ROOT)
+        self.want()
+
+    @property
+    def done(self) -> bool:
+        return not self._open
+
+    def _look_at(self, path: str) -> None:
+        self._want(Request("get", path))
+        self._want(Request("children", path))
+
+    def _want(self, request: Request) -> None:
+        call = Call(self.world.next_call(), request)
+        self._open[call.number] = request
+        self.queue.append(call)
+
+    def saw(self, event: Event) -> None:
+        super().saw(event)
+        if isinstance(event, Lost):
+            self._want(self._open.pop(event.call))
+        elif isinstance(event, Told):
+            request = self._open.pop(event.call)
+            for name in event.reply.children or ():
+                path = child_of(request.path, name)
+                if path != SYSTEM:
+                    self._look_at(path)
+
+
+class StoreLiveness(Liveness):
+    """Knows of clients, too."""
+
+    def __init__(self, world: StoreWorld) -> None:
+        super().__init__(world)
+        self._store_world = world
+        self._reader: Reader | None = None
+        self.bound_ms += CLIENT_ROUNDS * world.settings.tick_ms * TICKS_MAX
+
+    def begin(self) -> None:
+        for client in self._store_world.workload.clients.values():
+            client.come_back()
+        super().begin()
+
+    def _unwritten(self) -> str | None:
+        """The new write is that which makes the session of the reader."""
+        for client in self._store_world.workload.clients.values():
+            if not client.settled:
+                return client.state
+        if self._reader is None:
+            clients = self._store_world.workload.clients
+            number = max(clients, default=0) + 1
+            clients[number] = self._reader = Reader(self._store_world, number)
+        return None if self._reader.done else "the last reader has not been told of all nodes"
+
+    def _unequal(self, leader: Server) -> str | None:
+        missing = super()._unequal(leader)
+        if missing is not None:
+            return missing
+        world = self._store_world
+        for client in world.workload.clients.values():
+            if client.connected and (missed := self._unwatched(client)):
+                return f"client {client.id} watches {missed}, and its server does not know"
+        exactly_once(world.ghost)
+        for server in world.servers[1:]:
+            if server.up:
+                owned(server.id, server.machine)
+        return None
+
+    def _unwatched(self, client: Client) -> list[str]:
+        """What is in its book, and not in its server's."""
+        server = self._store_world.servers[client.server]
+        connection = server.door.attached.get(client.session) if server.up else None
+        watches = server.machine.store.watches
+        return [
+            f"{path} ({kind.name.lower()})"
+            for paths, kind in zip(client.book.lists(), KINDS, strict=True)
+            for path in paths
+            if connection is None or not watches.has(path, connection, kind)
+        ]

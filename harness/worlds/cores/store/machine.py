@@ -1,0 +1,95 @@
+"""The store as what a simulated server feeds, with somebody who is told of its sessions and its watches.
+
+It stands for `zab.runtime.coordination.machine.StoreMachine`, which is the same store with a way out of a thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Protocol
+from zlib import crc32
+
+from zab.core.batch import Batch
+from zab.core.zxid import Zxid
+from zab.store import txn as txns
+from zab.store.apply import Handler, Result
+from zab.store.digest import Digest
+from zab.store.sessions import Sessions
+from zab.store.store import Store
+from zab.store.tree import Tree
+from zab.store.watches import Watcher
+from zab.wire.relay import TAG_BYTES
+
+
+class Observer(Protocol):
+    def session_changed(self, session: int) -> None:
+        """Made, attached anew or closed, as the table of sessions says now."""
+
+    def happened(self, watchers: Sequence[Watcher], event: int, path: str, zxid: int) -> None: ...
+
+
+class StoreMachine(Store):
+    def __init__(self) -> None:
+        self.observer: Observer | None = None
+        super().__init__(deliver=self._tell)
+
+    def _tell(self, watchers: Sequence[Watcher], event: int, path: str, zxid: int) -> None:
+        assert self.observer is not None, "somebody watches, and nobody hears of it"
+        self.observer.happened(watchers, event, path, zxid)
+
+    def _become(self, tree: Tree, sessions: Sessions, digest: Digest) -> None:
+        super()._become(tree, sessions, digest)
+        for kind in (txns.CREATE_SESSION, txns.ATTACH_SESSION, txns.CLOSE_SESSION):
+            self._handlers[kind] = self._observed(self._handlers[kind])
+
+    def _observed(self, handler: Handler) -> Handler:
+        def observed(zxid: int, txn: bytes) -> Result:
+            result = handler(zxid, txn)
+            if self.observer is not None:
+                self.observer.session_changed(txns.HEAD.unpack_from(txn)[1])
+            return result
+
+        return observed
+
+
+Applied = Callable[[bytes, Result], None]
+"""A transaction with its tag, and what became of it."""
+
+
+def ignore(payload: bytes, result: Result) -> None:
+    """Nobody waits for it."""
+
+
+class Machine:
+    """A store as a server of the cores world knows its machine."""
+
+    def __init__(self) -> None:
+        self.store = StoreMachine()
+        self.count = 0
+
+    @property
+    def zxid(self) -> Zxid:
+        return Zxid(self.store.zxid)
+
+    @property
+    def digest(self) -> int:
+        """Of the tree and of the sessions."""
+        sessions = self.store.sessions
+        return self.store.digest.value << 32 | crc32(repr((sessions.secret, sorted(sessions.table.items()))).encode())
+
+    def apply(self, batch: Batch, applied: Applied = ignore) -> None:
+        self.count += batch.count
+        payloads = batch.payloads()
+        if batch.config:
+            self.store.configure(batch.last, payloads[0], applied=True)
+            return
+        apply = self.store.apply
+        for zxid, payload in enumerate(payloads, start=batch.first):
+            applied(payload, apply(zxid, payload[TAG_BYTES:]))
+
+    def snapshot(self) -> list[bytes]:
+        return list(self.store.snapshot())
+
+    def restore(self, chunks: Iterable[bytes]) -> None:
+        """Watches stay: see `Store.deliver_missed`."""
+        self.store.restore(chunks)

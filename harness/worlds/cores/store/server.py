@@ -1,0 +1,236 @@
+"""A simulated server that replicates the store, does what a member does for requests, and has a door for clients.
+
+Which way requests go and what becomes of them is decided by the real bookkeeping: `zab.runtime.requests`, with the
+member's origin and the leader's desk in it. What the real driver does around it in a turn is done here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from struct import Struct
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from harness.worlds.cores.server import Server
+from harness.worlds.cores.store.door import Door
+from harness.worlds.cores.store.links import Channel, Channels
+from harness.worlds.cores.store.machine import Machine
+from zab.core.messages import LinkDown, LinkEvent, LinkUp, Message
+from zab.core.node import Node
+from zab.core.ready import Activate, Append, Apply, BarrierDone, Ready, Recovered, Restore, SendLog
+from zab.core.zxid import Millis, ServerId, Zxid
+from zab.runtime.limits import Limits
+from zab.runtime.links import Links
+from zab.runtime.logs import Log
+from zab.runtime.origin import Origin
+from zab.runtime.requests import RELAYS, Requests
+from zab.wire.frames import HEADER_BYTES
+from zab.wire.peer import Channel as Direction
+from zab.wire.peer import decode
+from zab.wire.relay import Forward
+
+if TYPE_CHECKING:
+    from harness.worlds.cores.store.world import StoreWorld
+    from zab.core.batch import Batch
+    from zab.core.ensemble import Ensemble
+
+LIMITS: Final = Limits()
+_TAG: Final = Struct(">II")
+_TO_LEARNER_FROM: Final = 40
+"""Kinds of frames below this number go to the leader, the others to a learner."""
+_TOKEN_BITS: Final = 32
+
+
+class Loud(Log):
+    """What a real member would only log, because it must go on, ends the run here."""
+
+    def failed(self, event: str, error: Exception, /, **fields: object) -> None:
+        raise error
+
+
+class ToldNode(Node):
+    """Tells the checkers what is proposed and asked by the bookkeeping of requests."""
+
+    server: StoreServer
+
+    def propose(self, payloads: Sequence[bytes], now: Millis) -> Zxid:
+        for write in self._out.save:
+            if type(write) is Append and write.batch.config:
+                self.server.tell_change(write.batch)  # it waits to be written, in front of what is proposed now
+        first = super().propose(payloads, now)
+        judge = self.server.world.judge
+        judge.proposed(self.me, first, payloads)
+        judge.broadcasts(self.me, self.epoch)
+        return first
+
+    def barrier(self, token: int, now: Millis) -> None:
+        """The number that the requests gave it, made one of the whole run."""
+        server = self.server
+        token |= (server.life << 8 | server.id) << _TOKEN_BITS
+        server.world.judge.barrier_asked(self.me, token)
+        super().barrier(token, now)
+
+
+class StoreServer(Server):
+    machine: Machine
+    world: StoreWorld
+    requests: Requests
+    door: Door
+
+    def __init__(self, world: StoreWorld, sid: ServerId, ensemble: Ensemble, seed: str) -> None:
+        super().__init__(world, sid, ensemble, seed)
+        self.channels = Channels()
+        self._told_change = Zxid(0)
+        self._log = Loud(sid, lambda: self.node.epoch)
+
+    # -- the process -----------------------------------------------------------------------------------
+
+    def empty_machine(self) -> Machine:
+        return Machine()
+
+    def make_node(self, recovered: Recovered) -> Node:
+        node = ToldNode(self.id, self.ensemble, recovered, self.settings, self.jitter, self.now_ms)
+        node.server = self
+        self.channels = Channels()
+        self.requests = Requests(
+            node,
+            self.machine.store,
+            Origin(_TAG.pack(self.id, self.life), LIMITS.submits_max, LIMITS.submit_bytes_max),
+            cast(Links, self.channels),
+            LIMITS,
+            self._log,
+            self.wall_ms,
+        )
+        self.door = Door(self)
+        return node
+
+    def crash(self, loss: str) -> None:
+        super().crash(loss)
+        self.door.crashed()
+
+    # -- what is heard ---------------------------------------------------------------------------------
+
+    def hear(self, source: ServerId, message: Message | LinkEvent) -> None:
+        kind: type[Any] = type(message)
+        if kind is bytes:
+            self._hear_relay(source, cast(bytes, message))
+            return
+        if kind is LinkUp:
+            self._link_up(source, message.dialled)  # type: ignore[union-attr]
+        elif kind is LinkDown:
+            self._link_lost(self.channels.down(source, message.dialled))  # type: ignore[union-attr]
+        super().hear(source, message)
+
+    def _link_up(self, peer: ServerId, dialled: bool) -> None:
+        end = (self.dialled if dialled else self.accepted)[peer]
+        self._link_lost(self.channels.up(Channel(self.world.network, end)))
+
+    def _link_lost(self, channel: Channel | None) -> None:
+        if channel is not None:
+            self.requests.link_lost(cast(Any, channel))
+
+    def _hear_relay(self, source: ServerId, frame: bytes) -> None:
+        """The first field of a frame's list is its kind, and each kind goes one way only."""
+        world = self.world
+        if frame[HEADER_BYTES + 1] < _TO_LEARNER_FROM:
+            channel, direction = self.channels.accepted.get(source), Direction.TO_LEADER
+        else:
+            channel, direction = self.channels.dialled.get(source), Direction.TO_LEARNER
+        if channel is None or channel.over:
+            return
+        try:
+            message = decode(direction, frame[HEADER_BYTES:])
+            if world.trace is not None:
+                world.record(self.id, "hears", source, _brief(message))
+            RELAYS[type(message)](self.requests, cast(Any, channel), message, self.now_ms)
+        except Exception as error:
+            world.fell(self, f"heard a frame from {source}", error)
+        self._turn()
+
+    # -- the turn --------------------------------------------------------------------------------------
+
+    def wake(self) -> None:
+        """There is something to post, or to ask."""
+        self._turn()
+
+    def drain(self) -> None:
+        """As the real driver: what the node wants, until neither it nor the requests want anything more."""
+        world, requests, life = self.world, self.requests, self.life
+        now = self.now_ms
+        try:
+            requests.turn(now)
+            requests.ask(now)
+            ready = self._wanted()
+            while ready is not None:
+                self._perform(ready)
+                if self.life != life:
+                    return  # its disk failed in the midst of it
+                requests.turn(now)
+                ready = self.node.ready() or None
+        except Exception as error:
+            world.fell(self, "handles requests", error)
+        self.door.turned()
+        self._wind()
+
+    def _perform(self, ready: Ready) -> None:
+        super()._perform(ready)
+        for wish in ready.links:
+            self._link_lost(self.channels.act(wish))
+
+    def ask(self, token: int) -> None:
+        self.requests.barrier(lambda _, __: None)
+        self.wake()
+
+    def _answer(self, barrier: BarrierDone) -> None:
+        super()._answer(barrier)
+        self.requests.barrier_done(barrier.token & (1 << _TOKEN_BITS) - 1, barrier.zxid)
+
+    def _send_log(self, to: ServerId, message: SendLog) -> None:
+        super()._send_log(to, message)
+        channel = self.channels.accepted.get(to)
+        if channel is not None and channel.over:  # there was no such log any more
+            self._link_lost(self.channels.down(to, dialled=False))
+
+    def tell_change(self, batch: Batch) -> None:
+        if batch.first > self._told_change:
+            self._told_change = batch.first
+            super().tell_change(batch)
+
+    # -- the machine -----------------------------------------------------------------------------------
+
+    def _apply(self, ready: Ready) -> None:
+        super()._apply(ready)
+        zxid: Zxid | None = None
+        for item in ready.apply:
+            if type(item) is Apply:
+                zxid = item.batch.last
+            elif type(item) is Activate:
+                self.requests.changes.activated(item.ensemble.version)
+            elif type(item) is Restore:
+                zxid = item.zxid
+        if zxid is not None and self.up:
+            self.requests.reached(zxid)
+
+    def _feed(self, batch: Batch) -> None:
+        tag, applied = self.requests.origin.tag, self.requests.origin.applied
+
+        def tell(payload: bytes, result: object) -> None:
+            if payload.startswith(tag):
+                applied(payload, result)
+
+        self.machine.apply(batch, tell)
+
+    def _become(self, zxid: Zxid) -> None:
+        chunks = self.storage.read_snapshot(zxid)
+        self.door.ready = False
+        self.machine.restore(chunks)
+        self.world.jumped(self.id, zxid)
+        self.door.restored()
+        self.requests.origin.jumped()
+        self.requests.changes.jumped(zxid)
+
+
+def _brief(message: object) -> object:
+    """Requests are bytes that say little to a reader."""
+    if isinstance(message, Forward):
+        return f"Forward epoch {message.epoch} {message.first}..{message.first + len(message.requests) - 1}"
+    return message

@@ -1,0 +1,117 @@
+"""A connection between a client and a server: first in, first out both ways, until it breaks or is hung up.
+
+Clients are elsewhere: what befalls the network between servers does not befall them, but for a server whose links
+are all cut.
+"""
+
+from __future__ import annotations
+
+from random import Random
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from harness.worlds.cores.store.client import Client
+    from harness.worlds.cores.store.connection import Connection
+    from harness.worlds.cores.store.server import StoreServer
+    from harness.worlds.cores.store.world import StoreWorld
+
+
+class Wire:
+    __slots__ = ("_cut", "_delay_min", "_delay_span", "_down_at", "_patience", "_random", "_up_at", "_world", "client",
+                 "connection", "gone", "life", "server")  # fmt: skip
+
+    def __init__(self, world: StoreWorld, client: Client, server: StoreServer, random: Random) -> None:
+        timing = world.script.timing
+        self._world = world
+        self._random = random
+        self._delay_min = timing.delay_us_min
+        self._delay_span = max(1, timing.delay_us_max - timing.delay_us_min)
+        self._patience = 1 + timing.break_ms_max * 1_000
+        self._up_at = self._down_at = 0
+        self.client = client
+        self.server = server
+        self.life = 0
+        """Of the server's process that it leads to; 0 before it got there."""
+        self.connection: Connection | None = None
+        self.gone = False
+        """To the client: it says and hears nothing any more."""
+        self._cut = False
+        """Also what is under way is lost."""
+
+    def _delay(self) -> int:
+        return self._delay_min + int(self._random.random() * self._delay_span)
+
+    # -- towards the server ----------------------------------------------------------------------------
+
+    def up(self, messages: list[object]) -> None:
+        if self.gone:
+            return
+        at = max(self._world.now + self._delay(), self._up_at)
+        self._up_at = at
+        self._world.push(at, self._arrive, messages, None)
+
+    def _arrive(self, messages: list[object], _: None) -> None:
+        server = self.server
+        if self._cut:
+            return
+        if not self.life:
+            if not server.up:
+                self.broken()  # nobody is there
+                return
+            self.life = server.life
+        if server.life != self.life:
+            return
+        if server.paused:
+            server.backlog.append((self._arrive, messages, None))
+            return
+        if self.connection is None:
+            self.connection = server.door.opened(self)
+        self.connection.receive(messages)
+
+    # -- towards the client ----------------------------------------------------------------------------
+
+    def down(self, messages: list[object]) -> None:
+        if self.gone:
+            return
+        at = max(self._world.now + self._delay(), self._down_at)
+        self._down_at = at
+        self._world.push(at, self._reach, messages, None)
+
+    def _reach(self, messages: list[object], _: None) -> None:
+        if not self.gone:
+            self.client.receive(self, messages)
+
+    # -- the end ---------------------------------------------------------------------------------------
+
+    def hung_up(self) -> None:
+        """By the server: what was said before still arrives, and then that it is over."""
+        if not self.gone:
+            self._world.push(max(self._world.now + self._delay(), self._down_at), self._over, None, None)
+
+    def broken(self) -> None:
+        """What is under way is lost. The client learns of it at once or late."""
+        if not self.gone:
+            self.gone = self._cut = True
+            self._world.push(self._world.now + self._sooner_or_later(), self._over, None, None)
+
+    def _sooner_or_later(self) -> int:
+        return self._delay() if self._random.random() < 0.5 else int(self._random.random() * self._patience)
+
+    def _over(self, _: None, __: None) -> None:
+        self.gone = True
+        self.client.lost(self)
+
+    def dropped(self) -> None:
+        """By the client: what it sent may still arrive. The server learns of it at once or late."""
+        if not self.gone:
+            self.gone = True
+            self._world.push(max(self._world.now + self._sooner_or_later(), self._up_at), self._hear_end, None, None)
+
+    def _hear_end(self, _: None, __: None) -> None:
+        server, connection = self.server, self.connection
+        if connection is None or server.life != self.life:
+            return
+        if server.paused:
+            server.backlog.append((self._hear_end, None, None))
+            return
+        connection.end()

@@ -1,0 +1,72 @@
+"""A world of cores that replicate the store, with clients around them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from attrs import evolve
+
+from harness.changes import changes_of_batch
+from harness.checkers import ALL, Checker
+from harness.checkers.recovery import MachineIsHistory
+from harness.checkers.store import check
+from harness.faults import Script
+from harness.history import Event, History, Jump
+from harness.outcome import Outcome
+from harness.worlds.cores.store.checks import StoreIsHistory, committed
+from harness.worlds.cores.store.liveness import StoreLiveness
+from harness.worlds.cores.store.server import StoreServer
+from harness.worlds.cores.store.workload import StoreWorkload
+from harness.worlds.cores.world import World
+from zab.core.zxid import ServerId, Zxid
+
+INSTEAD: Final[dict[type[Checker], type[Checker]]] = {MachineIsHistory: StoreIsHistory}
+"""Checkers that know the machine."""
+
+
+class StoreWorld(World):
+    servers: list[StoreServer]  # type: ignore[assignment]  # it makes no others
+    workload: StoreWorkload
+
+    def __init__(self, script: Script, *, trace: bool = False, checkers: Sequence[type[Checker]] = ALL) -> None:
+        self._events: list[Event] = []
+        self._jumps: list[Jump] = []
+        self._calls = 0
+        super().__init__(script, trace=trace, checkers=[INSTEAD.get(checker, checker) for checker in checkers])
+
+    def make_server(self, sid: ServerId, seed: str) -> StoreServer:
+        return StoreServer(self, sid, self.founders, seed)
+
+    def make_workload(self) -> StoreWorkload:
+        return StoreWorkload(self)
+
+    def make_liveness(self) -> StoreLiveness:
+        return StoreLiveness(self)
+
+    # -- what clients see ------------------------------------------------------------------------------
+
+    def next_call(self) -> int:
+        self._calls += 1
+        return self._calls
+
+    def saw(self, event: Event) -> None:
+        self._events.append(event)
+        if self.trace is not None:
+            self.record(0, "client", event.client, event)
+
+    def jumped(self, server: ServerId, zxid: Zxid) -> None:
+        self._jumps.append(Jump(server, zxid))
+
+    def history(self) -> History:
+        changes = [change for batch in committed(self.ghost) for change in changes_of_batch(batch)]
+        return History(tuple(self._events), tuple(changes), tuple(self._jumps))
+
+    def outcome(self) -> Outcome:
+        """What the clients saw is judged when it is over, and only if nothing else was wrong before."""
+        outcome = super().outcome()
+        if not outcome.held:
+            return outcome
+        assert outcome.history is not None, "clients of a store see something"
+        kept = check(outcome.history)
+        return evolve(outcome, promise=kept.promise, what=kept.what)

@@ -1,0 +1,261 @@
+"""The store in the cores world: what its clients see, that a run is a function of its script, and what is noticed."""
+
+from __future__ import annotations
+
+from collections import Counter
+from functools import cache
+
+import pytest
+
+from harness.faults import Ask, Connect, Crash, Fault, Leave, Op, Partition, Script, Step, Vanish
+from harness.history import Asked, Became, Fired, History, Lost, Reply, Told
+from harness.outcome import Outcome
+from harness.worlds.cores.store.calls import Answered, Call, Happened
+from harness.worlds.cores.store.connection import Connection
+from harness.worlds.cores.store.door import PATIENCE, Door
+from harness.worlds.cores.world import WORLD, run
+from tests.simulation.elsewhere import printed
+from tests.simulation.store_scripts import store_script
+
+SEEDS = range(12)
+
+
+def told(outcome: Outcome) -> History:
+    assert outcome.held, f"{outcome.promise}: {outcome.what}"
+    assert outcome.history is not None
+    return outcome.history
+
+
+def replies(history: History, client: int = 1) -> list[Reply]:
+    return [event.reply for event in history.events if isinstance(event, Told) and event.client == client]
+
+
+def states(history: History, client: int = 1) -> list[str]:
+    return [event.state for event in history.events if isinstance(event, Became) and event.client == client]
+
+
+def script(*ops: Op, faults: tuple[Fault, ...] = (), length_ms: int = 1_500) -> Script:
+    return Script(1, voters=3, machine="store", ops=ops, faults=faults, length_ms=length_ms)
+
+
+def ask(at: int, *steps: Step, client: int = 1) -> Ask:
+    return Ask(at, client, steps)
+
+
+# -- what clients see ----------------------------------------------------------------------------------
+
+
+def test_what_is_created_can_be_read_and_written_elsewhere() -> None:
+    history = told(
+        run(
+            script(
+                Connect(300, 1, 1),
+                ask(400, Step("create", "/a", size=4)),
+                Connect(300, 2, 2),
+                ask(600, Step("sync", "/"), client=2),
+                ask(601, Step("get", "/a"), client=2),
+                ask(602, Step("set", "/a", version=0), client=2),
+                ask(603, Step("set", "/a", version=0), client=2),
+            )
+        )
+    )
+    (created,) = replies(history)
+    sync, got, written, refused = replies(history, 2)
+    assert created.path == "/a"
+    assert sync.error == ""
+    assert got.data is not None
+    assert got.stat is not None
+    assert (len(got.data), got.stat.czxid) == (4, created.zxid)
+    assert written.stat is not None
+    assert (written.stat.version, refused.error) == (1, "BAD_VERSION")
+    kinds = [change.kind for change in history.changes]
+    assert kinds.count("create") == kinds.count("set") == 1
+
+
+def test_several_steps_happen_together_or_not_at_all() -> None:
+    history = told(
+        run(
+            script(
+                Connect(300),
+                ask(400, Step("create", "/a"), Step("create", "/a/b")),
+                ask(401, Step("set", "/a"), Step("delete", "/nobody")),
+                ask(402, Step("get", "/a")),
+            )
+        )
+    )
+    done, refused, got = replies(history)
+    assert [part.path for part in done.parts] == ["/a", "/a/b"]
+    assert refused.parts[1].error == "NO_NODE"
+    assert got.stat is not None
+    assert got.stat.version == 0
+
+
+def test_an_event_comes_before_the_reply_that_shows_its_change() -> None:
+    history = told(
+        run(
+            script(
+                Connect(300),
+                ask(400, Step("exists", "/a", watch="once")),
+                ask(500, Step("create", "/a"), client=2),
+                ask(600, Step("get", "/a")),
+            )
+        )
+    )
+    seen = [event for event in history.events if event.client == 1 and isinstance(event, Fired | Told)]
+    assert [type(event).__name__ for event in seen] == ["Told", "Fired", "Told"]
+    assert isinstance(seen[1], Fired)
+    assert (seen[1].event, seen[1].path) == ("created", "/a")
+
+
+def test_a_session_outlives_its_server_and_takes_its_watches_along() -> None:
+    history = told(
+        run(
+            script(
+                Connect(300, 1, 3),
+                ask(400, Step("create", "/a", mode="ephemeral")),
+                ask(410, Step("watch", "/a", watch="persistent")),
+                ask(900, Step("set", "/a"), client=2),
+                faults=(Crash(500, server=3, down_ms=2_000),),
+            )
+        )
+    )
+    assert states(history) == ["connected", "disconnected", "connected"]
+    assert len({event.session for event in history.events if event.client == 1 and event.session}) == 1
+    assert [event.event for event in history.events if isinstance(event, Fired)] == ["data"]
+
+
+def test_who_vanishes_for_too_long_has_lost_session_and_ephemerals() -> None:
+    history = told(
+        run(
+            script(
+                Connect(300, timeout_ms=300),
+                ask(400, Step("create", "/here", mode="ephemeral")),
+                ask(450, Step("exists", "/here", watch="once"), client=2),
+                Vanish(500, 900),
+            )
+        )
+    )
+    assert states(history) == ["connected", "disconnected", "expired"]
+    assert [change.gone for change in history.changes if change.kind == "close"] == [("/here",)]
+    assert [event.event for event in history.events if isinstance(event, Fired)] == ["deleted"]
+
+
+def test_who_leaves_is_told_that_the_session_is_closed_and_begins_another_when_it_asks() -> None:
+    history = told(run(script(Connect(300), Leave(500), ask(800, Step("get", "/")))))
+    assert states(history) == ["connected", "closed", "connected"]
+    assert len({event.session for event in history.events if isinstance(event, Became) and event.client == 1}) == 2
+
+
+def test_a_request_that_a_leader_took_with_it_is_lost_or_done_once() -> None:
+    asked = [ask(500 + number, Step("create", "/n", mode="sequential")) for number in range(40)]
+    faults = (Partition(520, 400, groups=((1, 2),)), Crash(525, down_ms=300))
+    history = told(run(script(Connect(300, 1, 1), *asked, faults=faults)))
+    created = [change.path for change in history.changes if change.kind == "create"]
+    assert len(created) == len(set(created))
+    lost = sum(isinstance(event, Lost) and event.client == 1 for event in history.events)
+    assert len(created) <= len(replies(history)) + lost
+
+
+def test_at_the_end_everything_is_read_by_a_fresh_session() -> None:
+    history = told(run(script(ask(400, Step("create", "/a")), ask(401, Step("create", "/a/b")))))
+    reader = max(event.client for event in history.events)
+    read = {event.request.path for event in history.events if isinstance(event, Asked) and event.client == reader}
+    assert read == {"/", "/a", "/a/b"}
+
+
+# -- many ----------------------------------------------------------------------------------------------
+
+
+@cache
+def outcome_of(seed: int) -> Outcome:
+    return run(store_script(seed))
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_the_promises_hold(seed: int) -> None:
+    told(outcome_of(seed))
+
+
+def test_what_is_promised_is_put_to_the_test() -> None:
+    """Else the promises would hold because nothing happens."""
+    counts: Counter[str] = Counter()
+    for seed in SEEDS:
+        history = told(outcome_of(seed))
+        counts.update(type(event).__name__ for event in history.events)
+        counts.update(event.state for event in history.events if isinstance(event, Became))
+        counts.update(change.kind for change in history.changes)
+    for what in ("Told", "Lost", "Fired", "disconnected", "expired", "closed", "attach", "close", "create", "error"):
+        assert counts[what] >= 5, counts
+
+
+PROGRAM = """
+from harness.worlds.cores.world import run
+from tests.simulation.store_scripts import store_script
+for seed in (1, 2):
+    print(run(store_script(seed), trace=True).trace.hash())
+"""
+
+
+def test_equal_in_another_process_under_another_hash_seed() -> None:
+    traces = [run(store_script(seed), trace=True).trace for seed in (1, 2)]
+    here = [trace.hash() for trace in traces if trace is not None]
+    assert len(set(here)) == 2, "different scripts, different runs"
+    assert printed(PROGRAM, "4242") == here
+
+
+def test_what_only_another_machine_has_is_left_out() -> None:
+    drawn = store_script(1)
+    assert not WORLD.playable(drawn).skipped
+    assert WORLD.playable(Script(1, ops=drawn.ops)).skipped == ("Ask", "Connect", "Leave", "Vanish")
+
+
+# -- mistakes that are noticed -------------------------------------------------------------------------
+
+
+def noticed() -> str:
+    for seed in range(30):
+        outcome = run(store_script(seed))
+        if not outcome.held:
+            return f"{outcome.promise}: {outcome.what}"
+    return "nothing"
+
+
+def test_a_reply_before_its_transaction_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    honest = Connection._take_call
+
+    def hasty(self: Connection, call: Call) -> None:
+        if call.request.op != "delete" or self._line:
+            honest(self, call)
+            return
+        self.door.post_for(self, call, 0, lambda result, error: None)
+        self.send(Answered(call, Reply(zxid=self.door.store.zxid + 1), 0))
+
+    monkeypatch.setattr(Connection, "_take_call", hasty)
+    assert noticed().startswith(("a write is answered", "what was acknowledged", "a session never sees an older state"))
+
+
+def test_a_session_that_a_server_ends_on_its_own_account_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def hard(self: Door, now: int) -> None:
+        for connection in list(self.connections):
+            if connection.session and (now - self._lost_ms) * PATIENCE > connection.timeout_ms:
+                self._expired(connection)
+
+    monkeypatch.setattr(Door, "_let_go", hard)
+    assert noticed().startswith("a session lives from its opening to its close")
+
+
+def test_an_event_behind_the_reply_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    late: dict[Connection, list[object]] = {}
+    flush = Connection.flush
+
+    def happened(self: Connection, event: int, path: str, zxid: int) -> None:
+        late.setdefault(self, []).append(Happened(event, path, zxid))
+        self.door.dirty(self)
+
+    def flush_late(self: Connection) -> None:
+        self._out += late.pop(self, [])
+        flush(self)
+
+    monkeypatch.setattr(Connection, "happened", happened)
+    monkeypatch.setattr(Connection, "flush", flush_late)
+    assert noticed().startswith("a session never sees an older state")
