@@ -15,8 +15,9 @@ from attrs import frozen
 
 from tests.differential.drive import KEPT, SUPER_HASH, janitor
 from tests.integration import apache
-from tests.integration.cluster import FAST, free_ports, loopback
+from tests.integration.cluster import FAST, loopback
 from tests.integration.processes import ROOT
+from tests.ports import free_port
 from zab.core.ensemble import Ensemble
 from zab.runtime.coordination.opening import open_store
 from zab.runtime.coordination.settings import DoorSettings
@@ -72,7 +73,7 @@ def _behind(one: dict[str, int], other: dict[str, int], key: str) -> bool:
 
 @contextmanager
 def our_server(folder: Path, sid: int = 1, ensemble: str = "", port: int = 0) -> Iterator[int]:
-    port = port or free_ports(1)[0]
+    port = port or free_port()
     with (folder / f"ours-{sid}.log").open("ab") as log:
         arguments = [str(folder / f"ours-{sid}"), str(port), str(sid), ensemble]
         process = subprocess.Popen(

@@ -20,6 +20,8 @@ from threading import Lock, Thread
 import pytest
 from attrs import define, field, frozen
 
+from tests.ports import free_port
+
 START_SECONDS_MAX = 60
 
 
@@ -42,12 +44,6 @@ def why_not() -> str | None:
 
 
 needs_apache = pytest.mark.skipif(why_not() is not None, reason=why_not() or "")
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port: int = server.getsockname()[1]
-    return port
 
 
 def java(main: str, *arguments: str, properties: tuple[str, ...] = (), classes: Path | None = None) -> list[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 import msgpack
 import trio
 
+from tests.ports import free_ports
 from zab.core.ensemble import Ensemble, Role, Server
 from zab.core.ready import Settings
 from zab.core.zxid import ServerId, Zxid
@@ -43,19 +43,6 @@ class Recorder:
 
     def restore(self, chunks: Iterable[bytes]) -> None:
         self.log = [txn for chunk in chunks for txn in msgpack.unpackb(chunk)]
-
-
-def free_ports(count: int, host: str = "127.0.0.1") -> list[int]:
-    """All of them held at the same time, so that they differ."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    sockets = [socket.socket(family) for _ in range(count)]
-    try:
-        for each in sockets:
-            each.bind((host, 0))
-        return [each.getsockname()[1] for each in sockets]
-    finally:
-        for each in sockets:
-            each.close()
 
 
 def loopback(count: int, host: str = "127.0.0.1", role: Role = Role.PARTICIPANT, first: int = 1) -> tuple[Server, ...]:

@@ -13,7 +13,7 @@ from typing import IO, Any
 
 import trio
 
-from tests.integration.cluster import free_ports
+from tests.ports import free_ports
 from zab.core.ensemble import Ensemble, Server
 from zab.core.zxid import ServerId
 

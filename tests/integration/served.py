@@ -14,8 +14,8 @@ from queue import Queue
 
 from attrs import define, field
 
-from tests.integration.apache import free_port
 from tests.integration.processes import ROOT
+from tests.ports import free_port, free_ports
 
 PATIENCE_S = 60
 
@@ -77,7 +77,7 @@ def serve(config: Path, *options: str) -> Iterator[Served]:
 
 def three_configs(folder: Path) -> tuple[list[Path], list[int]]:
     """As one writes them: each the same but for its directory and port, and a `myid` in each directory."""
-    clients = [free_port() for _ in range(3)]
+    clients = free_ports(3)
     servers = "".join(f"server.{sid}=127.0.0.1:{free_port()}:{free_port()}\n" for sid in (1, 2, 3))
     configs = []
     for sid, port in enumerate(clients, start=1):

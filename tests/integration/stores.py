@@ -10,7 +10,8 @@ from typing import Any
 import trio
 from attrs import evolve
 
-from tests.integration.cluster import FAST, free_ports, loopback
+from tests.integration.cluster import FAST, loopback
+from tests.ports import free_port, free_ports
 from zab.core.ensemble import Ensemble, Server
 from zab.runtime.admin.settings import AdminSettings
 from zab.runtime.coordination.opening import make_server, run_server
@@ -42,7 +43,7 @@ class Stores:
     def spare(self) -> Server:
         """Of one that is no member yet. Start it with an ensemble in which it is an observer."""
         sid = max(self.ports) + 1
-        (self.ports[sid],) = free_ports(1)
+        self.ports[sid] = free_port()
         (server,) = self._addressed(loopback(1, first=sid))
         return server
 

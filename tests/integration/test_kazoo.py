@@ -17,9 +17,10 @@ from typing import Any
 import pytest
 import trio
 
-from tests.integration.cluster import free_ports, loopback
+from tests.integration.cluster import loopback
 from tests.integration.processes import ROOT
 from tests.integration.stores import stores
+from tests.ports import free_ports
 from zab.store.acl import OPEN
 from zab.store.ops import CreateFlag, Op
 from zab.wire.client.connect import ConnectRequest, encode_connect_request

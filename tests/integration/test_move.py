@@ -12,8 +12,8 @@ import pytest
 from click.testing import CliRunner
 
 from tests.integration import apache
-from tests.integration.apache import free_port
 from tests.integration.served import serve, three_configs
+from tests.ports import free_port
 from zab.cli.commands import zab
 
 pytest.importorskip("kazoo", reason="kazoo is not installed")

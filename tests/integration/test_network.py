@@ -16,8 +16,9 @@ import trustme
 from attrs import evolve
 
 from tests.integration.certificates import Authority
-from tests.integration.cluster import FAST, Cluster, Recorder, cluster, free_ports, loopback
+from tests.integration.cluster import FAST, Cluster, Recorder, cluster, loopback
 from tests.integration.faults import FaultyNetwork
+from tests.ports import free_ports
 from zab.core.ensemble import Ensemble, Server
 from zab.core.errors import ConfigError
 from zab.core.zxid import ServerId

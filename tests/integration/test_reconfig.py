@@ -16,10 +16,10 @@ import trio
 from attrs import evolve
 
 from tests.integration import apache
-from tests.integration.cluster import free_ports
 from tests.integration.stores import DOORS, Stores, stores
 from tests.integration.test_client_port import Client, create, get, raw
 from tests.integration.test_java_clients import needs_compiler, program
+from tests.ports import free_ports
 from zab.core.ensemble import Ensemble, Role, Server
 from zab.core.zxid import NOTHING
 from zab.runtime.session.errors import StoreError

@@ -15,8 +15,9 @@ import trustme
 from click.testing import CliRunner
 
 from tests.integration import apache
-from tests.integration.apache import ask, free_port
+from tests.integration.apache import ask
 from tests.integration.served import Served, serve, three_configs
+from tests.ports import free_port
 from zab.cli.commands import zab
 
 pytest.importorskip("kazoo", reason="kazoo is not installed")

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from tests.integration import apache
 from tests.integration.apache import ask
 from tests.integration.served import Served, serve, three_configs
+from tests.ports import free_port, free_ports
 from zab.cli.commands import zab
 from zab.store.acl import digest_id
 
@@ -23,17 +23,6 @@ pytestmark = pytest.mark.slow
 PATIENCE_S = 60
 SUPER = f"DigestAuthenticationProvider.superDigest={digest_id(b'super:secret')}"
 FORCE = "--membership-from-file"
-
-
-_given: set[int] = set()
-
-
-def free_port() -> int:
-    """Another one each time, which the system does not promise."""
-    while (port := apache.free_port()) in _given:
-        pass
-    _given.add(port)
-    return port
 
 
 def client_of(port: int) -> KazooClient:
@@ -91,7 +80,7 @@ def refused(path: Path, *options: str) -> str:
 
 
 def test_from_one_to_three_as_the_page_says(tmp_path: Path) -> None:
-    ports = [free_port() for _ in range(3)]
+    ports = free_ports(3)
     lines = [line(sid, port) for sid, port in enumerate(ports, start=1)]
     three = "".join(f"{each}\n" for each in lines)
     one = config(tmp_path, 1, ports[0], "")
@@ -177,7 +166,7 @@ def test_edited_lines_are_refused_and_the_file_stays(tmp_path: Path) -> None:
 
 
 def test_the_file_by_force_moves_one_and_adds_two(tmp_path: Path) -> None:
-    ports = [free_port() for _ in range(5)]
+    ports = free_ports(5)
     lines = [line(sid) for sid in (1, 2, 3)]
     configs = [config(tmp_path, sid, ports[sid - 1], "\n".join(lines)) for sid in (1, 2, 3)]
     with ExitStack() as stack:

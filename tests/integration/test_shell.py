@@ -16,6 +16,7 @@ import trio
 
 from tests.integration import apache
 from tests.integration.stores import stores
+from tests.ports import free_port
 
 PATIENCE_S = 60
 
@@ -100,7 +101,7 @@ async def test_a_pipe(tmp_path: Path) -> None:
 
 
 async def test_nobody_there() -> None:
-    port = apache.free_port()
+    port = free_port()
     with trio.fail_after(PATIENCE_S):
         done = await trio.run_process(
             shell("--server", f"127.0.0.1:{port}", "--within", "0.5", "ls", "/"), capture_stderr=True, check=False

@@ -10,8 +10,8 @@ import pytest
 import trio
 
 from tests.integration import apache
-from tests.integration.cluster import free_ports
 from tests.integration.stores import stores
+from tests.ports import free_port
 from zab.runtime.admin.settings import AdminSettings
 
 ADMIN = (AdminSettings(port=0),)
@@ -57,7 +57,7 @@ async def test_when_nobody_serves_or_answers_it_is_down(tmp_path: Path) -> None:
         for server in (made.hosts(3), f"127.0.0.1:{made.servers[3].admin_port}"):
             code, text = await status("--server", server)
             assert (code, "down" in text) == (2, True)
-    (nobody,) = free_ports(1)
+    nobody = free_port()
     code, text = await status("--server", f"127.0.0.1:{nobody}")
     assert (code, "unreachable" in text) == (2, True)
 

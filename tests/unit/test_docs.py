@@ -9,21 +9,19 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import suppress
 from functools import cache
 from importlib import import_module
 from pathlib import Path
-from random import SystemRandom
 from textwrap import dedent
 
 import attrs
 import pytest
 
 import zab
+from tests.ports import free_ports
 from zab.core import errors
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -222,23 +220,10 @@ def script_of(text: str) -> str:
     return "\n".join(lines)
 
 
-def free_port() -> int:
-    """From below the range out of which the system takes ports for outgoing connections of whatever else runs."""
-    while True:
-        port = SystemRandom().randrange(10_000, 30_000)
-        with socket.socket() as probe, suppress(OSError):
-            probe.bind(("127.0.0.1", port))
-            return port
-
-
 def on_free_ports(script: str) -> str:
     """The ports that an example names may be taken on this machine, be it by another run of this test."""
     named = sorted({port for pair in re.findall(r":(\d{4}):(\d{4})\b", script) for port in pair})
-    free: dict[str, str] = {}
-    while len(free) < len(named):
-        port = str(free_port())
-        if port not in free.values():
-            free[named[len(free)]] = port
+    free = dict(zip(named, map(str, free_ports(len(named))), strict=True))
     return re.sub(r":(\d{4}):(\d{4})\b", lambda match: f":{free[match[1]]}:{free[match[2]]}", script)
 
 
