@@ -7,27 +7,18 @@ what is measured is the library.
 from __future__ import annotations
 
 import argparse
-import cProfile
 import hashlib
-import io
-import json
-import logging
 import os
-import pstats
 import resource
 import time
-from collections.abc import AsyncIterator
-from functools import partial
 from pathlib import Path
-from typing import Any
 
 import trio
 from attrs import asdict
 
 import zab
+from bench.commanded import Answer, Profiled, answer_commands, log_to_stderr
 from bench.machines import Counter, Tape
-
-Answer = dict[str, Any]
 
 
 class Clients:
@@ -107,14 +98,14 @@ class Clients:
         self.timeline.clear()
 
 
-class Bench:
+class Bench(Profiled):
     """What one worker can be told to do."""
 
     def __init__(self, member: zab.Member, machine: Counter | Tape, nursery: trio.Nursery) -> None:
+        super().__init__()
         self._member = member
         self._machine = machine
         self._nursery = nursery
-        self._profile: cProfile.Profile | None = None
         self._clients: Clients | None = None
 
     async def status(self, serving_within_s: float = 0.0) -> Answer:
@@ -213,31 +204,6 @@ class Bench:
         digest = hashlib.sha256(content).hexdigest()
         return {"count": self._machine.count, "sha256": digest, "applied": status.applied}
 
-    async def profile(self, path: str | None = None, lines: int = 40) -> Answer:
-        """The first call begins; the second ends, and writes what took its time."""
-        if self._profile is None:
-            self._profile = cProfile.Profile()
-            self._profile.enable()
-            return {}
-        self._profile.disable()
-        text = io.StringIO()
-        stats = pstats.Stats(self._profile, stream=text)
-        stats.sort_stats("tottime").print_stats(lines)
-        self._profile = None
-        if path:
-            Path(path).write_text(text.getvalue())
-        return {"profile": text.getvalue()}
-
-
-async def commands() -> AsyncIterator[Answer]:
-    """Lines of stdin, until it is closed."""
-    async with trio.lowlevel.FdStream(os.dup(0)) as stdin:
-        held = b""
-        async for data in stdin:
-            *lines, held = (held + data).split(b"\n")
-            for line in lines:
-                yield json.loads(line)
-
 
 async def serve(arguments: argparse.Namespace) -> None:
     machine: Counter | Tape = Tape() if arguments.machine == "tape" else Counter()
@@ -245,14 +211,7 @@ async def serve(arguments: argparse.Namespace) -> None:
     opened = zab.open_member(machine, arguments.data, server_id=zab.ServerId(arguments.id), ensemble=ensemble)
     async with opened as member, trio.open_nursery() as nursery:
         bench = Bench(member, machine, nursery)
-        async for command in commands():
-            do = getattr(bench, command.pop("do"))
-            try:
-                answer = await partial(do, **command)()
-            except Exception as error:
-                answer = {"error": repr(error)}
-                logging.exception("command failed")
-            print(json.dumps(answer), flush=True)
+        await answer_commands(bench)
         nursery.cancel_scope.cancel()
 
 
@@ -263,8 +222,7 @@ def main() -> None:
     parser.add_argument("--data", required=True)
     parser.add_argument("--machine", choices=["counter", "tape"], default="counter")
     arguments = parser.parse_args()
-    form = "%(asctime)s.%(msecs)03d %(message)s"
-    logging.basicConfig(level=os.environ.get("ZAB_LOG", "INFO"), format=form, datefmt="%H:%M:%S")
+    log_to_stderr()
     trio.run(serve, arguments)
 
 

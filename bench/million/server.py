@@ -8,19 +8,17 @@ import json
 import logging
 import os
 import time
-from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import trio
 from attrs import evolve
 
-from bench.worker import commands
+from bench.commanded import Answer, answer_commands
 from zab.runtime.coordination.opening import open_store
 from zab.runtime.coordination.server import StoreServer
 from zab.runtime.limits import Limits
 
-Answer = dict[str, Any]
 LONG_MS: Final = 20
 KEPT_MAX: Final = 10
 
@@ -133,8 +131,7 @@ async def serve(arguments: argparse.Namespace, turns: Turns) -> None:
         bench = Bench(server, turns, collections)
         ready = {"ready_s": time.perf_counter() - began, "empty_rss": empty_rss, **await bench.status()}
         print(json.dumps(ready), flush=True)
-        async for command in commands():
-            print(json.dumps(await partial(getattr(bench, command.pop("do")), **command)()), flush=True)
+        await answer_commands(bench)
 
 
 def main() -> None:

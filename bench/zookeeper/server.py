@@ -3,32 +3,22 @@
 from __future__ import annotations
 
 import argparse
-import cProfile
-import io
-import json
-import logging
-import os
-import pstats
-from functools import partial
 from pathlib import Path
-from typing import Any
 
 import trio
 from attrs import asdict
 
 import zab
-from bench.worker import commands
+from bench.commanded import Answer, Profiled, answer_commands, log_to_stderr
 from zab.runtime.alone import PAUSE_US, tune_collector
 from zab.runtime.coordination.opening import open_store
 from zab.runtime.coordination.server import StoreServer
 
-Answer = dict[str, Any]
 
-
-class Bench:
+class Bench(Profiled):
     def __init__(self, server: StoreServer) -> None:
+        super().__init__()
         self._server = server
-        self._profile: cProfile.Profile | None = None
 
     async def status(self, serving_within_s: float = 0.0) -> Answer:
         with trio.move_on_after(serving_within_s):
@@ -42,20 +32,6 @@ class Bench:
             "counters": asdict(status.counters),
         }
 
-    async def profile(self, path: str | None = None, lines: int = 60) -> Answer:
-        """The first call begins; the second ends, and writes what took its time."""
-        if self._profile is None:
-            self._profile = cProfile.Profile()
-            self._profile.enable()
-            return {}
-        self._profile.disable()
-        text = io.StringIO()
-        pstats.Stats(self._profile, stream=text).sort_stats("tottime").print_stats(lines)
-        self._profile = None
-        if path:
-            Path(path).write_text(text.getvalue())
-        return {}
-
 
 async def serve(arguments: argparse.Namespace) -> None:
     ensemble = zab.Ensemble.parse(Path(arguments.ensemble).read_text())
@@ -65,15 +41,7 @@ async def serve(arguments: argparse.Namespace) -> None:
         arguments.data, client_port=0, server_id=server_id, ensemble=ensemble, limits=limits
     ) as server:
         tune_collector()
-        bench = Bench(server)
-        async for command in commands():
-            do = getattr(bench, command.pop("do"))
-            try:
-                answer = await partial(do, **command)()
-            except Exception as error:
-                answer = {"error": repr(error)}
-                logging.exception("command failed")
-            print(json.dumps(answer), flush=True)
+        await answer_commands(Bench(server))
 
 
 def main() -> None:
@@ -82,8 +50,7 @@ def main() -> None:
     parser.add_argument("--ensemble", required=True, help="a file of server.N lines")
     parser.add_argument("--data", required=True)
     arguments = parser.parse_args()
-    form = "%(asctime)s.%(msecs)03d %(message)s"
-    logging.basicConfig(level=os.environ.get("ZAB_LOG", "INFO"), format=form, datefmt="%H:%M:%S")
+    log_to_stderr()
     trio.run(serve, arguments)
 
 
