@@ -367,9 +367,10 @@ async def test_damage_that_nobody_could_heal_is_said_at_the_door(tmp_path: Path)
         for number in range(20):
             await member.submit(b"%d" % number)
     name = _flip_a_byte_of_the_log(tmp_path)
-    with pytest.raises(DamagedError, match=rf"{name}.*nobody to heal it from"):
+    with pytest.raises(DamagedError, match=rf"{name}.*nobody to heal it from.*zab log repair") as caught:
         async with open_member(Recorder(), tmp_path):
             raise AssertionError("it must not open")
+    assert "snapshot from the leader" not in str(caught.value)
 
 
 async def test_a_lost_directory_of_a_member_alone_is_said_at_the_door(tmp_path: Path) -> None:

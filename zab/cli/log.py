@@ -8,15 +8,19 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import click
+from attrs import evolve
 
 from zab.cli.history.options import log_dir_option
 from zab.cli.history.states import our_disk, pieces, read_ours, unheard
 from zab.cli.history.transactions import Line, line_of_theirs, lines_of, readable, zxid_of
 from zab.cli.history.writing import found_in
 from zab.cli.running import Misused, failing_plainly
+from zab.core.errors import DamagedError
 from zab.core.zxid import Zxid, show
+from zab.runtime.identity import NAME as IDENTITY
+from zab.runtime.identity import owner_of
 from zab.storage.disk import Disk
-from zab.storage.look import history, is_ours, log_files
+from zab.storage.look import ReadOnlyDisk, history, is_ours, log_files
 from zab.storage.real import in_use
 from zab.wire.disk_log import LogReader
 
@@ -114,6 +118,7 @@ def verify(path: Path, log_dir: Path | None, as_json: bool) -> None:
         for file in log_files(disk)
     ]
     found = history(disk)
+    found = evolve(found, damage=(*_damaged_owners(path, log_dir), *found.damage))
     if as_json:
         verdict = {"whole": not found.damage, "torn": found.torn, "last": show(found.last)}
         click.echo(json.dumps({**verdict, "damage": found.damage, "notes": found.notes, "files": files}))
@@ -129,6 +134,18 @@ def verify(path: Path, log_dir: Path | None, as_json: bool) -> None:
     if in_use(path):
         click.echo(f"note: a server runs on {path}; what it wrote meanwhile may look torn", err=True)
     sys.exit(1 if found.damage else 0)
+
+
+def _damaged_owners(*directories: Path | None) -> list[str]:
+    """Such a server would not even start."""
+    damaged = []
+    for path in directories:
+        if path is not None and IDENTITY in (disk := ReadOnlyDisk(path)).list():
+            try:
+                owner_of(disk, path)
+            except DamagedError as error:
+                damaged.append(str(error))
+    return damaged
 
 
 @log.command()

@@ -94,6 +94,7 @@ class Driver:
         self._host = host
         self.membership: Membership = unconcerned
         self.role = RoleChange(node.state, node.epoch, node.leader, node.serving)
+        self._voting = node.voting
         self._alarm_at: Millis = node.deadline
         self._alarm_scope = trio.CancelScope()
         self._saved: Ticket = 0
@@ -303,5 +304,9 @@ class Driver:
             self.role = RoleChange(node.state, node.epoch, node.leader, serving)
             self._log.say("role", state=node.state.name, leader=node.leader, serving=serving)
             self._changed(self.role)
+        if node.voting is not self._voting:
+            self._voting = node.voting
+            if node.voting:
+                self._log.say("healed", why="the others gave this server its history: it votes again")
         if self._snapshots.due:
             self._snapshots.start(self._nursery, node.applied, node.digest(), self._machine.snapshot())

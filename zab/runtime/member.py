@@ -35,6 +35,7 @@ from zab.runtime.status import DiskStatus, RoleChange, SnapshotStatus, Status
 from zab.runtime.waiting import Waiter
 from zab.storage.disk import Disk
 from zab.storage.real import RealDisk
+from zab.storage.recovery import REMEDY
 from zab.storage.storage import Storage, StorageSettings
 from zab.wire.relay import ORIGIN_BYTES, ReconfigureRequest
 
@@ -167,10 +168,13 @@ class Member:
         ensemble = saved if saved is not None and saved.version > given.version else given
         if recovered.voting or set(ensemble.voters) - {self.me}:
             return
-        what = "; ".join(recovered.damage) or "the directory is empty, and autocreate=False says that it was not always"
+        what, how = "the directory is empty, and autocreate=False says that it was not always", ""
+        if recovered.damage:
+            what = "; ".join(line.removesuffix(f"; {REMEDY}") for line in recovered.damage)
+            how = f"save what hangs together of a store with `zab log repair {self._path} NEW_DIRECTORY`, "
         raise DamagedError(
             f"{self._path}: {what}. Server {self.me} is the only voter, so there is nobody to heal it from: "
-            f"restore the directory from a copy, or begin anew with an empty one"
+            f"{how}restore the directory from a copy, or begin anew with an empty one"
         )
 
     def _tell(self, role: RoleChange) -> None:

@@ -229,7 +229,7 @@ class Running:
             applied=node.applied,
             synced=node.synced,
             voting=node.voting,
-            damage=self._recovered.damage,
+            damage=() if node.voting else self._recovered.damage,
             outstanding=len(self._origin),
             links=self._links.status(),
             election_links=self._elections.links(),

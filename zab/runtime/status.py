@@ -106,7 +106,7 @@ class Status:
     voting: bool
     """False while the history on this disk may be incomplete."""
     damage: tuple[str, ...]
-    """What was found damaged on the disk at the start, for people."""
+    """What was found damaged on the disk at the start, for people; empty again when the others have healed it."""
     outstanding: int
     """Submits of this member whose outcome is open."""
     links: tuple[LinkStatus, ...]

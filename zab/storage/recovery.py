@@ -10,6 +10,8 @@ Recovery changes the disk only in steps that it would take again, so it may cras
 
 from __future__ import annotations
 
+from typing import Final
+
 from attrs import define, evolve, field
 
 from zab.core.batch import Batch
@@ -24,6 +26,9 @@ from zab.storage.log import rewrite
 from zab.storage.segment import FILE_HEAD, PREFIX, Segment, scan
 from zab.storage.snapshots import INSTALL, SNAPSHOT
 from zab.storage.walk import Walk
+
+REMEDY: Final = f"this server does not vote until a snapshot from the leader has healed it; then files become {ASIDE}*"
+"""Behind each line of damage. Who is alone has to look for another one."""
 
 
 @define
@@ -123,8 +128,7 @@ def _begin(disk: Disk, autocreate: bool) -> Recovery:
 
 def _distrusted(epochs: EpochsFile, notes: list[str], damage: list[str], *, forgotten: bool = False) -> Recovery:
     epochs.distrust(forgotten=forgotten)
-    remedy = f"this server does not vote until a snapshot from the leader has healed it; then files become {ASIDE}*"
-    lines = tuple(f"{line}; {remedy}" for line in damage)
+    lines = tuple(f"{line}; {REMEDY}" for line in damage)
     return Recovery(epochs, _offer_nothing(epochs.record, lines), notes=notes)
 
 

@@ -102,6 +102,10 @@ def test_a_log_of_zookeepers_is_told_in_the_same_words(tmp_path: Path) -> None:
 
 def test_a_whole_log_is_verified_and_a_damaged_one_is_status_1(data: Path, tmp_path: Path) -> None:
     assert run("log", "verify", data).splitlines()[-1] == "whole: the history ends at 2/9"
+    (data / "identity").write_bytes(b"\x92\xa3zab\x01rot")
+    (damage,) = json.loads(run("log", "verify", data, "--json", status=1))["damage"]
+    assert "identity: damaged. It says which server this directory belongs to" in damage
+    (data / "identity").unlink()
     first = min(data.glob("log.*"))
     raw = bytearray(first.read_bytes())
     raw[raw.index(b"/a/b")] ^= 1

@@ -25,8 +25,12 @@ def test_nobody_else_gets_it(name: str, sid: int) -> None:
         claim(disk, "data", name, ServerId(sid))
 
 
-def test_an_owner_that_cannot_be_read_is_damage() -> None:
+@pytest.mark.parametrize("bytes_", [b"\xc1", b"", b"\x92\xa3zab\x01more", b"\x01", b"\x92\x01\xa3zab"])
+def test_an_owner_that_cannot_be_read_is_damage(bytes_: bytes) -> None:
     disk = MemoryDisk()
-    write_durably(disk, NAME, b"\xc1")
-    with pytest.raises(DamagedError, match="does not say whose directory"):
+    write_durably(disk, NAME, bytes_)
+    with pytest.raises(DamagedError, match=r"^data/identity: damaged\. .* remove identity: the next start writes it"):
         claim(disk, "data", "zab", ServerId(1))
+    disk.delete(NAME)
+    claim(disk, "data", "zab", ServerId(1))
+    claim(disk, "data", "zab", ServerId(1))
