@@ -7,42 +7,54 @@ favour what leads to different histories: crashes and partitions in the middle o
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from random import Random
-from typing import Final
+from typing import Any, Final
+
+from attrs import frozen
 
 from harness.faults import (
-    DEEDS,
-    DISK_ERRORS,
     FOLLOWER,
     LEADER,
-    LOSSES,
+    MACHINES,
     MOMENTS,
+    Ask,
     Barrier,
-    Clog,
-    Crash,
-    CrashAll,
-    CrashIn,
+    Connect,
     CutLinks,
-    Deaf,
-    FailDisk,
     Fault,
-    Flaky,
-    FlipBit,
     Isolate,
     Knobs,
-    LoseDisk,
+    Leave,
     OneWay,
     Op,
-    Partition,
-    Pause,
     Reconfigure,
     Script,
-    SlowDisk,
     Snapshot,
+    Step,
     Timing,
+    Vanish,
     When,
     Write,
+)
+from harness.script.kinds import (
+    CLIENTS_MAX,
+    KINDS,
+    LOSS,
+    PARENTS,
+    PARTS,
+    PARTS_MAX,
+    STEPS,
+    Among,
+    Anyone,
+    Groups,
+    Kind,
+    Short,
+    Sid,
+    Together,
+    Upto,
+    Value,
+    Who,
 )
 
 JOINERS: Final = 2
@@ -77,55 +89,51 @@ class Draw:
             return FOLLOWER
         return self.upto(1, self.servers)
 
-    def loss(self) -> str:
-        return LOSSES[self.upto(0, len(LOSSES) - 1)]
+    def weighted(self, kinds: Sequence[Kind]) -> Kind:
+        left = self.random.random() * sum(kind.weight for kind in kinds)
+        for kind in kinds:
+            left -= kind.weight
+            if left <= 0:
+                return kind
+        return kinds[-1]
 
-    def down(self) -> int:
-        return self.short(1, 900)
+    def value(self, value: Value) -> Any:
+        match value:
+            case Upto(least, most):
+                return self.upto(least, most)
+            case Short(least, most):
+                return self.short(least, most)
+            case Among(values):
+                return values[self.upto(0, len(values) - 1)]
+            case Who():
+                return self.who()
+            case Sid():
+                return self.upto(1, self.servers)
+            case Anyone():
+                return None if self.chance(0.7) else self.who()
+            case Groups():
+                return self.groups()
+            case Together(options):
+                return self.fields(options[self.upto(0, len(options) - 1)])
 
-    def lasting(self) -> int:
-        return self.short(10, 1_500)
+    def fields(self, fields: Any) -> dict[str, Any]:
+        made: dict[str, Any] = {}
+        for name, value in fields.items():
+            drawn = self.value(value)
+            made.update(drawn if isinstance(value, Together) else {name: drawn})
+        return made
+
+    def groups(self) -> tuple[tuple[int, ...], ...]:
+        ids = list(range(1, self.servers + 1))
+        self.random.shuffle(ids)
+        cut = self.upto(1, len(ids) - 1) if len(ids) > 1 else 1
+        one, other = ids[:cut], ids[cut:]
+        if self.chance(0.2):
+            other = [*other, one[0]]  # one server is a bridge: it hears both sides
+        return tuple(sorted(one)), tuple(sorted(other))
 
 
 # -- faults --------------------------------------------------------------------------------------------
-
-
-def _partition(draw: Draw, at: int) -> Fault:
-    ids = list(range(1, draw.servers + 1))
-    draw.random.shuffle(ids)
-    cut = draw.upto(1, len(ids) - 1) if len(ids) > 1 else 1
-    one, other = ids[:cut], ids[cut:]
-    if draw.chance(0.2):
-        other = [*other, one[0]]  # one server is a bridge: it hears both sides
-    return Partition(at, draw.lasting(), (tuple(sorted(one)), tuple(sorted(other))))
-
-
-def _one_way(draw: Draw, at: int) -> Fault:
-    return OneWay(at, draw.lasting(), draw.who(), draw.upto(1, draw.servers))
-
-
-def _clog(draw: Draw, at: int) -> Fault:
-    return Clog(at, draw.short(5, 600), draw.who(), draw.upto(1, draw.servers))
-
-
-def _flaky(draw: Draw, at: int) -> Fault:
-    return Flaky(at, draw.lasting(), draw.upto(0, 40), draw.upto(0, 40), draw.upto(1, 6))
-
-
-def _crash_in(draw: Draw, at: int) -> Fault:
-    return CrashIn(at, draw.down(), draw.who(), draw.short(1, 60), draw.loss())
-
-
-def _when(draw: Draw, at: int) -> Fault:
-    moment = MOMENTS[draw.upto(0, len(MOMENTS) - 1)]
-    who = None if draw.chance(0.7) else draw.who()
-    does = "crash" if draw.chance(0.4) else DEEDS[draw.upto(1, len(DEEDS) - 1)]
-    return When(at, draw.down(), who, moment, draw.short(1, 4), does, draw.loss())
-
-
-def _fail_disk(draw: Draw, at: int) -> Fault:
-    return FailDisk(at, draw.down(), draw.who(), DISK_ERRORS[draw.upto(0, 2)], draw.short(1, 8))
-
 
 PROMISES: Final = tuple(
     moment
@@ -147,47 +155,41 @@ def _around_promises(draw: Draw, at: int) -> Fault:
         return OneWay(at, draw.short(20, 400), draw.who(), draw.upto(1, draw.servers))
     moment = PROMISES[draw.upto(0, len(PROMISES) - 1)]
     does = ("crash", "cut", "isolate", "pause", "lose disk")[draw.upto(0, 4)]
-    return When(at, draw.short(1, 60), None, moment, draw.short(1, 3), does, draw.loss())
+    return When(at, draw.short(1, 60), None, moment, draw.short(1, 3), does, draw.value(LOSS))
 
 
-FAULTS: Final[tuple[tuple[float, Callable[[Draw, int], Fault]], ...]] = (
-    (3.0, lambda draw, at: Crash(at, draw.down(), draw.who(), draw.loss())),
-    (1.0, lambda draw, at: CrashAll(at, draw.down(), draw.loss())),
-    (2.0, _crash_in),
-    (4.0, _when),
-    (2.0, _partition),
-    (2.0, lambda draw, at: Isolate(at, draw.lasting(), draw.who())),
-    (1.0, _one_way),
-    (0.7, lambda draw, at: Deaf(at, draw.lasting(), draw.who())),
-    (1.5, _clog),
-    (1.0, lambda draw, at: CutLinks(at, draw.who())),
-    (0.7, _flaky),
-    (1.0, lambda draw, at: Pause(at, draw.lasting(), draw.who())),
-    (1.0, lambda draw, at: LoseDisk(at, draw.down(), draw.who())),
-    (1.0, lambda draw, at: FlipBit(at, draw.down(), draw.who(), draw.upto(0, 999))),
-    (0.7, _fail_disk),
-    (0.7, lambda draw, at: SlowDisk(at, draw.lasting(), draw.who(), draw.upto(2, 60))),
-)
-"""How often a kind of fault is part of a run, and how often it strikes when it is."""
+@frozen
+class Chosen:
+    """A kind of fault that this run has, and how often it has it."""
+
+    weight: float
+    kind: type[Fault]
+
+
+def _chosen(draw: Draw) -> list[Chosen]:
+    kinds = [
+        Chosen(kind.weight * (0.3 + draw.random.random()), fault)
+        for fault, kind in KINDS.items()
+        if draw.chance(0.1 + 0.08 * min(kind.weight, 3.0))
+    ]
+    return kinds or [Chosen(1.0, next(iter(KINDS)))]
 
 
 def _faults(draw: Draw, most: int, length_ms: int) -> list[Fault]:
     if draw.chance(0.15):
         return _close_faults(draw, most, length_ms)
-    kinds = [(weight * (0.3 + draw.random.random()), make) for weight, make in FAULTS if draw.chance(0.35)]
-    if not kinds:
-        kinds = [FAULTS[0]]
-    total = sum(weight for weight, _ in kinds)
-    faults = []
+    kinds = _chosen(draw)
+    total = sum(chosen.weight for chosen in kinds)
+    faults: list[Fault] = []
     at = draw.upto(0, 600)
     for _ in range(draw.short(1, most)):
         # Some follow each other closely, so that one strikes while the last one is still being dealt with.
         at = draw.upto(0, length_ms - 1) if draw.chance(0.4) else min(length_ms - 1, at + draw.short(1, 800))
         left = draw.random.random() * total
-        for weight, make in kinds:
-            left -= weight
+        for chosen in kinds:
+            left -= chosen.weight
             if left <= 0:
-                faults.append(make(draw, at))
+                faults.append(chosen.kind(at=at, **draw.fields(KINDS[chosen.kind].fields)))
                 break
     faults.sort(key=lambda fault: fault.at)
     return faults
@@ -238,6 +240,61 @@ def _ops(draw: Draw, most: int, length_ms: int) -> list[Op]:
     return ops
 
 
+# -- clients of the store ------------------------------------------------------------------------------
+
+
+def _step(draw: Draw, kinds: Sequence[Kind]) -> Step:
+    return Step(**draw.fields(draw.weighted(kinds).fields))
+
+
+def _asked(draw: Draw, at: int, client: int, multis: float) -> Ask:
+    if draw.chance(multis):
+        return Ask(at, client, tuple(_step(draw, PARTS) for _ in range(draw.upto(2, PARTS_MAX))))
+    return Ask(at, client, (_step(draw, STEPS),))
+
+
+def _timeout(draw: Draw) -> int:
+    return draw.upto(4, 20) * 100
+
+
+def _client_ops(draw: Draw, most: int, length_ms: int) -> list[Op]:
+    """Clients who connect, ask, now and then move to another server, vanish, or leave and come again."""
+    clients = draw.upto(1, CLIENTS_MAX)
+    multis = 0.25 * draw.random.random() if draw.chance(0.6) else 0.0
+    moves = 0.12 * draw.random.random() if draw.chance(0.6) else 0.0
+    gone = 0.08 * draw.random.random() if draw.chance(0.5) else 0.0
+    changes = 0.05 if draw.chance(0.15) else 0.0
+    snapshots = 0.02 if draw.chance(0.3) else 0.0
+    begin = min(draw.upto(20, 300), length_ms - 1)
+    ops: list[Op] = []
+    for client in range(1, clients + 1):
+        ops.append(Connect(begin, client, draw.upto(1, draw.servers), _timeout(draw)))
+    soon = min(begin + 200, length_ms - 1)
+    ops += [Ask(soon, 1, (Step("create", path),)) for path in PARENTS]
+    for _ in range(draw.upto(most // 3, most)):
+        at, client = draw.upto(soon, length_ms - 1), draw.upto(1, clients)
+        share = draw.random.random()
+        if share < moves:
+            ops.append(Connect(at, client, draw.upto(1, draw.servers), _timeout(draw)))
+        elif share < moves + gone:
+            ops += _goes(draw, at, client, length_ms)
+        elif share < moves + gone + changes:
+            ops.append(_change(draw, at))
+        elif share < moves + gone + changes + snapshots:
+            ops.append(Snapshot(at, draw.upto(0, draw.servers)))
+        else:
+            ops.append(_asked(draw, at, client, multis))
+    ops.sort(key=lambda op: op.at)
+    return ops
+
+
+def _goes(draw: Draw, at: int, client: int, length_ms: int) -> list[Op]:
+    if draw.chance(0.6):
+        return [Vanish(at, draw.short(10, 3_000), client)]
+    again = min(length_ms - 1, at + draw.short(1, 300))
+    return [Leave(at, client), Connect(again, client, draw.upto(1, draw.servers), _timeout(draw))]
+
+
 # -- the rest ------------------------------------------------------------------------------------------
 
 
@@ -278,20 +335,23 @@ def script_from_seed(
     faults: int = 20,
     ops: int = 100,
     length_ms: int = 3_000,
+    machine: str = MACHINES[0],
 ) -> Script:
     """At most so many faults and operations; without a number of observers there is sometimes one."""
-    random = Random(f"script/{seed}/{voters}")
+    random = Random(f"script/{seed}/{voters}" + ("" if machine == MACHINES[0] else f"/{machine}"))
     if observers is None:
         observers = int(random.random() < 0.2)
     draw = Draw(random, voters, observers)
     timing, knobs = _timing(draw), _knobs(draw)
+    ask = _ops if machine == MACHINES[0] else _client_ops
     return Script(
         seed=seed,
         voters=voters,
         observers=observers,
+        machine=machine,
         length_ms=length_ms,
         timing=timing,
         knobs=knobs,
-        ops=tuple(_ops(draw, ops, length_ms)) if ops else (),
+        ops=tuple(ask(draw, ops, length_ms)) if ops else (),
         faults=tuple(_faults(draw, faults, length_ms)) if faults else (),
     )

@@ -6,91 +6,88 @@ faults, no operations, the earliest time, the first server, the calm world.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from hypothesis import strategies as st
 
 from harness.faults import (
     CHANGES,
-    DEEDS,
-    DISK_ERRORS,
     FOLLOWER,
     LEADER,
-    LOSSES,
-    MOMENTS,
+    MACHINES,
+    Ask,
     Barrier,
-    Clog,
-    Crash,
-    CrashAll,
-    CrashIn,
-    CutLinks,
-    Deaf,
-    FailDisk,
+    Connect,
     Fault,
-    Flaky,
-    FlipBit,
-    Isolate,
     Knobs,
-    LoseDisk,
-    OneWay,
+    Leave,
     Op,
-    Partition,
-    Pause,
     Reconfigure,
     Script,
-    SlowDisk,
     Snapshot,
+    Step,
     Timing,
-    When,
+    Vanish,
     Write,
 )
+from harness.script.kinds import (
+    CLIENTS_MAX,
+    KINDS,
+    PARENTS,
+    PARTS,
+    PARTS_MAX,
+    STEPS,
+    Among,
+    Anyone,
+    Groups,
+    Kind,
+    Short,
+    Sid,
+    Together,
+    Upto,
+    Value,
+    Who,
+)
 
-LASTING_MS: Final = 1_500
-DOWN_MS: Final = 900
 
-
-def _faults(servers: int, length_ms: int) -> dict[type, st.SearchStrategy[Fault]]:
-    """One strategy for each kind."""
-    at = st.integers(0, length_ms)
-    lasting, down = st.integers(1, LASTING_MS), st.integers(1, DOWN_MS)
+def _value(value: Value, servers: int) -> st.SearchStrategy[Any]:
+    """The same values as a seed draws from; those that are simplest come first."""
     sid = st.integers(1, servers)
     who = st.one_of(st.just(LEADER), sid, st.just(FOLLOWER))
-    loss = st.sampled_from(LOSSES)
-    groups = st.lists(st.lists(sid, unique=True, max_size=servers).map(tuple), min_size=1, max_size=3).map(tuple)
-    fields: dict[type, dict[str, st.SearchStrategy[Any]]] = {
-        Crash: {"down_ms": down, "server": who, "loss": loss},
-        CrashAll: {"down_ms": down, "loss": loss},
-        CrashIn: {"down_ms": down, "server": who, "acts": st.integers(1, 60), "loss": loss},
-        When: {
-            "for_ms": down,
-            "server": st.one_of(st.none(), who),
-            "moment": st.sampled_from(MOMENTS),
-            "nth": st.integers(1, 5),
-            "does": st.sampled_from(DEEDS),
-            "loss": loss,
-        },
-        Isolate: {"for_ms": lasting, "server": who},
-        Partition: {"for_ms": lasting, "groups": groups},
-        OneWay: {"for_ms": lasting, "source": who, "target": sid},
-        Deaf: {"for_ms": lasting, "server": who},
-        Clog: {"for_ms": st.integers(1, 600), "source": who, "target": sid},
-        CutLinks: {"server": who},
-        Flaky: {
-            "for_ms": lasting,
-            "loss_percent": st.integers(0, 40),
-            "double_percent": st.integers(0, 40),
-            "slower": st.integers(1, 6),
-        },
-        Pause: {"for_ms": lasting, "server": who},
-        LoseDisk: {"down_ms": down, "server": who},
-        FlipBit: {"down_ms": down, "server": who, "where": st.integers(0, 999)},
-        FailDisk: {"down_ms": down, "server": who, "error": st.sampled_from(DISK_ERRORS), "nth": st.integers(1, 8)},
-        SlowDisk: {"for_ms": lasting, "server": who, "slower": st.integers(1, 60)},
-    }
-    return {kind: st.builds(kind, at=at, **given) for kind, given in fields.items()}
+    match value:
+        case Upto(least, most) | Short(least, most):
+            return st.integers(least, most)
+        case Among(values):
+            return st.sampled_from(values)
+        case Who():
+            return who
+        case Sid():
+            return sid
+        case Anyone():
+            return st.one_of(st.none(), who)
+        case Groups():
+            group = st.lists(sid, unique=True, max_size=servers).map(tuple)
+            return st.lists(group, min_size=1, max_size=3).map(tuple)
+        case Together(options):
+            return st.one_of([_fields(option, servers) for option in options])
 
 
-def _ops(servers: int, length_ms: int) -> st.SearchStrategy[Op]:
+def _fields(fields: Mapping[str, Value], servers: int) -> st.SearchStrategy[dict[str, Any]]:
+    """Of one kind, as arguments."""
+    made = {name: _value(value, servers) for name, value in fields.items() if name}
+    whole = st.fixed_dictionaries(made)
+    if "" not in fields:
+        return whole
+    return st.builds(lambda one, other: {**one, **other}, whole, _value(fields[""], servers))
+
+
+def _fault(kind: type[Fault], servers: int, length_ms: int) -> st.SearchStrategy[Fault]:
+    at = st.integers(0, length_ms)
+    return st.builds(lambda at, given: kind(at=at, **given), at, _fields(KINDS[kind].fields, servers))
+
+
+def _list_ops(servers: int, length_ms: int) -> st.SearchStrategy[Op]:
     at = st.integers(0, length_ms)
     anyone = st.integers(0, servers)
     write = st.builds(Write, at=at, count=st.integers(1, 6), size=st.integers(0, 40))
@@ -102,6 +99,34 @@ def _ops(servers: int, length_ms: int) -> st.SearchStrategy[Op]:
         st.builds(Snapshot, at=at, server=anyone),
         st.builds(Reconfigure, at=at, change=st.sampled_from(CHANGES), server=st.integers(0, servers + 1)),
     )
+
+
+def _steps(kinds: Sequence[Kind], servers: int) -> st.SearchStrategy[Step]:
+    return st.one_of([_fields(kind.fields, servers).map(lambda given: Step(**given)) for kind in kinds])
+
+
+def _store_ops(servers: int, length_ms: int) -> st.SearchStrategy[Op]:
+    at, client, server = st.integers(0, length_ms), st.integers(1, CLIENTS_MAX), st.integers(1, servers)
+    single = st.builds(lambda step: (step,), _steps(STEPS, servers))
+    multi = st.lists(_steps(PARTS, servers), min_size=2, max_size=PARTS_MAX).map(tuple)
+    ask = st.builds(Ask, at=at, client=client, steps=st.one_of(single, single, single, multi))
+    return st.one_of(
+        ask,
+        ask,
+        ask,
+        st.builds(Connect, at=at, client=client, server=server, timeout_ms=st.integers(4, 20).map(lambda n: n * 100)),
+        st.builds(Vanish, at=at, for_ms=st.integers(10, 3_000), client=client),
+        st.builds(Leave, at=at, client=client),
+        st.builds(Snapshot, at=at, server=st.integers(0, servers)),
+    )
+
+
+def _beginning(draw: st.DrawFn, servers: int, length_ms: int) -> list[Op]:
+    """Clients who are there, and nodes for them to begin with."""
+    begin = min(100, length_ms)
+    clients = draw(st.integers(1, CLIENTS_MAX))
+    ops: list[Op] = [Connect(begin, client, draw(st.integers(1, servers))) for client in range(1, clients + 1)]
+    return [*ops, *(Ask(min(300, length_ms), 1, (Step("create", path),)) for path in PARENTS)]
 
 
 timings: Final = st.builds(
@@ -136,21 +161,27 @@ def scripts(
     length_ms: int = 2_000,
     faults_max: int = 8,
     ops_max: int = 40,
+    machine: str = MACHINES[0],
 ) -> Script:
     members, watchers = draw(st.sampled_from(sizes)), draw(st.integers(0, 1))
     servers = members + watchers
-    kinds = _faults(servers, length_ms)
-    chosen = draw(st.lists(st.sampled_from(sorted(kinds, key=lambda kind: kind.__name__)), unique=True, max_size=6))
+    chosen = draw(st.lists(st.sampled_from(list(KINDS)), unique=True, max_size=6))
     faults: list[Fault] = []
     if chosen:
-        faults = draw(st.lists(st.one_of([kinds[kind] for kind in chosen]), max_size=faults_max))
+        faults = draw(st.lists(st.one_of([_fault(kind, servers, length_ms) for kind in chosen]), max_size=faults_max))
+    if machine == MACHINES[0]:
+        ops = draw(st.lists(_list_ops(servers, length_ms), max_size=ops_max))
+    else:
+        ops = _beginning(draw, servers, length_ms)
+        ops += draw(st.lists(_store_ops(servers, length_ms), max_size=ops_max))
     return Script(
         seed=draw(st.integers(0, 2**32 - 1)),
         voters=members,
         observers=watchers,
+        machine=machine,
         length_ms=length_ms,
         timing=draw(timings),
         knobs=draw(knobs),
-        ops=tuple(sorted(draw(st.lists(_ops(servers, length_ms), max_size=ops_max)), key=lambda op: op.at)),
+        ops=tuple(sorted(ops, key=lambda op: op.at)),
         faults=tuple(sorted(faults, key=lambda fault: fault.at)),
     )

@@ -62,8 +62,11 @@ def _words(item: Any) -> str:
     for name, value in fields(item):
         if name == "at":
             continue
-        if name == "server":
-            named.insert(0, NAMES.get(value, str(value)))
+        if name == "client":
+            named.append(f"client {value}")
+        elif name == "server":
+            who = NAMES.get(value, str(value))
+            named.append(f"server {who}") if hasattr(item, "client") else named.insert(0, who)
         elif name in CHOICES:
             named.append(quoted(value))
         elif name == "groups":

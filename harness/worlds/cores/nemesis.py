@@ -10,6 +10,8 @@ from collections.abc import Callable
 from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
+from attrs import frozen
+
 from harness.faults import (
     FOLLOWER,
     LEADER,
@@ -47,13 +49,21 @@ class Aim:
         self.left = left
 
 
+@frozen
+class Failing:
+    """Why a disk fails, and for how long its server is away then."""
+
+    fault: Fault
+    down_ms: int
+
+
 class Nemesis:
     def __init__(self, world: World) -> None:
         self.world = world
         self.random = Random(f"{world.script.seed}/nemesis")
         """For what a fault leaves to chance."""
-        self.failing: dict[ServerId, int] = {}
-        """Servers whose disk was told to fail, and for how long they stay down when it has."""
+        self.failing: dict[ServerId, Failing] = {}
+        """Servers whose disk was told to fail."""
         self.lying: dict[ServerId, Ensemble] = {}
         """Servers whose disk lies, or has lied, and who the members were when that began."""
         self.bent: list[Server] = []
@@ -163,12 +173,18 @@ class Nemesis:
     def can_spare(self, server: Server | None, wanted: Ensemble | None = None) -> bool:
         return spare.can_spare(self.world, server, wanted)
 
+    def fails(self, server: Server, fault: Fault, down_ms: int) -> None:
+        """From now on an error of its disk is no surprise."""
+        self.failing[server.id] = Failing(fault, down_ms)
+
     def excuses(self, server: Server) -> bool:
         """Whether an error of this server's disk is of the nemesis' making."""
         return server.id in self.failing
 
     def disk_failed(self, server: Server) -> None:
-        self.world.crash(server, "lose", self.failing[server.id])
+        failing = self.failing[server.id]
+        self.hit(failing.fault)
+        self.world.crash(server, "lose", failing.down_ms)
 
     def power_fails(self, server: Server) -> None:
         """A server is about to crash, whatever the reason."""

@@ -211,8 +211,7 @@ def _fail_disk(nemesis: Nemesis, fault: FailDisk) -> None:
         return
     kind, number = _CALLS[fault.error]
     server.disk.fail(kind, fault.nth - 1, number)
-    nemesis.failing[server.id] = fault.down_ms
-    nemesis.hit(fault)
+    nemesis.fails(server, fault, fault.down_ms)
 
 
 FULL_DOWN_MS: Final = 20
@@ -224,8 +223,7 @@ def _full_disk(nemesis: Nemesis, fault: FullDisk) -> None:
     if server is None:
         return
     server.disk.capacity = server.disk.used() + fault.room
-    nemesis.failing[server.id] = FULL_DOWN_MS
-    nemesis.hit(fault)
+    nemesis.fails(server, fault, FULL_DOWN_MS)
     nemesis.later(fault.for_ms, _room_again, server)
 
 

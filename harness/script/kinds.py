@@ -1,0 +1,230 @@
+"""How often each kind is drawn, and from which values: one table, for scripts from a seed and for Hypothesis.
+
+The values are near what a run of a few seconds is about. A script that is written by hand may say anything that
+makes sense.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, TypeAlias
+
+from attrs import frozen
+
+from harness.script.disks import FailDisk, FlipBit, FullDisk, LoseDisk, LoseFsync, MisdirectRecord, OldDisk, SlowDisk
+from harness.script.names import DEEDS, DISK_ERRORS, LOSSES, MANNERS, MOMENTS, SHAPES
+from harness.script.network import (
+    Apart,
+    Clog,
+    CutLinks,
+    Deaf,
+    Delay,
+    DoubleLinks,
+    Flaky,
+    Isolate,
+    Loss,
+    OneWay,
+    Overflow,
+    Partition,
+    Reorder,
+    Split,
+    Swizzle,
+)
+from harness.script.process import (
+    ClockDrift,
+    ClockFreeze,
+    ClockSkew,
+    ClockStep,
+    ClockStrobe,
+    Crash,
+    CrashAll,
+    CrashIn,
+    Pause,
+    Restart,
+    RollingRestart,
+    Setting,
+    When,
+)
+from harness.script.script import Fault
+
+# -- values --------------------------------------------------------------------------------------------
+
+
+@frozen
+class Upto:
+    """Any number from the least to the most."""
+
+    least: int
+    most: int
+
+
+@frozen
+class Short:
+    """A number rather near the least."""
+
+    least: int
+    most: int
+
+
+@frozen
+class Among:
+    """One of these, as often as it stands there."""
+
+    values: tuple[str | int, ...]
+
+
+@frozen
+class Who:
+    """A server, and often the one that leads: that is where things happen."""
+
+
+@frozen
+class Sid:
+    """A server by its number."""
+
+
+@frozen
+class Anyone:
+    """Whoever comes to the moment, or now and then a certain server."""
+
+
+@frozen
+class Groups:
+    """Two groups of a partition, now and then with a bridge between them."""
+
+
+@frozen
+class Together:
+    """Several fields that only make sense together: one of these."""
+
+    options: tuple[Mapping[str, Value], ...]
+
+
+Value: TypeAlias = Upto | Short | Among | Who | Sid | Anyone | Groups | Together
+
+
+@frozen
+class Kind:
+    weight: float
+    """How often it is part of a run, and how often it strikes when it is."""
+    fields: Mapping[str, Value]
+
+
+LASTING: Final = Short(10, 1_500)
+DOWN: Final = Short(1, 900)
+LOSS: Final = Among(LOSSES)
+
+SETTINGS: Final = Together(
+    tuple(
+        {"knob": Among((knob,)), "value": value}
+        for knob, value in (
+            ("tick_ms", Among((50, 100, 200))),
+            ("init_limit", Upto(3, 10)),
+            ("sync_limit", Upto(3, 8)),
+            ("window_entries", Short(2, 60)),
+            ("log_sync_entries_max", Upto(0, 20)),
+            ("outstanding_max", Upto(2, 20)),
+            ("snapshot_every", Upto(3, 60)),
+            ("segment_bytes", Upto(300, 3_000)),
+            ("chunk_bytes", Upto(20, 600)),
+        )
+    )
+)
+
+
+# -- the table -----------------------------------------------------------------------------------------
+
+KINDS: Final[Mapping[type[Fault], Kind]] = {
+    Crash: Kind(3.0, {"down_ms": DOWN, "server": Who(), "loss": LOSS}),
+    CrashAll: Kind(1.0, {"down_ms": DOWN, "loss": LOSS}),
+    CrashIn: Kind(2.0, {"down_ms": DOWN, "server": Who(), "acts": Short(1, 60), "loss": LOSS}),
+    When: Kind(
+        4.0,
+        {
+            "for_ms": DOWN,
+            "server": Anyone(),
+            "moment": Among((*MOMENTS, *MOMENTS[-2:])),
+            "nth": Short(1, 4),
+            "does": Among((*DEEDS, *DEEDS[:1] * 4)),
+            "loss": LOSS,
+        },
+    ),
+    Pause: Kind(1.0, {"for_ms": LASTING, "server": Who()}),
+    Restart: Kind(0.7, {"down_ms": Short(1, 400), "server": Who()}),
+    RollingRestart: Kind(0.4, {"down_ms": Short(1, 300), "wait_ms": Short(1, 400), "manner": Among(MANNERS)}),
+    Setting: Kind(0.4, {"for_ms": LASTING, "server": Who(), "": SETTINGS}),
+    Partition: Kind(1.5, {"for_ms": LASTING, "groups": Groups()}),
+    Split: Kind(1.0, {"for_ms": LASTING, "shape": Among(SHAPES), "server": Who()}),
+    Isolate: Kind(2.0, {"for_ms": LASTING, "server": Who()}),
+    Apart: Kind(0.7, {"for_ms": LASTING, "source": Who(), "target": Sid()}),
+    OneWay: Kind(1.0, {"for_ms": LASTING, "source": Who(), "target": Sid()}),
+    Deaf: Kind(0.7, {"for_ms": LASTING, "server": Who()}),
+    Clog: Kind(1.5, {"for_ms": Short(5, 600), "source": Who(), "target": Sid()}),
+    Swizzle: Kind(0.7, {"for_ms": Short(20, 800)}),
+    Overflow: Kind(0.7, {"for_ms": Short(50, 1_000), "source": Who(), "target": Sid(), "most": Short(1, 6)}),
+    Delay: Kind(0.5, {"for_ms": LASTING, "source": Who(), "target": Sid(), "more_ms": Short(1, 150)}),
+    Loss: Kind(0.5, {"for_ms": LASTING, "source": Who(), "target": Sid(), "percent": Upto(5, 90)}),
+    Flaky: Kind(
+        0.7, {"for_ms": LASTING, "loss_percent": Upto(0, 40), "double_percent": Upto(0, 40), "slower": Upto(1, 6)}
+    ),
+    Reorder: Kind(0.5, {"for_ms": LASTING, "percent": Upto(5, 70), "hold_ms": Short(1, 400)}),
+    CutLinks: Kind(1.0, {"server": Who()}),
+    DoubleLinks: Kind(0.5, {"server": Who()}),
+    ClockDrift: Kind(0.5, {"for_ms": LASTING, "server": Who(), "rate_percent": Among((10, 50, 80, 120, 200, 500))}),
+    ClockFreeze: Kind(0.5, {"for_ms": LASTING, "server": Who()}),
+    ClockStep: Kind(0.3, {"server": Who(), "by_ms": Among((-3_600_000, -500, 500, 60_000))}),
+    ClockSkew: Kind(0.3, {"for_ms": LASTING, "server": Who(), "by_ms": Among((-60_000, -200, 200, 3_600_000))}),
+    ClockStrobe: Kind(
+        0.3, {"for_ms": LASTING, "server": Who(), "by_ms": Among((-1_000, 10, 1_000)), "every_ms": Short(5, 200)}
+    ),
+    LoseDisk: Kind(1.0, {"down_ms": DOWN, "server": Who()}),
+    OldDisk: Kind(0.7, {"for_ms": Short(10, 800), "down_ms": DOWN, "server": Who()}),
+    FlipBit: Kind(1.0, {"down_ms": DOWN, "server": Who(), "where": Upto(0, 999)}),
+    MisdirectRecord: Kind(0.7, {"down_ms": DOWN, "server": Who(), "where": Upto(0, 999)}),
+    LoseFsync: Kind(0.7, {"for_ms": Short(5, 600), "down_ms": DOWN, "server": Who(), "loss": LOSS}),
+    FailDisk: Kind(0.7, {"down_ms": DOWN, "server": Who(), "error": Among(DISK_ERRORS), "nth": Short(1, 8)}),
+    FullDisk: Kind(0.5, {"for_ms": LASTING, "server": Who(), "room": Short(0, 3_000)}),
+    SlowDisk: Kind(0.7, {"for_ms": LASTING, "server": Who(), "slower": Upto(2, 60)}),
+}
+"""Every kind of fault. When a run has it, its weight is drawn anew, so that runs differ in what happens most."""
+
+# -- clients of the store ------------------------------------------------------------------------------
+
+CLIENTS_MAX: Final = 4
+PARENTS: Final = ("/a", "/b")
+CHILDREN: Final = ("/a/x", "/a/y", "/b/x", "/b/x/z")
+PATHS: Final = (*PARENTS, *CHILDREN)
+VERSION: Final = Among((-1, -1, -1, 0, 0, 1, 1, 2, 3))
+"""Of a node that is seldom changed the version is often one of these, and often another one of these."""
+SIZE: Final = Short(0, 60)
+
+STEPS: Final[tuple[Kind, ...]] = (
+    Kind(2.0, {"op": Among(("create",)), "path": Among(PATHS), "size": SIZE}),
+    Kind(1.5, {"op": Among(("create",)), "path": Among(CHILDREN), "mode": Among(("ephemeral",)), "size": SIZE}),
+    Kind(
+        1.0,
+        {
+            "op": Among(("create",)),
+            "path": Among(("/a/s-", "/b/s-")),
+            "mode": Among(("sequential", "ephemeral sequential")),
+            "size": SIZE,
+        },
+    ),
+    Kind(3.0, {"op": Among(("set",)), "path": Among(PATHS), "version": VERSION, "size": SIZE}),
+    Kind(1.0, {"op": Among(("delete",)), "path": Among(CHILDREN), "version": VERSION}),
+    Kind(3.0, {"op": Among(("get",)), "path": Among(PATHS), "watch": Among(("", "", "once"))}),
+    Kind(1.0, {"op": Among(("exists",)), "path": Among(PATHS), "watch": Among(("", "once"))}),
+    Kind(1.0, {"op": Among(("children",)), "path": Among(PARENTS), "watch": Among(("", "once"))}),
+    Kind(0.5, {"op": Among(("watch",)), "path": Among(PATHS), "watch": Among(("persistent", "recursive"))}),
+    Kind(0.2, {"op": Among(("unwatch",)), "path": Among(PATHS), "watch": Among(("once", "persistent", "recursive"))}),
+    Kind(0.7, {"op": Among(("sync",)), "path": Among(PARENTS)}),
+)
+"""What clients ask."""
+
+PARTS: Final[tuple[Kind, ...]] = (
+    *(kind for kind in STEPS if kind.fields["op"] in (Among(("create",)), Among(("set",)), Among(("delete",)))),
+    Kind(2.0, {"op": Among(("check",)), "path": Among(PATHS), "version": VERSION}),
+)
+"""What may be part of a multi."""
+
+PARTS_MAX: Final = 4
