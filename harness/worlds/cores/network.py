@@ -391,7 +391,7 @@ class Network:
         for bound in self._bounds.get((source, target), ()):
             if len(held) > bound.most:
                 bound.when_cut()
-                self._break(link)
+                self.break_link(link)
                 return
 
     def double_links(self, server: Server) -> int:
@@ -413,7 +413,7 @@ class Network:
             until = world.now + self._patience(server.id)
             self.replayed[server.id, peer] = until + REPLAY_US
             self._accept(copy.acceptor, None)
-            self._break(end.link)
+            self.break_link(end.link)
             for message in said:
                 if copy.acceptor.open:
                     server.hear(peer, message)  # type: ignore[arg-type]  # what else is said is a message
@@ -421,7 +421,7 @@ class Network:
         return doubled
 
     def _end_copy(self, copy: Link, _: None) -> None:
-        self._break(copy)
+        self.break_link(copy)
 
     def _flow(self, source: ServerId, target: ServerId) -> None:
         """The direction is free: what waited goes on its way, in order."""

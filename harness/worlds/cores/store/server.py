@@ -164,6 +164,8 @@ class StoreServer(Server):
                 self._perform(ready)
                 if self.life != life:
                     return  # its disk failed in the midst of it
+                if not (ready.apply or ready.barriers):
+                    break  # nothing that requests or the node could go on with
                 requests.turn(now)
                 ready = self.node.ready() or None
         except Exception as error:
