@@ -116,7 +116,7 @@ class Ensemble:
         for client in self.clients:
             known = self.stores[sid].sessions.table.get(client.session)
             if client.server == sid and client.connection is not None and (known is None or known[1] != sid):
-                self.break_link(client)
+                self._break(client)
 
     def _jump(self, sid: int) -> None:
         chunks = list(self.leader.snapshot())
@@ -178,7 +178,7 @@ class Ensemble:
 
     def end(self, client: Client, state: str) -> None:
         self._commit(pack_request(Op.CLOSE_SESSION, pack_body(()), client.session, flags=INTERNAL))
-        self.break_link(client)
+        self._break(client)
         self._became(client, state)
         client.over = True
 
@@ -228,14 +228,14 @@ class Ensemble:
         client.waiting.append(asked)
         if request.op in ("create", "set", "delete", "multi"):
             if self.chance.random() < 0.01:
-                self.break_link(client)  # it never reached the leader
+                self._break(client)  # it never reached the leader
                 return
             op, fields = _packed(request)
             until = self._commit(
                 pack_request(op, pack_body(fields), client.session, client.server, server=client.server)
             )
             if self.chance.random() < 0.02:
-                self.break_link(client)  # it did, and nobody hears of it
+                self._break(client)  # it did, and nobody hears of it
                 return
             result = self._apply(client.server, until)
             if connection.open:
@@ -300,7 +300,7 @@ class Ensemble:
             return
         luck = chance.random()
         if luck < 0.03:
-            self.break_link(client)
+            self._break(client)
         elif luck < 0.04:
             self.end(client, chance.choice(("expired", "closed")))
         elif luck < 0.06:
