@@ -11,6 +11,17 @@ from harness.trace import Trace
 
 
 @frozen
+class Recovery:
+    """After a fault of this kind struck. `leader_ms`: until a quorum served again; None where it went on serving."""
+
+    kind: str
+    at_ms: int
+    leader_ms: int | None
+    write_ms: int | None
+    """Until the first write was acknowledged, which was asked whenever."""
+
+
+@frozen
 class Outcome:
     """What became of a run."""
 
@@ -32,9 +43,13 @@ class Outcome:
     """Words that left a server for another."""
     strikes: tuple[Strike, ...] = ()
     outages: tuple[Outage, ...] = ()
+    recoveries: tuple[Recovery, ...] = ()
+    """Where it was measured: in the world of processes."""
     trace: Trace | None = None
     history: History | None = None
     """What the clients of the store saw; None where there were none."""
+    place: str | None = None
+    """Where logs and data of the run are kept, when something is to be looked at."""
 
     @property
     def held(self) -> bool:

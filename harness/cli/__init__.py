@@ -21,6 +21,7 @@ COMMANDS: Final = {
     "shrink": "make a failing script as small as it can be",
     "check": "judge a stored history of the store",
     "fuzz": "run many scripts and collect what fails",
+    "worlds": "where a script can be run, and what each world can do; one script in all of them",
     "mutants": "put known bugs back and see whether the checkers notice",
 }
 
@@ -34,6 +35,8 @@ _EXAMPLES: Final = """\
 examples:
   zab-harness run --seed 42                      one run, what happened in it, and the verdict
   zab-harness run --seed 42 --world stack        the same script, with real drivers on virtual time
+  zab-harness run --seed 42 --world processes    the same script, with real servers, in real time
+  zab-harness worlds                             what each world can do
   zab-harness run --seed 42 --print > s.json     its script, to be edited and replayed
   zab-harness replay --script s.json --trace 50  the last fifty acts before the end
   zab-harness fuzz --runs 10000 --jobs 2         search; each failure prints the line that repeats it

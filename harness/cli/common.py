@@ -8,6 +8,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from attrs import asdict
+
 from harness.draw import script_from_seed
 from harness.faults import Script
 from harness.mutants.edit import Stale, planted
@@ -56,6 +58,13 @@ def run_arguments(parser: argparse.ArgumentParser) -> None:
         default=WORLDS[0],
         help="where to run it (default cores); `zab-harness worlds` says what they are",
     )
+    parser.add_argument(
+        "--scale",
+        type=scale,
+        default=1.0,
+        metavar="X",
+        help="in the world of processes, a millisecond of the script takes X real ones (default 1)",
+    )
     parser.add_argument("--trace", type=natural, default=0, metavar="N", help="show the last N acts")
     parser.add_argument("--hash", action="store_true", help="print the hash of everything that happened")
     parser.add_argument("--history", type=Path, metavar="FILE", help="store what the clients of the store saw here")
@@ -74,6 +83,13 @@ def positive(text: str) -> int:
     value = int(text)
     if value < 1:
         raise argparse.ArgumentTypeError(f"{text} is not positive")
+    return value
+
+
+def scale(text: str) -> float:
+    value = float(text)
+    if not 0.1 <= value <= 100:
+        raise argparse.ArgumentTypeError(f"{text} is not between 0.1 and 100")
     return value
 
 
@@ -138,6 +154,8 @@ def outcome_as_json(outcome: Outcome) -> dict[str, object]:
         "epochs": outcome.elections,
         "recovered_ms": outcome.recovered_ms,
         "counts": dict(outcome.counts),
+        "outages": [asdict(each) for each in outcome.outages],
+        "recoveries": [asdict(each) for each in outcome.recoveries],
         "script": to_json(outcome.script),
     }
 

@@ -58,7 +58,7 @@ MEMBERSHIP_PAUSE_S = 1.0
 def serve(
     config: Path, options: tuple[str, ...], check: bool, from_file: bool, log_level: str, log_format: str
 ) -> None:
-    """Run one server of the coordination store, until SIGINT or SIGTERM. SIGHUP is ignored, with a line in the log.
+    """Run one server of the coordination store, until SIGINT or SIGTERM.
 
     ZOO.CFG is ZooKeeper's configuration file, as it is. A key that has no effect here is named in a warning,
     and everything that is wrong is told at once. `myid` stands in the dataDir, as it always did.
@@ -111,7 +111,7 @@ def _tell(kind: str, lines: tuple[str, ...]) -> None:
 async def run(plan: Plan) -> None:
     tune_collector()
     async with trio.open_nursery() as nursery:
-        await nursery.start(stop_on_signal, nursery.cancel_scope, True)
+        await nursery.start(stop_on_signal, nursery.cancel_scope)
         await check_free(plan)
         if plan.replaces:
             assert plan.ensemble is not None

@@ -398,8 +398,7 @@ class Network:
         """Each link that this server has accepted is opened once more, and all is said again on the new one.
 
         It all arrives at this moment: what was said on the old link cannot outlive what it was said to. The one who
-        dialled knows nothing of the new link, loses the old one, and dials again. Requests of clients are left out:
-        that a connection is a new one is known from its greeting, and only the words of the protocol need no greeting.
+        dialled knows nothing of the new link, loses the old one, and dials again.
         """
         doubled = 0
         world = self._world
@@ -408,7 +407,7 @@ class Network:
             if not end.open or end.link.broken or not end.other.open:
                 continue
             doubled += 1
-            said = [message for message in end.link.said if message is not _GONE and type(message) is not bytes]
+            said = [message for message in end.link.said if message is not _GONE]
             copy = Link(end.other.owner, server)
             self._links[peer][server.id] = copy
             until = world.now + self._patience(server.id)

@@ -1,0 +1,65 @@
+"""One script in several worlds. Where the verdicts differ, a simulation is too kind, or a driver is wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+
+from attrs import frozen
+
+from harness.faults import Script
+from harness.outcome import Outcome
+from harness.worlds import WORLDS, World, world
+
+
+@frozen
+class Comparison:
+    """The same script everywhere: without what any of these worlds cannot do."""
+
+    script: Script
+    left_out: tuple[str, ...]
+    outcomes: tuple[tuple[str, Outcome], ...]
+
+    @property
+    def held(self) -> bool:
+        return all(outcome.held for _, outcome in self.outcomes)
+
+    @property
+    def agree(self) -> bool:
+        return len({outcome.promise for _, outcome in self.outcomes}) == 1
+
+    def differences(self) -> Iterator[str]:
+        """In words, against the first of them."""
+        (name, first), *others = self.outcomes
+        for other, outcome in others:
+            if outcome.promise != first.promise:
+                yield f"{name}: {_verdict(first)}; {other}: {_verdict(outcome)}"
+
+
+def _verdict(outcome: Outcome) -> str:
+    return "held" if outcome.held else f"{outcome.promise}: {outcome.what}"
+
+
+def everywhere(script: Script, names: Iterable[str] = WORLDS) -> tuple[Script, tuple[str, ...]]:
+    """As much of a script as all these worlds can do, and the kinds that were left out."""
+    left_out: set[str] = set()
+    for name in names:
+        playable = world(name).playable(script)
+        script = playable.script
+        left_out.update(playable.skipped)
+    return script, tuple(sorted(left_out))
+
+
+def compare(
+    script: Script,
+    names: Iterable[str] = WORLDS,
+    *,
+    begins: Callable[[str], object] = lambda name: None,
+    chosen: Callable[[str], World] = world,
+) -> Comparison:
+    names = tuple(names)
+    script, left_out = everywhere(script, names)
+    outcomes = []
+    for name in names:
+        begins(name)
+        outcomes.append((name, chosen(name).run(script)))
+    return Comparison(script, left_out, tuple(outcomes))

@@ -1,0 +1,135 @@
+"""What the servers leave behind: the one history that was committed, and whether all of them have it.
+
+A log file says which zxid lies before its first, and a record which lies before it. So the history is followed back
+from its end, through whatever files there are: also those that a server has deleted since, of which a copy was kept.
+What was logged once and never committed hangs on no such chain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Final
+
+from attrs import define, field, frozen
+
+from harness.changes import changes_of, changes_of_batch
+from harness.history import Change
+from zab.cli.history.states import read_ours
+from zab.core.batch import Batch, pack
+from zab.core.errors import DamagedError
+from zab.core.zxid import NOTHING, Zxid, show
+from zab.storage.look import ReadOnlyDisk, history, log_files
+from zab.storage.segment import decode_segment
+
+__all__ = ["Canon", "Left", "changes_of", "committed", "differences", "left_behind"]
+
+_SHOWN: Final = 5
+
+
+@frozen
+class Entry:
+    payload: bytes
+    config: bool
+
+
+@define
+class Left:
+    """What one directory holds. `before` maps the first zxid of each record to the one that lies before it."""
+
+    entries: dict[Zxid, Entry] = field(factory=dict)
+    before: dict[Zxid, Zxid] = field(factory=dict)
+    last: Zxid = NOTHING
+    digest: int | None = None
+    """Of the store that the directory makes."""
+    damage: tuple[str, ...] = ()
+
+
+@frozen
+class Canon:
+    """The committed history, as far back as it can be followed. `whole`: to its very beginning."""
+
+    entries: tuple[tuple[Zxid, Entry], ...]
+    whole: bool
+
+    def changes(self) -> Iterator[Change]:
+        for zxid, entry in self.entries:
+            yield from changes_of_batch(pack(zxid, [entry.payload], entry.config))
+
+    @property
+    def zxids(self) -> frozenset[int]:
+        return frozenset(zxid for zxid, _ in self.entries)
+
+
+def left_behind(path: Path) -> Left:
+    """A server's data directory. Its server has ended."""
+    found = _logged(path)
+    disk = ReadOnlyDisk(path)
+    looked = history(disk)
+    found.last, found.damage = looked.last, looked.damage
+    if not looked.damage:
+        try:
+            found.digest = read_ours(disk, str(path)).store.digest.value
+        except DamagedError as error:
+            found.damage = (str(error),)
+    return found
+
+
+def _logged(path: Path) -> Left:
+    """Record by record, whatever hangs together within each file."""
+    found = Left()
+    disk = ReadOnlyDisk(path)
+    for file in log_files(disk):
+        if file.scan is None:
+            continue
+        try:
+            previous = decode_segment(file.name, (path / file.name).read_bytes()).previous
+        except DamagedError:
+            continue
+        for batch in file.scan.batches:
+            _add(found, batch, previous)
+            previous = batch.last
+    return found
+
+
+def _add(found: Left, batch: Batch, previous: Zxid) -> None:
+    for zxid, payload in enumerate(batch.payloads(), start=batch.first):
+        found.entries[Zxid(zxid)] = Entry(payload, batch.config)
+        found.before[Zxid(zxid)] = previous
+        previous = Zxid(zxid)
+
+
+def committed(lefts: Iterable[Left], kept: Iterable[Path], last: Zxid) -> Canon:
+    """The history that ends at `last`."""
+    sources = [*lefts, *(_logged(path) for path in sorted(kept))]
+    chain: list[tuple[Zxid, Entry]] = []
+    zxid = last
+    while zxid != NOTHING:
+        source = next((each for each in sources if zxid in each.entries), None)
+        if source is None:
+            break
+        chain.append((zxid, source.entries[zxid]))
+        zxid = source.before[zxid]
+    return Canon(tuple(reversed(chain)), zxid == NOTHING)
+
+
+def differences(lefts: Mapping[int, Left], canon: Canon) -> Iterator[str]:
+    """Everything in which a server is not where all the others are, or holds what was not decided."""
+    decided = dict(canon.entries)
+    first = canon.entries[0][0] if canon.entries else NOTHING
+    last = canon.entries[-1][0] if canon.entries else NOTHING
+    for sid, left in sorted(lefts.items()):
+        for damage in left.damage[:_SHOWN]:
+            yield f"server {sid}: {damage}"
+        if left.damage:
+            continue
+        if left.last < last:
+            yield f"server {sid} ends at {show(left.last)}, the others at {show(last)}"
+        for zxid, entry in left.entries.items():
+            if first <= zxid <= last and decided.get(zxid) != entry:
+                yield f"server {sid} has another transaction at {show(zxid)} than was committed"
+                break
+    known = {sid: left for sid, left in sorted(lefts.items()) if left.digest is not None}
+    for (sid, left), (other, right) in zip(list(known.items())[:-1], list(known.items())[1:], strict=True):
+        if left.last == right.last and left.digest != right.digest:
+            yield f"servers {sid} and {other} have different trees at {show(left.last)}"

@@ -1,0 +1,168 @@
+"""The machine under one server: `python -m harness.worlds.processes.machine UNDER.json zoo.cfg` is `zab serve zoo.cfg`.
+
+The program is the one that is shipped; what it finds below it is arranged. Names of servers have addresses of this
+run, another set for each server, so that every link leads through a proxy of its own while all configurations are
+the same. The disk is slow, fails or is full when the run says so, through a few bytes of shared memory. What is
+deleted of a log is kept elsewhere. And when whoever started it is gone, so is the server.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import mmap
+import os
+import signal
+import socket
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from struct import Struct
+from typing import Any, Final
+
+from attrs import astuple, evolve, frozen
+
+_STATE: Final = Struct("<IIIq")
+FAILURES: Final = {"": 0, "write": 1, "fsync": 2, "full": 3, "read": 4}
+
+
+@frozen
+class Ways:
+    """How the machine behaves from now on."""
+
+    slow_us: int = 0
+    """Each sync takes so much longer."""
+    failure: int = 0
+    """Which calls fail: of `FAILURES`."""
+    left: int = 0
+    """So many of them do not fail yet."""
+    wall_ms: int = 0
+    """The wall clock is wrong by so much."""
+
+
+class Lever:
+    """The run's hand on the machine under a server."""
+
+    def __init__(self, path: Path) -> None:
+        if not path.exists():
+            path.write_bytes(bytes(_STATE.size))
+        with path.open("r+b") as file:
+            self._memory = mmap.mmap(file.fileno(), _STATE.size)
+
+    def read(self) -> Ways:
+        return Ways(*_STATE.unpack(self._memory))
+
+    def write(self, ways: Ways) -> None:
+        self._memory[:] = _STATE.pack(*astuple(ways))
+
+    def change(self, **what: int) -> None:
+        self.write(evolve(self.read(), **what))
+
+    def close(self) -> None:
+        self._memory.close()
+
+
+class Disk:
+    """Stands in front of the calls of `os` that the storage makes."""
+
+    def __init__(self, lever: Lever, kept: Path) -> None:
+        self._lever = lever
+        self._kept = kept
+        self._number = 0
+
+    def install(self) -> None:
+        system: Any = os
+        for name, failures in (("pwrite", ("write", "full")), ("posix_fallocate", ("full",)), ("pread", ("read",))):
+            setattr(system, name, self._failing(getattr(os, name), failures))
+        for name in ("fsync", "fdatasync"):
+            setattr(system, name, self._syncing(getattr(os, name)))
+        system.unlink = self._keeping(os.unlink)
+
+    def _fail(self, failures: tuple[str, ...]) -> None:
+        ways = self._lever.read()
+        if ways.failure not in [FAILURES[each] for each in failures]:
+            return
+        if ways.left > 0:
+            self._lever.change(left=ways.left - 1)
+        elif ways.failure == FAILURES["full"]:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        else:
+            self._lever.change(failure=0)
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    def _failing(self, call: Callable[..., Any], failures: tuple[str, ...]) -> Callable[..., Any]:
+        def called(*arguments: Any, **options: Any) -> Any:
+            self._fail(failures)
+            return call(*arguments, **options)
+
+        return called
+
+    def _syncing(self, call: Callable[..., Any]) -> Callable[..., Any]:
+        def called(*arguments: Any) -> Any:
+            slow_us = self._lever.read().slow_us
+            if slow_us:
+                time.sleep(slow_us / 1e6)
+            self._fail(("fsync",))
+            return call(*arguments)
+
+        return called
+
+    def _keeping(self, call: Callable[..., None]) -> Callable[..., None]:
+        def called(path: Any, *, dir_fd: int | None = None) -> None:
+            if dir_fd is not None and str(path).startswith("log."):
+                folder = self._kept / f"{os.getpid()}-{self._number}"
+                self._number += 1
+                folder.mkdir(parents=True)
+                os.link(path, folder / str(path), src_dir_fd=dir_fd)
+            call(path, dir_fd=dir_fd)
+
+        return called
+
+
+def know_names(addresses: dict[str, str]) -> None:
+    """As a hosts file of this process alone would."""
+    ask: Callable[..., Any] = socket.getaddrinfo
+
+    def asked(host: Any, *arguments: Any, **options: Any) -> Any:
+        return ask(addresses.get(host, host), *arguments, **options)
+
+    system: Any = socket
+    system.getaddrinfo = asked
+
+
+def look_at_wall(lever: Lever) -> None:
+    """The wall clock shows what the run says; the monotonic one, by which timeouts go, stays true."""
+    now, now_ns = time.time, time.time_ns
+    system: Any = time
+    system.time = lambda: now() + lever.read().wall_ms / 1e3
+    system.time_ns = lambda: now_ns() + lever.read().wall_ms * 1_000_000
+
+
+def die_with_parent() -> None:
+    """Whoever started this holds the other end of stdin, and lets go of it however it ends."""
+
+    def wait() -> None:
+        os.read(sys.stdin.fileno(), 1)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    threading.Thread(target=wait, daemon=True).start()
+
+
+def main(under: str, config: str) -> None:
+    told = json.loads(Path(under).read_text())
+    die_with_parent()
+    know_names(told["names"])
+    lever = Lever(Path(told["lever"]))
+    look_at_wall(lever)
+    Disk(lever, Path(told["kept"])).install()
+
+    from zab.cli import main as zab
+
+    sys.argv = ["zab", "serve", config, "--log-format", "json"]
+    zab()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,115 @@
+"""Whether a quorum serves, by what the servers say of themselves; and how long after a fault things went on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from attrs import frozen
+
+from harness.availability import NOTHING_YET, Outage, Strike
+from harness.history import Event, Told
+from harness.outcome import Recovery
+from harness.worlds.processes.server import Server
+
+
+@frozen
+class _Struck:
+    kind: str
+    phase: str
+    at_us: int
+
+
+class Uptime:
+    def __init__(self, servers: dict[int, Server], voters: Callable[[], Iterable[int]], now: Callable[[], int]) -> None:
+        self._servers = servers
+        self._voters = voters
+        self._now = now
+        self._served = False
+        self._since: int | None = None
+        self._blamed = NOTHING_YET
+        self._outages: list[Outage] = []
+        self._struck: list[_Struck] = []
+        self._leaders: list[int] = []
+        """When a quorum began to serve."""
+
+    def leader(self) -> Server | None:
+        """Who leads, of several that believe so the one of the newest epoch, and rather one that serves."""
+        best, best_rank = None, (False, -1)
+        for server in self._servers.values():
+            if server.leads and server.role is not None:
+                rank = (server.role.serving, server.role.epoch)
+                if best is None or rank > best_rank:
+                    best, best_rank = server, rank
+        return best
+
+    def quorum(self) -> bool:
+        leader = self.leader()
+        if leader is None or not leader.serves:
+            return False
+        voters = set(self._voters())
+        serving = [
+            sid
+            for sid in voters
+            if (server := self._servers.get(sid)) is not None
+            and server.serves
+            and server.role is not None
+            and server.role.leader == leader.sid
+        ]
+        return 2 * len(serving) > len(voters)
+
+    def struck(self, kind: str) -> None:
+        leader = self.leader()
+        phase = "election" if leader is None else "broadcast" if leader.serves else "discovery"
+        self._struck.append(_Struck(kind, phase, self._now()))
+
+    def looked(self) -> None:
+        """A server's role has changed, or its process is gone."""
+        serves = self.quorum()
+        if serves is self._served:
+            return
+        self._served = serves
+        now = self._now()
+        if serves:
+            self._leaders.append(now)
+            if self._since is not None:
+                self._outages.append(Outage(self._since // 1_000, (now - self._since) // 1_000, self._blamed))
+        else:
+            self._since = now
+            self._blamed = self._struck[-1].kind if self._struck else NOTHING_YET
+
+    # -- what it adds up to ----------------------------------------------------------------------------
+
+    def outages(self) -> tuple[Outage, ...]:
+        return tuple(self._outages)
+
+    def strikes(self) -> tuple[Strike, ...]:
+        counted: dict[tuple[str, str], int] = {}
+        for each in self._struck:
+            counted[each.kind, each.phase] = counted.get((each.kind, each.phase), 0) + 1
+        return tuple(Strike(kind, phase, times) for (kind, phase), times in sorted(counted.items()))
+
+    def recoveries(self, events: Iterable[Event], writes: frozenset[int]) -> tuple[Recovery, ...]:
+        """`writes`: the numbers of calls that change something."""
+        told = [
+            event.at for event in events if isinstance(event, Told) and event.call in writes and not event.reply.error
+        ]
+        found = []
+        for each in self._struck:
+            outage = next((o for o in self._outages if o.at_ms + o.took_ms >= each.at_us // 1_000), None)
+            leader_ms = None
+            if outage is not None and outage.at_ms <= each.at_us // 1_000 + _SOON_MS:
+                leader_ms = max(0, outage.at_ms + outage.took_ms - each.at_us // 1_000)
+            write = next((at for at in told if at > each.at_us), None)
+            found.append(
+                Recovery(
+                    each.kind,
+                    each.at_us // 1_000,
+                    leader_ms,
+                    None if write is None else (write - each.at_us) // 1_000,
+                )
+            )
+        return tuple(found)
+
+
+_SOON_MS = 3_000
+"""A fault is not blamed for an outage that begins later than this."""

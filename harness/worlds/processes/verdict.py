@@ -1,0 +1,95 @@
+"""What a run with real servers adds up to: what clients saw and what the disks hold, held against the promises."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from harness.history import Asked, History, Request, Told
+from harness.outcome import Outcome
+from harness.worlds.processes.logs import Canon, Left, committed, differences, left_behind
+from harness.worlds.processes.run import World
+from zab.core.zxid import NOTHING, Zxid, show
+
+NO_TRACEBACK: Final = "nothing happens that nobody thought of"
+EQUAL: Final = "servers agree"
+DURABLE: Final = "what was acknowledged stays"
+CHANGES: Final = ("create", "set", "delete")
+
+
+def outcome_of(world: World) -> Outcome:
+    """All servers have ended."""
+    lefts = {sid: left_behind(server.data) for sid, server in world.servers.items() if server.founded}
+    canon = _canon(world, lefts)
+    events = tuple(world.tape.events)
+    history = History(events, tuple(canon.changes()))
+    for server in world.servers.values():
+        for line in server.tracebacks[:1]:
+            world.broken(NO_TRACEBACK, f"server {server.sid}: {line}")
+    if world.promise is None:
+        _judge(world, lefts, canon, history)
+    if not canon.whole:
+        world.counted("history without its beginning")
+    script = world.script
+    return Outcome(
+        script=script,
+        promise=world.promise,
+        what=world.what,
+        at_ms=world.broken_at_ms if world.promise is not None else world.now_ms_at_end,
+        events=len(events) + sum(world.counts.values()),
+        simulated_ms=world.now_ms_at_end,
+        committed=len(canon.entries),
+        acknowledged=world.tape.acknowledged,
+        elections=len(world.epochs),
+        recovered_ms=world.recovered_ms,
+        counts=tuple(sorted(world.counts.items())),
+        strikes=world.uptime.strikes(),
+        outages=world.uptime.outages(),
+        recoveries=world.uptime.recoveries(events, _writes(history)),
+        trace=world.trace,
+        history=history,
+    )
+
+
+def _canon(world: World, lefts: dict[int, Left]) -> Canon:
+    """Up to what a majority holds: all of it is committed, or can never be taken back."""
+    held = sorted((lefts[sid].last for sid in world.voters if sid in lefts), reverse=True)
+    last = held[len(held) // 2] if held else NOTHING
+    kept = [path for server in world.servers.values() for path in (server.folder / "kept").glob("*")]
+    return committed(lefts.values(), kept, Zxid(last))
+
+
+def _judge(world: World, lefts: dict[int, Left], canon: Canon, history: History) -> None:
+    members = {int(sid): lefts[sid] for sid in world.members.by_id}
+    for difference in differences(members, canon):
+        world.broken(EQUAL, difference)
+        return
+    first = canon.entries[0][0] if canon.entries else NOTHING
+    zxids = canon.zxids
+    for asked, told in _acknowledged(history):
+        if told.reply.zxid >= first and told.reply.zxid not in zxids:
+            what = f"client {told.client} was told at {show(Zxid(told.reply.zxid))} that {asked.request.op} "
+            world.broken(DURABLE, f"{what}{asked.request.path} was done, and no server has it")
+            return
+    if canon.whole:
+        from harness.checkers.store import check
+
+        kept = check(history)
+        if not kept.held:
+            world.broken(str(kept.promise), kept.what)
+
+
+def _acknowledged(history: History) -> list[tuple[Asked, Told]]:
+    asked = {event.call: event for event in history.events if isinstance(event, Asked)}
+    return [
+        (asked[event.call], event)
+        for event in history.events
+        if isinstance(event, Told) and not event.reply.error and _changes(asked[event.call].request)
+    ]
+
+
+def _writes(history: History) -> frozenset[int]:
+    return frozenset(event.call for event in history.events if isinstance(event, Asked) and _changes(event.request))
+
+
+def _changes(request: Request) -> bool:
+    return request.op in CHANGES or any(part.op in CHANGES for part in request.parts)

@@ -1,0 +1,152 @@
+"""Real servers under a script: what is promised is judged from what clients saw and what the disks hold."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+import trio
+
+from harness.cli import main
+from harness.faults import (
+    LEADER,
+    Ask,
+    Connect,
+    Crash,
+    Isolate,
+    Leave,
+    LoseDisk,
+    Pause,
+    Restart,
+    Script,
+    Snapshot,
+    Step,
+    Write,
+)
+from harness.history import Became, Fired, Told
+from harness.outcome import Outcome
+from harness.scripts import dumps
+from harness.worlds.processes.places import Loopback
+from harness.worlds.processes.run import NO_DEATH, World
+from harness.worlds.processes.verdict import outcome_of
+from harness.worlds.processes.world import run
+
+pytestmark = pytest.mark.slow
+
+
+def silent(words: str) -> None:
+    """Nobody watches."""
+
+
+def test_a_leader_that_stands_still_and_one_that_dies_cost_no_acknowledged_write() -> None:
+    script = Script(
+        1,
+        length_ms=2_500,
+        ops=(*(Write(at, 2, 8) for at in range(0, 2_500, 100)), Snapshot(400, LEADER)),
+        faults=(Pause(200, 300, LEADER), Crash(900, 100, LEADER)),
+    )
+    outcome = run(script, trace=True, tell=silent)
+    assert outcome.held, outcome.what
+    assert outcome.acknowledged > 10
+    assert outcome.elections >= 2
+    assert [each.kind for each in outcome.recoveries] == ["Pause", "Crash"]
+    assert outcome.trace is not None
+    assert "is started" in outcome.trace.text()
+    assert outcome.place is None
+
+
+def test_clients_of_the_store_are_judged_by_what_they_saw() -> None:
+    script = Script(
+        2,
+        machine="store",
+        length_ms=1_500,
+        ops=(
+            Connect(0, 1, 1, 20_000),
+            Connect(0, 2, 2, 20_000),
+            Ask(50, 1, (Step("create", "/a"),)),
+            Ask(200, 2, (Step("sync", "/a"),)),
+            Ask(200, 2, (Step("exists", "/a", watch="once"),)),
+            *(
+                Ask(at, 1, (Step("set", "/a"), Step("create", "/a/x-", mode="sequential")))
+                for at in range(300, 1_300, 50)
+            ),
+            *(Ask(at, 2, (Step("children", "/a"),)) for at in range(300, 1_300, 50)),
+            Connect(900, 2, 3, 20_000),
+            Ask(1_000, 2, (Step("create", "/b", mode="ephemeral"),)),
+            Leave(1_400, 2),
+        ),
+        faults=(LoseDisk(400, 50, 3), Isolate(700, 200, 1)),
+    )
+    outcome = run(script, tell=silent)
+    assert outcome.held, outcome.what
+    history = outcome.history
+    assert history is not None
+    kinds = {change.kind for change in history.changes}
+    assert {"open", "create", "set", "close"} <= kinds
+    assert any(isinstance(event, Fired) and event.path == "/a" for event in history.events)
+    assert {event.server for event in history.events if isinstance(event, Became) and event.client == 2} == {2, 3}
+    assert sum(isinstance(event, Told) for event in history.events) > 40
+
+
+def test_a_server_that_ends_by_itself_is_a_broken_promise_and_nothing_is_left_running(tmp_path: Path) -> None:
+    """The harness notices what the servers never do: here somebody else kills one."""
+    places = Loopback()
+    script = Script(3, voters=1, length_ms=1_000)
+    world = World(script, tmp_path, places, trace=False, scale=1.0, tell=silent)
+    pids: list[int] = []
+
+    async def murder() -> None:
+        await world.until(lambda: world.servers[1].serves)
+        pids.append(world.servers[1].pid)
+        os.kill(pids[0], 9)
+
+    async def both() -> None:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(murder)
+            await world.main()
+
+    try:
+        trio.run(both)
+    finally:
+        places.close()
+    outcome: Outcome = outcome_of(world)
+    assert outcome.promise == NO_DEATH
+    assert "server 1 ended with -9" in outcome.what
+    with pytest.raises(ProcessLookupError):
+        os.kill(pids[0], 0)
+
+
+def test_a_cancelled_run_leaves_no_process(tmp_path: Path) -> None:
+    places = Loopback()
+    world = World(Script(4, length_ms=60_000), tmp_path, places, trace=False, scale=1.0, tell=silent)
+
+    async def impatient() -> None:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(world.main)
+            while not all(server.pid for server in world.servers.values()):
+                await trio.sleep(0.01)
+            pids.extend(server.pid for server in world.servers.values())
+            nursery.cancel_scope.cancel()
+
+    pids: list[int] = []
+    try:
+        trio.run(impatient)
+    finally:
+        places.close()
+    for pid in pids:
+        with pytest.raises(ProcessLookupError):
+            os.kill(pid, 0)
+
+
+def test_the_command_compares_worlds(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    script = Script(
+        5, length_ms=300, ops=tuple(Write(at, 1, 8) for at in range(0, 300, 30)), faults=(Restart(100, 0, LEADER),)
+    )
+    file = tmp_path / "script.json"
+    file.write_text(dumps(script))
+    code = main(["worlds", "--compare", "--only", "cores,processes", "--json", "--script", str(file)])
+    told = json.loads(capsys.readouterr().out)
+    assert (code, told["agree"], told["left_out"]) == (0, True, [])
+    assert set(told["worlds"]) == {"cores", "processes"}

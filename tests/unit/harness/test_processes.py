@@ -1,0 +1,214 @@
+"""The world of processes, without a process: the machine under a server, shapes, logs, what it can do."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import zab
+from harness.faults import SHAPES, Crash, CrashIn, Script, Setting
+from harness.worlds.processes.logs import Entry, Left, committed, differences, left_behind
+from harness.worlds.processes.machine import FAILURES, Disk, Lever, Ways
+from harness.worlds.processes.nemesis import shaped
+from harness.worlds.processes.places import Loopback, member, name_of
+from harness.worlds.processes.server import Pace, configuration
+from harness.worlds.processes.world import can
+from zab.cli.zoo.plan import read_plan
+from zab.core.zxid import NOTHING, Zxid
+
+# -- the machine under a server ------------------------------------------------------------------------
+
+
+@pytest.fixture
+def lever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Lever]:
+    """Of this process, for as long as the test lasts."""
+    for name in ("pwrite", "pread", "posix_fallocate", "fsync", "fdatasync", "unlink"):
+        monkeypatch.setattr(os, name, getattr(os, name))
+    lever = Lever(tmp_path / "lever")
+    Disk(lever, tmp_path / "kept").install()
+    yield lever
+    lever.close()
+
+
+@pytest.mark.parametrize(
+    ("failure", "number"), [("write", errno.EIO), ("fsync", errno.EIO), ("full", errno.ENOSPC), ("read", errno.EIO)]
+)
+def test_the_nth_call_fails(lever: Lever, tmp_path: Path, failure: str, number: int) -> None:
+    def call() -> None:
+        os.pwrite(fd, b"x", 0)
+        os.pread(fd, 1, 0)
+        os.fdatasync(fd)
+
+    fd = os.open(tmp_path / "file", os.O_RDWR | os.O_CREAT)
+    try:
+        lever.change(failure=FAILURES[failure], left=2)
+        call()
+        call()
+        with pytest.raises(OSError, match=os.strerror(number)):
+            call()
+        lever.write(Ways())
+        call()
+    finally:
+        os.close(fd)
+
+
+def test_a_full_disk_stays_full_and_a_failed_call_is_one(lever: Lever, tmp_path: Path) -> None:
+    fd = os.open(tmp_path / "file", os.O_RDWR | os.O_CREAT)
+    try:
+        lever.change(failure=FAILURES["full"])
+        for _ in range(2):
+            with pytest.raises(OSError, match="No space"):
+                os.pwrite(fd, b"x", 0)
+        lever.change(failure=FAILURES["write"])
+        with pytest.raises(OSError, match="Input/output"):
+            os.pwrite(fd, b"x", 0)
+        os.pwrite(fd, b"x", 0)
+    finally:
+        os.close(fd)
+
+
+def test_a_part_of_the_log_that_is_deleted_is_kept(lever: Lever, tmp_path: Path) -> None:
+    (tmp_path / "log.100000001").write_bytes(b"history")
+    (tmp_path / "snapshot.5").write_bytes(b"state")
+    folder = os.open(tmp_path, os.O_RDONLY)
+    try:
+        os.unlink("log.100000001", dir_fd=folder)
+        os.unlink("snapshot.5", dir_fd=folder)
+    finally:
+        os.close(folder)
+    assert [path.read_bytes() for path in (tmp_path / "kept").glob("*/*")] == [b"history"]
+
+
+def test_two_hands_on_one_lever(lever: Lever, tmp_path: Path) -> None:
+    other = Lever(tmp_path / "lever")
+    other.change(wall_ms=-60_000, slow_us=7)
+    assert lever.read() == Ways(slow_us=7, wall_ms=-60_000)
+    other.close()
+
+
+# -- shapes --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("count", [3, 4, 5, 7])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_shapes(shape: str, count: int) -> None:
+    ids = list(range(1, count + 1))
+    groups = shaped(shape, ids, 2)
+    assert {sid for group in groups for sid in group} == set(ids)
+    hears = {sid: {other for group in groups if sid in group for other in group} for sid in ids}
+    if shape == "halves":
+        one, other = groups
+        assert (2 in one, set(one) & set(other)) == (True, set())
+        assert 2 * len(one) < count
+    elif shape == "bridge":
+        assert hears[2] == set(ids)
+        assert all(len(hears[sid]) < count for sid in ids if sid != 2)
+    else:
+        assert all(2 * len(each) > count for each in hears.values())
+        assert all(2 * len(group) > count for group in groups)
+
+
+# -- where servers live, and what they are told --------------------------------------------------------
+
+
+def test_every_server_finds_the_others_at_addresses_of_its_own(tmp_path: Path) -> None:
+    places, others = Loopback(), Loopback()
+    try:
+        names = [places.names(sid, range(1, 4)) for sid in (1, 2, 3)]
+        addresses = [address for each in names for address in each.values()]
+        assert len(set(addresses)) == len(addresses) == 9
+        assert names[0][name_of(1)] == places.own(1)
+        assert places.own(1) != others.own(1)
+    finally:
+        places.close()
+        others.close()
+
+
+def test_the_configuration_means_what_the_script_says(tmp_path: Path) -> None:
+    script = Script(1)
+    places = Loopback()
+    try:
+        members = [member(places, sid) for sid in (1, 2, 3)]
+        data = tmp_path / "data"
+        data.mkdir()
+        (data / "myid").write_text("2\n")
+        config = tmp_path / "zoo.cfg"
+        pace = Pace.of(script, 1.0)
+        config.write_text(configuration(data, places, 2, members, script, pace, founds=True))
+        plan = read_plan(config)
+        assert plan.warnings == ()
+        assert plan.ensemble is not None
+        assert plan.ensemble.servers == tuple(members)
+        assert (plan.server_id, plan.settings.tick_ms) == (2, pace.tick_ms)
+        assert plan.limits.snap_entries == script.knobs.snapshot_every
+    finally:
+        places.close()
+
+
+def test_what_it_can_do_depends_on_what_a_file_can_say() -> None:
+    assert can(Crash(0))
+    assert can(Setting(0, knob="tick_ms"))
+    assert not can(Setting(0, knob="window_entries"))
+    assert not can(CrashIn(0))
+
+
+# -- logs ----------------------------------------------------------------------------------------------
+
+A, B, C, D = (Zxid(1 << 32 | 1), Zxid(1 << 32 | 2), Zxid(2 << 32 | 1), Zxid(2 << 32 | 2))
+
+
+def entry(word: bytes) -> Entry:
+    return Entry(word, False)
+
+
+def left(*zxids: Zxid, digest: int | None = 1, before: Zxid = NOTHING) -> Left:
+    found = Left(last=zxids[-1], digest=digest)
+    for zxid in zxids:
+        found.entries[zxid] = entry(b"%d" % zxid)
+        found.before[zxid] = before
+        before = zxid
+    return found
+
+
+def test_the_history_is_followed_back_over_epochs_and_servers() -> None:
+    """B was logged by one server and never committed: no later record has it before itself."""
+    canon = committed([left(A, B), left(A, C, D), left(D, before=C)], [], D)
+    assert [zxid for zxid, _ in canon.entries] == [A, C, D]
+    assert canon.whole
+
+
+def test_a_history_whose_beginning_is_nowhere_says_so() -> None:
+    canon = committed([left(C, D, before=A)], [], D)
+    assert [zxid for zxid, _ in canon.entries] == [C, D]
+    assert not canon.whole
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "complaint"),
+    [
+        (left(A, C, D), left(A, C, D), None),
+        (left(A, C, D), left(A, C), "server 2 ends at 2/1, the others at 2/2"),
+        (left(A, C, D), left(A, B, C, D), "server 2 has another transaction at 1/2 than was committed"),
+        (left(A, C, D), left(A, C, D, digest=2), "servers 1 and 2 have different trees at 2/2"),
+        (left(A, C, D), Left(damage=("log.1: damaged",)), "server 2: log.1: damaged"),
+    ],
+)
+def test_differences_between_servers(one: Left, other: Left, complaint: str | None) -> None:
+    canon = committed([one], [], D)
+    assert list(differences({1: one, 2: other}, canon)) == ([] if complaint is None else [complaint])
+
+
+async def test_a_directory_is_read_as_it_was_written(tmp_path: Path) -> None:
+    async with zab.open_store(tmp_path) as store, store.session() as session:
+        await session.create("/a", b"one")
+        await session.set("/a", b"two")
+    found = left_behind(tmp_path)
+    assert found.damage == ()
+    canon = committed([found], [], found.last)
+    assert canon.whole
+    changes = [change for change in canon.changes() if change.path == "/a"]
+    assert [(change.kind, change.data) for change in changes] == [("create", b"one"), ("set", b"two")]

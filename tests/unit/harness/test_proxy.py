@@ -1,0 +1,189 @@
+"""The proxy between two ends: what is blocked waits, in one direction or in both; what is cut is cut at both ends."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from random import Random
+
+import pytest
+import trio
+
+from harness.worlds.processes.proxy import Fabric, Proxy
+
+ONE, TWO = 1, 2
+SOON_S = 0.05
+"""Long enough for a byte on loopback to arrive, if nothing keeps it."""
+
+
+class Link:
+    """One end has dialled the other through the proxy."""
+
+    def __init__(self, fabric: Fabric, proxy: Proxy, address: tuple[str, int]) -> None:
+        self.fabric = fabric
+        self.proxy = proxy
+        self.address = address
+        self.streams: list[trio.SocketStream] = []
+        self._accepts, self.accepted = trio.open_memory_channel[trio.SocketStream](9)
+
+    async def take(self, stream: trio.SocketStream) -> None:
+        self.streams.append(stream)
+        await self._accepts.send(stream)
+        await trio.sleep_forever()
+
+    async def dial(self) -> trio.SocketStream:
+        self.streams.append(await trio.open_tcp_stream(*self.address))
+        return self.streams[-1]
+
+    async def both(self) -> tuple[trio.SocketStream, trio.SocketStream]:
+        one = await self.dial()
+        return one, await self.accepted.receive()
+
+
+@asynccontextmanager
+async def linked(*, lossy: bool = False) -> AsyncIterator[Link]:
+    with trio.fail_after(20):
+        async with trio.open_nursery() as nursery:
+            fabric = Fabric(Random(1))
+            listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
+            proxy = Proxy(fabric, ONE, TWO, listeners[0].socket.getsockname()[:2], lossy=lossy)
+            link = Link(fabric, proxy, await proxy.listen("127.0.0.1"))
+            nursery.start_soon(trio.serve_listeners, link.take, listeners)
+            nursery.start_soon(proxy.run)
+            yield link
+            for stream in link.streams:
+                await trio.aclose_forcefully(stream)
+            nursery.cancel_scope.cancel()
+
+
+async def hears(stream: trio.SocketStream) -> bytes | None:
+    """None: nothing, not even the end."""
+    with trio.move_on_after(SOON_S):
+        return bytes(await stream.receive_some())
+    return None
+
+
+async def is_broken(stream: trio.SocketStream) -> bool:
+    try:
+        return await stream.receive_some() == b""
+    except trio.BrokenResourceError:
+        return True
+
+
+async def test_both_directions_carry_what_is_said() -> None:
+    async with linked() as link:
+        one, two = await link.both()
+        await one.send_all(b"question")
+        assert await two.receive_some() == b"question"
+        await two.send_all(b"answer")
+        assert await one.receive_some() == b"answer"
+
+
+async def test_a_blocked_direction_holds_everything_back_and_the_other_one_works() -> None:
+    async with linked() as link:
+        one, two = await link.both()
+        link.fabric.block([(ONE, TWO)])
+        await one.send_all(b"late")
+        assert await hears(two) is None
+        await two.send_all(b"now")
+        assert await one.receive_some() == b"now"
+        link.fabric.unblock([(ONE, TWO)])
+        assert await two.receive_some() == b"late"
+
+
+async def test_what_is_blocked_twice_is_open_when_both_are_over() -> None:
+    async with linked() as link:
+        one, two = await link.both()
+        link.fabric.block([(ONE, TWO)])
+        link.fabric.block([(ONE, TWO)])
+        link.fabric.unblock([(ONE, TWO)])
+        await one.send_all(b"late")
+        assert await hears(two) is None
+        link.fabric.unblock([(ONE, TWO)])
+        assert await two.receive_some() == b"late"
+
+
+async def test_the_news_that_the_other_end_has_closed_is_held_back_too() -> None:
+    async with linked() as link:
+        one, two = await link.both()
+        link.fabric.block([(ONE, TWO)])
+        await one.aclose()
+        assert await hears(two) is None
+        link.fabric.heal()
+        assert await is_broken(two)
+
+
+@pytest.mark.parametrize("blocked", [(ONE, TWO), (TWO, ONE)])
+async def test_a_new_connection_needs_both_directions(blocked: tuple[int, int]) -> None:
+    async with linked() as link:
+        link.fabric.block([blocked])
+        one = await link.dial()
+        await one.send_all(b"hello")
+        with trio.move_on_after(SOON_S) as patience:
+            await link.accepted.receive()
+        assert patience.cancelled_caught
+        link.fabric.heal()
+        two = await link.accepted.receive()
+        assert await two.receive_some() == b"hello"
+
+
+async def test_who_has_given_up_is_not_carried_to_the_other_end() -> None:
+    async with linked() as link:
+        link.fabric.block([(ONE, TWO)])
+        gone = await link.dial()
+        await gone.send_all(b"too late")
+        await gone.aclose()
+        await trio.sleep(SOON_S)
+        link.fabric.heal()
+        one, two = await link.both()
+        await one.send_all(b"hello")
+        assert await two.receive_some() == b"hello"
+
+
+async def test_a_cut_breaks_both_ends_and_one_may_dial_again() -> None:
+    async with linked() as link:
+        one, two = await link.both()
+        assert link.fabric.cut(TWO) == 1
+        assert await is_broken(one)
+        assert await is_broken(two)
+        one, two = await link.both()
+        await one.send_all(b"again")
+        assert await two.receive_some() == b"again"
+
+
+async def test_a_lossy_connection_breaks_where_it_loses_and_another_does_not() -> None:
+    async with linked(lossy=True) as link:
+        one, two = await link.both()
+        link.fabric.loss = 1.0
+        await one.send_all(b"lost")
+        assert await is_broken(two)
+    async with linked(lossy=False) as link:
+        one, two = await link.both()
+        link.fabric.loss = 1.0
+        await one.send_all(b"kept")
+        assert await two.receive_some() == b"kept"
+
+
+async def test_delays_add_up_and_are_over_when_all_is_healed() -> None:
+    fabric = Fabric(Random(1))
+    fabric.slow(ONE, TWO, 0.2)
+    fabric.delay_s = 0.1
+    assert fabric.delay(ONE, TWO) == pytest.approx(0.3)
+    assert fabric.delay(TWO, ONE) == pytest.approx(0.1)
+    fabric.heal()
+    assert fabric.delay(ONE, TWO) == 0
+
+
+async def test_a_proxy_that_leads_elsewhere_breaks_what_led_here() -> None:
+    async with linked() as link:
+        one, two = await link.both()
+        link.proxy.leads_to(TWO, None)
+        assert await is_broken(one)
+        assert await is_broken(two)
+        assert await is_broken(await link.dial())
+
+
+async def test_nobody_there_is_a_connection_that_ends() -> None:
+    async with linked() as link:
+        link.proxy.leads_to(TWO, ("127.0.0.1", 1))
+        assert await is_broken(await link.dial())
