@@ -280,6 +280,14 @@ def test_data_of_the_original_is_not_started_beside(folder: Path) -> None:
     plan(folder, "")
 
 
+def test_a_directory_that_is_not_to_be_made_has_to_be_there(folder: Path) -> None:
+    """Else a disk that is not mounted would be an empty beginning."""
+    text = f"datadir.autocreate=false\ndataLogDir={folder}/logs\n"
+    assert f"dataLogDir={folder}/logs: does not exist" in problems(folder, text)
+    (folder / "logs").mkdir()
+    assert plan(folder, text).warnings == ()
+
+
 def test_sessions_that_could_not_be(folder: Path) -> None:
     assert "minSessionTimeout=50000 is more than maxSessionTimeout=40000" in problems(
         folder, "tickTime=2000\nminSessionTimeout=50000\n"

@@ -54,6 +54,11 @@ _ALWAYS_BATCHED: Final = (
     "whatever has gathered while the last sync ran becomes the next group, nothing waits on purpose"
 )
 _BOUNDED: Final = "every queue has a bound of its own instead"
+_OF_CLIENTS: Final = "it is a setting of ZooKeeper's own client"
+_NO_KERBEROS: Final = "there is no Kerberos"
+_NO_PROCESSORS: Final = "requests do not go through a chain of processors"
+_NO_PATHS: Final = "who asks how often for which path is not counted"
+_THEIR_TESTS: Final = "it is for ZooKeeper's own tests"
 _whole = values.whole
 
 SECTIONS: Final[tuple[tuple[str, tuple[Key, ...]], ...]] = (
@@ -66,6 +71,7 @@ SECTIONS: Final[tuple[tuple[str, tuple[Key, ...]], ...]] = (
             _read("clientPortAddress", "all interfaces", values.text, "the address of that port"),
             _read("dynamicConfigFile", "none", values.text,
                   "the file with the membership; written anew, under a name with its version, when that changes; a relative name that is not in the directory of the start is looked for beside this file"),
+            _read("datadir.autocreate", "true", values.flag, "directories that are missing are made; false: then it does not start"),
             _ignored("clientPortListenBacklog", "-1", "the system's own choice is used", "-1"),
         ),
     ),
@@ -152,6 +158,9 @@ SECTIONS: Final[tuple[tuple[str, tuple[Key, ...]], ...]] = (
             _read("quorumListenOnAllIPs", "false", values.flag, "listen for servers on all addresses, not on the one in the line"),
             _sets("db.autocreate", "true", "storage.autocreate", values.flag,
                   "an empty directory is the beginning of a history; false: it waits for the others to give it theirs"),
+            _ignored("observer.syncEnabled", "true", "observers keep a log and snapshots as everybody does", "true"),
+            _ignored("leader.nodelay", "true", "nothing is held back on its way", "true"),
+            _ignored("follower.nodelay", "true", "nothing is held back on its way", "true"),
             _ignored("electionAlg", "3", "there is one election", "3"),
             _ignored("syncEnabled", "true", "observers keep a log and snapshots as everybody does", "true"),
             _ignored("leaderServes", "yes", "a leader serves clients", "yes", "true"),
@@ -224,6 +233,8 @@ SECTIONS: Final[tuple[tuple[str, tuple[Key, ...]], ...]] = (
             _read("sslQuorum", "false", values.flag, "servers speak TLS among each other, as the keys `ssl.quorum.*` say"),
             _ignored("portUnification", "false", "the servers' ports speak TLS or they do not", "false"),
             _ignored("sslQuorumReloadCertFiles", "false", "certificates between servers are read at the start: restart one server after the other", "false"),
+            _ignored("ssl.sslProvider", "JDK", "TLS is done by OpenSSL", "openssl", "openssl_refcnt"),
+            _ignored("ssl.tcnative.ocsp.stapling", "false", "no OCSP answers are handed out", "false"),
             _ignored("fips-mode", "true", _NOT_JAVA),
             _read("netty.server.outstandingHandshake.limit", "250", _whole(-1), "handshakes that may be under way; 0 and less: the default"),
             _read("quorum.auth.enableSasl", "false", values.flag, "true is refused: servers know each other by TLS certificates, see `sslQuorum`"),
@@ -233,7 +244,13 @@ SECTIONS: Final[tuple[tuple[str, tuple[Key, ...]], ...]] = (
             _ignored("quorum.auth.server.saslLoginContext", "QuorumServer", "servers know each other by TLS certificates"),
             _ignored("quorum.auth.kerberos.servicePrincipal", "zkquorum/localhost", "servers know each other by TLS certificates"),
             _ignored("quorum.cnxn.threads.size", "20", _THREADS),
-            _ignored("kerberos.canonicalizeHostNames", "false", "there is no Kerberos", "false"),
+            _ignored("kerberos.canonicalizeHostNames", "false", _NO_KERBEROS, "false"),
+            _ignored("kerberos.minReLoginTimeMs", "60000", _NO_KERBEROS),
+            _ignored("requireKerberosConfig", "false", _NO_KERBEROS, "false"),
+            _ignored("security.auth_to_local", "none", _NO_KERBEROS),
+            _ignored("kinit", "/usr/bin/kinit", _NO_KERBEROS),
+            _ignored("IPAuthenticationProvider.usexforwardedfor", "false", "a client's address is the one that it connects from", "false"),
+            _ignored("netty.server.earlyDropSecureConnectionHandshakes", "false", "who comes over TLS before this server serves may wait", "false"),
             _read("java.security.auth.login.config", "none", values.text,
                   "a JAAS file: the users of its section `Server` may prove by SASL DIGEST-MD5 who they are"),
             _read("sasl.serverconfig", "Server", values.text, "the name of that section"),
@@ -258,6 +275,7 @@ SECTIONS: Final[tuple[tuple[str, tuple[Key, ...]], ...]] = (
             _sets("admin.rateLimiterIntervalInMS", "300000", "admin.snapshot_ms", _whole(0), "between two snapshots that are asked for"),
             _sets("admin.snapshot.enabled", "true", "admin.snapshot_enabled", values.flag, "whether a snapshot may be asked for"),
             _ignored("admin.restore.enabled", "true", "a directory is restored by `zab import`, while its server is stopped", "false"),
+            _ignored("admin.httpVersion", "11", "that port speaks HTTP/1.1, and takes 1.0", "11"),
             _ignored("admin.portUnification", "false", "that port speaks HTTP without TLS: put it behind something that does", "false"),
             _ignored("admin.forceHttps", "false", "that port speaks HTTP without TLS: put it behind something that does", "false"),
             _ignored("admin.needClientAuth", "false", "that port speaks HTTP without TLS: put it behind something that does", "false"),
@@ -274,6 +292,15 @@ SECTIONS: Final[tuple[tuple[str, tuple[Key, ...]], ...]] = (
             _ignored("jvm.pause.warn-threshold.ms", "10000", _NOT_JAVA),
             _ignored("jvm.pause.info-threshold.ms", "1000", _NOT_JAVA),
             _ignored("jmx.log4j.disable", "false", _NOT_JAVA),
+            _ignored("jmx.log4j.mbean", "log4j", _NOT_JAVA),
+            _ignored("pathStats.enabled", "false", _NO_PATHS, "false"),
+            _ignored("pathStats.slotCapacity", "60", _NO_PATHS),
+            _ignored("pathStats.slotDuration", "15", _NO_PATHS),
+            _ignored("pathStats.maxDepth", "6", _NO_PATHS),
+            _ignored("pathStats.sampleRate", "0.1", _NO_PATHS),
+            _ignored("pathStats.initialDelay", "5", _NO_PATHS),
+            _ignored("pathStats.delay", "5", _NO_PATHS),
+            _ignored("pathStats.topPathMax", "20", _NO_PATHS),
         ),
     ),
     (
@@ -297,6 +324,15 @@ SECTIONS: Final[tuple[tuple[str, tuple[Key, ...]], ...]] = (
             _ignored("bitHashCacheSize", "10", _THREADS),
             _ignored("intBufferStartingSizeBytes", "1024", _BOUNDED),
             _ignored("superSpeedySnapshots", "false", "snapshots do not hold up anything"),
+            _ignored("follower.skipLearnerRequestToNextProcessor", "false", _NO_PROCESSORS, "false"),
+            _ignored("forward_learner_requests_to_commit_processor_disabled", "false", _NO_PROCESSORS, "false"),
+            _ignored("request.timeout", "0", _OF_CLIENTS),
+            _ignored("client.secure", "false", _OF_CLIENTS),
+            _ignored("clientCnxnSocket", "NIO", _OF_CLIENTS),
+            _ignored("disableAutoWatchReset", "false", _OF_CLIENTS),
+            _ignored("controllerPort", "none", _THEIR_TESTS),
+            _ignored("test.allowDiscontinuousProposals", "false", _THEIR_TESTS, "false"),
+            _ignored("testingonly.initialZxid", "none", _THEIR_TESTS),
         ),
     ),
 )  # fmt: skip

@@ -161,6 +161,8 @@ def _directory(source: Source, name: str) -> Path | None:
     if path.exists() and not path.is_dir():
         source.problem(told, "is no directory")
         return None
+    if not path.exists() and source.value("datadir.autocreate", True) is False:
+        source.problem(told, "does not exist, and datadir.autocreate=false says that it shall not be made")
     return path
 
 
