@@ -22,7 +22,7 @@ CHUNK: Final = 25
 
 @frozen
 class Plan:
-    """Which scripts to run: seeds from `base` on, each with the next of `servers` as its number of voters."""
+    """Which scripts to run: seeds from `base` on, each with the next of `voters` as its number of voters."""
 
     runs: int
     base: int = 0
@@ -31,11 +31,14 @@ class Plan:
     faults: int = 20
     ops: int = 100
     length_ms: int = 3_000
+    world: str = "cores"
+    mutant: str | None = None
+    """With this bug put back."""
 
     def script(self, number: int) -> Script:
         return script_from_seed(
-            self.base + number,
-            voters=self.voters[number % len(self.voters)],
+            seed := self.base + number,
+            voters=self.voters[seed % len(self.voters)],
             observers=self.observers,
             faults=self.faults,
             ops=self.ops,

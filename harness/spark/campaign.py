@@ -1,0 +1,180 @@
+"""A whole campaign: what is left to do, who does it, how far it is, and when it ends early."""
+
+from __future__ import annotations
+
+import platform
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from attrs import field, frozen
+
+from harness.campaign import Plan
+from harness.spark.chunk import Done, Work, finish, is_repeated
+from harness.spark.identity import campaign_name, code_hash, config_hash, settings
+from harness.spark.layout import Chunk, Layout, left
+
+CHUNK: Final = 50
+"""Seeds of a task. What is lost when a task is killed is at most so many runs, and they are run again."""
+LOOK_S: Final = 0.5
+
+Finish = Callable[[Work, Chunk], Done]
+Seen = Callable[[Done], bool]
+"""Told what is finished so far; says whether it may go on."""
+
+
+class Spread(Protocol):
+    def __call__(self, work: Work, chunks: Sequence[Chunk], on: Callable[[], bool]) -> None:
+        """Finish all chunks. `on` is called now and then; when it says no, no more are begun."""
+
+
+class Stopped(RuntimeError):
+    """A task could not go on, and so the campaign ended. What was finished is kept."""
+
+
+@frozen
+class Campaign:
+    plan: Plan
+    layout: Layout
+    sample: int = 100
+    size: int = CHUNK
+    work: Work = field(init=False)
+
+    @work.default
+    def _make_work(self) -> Work:
+        return Work(self.plan, self.layout, code_hash(), self.sample)
+
+    @classmethod
+    def at(cls, folder: Path, plan: Plan, *, sample: int = 100, size: int = CHUNK) -> Campaign:
+        made = cls(plan, Layout.of(folder.resolve(), campaign_name(plan)), sample, size)
+        made.layout.begin(
+            {
+                "plan": settings(plan),
+                "code": code_hash(),
+                "config": config_hash(plan),
+                "python": platform.python_version(),
+            }
+        )
+        return made
+
+    def left(self) -> list[Chunk]:
+        """First what is new, then what is run once more."""
+        plan, layout = self.plan, self.layout
+        chunks = left(layout.chunks("runs"), plan.base, plan.runs, self.size)
+        again = left(layout.chunks("repeats"), plan.base, plan.runs, 20 * self.size, again=True)
+        return chunks + [chunk for chunk in again if any(map(is_repeated, range(chunk.first, chunk.end)))]
+
+    def run(self, spread: Spread, seen: Seen = lambda _: True) -> Done:
+        """Until all is done or `seen` has seen enough. Raises `Stopped` when it could not be done."""
+        chunks = self.left()
+        watch = Watch(self.layout, self.plan)
+        if chunks:
+            spread(self.work, chunks, lambda: seen(watch.look()))
+        done = watch.look()
+        seen(done)
+        return done
+
+
+class Watch:
+    """How far a campaign is, read from what is finished: it is right also for what another process did before."""
+
+    def __init__(self, layout: Layout, plan: Plan) -> None:
+        self._layout = layout
+        self._first, self._end = plan.base, plan.base + plan.runs
+        self._known: set[str] = set()
+        self._done = Done()
+
+    def look(self) -> Done:
+        for chunk in self._layout.chunks("runs"):
+            inside = self._first < chunk.end and chunk.first < self._end
+            if inside and chunk.name not in self._known:
+                self._known.add(chunk.name)
+                try:
+                    said = pq.read_schema(self._layout.table("runs") / chunk.name).metadata or {}
+                except (OSError, pa.ArrowInvalid):
+                    continue  # damaged since; `analyze` names it
+                runs = min(chunk.end, self._end) - max(chunk.first, self._first)
+                self._done += Done(runs, int(said.get(b"violated", 0)), int(said.get(b"errors", 0)))
+        return self._done
+
+
+# -- who does it ---------------------------------------------------------------------------------------
+
+
+def in_processes(jobs: int, finish: Finish = finish) -> Spread:
+    """A pool on this machine, without a JVM: for small campaigns. What it stores is the same."""
+
+    def spread(work: Work, chunks: Sequence[Chunk], on: Callable[[], bool]) -> None:
+        with ProcessPoolExecutor(jobs) as pool:
+            waiting = list(reversed(chunks))
+            running: set[Future[Done]] = set()
+            while (waiting or running) and on():
+                while waiting and len(running) < 2 * jobs:
+                    running.add(pool.submit(finish, work, waiting.pop()))
+                done, running = wait(running, LOOK_S, FIRST_COMPLETED)
+                for future in done:
+                    try:
+                        future.result()
+                    except Exception as error:
+                        pool.shutdown(cancel_futures=True)
+                        raise Stopped(f"{type(error).__name__}: {error}") from error
+            pool.shutdown(cancel_futures=True)
+
+    return spread
+
+
+def in_spark(spark: Any, finish: Finish = finish) -> Spread:
+    """One task for each chunk, on whatever executors there are. They must see the directory under the same path."""
+
+    def spread(work: Work, chunks: Sequence[Chunk], on: Callable[[], bool]) -> None:
+        chunks = tuple(chunks)
+
+        def task(batches: Iterator[Any]) -> Iterator[Any]:
+            for batch in batches:
+                for number in batch.column("id").to_pylist():
+                    done = finish(work, chunks[number])
+                    yield pa.RecordBatch.from_pydict({"runs": [done.runs], "core_seconds": [done.core_seconds]})
+
+        failed: list[Exception] = []
+
+        def job() -> None:
+            context.setJobGroup("campaign", work.layout.name, interruptOnCancel=True)
+            try:
+                tasks = spark.range(0, len(chunks), 1, len(chunks))
+                tasks.mapInArrow(task, "runs bigint, core_seconds double").collect()
+            except Exception as error:
+                failed.append(error)
+
+        context = spark.sparkContext
+        thread = threading.Thread(target=job, name="campaign", daemon=True)
+        thread.start()
+        cancelled = False
+        try:
+            while thread.is_alive():
+                if not on() and not cancelled:
+                    cancelled = True
+                    context.cancelJobGroup("campaign")
+                thread.join(LOOK_S)
+        except BaseException:
+            context.cancelJobGroup("campaign")
+            raise
+        if failed and not cancelled:
+            raise Stopped(reason(failed[0])) from failed[0]
+
+    return spread
+
+
+def reason(error: BaseException) -> str:
+    """What went wrong in a task, out of the pages that Spark says about it."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    for line in reversed(lines):
+        if line.startswith(("harness.", "OSError", "MemoryError", "pyarrow.lib.")) or "No space left" in line:
+            return line
+    for line in lines:
+        if "Error" in line or "exited unexpectedly" in line:
+            return line
+    return lines[0] if lines else type(error).__name__

@@ -1,0 +1,172 @@
+"""A campaign's directory: what lies where, what is finished, and how something is finished all at once or not at all.
+
+    DIR/campaign=<world>-<settings>-<code>/
+        meta.json                             what it is: plan, hashes, versions
+        events/seeds-<from>-<to>.parquet      acts of servers, and ...
+        histories/seeds-<from>-<to>.parquet   ... what clients saw, both written before ...
+        runs/seeds-<from>-<to>.parquet        ... this, which says that these seeds are done
+        repeats/seeds-<from>-<to>.parquet     those of them that were run once more
+        analysis/                             what `analyze` makes of it, and may make again
+
+A file appears under its name when all of it is on the disk. Its name says which seeds are in it, so whoever begins
+again knows what is left to do from a look at names. A file that was begun has a name with a dot in front; nobody
+reads it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import socket
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+from attrs import frozen
+
+from harness.spark.schema import VERSION
+
+PREFIX: Final = "campaign="
+_NAME: Final = re.compile(r"seeds-(\d+)-(\d+)\.parquet")
+
+
+class LayoutError(ValueError):
+    """This is no campaign, or not one of this version. The message names the place."""
+
+
+@frozen
+class Chunk:
+    """Seeds from `first` up to and without `end`: what one task runs and one file holds."""
+
+    first: int
+    end: int
+    again: bool = False
+    """Not for the first time, and only the few that are compared."""
+
+    @property
+    def name(self) -> str:
+        return f"seeds-{self.first:012}-{self.end:012}.parquet"
+
+    @property
+    def table(self) -> str:
+        return "repeats" if self.again else "runs"
+
+
+@frozen
+class Layout:
+    """The directory of one campaign."""
+
+    root: Path
+
+    @classmethod
+    def of(cls, folder: Path, name: str) -> Layout:
+        return cls(folder / f"{PREFIX}{name}")
+
+    @property
+    def name(self) -> str:
+        return self.root.name.removeprefix(PREFIX)
+
+    @property
+    def analysis(self) -> Path:
+        return self.root / "analysis"
+
+    def table(self, name: str) -> Path:
+        return self.root / name
+
+    def chunks(self, table: str) -> Iterator[Chunk]:
+        """What of a table is finished."""
+        folder = self.table(table)
+        if folder.is_dir():
+            for entry in sorted(os.scandir(folder), key=lambda entry: entry.name):
+                found = _NAME.fullmatch(entry.name)
+                if found:
+                    yield Chunk(int(found[1]), int(found[2]), table == "repeats")
+
+    # -- what it is ------------------------------------------------------------------------------------
+
+    def begin(self, meta: dict[str, object]) -> None:
+        """Make it, or find it. What is there already stays."""
+        for name in ("runs", "events", "histories", "repeats"):
+            self.table(name).mkdir(parents=True, exist_ok=True)
+        path = self.root / "meta.json"
+        if not path.exists():
+            text = json.dumps({"version": VERSION, **meta}, indent=1, sort_keys=True)
+            with appearing(path) as draft:
+                draft.write_text(text + "\n")
+
+    def meta(self) -> dict[str, Any]:
+        path = self.root / "meta.json"
+        try:
+            found = json.loads(path.read_text())
+        except OSError as error:
+            raise LayoutError(f"{path}: {error.strerror}: this is no campaign") from error
+        except ValueError as error:
+            raise LayoutError(f"{path}: no JSON: {error}") from error
+        if not isinstance(found, dict) or found.get("version") != VERSION:
+            version = found.get("version") if isinstance(found, dict) else None
+            raise LayoutError(f"{path}: version: expected {VERSION}, not {version!r}")
+        return found
+
+
+def find(folder: Path, name: str | None = None) -> Layout:
+    """The campaign in this directory, or the one that it is. Of several, the one that is named."""
+    if folder.name.startswith(PREFIX):
+        return Layout(folder)
+    if not folder.is_dir():
+        raise LayoutError(f"{folder}: there is no such directory")
+    there = sorted(path for path in folder.iterdir() if path.name.startswith(PREFIX))
+    if name is not None:
+        there = [path for path in there if path.name.removeprefix(PREFIX).startswith(name)]
+    if not there:
+        raise LayoutError(f"{folder}: no campaign{'' if name is None else f' {name}'} in here")
+    if len(there) > 1:
+        names = ", ".join(path.name.removeprefix(PREFIX) for path in there)
+        raise LayoutError(f"{folder}: say which campaign: {names}")
+    return Layout(there[0])
+
+
+# -- what is left to do --------------------------------------------------------------------------------
+
+
+def left(done: Iterable[Chunk], base: int, runs: int, size: int, *, again: bool = False) -> list[Chunk]:
+    """The chunks that `base` and the seeds after it still need. They begin at multiples of `size`, where they can."""
+    covered = sorted((chunk.first, chunk.end) for chunk in done)
+    chunks: list[Chunk] = []
+    at, end = base, base + runs
+    for first, past in [*covered, (end, end)]:
+        while at < min(first, end):
+            stop = min((at // size + 1) * size, first, end)
+            chunks.append(Chunk(at, stop, again))
+            at = stop
+        at = max(at, past)
+    return chunks
+
+
+# -- all at once ---------------------------------------------------------------------------------------
+
+
+@contextmanager
+def appearing(path: Path, sync: Callable[[int], None] = os.fsync) -> Iterator[Path]:
+    """A file to be written beside `path`. It takes that name when the block ends well, and it is on the disk by then.
+
+    Several may do so at once: each has a draft of its own, and the last one stays. They would write the same.
+    """
+    draft = path.parent / f".{path.name}.{socket.gethostname()}.{os.getpid()}"
+    try:
+        yield draft
+        descriptor = os.open(draft, os.O_RDONLY)
+        try:
+            sync(descriptor)
+        finally:
+            os.close(descriptor)
+        os.replace(draft, path)
+    except BaseException:
+        draft.unlink(missing_ok=True)
+        raise
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        sync(folder)
+    finally:
+        os.close(folder)

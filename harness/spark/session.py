@@ -1,0 +1,123 @@
+"""Spark, as this pipeline wants it: everything on this machine unless said otherwise, and nothing left to chance."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+import tempfile
+import warnings
+import zipfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+import harness
+
+ROOT: Final = Path(harness.__file__).resolve().parents[1]
+PACKAGES: Final = ("harness", "zab", "kraft_controller", "replica")
+HASH_SEED: Final = "0"
+"""No result depends on it. Should one do so by mistake, then every task makes the same mistake."""
+TRIES: Final = 4
+"""A task whose process is killed is begun anew."""
+
+SETTINGS: Final[dict[str, str]] = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.log.level": "FATAL",  # what goes wrong in a task is raised here, and said once
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.shuffle.partitions": "8",
+    "spark.task.maxFailures": str(TRIES),
+    "spark.executorEnv.PYTHONHASHSEED": HASH_SEED,
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    # A group may be one long history; it is handed over in pieces, and so is everything else.
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "20000",
+}
+QUIET: Final = """\
+rootLogger.level = fatal
+rootLogger.appenderRef.stderr.ref = stderr
+appender.stderr.type = Console
+appender.stderr.name = stderr
+appender.stderr.target = SYSTEM_ERR
+appender.stderr.layout.type = PatternLayout
+appender.stderr.layout.pattern = %p %c: %m%n
+"""
+"""For the JVM's log, until it has read the settings above."""
+LOCAL: Final[dict[str, str]] = {
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.memory": "2g",
+}
+
+
+def is_local(master: str) -> bool:
+    return master.startswith("local")
+
+
+def with_tries(master: str) -> str:
+    """`local[2]` gives up at the first failure of a task; `local[2,4]` does not."""
+    if master == "local":
+        return f"local[1,{TRIES}]"
+    return re.sub(r"^local\[([^,\]]+)\]$", rf"local[\1,{TRIES}]", master)
+
+
+@contextmanager
+def session(master: str, name: str, settings: Mapping[str, str] | None = None) -> Iterator[Any]:
+    """A session that ends with the block. Under spark-submit, what was given there stays as it is."""
+    from pyspark.sql import SparkSession
+
+    with tempfile.TemporaryDirectory(prefix="zab-harness-") as folder:
+        chosen = {**SETTINGS, "spark.sql.warehouse.dir": f"{folder}/warehouse"}
+        builder = SparkSession.builder.appName(name)
+        if "PYSPARK_GATEWAY_PORT" not in os.environ:  # this is not spark-submit's child: the master is ours to say
+            builder = builder.master(with_tries(master))
+            if is_local(master):
+                chosen |= LOCAL
+                quiet = Path(folder) / "log4j2.properties"
+                quiet.write_text(QUIET)
+                chosen["spark.driver.extraJavaOptions"] = f"-Dlog4j2.configurationFile={quiet}"
+        for key, value in {**chosen, **(settings or {})}.items():
+            builder = builder.config(key, value)
+        # Python's workers on this machine are children of the JVM, which is a child of this process.
+        environment = {
+            "PYTHONHASHSEED": HASH_SEED,
+            "PYTHONPATH": os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH")))),
+            "PYTHONWARNINGS": "ignore::FutureWarning",
+            "PYSPARK_PYTHON": os.environ.get("PYSPARK_PYTHON", sys.executable),
+            "SPARK_LOCAL_IP": os.environ.get("SPARK_LOCAL_IP", "127.0.0.1" if is_local(master) else ""),
+        }
+        with _environment(environment), warnings.catch_warnings():
+            warnings.simplefilter("ignore", FutureWarning)  # of what pyspark does not yet do with the newest pandas
+            spark = builder.getOrCreate()
+            try:
+                if not is_local(str(spark.sparkContext.master)):
+                    spark.sparkContext.addPyFile(str(_sources(Path(folder))))
+                yield spark
+            finally:
+                spark.stop()
+
+
+@contextmanager
+def _environment(wanted: Mapping[str, str]) -> Iterator[None]:
+    before = {key: os.environ.get(key) for key in wanted}
+    os.environ.update({key: value for key, value in wanted.items() if value})
+    try:
+        yield
+    finally:
+        for key, was in before.items():
+            if was is None:
+                os.environ.pop(key, None)
+            else:
+                os.environ[key] = was
+
+
+def _sources(folder: Path) -> Path:
+    """Our packages in an archive, for executors elsewhere. The libraries they must have."""
+    path = folder / "zab-harness.zip"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for package in PACKAGES:
+            for source in sorted((ROOT / package).rglob("*")):
+                if source.suffix in (".py", ".html") and source.is_file():
+                    archive.write(source, source.relative_to(ROOT))
+    return path

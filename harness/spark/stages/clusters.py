@@ -1,0 +1,109 @@
+"""Failures that are the same failure: by the promise, and by what was needed to break it rather than by where it showed.
+
+First those are together that say the same of the same promise, numbers aside. Of each such group one is made smaller;
+the kinds of fault and operation that are left are its slice. Groups of one promise with one slice are one cluster.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import ExitStack
+from typing import Any, Final
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from harness.faults import Script
+from harness.mutants.edit import planted
+from harness.mutants.table import BY_NAME
+from harness.scripts import loads, to_json
+from harness.shrink import shrink
+from harness.watchdog import watchdog
+from harness.worlds import world
+
+SEEDS: Final = 5
+"""So many seeds of a cluster are named."""
+SLICES: Final = "seed bigint, slice string, small string, tries int"
+
+
+def plain(what: str) -> Column:
+    """Without its numbers, which differ from run to run."""
+    numbers = F.regexp_replace(what, r"0x[0-9a-f]+|\d+(/\d+)?", "#")
+    return F.regexp_replace(numbers, r"#([,\s]+#)+", "#")
+
+
+def groups(runs: DataFrame) -> DataFrame:
+    """One row for each thing that was said of a promise; errors of the harness are grouped likewise."""
+    promise = F.coalesce("promise", F.col("outcome"))
+    failed = runs.where("outcome IN ('violated', 'error')").withColumn("promise", promise)
+    return failed.groupBy("promise", plain("what").alias("says")).agg(
+        F.count("*").alias("failures"),
+        F.min("seed").alias("seed"),
+        F.slice(F.sort_array(F.collect_set("seed")), 1, SEEDS).alias("seeds"),
+        F.min_by("what", "seed").alias("what"),
+        F.min_by("voters", "seed").alias("voters"),
+        F.min_by("script", "seed").alias("script"),
+    )
+
+
+def slices(groups: DataFrame, where: str, mutant: str | None, most: int, tries: int) -> DataFrame:
+    """Make one failure of each of the `most` greatest groups smaller."""
+    chosen = (
+        groups.where("promise != 'error'")
+        .withColumn("_nth", F.row_number().over(Window.partitionBy(F.lit(0)).orderBy(F.desc("failures"), "seed")))
+        .where(F.col("_nth") <= most)
+        .select("seed", "promise", "script")
+    )
+
+    def task(batches: Iterator[Any]) -> Iterator[Any]:
+        for batch in batches:
+            for row in batch.to_pylist():
+                yield pa.RecordBatch.from_pylist([_slice(row, where, mutant, tries)], schema=_SCHEMA)
+
+    return chosen.repartition(max(1, most), "seed").mapInArrow(task, SLICES)
+
+
+_SCHEMA: Final = pa.schema(
+    [("seed", pa.int64()), ("slice", pa.string()), ("small", pa.string()), ("tries", pa.int32())]
+)
+
+
+def _slice(row: dict[str, Any], where: str, mutant: str | None, tries: int) -> dict[str, Any]:
+    there = world(where)
+
+    def fails(script: Script) -> bool:
+        with watchdog():
+            return bool(there.run(script).promise == row["promise"])
+
+    with ExitStack() as stack:
+        if mutant is not None:
+            stack.enter_context(planted(BY_NAME[mutant].edits))
+        found = shrink(loads(row["script"]), fails, runs_max=tries)
+    needed = sorted({type(item).__name__ for item in (*found.script.faults, *found.script.ops)})
+    return {
+        "seed": row["seed"],
+        "slice": ", ".join(needed) or "nothing",
+        "small": json.dumps(to_json(found.script)),
+        "tries": found.runs,
+    }
+
+
+def clusters(groups: DataFrame, slices: DataFrame) -> DataFrame:
+    known = groups.join(slices, "seed", "left")
+    key = F.coalesce("slice", F.concat(F.lit("not made smaller: "), "says"))
+    return (
+        known.withColumn("slice", key)
+        .groupBy("promise", "slice")
+        .agg(
+            F.sum("failures").alias("failures"),
+            F.slice(F.sort_array(F.flatten(F.collect_list("seeds"))), 1, SEEDS).alias("seeds"),
+            F.min("seed").alias("seed"),
+            F.min_by("what", "seed").alias("what"),
+            F.min_by("voters", "seed").alias("voters"),
+            F.min_by("small", "seed").alias("small"),
+            F.sort_array(F.collect_set("says")).alias("says"),
+        )
+        .orderBy(F.desc("failures"), "promise", "slice")
+    )

@@ -1,0 +1,59 @@
+"""How much is still to be found? Kinds of runs, counted as they turn up.
+
+Good and Turing: the chance that the next run is of a kind never seen is about the share of runs whose kind was seen
+once. Chao: that many kinds there are at least. The last tenth of the runs says how well the first nine foretold it.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+POINTS: Final = 60
+
+
+def kinds(runs: DataFrame) -> DataFrame:
+    """One row for each kind of run: how often it came, when first, and how often in the last tenth."""
+    ends = runs.agg(F.min("seed").alias("low"), (F.max("seed") + 1).alias("high"))
+    placed = runs.select("seed", "behaviour").crossJoin(F.broadcast(ends))
+    late = F.col("seed") >= F.col("high") - (F.col("high") - F.col("low")) / 10
+    place = F.floor((F.col("seed") - F.col("low")) * POINTS / (F.col("high") - F.col("low"))).cast("int")
+    return placed.groupBy("behaviour").agg(
+        F.min("seed").alias("first_seed"),
+        F.min(place).alias("place"),
+        F.count("*").alias("runs"),
+        F.count_if(late).alias("late"),
+    )
+
+
+def curve(kinds: DataFrame) -> DataFrame:
+    """How many kinds were new in each sixtieth of the campaign."""
+    return kinds.groupBy("place").agg(F.count("*").alias("new")).orderBy("place")
+
+
+def unseen(kinds: DataFrame) -> DataFrame:
+    """One row: what is expected not to have been seen, and whether that was foretold well."""
+    early = F.col("runs") - F.col("late")
+    sums = kinds.agg(
+        F.sum("runs").alias("runs"),
+        F.count("*").alias("kinds"),
+        F.count_if(F.col("runs") == 1).alias("once"),
+        F.count_if(F.col("runs") == 2).alias("twice"),
+        F.count_if(early == 1).alias("_once"),
+        F.sum(early).alias("_early"),
+        F.sum("late").alias("_late"),
+        F.sum(F.when(early == 0, F.col("late")).otherwise(0)).alias("_surprises"),
+    )
+    zero = F.lit(0)
+    return sums.select(
+        "runs",
+        "kinds",
+        "once",
+        "twice",
+        (F.col("once") / F.nullif("runs", zero)).alias("chance_of_new"),
+        (F.col("kinds") + F.col("once") * (F.col("once") - 1) / (2 * (F.col("twice") + 1))).alias("kinds_at_least"),
+        (F.col("_once") / F.nullif("_early", zero)).alias("foretold"),
+        (F.col("_surprises") / F.nullif("_late", zero)).alias("came"),
+    )

@@ -1,0 +1,45 @@
+"""Which fault makes which failure likelier? The odds of failing with it, over the odds without it.
+
+Half a run is added to each of the four counts (Haldane), so that a fault that is in every failure has a number, too.
+The interval is the usual one at 95 %; where it does not contain 1, it is not likely to be chance.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+Z: Final = 1.96
+
+
+def odds(runs: DataFrame) -> DataFrame:
+    struck = F.array_distinct(F.transform("strikes", lambda each: each["kind"]))
+    flat = runs.select("seed", "promise", struck.alias("kinds"))
+    each = flat.select("seed", "promise", F.explode("kinds").alias("kind"))
+    total = flat.agg(F.count("*").alias("all"))
+    failed = flat.where("promise IS NOT NULL").groupBy("promise").agg(F.count("*").alias("failed"))
+    met = each.groupBy("kind").agg(F.count("*").alias("met"))
+    both = each.where("promise IS NOT NULL").groupBy("kind", "promise").agg(F.count("*").alias("both"))
+    table = (
+        failed.crossJoin(met)
+        .crossJoin(total)
+        .join(both, ["kind", "promise"], "left")
+        .withColumn("both", F.coalesce("both", F.lit(0)))
+        .withColumn("a", F.col("both") + 0.5)
+        .withColumn("b", F.col("met") - F.col("both") + 0.5)
+        .withColumn("c", F.col("failed") - F.col("both") + 0.5)
+        .withColumn("d", F.col("all") - F.col("met") - F.col("failed") + F.col("both") + 0.5)
+    )
+    ratio = F.log(F.col("a") * F.col("d") / (F.col("b") * F.col("c")))
+    error = Z * F.sqrt(1 / F.col("a") + 1 / F.col("b") + 1 / F.col("c") + 1 / F.col("d"))
+    return table.select(
+        "promise",
+        "kind",
+        F.col("both").alias("failed_with"),
+        (F.col("failed") - F.col("both")).alias("failed_without"),
+        F.exp(ratio).alias("odds_ratio"),
+        F.exp(ratio - error).alias("low"),
+        F.exp(ratio + error).alias("high"),
+    ).orderBy("promise", F.desc("odds_ratio"), "kind")

@@ -1,0 +1,137 @@
+"""Plain sums over runs: what struck when, for how long nobody served, and what it took."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+QUANTILES: Final = {"p50": 0.5, "p90": 0.9, "p99": 0.99}
+_EXACT: Final = 10_000
+
+
+def quantiles(name: str, prefix: str = "") -> list[Column]:
+    made = [F.percentile_approx(name, share, _EXACT).alias(prefix + word) for word, share in QUANTILES.items()]
+    return [*made, F.max(name).alias(f"{prefix}max")]
+
+
+def totals(runs: DataFrame) -> DataFrame:
+    """One row for each world, machine and number of voters."""
+    sums = ("events", "simulated_ms", "committed", "acknowledged", "elections", "messages", "operations")
+    outcomes = ("held", "violated", "undecided", "error")
+    return (
+        runs.groupBy("world", "machine", "voters")
+        .agg(
+            F.count("*").alias("runs"),
+            *[F.count_if(F.col("outcome") == outcome).alias(outcome) for outcome in outcomes],
+            *[F.sum(name).alias(name) for name in sums],
+            F.sum("core_seconds").alias("core_seconds"),
+            (60 * F.count("*") / F.sum("core_seconds")).alias("runs_per_core_minute"),
+            (F.sum("simulated_ms") / 1_000 / F.sum("core_seconds")).alias("simulated_per_core_second"),
+        )
+        .orderBy("world", "machine", "voters")
+    )
+
+
+def strikes(runs: DataFrame) -> DataFrame:
+    """Kind of fault by phase by outcome: how often it struck so, and in how many runs."""
+    each = runs.select("seed", "outcome", F.explode("strikes").alias("strike"))
+    return (
+        each.groupBy(F.col("strike.kind").alias("kind"), F.col("strike.phase").alias("phase"), "outcome")
+        .agg(F.sum("strike.times").alias("strikes"), F.countDistinct("seed").alias("runs"))
+        .orderBy("kind", "phase", "outcome")
+    )
+
+
+def outages(runs: DataFrame) -> DataFrame:
+    """By the kind of the last fault before: how long it took until somebody served again."""
+    each = runs.select(F.explode("outages").alias("outage")).select("outage.*")
+    return (
+        each.groupBy(F.col("after").alias("kind"))
+        .agg(F.count("*").alias("outages"), *quantiles("took_ms"))
+        .orderBy("kind")
+    )
+
+
+def _added(array: str, name: str) -> Column:
+    return F.aggregate(array, F.lit(0).cast("bigint"), lambda total, each: total + each[name])
+
+
+def waiting(runs: DataFrame) -> DataFrame:
+    """By number of voters: for how much of a run nobody served, and the time until all was well at its end."""
+    held = runs.where("outcome = 'held'")
+    out = held.select("voters", "recovered_ms", "simulated_ms", _added("outages", "took_ms").alias("out_ms"))
+    return (
+        out.groupBy("voters")
+        .agg(
+            F.count("*").alias("runs"),
+            (F.sum("out_ms") / F.sum("simulated_ms")).alias("share_unavailable"),
+            *quantiles("out_ms"),
+            *quantiles("recovered_ms", "recovered_"),
+        )
+        .orderBy("voters")
+    )
+
+
+def situations(runs: DataFrame) -> DataFrame:
+    return runs.select("seed", "voters", F.explode("counts").alias("name", "times"))
+
+
+def synchronizations(runs: DataFrame) -> DataFrame:
+    """Which form was chosen, and how often, for each number of voters."""
+    return (
+        situations(runs)
+        .where("name LIKE 'sync %'")
+        .groupBy("voters", F.substring("name", 6, 100).alias("form"))
+        .agg(F.sum("times").alias("times"))
+        .orderBy("voters", "form")
+    )
+
+
+def probes(runs: DataFrame) -> DataFrame:
+    """Each situation that occurred: how often, in how many runs, and the first seed that shows it."""
+    return (
+        situations(runs)
+        .groupBy("name")
+        .agg(F.sum("times").alias("times"), F.count("*").alias("runs"), F.min("seed").alias("first_seed"))
+        .orderBy("name")
+    )
+
+
+def elections(runs: DataFrame) -> DataFrame:
+    """For each kind of fault: elections in the runs in which it struck, also for each fault of any kind in them."""
+    kinds = F.array_distinct(F.transform("strikes", lambda each: each["kind"]))
+    each = runs.select(F.explode(kinds).alias("kind"), "elections", _added("strikes", "times").alias("struck"))
+    return (
+        each.groupBy("kind")
+        .agg(
+            F.count("*").alias("runs"),
+            F.avg("elections").alias("elections"),
+            (F.sum("elections") / F.sum("struck")).alias("elections_per_fault"),
+        )
+        .orderBy("kind")
+    )
+
+
+def messages(runs: DataFrame) -> DataFrame:
+    """Words between servers for each transaction, and for each thing that clients asked."""
+    zero = F.lit(0)
+    return (
+        runs.groupBy("voters")
+        .agg(
+            F.sum("messages").alias("messages"),
+            (F.sum("messages") / F.nullif(F.sum("operations"), zero)).alias("per_operation"),
+            (F.sum("messages") / F.nullif(F.sum("committed"), zero)).alias("per_transaction"),
+        )
+        .orderBy("voters")
+    )
+
+
+def verbs(events: DataFrame) -> DataFrame:
+    """Of the stored acts: which there were, and in about how many runs."""
+    return (
+        events.groupBy("verb")
+        .agg(F.count("*").alias("acts"), F.approx_count_distinct("seed").alias("runs"))
+        .orderBy(F.desc("acts"), "verb")
+    )

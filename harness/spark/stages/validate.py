@@ -1,0 +1,118 @@
+"""Validate: what is no row of this version is put aside with the reason, before anything is counted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final
+
+import pyarrow.parquet as pq
+from attrs import frozen
+from pyspark.sql import DataFrame, SparkSession, Window
+from pyspark.sql import functions as F
+
+from harness.spark.schema import EVENTS, HISTORIES, OUTCOMES, REPEATS, RUNS, VERSION, Table
+
+QUARANTINE: Final = "source string, seed bigint, reason string, row string"
+"""`source` is a table, or the file that could not be read at all."""
+
+_OUTCOMES: Final = ", ".join(f"'{outcome}'" for outcome in OUTCOMES)
+_RULES: Final[dict[str, tuple[tuple[str, str], ...]]] = {
+    RUNS.name: (
+        (f"outcome NOT IN ({_OUTCOMES})", "unknown outcome"),
+        ("outcome = 'violated' AND promise IS NULL", "violated, but no promise is named"),
+        ("outcome = 'held' AND promise IS NOT NULL", "held, but a promise is named"),
+        ("outcome != 'held' AND script IS NULL", "failed, but its script is missing"),
+        ("voters < 1 OR observers < 0", "impossible number of servers"),
+        (
+            "least(at_ms, events, simulated_ms, committed, acknowledged, elections, messages, operations, stored) < 0",
+            "negative count",
+        ),
+        ("NOT core_seconds >= 0", "impossible processor time"),
+        ("exists(outages, each -> each.took_ms < 0 OR each.at_ms < 0)", "an outage that ends before it begins"),
+        ("exists(strikes, each -> each.times < 1)", "a fault that struck less than once"),
+    ),
+    EVENTS.name: (("number < 0", "negative number"), ("at_us < 0", "negative time")),
+    HISTORIES.name: (("index < -1", "impossible index"),),
+    REPEATS.name: (),
+}
+
+
+@frozen
+class Readable:
+    """The files of a table that can be read, and why the others cannot."""
+
+    paths: tuple[str, ...]
+    refused: tuple[tuple[str, str], ...]
+
+
+def readable(table: Table, paths: Iterable[Path]) -> Readable:
+    """A look at the end of each file: it says whether the file is whole, and of which version."""
+    good: list[str] = []
+    refused: list[tuple[str, str]] = []
+    for path in paths:
+        try:
+            said = pq.read_schema(path).metadata or {}
+        except Exception as error:
+            refused.append((str(path), f"cannot be read: {str(error).splitlines()[0]}"))
+            continue
+        version, name = (said.get(key, b"?").decode(errors="replace") for key in (b"version", b"table"))
+        if version != str(VERSION):
+            refused.append((str(path), f"version {version}, expected {VERSION}"))
+        elif name != table.name:
+            refused.append((str(path), f"this is table {name}, expected {table.name}"))
+        else:
+            good.append(str(path))
+    return Readable(tuple(good), tuple(refused))
+
+
+def load(spark: SparkSession, table: Table, paths: Iterable[str]) -> DataFrame:
+    paths = list(paths)
+    return spark.read.schema(table.ddl).parquet(*paths) if paths else spark.createDataFrame([], table.ddl)
+
+
+def validate(frame: DataFrame, table: Table) -> tuple[DataFrame, DataFrame]:
+    """The rows that are what they should be, and the others as `QUARANTINE`."""
+    reason = F.lit(None).cast("string")
+    for rule, words in reversed(_RULES[table.name]):
+        reason = F.when(F.expr(rule), F.lit(words)).otherwise(reason)
+    for column in table.columns:
+        if column.needed:
+            reason = F.when(F.col(column.name).isNull(), F.lit(f"{column.name} is missing")).otherwise(reason)
+    judged = frame.withColumn("reason", reason)
+    return judged.where("reason IS NULL").drop("reason"), put_aside(judged.where("reason IS NOT NULL"), table.name)
+
+
+def put_aside(judged: DataFrame, source: str) -> DataFrame:
+    row = F.to_json(F.struct(*[name for name in judged.columns if name != "reason"]))
+    return judged.select(F.lit(source).alias("source"), "seed", "reason", row.alias("row"))
+
+
+def once(runs: DataFrame, table: Table) -> tuple[DataFrame, DataFrame]:
+    """Of rows for one seed, the first; the others are put aside."""
+    order = Window.partitionBy("seed").orderBy("result_hash", "core_seconds")
+    counted = runs.withColumn("_nth", F.row_number().over(order))
+    others = counted.where("_nth > 1").drop("_nth").withColumn("reason", F.lit("this seed is there twice"))
+    return counted.where("_nth = 1").drop("_nth"), put_aside(others, table.name)
+
+
+def whole(runs: DataFrame, *kept: DataFrame) -> tuple[DataFrame, DataFrame]:
+    """Seeds of which every stored row is there; and those of which some are missing, which cannot be judged again."""
+    counts = None
+    for frame in kept:
+        part = frame.groupBy("seed").count()
+        counts = part if counts is None else counts.unionByName(part)
+    assert counts is not None
+    found = counts.groupBy("seed").agg(F.sum("count").alias("found"))
+    both = runs.where("stored > 0").select("seed", "stored").join(found, "seed", "full_outer")
+    there = F.coalesce("found", F.lit(0))
+    judged = both.select(
+        "seed",
+        F.when(F.col("stored").isNull(), F.lit("rows of a run that is not in the table of runs"))
+        .when(there != F.col("stored"), F.concat_ws(" ", there, F.lit("of"), "stored", F.lit("rows are there")))
+        .alias("reason"),
+    )
+    aside = judged.where("reason IS NOT NULL").select(
+        F.lit("history").alias("source"), "seed", "reason", F.lit(None).cast("string").alias("row")
+    )
+    return judged.where("reason IS NULL").select("seed"), aside
