@@ -12,9 +12,11 @@ from attrs import field, frozen
 
 from harness.draw import script_from_seed
 from harness.faults import Script
+from harness.mutants.edit import planted
+from harness.mutants.table import BY_NAME
 from harness.outcome import Outcome
 from harness.watchdog import watchdog
-from harness.worlds.cores.world import run
+from harness.worlds import world
 
 CHUNK: Final = 25
 """So many runs travel to another process at a time."""
@@ -34,6 +36,15 @@ class Plan:
     world: str = "cores"
     mutant: str | None = None
     """With this bug put back."""
+
+    def rerun(self, seed: int, voters: int) -> str:
+        """The line that repeats one run of it."""
+        usual = Plan(1)
+        words = [f"zab-harness replay --seed {seed} --servers {voters}"]
+        for name in ("world", "observers", "faults", "ops", "length_ms", "mutant"):
+            if getattr(self, name) != getattr(usual, name):
+                words.append(f"--{name.replace('_', '-')} {getattr(self, name)}")
+        return " ".join(words)
 
     def script(self, number: int) -> Script:
         return script_from_seed(
@@ -110,11 +121,13 @@ def tally(number: int, outcome: Outcome, core_seconds: float) -> Tally:
 
 def run_some(plan: Plan, numbers: Sequence[int]) -> Tally:
     total = Tally()
-    for number in numbers:
-        began = time.process_time()
-        with watchdog(60):
-            outcome = run(plan.script(number))
-        total += tally(number, outcome, time.process_time() - began)
+    where = world(plan.world)
+    with planted(() if plan.mutant is None else BY_NAME[plan.mutant].edits):
+        for number in numbers:
+            began = time.process_time()
+            with watchdog(60):
+                outcome = where.run(plan.script(number))
+            total += tally(number, outcome, time.process_time() - began)
     gc.collect()  # the collector slept during the runs
     return total
 

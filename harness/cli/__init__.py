@@ -20,8 +20,11 @@ COMMANDS: Final = {
     "replay": "run a script again, from its seed or from a file",
     "shrink": "make a failing script as small as it can be",
     "check": "judge a stored history of the store",
-    "fuzz": "run many scripts and collect what fails",
     "worlds": "where a script can be run, and what each world can do; one script in all of them",
+    "fuzz": "run many scripts and collect what fails; with --output, as a campaign that is kept",
+    "analyze": "sum a campaign up, and write a report",
+    "report": "write the report of an analysed campaign again",
+    "compare": "say what changed between two campaigns",
     "mutants": "put known bugs back and see whether the checkers notice",
 }
 
@@ -40,6 +43,8 @@ examples:
   zab-harness run --seed 42 --print > s.json     its script, to be edited and replayed
   zab-harness replay --script s.json --trace 50  the last fifty acts before the end
   zab-harness fuzz --runs 10000 --jobs 2         search; each failure prints the line that repeats it
+  zab-harness fuzz --runs 100000 --output found  the same with Spark, and every run becomes a row
+  zab-harness analyze found                      what the rows say, as a page and as tables
   zab-harness shrink --seed 42                   the smallest script that fails in the same way
   zab-harness mutants                            put known bugs back, one at a time: does anybody notice?
 

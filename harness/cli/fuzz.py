@@ -1,4 +1,9 @@
-"""Run many scripts and collect what fails."""
+"""Run many scripts and collect what fails.
+
+With --output the runs become a campaign that is kept: one row for each, with all that happened in failures and in a
+sample of the others. It runs on Spark, here or on a cluster, and what is finished stays finished: the same command
+again goes on where it was, and with more --runs further.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +11,16 @@ import argparse
 import json
 import os
 import time
+from pathlib import Path
 
 import attrs
 
-from harness.cli.common import HELD, VIOLATED, Progress, natural, positive, size_arguments, sizes
+from harness.cli.common import HELD, VIOLATED, Misuse, Progress, natural, positive, size_arguments, sizes, with_mutant
 from harness.cli.shrink import smaller
 from harness.many import Failure, Plan, Tally, campaign
+from harness.mutants.table import BY_NAME
 from harness.scripts import describe, dumps, to_json
+from harness.worlds import WORLDS
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -24,6 +32,23 @@ def add(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--stop-after", type=natural, default=10, metavar="N", help="end after N failures (default 10; 0: never)"
+    )
+    parser.add_argument("--world", choices=WORLDS, default=WORLDS[0], help="where to run them (default cores)")
+    parser.add_argument(
+        "--mutant", choices=sorted(BY_NAME), metavar="NAME", help="with this bug put back (see `mutants --list`)"
+    )
+    parser.add_argument("--output", type=Path, metavar="DIR", help="keep rows and histories there, as a campaign")
+    parser.add_argument(
+        "--master",
+        help="with --output: Spark's master, local[*] (the default), spark://host:port, yarn, k8s://...; "
+        "none: processes on this machine, without Spark",
+    )
+    parser.add_argument(
+        "--sample",
+        type=natural,
+        default=100,
+        metavar="N",
+        help="keep all acts of one in N runs that hold (default 100)",
     )
     parser.add_argument("--no-shrink", action="store_true", help="do not make the first failure smaller")
     size_arguments(parser)
@@ -39,7 +64,13 @@ def act(arguments: argparse.Namespace) -> int:
         arguments.faults,
         arguments.ops,
         arguments.length_ms,
+        arguments.world,
+        arguments.mutant,
     )
+    if arguments.output is not None:
+        return kept(arguments, plan)
+    if arguments.master not in (None, "none"):
+        raise Misuse("Spark keeps what it runs: say where, with --output")
     began = time.monotonic()
     with Progress(plan.runs, "runs") as progress:
         total = campaign(
@@ -60,13 +91,65 @@ def act(arguments: argparse.Namespace) -> int:
     print(_summary(plan, total, took))
     for failure in total.failures:
         print(f"VIOLATED {failure.promise}: {failure.what}")
-        print(f"  {_rerun(plan, failure)}")
-    if total.failures and not arguments.no_shrink:
-        first = total.failures[0]
-        found = smaller(first.script, first.promise, 300)
-        print(f"\nthe first of them, made smaller in {found.runs} runs:")
-        print(f"{describe(found.script)}\n\n{dumps(found.script)}")
+        print(f"  {plan.rerun(failure.script.seed, failure.script.voters)}")
+    if total.failures and not arguments.no_shrink and plan.world == WORLDS[0]:
+        return with_mutant(arguments, lambda: _show_smaller(total.failures[0]))
     return VIOLATED if total.failures else HELD
+
+
+def _show_smaller(failure: Failure) -> int:
+    found = smaller(failure.script, failure.promise, 300)
+    print(f"\nthe first of them, made smaller in {found.runs} runs:")
+    print(f"{describe(found.script)}\n\n{dumps(found.script)}")
+    return VIOLATED
+
+
+# -- a campaign that is kept -----------------------------------------------------------------------------
+
+
+def kept(arguments: argparse.Namespace, plan: Plan) -> int:
+    from harness.spark.campaign import Campaign, Stopped, in_processes, in_spark
+    from harness.spark.chunk import Done
+
+    began = time.monotonic()
+    with Progress(plan.runs, "runs") as progress:
+
+        def seen(done: Done) -> bool:
+            failed = done.violated + done.errors
+            progress.show(done.runs, f"{done.violated} violated, {done.errors} errors")
+            return not arguments.stop_after or failed < arguments.stop_after
+
+        try:
+            made = Campaign.at(arguments.output, plan, sample=arguments.sample)
+            before = made.done()
+            if not made.left():
+                done = before
+            elif arguments.master == "none":
+                done = made.run(in_processes(arguments.jobs), seen)
+            else:
+                from harness.spark.session import session
+
+                with session(arguments.master or "local[*]", f"fuzz {made.layout.name}", quick=True) as spark:
+                    done = made.run(in_spark(spark), seen)
+        except OSError as error:
+            raise Misuse(f"{error.filename or arguments.output}: {error.strerror}") from error
+        except Stopped as stopped:
+            raise Misuse(
+                f"{stopped}\n{made.done().runs} runs are finished and kept; the same command goes on from there"
+            ) from stopped
+    took = time.monotonic() - began
+    if arguments.json:
+        print(json.dumps({**attrs.asdict(done), "before": before.runs, "campaign": str(made.layout.root)}))
+    else:
+        print(
+            f"{done.runs} of {plan.runs} histories, {done.runs - before.runs} of them in these {took:.0f} s: "
+            f"{done.violated} violated, {done.errors} errors\n{made.layout.root}\n"
+            f"zab-harness analyze {made.layout.root}"
+        )
+    return VIOLATED if done.violated or done.errors else HELD
+
+
+# -- words ---------------------------------------------------------------------------------------------
 
 
 def _summary(plan: Plan, total: Tally, took: float) -> str:
@@ -81,12 +164,3 @@ def _summary(plan: Plan, total: Tally, took: float) -> str:
         f"slowest recovery {total.recovered_ms_max} ms\n"
         f"{', '.join(f'{name} {number}' for name, number in sorted(total.counts.items()))}"
     )
-
-
-def _rerun(plan: Plan, failure: Failure) -> str:
-    usual = Plan(1)
-    words = [f"zab-harness replay --seed {plan.base + failure.number} --servers {failure.script.voters}"]
-    for name in ("observers", "faults", "ops", "length_ms"):
-        if getattr(plan, name) != getattr(usual, name):
-            words.append(f"--{name.replace('_', '-')} {getattr(plan, name)}")
-    return " ".join(words)

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from attrs import field, frozen
 
-from harness.campaign import Plan
+from harness.many import Plan
 from harness.spark.chunk import Done, Work, finish, is_repeated
 from harness.spark.identity import campaign_name, code_hash, config_hash, settings
 from harness.spark.layout import Chunk, Layout, left
@@ -60,6 +60,10 @@ class Campaign:
             }
         )
         return made
+
+    def done(self) -> Done:
+        """What is finished, also by others and before."""
+        return Watch(self.layout, self.plan).look()
 
     def left(self) -> list[Chunk]:
         """First what is new, then what is run once more."""

@@ -16,8 +16,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from attrs import frozen
 
-from harness.campaign import Plan
 from harness.faults import Script
+from harness.many import Plan
 from harness.mutants.edit import planted
 from harness.mutants.table import BY_NAME
 from harness.outcome import Outcome

@@ -11,7 +11,7 @@ from typing import Final
 
 import attrs
 
-from harness.campaign import Plan
+from harness.many import Plan
 from harness.spark.schema import VERSION
 
 PACKAGES: Final = ("harness", "zab")

@@ -19,7 +19,7 @@ from harness.trace import Trace, brief
 
 Row = dict[str, Any]
 
-MEASURED: Final = ("core_seconds", "trace_hash", "stored", "script")
+MEASURED: Final = ("result_hash", "core_seconds", "trace_hash", "stored", "script")
 """What may differ between two equal runs: how long they took, and how much was written down of them."""
 
 

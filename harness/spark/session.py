@@ -44,6 +44,14 @@ appender.stderr.layout.type = PatternLayout
 appender.stderr.layout.pattern = %p %c: %m%n
 """
 """For the JVM's log, until it has read the settings above."""
+QUICK_START: Final = " -XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto"
+LITTLE: Final[dict[str, str]] = {
+    "spark.sql.codegen.wholeStage": "false",  # to compile a query takes longer than to interpret it
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.shuffle.partitions": "2",
+}
+"""For few rows. What a stage costs by itself is all that counts then."""
 LOCAL: Final[dict[str, str]] = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
@@ -63,12 +71,17 @@ def with_tries(master: str) -> str:
 
 
 @contextmanager
-def session(master: str, name: str, settings: Mapping[str, str] | None = None) -> Iterator[Any]:
-    """A session that ends with the block. Under spark-submit, what was given there stays as it is."""
+def session(master: str, name: str, *, quick: bool = False, settings: Mapping[str, str] | None = None) -> Iterator[Any]:
+    """A session that ends with the block. Under spark-submit, what was given there stays as it is.
+
+    `quick`: the JVM has little to do here, and shall rather start soon than become fast.
+    """
     from pyspark.sql import SparkSession
 
     with tempfile.TemporaryDirectory(prefix="zab-harness-") as folder:
         chosen = {**SETTINGS, "spark.sql.warehouse.dir": f"{folder}/warehouse"}
+        if quick:
+            chosen |= LITTLE
         builder = SparkSession.builder.appName(name)
         if "PYSPARK_GATEWAY_PORT" not in os.environ:  # this is not spark-submit's child: the master is ours to say
             builder = builder.master(with_tries(master))
@@ -76,7 +89,9 @@ def session(master: str, name: str, settings: Mapping[str, str] | None = None) -
                 chosen |= LOCAL
                 quiet = Path(folder) / "log4j2.properties"
                 quiet.write_text(QUIET)
-                chosen["spark.driver.extraJavaOptions"] = f"-Dlog4j2.configurationFile={quiet}"
+                chosen["spark.driver.extraJavaOptions"] = (
+                    f"-Dlog4j2.configurationFile={quiet}{QUICK_START if quick else ''}"
+                )
         for key, value in {**chosen, **(settings or {})}.items():
             builder = builder.config(key, value)
         # Python's workers on this machine are children of the JVM, which is a child of this process.

@@ -1,4 +1,4 @@
-"""Failures that are the same failure: by the promise, and by what was needed to break it rather than by where it showed.
+"""Failures that are the same: by the promise, and by what was needed to break it rather than by where it showed.
 
 First those are together that say the same of the same promise, numbers aside. Of each such group one is made smaller;
 the kinds of fault and operation that are left are its slice. Groups of one promise with one slice are one cluster.

@@ -6,12 +6,10 @@ once. Chao: that many kinds there are at least. The last tenth of the runs says 
 
 from __future__ import annotations
 
-from typing import Final
-
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-POINTS: Final = 60
+from harness.spark.analysis import POINTS
 
 
 def kinds(runs: DataFrame) -> DataFrame:

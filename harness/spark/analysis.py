@@ -1,0 +1,93 @@
+"""What an analysis found: small tables by name, as they are stored, shown and compared. To make one takes Spark."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from attrs import field, frozen
+
+from harness.many import Plan
+from harness.spark.layout import Layout, appearing
+from harness.spark.schema import EVENTS, HISTORIES, RUNS, VERSION
+
+Row = dict[str, Any]
+Tables = dict[str, list[Row]]
+
+POINTS: Final = 60
+"""Of the discovery curve."""
+
+
+MANY: Final = 500_000
+
+
+def is_small(layout: Layout) -> bool:
+    """Whether so little is stored that Spark had better not prepare itself for much."""
+    rows = 0
+    for table in (EVENTS.name, HISTORIES.name, RUNS.name):
+        for chunk in layout.chunks(table):
+            try:
+                rows += pq.read_metadata(layout.table(table) / chunk.name).num_rows
+            except (OSError, pa.ArrowInvalid):  # the analysis says what is wrong with it
+                continue
+    return rows <= MANY
+
+
+class NoAnalysis(ValueError):
+    """There is none, or it is damaged or of another version. The message names the place."""
+
+
+@frozen
+class Analysis:
+    tables: Tables
+    meta: Row = field(factory=dict)
+
+    @property
+    def violated(self) -> bool:
+        """Did anything break a promise, fail, differ from itself, or come out otherwise when it was judged again?"""
+        return bool(
+            self.count("violated")
+            or self.count("error")
+            or any(not row["same"] for row in self.tables["again"])
+            or any(row["verdict"] == "violated" for row in self.tables["verdicts"])
+        )
+
+    def count(self, column: str) -> int:
+        return int(sum(row[column] for row in self.tables["totals"]))
+
+    @property
+    def plan(self) -> Plan:
+        made = dict(self.meta["plan"])
+        made["voters"] = tuple(made["voters"])
+        return Plan(self.count("runs"), **made)
+
+
+def store(folder: Path, made: Analysis) -> None:
+    """Each table as one Parquet file, and all of them as JSON."""
+    tables = folder / "tables"
+    tables.mkdir(parents=True, exist_ok=True)
+    for name, rows in made.tables.items():
+        path = tables / f"{name}.parquet"
+        path.unlink(missing_ok=True)
+        if rows:
+            with appearing(path) as draft:
+                pq.write_table(pa.Table.from_pylist(rows), draft)
+    with appearing(folder / "analysis.json") as draft:
+        draft.write_text(json.dumps({"version": VERSION, "meta": made.meta, "tables": made.tables}) + "\n")
+
+
+def stored(layout: Layout) -> Analysis:
+    path = layout.analysis / "analysis.json"
+    try:
+        found = json.loads(path.read_text())
+    except OSError as error:
+        raise NoAnalysis(f"{path}: {error.strerror}; `zab-harness analyze` makes it") from error
+    except ValueError as error:
+        raise NoAnalysis(f"{path}: no JSON: {error}") from error
+    version = found.get("version") if isinstance(found, dict) else None
+    if version != VERSION:
+        raise NoAnalysis(f"{path}: version: expected {VERSION}, not {version!r}")
+    return Analysis(found["tables"], found["meta"])

@@ -1,0 +1,120 @@
+"""The analysis of a campaign: stage after stage, from its files to its tables, and what they mean."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from functools import reduce
+from typing import Any, Final
+
+from attrs import frozen
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from harness.spark.analysis import Analysis, Tables, store
+from harness.spark.identity import code_hash
+from harness.spark.layout import Layout
+from harness.spark.schema import EVENTS, HISTORIES, REPEATS, RUNS
+from harness.spark.stages import again, clusters, discovery, odds, recheck, sums, validate
+from harness.spark.verdicts import VERBS, delivered_in_order
+
+SLICED: Final = 8
+"""So many kinds of failure are made smaller."""
+TRIES: Final = 120
+
+Told = Callable[[str], None]
+
+
+@frozen
+class Loaded:
+    """The rows of a campaign that are what they should be, and those that were put aside."""
+
+    runs: DataFrame
+    events: DataFrame
+    histories: DataFrame
+    repeats: DataFrame
+    quarantine: DataFrame
+
+
+def load(spark: SparkSession, layout: Layout) -> Loaded:
+    frames: dict[str, DataFrame] = {}
+    aside: list[DataFrame] = []
+    for table in (RUNS, EVENTS, HISTORIES, REPEATS):
+        found = validate.readable(table, (layout.table(table.name) / chunk.name for chunk in layout.chunks(table.name)))
+        if found.refused:
+            rows = [(path, None, reason, None) for path, reason in found.refused]
+            aside.append(spark.createDataFrame(rows, validate.QUARANTINE))
+        frames[table.name], bad = validate.validate(validate.load(spark, table, found.paths), table)
+        aside.append(bad)
+    runs, twice = validate.once(frames[RUNS.name], RUNS)
+    runs = runs.cache()
+    _, torn = validate.whole(runs, frames[EVENTS.name], frames[HISTORIES.name])
+    torn = torn.cache()
+    aside += [twice, torn]
+    events, histories = (
+        frames[name].join(F.broadcast(torn.select("seed")), "seed", "left_anti") for name in ("events", "histories")
+    )
+    return Loaded(runs, events, histories, frames[REPEATS.name], reduce(DataFrame.unionByName, aside))
+
+
+def analyze(spark: SparkSession, layout: Layout, *, sliced: int = SLICED, told: Told = lambda _: None) -> Analysis:
+    began = time.monotonic()
+    meta = layout.meta()
+    told("validate")
+    loaded = load(spark, layout)
+    runs, tasks = loaded.runs, max(2, 2 * spark.sparkContext.defaultParallelism)
+    quarantine = loaded.quarantine.cache()
+    tables: Tables = {
+        "quarantine": _rows(quarantine.groupBy("source", "reason").count().orderBy("source", "reason")),
+    }
+    told("judge again")
+    stored = loaded.events.where(F.col("verb").isin(*VERBS)).select("seed", "number", "server", "verb", "what")
+    verdicts = recheck.recheck(stored, "number", delivered_in_order, tasks=tasks).cache()
+    tables["verdicts"] = _rows(
+        verdicts.groupBy("verdict", "promise").agg(
+            F.count("*").alias("histories"), F.sum("steps").alias("steps"), F.sum("core_seconds").alias("core_seconds")
+        )
+    )
+    tables["undecided"] = _rows(verdicts.where("verdict = 'undecided'").orderBy("seed").limit(100))
+    told("add up")
+    tables |= {
+        "totals": _rows(sums.totals(runs)),
+        "strikes": _rows(sums.strikes(runs)),
+        "outages": _rows(sums.outages(runs)),
+        "waiting": _rows(sums.waiting(runs)),
+        "synchronizations": _rows(sums.synchronizations(runs)),
+        "elections": _rows(sums.elections(runs)),
+        "messages": _rows(sums.messages(runs)),
+        "probes": _rows(sums.probes(runs)),
+        "verbs": _rows(sums.verbs(loaded.events)),
+        "again": _rows(again.compared(runs, loaded.repeats).orderBy("seed")),
+    }
+    kinds = discovery.kinds(runs).cache()
+    tables |= {"curve": _rows(discovery.curve(kinds)), "unseen": _rows(discovery.unseen(kinds))}
+    told("compare failures")
+    tables["odds"] = _rows(odds.odds(runs))
+    tables["clusters"] = _clusters(runs, meta, sliced)
+    told("write")
+    meta |= {"analysed_in_s": round(time.monotonic() - began, 1), "campaign": layout.name}
+    made = Analysis(tables, meta)
+    quarantine.write.mode("overwrite").parquet(str(layout.analysis / "quarantine"))
+    verdicts.write.mode("overwrite").parquet(str(layout.analysis / "verdicts"))
+    store(layout.analysis, made)
+    return made
+
+
+def _clusters(runs: DataFrame, meta: dict[str, Any], sliced: int) -> list[dict[str, Any]]:
+    groups = clusters.groups(runs).cache()
+    most = (
+        min(sliced, groups.count()) if meta["code"] == code_hash() else 0
+    )  # other code fails otherwise, or not at all
+    plan = meta["plan"]
+    if most:
+        slices = clusters.slices(groups, plan["world"], plan["mutant"], most, TRIES)
+    else:
+        slices = groups.sparkSession.createDataFrame([], clusters.SLICES)
+    return _rows(clusters.clusters(groups, slices))
+
+
+def _rows(frame: DataFrame) -> list[dict[str, Any]]:
+    return [row.asDict(recursive=True) for row in frame.collect()]

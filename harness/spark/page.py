@@ -1,0 +1,258 @@
+"""The report: one page that stands alone, for a person. Machines read the tables beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from html import escape
+from importlib.resources import files
+from pathlib import Path
+from string import Template
+from typing import Final
+
+from harness.spark import plots
+from harness.spark.analysis import POINTS, Analysis, Row
+
+Columns = dict[str, str]
+"""By a name in a row, what stands above it."""
+LINES_MAX: Final = 60
+
+
+def page(made: Analysis, folder: Path) -> str:
+    """`folder` is where it will lie: what is linked from it must be there."""
+    name = str(made.meta.get("campaign", ""))
+    parts = [
+        f"<h1>{escape(name)}</h1>",
+        _verdict(made),
+        _tiles(made),
+        _failures(made, folder),
+        _unsure(made),
+        _faults(made),
+        _availability(made),
+        _discovery(made),
+        _work(made),
+        _put_aside(made),
+        _about(made),
+    ]
+    text = Template(files("harness.spark").joinpath("page.html").read_text())
+    return text.substitute(title=escape(name), body="\n".join(part for part in parts if part))
+
+
+# -- pieces --------------------------------------------------------------------------------------------
+
+
+def number(value: object) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, bool | str) or not isinstance(value, int | float):
+        return escape(str(value))
+    if isinstance(value, int) or abs(value) >= 1_000:
+        return f"{value:,.0f}"
+    return f"{value:.3g}"
+
+
+def table(rows: Sequence[Row], columns: Columns, caption: str) -> str:
+    if not rows:
+        return ""
+    numeric = {name for name in columns if all(isinstance(row[name], int | float | None) for row in rows)}
+    head = "".join(f'<th{_right(name in numeric)} scope="col">{escape(words)}</th>' for name, words in columns.items())
+    lines = [
+        "<tr>" + "".join(f"<td{_right(name in numeric)}>{number(row[name])}</td>" for name in columns) + "</tr>"
+        for row in rows[:LINES_MAX]
+    ]
+    more = "" if len(rows) <= LINES_MAX else f'<p class="faint">{len(rows) - LINES_MAX} more are in the tables.</p>'
+    return (
+        f"<table><caption>{escape(caption)}</caption><thead><tr>{head}</tr></thead>"
+        f"<tbody>{''.join(lines)}</tbody></table>{more}"
+    )
+
+
+def _right(numeric: bool) -> str:
+    return ' class="n"' if numeric else ""
+
+
+def section(title: str, *parts: str) -> str:
+    inside = "\n".join(part for part in parts if part)
+    return f"<section><h2>{escape(title)}</h2>\n{inside}</section>" if inside else ""
+
+
+def figure(svg: str, caption: str) -> str:
+    return f"<figure>{svg}<figcaption>{escape(caption)}</figcaption></figure>" if svg else ""
+
+
+# -- what it says --------------------------------------------------------------------------------------
+
+
+def _verdict(made: Analysis) -> str:
+    runs, violated, errors = (made.count(name) for name in ("runs", "violated", "error"))
+    others = sum(not row["same"] for row in made.tables["again"])
+    again = sum(row["histories"] for row in made.tables["verdicts"] if row["verdict"] == "violated")
+    if not runs:
+        return '<p class="verdict odd">There is no run in here.</p>'
+    if not made.violated:
+        return f'<p class="verdict good">Every promise was kept in all {runs:,} runs that were decided.</p>'
+    words = [
+        f"{violated:,} of {runs:,} runs broke a promise" if violated else "",
+        f"the harness itself failed in {errors:,}" if errors else "",
+        f"{others:,} were not the same when they were run twice" if others else "",
+        f"{again:,} stored histories fail when they are judged again" if again else "",
+    ]
+    return f'<p class="verdict bad">{"; ".join(word for word in words if word)}.</p>'
+
+
+def _tiles(made: Analysis) -> str:
+    seconds = sum(row["core_seconds"] for row in made.tables["totals"])
+    unseen = made.tables["unseen"][0] if made.tables["unseen"] else {}
+    undecided = sum(row["histories"] for row in made.tables["verdicts"] if row["verdict"] == "undecided")
+    chance = unseen.get("chance_of_new")
+    twice = made.tables["again"]
+    tiles = {
+        "runs": number(made.count("runs")),
+        "violated": number(made.count("violated")),
+        "undecided": number(made.count("undecided") + undecided),
+        "errors of the harness": number(made.count("error")),
+        "runs a core-minute": number(60 * made.count("runs") / seconds if seconds else None),
+        "next run is of a new kind": "-" if chance is None else f"{100 * chance:.2g} %",
+        "run twice, and the same": f"{sum(row['same'] for row in twice):,} of {len(twice):,}",
+        "bad rows put aside": number(sum(row["count"] for row in made.tables["quarantine"])),
+    }
+    inside = "".join(f"<div><dt>{escape(name)}</dt><dd>{value}</dd></div>" for name, value in tiles.items())
+    return f'<dl class="tiles">{inside}</dl>'
+
+
+def _failures(made: Analysis, folder: Path) -> str:
+    lines = []
+    for row in made.tables["clusters"][:LINES_MAX]:
+        links = " ".join(_seed(seed, folder) for seed in row["seeds"])
+        rerun = made.plan.rerun(row["seed"], row["voters"])
+        lines.append(
+            f'<tr><td class="n">{row["failures"]:,}</td><td><strong>{escape(row["promise"])}</strong><br>'
+            f"{escape(row['what'][:400])}<br><code>{escape(rerun)}</code></td>"
+            f"<td>{escape(row['slice'])}</td><td>{links}</td></tr>"
+        )
+    if not lines:
+        return ""
+    head = (
+        '<th class="n">runs</th><th>what was broken, and how to see it again</th><th>needed for it</th><th>seeds</th>'
+    )
+    body = f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(lines)}</tbody></table>"
+    words = "Failures of one promise that need the same faults and operations are one line."
+    likely = plots.odds(made.tables["odds"])
+    return section(
+        "What failed", f'<p class="faint">{words}</p>', body, figure(likely, "Which fault makes which failure likelier")
+    )
+
+
+def _seed(seed: int, folder: Path) -> str:
+    """With its space-time diagram, where there is one."""
+    path = f"diagrams/{seed}.html"
+    return f'<a href="{path}">{seed}</a>' if (folder / path).exists() else str(seed)
+
+
+def _unsure(made: Analysis) -> str:
+    columns = {"seed": "seed", "what": "why", "steps": "steps spent", "core_seconds": "core seconds"}
+    return section(
+        "What could not be decided",
+        table(made.tables["undecided"], columns, "Within their budget. These are not passed."),
+    )
+
+
+def _faults(made: Analysis) -> str:
+    columns = {
+        "kind": "fault",
+        "runs": "runs with it",
+        "elections": "elections in such a run",
+        "elections_per_fault": "elections a fault",
+    }
+    return section(
+        "What struck, and when",
+        figure(
+            plots.strikes(made.tables["strikes"]), "Times that a kind of fault struck while the ensemble was in a phase"
+        ),
+        table(made.tables["elections"], columns, "Elections"),
+    )
+
+
+def _availability(made: Analysis) -> str:
+    columns = {
+        "voters": "voters",
+        "runs": "runs that held",
+        "share_unavailable": "share of time without service",
+        "p50": "ms a run, median",
+        "p99": "99 %",
+        "recovered_p50": "ms to well again at the end, median",
+        "recovered_p99": "99 %",
+        "recovered_max": "longest",
+    }
+    return section(
+        "How long nobody served",
+        figure(plots.outages(made.tables["outages"]), "By the last fault before; in brackets, how many outages"),
+        table(made.tables["waiting"], columns, "Whole runs"),
+    )
+
+
+def _discovery(made: Analysis) -> str:
+    if not made.tables["unseen"] or not made.count("runs"):
+        return ""
+    found = made.tables["unseen"][0]
+    words = (
+        f"{number(found['kinds'])} kinds of runs were seen, {number(found['once'])} of them once. By Good and Turing "
+        f"the chance that the next run is of a new kind is {number(found['chance_of_new'])}; by Chao there are at "
+        f"least {number(found['kinds_at_least'])} kinds. From the first nine tenths {number(found['foretold'])} was "
+        f"foretold for the last; it was {number(found['came'])}."
+    )
+    columns = {"name": "situation", "times": "times", "runs": "runs", "first_seed": "first seed"}
+    situations = table(made.tables["probes"], columns, "Situations that occurred")
+    return section(
+        "How much was explored",
+        f"<p>{words}</p>",
+        figure(
+            plots.discovery(made.tables["curve"], made.count("runs"), POINTS),
+            "A kind: the same situations, as often led",
+        ),
+        f"<details><summary>Situations</summary>{situations}</details>" if situations else "",
+    )
+
+
+def _work(made: Analysis) -> str:
+    totals = {
+        "world": "world",
+        "voters": "voters",
+        "runs": "runs",
+        "committed": "transactions",
+        "elections": "epochs",
+        "simulated_ms": "simulated ms",
+        "runs_per_core_minute": "runs a core-minute",
+        "simulated_per_core_second": "simulated s a core-second",
+    }
+    words = {
+        "voters": "voters",
+        "messages": "messages",
+        "per_operation": "for each operation asked",
+        "per_transaction": "for each transaction",
+    }
+    return section(
+        "What it took",
+        table(made.tables["totals"], totals, "Runs"),
+        table(made.tables["messages"], words, "Messages between servers"),
+        table(
+            made.tables["synchronizations"],
+            {"voters": "voters", "form": "form", "times": "times"},
+            "Forms of synchronization that leaders chose",
+        ),
+        table(
+            made.tables["verdicts"],
+            {"verdict": "verdict", "promise": "promise", "histories": "histories", "core_seconds": "core seconds"},
+            "Stored histories, judged again",
+        ),
+    )
+
+
+def _put_aside(made: Analysis) -> str:
+    columns = {"source": "where", "reason": "why", "count": "rows"}
+    return section("What was put aside", table(made.tables["quarantine"], columns, "Not counted anywhere above"))
+
+
+def _about(made: Analysis) -> str:
+    meta = made.meta
+    words = f"code {meta.get('code')}, settings {meta.get('config')}, Python {meta.get('python')}"
+    return f'<p class="faint">{escape(words)}. The tables are beside this page, as Parquet and in analysis.json.</p>'

@@ -1,0 +1,80 @@
+"""One stored history, judged again from its rows: by other code than judged the run, and from what was written down.
+
+A judge takes rows in their order and a budget of steps. It answers what it found and what that cost; when the budget
+does not suffice it says undecided, and never that a promise was kept.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final
+
+from attrs import frozen
+
+Row = Mapping[str, Any]
+Budget = int
+
+
+@frozen
+class Said:
+    verdict: str
+    """held, violated or undecided"""
+    promise: str | None
+    what: str
+    steps: int
+
+
+Judge = Callable[[Iterable[Row], Budget], Said]
+
+ORDER: Final = "total order, read again"
+APPLIES: Final = "applies"
+FORGETS: Final = ("crashes", "restores", "stops", "starts")
+"""After these a server may apply what it applied before, or begin somewhere else."""
+VERBS: Final = (APPLIES, *FORGETS)
+_SPAN: Final = re.compile(r"(\d+)/(\d+)(?:\.\.(\d+)/(\d+))?")
+
+
+def delivered_in_order(rows: Iterable[Row], budget: Budget) -> Said:
+    """Every server applies transactions in the order of their zxids, and any two apply the same one after another.
+
+    Each transaction has one predecessor, the same at every server that applied one: so no server skips what another
+    delivers, and none has a transaction in another place.
+    """
+    before: dict[tuple[int, int], tuple[int, int]] = {}
+    at: dict[int, tuple[int, int] | None] = {}
+    steps = 0
+    for row in rows:
+        server = row["server"]
+        if row["verb"] != APPLIES:
+            at[server] = None
+            continue
+        found = _SPAN.fullmatch(row["what"])
+        if found is None:
+            return Said("undecided", None, f"row {row['number']}: {row['what']!r} is no zxid", steps)
+        first = (int(found[1]), int(found[2]))
+        last = first if found[3] is None else (int(found[3]), int(found[4]))
+        steps += last[1] - first[1] + 1
+        if steps > budget:
+            return Said("undecided", None, f"more than {budget} steps", steps)
+        previous = at.get(server)
+        for counter in range(first[1], last[1] + 1):
+            this = (first[0], counter)
+            if previous is not None:
+                if this <= previous:
+                    return _broken(row, f"applies {_show(this)} after {_show(previous)}", steps)
+                known = before.setdefault(this, previous)
+                if known != previous:
+                    words = f"applies {_show(this)} after {_show(previous)}, and elsewhere it came after {_show(known)}"
+                    return _broken(row, words, steps)
+            previous = this
+        at[server] = previous
+    return Said("held", None, "", steps)
+
+
+def _broken(row: Row, what: str, steps: int) -> Said:
+    return Said("violated", ORDER, f"server {row['server']} at row {row['number']} {what}", steps)
+
+
+def _show(zxid: tuple[int, int]) -> str:
+    return f"{zxid[0]}/{zxid[1]}"

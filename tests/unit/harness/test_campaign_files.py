@@ -1,0 +1,258 @@
+"""What lies in a campaign's directory: what is left to do, what is finished, and that it is finished all at once."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from attrs import evolve
+
+from harness.many import Plan
+from harness.outcome import Outcome
+from harness.scripts import loads
+from harness.spark import chunk as chunk_module
+from harness.spark.campaign import Campaign, Stopped, in_processes, reason
+from harness.spark.chunk import Done, OtherCode, Work, finish, is_repeated
+from harness.spark.identity import campaign_name, code_hash, config_hash
+from harness.spark.layout import Chunk, Layout, LayoutError, appearing, find, left
+from harness.spark.rows import result_hash
+from harness.spark.schema import STORED, VERSION
+from harness.worlds import world
+
+SMALL = {"faults": 3, "ops": 20, "length_ms": 600}
+
+
+def rows(layout: Layout, table: str) -> list[dict[str, Any]]:
+    found = [pq.read_table(layout.table(table) / chunk.name).to_pylist() for chunk in layout.chunks(table)]
+    return [row for part in found for row in part]
+
+
+def begun(folder: Path, runs: int, *, mutant: str | None = None, sample: int = 100, size: int = 10) -> Campaign:
+    return Campaign.at(folder, Plan(runs, mutant=mutant, **SMALL), sample=sample, size=size)  # type: ignore[arg-type]
+
+
+def here(work: Work, chunks: Sequence[Chunk], on: Callable[[], bool]) -> None:
+    """Without processes, for what would be the same in another."""
+    for each in chunks:
+        finish(work, each)
+        if not on():
+            return
+
+
+# -- what is left --------------------------------------------------------------------------------------
+
+
+def test_chunks_begin_at_multiples_and_leave_out_what_is_done() -> None:
+    assert left([], 0, 25, 10) == [Chunk(0, 10), Chunk(10, 20), Chunk(20, 25)]
+    assert left([], 7, 5, 10) == [Chunk(7, 10), Chunk(10, 12)]
+    assert left([Chunk(0, 10), Chunk(20, 25)], 0, 40, 10) == [Chunk(10, 20), Chunk(25, 30), Chunk(30, 40)]
+    assert left([Chunk(0, 100)], 0, 40, 10) == []
+    assert left([Chunk(0, 15), Chunk(10, 30)], 5, 30, 10) == [Chunk(30, 35)]
+    assert left([Chunk(50, 60)], 0, 10, 10) == [Chunk(0, 10)], "what lies beyond is nobody's business"
+
+
+def test_a_file_appears_whole_or_not_at_all(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    with appearing(path) as draft:
+        draft.write_text("whole")
+        assert not path.exists()
+    assert path.read_text() == "whole"
+
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with pytest.raises(OSError, match="No space left"), appearing(path, full) as draft:
+        draft.write_text("never seen")
+    with pytest.raises(KeyError), appearing(path) as draft:
+        draft.write_text("half")
+        raise KeyError
+    assert path.read_text() == "whole"
+    assert [each.name for each in tmp_path.iterdir()] == ["file"], "no draft is left behind"
+
+
+# -- a campaign ----------------------------------------------------------------------------------------
+
+
+def test_a_campaign_goes_on_where_it_was_and_begins_nothing_twice(tmp_path: Path) -> None:
+    first = begun(tmp_path, 25)
+    assert first.run(here) == Done(25)
+    before = {path: path.stat().st_mtime_ns for path in first.layout.table("runs").iterdir()}
+    second = begun(tmp_path, 40)
+    assert second.layout == first.layout, "more seeds of the same campaign"
+    assert [chunk for chunk in second.left() if not chunk.again] == [Chunk(25, 30), Chunk(30, 40)]
+    assert second.run(here).runs == 40
+    assert {path: path.stat().st_mtime_ns for path in before} == before
+    assert sorted(row["seed"] for row in rows(first.layout, "runs")) == list(range(40))
+    assert begun(tmp_path, 40).left() == []
+    assert begun(tmp_path, 40, mutant="M27").layout != first.layout, "another bug, another campaign"
+
+
+def test_a_campaign_ends_early_when_enough_was_seen(tmp_path: Path) -> None:
+    made = begun(tmp_path, 60, mutant="commit-without-quorum")
+    done = made.run(here, lambda so_far: so_far.violated < 5)
+    assert 5 <= done.violated <= done.runs < 60
+
+
+def test_rows_say_what_became_of_a_run_whoever_ran_it(tmp_path: Path) -> None:
+    alone, pool = begun(tmp_path / "alone", 20, sample=3), begun(tmp_path / "pool", 20, sample=3, size=6)
+    alone.run(here)
+    pool.run(in_processes(2))
+    found, again = (sorted(rows(each.layout, "runs"), key=lambda row: row["seed"]) for each in (alone, pool))
+    for row in (*found, *again):
+        del row["core_seconds"]
+    assert found == again
+    assert {row["outcome"] for row in found} == {"held"}
+    stored = {row["seed"]: row["stored"] for row in found if row["stored"]}
+    assert 1 < len(stored) < 20, "a sample"
+    events = rows(alone.layout, "events")
+    assert {seed: sum(row["seed"] == seed for row in events) for seed in stored} == stored
+    assert all(row["trace_hash"] for row in found if row["stored"])
+    for row in found:
+        assert row["result_hash"] == result_hash({**row, "faults": dict(row["faults"]), "counts": dict(row["counts"])})
+
+
+def test_failures_are_stored_with_all_that_is_needed_to_see_them_again(tmp_path: Path) -> None:
+    made = begun(tmp_path, 5, mutant="commit-without-quorum", sample=0)
+    assert made.run(here).violated == 5
+    for row in rows(made.layout, "runs"):
+        assert row["promise"]
+        assert loads(row["script"]).seed == row["seed"]
+        last = [event for event in rows(made.layout, "events") if event["seed"] == row["seed"]][-1]
+        assert (last["verb"], row["stored"] > 10) == ("violation", True)
+        assert row["what"] in last["what"]
+
+
+def test_one_in_a_hundred_is_run_twice(tmp_path: Path) -> None:
+    repeated = [seed for seed in range(1_000) if is_repeated(seed)]
+    assert 3 <= len(repeated) <= 25
+    made = begun(tmp_path, 1, size=1)
+    work = made.work
+    finish(work, Chunk(repeated[0], repeated[0] + 1))
+    finish(work, Chunk(repeated[0] - 1, repeated[0] + 2, again=True))
+    (run,), (repeat,) = rows(made.layout, "runs"), rows(made.layout, "repeats")
+    assert run["trace_hash"]
+    assert all(run[name] == repeat[name] for name in ("seed", "result_hash", "trace_hash"))
+
+
+# -- bad luck ------------------------------------------------------------------------------------------
+
+
+class Wrong(Exception):
+    pass
+
+
+def test_a_mistake_of_the_harness_is_a_row_and_takes_no_other_run_with_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = begun(tmp_path, 4)
+    run = world("cores").run
+
+    def sometimes(script: Any, *, trace: bool = False) -> Outcome:
+        if script.seed == 2:
+            raise Wrong("this is not how it should be")
+        return run(script, trace=trace)
+
+    broken = evolve(world("cores"), run=sometimes)
+    monkeypatch.setattr(chunk_module, "world", lambda _: broken)
+    assert made.run(here) == Done(4, errors=1)
+    by_seed = {row["seed"]: row for row in rows(made.layout, "runs")}
+    assert [by_seed[seed]["outcome"] for seed in range(4)] == ["held", "held", "error", "held"]
+    assert by_seed[2]["what"].startswith("Wrong: this is not how it should be (line ")
+    assert by_seed[2]["script"]
+
+
+def test_a_full_disk_loses_what_is_not_finished_and_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = begun(tmp_path, 30)
+    replace = os.replace
+
+    def full(source: Any, target: Any) -> None:
+        if "runs/seeds-000000000010" in str(target):
+            raise OSError(errno.ENOSPC, "No space left on device", str(target))
+        replace(source, target)
+
+    monkeypatch.setattr(os, "replace", full)
+    with pytest.raises(OSError, match="No space left"):
+        made.run(here)
+    monkeypatch.undo()
+    assert made.done().runs == 10
+    assert not list(made.layout.root.rglob(".*")), "no half files"
+    assert made.run(here).runs == 30
+    assert sorted(row["seed"] for row in rows(made.layout, "runs")) == list(range(30))
+
+
+def out_of_space(work: Work, chunk: Chunk) -> Done:
+    if chunk.first == 10:
+        raise OSError(errno.ENOSPC, "No space left on device")
+    return finish(work, chunk)
+
+
+def test_a_task_that_cannot_go_on_ends_the_campaign_with_its_reason(tmp_path: Path) -> None:
+    made = begun(tmp_path, 30)
+    with pytest.raises(Stopped, match="No space left on device"):
+        made.run(in_processes(1, out_of_space))
+    assert made.done().runs in (10, 20)
+
+
+def test_other_code_is_refused(tmp_path: Path) -> None:
+    made = begun(tmp_path, 1)
+    with pytest.raises(OtherCode, match="begun with 0123"):
+        finish(Work(made.plan, made.layout, "0123"), Chunk(0, 1))
+
+
+def test_what_spark_says_about_a_failed_task_is_cut_to_the_point() -> None:
+    said = "An exception was thrown\n  File x\nOSError: [Errno 28] No space left on device: '/x'\n\tat java.lang"
+    assert reason(RuntimeError(said)) == "OSError: [Errno 28] No space left on device: '/x'"
+    assert reason(RuntimeError("Job aborted\nPython worker exited unexpectedly (crashed)\n at")) == (
+        "Python worker exited unexpectedly (crashed)"
+    )
+
+
+# -- what it is ----------------------------------------------------------------------------------------
+
+
+def test_what_a_run_depends_on_names_the_campaign() -> None:
+    plan = Plan(10)
+    assert campaign_name(plan) == f"cores-{config_hash(plan)}-{code_hash()}"
+    assert config_hash(Plan(99, 7)) == config_hash(plan), "which seeds are run changes no run"
+    assert len({config_hash(each) for each in (plan, Plan(10, ops=99), Plan(10, world="stack"))}) == 3
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [("{", "no JSON"), ("[]", "version: expected 1"), ('{"version": 99}', "version: expected 1, not 99")],
+)
+def test_a_campaign_that_is_none_is_refused_by_its_place(text: str, said: str, tmp_path: Path) -> None:
+    with pytest.raises(LayoutError, match="no campaign in here"):
+        find(tmp_path)
+    with pytest.raises(LayoutError, match="no such directory"):
+        find(tmp_path / "nowhere")
+    layout = begun(tmp_path, 1).layout
+    assert find(tmp_path) == find(layout.root) == layout
+    path = layout.root / "meta.json"
+    path.write_text(text)
+    with pytest.raises(LayoutError, match=f"meta.json: {said}"):
+        layout.meta()
+    path.unlink()
+    with pytest.raises(LayoutError, match="meta.json: No such file"):
+        layout.meta()
+    begun(tmp_path, 1, mutant="M27")
+    with pytest.raises(LayoutError, match="say which campaign: cores-"):
+        find(tmp_path)
+    assert find(tmp_path, layout.name[:12]).name == layout.name
+
+
+def test_every_file_says_which_table_and_which_version_it_is(tmp_path: Path) -> None:
+    for table in STORED:
+        path = tmp_path / table.name
+        pq.write_table(pa.Table.from_pylist([], schema=table.arrow(violated="0")), path)
+        said = pq.read_schema(path).metadata
+        assert (said[b"table"].decode(), said[b"version"].decode()) == (table.name, str(VERSION))
+        assert [field.name for field in pq.read_schema(path)] == [column.name for column in table.columns]

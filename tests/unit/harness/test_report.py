@@ -1,0 +1,189 @@
+"""What an analysis found, as a page, and beside that of another campaign."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.cli import main
+from harness.spark.analysis import Analysis, NoAnalysis, store, stored
+from harness.spark.compare import compare, text
+from harness.spark.layout import Layout
+from harness.spark.page import page
+
+PLAN = {
+    "voters": [3],
+    "observers": None,
+    "faults": 20,
+    "ops": 100,
+    "length_ms": 3000,
+    "world": "cores",
+    "mutant": None,
+}
+CLUSTER = {
+    "promise": "agreement",
+    "slice": "Crash, Write",
+    "failures": 3,
+    "seeds": [4, 7, 9],
+    "seed": 4,
+    "what": "server 2 applies <b>1/1</b>",
+    "voters": 3,
+    "small": None,
+    "says": ["server # applies #"],
+}
+
+
+def analysis(**changed: Any) -> Analysis:
+    """Of a hundred runs of which three failed, unless something else is said."""
+    total = {"world": "cores", "machine": "list", "voters": 3, "runs": 100, "held": 97, "violated": 3}
+    total |= {"undecided": 0, "error": 0, "events": 9, "simulated_ms": 9, "committed": 9, "acknowledged": 9}
+    total |= {"elections": 200, "messages": 9, "operations": 9, "core_seconds": 2.0}
+    total |= {"runs_per_core_minute": 3_000.0, "simulated_per_core_second": 150.0}
+    strike = {"kind": "Crash", "phase": "broadcast", "outcome": "violated", "strikes": 7, "runs": 3}
+    outage = {"kind": "Crash", "outages": 9, "p50": 20, "p90": 70, "p99": 200, "max": 250}
+    tables: dict[str, list[dict[str, Any]]] = {
+        "totals": [total],
+        "strikes": [strike, {**strike, "phase": "election", "outcome": "held"}],
+        "outages": [outage],
+        "waiting": [],
+        "synchronizations": [{"voters": 3, "form": "diff", "times": 4}],
+        "elections": [{"kind": "Crash", "runs": 9, "elections": 2.0, "elections_per_fault": 0.5}],
+        "messages": [{"voters": 3, "messages": 9, "per_operation": 1.0, "per_transaction": 1.0}],
+        "probes": [{"name": "sync diff", "times": 4, "runs": 4, "first_seed": 1}],
+        "verbs": [],
+        "verdicts": [{"verdict": "held", "promise": None, "histories": 5, "steps": 9, "core_seconds": 0.1}],
+        "undecided": [],
+        "again": [{"seed": 1, "voters": 3, "same": True}],
+        "curve": [{"place": 0, "new": 5}, {"place": 59, "new": 1}],
+        "unseen": [
+            {
+                "runs": 100,
+                "kinds": 6,
+                "once": 1,
+                "twice": 0,
+                "chance_of_new": 0.01,
+                "kinds_at_least": 6.0,
+                "foretold": 0.02,
+                "came": 0.0,
+            }
+        ],
+        "odds": [
+            {
+                "promise": "agreement",
+                "kind": "Crash",
+                "failed_with": 3,
+                "failed_without": 0,
+                "odds_ratio": 9.0,
+                "low": 2.0,
+                "high": 30.0,
+            }
+        ],
+        "clusters": [CLUSTER],
+        "quarantine": [{"source": "runs", "reason": "seed is missing", "count": 2}],
+    }
+    return Analysis(
+        {**tables, **changed}, {"campaign": "cores-a-b", "plan": PLAN, "code": "b", "config": "a", "python": "3.11"}
+    )
+
+
+GOOD = {"totals": [{**analysis().tables["totals"][0], "violated": 0, "held": 100}], "clusters": [], "odds": []}
+
+# -- the verdict ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("changed", "violated"),
+    [
+        ({}, True),
+        (GOOD, False),
+        ({**GOOD, "again": [{"seed": 1, "voters": 3, "same": False}]}, True),
+        ({**GOOD, "verdicts": [{**analysis().tables["verdicts"][0], "verdict": "violated"}]}, True),
+        ({**GOOD, "verdicts": [{**analysis().tables["verdicts"][0], "verdict": "undecided"}]}, False),
+        ({**GOOD, "totals": [{**GOOD["totals"][0], "error": 1}]}, True),
+    ],
+)
+def test_what_counts_as_violated(changed: dict[str, Any], violated: bool) -> None:
+    assert analysis(**changed).violated is violated
+
+
+# -- the page ------------------------------------------------------------------------------------------
+
+
+def test_the_page_stands_alone_and_says_what_there_is(tmp_path: Path) -> None:
+    (tmp_path / "diagrams").mkdir()
+    (tmp_path / "diagrams/7.html").touch()
+    shown = page(analysis(), tmp_path)
+    assert "3 of 100 runs broke a promise" in shown
+    assert "zab-harness replay --seed 4 --servers 3</code>" in shown
+    assert "server 2 applies &lt;b&gt;1/1&lt;/b&gt;" in shown
+    assert '4 <a href="diagrams/7.html">7</a> 9' in shown, "a diagram is linked where there is one"
+    assert "seed is missing" in shown
+    assert shown.count("<svg") == 4
+    assert not re.findall(r"<script|@import|(?:src|href)=\"(?:https?:)?//", shown)
+    assert page(analysis(), tmp_path) == shown, "the same numbers are the same page"
+
+
+def test_a_page_of_nothing_and_of_all_that_held(tmp_path: Path) -> None:
+    assert "Every promise was kept in all 100 runs" in page(analysis(**GOOD), tmp_path)
+    empty: dict[str, list[dict[str, Any]]] = {name: [] for name in analysis().tables}
+    shown = page(analysis(**empty), tmp_path)
+    assert "There is no run in here" in shown
+    assert "<svg" not in shown
+
+
+# -- stored --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text_", "said"),
+    [(None, "No such file .*zab-harness analyze"), ("{", "no JSON"), ("{}", "version: expected 1, not None")],
+)
+def test_an_analysis_is_stored_and_what_is_none_is_refused(text_: str | None, said: str, tmp_path: Path) -> None:
+    layout = Layout(tmp_path / "campaign=x")
+    store(layout.analysis, analysis())
+    assert stored(layout) == analysis()
+    assert (layout.analysis / "tables/totals.parquet").exists()
+    path = layout.analysis / "analysis.json"
+    if text_ is None:
+        path.unlink()
+    else:
+        path.write_text(text_)
+    with pytest.raises(NoAnalysis, match=rf"analysis.json: {said}"):
+        stored(layout)
+
+
+def test_report_and_compare_as_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name, made in (("a", analysis(**GOOD)), ("b", analysis())):
+        store(Layout(tmp_path / name / "campaign=x").analysis, made)
+    assert main(["report", str(tmp_path / "b")]) == 0
+    assert "<svg" in Path(capsys.readouterr().out.strip()).read_text()
+    assert main(["compare", str(tmp_path / "a"), str(tmp_path / "b")]) == 1
+    assert "NEW: agreement (3 runs" in capsys.readouterr().out
+    assert main(["compare", str(tmp_path / "b"), str(tmp_path / "a"), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["gone"][0]["promise"] == "agreement"
+    assert main(["compare", str(tmp_path / "a"), str(tmp_path / "nowhere")]) == 2
+    assert "no such directory" in capsys.readouterr().err
+    (tmp_path / "b/campaign=x/analysis/analysis.json").unlink()
+    assert main(["report", str(tmp_path / "b")]) == 2
+    assert main(["compare", str(tmp_path / "a"), str(tmp_path / "b")]) == 2
+
+
+# -- compared ------------------------------------------------------------------------------------------
+
+
+def test_a_campaign_compared_to_itself() -> None:
+    assert text(compare(analysis(), analysis())) == "still there: agreement (3 runs, e.g. seed 4; needs Crash, Write)"
+    assert text(compare(analysis(**GOOD), analysis(**GOOD))) == "nothing changed"
+
+
+def test_numbers_that_moved_by_a_tenth_are_named_the_greatest_first() -> None:
+    slower = {**analysis().tables["outages"][0], "p50": 21, "p99": 900}
+    found = compare(analysis(), analysis(outages=[slower], probes=[]))
+    assert [each.what for each in found.moved] == ["outage after Crash, 99 % ms"]
+    assert found.situations_gone == ("sync diff",)
+    assert "outage after Crash, 99 % ms: 200 -> 900" in text(found)
+    assert not found.worse
