@@ -300,8 +300,16 @@ async def test_who_has_lost_it_does_not_wait_for_the_store_but_the_store_hears_o
 
 
 async def test_a_lock_is_given_up_before_the_session_can_be_over(tmp_path: Path) -> None:
-    """Counted from the store's last word, not from when its silence was noticed, nor anew with each bad server."""
+    """Counted from the leader's last word, not from when its silence was noticed, nor anew with each bad server."""
     async with opened(tmp_path) as store, store.session() as session:
+        real = session._ask
+
+        async def ask(op: Op, *arguments: Any, **options: Any) -> Any:
+            if op is Op.SYNC:
+                await trio.sleep_forever()
+            return await real(op, *arguments, **options)
+
+        session._ask = ask  # type: ignore[method-assign]
 
         async def no_better_one() -> None:
             while True:
@@ -313,7 +321,8 @@ async def test_a_lock_is_given_up_before_the_session_can_be_over(tmp_path: Path)
             with pytest.raises(Lost, match="the connection is lost"):
                 async with Lock(session, "/l", settings=RecipeSettings(suspended_ms=1_000_000)):
                     assert isinstance(session, InProcessSession)
-                    session._lost_at = trio.current_time() - session.timeout_ms / 1000
+                    session._teller.tell(SessionState.SUSPENDED)
+                    session._heard_at = trio.current_time() - session.timeout_ms / 1000
                     nursery.start_soon(no_better_one)
                     await trio.sleep_forever()
             nursery.cancel_scope.cancel()

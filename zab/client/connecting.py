@@ -94,9 +94,10 @@ class Connector:
         self._scope: trio.CancelScope | None = None
         self._sent_at = self._received_at = self._pinged_at = 0.0
         self.heard_at = trio.current_time()
-        """When something was sent that the server has answered since: it knew of the session then, or later."""
-        self._asked: tuple[int, float] | None = None
-        """Which of what was asked is to have an answer next, and when it was sent."""
+        """When something was asked for that a leader has answered since: it has heard of the session then, or later.
+
+        To attach a session, that is, and a `sync`; all else, pings too, a server may answer that is cut off.
+        """
         self._unanswered_at: float | None = None
         """When the oldest ping was sent behind which nothing was received."""
 
@@ -220,7 +221,7 @@ class Connector:
         if request.session and response.session != request.session:
             raise RemoteProtocolError(f"session {response.session:#x}, where {request.session:#x} was asked for")
         if not response.read_only:
-            self.heard_at = sent_at
+            self.heard(sent_at)
         return response, first.rest
 
     async def _converse(
@@ -232,7 +233,7 @@ class Connector:
         self.tries.begin((address.host, address.port), str(address), "it does not say whether it believes who this is")
         self._first_s = None
         self._sent_at = self._received_at = self._pinged_at = trio.current_time()
-        self._asked = self._unanswered_at = None
+        self._unanswered_at = None
         async with trio.open_nursery() as nursery:
             self._scope = nursery.cancel_scope
             machine.connected(response, None if self._sasl is None else self._sasl())
@@ -249,7 +250,6 @@ class Connector:
                 if data:
                     self._received_at, self._unanswered_at = trio.current_time(), None
                     machine.receive(data)
-                    self._consider_heard()
                     if self._session.ended:
                         break
                 data = await stream.receive_some(RECEIVE_BYTES)
@@ -257,12 +257,9 @@ class Connector:
                     raise ConnectionOver("the server closed the connection")
             nursery.cancel_scope.cancel()
 
-    def _consider_heard(self) -> None:
-        """What a server says that is cut off from the others proves nothing: they may have ended the session."""
-        if self._asked is not None and self._machine.answered >= self._asked[0]:
-            if not self._machine.read_only:
-                self.heard_at = self._asked[1]
-            self._asked = None
+    def heard(self, asked_at: float) -> None:
+        """A leader has answered what was asked for then."""
+        self.heard_at = max(self.heard_at, asked_at)
 
     def cut(self) -> None:
         """The connection, not the session: for tests of what happens then."""
@@ -272,14 +269,10 @@ class Connector:
     async def _send(self, stream: trio.abc.Stream) -> None:
         """Whatever has gathered in one turn, in one go."""
         machine = self._machine
-        asked = machine.answered
         while True:
             data = machine.take()
             if data:
                 self._sent_at = trio.current_time()
-                if self._asked is None and machine.asked > asked:
-                    self._asked = machine.asked, self._sent_at
-                asked = machine.asked
                 await stream.send_all(data)
             else:
                 await self.bell.wait()

@@ -73,8 +73,6 @@ class Machine:
         self.read_only = False
         self.known_to_all = False
         """Whether the session was ever attached to a server that is not read only: others know it, too."""
-        self.asked = 0
-        """Requests and pings, on all connections."""
         self._owner = owner
         self._book = book
         self._settings = settings
@@ -83,8 +81,6 @@ class Machine:
         """In the queue."""
         self._in_flight: deque[Call] = deque()
         self._bytes = 0
-        self._pings = 0
-        """Without an answer."""
         self._auths: list[Auth] = []
         self._auths_sent: deque[Auth] = deque()
         self._rewatches = 0
@@ -165,7 +161,7 @@ class Machine:
         """The connection is gone, and with it what was on its way. What it did, only the servers know."""
         self.open = False
         self._out.clear()
-        self._bytes = self._rewatches = self._pings = 0
+        self._bytes = self._rewatches = 0
         self._auths_sent.clear()
         in_flight, self._in_flight = self._in_flight, deque()
         again: list[Call] = []
@@ -243,7 +239,6 @@ class Machine:
     def _send(self, call: Call) -> None:
         xid = self._xid = self._xid + 1 if self._xid < _XID_MAX else 1
         call.xid = xid
-        self.asked += 1
         body = call.body
         self._in_flight.append(call)
         self._bytes += len(body)
@@ -264,14 +259,7 @@ class Machine:
         return data
 
     def ping(self) -> None:
-        self.asked += 1
-        self._pings += 1
         self._put(PING)
-
-    @property
-    def answered(self) -> int:
-        """How many of those `asked` have their answer, or never will."""
-        return self.asked - len(self._in_flight) - self._pings
 
     # -- who asks ----------------------------------------------------------------------------------
 
@@ -366,7 +354,6 @@ class Machine:
                 self._book.happened(event, path, zxid)
         elif xid == PING_XID:
             self.last_zxid = max(zxid, self.last_zxid)
-            self._pings = max(0, self._pings - 1)
         elif xid == AUTH_XID:
             self._on_auth(error_code)
         elif xid == SET_WATCHES_XID:

@@ -132,7 +132,7 @@ class RemoteSession(Session):
         root = self._root if rooted else ""
         if root:
             fields = fields_below(root, op, fields)
-        waiter = Waiter()
+        waiter, asked_at = Waiter(), trio.current_time()
         call = Call(op, fields, what, waiter.done, watch)
         self._machine.submit(call)
         try:
@@ -140,6 +140,8 @@ class RemoteSession(Session):
         except trio.Cancelled:
             self._machine.cancel(call)
             raise
+        if op is Op.SYNC:
+            self.connector.heard(asked_at)
         return value_out_of(root, op, value) if root else value
 
     def _unwatch(self, path: str, kind: WatchKind) -> None:

@@ -3,8 +3,10 @@
 What one has is an ephemeral node. It is gone when the session is over, and also when an operator deletes it; in
 both cases somebody else may go ahead. The block is cancelled then. When an operator deletes the node, the block
 hears of it a message later. When the store can be heard no more, the block is cancelled before the session's time
-is up, counted from the last moment at which the store is known to have heard of the session: so nobody else has
+is up, counted from the last moment at which the leader is known to have heard of the session: so nobody else has
 what it stands for by then, unless this process was frozen meanwhile, or the block does not let itself be cancelled.
+Known is it by the answer to a `sync`, which is asked for as long as something is held: whatever else is answered,
+pings among it, may be answered by a server that is cut off from all others and has not noticed.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from types import TracebackType
+from typing import Final
 
 import trio
 from attrs import frozen
@@ -24,6 +27,9 @@ from zab.recipes.settings import RecipeSettings
 from zab.runtime.session.api import Session
 from zab.runtime.session.state import SessionState
 from zab.runtime.session.watch import Watch
+
+HEARD_PARTS: Final = 3
+"""The leader is asked whenever so much of the session's time has passed since it was known to have heard of it."""
 
 
 @frozen
@@ -44,6 +50,21 @@ async def holding(session: Session, path: str, events: Watch, settings: RecipeSe
             raise Lost(f"{path}: {error}") from error
         raise Lost(f"{path} was deleted by somebody else")
 
+    part_s = session.timeout_ms / 1000 / HEARD_PARTS
+
+    async def store_hears() -> None:
+        while True:
+            await trio.sleep_until(session.heard_at + part_s)
+            try:
+                await session.sync()
+            except ZabError:  # a server that is read only, or in need: how the session stands is seen elsewhere
+                await trio.sleep(part_s / HEARD_PARTS)
+
+    if trio.current_time() >= session.heard_at + part_s:
+        try:
+            await session.sync()
+        except ZabError as error:
+            raise Lost(f"{path}: {error}") from error
     suspended_at: float | None = None
 
     def latest() -> float:
@@ -65,10 +86,11 @@ async def holding(session: Session, path: str, events: Watch, settings: RecipeSe
             with trio.CancelScope(deadline=latest()) as patience:
                 state = await anext(states, SessionState.CLOSED)
             if patience.cancelled_caught and trio.current_time() >= latest():
-                raise Lost(f"{path}: the connection is lost, and the session may be over")
+                what = "the leader is out of reach" if suspended_at is None else "the connection is lost"
+                raise Lost(f"{path}: {what}, and the session may be over")
         raise Lost(f"{path}: {session.over or state.value}")
 
-    async with beside(node_stays, session_stays):
+    async with beside(node_stays, session_stays, store_hears):
         yield
 
 

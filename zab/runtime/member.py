@@ -260,15 +260,17 @@ class Member:
                 f"a request of {len(request)} bytes; request_bytes_max is {self._options.limits.request_bytes_max}"
             )
 
-    async def barrier(self) -> None:
+    async def barrier(self, ahead: bytes = b"") -> None:
         """Returns when everything is applied here that any member had been told was done before this call.
 
         Also when this member's leader has been deposed without knowing it. Waits while there is no leader.
+
+        `ahead` is an aside (see `aside`) which that leader has heard when this returns.
         """
         requests = self._started().requests
         waiter = Waiter()
         answer = waiter.done
-        requests.barrier(answer)
+        requests.barrier(answer, ahead)
         self._bell.ring()
         try:
             await waiter.wait()
@@ -276,9 +278,9 @@ class Member:
             requests.forget_barrier(answer)
             raise
 
-    def post_barrier(self, done: Done) -> None:
+    def post_barrier(self, done: Done, ahead: bytes = b"") -> None:
         """`barrier` for those who have many under way: no task waits, `done(None, error)` is called, as by `post`."""
-        self._started().requests.barrier(done)
+        self._started().requests.barrier(done, ahead)
         self._bell.ring()
 
     async def read(self, look: Callable[[Any], T], *, linearizable: bool = True) -> T:

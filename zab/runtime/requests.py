@@ -33,6 +33,8 @@ from zab.wire.relay import (
 )
 
 BarrierAnswer: TypeAlias = Callable[[object, Exception | None], None]
+Asks: TypeAlias = tuple[BarrierAnswer, bytes]
+"""Who waits for a barrier, and an aside that is to reach the leader in front of it; empty: none."""
 Hears: TypeAlias = Callable[[bytes], None]
 
 REFUSAL_BYTES_MAX: Final = 4 * REASON_CHARS_MAX + 16
@@ -69,8 +71,8 @@ class Requests:
         self._number = 0
         self._applied = node.applied
         self._fences: list[tuple[Link, int]] = []
-        self._waiting: list[BarrierAnswer] = []
-        self._asked: dict[int, list[BarrierAnswer]] = {}
+        self._waiting: list[Asks] = []
+        self._asked: dict[int, list[Asks]] = {}
         self._held: dict[int, tuple[Zxid, list[Refusal]]] = {}
 
     @property
@@ -105,9 +107,15 @@ class Requests:
             self._lead(now)
 
     def ask(self, now: Millis) -> None:
-        """Once a turn: one barrier for all who wait for one."""
+        """Once a turn: one barrier for all who wait for one.
+
+        The asides go to the leader of whom the barrier is asked, in front of it and on the same link: an answer shows
+        that it has heard them. Where it is asked again of another leader, so are they.
+        """
         if self._waiting and self._way is not None:
             waiting, self._waiting = self._waiting, []
+            for ahead in dict.fromkeys(ahead for _, ahead in waiting if ahead):
+                self.aside(ahead)
             self._asked[self._next_number()] = waiting
             self._node.barrier(self._number, now)
 
@@ -224,13 +232,12 @@ class Requests:
 
     # -- barriers ----------------------------------------------------------------------------------
 
-    def barrier(self, answer: BarrierAnswer) -> None:
-        self._waiting.append(answer)
+    def barrier(self, answer: BarrierAnswer, ahead: bytes = b"") -> None:
+        self._waiting.append((answer, ahead))
 
     def forget_barrier(self, answer: BarrierAnswer) -> None:
         for waiting in (self._waiting, *self._asked.values()):
-            if answer in waiting:
-                waiting.remove(answer)
+            waiting[:] = [each for each in waiting if each[0] != answer]
 
     def barrier_done(self, number: int, zxid: Zxid | None) -> None:
         if number in self._asked:
@@ -239,7 +246,7 @@ class Requests:
                 self._waiting += waiting  # asked again in a later turn, of whoever leads then
                 return
             self.barriers += 1
-            for answer in waiting:
+            for answer, _ in waiting:
                 answer(None, None)
         elif number in self._held:
             after, refusals = self._held.pop(number)
@@ -292,7 +299,7 @@ class Requests:
     def stop(self, error: Exception) -> None:
         self.changes.stop(error)
         for waiting in (self._waiting, *self._asked.values()):
-            for answer in waiting:
+            for answer, _ in waiting:
                 answer(None, error)
 
     # -- what was applied --------------------------------------------------------------------------

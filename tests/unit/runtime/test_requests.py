@@ -410,6 +410,26 @@ def test_one_barrier_is_for_all_who_wait_and_it_is_asked_again_until_it_holds() 
     assert len(world.node.barriers) == 2
 
 
+def test_an_aside_goes_ahead_of_a_barrier_to_each_leader_that_is_asked() -> None:
+    """An answer shows that the leader who gave it has heard the aside: a session's sign of life, say."""
+    world = World()
+    answers: list[object] = []
+    for word in (b"alive", b"alive", b""):
+        world.requests.barrier(lambda result, error: answers.append(error), word)
+    world.turn()
+    world.requests.ask(0)
+    for leader, zxid in ((3, None), (2, make(2, 0))):
+        world.node.follow(leader, epoch=leader)
+        link = world.dial(leader)
+        world.turn()
+        link.take()
+        assert len(answers) == 0
+        world.requests.ask(0)
+        assert link.take() == [Aside(b"alive")]
+        world.requests.barrier_done(world.node.barriers[-1], zxid)
+    assert answers == [None] * 3
+
+
 def test_who_forgets_a_barrier_is_not_answered() -> None:
     world = led()
     answers: list[str] = []

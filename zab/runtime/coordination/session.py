@@ -46,7 +46,7 @@ CLOSE_S: Final = 2.0
 
 
 class InProcessSession(Session):
-    def __init__(self, server: StoreServer, session: int, timeout_ms: int) -> None:
+    def __init__(self, server: StoreServer, session: int, timeout_ms: int, asked_at: float) -> None:
         state = SessionState.CONNECTED if server.ready else SessionState.SUSPENDED
         super().__init__(state, WatchBook(), server.settings.events_max)
         self.id = self.session = session
@@ -56,15 +56,15 @@ class InProcessSession(Session):
         self._cxid = 0
         self._posted = self._answered = 0
         self._answer = trio.Event()
-        self._lost_at = trio.current_time()
+        self._heard_at = asked_at
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.id:#x}, {self.state.value}>"
 
     @property
     def heard_at(self) -> float:
-        """Now, while there is a leader; else when it was missed."""
-        return trio.current_time() if self.state is SessionState.CONNECTED else self._lost_at
+        """Its server may follow a leader that is none any more, and not know it: what a leader answered counts."""
+        return self._heard_at
 
     @property
     def identities(self) -> tuple[Identity, ...]:
@@ -81,8 +81,6 @@ class InProcessSession(Session):
         # Else a leader will be found again: a session in this process has nowhere else to go.
 
     def ready_changed(self, ready: bool) -> None:
-        if not ready and self.state is SessionState.CONNECTED:
-            self._lost_at = trio.current_time()
         self._teller.tell(SessionState.CONNECTED if ready else SessionState.SUSPENDED)
 
     def store_closed(self, why: str) -> None:
@@ -116,10 +114,11 @@ class InProcessSession(Session):
         if op in WRITES:
             return await self._change(op, fields, what)
         if op is Op.SYNC:
-            posted = self._posted
+            posted, asked_at = self._posted, trio.current_time()
             while self._answered < posted:  # one whose caller was cancelled may not even be proposed yet
                 await self._answer.wait()
-            await self._server.member.barrier()
+            await self._server.member.barrier(self._server.tracker.word_of(self.id))
+            self._heard_at = max(self._heard_at, asked_at)
             return fields[0]
         await self._server.readable()
         self._check()
@@ -234,7 +233,8 @@ _OF_WRITE: Final[Mapping[int, Callable[[Result], Any]]] = {
 
 @asynccontextmanager
 async def opened(server: StoreServer, timeout_ms: int) -> AsyncIterator[InProcessSession]:
-    session = InProcessSession(server, await server.create_session(timeout_ms), timeout_ms)
+    asked_at = trio.current_time()
+    session = InProcessSession(server, await server.create_session(timeout_ms), timeout_ms, asked_at)
     server.attach(session)
     server.sessions[session] = None
     try:

@@ -48,7 +48,7 @@ def sync(client: Intake, op: int, xid: int, body: bytes) -> None:
     client.line.append((op, xid, slot))
     client.pause()
     try:
-        client.server.member.post_barrier(synced)
+        client.server.member.post_barrier(synced, client.server.tracker.word_of(client.session))
     except ZabError as error:
         client.cut(str(error))
 

@@ -55,6 +55,11 @@ class SessionTracker:
 
     # -- what is heard -----------------------------------------------------------------------------
 
+    @staticmethod
+    def word_of(session: int) -> bytes:
+        """What tells the leader of one of them: in front of its `sync`, so that the answer shows that it was heard."""
+        return ALIVE + struct.pack(">q", session)
+
     def touch(self, sessions: Iterable[int]) -> None:
         expiry, table, now = self._expiry, self._server.machine.sessions.table, now_ms()
         if expiry is not None:

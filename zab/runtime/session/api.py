@@ -96,8 +96,8 @@ class Session(ABC):
     @property
     @abstractmethod
     def heard_at(self) -> float:
-        """On Trio's clock: at this moment, or later, the store heard of this session. Its time there cannot be over
-        before this and `timeout_ms`."""
+        """On Trio's clock: at this moment, or later, the leader heard of this session. Its time there cannot be over
+        before this and `timeout_ms`. A `sync` makes it new; no other answer shows that there is still a leader."""
 
     @property
     def state(self) -> SessionState:
