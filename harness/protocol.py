@@ -82,7 +82,11 @@ def operation_of(request: Request) -> tuple[Op, Fields]:
         case "watch":
             return Op.ADD_WATCH, (path, int(WatchMode.RECURSIVE if watch == "recursive" else WatchMode.PERSISTENT))
         case "unwatch":
-            kinds = {"persistent": WatchKind.PERSISTENT, "recursive": WatchKind.RECURSIVE}
+            kinds = {
+                "once": WatchKind.DATA,  # the protocol has two kinds of these, and no word for both
+                "persistent": WatchKind.PERSISTENT,
+                "recursive": WatchKind.RECURSIVE,
+            }
             return Op.REMOVE_WATCHES, (path, int(kinds.get(watch, WatchKind.ANY)))
         case "multi":
             return Op.MULTI, tuple(_part(part) for part in request.parts)
