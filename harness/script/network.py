@@ -152,7 +152,7 @@ class CutLinks:
 
 @frozen
 class DoubleLinks:
-    """Whoever dialled this server seems to dial again, and everything is said again from the first word."""
+    """Whoever dialled this server seems to dial again: its first word is said once more on another link."""
 
     at: int
     server: int = LEADER

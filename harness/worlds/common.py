@@ -207,14 +207,8 @@ class Common(ABC, Generic[S]):
         self.counted(note.event)
         if note.event == "synchronize":
             self.counted(f"sync {dict(note.fields)['form']}")
-        elif note.event == "protocol_error" and self.excuses_words(server.id, note):
-            self.counted("excused")
         elif note.event in ("protocol_error", "diverged", "history_distrusted"):
             self.judge.failed(server.id, note.event, AssertionError(dict(note.fields)))
-
-    def excuses_words(self, server: ServerId, note: Note) -> bool:
-        """Whether what was heard and makes no sense is of the nemesis' making."""
-        return False
 
     def counted(self, what: str) -> None:
         self.counts[what] = self.counts.get(what, 0) + 1

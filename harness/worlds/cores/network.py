@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 
 
 class Link:
-    __slots__ = ("acceptor", "broken", "dialler", "said")
+    __slots__ = ("acceptor", "broken", "dialler", "first")
 
     def __init__(self, dialling: Server, accepting: Server) -> None:
         self.broken = False
-        self.said: list[object] = []
-        """By the one who dialled."""
+        self.first: Message | None = None
+        """What the one who dialled said first."""
         self.dialler = End(self, dialling, accepting.id, True)
         self.acceptor = End(self, accepting, dialling.id, False)
         self.dialler.other = self.acceptor
@@ -66,9 +66,6 @@ class Bound:
 SAID_AGAIN_US: Final = 40_000
 """After this long a word that was lost on a stream is said again; what follows it waits."""
 
-REPLAY_US: Final = 100_000
-"""How long after the end of such a link its words may still be acted upon."""
-
 _GONE: Final = object()
 """Travels like a message, behind all others: the other end hung up."""
 
@@ -102,8 +99,6 @@ class Network:
         self.reordering: list[tuple[int, int]] = []
         """Percent of the words on the election channel that are held back, and for how many microseconds."""
         self._bounds: dict[tuple[int, int], list[Bound]] = {}
-        self.replayed: dict[tuple[int, int], int] = {}
-        """By acceptor and dialler: until when what is heard may have been said already on another link."""
 
     # -- time ----------------------------------------------------------------------------------------
 
@@ -254,8 +249,8 @@ class Network:
             return
         other = end.other
         source = end.owner.id
-        if end.dialled:
-            link.said.append(message)
+        if link.first is None and end.dialled and message is not _GONE:
+            link.first = message  # type: ignore[assignment]  # what else is passed is a message
         if other.held is not None:
             other.held.append(message)
             self._check_bounds(source, end.peer, link, other.held)
@@ -395,29 +390,26 @@ class Network:
                 return
 
     def double_links(self, server: Server) -> int:
-        """Each link that this server has accepted is opened once more, and all is said again on the new one.
+        """Each link that this server has accepted is opened once more, and the first word on it is said again.
 
-        It all arrives at this moment: what was said on the old link cannot outlive what it was said to. The one who
-        dialled knows nothing of the new link, loses the old one, and dials again.
+        The rest of what was said answered what had been heard, and cannot be said to somebody who has not spoken. The
+        one who dialled knows nothing of the new link, loses the old one, and dials again.
         """
         doubled = 0
         world = self._world
         for peer in list(server.accepted):
             end = server.accepted[peer]
-            if not end.open or end.link.broken or not end.other.open:
+            first = end.link.first
+            if first is None or not end.open or end.link.broken or not end.other.open:
                 continue
             doubled += 1
-            said = [message for message in end.link.said if message is not _GONE]
             copy = Link(end.other.owner, server)
             self._links[peer][server.id] = copy
-            until = world.now + self._patience(server.id)
-            self.replayed[server.id, peer] = until + REPLAY_US
             self._accept(copy.acceptor, None)
             self.break_link(end.link)
-            for message in said:
-                if copy.acceptor.open:
-                    server.hear(peer, message)  # type: ignore[arg-type]  # what else is said is a message
-            world.push(until, self._end_copy, copy, None)
+            if copy.acceptor.open:
+                server.hear(peer, first)
+            world.push(world.now + self._patience(server.id), self._end_copy, copy, None)
         return doubled
 
     def _end_copy(self, copy: Link, _: None) -> None:

@@ -27,7 +27,6 @@ from harness.worlds.cores.server import Server
 from harness.worlds.cores.workload import Workload, member
 from zab.core.ensemble import Ensemble, Role
 from zab.core.messages import State
-from zab.core.ready import Note
 from zab.core.zxid import ServerId, Zxid
 
 EVENTS_MAX = 300_000
@@ -138,11 +137,6 @@ class World(Common[Server]):
             self.counted("restart")
             server.end()
             self.push(self.now + down_ms * 1_000, self.start, server, server.life)
-
-    def excuses_words(self, server: ServerId, note: Note) -> bool:
-        source = dict(note.fields)["source"]
-        assert isinstance(source, int)
-        return self.now <= self.network.replayed.get((server, source), -1)
 
     # -- looking on ------------------------------------------------------------------------------------
 
