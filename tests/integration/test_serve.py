@@ -169,6 +169,8 @@ def test_a_running_server_is_asked_for_a_snapshot(tmp_path: Path) -> None:
         assert refused.exit_code == 1
         assert "say who you are with --auth" in refused.output
         assert not backup.exists()
+        wrong = CliRunner().invoke(zab, ["snapshot", "take", f"http://127.0.0.1:{port}", str(backup)])
+        assert "another one than that for clients" in wrong.output
         taken = CliRunner().invoke(zab, ["snapshot", "take", url, str(backup), "--auth", "digest:u:p"])
         assert taken.exit_code == 0, taken.output
         client.stop()
@@ -239,3 +241,21 @@ def test_tls_for_clients_and_between_servers(tmp_path: Path) -> None:
         client.close()
         assert [server.stop() for server in servers] == [0, 0, 0]
     assert not [server.log.read_text() for server in servers if "WARNING handshake" in server.log.read_text()]
+
+
+def test_who_reads_objects_meets_nothing_else(tmp_path: Path) -> None:
+    """Also when it does not start."""
+    config = tmp_path / "zoo.cfg"
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        taken = other.getsockname()[1]
+        good = f"dataDir={tmp_path}/data\nclientPortAddress=127.0.0.1\nclientPort={taken}\n"
+        for text, status, event in ((good, 1, "failed"), (f"{good}tickTime=fast\nother=1\n", 2, "configuration")):
+            config.write_text(text)
+            with serve(config, "--log-format", "json") as server:
+                assert server.process.wait(timeout=60) == status
+            said = [json.loads(line) for line in server.log.read_text().splitlines()]
+            assert (said[-1]["event"], said[-1]["level"]) == (event, "error")
+            config.with_suffix(".log").unlink()
+    assert "tickTime=fast: expected" in said[-1]["what"]

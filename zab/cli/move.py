@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import click
-import msgpack
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn
 
@@ -17,8 +16,11 @@ from zab.cli.history.options import log_dir_option
 from zab.cli.history.states import State, read_state
 from zab.cli.history.writing import check_new, export_to, found_in, write_file
 from zab.cli.running import Misused, failing_plainly
+from zab.core.errors import DamagedError
 from zab.core.zxid import Zxid, show
 from zab.runtime.identity import NAME as IDENTITY
+from zab.runtime.identity import owner_of
+from zab.storage.look import ReadOnlyDisk
 from zab.storage.real import in_use
 from zab.wire.disk_files import MYID
 
@@ -46,7 +48,10 @@ def import_(source: Path, target: Path, log_dir: Path | None) -> None:
     if source.is_dir() and in_use(source):
         raise Misused(f"{source}: a server runs on it: stop it first")
     with _progress(source, log_dir) as progress:
-        state = read_state(source, log_dir, progress)
+        try:
+            state = read_state(source, log_dir, progress)
+        except DamagedError as error:
+            raise DamagedError(f"{error}. {_advice(source)}") from error
     _tell_notes(state)
     found_in(target, state)
     if (source / MYID).is_file() and not (target / MYID).exists():
@@ -77,13 +82,21 @@ def export(source: Path, target: Path, log_dir: Path | None) -> None:
     click.echo(f"{file}: {_summary(state)}")
 
 
+def _advice(source: Path) -> str:
+    """Damage is not passed over: what came behind it may have been acknowledged to somebody."""
+    if source.is_dir() and states.their_files(source) is None:
+        return f"`zab log repair {source} NEW` saves what hangs together"
+    return (
+        "Each server of an ensemble has all of it: import that of another one. From the only copy there is, import "
+        "the newest sound snapshot file by itself; what the log has behind it is lost then"
+    )
+
+
 def _owner(source: Path) -> int | None:
     """Whose directory it is, as it says itself."""
-    file = source / IDENTITY
-    if not file.is_file():
+    if not (source / IDENTITY).is_file():
         return None
-    _, sid = msgpack.unpackb(file.read_bytes())
-    return int(sid)
+    return owner_of(ReadOnlyDisk(source), source)[1]
 
 
 def _summary(state: State) -> str:

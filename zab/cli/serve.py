@@ -25,6 +25,7 @@ from zab.runtime.coordination.opening import make_server, run_server
 from zab.runtime.coordination.server import StoreServer
 from zab.runtime.errors import cannot_listen
 from zab.runtime.identity import claim
+from zab.runtime.logs import LEVELS
 from zab.runtime.running import alone
 from zab.storage.disk import Disk
 from zab.storage.membership import replace_membership
@@ -77,23 +78,29 @@ def serve(
       1  could not start, or failed: a port is taken, the disk is full, ...
       2  the command line or the configuration is wrong
     """
+    tell = _tell
+    if log_format == "json" and not check:  # who reads objects shall not meet anything else
+        log_to_stderr(log_level, log_format)
+        tell = _log
     try:
         plan = read_plan(config, [_pair(option) for option in options], from_file=from_file)
     except BadConfig as bad:
-        _tell("warning", bad.warnings)
-        _tell("error", bad.problems)
+        tell("warning", bad.warnings)
+        tell("error", bad.problems)
         sys.exit(2)
     if check:
         click.echo(effective(plan), nl=False)
         _tell("warning", plan.warnings)
         return
     log_to_stderr(log_level, log_format)
-    if log_format == "json":  # who reads objects shall not meet anything else
-        for line in plan.warnings:
-            logging.getLogger("zab").warning(line, extra={"event": "configuration", "fields": {"what": line}})
-    else:
-        _tell("warning", plan.warnings)
-    run_in_trio(run, plan)
+    tell("warning", plan.warnings)
+    try:
+        run_in_trio(run, plan)
+    except click.ClickException as failed:
+        if tell is _tell:
+            raise
+        _log("error", (failed.message,), "failed")
+        sys.exit(failed.exit_code)
 
 
 def _pair(option: str) -> tuple[str, str]:
@@ -106,6 +113,12 @@ def _pair(option: str) -> tuple[str, str]:
 def _tell(kind: str, lines: tuple[str, ...]) -> None:
     for line in lines:
         click.echo(f"{kind}: {line}", err=True)
+
+
+def _log(kind: str, lines: tuple[str, ...], event: str = "configuration") -> None:
+    level = LEVELS[kind]
+    for line in lines:
+        logging.getLogger("zab").log(level, line, extra={"event": event, "fields": {"what": line}})
 
 
 async def run(plan: Plan) -> None:

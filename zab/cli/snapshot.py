@@ -155,6 +155,8 @@ def take(source: str, target: Path, log_dir: Path | None, auth: str | None) -> N
     """
     if target.exists():
         raise Misused(f"{target} exists already: nothing is written over")
+    if not target.absolute().parent.is_dir():
+        raise Misused(f"{target.absolute().parent}: there is no such directory")
     if source.startswith(("http://", "https://")):
         write_file(target, streamed(source, auth))
         state = _read(target)  # who keeps a backup wants to know today that it can be read

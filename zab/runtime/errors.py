@@ -44,4 +44,6 @@ _HINTS: Final = {
 
 def cannot_listen(host: str | None, port: int, what: str, error: OSError) -> PortTaken:
     hint = _HINTS.get(error.errno or 0, "")
+    if what.endswith(" port") and error.errno in (errno.EADDRNOTAVAIL, socket.EAI_NONAME):
+        hint += " With quorumListenOnAllIPs=true a server listens on all of its own, whatever the others dial."
     return PortTaken(f"cannot listen on {host or '*'}:{port} for {what}: {error.strerror or error}. {hint}".rstrip())

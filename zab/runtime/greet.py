@@ -27,6 +27,10 @@ def described(error: BaseException) -> str:
     return str(cause) or type(cause).__name__
 
 
+_TLS: Final = (b"\x15", b"\x16")
+"""How its alerts and handshakes begin, with the version behind: as a frame it would have hundreds of megabytes."""
+
+
 class Handshake:
     """Who we are: what is said to, and expected of, everybody who connects."""
 
@@ -63,6 +67,8 @@ async def _receive_one(stream: trio.abc.Stream) -> PeerMessage:
         data = await stream.receive_some(reader.missing_bytes)
         if not data:
             raise WireError("the connection was closed within the greeting")
+        if not reader.held_bytes and data[:1] in _TLS and data[1:2] == b"\x03":
+            raise WireError("the other side speaks TLS, and this one does not: `sslQuorum` differs between the servers")
         for payload in reader.feed(data):
             message: PeerMessage = decode(Channel.GREETING, payload)
             return message

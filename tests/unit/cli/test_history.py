@@ -105,6 +105,7 @@ def test_a_whole_log_is_verified_and_a_damaged_one_is_status_1(data: Path, tmp_p
     (data / "identity").write_bytes(b"\x92\xa3zab\x01rot")
     (damage,) = json.loads(run("log", "verify", data, "--json", status=1))["damage"]
     assert "identity: damaged. It says which server this directory belongs to" in damage
+    assert "remove identity" in run("export", data, tmp_path / "theirs", status=1)
     (data / "identity").unlink()
     first = min(data.glob("log.*"))
     raw = bytearray(first.read_bytes())
@@ -115,6 +116,7 @@ def test_a_whole_log_is_verified_and_a_damaged_one_is_status_1(data: Path, tmp_p
     assert [each["file"] for each in told["files"] if each["trouble"]] == [first.name]
     assert first.name in run("snapshot", "verify", data, status=1)
 
+    assert f"`zab log repair {data} NEW` saves" in run("import", data, tmp_path / "moved", status=1)
     said = run("log", "repair", data, tmp_path / "saved")
     assert "as of 2/4. Behind that, nothing was saved." in said
     assert run("log", "verify", tmp_path / "saved").splitlines()[-1] == "whole: the history ends at 2/4"
@@ -285,3 +287,9 @@ def test_zxids_as_people_write_them() -> None:
 def test_a_time_may_be_any_number() -> None:
     assert moment(0) == "1970-01-01T00:00:00.000+00:00"
     assert moment(1 << 62) == f"{1 << 62} ms"
+
+
+def test_a_backup_into_a_directory_that_is_not_there(data: Path, tmp_path: Path) -> None:
+    assert f"{tmp_path}/none: there is no such directory" in run(
+        "snapshot", "take", data, tmp_path / "none" / "b", status=2
+    )

@@ -8,7 +8,7 @@ import pytest
 import trio
 
 from zab.cli.status import command
-from zab.cli.status.asking import Row, Told
+from zab.cli.status.asking import Row, Told, _from_overview
 from zab.cli.status.command import DEGRADED, HEALTHY, Health, judge, look
 
 
@@ -60,3 +60,20 @@ def test_what_went_on_while_they_were_asked_is_no_lag(monkeypatch: pytest.Monkey
     found = trio.run(main)
     assert [row.lag for row in found.rows] == [0, lag]
     assert found.status == HEALTHY
+
+
+def test_a_follower_alone_says_where_the_rest_is_to_be_found() -> None:
+    found = judge(ENSEMBLE[1:2])
+    assert (found.status, len(found.problems)) == (DEGRADED, 1)
+    assert "the membership does not say where the others serve clients" in found.problems[0]
+    assert "name all of them" in judge(ENSEMBLE[1:]).problems[0]
+
+
+def test_whoever_is_missing_is_told_once() -> None:
+    row = {"id": 3, "host": "c", "client_port": 1, "connected": False, "mode": "unreachable"}
+    text = "it does not take part; last heard of 7 s ago"
+    told = _from_overview(
+        {"members": [row], "warnings": [{"server": 3, "text": text}, {"server": 1, "text": "x"}]}, "a"
+    )
+    assert [row.problem for row in told.rows] == [text]
+    assert told.warnings == ("server 1: x",)

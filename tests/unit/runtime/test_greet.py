@@ -140,3 +140,13 @@ def test_errors_are_described_by_their_cause() -> None:
     assert described(wrapped) == "reset by peer"
     assert described(trio.TooSlowError()) == "no answer in time"
     assert described(trio.ClosedResourceError()) == "ClosedResourceError"
+
+
+@pytest.mark.parametrize("first", [b"\x16\x03\x01\x02\x00\x01", b"\x15\x03\x03\x00\x02\x02\x28"])
+async def test_tls_where_there_is_none_is_told_in_words(first: bytes) -> None:
+    """A server with `sslQuorum` dials one without, or the other way round."""
+    _, answerer = shake()
+    _, answered = await both(
+        lambda stream: stream.send_all(first), lambda stream: answerer.answer(stream, Purpose.ELECTION)
+    )
+    assert "sslQuorum" in str(answered)

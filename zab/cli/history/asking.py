@@ -40,7 +40,10 @@ def streamed(url: str, auth: str | None) -> Iterator[bytes]:
         if reply.length:
             raise NoSnapshot(f"{url}: {reply.length} bytes are missing at the end")
     except (OSError, HTTPException) as error:
-        raise NoSnapshot(f"{url}: {str(error) or type(error).__name__}") from error
+        hint = ""
+        if isinstance(error, HTTPException | ConnectionResetError):
+            hint = "; this is no HTTP: the admin port, admin.serverPort, is another one than that for clients"
+        raise NoSnapshot(f"{url}: {str(error) or type(error).__name__}{hint}") from error
     finally:
         connection.close()
 

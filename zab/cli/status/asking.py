@@ -19,6 +19,7 @@ from zab.core.errors import ZabError
 
 REPLY_BYTES_MAX: Final = 4 << 20
 _MODES: Final = frozenset({"leader", "follower", "observer", "standalone", "read-only"})
+_MISSING: Final = "it does not take part"
 SERVING: Final = frozenset({"leader", "follower", "observer", "standalone"})
 
 
@@ -102,11 +103,13 @@ async def others(host: str, port: int, timeout_s: float) -> list[str]:
 
 def _from_overview(told: Mapping[str, Any], asked: str) -> Told:
     rows = []
+    # Whoever does not take part is a row that says so, and no warning beside it.
+    missing = {each["server"]: each["text"] for each in told["warnings"] if each["text"].startswith(_MISSING)}
     for each in told["members"]:
         ports = [each["client_port"]] if each["client_port"] else []
         where = ":".join(map(str, [each["host"] or asked, *ports]))
         if not each["connected"]:
-            rows.append(Row(where, each["id"], each["mode"], problem="it does not take part"))
+            rows.append(Row(where, each["id"], each["mode"], problem=missing.get(each["id"], _MISSING)))
             continue
         rows.append(
             Row(
@@ -125,7 +128,9 @@ def _from_overview(told: Mapping[str, Any], asked: str) -> Told:
                 each["epoch"],
             )
         )
-    warnings = [f"server {each['server']}: {each['text']}" for each in told["warnings"]]
+    warnings = [
+        f"server {each['server']}: {each['text']}" for each in told["warnings"] if each["text"] not in missing.values()
+    ]
     return Told(tuple(rows), tuple(warnings))
 
 

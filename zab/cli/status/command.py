@@ -54,7 +54,13 @@ def judge(told: Sequence[Told], newest: int | None = None) -> Health:
     if len([row for row in leaders if row.mode == "leader"]) > 1:
         problems.append("more than one says that it leads: they are of different ensembles, or one is about to hear")
     elif not leaders and any(row.serving for row in rows):
-        problems.append("none of these servers leads; name all of them to see who does")
+        only = len(told) == 1 and told[0].by_words
+        problems.append(
+            "this server does not lead, and the membership does not say where the others serve clients: name them, "
+            "too, or an admin port"
+            if only
+            else "none of these servers leads; name all of them to see who does"
+        )
     # One server that serves alone may have been asked at two of its ports: then both tell the same.
     if len({(row.mode, row.zxid, _port(row)) for row in rows if row.serving}) > 1:
         problems += [
@@ -200,8 +206,9 @@ def addresses(values: Sequence[str]) -> list[tuple[str, str, int]]:
 def status(servers: tuple[str, ...], wants_json: bool, watch: bool, every_s: float, timeout_s: float) -> None:
     """Show who leads, how far the others are, and what is wrong.
 
-    One admin port of ours tells of all members, and one client port leads to all others, ours and ZooKeeper's. Name
-    several to be told although the one is down.
+    One admin port of ours tells of all members. One client port leads to all others, ours and ZooKeeper's, where the
+    membership says where they serve clients, as in server.1=...;2181; else name all. Name several to be told although
+    the one is down.
 
     \b
     Exit status:  0  healthy

@@ -44,8 +44,9 @@ class Look:
 
     @property
     def lags(self) -> Mapping[int, int]:
-        """As the leader found them."""
-        reports = {sid: report for sid, (_, report) in sorted(self.server.pulse.peers.items())}
+        """As the leader found them. Who was removed from the membership may have been heard a moment ago."""
+        members = self.status.ensemble.by_id
+        reports = {sid: report for sid, (_, report) in sorted(self.server.pulse.peers.items()) if sid in members}
         return {sid: report.lag for sid, report in reports.items() if report.lag >= 0}
 
 
