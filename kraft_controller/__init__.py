@@ -1,5 +1,5 @@
-"""NOT THERE YET. The place of a Kafka-style controller that will keep its metadata in an ensemble of `zab`.
+"""NOT USABLE YET. A Kafka-style controller that keeps its metadata in a coordination store, in Kafka's own layout.
 
-The package exists today so that the contracts between packages hold from the first line written in it.
+What is there: the rules of a controller as pure functions (`core`), and its nodes (`wire`). What is not is the rest.
 It exports nothing, and nothing may be built on it.
 """

@@ -1,0 +1,390 @@
+"""The nodes in which the metadata is kept, byte for byte as Kafka's own tools write and read them.
+
+Reading is lenient where other versions differ, and strict where a value is none: unknown keys are passed over, a key
+that is missing or of another kind is a `DamagedNode` that names the node and the key.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from kraft_controller.core.names import (
+    BrokerEpoch,
+    BrokerId,
+    ControllerEpoch,
+    LeaderEpoch,
+    TopicId,
+    TopicPartition,
+    Version,
+)
+from kraft_controller.core.state import Assignment, Broker, Endpoint, PartitionState, Recovery, Topic
+
+CLUSTER_ID: Final = "/cluster/id"
+CONTROLLER: Final = "/controller"
+CONTROLLER_EPOCH: Final = "/controller_epoch"
+BROKERS: Final = "/brokers/ids"
+SEQID: Final = "/brokers/seqid"
+TOPICS: Final = "/brokers/topics"
+ISR_CHANGES: Final = "/isr_change_notification"
+LOG_DIR_EVENTS: Final = "/log_dir_event_notification"
+DELETE_TOPICS: Final = "/admin/delete_topics"
+REASSIGN: Final = "/admin/reassign_partitions"
+PREFERRED: Final = "/admin/preferred_replica_election"
+CONFIG_CHANGES: Final = "/config/changes"
+PRODUCER_IDS: Final = "/latest_producer_id_block"
+
+PERSISTENT: Final = (
+    "/consumers", BROKERS, TOPICS, CONFIG_CHANGES, DELETE_TOPICS, SEQID, ISR_CHANGES, PRODUCER_IDS, LOG_DIR_EVENTS,
+    "/config/topics", "/config/clients", "/config/users", "/config/brokers", "/config/ips",
+)  # fmt: skip
+"""What every broker makes, when it starts, of what is not there yet."""
+
+
+class DamagedNode(ValueError):
+    """A node does not hold what it should: written by hand, cut off, or of a version that means something else."""
+
+
+def broker_path(broker: BrokerId) -> str:
+    return f"{BROKERS}/{broker}"
+
+
+def topic_path(topic: str) -> str:
+    return f"{TOPICS}/{topic}"
+
+
+def partitions_path(topic: str) -> str:
+    return f"{TOPICS}/{topic}/partitions"
+
+
+def partition_path(where: TopicPartition) -> str:
+    return f"{TOPICS}/{where.topic}/partitions/{where.partition}"
+
+
+def state_path(where: TopicPartition) -> str:
+    return partition_path(where) + "/state"
+
+
+def config_path(kind: str, name: str) -> str:
+    return f"/config/{kind}/{name}"
+
+
+# -- JSON ----------------------------------------------------------------------------------------------
+
+
+def _dump(value: Mapping[str, object]) -> bytes:
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+class _Reader:
+    """One node's object, read key by key."""
+
+    def __init__(self, path: str, data: bytes | None, versions: Iterable[int]) -> None:
+        self._path = path
+        try:
+            value = json.loads(data or b"")
+        except (ValueError, RecursionError) as error:
+            raise DamagedNode(f"{path}: no JSON: {error}; it holds {(data or b'')[:60]!r}") from None
+        if not isinstance(value, dict):
+            raise DamagedNode(f"{path}: expected an object, not {type(value).__name__}")
+        self._value: dict[str, Any] = value
+        self.version = int(self.get("version", _number))
+        known = list(versions)
+        if self.version < min(known):
+            raise DamagedNode(f"{path}: version {self.version} is none; {min(known)} to {max(known)} are known")
+
+    def has(self, key: str) -> bool:
+        return self._value.get(key) is not None
+
+    def get(self, key: str, made: Callable[[Any], Any], default: Any = None) -> Any:
+        value = self._value.get(key)
+        if value is None:
+            if default is not None:
+                return default
+            raise DamagedNode(f"{self._path}: {key} is missing")
+        try:
+            return made(value)
+        except (TypeError, ValueError, KeyError) as error:
+            raise DamagedNode(f"{self._path}: {key}: {error}") from None
+
+
+def _number(value: object) -> int:
+    """Also where it was written as text, as timestamps and bounds are."""
+    if type(value) is int:
+        return value
+    if isinstance(value, str):
+        return int(value)
+    raise TypeError(f"expected a number, not {value!r}")
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"expected text, not {value!r}")
+    return value
+
+
+def _brokers(value: object) -> tuple[BrokerId, ...]:
+    if not isinstance(value, list) or any(type(item) is not int for item in value):
+        raise TypeError(f"expected a list of broker ids, not {value!r}")
+    if len(set(value)) != len(value):
+        raise ValueError(f"a broker stands twice in {value!r}")
+    return tuple(BrokerId(item) for item in value)
+
+
+def _by_partition(value: object) -> dict[int, tuple[BrokerId, ...]]:
+    if not isinstance(value, dict):
+        raise TypeError(f"expected an object by partition, not {value!r}")
+    return {_partition(key): _brokers(brokers) for key, brokers in value.items()}
+
+
+def _partition(value: object) -> int:
+    number = _number(value)
+    if number < 0:
+        raise ValueError(f"{number} is no partition")
+    return number
+
+
+def _texts(value: object) -> dict[str, str]:
+    if not isinstance(value, dict) or any(not isinstance(text, str) for text in value.values()):
+        raise TypeError(f"expected an object of texts, not {value!r}")
+    return dict(value)
+
+
+# -- controller ----------------------------------------------------------------------------------------
+
+
+def controller(broker: BrokerId, now_ms: int) -> bytes:
+    return _dump({"version": 2, "brokerid": broker, "timestamp": str(now_ms), "kraftControllerEpoch": -1})
+
+
+def read_controller(data: bytes | None) -> BrokerId:
+    return BrokerId(_Reader(CONTROLLER, data, (1, 2)).get("brokerid", _number))
+
+
+def controller_epoch(epoch: ControllerEpoch) -> bytes:
+    return b"%d" % epoch
+
+
+def read_controller_epoch(data: bytes | None) -> ControllerEpoch:
+    try:
+        return ControllerEpoch(int(data or b""))
+    except ValueError:
+        raise DamagedNode(f"{CONTROLLER_EPOCH}: expected a number, not {(data or b'')[:60]!r}") from None
+
+
+def cluster_id(ident: str) -> bytes:
+    return _dump({"version": "1", "id": ident})
+
+
+def read_cluster_id(data: bytes | None) -> str:
+    return str(_Reader(CLUSTER_ID, data, (1,)).get("id", _text))
+
+
+# -- brokers -------------------------------------------------------------------------------------------
+
+
+def broker(registered: Broker, now_ms: int, jmx_port: int = -1) -> bytes:
+    plain = next(
+        (each for each in registered.endpoints if registered.protocols.get(each.listener) == "PLAINTEXT"), None
+    )
+    made: dict[str, object] = {
+        "features": {
+            name: {"min_version": least, "max_version": most} for name, (least, most) in registered.features.items()
+        },
+        "listener_security_protocol_map": dict(registered.protocols),
+        "endpoints": [
+            f"{each.listener}://{f'[{each.host}]' if ':' in each.host else each.host}:{each.port}"
+            for each in registered.endpoints
+        ],
+        "jmx_port": jmx_port,
+        "port": plain.port if plain else -1,
+        "host": plain.host if plain else None,
+        "version": 5,
+        "timestamp": str(now_ms),
+    }
+    if registered.rack is not None:
+        made["rack"] = registered.rack
+    return _dump(made)
+
+
+def read_broker(ident: BrokerId, data: bytes | None, epoch: BrokerEpoch) -> Broker:
+    reader = _Reader(broker_path(ident), data, (1, 2, 3, 4, 5))
+    if reader.version == 1:
+        host, port = reader.get("host", _text), reader.get("port", _number)
+        return Broker(ident, epoch, (Endpoint("PLAINTEXT", host, port),), {"PLAINTEXT": "PLAINTEXT"})
+    endpoints: tuple[Endpoint, ...] = reader.get("endpoints", _endpoints)
+    protocols = reader.get(
+        "listener_security_protocol_map", _texts, {each.listener: each.listener for each in endpoints}
+    )
+    rack = reader.get("rack", _text) if reader.has("rack") else None
+    return Broker(ident, epoch, endpoints, protocols, rack, reader.get("features", _features, {}))
+
+
+def _endpoints(value: object) -> tuple[Endpoint, ...]:
+    if not isinstance(value, list):
+        raise TypeError(f"expected a list, not {value!r}")
+    return tuple(_endpoint(_text(text)) for text in value)
+
+
+def _endpoint(text: str) -> Endpoint:
+    listener, mark, rest = text.partition("://")
+    host, colon, port = rest.rpartition(":")
+    if not mark or not colon or not listener:
+        raise ValueError(f"{text!r} is not LISTENER://host:port")
+    return Endpoint(listener, host.removeprefix("[").removesuffix("]"), int(port))
+
+
+def _features(value: object) -> dict[str, tuple[int, int]]:
+    if not isinstance(value, dict):
+        raise TypeError(f"expected an object, not {value!r}")
+    return {name: (_number(span["min_version"]), _number(span["max_version"])) for name, span in value.items()}
+
+
+# -- topics --------------------------------------------------------------------------------------------
+
+
+def new_topic_id(chance: Callable[[int], bytes]) -> TopicId:
+    """128 bits by chance, as 22 characters. Some are reserved, and one that begins with `-` looks like an option."""
+    while True:
+        raw = chance(16)
+        text = base64.urlsafe_b64encode(raw).decode().rstrip("=")
+        if int.from_bytes(raw) > 1 and not text.startswith("-"):
+            return TopicId(text)
+
+
+def topic(ident: TopicId | None, partitions: Mapping[int, Assignment]) -> bytes:
+    def lists(which: Callable[[Assignment], Sequence[BrokerId]], every: bool = False) -> dict[str, list[int]]:
+        return {str(number): list(which(held)) for number, held in partitions.items() if every or which(held)}
+
+    made: dict[str, object] = {
+        "removing_replicas": lists(lambda held: held.removing),
+        "partitions": lists(lambda held: held.replicas, every=True),
+        "adding_replicas": lists(lambda held: held.adding),
+        "version": 3,
+    }
+    if ident is None:
+        made["version"] = 2
+    else:
+        made = {"topic_id": ident, **made}
+    return _dump(made)
+
+
+def read_topic(name: str, data: bytes | None, version: Version) -> Topic:
+    path = topic_path(name)
+    reader = _Reader(path, data, (1, 2, 3))
+    replicas: dict[int, tuple[BrokerId, ...]] = reader.get("partitions", _by_partition)
+    adding: dict[int, tuple[BrokerId, ...]] = reader.get("adding_replicas", _by_partition, {})
+    removing: dict[int, tuple[BrokerId, ...]] = reader.get("removing_replicas", _by_partition, {})
+    for number in sorted({*adding, *removing} - set(replicas)):
+        raise DamagedNode(f"{path}: partition {number} moves, and is none of {sorted(replicas)}")
+    made = {}
+    for number, brokers in replicas.items():
+        if not brokers:
+            raise DamagedNode(f"{path}: partitions: {number} has no replicas")
+        one = Assignment(brokers, adding.get(number, ()), removing.get(number, ()))
+        stray = sorted({*one.adding, *one.removing} - set(brokers))
+        if stray:
+            raise DamagedNode(f"{path}: partition {number} moves {stray}, none of its replicas {list(brokers)}")
+        made[number] = one
+    return Topic(name, TopicId(reader.get("topic_id", _text)) if reader.has("topic_id") else None, made, version)
+
+
+def partition_state(state: PartitionState) -> bytes:
+    made: dict[str, object] = {
+        "controller_epoch": state.controller_epoch,
+        "leader": state.leader,
+        "version": 1,
+        "leader_epoch": state.leader_epoch,
+        "isr": list(state.isr),
+    }
+    if state.recovery is not Recovery.RECOVERED:
+        made["leader_recovery_state"] = int(state.recovery)
+    return _dump(made)
+
+
+def read_partition_state(where: TopicPartition, data: bytes | None, version: Version) -> PartitionState:
+    reader = _Reader(state_path(where), data, (1,))
+    return PartitionState(
+        BrokerId(reader.get("leader", _number)),
+        reader.get("isr", _brokers),
+        LeaderEpoch(reader.get("leader_epoch", _number)),
+        ControllerEpoch(reader.get("controller_epoch", _number)),
+        reader.get("leader_recovery_state", Recovery, Recovery.RECOVERED),
+        version,
+    )
+
+
+# -- what was asked for, and what happened ---------------------------------------------------------------
+
+
+def _partition_list(value: object) -> tuple[TopicPartition, ...]:
+    if not isinstance(value, list):
+        raise TypeError(f"expected a list, not {value!r}")
+    return tuple(TopicPartition(_text(item["topic"]), _partition(item["partition"])) for item in value)
+
+
+def partitions(which: Iterable[TopicPartition]) -> bytes:
+    """Of `/isr_change_notification/isr_change_` and of `/admin/preferred_replica_election`."""
+    return _dump({"version": 1, "partitions": [{"topic": one.topic, "partition": one.partition} for one in which]})
+
+
+def read_partitions(path: str, data: bytes | None) -> tuple[TopicPartition, ...]:
+    found: tuple[TopicPartition, ...] = _Reader(path, data, (1,)).get("partitions", _partition_list)
+    return found
+
+
+def reassignment(wanted: Mapping[TopicPartition, Sequence[BrokerId]]) -> bytes:
+    listed = [
+        {"topic": one.topic, "partition": one.partition, "replicas": list(brokers)} for one, brokers in wanted.items()
+    ]
+    return _dump({"version": 1, "partitions": listed})
+
+
+def read_reassignment(data: bytes | None) -> dict[TopicPartition, tuple[BrokerId, ...]]:
+    def made(value: object) -> dict[TopicPartition, tuple[BrokerId, ...]]:
+        keys = _partition_list(value)
+        assert isinstance(value, list)
+        return {key: _brokers(item["replicas"]) for key, item in zip(keys, value, strict=True)}
+
+    found: dict[TopicPartition, tuple[BrokerId, ...]] = _Reader(REASSIGN, data, (1,)).get("partitions", made)
+    return found
+
+
+def log_dir_event(broker: BrokerId) -> bytes:
+    return _dump({"version": 1, "broker": broker, "event": 1})
+
+
+def read_log_dir_event(path: str, data: bytes | None) -> BrokerId:
+    return BrokerId(_Reader(path, data, (1,)).get("broker", _number))
+
+
+def config(values: Mapping[str, str]) -> bytes:
+    return _dump({"version": 1, "config": dict(values)})
+
+
+def read_config(path: str, data: bytes | None) -> dict[str, str]:
+    found: dict[str, str] = _Reader(path, data, (1,)).get("config", _texts, {})
+    return found
+
+
+def config_change(kind: str, name: str) -> bytes:
+    return _dump({"version": 2, "entity_path": f"{kind}/{name}"})
+
+
+def read_config_change(path: str, data: bytes | None) -> str:
+    """Which entity changed: `topics/<name>`. The first version named kind and name apart."""
+    reader = _Reader(path, data, (1, 2))
+    if reader.version == 1:
+        return f"{reader.get('entity_type', _text)}/{reader.get('entity_name', _text)}"
+    return str(reader.get("entity_path", _text))
+
+
+def producer_ids(broker: BrokerId, first: int, last: int) -> bytes:
+    return _dump({"version": 1, "broker": broker, "block_start": str(first), "block_end": str(last)})
+
+
+def read_producer_ids(data: bytes | None) -> tuple[BrokerId, int, int]:
+    reader = _Reader(PRODUCER_IDS, data, (1,))
+    return BrokerId(reader.get("broker", _number)), reader.get("block_start", _number), reader.get("block_end", _number)
