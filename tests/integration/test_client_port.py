@@ -322,6 +322,35 @@ async def test_what_no_client_may_ask_for_is_refused_and_the_connection_closed(o
         assert "/b" not in running.servers[1].machine.tree.nodes
 
 
+async def test_each_kind_of_mistake_has_its_line_and_none_hides_another(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Of a second connect request, its protocol version and half a zxid are read as xid and operation."""
+    second = encode_connect_request(ConnectRequest(0, 10_000))
+    async with stores(tmp_path) as running:
+        for noise in (
+            struct.pack(">iii", 8, 2, 99),
+            second,
+            struct.pack(">iii", 8, 2, 98),
+            b"\x7f\xff\xff\xff",
+            second,
+        ):
+            async with raw(running) as client:
+                await client.connect()
+                await client.stream.send_all(noise)
+                await client.rest()
+    said = [
+        record.message.partition("why=")[2]
+        for record in caplog.records
+        if record.msg.startswith("%s") and "client_cut " in record.message
+    ]
+    assert said == [
+        "'no client may ask for operation 99'",
+        "'a second connect request, or no request at all'",
+        "'a frame of 2147483647 bytes: 8 to 1048575 are allowed'",
+    ]
+
+
 @pytest.mark.parametrize("op", [Op.GET_DATA, Op.CREATE, Op.MULTI, Op.SYNC, Op.SET_WATCHES, Op.MULTI_READ])
 async def test_a_body_that_is_none_is_answered(op: Op, tmp_path: Path) -> None:
     async with stores(tmp_path) as running, raw(running) as client:

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 import trio
+import trio.testing
 from attrs import evolve
 
 from tests.integration import apache
@@ -22,6 +23,7 @@ from tests.integration.test_java_clients import needs_compiler, program
 from tests.ports import free_ports
 from zab.core.ensemble import Ensemble, Role, Server
 from zab.core.zxid import NOTHING
+from zab.runtime.coordination.opening import open_store
 from zab.runtime.session.errors import StoreError
 from zab.store.acl import digest_id
 from zab.store.errors import ErrorCode
@@ -236,6 +238,47 @@ async def test_clients_are_served_where_the_membership_says(tmp_path: Path) -> N
             async with raw(running, 1):
                 pass
         assert (await client.ask(encode_request(Op.EXISTS, 9, ("/a", False))))[0][2] in (0, ErrorCode.NO_NODE)
+
+
+async def test_the_same_port_at_another_address(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """In other words it is the same, and nothing happens. Who has one address is in the way of having all, and back."""
+    quorum, election, port = free_ports(3)
+    made = Ensemble.parse(f"server.1=127.0.0.1:{quorum}:{election};127.0.0.1:{port}")
+    caplog.set_level("INFO", "zab")
+
+    def said() -> list[str]:
+        events = [record.message.partition(" ")[0] for record in caplog.records]
+        return [event for event in events if event in ("moved", "cannot_move")]
+
+    async with open_store(
+        tmp_path, client_host="127.0.0.1", client_port=port, server_id=1, ensemble=made, doors=DOORS_OPEN
+    ) as server:
+
+        async def serve_at(host: str | None, does: str) -> None:
+            (mine,) = server.member.status().ensemble.servers
+            expected = [*said(), *does.split()]
+            await server.member.reconfigure(
+                members=evolve(
+                    made, servers=(evolve(mine, client_host=host),), version=server.member.status().ensemble.version
+                )
+            )
+            with trio.fail_after(PATIENCE_S):
+                while len(said()) < len(expected):
+                    await trio.sleep(0.01)
+                await (await trio.open_tcp_stream("127.0.0.1", port)).aclose()
+            assert said() == expected
+
+        with socket.socket() as other:
+            other.bind(("127.0.0.2", port))
+            other.listen()
+            await serve_at("0.0.0.0", "cannot_move")
+            assert f"stays=127.0.0.1:{port}" in caplog.text
+        await serve_at("127.0.0.1", "")
+        await serve_at("0.0.0.0", "moved")
+        await serve_at("127.0.0.1", "moved")
+        await serve_at("127.1", "")
+        await trio.testing.wait_all_tasks_blocked(0.05)
+    assert said() == ["cannot_move", "moved", "moved"]
 
 
 async def test_two_at_once_and_neither_is_lost(tmp_path: Path) -> None:

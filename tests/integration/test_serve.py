@@ -68,10 +68,15 @@ def test_the_quickstart_file_is_taken_as_it_is(tmp_path: Path) -> None:
         server.ready()
         client = KazooClient(f"127.0.0.1:{port}")
         client.start(30)
+        server.process.send_signal(signal.SIGHUP)
         assert client.get("/a")[0] == b"data"
         client.stop()
         client.close()
+        while "signal_ignored signal=SIGHUP" not in server.log.read_text():
+            assert server.process.poll() is None
         assert server.stop(signal.SIGINT) == 0
+    said = server.log.read_text()
+    assert said.index("ended by=SIGTERM") < said.index("ended by=SIGINT")
 
 
 @apache.needs_apache

@@ -10,7 +10,7 @@ import trio
 from harness.checkers import Violation
 from harness.cli import main
 from harness.draw import script_from_seed
-from harness.faults import CrashAll, Isolate, Pause, Script, Write
+from harness.faults import LEADER, CrashAll, Isolate, LoseDisk, Pause, Script, Snapshot, Timing, Write
 from harness.mutants.edit import Edit, planted
 from harness.mutants.table import BY_NAME
 from harness.worlds.stack import scheduler
@@ -150,3 +150,16 @@ def test_twice_and_out_of_order_are_noticed(number: int, promise: str) -> None:
     requests.applied(Zxid(2), payload(b"a", 3))
     with pytest.raises(Violation, match=promise):
         requests.applied(Zxid(3), payload(b"a", number))
+
+
+def test_a_server_without_a_history_is_asked_for_a_snapshot() -> None:
+    """It says no, and goes on waiting for the leader. Once it fell over."""
+    script = Script(
+        3,
+        voters=5,
+        length_ms=408,
+        timing=Timing(fsync_us_max=29_826),
+        ops=(Write(219, 1, 0), Snapshot(407, 5)),
+        faults=(LoseDisk(262, 89, LEADER), LoseDisk(388, 1, LEADER)),
+    )
+    assert run(script).promise is None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import shutil
 import signal
@@ -16,6 +17,7 @@ import trio
 
 from zab.core.errors import ConfigError, ZabError
 from zab.runtime.blocks import sole_error
+from zab.runtime.logs import shown
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -58,15 +60,33 @@ def failing_plainly(command: Callable[P, T]) -> Callable[P, T]:
 
 
 async def stop_on_signal(
-    scope: trio.CancelScope, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
+    scope: trio.CancelScope,
+    survives_hangup: bool = False,
+    task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
 ) -> None:
-    """Started when a signal is no longer the end of the process, but the beginning of a clean one."""
-    with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+    """Started when a signal is no longer the end of the process, but the beginning of a clean one.
+
+    `survives_hangup`: a server outlives the terminal that it was started from, and whoever thinks that SIGHUP has it
+    read its configuration again.
+    """
+    with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM, signal.SIGHUP) as signals:
         task_status.started()
-        async for _ in signals:
+        async for number in signals:
+            name = signal.Signals(number).name
+            if number == signal.SIGHUP and survives_hangup:
+                why = "the configuration is read at the start only: restart this server to have it read"
+                _say("signal_ignored", signal=name, why=why)
+                continue
+            _say("ended", by=name)
             tell_systemd("STOPPING=1")
             scope.cancel()
             return
+
+
+def _say(event: str, /, **fields: str) -> None:
+    """In the log of the servers here, though of none of them alone."""
+    line = " ".join(f"{key}={shown(value)}" for key, value in fields.items())
+    logging.getLogger("zab").info("%s %s", event, line, extra={"event": event, "fields": fields})
 
 
 def tell_systemd(word: str) -> None:

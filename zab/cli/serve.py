@@ -59,7 +59,7 @@ MEMBERSHIP_PAUSE_S = 1.0
 def serve(
     config: Path, options: tuple[str, ...], check: bool, from_file: bool, log_level: str, log_format: str
 ) -> None:
-    """Run one server of the coordination store, until SIGINT or SIGTERM.
+    """Run one server of the coordination store, until SIGINT or SIGTERM. SIGHUP is ignored, with a line in the log.
 
     ZOO.CFG is ZooKeeper's configuration file, as it is. A key that has no effect here is named in a warning,
     and everything that is wrong is told at once. `myid` stands in the dataDir, as it always did.
@@ -124,7 +124,7 @@ def _log(kind: str, lines: tuple[str, ...], event: str = "configuration") -> Non
 async def run(plan: Plan) -> None:
     tune_collector()
     async with trio.open_nursery() as nursery:
-        await nursery.start(stop_on_signal, nursery.cancel_scope)
+        await nursery.start(stop_on_signal, nursery.cancel_scope, True)
         await check_free(plan)
         if plan.replaces:
             assert plan.ensemble is not None

@@ -57,11 +57,11 @@ class Log:
         self, level: int, event: str, fields: tuple[tuple[str, object], ...], error: Exception | None = None
     ) -> None:
         told: dict[str, object] = {"server": self._server, "epoch": self._epoch(), **dict(fields)}
-        line = " ".join(f"{key}={_shown(value)}" for key, value in told.items())
+        line = " ".join(f"{key}={shown(value)}" for key, value in told.items())
         # Whoever writes another format finds the parts beside the line: see `zab.cli.logs`.
         self._logger.log(level, "%s %s", event, line, exc_info=error, extra={"event": event, "fields": told})
 
 
-def _shown(value: object) -> str:
+def shown(value: object) -> str:
     text = str(value)
     return repr(text) if not text or any(char.isspace() or char in "=\"'" for char in text) else text

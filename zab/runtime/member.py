@@ -395,7 +395,8 @@ class Member:
     async def take_snapshot(self) -> SnapshotStatus:
         """One more snapshot on this member's disk, beside the work; returns when it is durable.
 
-        Raises `Stopped` when the member ends before that.
+        Raises `Stopped` when the member ends before that, and `StorageError` while it has no history that it
+        could have the state of: its disk was lost or damaged, and the leader has not healed it yet.
         """
         return await self._started().take_snapshot()
 

@@ -7,8 +7,9 @@ from functools import partial
 
 import trio
 
+from zab.core.errors import StorageError
 from zab.core.ready import Note
-from zab.core.zxid import Zxid, show
+from zab.core.zxid import UNKNOWN, Zxid, show
 from zab.runtime.host import REAL_HOST, Host
 from zab.runtime.limits import Limits
 from zab.runtime.logs import Log
@@ -79,7 +80,22 @@ class Snapshots:
         for waiter in (*self._promised, *self._asked):
             waiter.done(None, error)
 
+    def _refuse(self) -> None:
+        """This server knows of no history yet that it could have the state of. Whoever asks hears that."""
+        asked, self._asked = self._asked, []
+        for waiter in asked:
+            waiter.done(
+                None,
+                StorageError(
+                    "no snapshot is taken: what this server had on its disk was lost or damaged, and it waits for "
+                    "the leader to give it another history; ask again when it serves"
+                ),
+            )
+
     def start(self, nursery: trio.Nursery, zxid: Zxid, digest: int, chunks: Iterable[bytes]) -> None:
+        if self._storage.last == UNKNOWN:
+            self._refuse()
+            return
         self._running = True
         self._entries = self._bytes = 0
         self._set_marks()

@@ -6,6 +6,8 @@
     check     key path, value version             answers nothing; only in a multi
     get       key path                            answers (data, version)
     exists    key path                            answers the version
+    data      key path                            answers the data only
+    there     key path                            answers true
     children  key path                            answers the names, sorted
     multi     value ((kind, key, value), ...)     answers as many answers; all of it or nothing
     close     value (path, ...)                   answers nothing: what went with a session
@@ -29,7 +31,7 @@ from harness.checkers.linear.models import State
 
 ROOT: Final = "/"
 LATER: Final = "RUNTIME_INCONSISTENCY"
-READS: Final = frozenset({"get", "exists", "children"})
+READS: Final = frozenset({"get", "exists", "data", "there", "children"})
 WRITES: Final = frozenset({"create", "set", "delete", "check"})
 KINDS: Final = READS | WRITES | {"multi", "close"}
 
@@ -107,6 +109,10 @@ class Znodes:
                 return data, version
             case "exists":
                 return version
+            case "data":
+                return data
+            case "there":
+                return True
             case "children":
                 return tuple(sorted(name[len(path.rstrip("/")) + 1 :] for name in tree if _is_child(name, path)))
             case "set":

@@ -61,25 +61,38 @@ def _operation(call: Call, since: int) -> Operation | None:
         kind, key, value = parts[0] if request.op != "multi" else ("multi", "", tuple(parts))
         return Operation(call.asked.call, client, kind, key, value, UNKNOWN, begin, None, call.group.zxid)
     assert call.told is not None
-    parts = [(part.op, part.path, _value(part)) for part in requests]
+    answers = reply.parts if request.op == "multi" else (reply,)
+    parts = [(_kind(part, answer), part.path, _value(part)) for part, answer in zip(requests, answers, strict=False)]
+    versions = _versions(call.group)
     if request.op == "multi":
-        answers = reply.parts
         errors = [part.error for part in answers]
         if reply.error or len(answers) != len(requests) or any(each not in (*DECIDED, LATER) for each in errors):
             return None
         refused = call.write and any(errors)
         result: Value = tuple(
-            (answer.error or None) if refused else _answer(part, answer)
-            for part, answer in zip(requests, answers, strict=True)
+            (answer.error or None) if refused else _answer(part, answer, versions.get(place, 0))
+            for place, (part, answer) in enumerate(zip(requests, answers, strict=True))
         )
         kind, key, value = "multi", "", tuple(parts)
     else:
         if reply.error not in DECIDED:
             return None
         kind, key, value = parts[0]
-        result = _answer(request, reply)
+        result = _answer(request, reply, versions.get(0, 0))
     zxid = call.zxid or None
     return Operation(call.asked.call, client, kind, key, value, result, begin, call.told.at, zxid)
+
+
+def _versions(group: Group | None) -> dict[int, int]:
+    """By the part of a multi: what the log says. For those who were not told."""
+    return {} if group is None else {change.part: change.version for change in group.changes}
+
+
+def _kind(request: Request, reply: Reply) -> str:
+    """Of a read whose stat was not recorded, less can be judged."""
+    if reply.stat is None and request.op in ("get", "exists"):
+        return "data" if request.op == "get" else "there"
+    return request.op
 
 
 def _value(request: Request) -> Value:
@@ -94,17 +107,19 @@ def _value(request: Request) -> Value:
             return None
 
 
-def _answer(request: Request, reply: Reply) -> Value:
+def _answer(request: Request, reply: Reply, version: int) -> Value:
     if reply.error:
         return reply.error
-    version = 0 if reply.stat is None else reply.stat.version
+    stat = reply.stat
     match request.op:
         case "create":
             return reply.path
-        case "set" | "exists":
-            return version
+        case "set":
+            return version if stat is None else stat.version
+        case "exists":
+            return True if stat is None else stat.version
         case "get":
-            return _text(reply.data), version
+            return _text(reply.data) if stat is None else (_text(reply.data), stat.version)
         case "children":
             names = (name for name in reply.children or () if f"{request.path.rstrip('/')}/{name}" != SYSTEM)
             return tuple(sorted(names))

@@ -125,7 +125,9 @@ class _Session:
         if before and not after:
             return self._missed(event, before)
         self._states = [each for state in after for each in _registered(state, request, event.reply)]
-        self._book = next(iter(_registered(State(zxid, self._book), request, event.reply))).table
+        for known in _registered(State(zxid, self._book), request, event.reply):
+            self._book = known.table
+            break
         self._seen = max(self._seen, zxid)
         if before and not self._states:
             what = f"call {event.call} was told that there is no such watch on {request.path}, and it stands"

@@ -54,7 +54,7 @@ class Workload:
             payloads = []
             for _ in range(op.count):
                 self._number += 1
-                payloads.append(b"%d/%d" % (self._number, server.id) + b"." * op.size)
+                payloads.append(self.payload(self._number, server.id, op.size))
             self._world.record(server.id, "is asked to write", 0, str(op.count))
             try:
                 server.submit(payloads)
@@ -62,6 +62,9 @@ class Workload:
                 self._refused(server, error)
             else:
                 self.submitted += op.count
+
+    def payload(self, number: int, server: ServerId, size: int) -> bytes:
+        return b"%d/%d" % (number, server) + b"." * size
 
     def told(self, server: Server, zxid: Zxid) -> None:
         self.acknowledged += 1

@@ -31,7 +31,7 @@ class ToldMachine(Passive):
         self._left: deque[tuple[Zxid, bytes]] = deque()
         """Of the first of `expected`, which the checkers have been told of."""
 
-    def apply(self, zxid: Zxid, txn: bytes) -> Zxid:
+    def apply(self, zxid: Zxid, txn: bytes) -> object:
         if self._life.dead:
             return zxid
         payload = self._next(zxid)
@@ -58,7 +58,7 @@ class ToldMachine(Passive):
         self.holds.add(zxid, payload)
         return payload
 
-    def snapshot(self) -> list[bytes]:
+    def snapshot(self) -> Iterable[bytes]:
         return self.holds.snapshot()
 
     def restore(self, chunks: Iterable[bytes]) -> None:

@@ -10,7 +10,6 @@ import trio
 
 from harness.checkers import Violation
 from harness.worlds.cores.machine import Machine
-from harness.worlds.stack.machine import ToldMachine
 from harness.worlds.stack.network import LifeNetwork
 from harness.worlds.stack.node import ToldNode
 from harness.worlds.stack.writer import Speed, TaskWriter
@@ -19,7 +18,7 @@ from zab.core.ensemble import Ensemble
 from zab.core.errors import StorageError
 from zab.core.node import Node
 from zab.core.ready import Recovered, Settings
-from zab.core.zxid import Millis, ServerId, Ticket, Zxid
+from zab.core.zxid import Millis, ServerId, Ticket
 from zab.runtime.doorbell import Doorbell
 from zab.runtime.host import Host
 from zab.runtime.limits import Limits
@@ -41,7 +40,7 @@ class Life:
     def __init__(self, server: Server) -> None:
         self.server = server
         self.scope = trio.CancelScope()
-        self.machine = ToldMachine(self)
+        self.machine = server.world.machine(self)
         self.node: ToldNode | None = None
         self.writer: TaskWriter | None = None
         self._crashed = False
@@ -226,11 +225,12 @@ class Server:
         if life is None or life.member.stopped is not None:
             return
 
-        def done(result: object, error: Exception | None) -> None:
-            if error is None and isinstance(result, int) and not life.dead:
-                self.world.workload.told(self.world.as_core(self), Zxid(result))
-
         for payload in payloads:
+
+            def done(result: object, error: Exception | None, payload: bytes = payload) -> None:
+                if not life.dead:
+                    self.world.told(self, payload, result, error)
+
             life.member.post(payload, done)
 
     def ask(self, token: int) -> None:

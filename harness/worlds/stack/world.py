@@ -43,11 +43,13 @@ from harness.worlds.cores.liveness import Liveness
 from harness.worlds.cores.nemesis import Nemesis
 from harness.worlds.cores.server import Server as CoreServer
 from harness.worlds.cores.workload import Workload
+from harness.worlds.stack.machine import ToldMachine
 from harness.worlds.stack.network import Net
 from harness.worlds.stack.requests import Requests
 from harness.worlds.stack.scheduler import ordered_by
 from harness.worlds.stack.server import Life, Server
-from zab.core.zxid import ServerId
+from zab.core.errors import StorageError
+from zab.core.zxid import ServerId, Zxid
 from zab.runtime.doorbell import Doorbell
 from zab.runtime.errors import Stopped
 
@@ -90,6 +92,16 @@ class World(Common[Server]):
         self.nemesis = Nemesis(same)
         self.workload = EveryWorkload(same)
         self.liveness = Liveness(same)
+
+    # -- what is replicated ----------------------------------------------------------------------------
+
+    def machine(self, life: Life) -> ToldMachine:
+        return ToldMachine(life)
+
+    def told(self, server: Server, request: bytes, result: object, error: Exception | None) -> None:
+        """What became of a request, as the one that made it hears."""
+        if error is None and isinstance(result, int):
+            self.workload.told(self.as_core(server), Zxid(result))
 
     @staticmethod
     def as_core(server: Server) -> CoreServer:
@@ -177,7 +189,7 @@ class World(Common[Server]):
         self._nursery.start_soon(self._snapshot, life)
 
     async def _snapshot(self, life: Life) -> None:
-        with suppress(Stopped):
+        with suppress(Stopped, StorageError):  # it has nothing to store before it is healed
             await life.member.take_snapshot()
 
 

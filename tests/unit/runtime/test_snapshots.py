@@ -30,6 +30,7 @@ class FakeStorage:
         self.did: list[object] = []
         self.fail = False
         self.newest_snapshot: Zxid | None = None
+        self.last = make(1, 1_000)
 
     def snapshot_writer(self, zxid: Zxid, digest: int) -> FakeStorage:
         self.did.append(("begin", zxid, digest))

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, BinaryIO, Final
 
 import trio
 
+from zab.core.errors import StorageError
 from zab.runtime.admin.commands import NOT_SERVING, SNAPSHOT, Outcome
 from zab.runtime.admin.http import Reply, Request
 from zab.runtime.admin.settings import AdminSettings
@@ -64,7 +65,10 @@ class Backup:
         self._last = now
         if request.parameters.get("streaming", "").lower() == "true":
             return await self._stream()
-        snapshot = await server.member.take_snapshot()
+        try:
+            snapshot = await server.member.take_snapshot()
+        except StorageError as error:
+            return self._refused(str(error), HTTPStatus.SERVICE_UNAVAILABLE)
         headers = (("last_zxid", f"{snapshot.zxid or 0:#x}"), ("snapshot_size", str(snapshot.size)))
         return Outcome(SNAPSHOT[0], headers=headers)
 

@@ -49,7 +49,7 @@ class Connection(Intake):
         except* HttpRequest as errors:
             server.log.say("client_cut", "debug", peer=self.peer, why=errors.exceptions[0])
         except* WireError as errors:
-            server.log.grumble("client_cut", self.peer.rpartition(":")[0], peer=self.peer, why=errors.exceptions[0])
+            self.wronged(str(errors.exceptions[0]))
         except* Exception as errors:
             # A mistake of ours, or a server that is ending. It costs this client its connection, and nobody else's.
             server.log.say("client_failed", "error", peer=self.peer, why=repr(errors.exceptions[0]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -28,6 +29,7 @@ class ClientPort:
         self._port = port
         self._by_host: Counter[str] = Counter()
         self._listening = trio.CancelScope()
+        self._closed = trio.Event()
 
     async def run(self, task_status: trio.TaskStatus[int] = trio.TASK_STATUS_IGNORED) -> None:
         """Started with the number of the port, which was chosen by the system if it was to be 0."""
@@ -39,14 +41,36 @@ class ClientPort:
         """The same, and where the membership says as soon as it says something else. Who is connected stays."""
         server = self._server
         async with trio.open_nursery() as nursery:
-            task_status.started(await self._listen(nursery))
+            self._port = await self._listen(nursery)
+            task_status.started(self._port)
             while True:
-                self._host, self._port = await server.membership.moved()
-                try:
-                    server.client_port = await self._listen(nursery)
-                except PortTaken as error:
-                    # Nobody is cut off for that. The next change, or the next start, may find it free.
-                    server.log.say("cannot_move", "error", why=error)
+                host, port = await server.membership.moved()
+                if port == self._port and await meant(host) == await meant(self._host):
+                    continue  # the same in other words
+                await self._move(nursery, host, port)
+                server.client_port = self._port
+
+    async def _move(self, nursery: trio.Nursery, host: str | None, port: int) -> None:
+        server, before, old_port = self._server, self._host, self._port
+        self._host, self._port = host, port
+        try:
+            try:
+                self._port = await self._listen(nursery)
+            except PortTaken as error:
+                if port != old_port or getattr(error.__cause__, "errno", None) != errno.EADDRINUSE:
+                    raise
+                # It may be this server itself: one address of a port is not free while somebody has all of them.
+                self._listening.cancel()
+                await self._closed.wait()
+                self._port = await self._listen(nursery)
+        except PortTaken as error:
+            # Nobody is cut off for that. The next change, or the next start, may find it free.
+            self._host, self._port = before, old_port
+            if self._closed.is_set():
+                await self._listen(nursery)
+            server.log.say("cannot_move", "error", stays=f"{before or '*'}:{old_port}", why=error)
+        else:
+            server.log.say("moved", clients=f"{host or '*'}:{port}")
 
     async def _listen(self, nursery: trio.Nursery) -> int:
         try:
@@ -54,19 +78,24 @@ class ClientPort:
         except OSError as error:
             raise cannot_listen(self._host, self._port, "clients", error) from error
         self._listening.cancel()
-        self._listening = scope = trio.CancelScope()
-        nursery.start_soon(self._accept, listeners, nursery, scope)
+        self._listening, self._closed = trio.CancelScope(), trio.Event()
+        nursery.start_soon(self._accept, listeners, nursery, self._listening, self._closed)
         port: int = listeners[0].socket.getsockname()[1]
         return port
 
     async def _accept(
-        self, listeners: Sequence[trio.SocketListener], nursery: trio.Nursery, scope: trio.CancelScope
+        self,
+        listeners: Sequence[trio.SocketListener],
+        nursery: trio.Nursery,
+        scope: trio.CancelScope,
+        closed: trio.Event,
     ) -> None:
         """What a client does must not end the port, whatever it is."""
         with scope:
             async with trio.open_nursery() as accepting:
                 for listener in listeners:  # on all interfaces there are two: IPv4's and IPv6's
                     accepting.start_soon(accept_all, listener, nursery, self._serve, self._server.log, "client")
+        closed.set()
 
     async def _serve(self, stream: trio.SocketStream) -> None:
         server, settings = self._server, self._server.settings
@@ -89,3 +118,14 @@ class ClientPort:
             self._by_host[host] -= 1
             if not self._by_host[host]:
                 del self._by_host[host]
+
+
+async def meant(host: str | None) -> frozenset[str]:
+    """The addresses behind one spelling of a host. All interfaces are `;port` in a line of the membership, too."""
+    if host is None:
+        return frozenset({"0.0.0.0"})
+    try:
+        found = await trio.socket.getaddrinfo(host, None, type=trio.socket.SOCK_STREAM)
+    except OSError:  # listening there will say it
+        return frozenset({host})
+    return frozenset(str(address[0]) for *_, address in found)

@@ -7,6 +7,7 @@ of any reply that shows its change. All replies of one turn are sent in one go.
 
 from __future__ import annotations
 
+import re
 from collections import deque
 from typing import TYPE_CHECKING, Final
 
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 _CLOSE: Final = int(Op.CLOSE_SESSION)
 _MOVED: Final = int(ErrorCode.SESSION_MOVED)
 _EXPIRED: Final = int(ErrorCode.SESSION_EXPIRED)
+_VARYING: Final = re.compile(r"[-\d'\"]")
+"""Where, in what is wrong with a client, that begins which differs each time."""
 
 
 class Replies:
@@ -186,6 +189,11 @@ class Replies:
         """In the midst of the member's work, which it would stop."""
         self.server.log.say("client_failed", "error", peer=self.peer, why=repr(mistake))
         self.cut("a mistake of ours")
+
+    def wronged(self, why: str) -> None:
+        """It broke the rules, and goes. A line for a host and a kind of mistake, so that none hides another."""
+        kind = _VARYING.split(why, maxsplit=1)[0]
+        self.server.log.grumble("client_cut", (self.peer.rpartition(":")[0], kind), peer=self.peer, why=why)
 
     def cut(self, why: str) -> None:
         if not self.over:

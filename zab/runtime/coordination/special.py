@@ -94,6 +94,7 @@ async def _change_membership(client: Intake, op: int, body: bytes, slot: Slot) -
 
 
 def unknown(client: Intake, op: int, xid: int, body: bytes) -> None:
+    client.wronged(f"no client may ask for operation {op}" if op else "a second connect request, or no request at all")
     client.last_taken = True
     client.put(op, xid, Slot(ErrorCode.UNIMPLEMENTED, done=True, last=True, zxid=-1))
 

@@ -1,0 +1,114 @@
+"""Their machine inside the one that tells the checkers. It sees its own requests and transactions, and nothing else.
+
+In front of each stands the number of the call, so that two equal requests are two, and a transaction can be
+traced back to who asked for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, islice
+from typing import TYPE_CHECKING, NamedTuple, overload
+
+from harness.checkers import Violation
+from harness.worlds.stack.machine import ToldMachine
+from zab.core.zxid import Zxid
+from zab.runtime.errors import Refused
+from zab.runtime.machine import Machine, View
+
+if TYPE_CHECKING:
+    from harness.embed.world import EmbedWorld
+    from harness.worlds.stack.server import Life
+
+RAISES = "the machine raises nothing"
+
+
+class Answer(NamedTuple):
+    zxid: Zxid
+    result: object
+
+
+def numbered(number: int, body: bytes) -> bytes:
+    return b"%d/" % number + body
+
+
+def number_of(numbered: bytes) -> int:
+    return int(numbered.partition(b"/")[0])
+
+
+def body_of(numbered: bytes) -> bytes:
+    return numbered.partition(b"/")[2]
+
+
+class Outstanding(Sequence[tuple[Zxid, bytes]]):
+    """What is prepared and not applied, without our numbers in front."""
+
+    def __init__(self, numbered: Sequence[tuple[Zxid, bytes]]) -> None:
+        self._numbered = numbered
+
+    def __len__(self) -> int:
+        return len(self._numbered)
+
+    @overload
+    def __getitem__(self, place: int) -> tuple[Zxid, bytes]: ...
+    @overload
+    def __getitem__(self, place: slice) -> Sequence[tuple[Zxid, bytes]]: ...
+    def __getitem__(self, place: int | slice) -> tuple[Zxid, bytes] | Sequence[tuple[Zxid, bytes]]:
+        if isinstance(place, slice):
+            return Outstanding(self._numbered[place])
+        zxid, txn = self._numbered[place]
+        return zxid, body_of(txn)
+
+    def __iter__(self) -> Iterator[tuple[Zxid, bytes]]:
+        return ((zxid, body_of(txn)) for zxid, txn in self._numbered)
+
+
+class TheirMachine(ToldMachine):
+    def __init__(self, life: Life, world: EmbedWorld, theirs: Machine) -> None:
+        super().__init__(life)
+        self._world = world
+        self._theirs = theirs
+
+    def prepare(self, request: bytes, view: View) -> bytes:
+        number, body = number_of(request), body_of(request)
+        try:
+            txn: object = self._theirs.prepare(body, view._replace(outstanding=Outstanding(view.outstanding)))
+        except Refused:
+            raise
+        except Exception as error:
+            raise self._raised("prepare", body, error) from error
+        if not isinstance(txn, bytes):
+            raise Violation(RAISES, f"prepare({body!r}) makes {txn!r}: a transaction is bytes")
+        return numbered(number, txn)
+
+    def apply(self, zxid: Zxid, txn: bytes) -> object:
+        if self._life.dead:
+            return zxid
+        super().apply(zxid, txn)
+        number, body = number_of(txn), body_of(txn)
+        try:
+            result = self._theirs.apply(zxid, body)
+        except Exception as error:
+            raise self._raised("apply", body, error) from error
+        self._world.applied(self._life.server.id, zxid, number, body, result)
+        return Answer(zxid, result)
+
+    def snapshot(self) -> Iterable[bytes]:
+        """Theirs is taken later and elsewhere, as by a real member: what changes meanwhile shows."""
+        ours = self.holds.snapshot()
+        return chain([b"%d" % len(ours)], ours, self._theirs.snapshot())
+
+    def restore(self, chunks: Iterable[bytes]) -> None:
+        left = iter(chunks)
+        count = int(next(left))
+        self.holds.restore(islice(left, count))
+        try:
+            self._theirs.restore(left)
+        except Exception as error:
+            raise self._raised("restore", b"", error) from error
+        self._life.restored()
+
+    def _raised(self, what: str, body: bytes, error: Exception) -> Violation:
+        return Violation(
+            RAISES, f"{what}({repr(body) if body else 'chunks'}) at server {self._life.server.id} raises {error!r}"
+        )

@@ -1,0 +1,83 @@
+"""What an embedder brings: a machine, and a model that says what it should have answered."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from random import Random
+from typing import Any, Protocol, TypeAlias
+
+from zab.runtime.machine import Machine
+
+
+class Model(Protocol):
+    """The machine as it would be if it were one object in one process. States are values: `step` changes none.
+
+    `step` may raise `zab.Refused` where `prepare` of the machine would.
+    """
+
+    def initial(self) -> Any: ...
+
+    def step(self, state: Any, request: bytes) -> tuple[Any, Any]:
+        """The state afterwards, and the result."""
+        ...
+
+
+Make: TypeAlias = Callable[[], Machine]
+Draw: TypeAlias = Callable[[Random], bytes]
+
+
+def check_makes(make: object) -> Make:
+    """What is wrong with a machine is said before anything is run."""
+    if not callable(make):
+        raise TypeError(f"the machine is made anew for each life of a server: give its class, not {make!r}")
+    made: Any = make()
+    missing = [name for name in ("prepare", "apply", "snapshot", "restore") if not callable(getattr(made, name, None))]
+    if missing:
+        raise TypeError(f"{type(made).__name__} is no machine: it has no {', '.join(missing)}; see zab.Machine")
+    return make
+
+
+def check_model(model: object) -> Model:
+    made: Any = model() if isinstance(model, type) else model
+    missing = [name for name in ("initial", "step") if not callable(getattr(made, name, None))]
+    if missing:
+        raise TypeError(f"{type(made).__name__} is no model: it has no {', '.join(missing)}")
+    found: Model = made
+    return found
+
+
+def drawing(requests: object) -> Draw:
+    """`requests` is what draws one by chance, a list to choose from, or a strategy of Hypothesis."""
+    if callable(requests) and not hasattr(requests, "example"):
+        draw: Draw = requests
+    else:
+        pool = _pool(requests)
+
+        def draw(random: Random) -> bytes:
+            return pool[int(random.random() * len(pool))]
+
+    drawn: object = draw(Random(0))
+    if not isinstance(drawn, bytes):
+        raise TypeError(f"a request is bytes, not {type(drawn).__name__}")
+    return draw
+
+
+def _pool(requests: Any) -> Sequence[bytes]:
+    if not hasattr(requests, "example"):
+        if isinstance(requests, list | tuple) and requests:
+            return requests
+        raise TypeError("requests: a function of a random.Random, a list of requests, or a strategy of Hypothesis")
+    from hypothesis import HealthCheck, Phase, given, seed, settings  # it is slow to import, and may not be needed
+
+    found: list[bytes] = []
+
+    @seed(1)
+    @settings(
+        max_examples=300, database=None, deadline=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck)
+    )
+    @given(requests)
+    def collect(request: bytes) -> None:
+        found.append(request)
+
+    collect()
+    return found

@@ -1,0 +1,73 @@
+"""What needs no ensemble: two machines that are told the same are the same, and so is one made from a snapshot.
+
+The faults find these mistakes, too, but here they are told in one sentence.
+"""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Final
+
+from harness.checkers import Violation
+from harness.embed.held import SAME, same
+from harness.embed.machine import RAISES
+from harness.embed.model import Draw, Make
+from zab.core.zxid import Epoch, Zxid
+from zab.runtime.errors import Refused
+from zab.runtime.machine import Machine, View
+
+SNAPSHOTS: Final = "restore(snapshot()) is the same machine"
+STEPS: Final = 200
+BETWEEN: Final = 20
+"""Requests from one snapshot to the next, at most."""
+
+
+def check(make: Make, draw: Draw, seed: str) -> list[tuple[bytes, object]]:
+    """A life without faults: its transactions and their results. A `Violation` if something is not as it should be."""
+    random = Random(f"{seed}/roundtrip")
+    original, twin, restored = make(), make(), make()
+    since = ""
+    done: list[tuple[bytes, object]] = []
+    left = 0
+    for number in range(1, STEPS + 1):
+        zxid = Zxid(1 << 32 | number)
+        request = draw(random)
+        try:
+            txn = original.prepare(request, View(zxid, Epoch(1), 1_700_000_000_000 + number, ()))
+        except Refused:
+            continue
+        result = _apply(original, zxid, txn)
+        if not same(_apply(twin, zxid, txn), result):
+            raise Violation(SAME, f"two machines were told the same, and make different things of {txn!r}")
+        answer = _apply(restored, zxid, txn)
+        if not same(answer, result):
+            raise Violation(
+                SNAPSHOTS, f"{txn!r} gives {result!r}; at a machine restored from a snapshot{since} {answer!r}"
+            )
+        done.append((txn, result))
+        if left := max(left - 1, 0):
+            continue
+        left = 1 + int(random.random() * BETWEEN)
+        used = random.random() < 0.5
+        if not used:
+            restored = make()
+        _copy(original, restored)
+        since = f" taken after {number} requests" + (", which had another state before" if used else "")
+    return done
+
+
+def _apply(machine: Machine, zxid: Zxid, txn: bytes) -> object:
+    try:
+        return machine.apply(zxid, txn)
+    except Exception as error:
+        raise Violation(RAISES, f"apply({txn!r}) raises {error!r}") from error
+
+
+def _copy(original: Machine, restored: Machine) -> None:
+    what = "snapshot()"
+    try:
+        chunks = [bytes(chunk) for chunk in original.snapshot()]
+        what = "restore() of what snapshot() gave"
+        restored.restore(iter(chunks))
+    except Exception as error:
+        raise Violation(RAISES, f"{what} raises {error!r}") from error

@@ -1,0 +1,267 @@
+"""Small mistakes, made by rule: what a checker must not contain, put into it one at a time.
+
+A comparison is turned or made strict, a condition loses one of its parts, `all` becomes `any`, a number is one more,
+a statement is left out, a function answers at once. The changed module is compiled as a whole, and the function that
+differs lends its code to the real one for as long as a `with` block lasts; so whoever has imported it has the mistake.
+"""
+
+from __future__ import annotations
+
+import ast
+import copy
+import inspect
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from types import CodeType, FunctionType, ModuleType
+from typing import Any, Final, TypeAlias
+
+from attrs import frozen
+
+Function: TypeAlias = ast.FunctionDef
+Edit: TypeAlias = Callable[[Any], str]
+"""Changes a node in place, and says what was changed."""
+
+
+@frozen
+class Mistake:
+    module: str
+    function: str
+    line: int
+    what: str
+    code: CodeType
+
+    @property
+    def name(self) -> str:
+        return f"{self.module}:{self.line} {self.function}: {self.what}"
+
+
+def mistakes(module: ModuleType) -> Iterator[Mistake]:
+    """All that the rules make of a module's functions and methods, from top to bottom."""
+    real = dict(functions_of(module))
+    for owner, definition in _definitions(ast.parse(inspect.getsource(module))):
+        qualname = f"{owner}.{definition.name}" if owner else definition.name
+        if qualname not in real:
+            continue
+        for number in range(len(list(_edits(definition)))):
+            changed = copy.deepcopy(definition)
+            line, edit = list(_edits(changed))[number]
+            what = edit()
+            code = _compiled(owner, changed, qualname, module.__file__ or "")
+            if code.co_freevars == real[qualname].__code__.co_freevars:
+                yield Mistake(module.__name__, qualname, line, what, code)
+
+
+@contextmanager
+def made(mistake: Mistake, module: ModuleType) -> Iterator[None]:
+    function = dict(functions_of(module))[mistake.function]
+    kept = function.__code__
+    function.__code__ = mistake.code
+    try:
+        yield
+    finally:
+        function.__code__ = kept
+
+
+# -- functions -----------------------------------------------------------------------------------------
+
+
+def functions_of(module: ModuleType) -> Iterator[tuple[str, FunctionType]]:
+    for held in vars(module).values():
+        if getattr(held, "__module__", None) != module.__name__:
+            continue
+        if isinstance(held, FunctionType):
+            yield held.__qualname__, held
+        elif isinstance(held, type):
+            for member in vars(held).values():
+                function = _function(member)
+                if function is not None and function.__module__ == module.__name__:
+                    yield function.__qualname__, function
+
+
+def _function(member: object) -> FunctionType | None:
+    if isinstance(member, property):
+        member = member.fget
+    if isinstance(member, classmethod | staticmethod):
+        member = member.__func__
+    return member if isinstance(member, FunctionType) else None
+
+
+def _definitions(tree: ast.Module) -> Iterator[tuple[str, Function]]:
+    """With the class that each belongs to, if any."""
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef):
+            yield "", node
+        elif isinstance(node, ast.ClassDef):
+            for part in node.body:
+                if isinstance(part, ast.FunctionDef):
+                    yield node.name, part
+
+
+def _compiled(owner: str, definition: Function, qualname: str, file: str) -> CodeType:
+    definition.decorator_list = []
+    shell = ast.parse(f"from __future__ import annotations\nclass {owner or 'Nothing'}: pass")
+    around = shell.body[1]
+    assert isinstance(around, ast.ClassDef)
+    if owner:
+        around.body = [definition]
+    else:
+        shell.body.append(definition)
+    pending = [compile(ast.fix_missing_locations(shell), file, "exec")]
+    while pending:
+        code = pending.pop()
+        if code.co_qualname == qualname:
+            return code
+        pending += [constant for constant in code.co_consts if isinstance(constant, CodeType)]
+    raise AssertionError(qualname)
+
+
+# -- rules ---------------------------------------------------------------------------------------------
+
+_TURNED: Final[dict[type[ast.cmpop], tuple[type[ast.cmpop], ...]]] = {
+    ast.Lt: (ast.LtE, ast.GtE),
+    ast.LtE: (ast.Lt, ast.Gt),
+    ast.Gt: (ast.GtE, ast.LtE),
+    ast.GtE: (ast.Gt, ast.Lt),
+    ast.Eq: (ast.NotEq,),
+    ast.NotEq: (ast.Eq,),
+    ast.Is: (ast.IsNot,),
+    ast.IsNot: (ast.Is,),
+    ast.In: (ast.NotIn,),
+    ast.NotIn: (ast.In,),
+}
+_OTHER_NAME: Final = {"all": "any", "any": "all", "min": "max", "max": "min"}
+
+_LEFT_OUT: Final = (ast.Assign, ast.AugAssign, ast.Expr, ast.Continue, ast.Break)
+
+Found: TypeAlias = tuple[int, Callable[[], str]]
+
+
+def _edits(definition: Function) -> Iterator[Found]:
+    """Every way to go wrong in here. Each is done on the very nodes that were walked."""
+    yield definition.lineno, lambda: _answer_at_once(definition)
+    for node in _body(definition):
+        line = getattr(node, "lineno", definition.lineno)
+        match node:
+            case ast.Compare():
+                for place, operator in enumerate(node.ops):
+                    for other in _TURNED.get(type(operator), ()):
+                        yield line, _turn(node, place, other)
+            case ast.BoolOp():
+                for place in range(len(node.values)):
+                    yield line, _drop(node, place)
+                yield line, _swap(node)
+            case ast.Call(func=ast.Name(id=name)) if name in _OTHER_NAME:
+                yield line, _rename(node)
+            case ast.If() | ast.IfExp() | ast.While() if not isinstance(node.test, ast.BoolOp):
+                yield line, _decide(node, False)
+            case ast.Constant(value=value) if type(value) is int:
+                yield line, _count(node)
+            case ast.BinOp(op=ast.Add() | ast.Sub()):
+                yield line, _reverse(node)
+            case _:
+                pass
+        for field in ("body", "orelse"):
+            statements = getattr(node, field, None)
+            if isinstance(statements, list):
+                for place, statement in enumerate(statements):
+                    if isinstance(statement, _LEFT_OUT) and not isinstance(
+                        getattr(statement, "value", None), ast.Constant
+                    ):
+                        yield statement.lineno, _leave_out(statements, place)
+
+
+def _body(definition: Function) -> Iterator[ast.AST]:
+    """Without annotations, defaults and strings that are put together: none of them decides anything."""
+    pending: list[ast.AST] = [definition]
+    while pending:
+        node = pending.pop(0)
+        if isinstance(node, ast.JoinedStr):
+            continue
+        yield node
+        for name, value in ast.iter_fields(node):
+            if name in ("annotation", "returns", "decorator_list", "defaults", "kw_defaults"):
+                continue
+            children = value if isinstance(value, list) else [value]
+            pending += [child for child in children if isinstance(child, ast.AST)]
+
+
+def _answer_at_once(definition: Function) -> str:
+    definition.body = ast.parse("if True:\n    return\n").body + definition.body
+    return "answers nothing"
+
+
+def _turn(node: ast.Compare, place: int, other: type[ast.cmpop]) -> Callable[[], str]:
+    def edit() -> str:
+        before = ast.unparse(node)
+        node.ops[place] = other()
+        return f"`{ast.unparse(node)}` for `{before}`"
+
+    return edit
+
+
+def _drop(node: ast.BoolOp, place: int) -> Callable[[], str]:
+    def edit() -> str:
+        before = ast.unparse(node)
+        gone = ast.unparse(node.values[place])
+        node.values[place] = ast.Constant(isinstance(node.op, ast.And))
+        return f"without `{gone}` in `{before}`"
+
+    return edit
+
+
+def _swap(node: ast.BoolOp) -> Callable[[], str]:
+    def edit() -> str:
+        before = ast.unparse(node)
+        node.op = ast.Or() if isinstance(node.op, ast.And) else ast.And()
+        return f"`{ast.unparse(node)}` for `{before}`"
+
+    return edit
+
+
+def _rename(node: ast.Call) -> Callable[[], str]:
+    def edit() -> str:
+        name = node.func
+        assert isinstance(name, ast.Name)
+        before, name.id = name.id, _OTHER_NAME[name.id]
+        return f"{name.id} for {before}"
+
+    return edit
+
+
+def _decide(node: ast.If | ast.IfExp | ast.While, what: bool) -> Callable[[], str]:
+    def edit() -> str:
+        before = ast.unparse(node.test)
+        node.test = ast.Constant(what)
+        return f"never `{before}`"
+
+    return edit
+
+
+def _count(node: ast.Constant) -> Callable[[], str]:
+    def edit() -> str:
+        assert isinstance(node.value, int)
+        node.value += 1
+        return f"{node.value} for {node.value - 1}"
+
+    return edit
+
+
+def _reverse(node: ast.BinOp) -> Callable[[], str]:
+    def edit() -> str:
+        before = ast.unparse(node)
+        node.op = ast.Sub() if isinstance(node.op, ast.Add) else ast.Add()
+        return f"`{ast.unparse(node)}` for `{before}`"
+
+    return edit
+
+
+def _leave_out(statements: list[ast.stmt], place: int) -> Callable[[], str]:
+    def edit() -> str:
+        before = ast.unparse(statements[place]).split("\n")[0]
+        statements[place] = ast.copy_location(ast.Pass(), statements[place])
+        return f"without `{before:.60}`"
+
+    return edit
+
+
+__all__: Sequence[str] = ["Mistake", "functions_of", "made", "mistakes"]

@@ -1,0 +1,274 @@
+"""An embedder's machine under faults: a right one holds, and each mistake that people make is found and told."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from random import Random
+
+import pytest
+from hypothesis import strategies as st
+
+import harness
+import zab
+from harness.checkers import Violation
+from harness.embed.held import Call, judge
+from harness.faults import CrashAll, Knobs, Script, Write
+from zab import View, Zxid
+
+
+class Bank(zab.Passive):
+    """Accounts that are never overdrawn."""
+
+    def __init__(self) -> None:
+        self.accounts: dict[str, int] = {}
+
+    def apply(self, zxid: Zxid, txn: bytes) -> object:
+        who, amount = txn.decode().split()
+        have = self.accounts.get(who, 0) + int(amount)
+        if have < 0:
+            return "no"
+        self.accounts[who] = have
+        return have
+
+    def snapshot(self) -> Iterable[bytes]:
+        return [json.dumps(self.accounts).encode()]
+
+    def restore(self, chunks: Iterable[bytes]) -> None:
+        self.accounts = json.loads(b"".join(chunks))
+
+
+class Ledger:
+    def initial(self) -> dict[str, int]:
+        return {}
+
+    def step(self, state: dict[str, int], request: bytes) -> tuple[dict[str, int], object]:
+        who, amount = request.decode().split()
+        have = state.get(who, 0) + int(amount)
+        return (state, "no") if have < 0 else ({**state, who: have}, have)
+
+    def requests(self, random: Random) -> bytes:
+        return f"{random.choice(['ann', 'bob', 'cyd'])} {random.randint(-5, 9)}".encode()
+
+
+def said(machine: type, runs: int = 6) -> str:
+    report = harness.campaign(
+        machine, model=Ledger, runs=runs, servers=(3,), operations=30, length_ms=1_000, shrink_runs=3
+    )
+    assert not report.held
+    with pytest.raises(AssertionError):
+        report.check()
+    return str(report)
+
+
+def test_a_right_machine_holds() -> None:
+    report = harness.campaign(Bank, model=Ledger, runs=2, servers=(3,), operations=30, length_ms=700).check()
+    assert report.requests > 20
+    assert str(report).startswith("Bank held: 2 runs")
+
+
+class ForgetsTheRich(Bank):
+    def snapshot(self) -> Iterable[bytes]:
+        return [json.dumps({who: have for who, have in self.accounts.items() if have < 20}).encode()]
+
+
+def test_a_snapshot_that_forgets() -> None:
+    assert "restore(snapshot()) is the same machine" in said(ForgetsTheRich)
+
+
+class KeepsTheOld(Bank):
+    def restore(self, chunks: Iterable[bytes]) -> None:
+        self.accounts.update(json.loads(b"".join(chunks)))
+        self.accounts = {who: have for who, have in self.accounts.items() if have != 3}
+
+
+def test_a_restore_that_is_not_the_snapshot() -> None:
+    assert "restore(snapshot()) is the same machine" in said(KeepsTheOld)
+
+
+class TakesItsTime(Bank):
+    def snapshot(self) -> Iterator[bytes]:
+        for who in list(self.accounts):
+            yield json.dumps([who, self.accounts[who]]).encode()
+
+    def restore(self, chunks: Iterable[bytes]) -> None:
+        self.accounts = dict(json.loads(chunk) for chunk in chunks)
+
+
+def test_a_snapshot_that_changes_while_it_is_written() -> None:
+    """Only a run shows it: the chunks are taken while more is applied."""
+    script = Script(
+        1,
+        length_ms=700,
+        knobs=Knobs(snapshot_every=5),
+        ops=tuple(Write(at, 2, 0) for at in range(200, 690, 3)),
+        faults=(CrashAll(500, 10, "keep"), CrashAll(650, 10, "keep")),
+    )
+    report = harness.campaign(TakesItsTime, model=Ledger, script=script, shrink_runs=3)
+    assert report.failure is not None
+    assert report.failure.promise in ("the same everywhere", "what the model says")
+    assert "The smallest script that shows it:" in str(report)
+    assert harness.campaign(Bank, model=Ledger, script=script).held
+
+
+class Gambles(Bank):
+    def apply(self, zxid: Zxid, txn: bytes) -> object:
+        return super().apply(zxid, txn) if random.random() < 0.9 else "lost"
+
+
+def test_chance_in_apply() -> None:
+    assert "in one process, suffice" in said(Gambles)
+
+
+class FollowsHashes(Bank):
+    def apply(self, zxid: Zxid, txn: bytes) -> object:
+        super().apply(zxid, txn)
+        return list(set(self.accounts))
+
+
+def test_a_result_in_the_order_of_a_set() -> None:
+    assert "in another process" in said(FollowsHashes)
+
+
+class Falls(Bank):
+    def apply(self, zxid: Zxid, txn: bytes) -> object:
+        if txn.endswith(b" 4"):
+            raise ValueError("four")
+        return super().apply(zxid, txn)
+
+
+def test_an_exception_in_apply() -> None:
+    assert "raises ValueError('four')" in said(Falls)
+
+
+class Overdraws(Bank):
+    def apply(self, zxid: Zxid, txn: bytes) -> object:
+        who, amount = txn.decode().split()
+        self.accounts[who] = self.accounts.get(who, 0) + int(amount)
+        return self.accounts[who]
+
+
+def test_a_machine_that_does_something_else_than_the_model() -> None:
+    words = said(Overdraws)
+    assert "the model 'no'" in words
+    assert "campaign(..., seed=" in words
+
+
+class Prepares:
+    """Refuses at the leader, on what is outstanding, too; what it must not do is look at what is applied alone."""
+
+    looks_at_outstanding = True
+
+    def __init__(self) -> None:
+        self.taken: list[bytes] = []
+
+    def prepare(self, request: bytes, view: View) -> bytes:
+        outstanding = [txn for _, txn in view.outstanding] if self.looks_at_outstanding else []
+        if request in self.taken or request in outstanding:
+            raise zab.Refused("taken")
+        return request
+
+    def apply(self, zxid: Zxid, txn: bytes) -> int:
+        self.taken.append(txn)
+        return len(self.taken)
+
+    def snapshot(self) -> Iterable[bytes]:
+        return list(self.taken)
+
+    def restore(self, chunks: Iterable[bytes]) -> None:
+        self.taken = list(chunks)
+
+
+class LooksOnlyAtWhatIsApplied(Prepares):
+    looks_at_outstanding = False
+
+
+class Names:
+    def initial(self) -> tuple[bytes, ...]:
+        return ()
+
+    def step(self, state: tuple[bytes, ...], request: bytes) -> tuple[tuple[bytes, ...], int]:
+        if request in state:
+            raise zab.Refused("taken")
+        return (*state, request), len(state) + 1
+
+
+NAMES = st.integers(0, 400).map(lambda number: b"name %d" % number)
+
+
+def test_a_machine_that_refuses_holds() -> None:
+    harness.campaign(Prepares, model=Names, requests=NAMES, runs=1, operations=40, length_ms=700).check()
+
+
+def test_a_prepare_that_forgets_what_is_outstanding() -> None:
+    report = harness.campaign(
+        LooksOnlyAtWhatIsApplied,
+        model=Names,
+        requests=[b"one", b"two", b"three"],
+        runs=20,
+        length_ms=1_000,
+        shrink_runs=3,
+    )
+    assert "the model refuses it" in str(report)
+
+
+def test_the_same_seed_is_the_same_report(tmp_path: Path) -> None:
+    reports = [
+        harness.campaign(
+            Overdraws, model=Ledger, runs=1, seed=7, servers=(3,), operations=20, keep=tmp_path, shrink_runs=3
+        )
+        for _ in range(2)
+    ]
+    first, second = (report.failure for report in reports)
+    assert first is not None
+    assert first == second
+    kept = tmp_path / f"Overdraws-{first.seed}.json"
+    again = harness.campaign(Overdraws, model=Ledger, script=kept, shrink_runs=1)
+    assert again.failure is not None
+    assert again.failure.promise == first.promise
+    assert harness.campaign(Bank, model=Ledger, script=kept).held
+
+
+def call(number: int, called: int, returned: int | None, first: object, zxid: int) -> Call:
+    return Call(number, b"ann 1", 1, called, returned, first, None, Zxid(zxid), first, 1)
+
+
+def test_what_was_answered_before_another_was_asked_stands_before_it() -> None:
+    late, early = call(1, 50, 60, 1, 1), call(2, 10, 20, 2, 2)
+    with pytest.raises(Violation, match="in the order of real time"):
+        judge([late, early], [late, early], Ledger())
+    early.returned = 55
+    judge([late, early], [late, early], Ledger())
+
+
+def test_an_answer_that_belongs_to_another_request() -> None:
+    one = call(1, 10, 20, 1, 1)
+    one.result = 7
+    with pytest.raises(Violation, match="answered 7"):
+        judge([one], [one], Ledger())
+
+
+def test_a_refusal_needs_a_moment_at_which_it_was_right() -> None:
+    done = Call(1, b"a", 1, 10, 20, 1, None, Zxid(1), 1, 1)
+    early, late = Call(2, b"a", 1, 1, 5, refused="taken"), Call(3, b"a", 1, 30, 35, refused="taken")
+    judge([done], [done, late], Names())
+    with pytest.raises(Violation, match="would not have refused"):
+        judge([done], [done, early], Names())
+
+
+def test_misuse_is_said_before_anything_is_run() -> None:
+    class NoMachine:
+        pass
+
+    with pytest.raises(TypeError, match="NoMachine is no machine: it has no prepare, apply, snapshot, restore"):
+        harness.campaign(NoMachine, model=Ledger)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="its class"):
+        harness.campaign(Bank(), model=Ledger)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="no model: it has no initial, step"):
+        harness.campaign(Bank, model=NoMachine)
+    with pytest.raises(TypeError, match="requests"):
+        harness.campaign(Bank, model=Names)
+    with pytest.raises(TypeError, match="a request is bytes"):
+        harness.campaign(Bank, model=Ledger, requests=lambda _: "text")
