@@ -11,7 +11,7 @@ from typing import Final
 from attrs import field, frozen
 
 from harness.draw import script_from_seed
-from harness.faults import Script
+from harness.faults import MACHINES, Script
 from harness.mutants.edit import planted
 from harness.mutants.table import BY_NAME
 from harness.outcome import Outcome
@@ -34,6 +34,7 @@ class Plan:
     ops: int = 100
     length_ms: int = 3_000
     world: str = "cores"
+    machine: str = MACHINES[0]
     mutant: str | None = None
     """With this bug put back."""
 
@@ -41,7 +42,7 @@ class Plan:
         """The line that repeats one run of it."""
         usual = Plan(1)
         words = [f"zab-harness replay --seed {seed} --servers {voters}"]
-        for name in ("world", "observers", "faults", "ops", "length_ms", "mutant"):
+        for name in ("world", "observers", "faults", "ops", "length_ms", "machine", "mutant"):
             if getattr(self, name) != getattr(usual, name):
                 words.append(f"--{name.replace('_', '-')} {getattr(self, name)}")
         return " ".join(words)
@@ -54,6 +55,7 @@ class Plan:
             faults=self.faults,
             ops=self.ops,
             length_ms=self.length_ms,
+            machine=self.machine,
         )
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from attrs import asdict
 
 from harness.draw import script_from_seed
-from harness.faults import Script
+from harness.faults import MACHINES, Script
 from harness.mutants.edit import Stale, planted
 from harness.mutants.table import BY_NAME
 from harness.outcome import Outcome
@@ -46,6 +46,9 @@ def size_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--observers", type=natural, default=None, help="observers (default: sometimes one)")
     parser.add_argument("--faults", type=natural, default=20, help="at most so many faults (default 20)")
     parser.add_argument("--ops", type=natural, default=100, help="at most so many operations (default 100)")
+    parser.add_argument(
+        "--machine", choices=MACHINES, default=MACHINES[0], help="what is replicated: a list (default), or the store"
+    )
     parser.add_argument(
         "--length-ms", type=positive, default=3_000, help="virtual time before all is healed (default 3000)"
     )
@@ -116,6 +119,7 @@ def chosen(arguments: argparse.Namespace) -> Script:
         faults=arguments.faults,
         ops=arguments.ops,
         length_ms=arguments.length_ms,
+        machine=arguments.machine,
     )
 
 

@@ -65,6 +65,7 @@ def act(arguments: argparse.Namespace) -> int:
         arguments.ops,
         arguments.length_ms,
         arguments.world,
+        arguments.machine,
         arguments.mutant,
     )
     if arguments.output is not None:

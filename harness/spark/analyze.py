@@ -16,7 +16,7 @@ from harness.spark.identity import code_hash
 from harness.spark.layout import Layout
 from harness.spark.schema import EVENTS, HISTORIES, REPEATS, RUNS
 from harness.spark.stages import again, clusters, discovery, odds, recheck, sums, validate
-from harness.spark.verdicts import VERBS, delivered_in_order
+from harness.spark.verdicts import VERBS, as_clients_saw_it, delivered_in_order
 
 SLICED: Final = 8
 """So many kinds of failure are made smaller."""
@@ -69,7 +69,9 @@ def analyze(spark: SparkSession, layout: Layout, *, sliced: int = SLICED, told: 
     }
     told("judge again")
     stored = loaded.events.where(F.col("verb").isin(*VERBS)).select("seed", "number", "server", "verb", "what")
-    verdicts = recheck.recheck(stored, "number", delivered_in_order, tasks=tasks).cache()
+    acts = recheck.recheck(stored, "number", delivered_in_order, tasks=tasks)
+    seen = recheck.recheck(loaded.histories, "index", as_clients_saw_it, tasks=tasks)
+    verdicts = acts.unionByName(seen).cache()
     tables["verdicts"] = _rows(
         verdicts.groupBy("verdict", "promise").agg(
             F.count("*").alias("histories"), F.sum("steps").alias("steps"), F.sum("core_seconds").alias("core_seconds")

@@ -12,6 +12,10 @@ from typing import Any, Final
 
 from attrs import frozen
 
+from harness.checkers import linear, store
+from harness.history_json import HistoryError
+from harness.history_rows import from_rows
+
 Row = Mapping[str, Any]
 Budget = int
 
@@ -70,6 +74,24 @@ def delivered_in_order(rows: Iterable[Row], budget: Budget) -> Said:
             previous = this
         at[server] = previous
     return Said("held", None, "", steps)
+
+
+def as_clients_saw_it(rows: Iterable[Row], budget: Budget) -> Said:
+    """Every promise of the store to its clients, and whether everything happened one at a time."""
+    given: list[Any] = [{"run": str(row["seed"]), **row} for row in rows]
+    try:
+        verdict = store.judge(from_rows(given), budget)
+    except (HistoryError, linear.HistoryError) as error:
+        return Said("undecided", None, f"no history: {error}", 0)
+    steps = verdict.store.calls + verdict.store.changes
+    match verdict.linear:
+        case linear.Undecided(spent=spent):
+            return Said("undecided", None, str(verdict.linear), steps + spent)
+        case linear.Legal(steps=searched) | linear.Illegal(steps=searched):
+            steps += searched
+        case None:
+            pass
+    return Said("held" if verdict.held else "violated", verdict.promise, verdict.what, steps)
 
 
 def _broken(row: Row, what: str, steps: int) -> Said:

@@ -22,6 +22,7 @@ PLAN = {
     "ops": 100,
     "length_ms": 3000,
     "world": "cores",
+    "machine": "list",
     "mutant": None,
 }
 CLUSTER = {

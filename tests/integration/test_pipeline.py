@@ -1,0 +1,335 @@
+"""The pipeline on a Spark of its own: each stage on a few rows, tasks that are killed, and all from end to end."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from harness.cli import main
+from harness.history import Asked, Became, Change, History, Reply, Request, Stat, Told
+from harness.many import Plan
+from harness.spark.analyze import analyze
+from harness.spark.campaign import Campaign, Stopped, in_spark
+from harness.spark.chunk import Done, Work, finish
+from harness.spark.layout import Chunk
+from harness.spark.rows import history_rows
+from harness.spark.schema import EVENTS, HISTORIES, REPEATS, RUNS, VERSION, Table
+from harness.spark.session import session
+from harness.spark.stages import again, clusters, discovery, odds, recheck, sums, validate
+from harness.spark.verdicts import Budget, Said, as_clients_saw_it
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning"),
+]
+Row = dict[str, Any]
+
+
+@pytest.fixture(scope="module")
+def spark() -> Iterator[Any]:
+    with session("local[2]", "tests", quick=True, settings={"spark.driver.memory": "1g"}) as made:
+        yield made
+
+
+def run_of(seed: int, **other: Any) -> Row:
+    """A run of three servers that held, unless something else is said."""
+    row: Row = dict.fromkeys((column.name for column in RUNS.columns), 0)
+    row |= {"seed": seed, "world": "cores", "machine": "list", "voters": 3, "outcome": "held", "promise": None}
+    row |= {"what": "", "faults": {}, "strikes": [], "outages": [], "counts": {}, "behaviour": "a", "script": None}
+    row |= {"result_hash": f"r{seed}", "trace_hash": None, "core_seconds": 0.5}
+    return {**row, **other}
+
+
+def broken(seed: int, **other: Any) -> Row:
+    return run_of(seed, **{"outcome": "violated", "promise": "agreement", "script": "{}", **other})
+
+
+def strike(kind: str, phase: str = "broadcast", times: int = 1) -> Row:
+    return {"kind": kind, "phase": phase, "times": times}
+
+
+def outage(took_ms: int, after: str) -> Row:
+    return {"at_ms": 1, "took_ms": took_ms, "after": after}
+
+
+def frame(spark: Any, rows: Iterable[Row], table: Table = RUNS) -> Any:
+    return spark.createDataFrame([tuple(row[column.name] for column in table.columns) for row in rows], table.ddl)
+
+
+def told(made: Any) -> list[Row]:
+    return [row.asDict(recursive=True) for row in made.collect()]
+
+
+# -- validate ------------------------------------------------------------------------------------------
+
+
+def test_bad_rows_are_put_aside_with_the_reason(spark: Any) -> None:
+    rows = [
+        run_of(1),
+        {**run_of(2), "seed": None},
+        run_of(3, outcome="great"),
+        run_of(4, outcome="violated", script="{}"),
+        broken(5, script=None),
+        run_of(6, messages=-1),
+        run_of(7, outages=[outage(-5, "Crash")]),
+        run_of(8, core_seconds=float("nan"), what=None),
+    ]
+    good, aside = validate.validate(frame(spark, rows), RUNS)
+    assert [row["seed"] for row in told(good)] == [1]
+    assert {row["seed"]: row["reason"] for row in told(aside)} == {
+        None: "seed is missing",
+        3: "unknown outcome",
+        4: "violated, but no promise is named",
+        5: "failed, but its script is missing",
+        6: "negative count",
+        7: "an outage that ends before it begins",
+        8: "what is missing",
+    }
+    assert all(json.loads(row["row"])["world"] == "cores" for row in told(aside)), "the row itself is kept"
+
+
+def test_a_seed_counts_once_and_a_history_with_a_hole_is_not_judged(spark: Any) -> None:
+    kept, twice = validate.once(frame(spark, [run_of(1), run_of(2), run_of(2, core_seconds=9.0)]), RUNS)
+    assert sorted((row["seed"], row["core_seconds"]) for row in told(kept)) == [(1, 0.5), (2, 0.5)]
+    assert [(row["seed"], row["reason"]) for row in told(twice)] == [(2, "this seed is there twice")]
+
+    runs = frame(spark, [run_of(1, stored=2), run_of(2, stored=2), run_of(3, stored=1), run_of(4)])
+    events = spark.createDataFrame([(seed,) for seed in (1, 1, 2, 9)], "seed bigint")
+    histories = spark.createDataFrame([(3,)], "seed bigint")
+    whole, torn = validate.whole(runs, events, histories)
+    assert sorted(row["seed"] for row in told(whole)) == [1, 3]
+    assert sorted((row["seed"], row["reason"]) for row in told(torn)) == [
+        (2, "1 of 2 rows are there"),
+        (9, "rows of a run that is not in the table of runs"),
+    ]
+
+
+def test_files_that_are_torn_or_of_another_version_are_named(tmp_path: Path) -> None:
+    good, torn, old, other, gone = (tmp_path / f"{name}.parquet" for name in ("good", "torn", "old", "other", "gone"))
+    rows = RUNS.arrow().empty_table()
+    pq.write_table(rows, good)
+    torn.write_bytes(good.read_bytes()[:-20])
+    pq.write_table(rows.replace_schema_metadata({"version": "0", "table": "runs"}), old)
+    pq.write_table(EVENTS.arrow().empty_table(), other)
+    found = validate.readable(RUNS, [good, torn, old, other, gone])
+    assert found.paths == (str(good),)
+    refused = {Path(path).stem: reason for path, reason in found.refused}
+    assert refused["old"] == f"version 0, expected {VERSION}"
+    assert refused["other"] == "this is table events, expected runs"
+    assert refused["torn"].startswith("cannot be read: ")
+    assert refused["gone"].startswith("cannot be read: ")
+
+
+# -- judged again --------------------------------------------------------------------------------------
+
+
+def slow_to_tell(rows: Iterable[Mapping[str, Any]], budget: Budget) -> Said:
+    """Needs a step for each row, twice; whoever has a 7 in it fails, and a 13 cannot be decided."""
+    numbers = [row["number"] for row in rows]
+    assert numbers == sorted(numbers)
+    if 13 in numbers or 2 * len(numbers) > budget:
+        return Said("undecided", None, "not yet", budget)
+    return Said("violated" if 7 in numbers else "held", "sevens" if 7 in numbers else None, "", 2 * len(numbers))
+
+
+def test_histories_are_judged_alone_with_budgets_that_double(spark: Any) -> None:
+    lengths = {1: 1, 2: 3, 3: 8, 4: 13 + 1, 5: 2}
+    rows = [(seed, number) for number in range(20) for seed, length in lengths.items() if number < length]
+    given = spark.createDataFrame(rows, "seed bigint, number int")
+    made = recheck.recheck(given, "number", slow_to_tell, budget=4, rounds=4, tasks=2)
+    assert sorted((row["seed"], row["verdict"], row["budget"], row["steps"]) for row in told(made)) == [
+        (1, "held", 4, 2),
+        (2, "held", 8, 6),
+        (3, "violated", 16, 16),
+        (4, "undecided", 32, 32),
+        (5, "held", 4, 4),
+    ]
+
+
+def client_history(read: bytes) -> History:
+    stat = Stat(2, 2, 2, 0, 0, 0, 0, 1, 0)
+    events = (
+        Became(1, 1, 7, "connected", 1, 4_000),
+        Asked(2, 1, 7, 1, 1, Request("create", "/a", b"x")),
+        Told(3, 1, 7, 1, Reply(zxid=2, path="/a")),
+        Asked(4, 1, 7, 2, 1, Request("get", "/a")),
+        Told(5, 1, 7, 2, Reply(zxid=2, data=read, stat=stat)),
+    )
+    return History(events, (Change(1, 7, "open"), Change(2, 7, "create", "/a", b"x")))
+
+
+def test_what_clients_saw_is_judged_from_its_rows(spark: Any) -> None:
+    rows = [*history_rows(1, client_history(b"x")), *history_rows(2, client_history(b"y"))]
+    rows += list(history_rows(3, client_history(b"x")))[:-1]
+    made = recheck.recheck(frame(spark, rows, HISTORIES), "index", as_clients_saw_it, rounds=1, tasks=2)
+    by_seed = {row["seed"]: row for row in told(made)}
+    assert [by_seed[seed]["verdict"] for seed in (1, 2, 3)] == ["held", "violated", "undecided"]
+    assert by_seed[2]["promise"]
+    assert by_seed[3]["what"].startswith("no history: ")
+
+
+def test_two_tasks_must_agree(spark: Any) -> None:
+    runs = frame(spark, [run_of(1, trace_hash="t"), run_of(2, trace_hash="t"), run_of(3), run_of(4)])
+    repeats = spark.createDataFrame([(1, "r1", "t", 0.1), (2, "r2", "other", 0.1), (3, "r3", None, 0.1)], REPEATS.ddl)
+    assert {row["seed"]: row["same"] for row in told(again.compared(runs, repeats))} == {1: True, 2: False, 3: True}
+
+
+# -- added up ------------------------------------------------------------------------------------------
+
+
+def test_sums(spark: Any) -> None:
+    rows = [
+        run_of(
+            1,
+            strikes=[strike("Crash", "broadcast", 2), strike("Pause", "election")],
+            outages=[outage(10, "Crash"), outage(30, "Crash")],
+            counts={"sync diff": 3, "looking": 1},
+            elections=4,
+            messages=30,
+            operations=10,
+            committed=15,
+            simulated_ms=1_000,
+        ),
+        broken(2, voters=5, strikes=[strike("Crash")], counts={"sync snap": 1}, elections=2, messages=9, operations=3),
+        run_of(3, recovered_ms=50, simulated_ms=1_000, counts={"looking": 7}),
+    ]
+    runs = frame(spark, rows).cache()
+    totals = {row["voters"]: row for row in told(sums.totals(runs))}
+    assert (totals[3]["runs"], totals[3]["held"], totals[5]["violated"]) == (2, 2, 1)
+    assert totals[3]["runs_per_core_minute"] == 120.0
+    struck = {(row["kind"], row["phase"], row["outcome"]): row["strikes"] for row in told(sums.strikes(runs))}
+    assert struck[("Crash", "broadcast", "held")] == 2
+    assert struck[("Crash", "broadcast", "violated")] == struck[("Pause", "election", "held")] == 1
+    (out,) = told(sums.outages(runs))
+    assert (out["kind"], out["outages"], out["p50"], out["max"]) == ("Crash", 2, 10, 30)
+    (waited,) = told(sums.waiting(runs))
+    assert (waited["runs"], waited["share_unavailable"], waited["recovered_max"]) == (2, 0.02, 50)
+    assert [(row["voters"], row["form"], row["times"]) for row in told(sums.synchronizations(runs))] == [
+        (3, "diff", 3),
+        (5, "snap", 1),
+    ]
+    probes = {row["name"]: (row["times"], row["runs"], row["first_seed"]) for row in told(sums.probes(runs))}
+    assert probes["looking"] == (8, 2, 1)
+    elected = {row["kind"]: row for row in told(sums.elections(runs))}
+    assert (elected["Crash"]["elections"], elected["Crash"]["elections_per_fault"]) == (3.0, 1.5)
+    words = {row["voters"]: row for row in told(sums.messages(runs))}
+    assert (words[3]["per_operation"], words[3]["per_transaction"], words[5]["per_transaction"]) == (3.0, 2.0, None)
+
+
+def test_discovery(spark: Any) -> None:
+    rows = [run_of(seed, behaviour="common" if seed % 2 else f"b{seed // 4}") for seed in range(100)]
+    rows[99]["behaviour"] = "at last"
+    kinds = discovery.kinds(frame(spark, rows)).cache()
+    curve = {row["place"]: row["new"] for row in told(discovery.curve(kinds))}
+    assert (curve[0], sum(curve.values()), max(curve)) == (2, 27, 59)
+    (found,) = told(discovery.unseen(kinds))
+    assert (found["kinds"], found["once"], found["twice"], found["chance_of_new"]) == (27, 1, 25, 0.01)
+    assert found["came"] == 0.5, "of the last ten, five were of kinds that nobody had seen"
+
+
+def test_odds(spark: Any) -> None:
+    rows = [broken(seed, strikes=[strike("Crash"), strike("Pause")]) for seed in range(4)]
+    rows += [run_of(10 + seed, strikes=[strike("Pause")]) for seed in range(5)]
+    rows += [run_of(20 + seed) for seed in range(11)]
+    found = {row["kind"]: row for row in told(odds.odds(frame(spark, rows)))}
+    assert (found["Crash"]["failed_with"], found["Crash"]["failed_without"]) == (4, 0)
+    assert found["Crash"]["odds_ratio"] == pytest.approx(4.5 * 16.5 / (0.5 * 0.5))
+    assert found["Pause"]["odds_ratio"] == pytest.approx(4.5 * 11.5 / (5.5 * 0.5))
+    assert found["Crash"]["low"] > 1
+
+
+def test_failures_that_need_the_same_are_one(spark: Any) -> None:
+    rows = [
+        broken(1, what="server 1 applies 1/2 after [3, 4]"),
+        broken(2, what="server 2 applies 7/9 after [5]"),
+        broken(3, what="nobody leads"),
+        broken(4, promise="liveness", what="nobody leads"),
+        run_of(5, outcome="error", what="Wrong: line 7", script="{}"),
+        run_of(6),
+    ]
+    groups = clusters.groups(frame(spark, rows)).cache()
+    assert {(row["promise"], row["failures"]) for row in told(groups)} == {
+        ("agreement", 2),
+        ("agreement", 1),
+        ("liveness", 1),
+        ("error", 1),
+    }
+    slices = spark.createDataFrame([(1, "Crash, Write", "{}", 9), (3, "Crash, Write", "{}", 9)], clusters.SLICES)
+    made = {(row["promise"], row["slice"]): row for row in told(clusters.clusters(groups, slices))}
+    assert made[("agreement", "Crash, Write")]["seeds"] == [1, 2, 3]
+    assert made[("agreement", "Crash, Write")]["failures"] == 3
+    assert made[("liveness", "not made smaller: nobody leads")]["failures"] == 1
+    assert ("error", "not made smaller: Wrong: line #") in made
+
+
+# -- the whole -----------------------------------------------------------------------------------------
+
+
+def plan(runs: int, mutant: str | None = None) -> Plan:
+    return Plan(runs, faults=3, ops=20, length_ms=600, mutant=mutant)
+
+
+def test_a_killed_task_is_begun_anew_and_what_was_finished_stays(spark: Any, tmp_path: Path) -> None:
+    made = Campaign.at(tmp_path, plan(12), size=3)
+    finish(made.work, Chunk(0, 3))
+    written = (made.layout.table("runs") / Chunk(0, 3).name).stat().st_mtime_ns
+    died = tmp_path / "died"
+
+    def unlucky(work: Work, chunk: Chunk) -> Done:
+        if chunk.first == 6 and not died.exists():
+            died.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return finish(work, chunk)
+
+    assert made.run(in_spark(spark, unlucky)).runs == 12
+    assert died.exists()
+    assert (made.layout.table("runs") / Chunk(0, 3).name).stat().st_mtime_ns == written
+
+
+def test_a_task_that_never_succeeds_ends_the_campaign_and_says_why(spark: Any, tmp_path: Path) -> None:
+    made = Campaign.at(tmp_path, plan(6), size=3)
+
+    def full(work: Work, chunk: Chunk) -> Done:
+        if chunk.first:
+            raise OSError(28, "No space left on device")
+        return finish(work, chunk)
+
+    with pytest.raises(Stopped, match="No space left on device"):
+        made.run(in_spark(spark, full))
+    assert made.run(in_spark(spark)).runs == 6
+
+
+def test_from_runs_to_tables(spark: Any, tmp_path: Path) -> None:
+    made = Campaign.at(tmp_path, plan(24, "commit-without-quorum"), sample=1, size=8)
+    done = made.run(in_spark(spark))
+    assert done.violated == 24
+    torn = made.layout.table("runs") / Chunk(16, 24).name
+    torn.write_bytes(torn.read_bytes()[:-9])
+    found = analyze(spark, made.layout, sliced=1)
+    assert found.violated
+    assert found.count("runs") == 16
+    assert found.tables["clusters"][0]["failures"] >= 8
+    assert not found.tables["clusters"][0]["slice"].startswith("not made smaller")
+    reasons = {row["reason"] for row in found.tables["quarantine"]}
+    assert "rows of a run that is not in the table of runs" in reasons
+    assert sum(row["histories"] for row in found.tables["verdicts"]) == 16
+    put_aside = spark.read.parquet(str(made.layout.analysis / "quarantine"))
+    assert put_aside.where(f"source = '{torn}'").count() == 1
+    assert main(["report", str(tmp_path)]) == 0
+    assert main(["compare", str(tmp_path), str(tmp_path)]) == 0
+
+
+def test_misuse_of_the_commands_is_exit_two(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for arguments, said in (
+        (["analyze", str(tmp_path)], "no campaign in here"),
+        (["fuzz", "--runs", "1", "--master", "local[1]"], "--output"),
+    ):
+        assert main(arguments) == 2
+        assert said in capsys.readouterr().err
