@@ -68,6 +68,12 @@ def run_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="X",
         help="in the world of processes, a millisecond of the script takes X real ones (default 1)",
     )
+    parser.add_argument(
+        "--netns",
+        action="store_true",
+        help="in the world of processes, give each server a network namespace of its own: partitions drop packets. "
+        "Needs root",
+    )
     parser.add_argument("--trace", type=natural, default=0, metavar="N", help="show the last N acts")
     parser.add_argument("--hash", action="store_true", help="print the hash of everything that happened")
     parser.add_argument("--history", type=Path, metavar="FILE", help="store what the clients of the store saw here")

@@ -43,11 +43,21 @@ def act(arguments: argparse.Namespace) -> int:
 def chosen_world(arguments: argparse.Namespace) -> World:
     found = world(arguments.world)
     if arguments.world != "processes":
+        if arguments.netns:
+            raise Misuse("--netns is for the world of processes: nowhere else is there a network")
         return found
     if arguments.mutant is not None:
         raise Misuse("a bug is put back into this process, and in the world of processes the servers are others")
     run: Any = found.run
-    return evolve(found, run=partial(run, scale=arguments.scale))
+    if not arguments.netns:
+        return evolve(found, run=partial(run, scale=arguments.scale))
+    from harness.worlds.processes import netns
+    from harness.worlds.processes.world import WITH_SPACES
+
+    why = netns.can_make()
+    if why is not None:
+        raise Misuse(f"--netns: {why}")
+    return evolve(WITH_SPACES, run=partial(run, scale=arguments.scale, spaces=True))
 
 
 def _run_script(arguments: argparse.Namespace, script: Script) -> int:

@@ -28,6 +28,7 @@ from harness.faults import (
 from harness.history import Became, Fired, Told
 from harness.outcome import Outcome
 from harness.scripts import dumps
+from harness.worlds.processes import netns
 from harness.worlds.processes.places import Loopback
 from harness.worlds.processes.run import NO_DEATH, World
 from harness.worlds.processes.verdict import outcome_of
@@ -94,7 +95,7 @@ def test_a_server_that_ends_by_itself_is_a_broken_promise_and_nothing_is_left_ru
     """The harness notices what the servers never do: here somebody else kills one."""
     places = Loopback()
     script = Script(3, voters=1, length_ms=1_000)
-    world = World(script, tmp_path, places, trace=False, scale=1.0, tell=silent)
+    world = World(script, tmp_path, places)
     pids: list[int] = []
 
     async def murder() -> None:
@@ -118,9 +119,22 @@ def test_a_server_that_ends_by_itself_is_a_broken_promise_and_nothing_is_left_ru
         os.kill(pids[0], 0)
 
 
+@pytest.mark.skipif(netns.can_make() is not None, reason="network namespaces cannot be made here")
+def test_a_leader_whose_packets_are_dropped_is_replaced() -> None:
+    script = Script(
+        6,
+        length_ms=2_500,
+        ops=tuple(Write(at, 1, 8) for at in range(0, 2_500, 100)),
+        faults=(Isolate(200, 2_200, LEADER),),
+    )
+    outcome = run(script, spaces=True, tell=silent)
+    assert outcome.held, outcome.what
+    assert outcome.elections >= 2
+
+
 def test_a_cancelled_run_leaves_no_process(tmp_path: Path) -> None:
     places = Loopback()
-    world = World(Script(4, length_ms=60_000), tmp_path, places, trace=False, scale=1.0, tell=silent)
+    world = World(Script(4, length_ms=60_000), tmp_path, places)
 
     async def impatient() -> None:
         async with trio.open_nursery() as nursery:

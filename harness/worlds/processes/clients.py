@@ -42,6 +42,8 @@ class Tape:
         self.events: list[Event] = []
         self.calls = 0
         self.acknowledged = 0
+        self.unasked = 0
+        """What a script has somebody ask who has no session."""
         self.now_us = now_us
 
     def add(self, event: Event) -> None:
@@ -172,7 +174,6 @@ class Client:
         self.tape = tape
         self.server = 0
         """Where its proxy leads to."""
-        self.unasked = 0
         self.session: RecordedSession | None = None
         self._proxy = proxy
         self._host = host
@@ -214,7 +215,7 @@ class Client:
     def _submit(self, request: Request, done: Callable[[Any, Exception | None], None]) -> Recorded | None:
         session = self.session
         if session is None or not session.alive or self._vanished:
-            self.unasked += 1
+            self.tape.unasked += 1
             return None
         self.tape.calls += 1
         reads = request.op in ("get", "exists", "children") and request.watch

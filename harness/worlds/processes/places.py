@@ -32,6 +32,10 @@ class Places(Protocol):
         """Where this server listens."""
         ...
 
+    def seen(self, by: int, sid: int) -> str | None:
+        """Where a proxy listens that leads from one server to the other; None where there is none."""
+        ...
+
     def names(self, sid: int, servers: range) -> dict[str, str]:
         """As this server is to find the others, and itself."""
         ...
@@ -39,6 +43,8 @@ class Places(Protocol):
     def command(self, sid: int) -> list[str]:
         """What stands in front of the command that starts this server."""
         ...
+
+    def close(self) -> None: ...
 
 
 class Loopback:
@@ -52,16 +58,15 @@ class Loopback:
             except OSError:
                 claim.close()
                 continue
-            self._net, self._claim = net, claim
+            self.net, self._claim = net, claim
             return
         raise OSError("no part of 127.0.0.0/8 is free: so many runs at a time?")
 
     def own(self, sid: int) -> str:
-        return f"127.{self._net}.0.{sid}"
+        return f"127.{self.net}.0.{sid}"
 
     def seen(self, by: int, sid: int) -> str:
-        """Where the proxy listens that leads from one server to the other."""
-        return f"127.{self._net}.{by}.{sid}"
+        return f"127.{self.net}.{by}.{sid}"
 
     def names(self, sid: int, servers: range) -> dict[str, str]:
         return {name_of(each): self.own(each) if each == sid else self.seen(sid, each) for each in servers}

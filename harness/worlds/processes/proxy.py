@@ -72,6 +72,10 @@ class Fabric:
     def is_open(self, source: int, target: int) -> bool:
         return (source, target) not in self._blocked
 
+    @property
+    def blocked(self) -> list[tuple[int, int]]:
+        return list(self._blocked)
+
     async def open(self, source: int, target: int) -> None:
         while not self.is_open(source, target):
             await self._changed.wait()

@@ -18,7 +18,7 @@ from harness.history import Request
 from harness.trace import Trace
 from harness.worlds.processes.clients import Client, Tape
 from harness.worlds.processes.nemesis import END_S, Nemesis
-from harness.worlds.processes.places import CLIENT_PORT, ELECTION_PORT, QUORUM_PORT, Loopback, member
+from harness.worlds.processes.places import CLIENT_PORT, ELECTION_PORT, QUORUM_PORT, Places, member
 from harness.worlds.processes.proxy import Address, Fabric, Proxy
 from harness.worlds.processes.server import Pace, Server
 from harness.worlds.processes.uptime import Uptime
@@ -38,9 +38,23 @@ START_S: Final = 6.0
 LOOK_S: Final = 0.02
 
 
+def servers_of(script: Script) -> range:
+    """All that there may ever be."""
+    joining = [op.server for op in script.ops if isinstance(op, Reconfigure) and op.change == "add"]
+    return range(1, max([script.servers, *joining]) + 1)
+
+
 class World:
     def __init__(
-        self, script: Script, folder: Path, places: Loopback, *, trace: bool, scale: float, tell: Tell
+        self,
+        script: Script,
+        folder: Path,
+        places: Places,
+        *,
+        trace: bool = False,
+        scale: float = 1.0,
+        tell: Tell = lambda words: None,
+        network: Fabric | None = None,
     ) -> None:
         self.script = script
         self.scale = scale
@@ -48,7 +62,7 @@ class World:
         self.places = places
         self.pace = Pace.of(script, scale)
         self.random = Random(f"processes/{script.seed}")
-        self.network = Fabric(Random(f"network/{script.seed}"))
+        self.network = network or Fabric(Random(f"network/{script.seed}"))
         self.trace = Trace() if trace else None
         self.counts: dict[str, int] = {}
         self.promise: str | None = None
@@ -59,8 +73,7 @@ class World:
         self.epochs: set[int] = set()
         self.final = Zxid(0)
         """Everything up to here is committed: it was acknowledged after all was healed."""
-        joining = [op.server for op in script.ops if isinstance(op, Reconfigure) and op.change == "add"]
-        self.sids = range(1, max([script.servers, *joining]) + 1)
+        self.sids = servers_of(script)
         self.servers = {sid: Server(sid, folder / f"server{sid}", places, self._spoke) for sid in self.sids}
         self.founders = Ensemble(
             tuple(
@@ -220,11 +233,12 @@ class World:
     async def _open_proxies(self) -> None:
         for one in self.sids:
             for other in self.sids:
-                if one != other:
+                seen = self.places.seen(one, other)
+                if one != other and seen is not None:
                     for port in (QUORUM_PORT, ELECTION_PORT):
                         address = (self.places.own(other), port)
                         proxy = Proxy(self.network, one, other, address, lossy=port == ELECTION_PORT)
-                        await proxy.listen(self.places.seen(one, other), port)
+                        await proxy.listen(seen, port)
                         self._nursery.start_soon(proxy.run)
         asking = {op.client for op in self.script.ops if hasattr(op, "client")}
         groups = (asking, self.sids, [ADMIN + sid for sid in self.sids], [OPERATOR + sid for sid in self.sids])

@@ -29,6 +29,8 @@ def outcome_of(world: World) -> Outcome:
         _judge(world, lefts, canon, history)
     if not canon.whole:
         world.counted("history without its beginning")
+    if world.tape.unasked:
+        world.counts["asked without a session"] = world.tape.unasked
     script = world.script
     return Outcome(
         script=script,

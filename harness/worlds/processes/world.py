@@ -8,6 +8,7 @@ import shutil
 import sys
 import tempfile
 from pathlib import Path
+from random import Random
 from typing import Final
 
 import trio
@@ -16,9 +17,10 @@ from attrs import evolve
 from harness import worlds
 from harness.faults import Fault, Op, Script
 from harness.outcome import Outcome
-from harness.worlds.processes import nemesis, workload
-from harness.worlds.processes.places import Loopback
-from harness.worlds.processes.run import Tell, World
+from harness.worlds.processes import nemesis, netns, workload
+from harness.worlds.processes.places import Loopback, Places
+from harness.worlds.processes.proxy import Fabric
+from harness.worlds.processes.run import Tell, World, servers_of
 from harness.worlds.processes.verdict import outcome_of
 
 
@@ -31,16 +33,21 @@ def tell_on_stderr(words: str) -> None:
         print(f"\r\x1b[K{words}", end="", file=sys.stderr, flush=True)
 
 
-def run(script: Script, *, trace: bool = False, scale: float = 1.0, tell: Tell = tell_on_stderr) -> Outcome:
-    """A millisecond of the script takes `scale` real ones. What this world cannot do is left out of the script."""
-    script = WORLD.playable(script).script
+def run(
+    script: Script, *, trace: bool = False, scale: float = 1.0, spaces: bool = False, tell: Tell = tell_on_stderr
+) -> Outcome:
+    """A millisecond of the script takes `scale` real ones. What this world cannot do is left out of the script.
+
+    With `spaces`, each server is in a network namespace of its own.
+    """
+    script = (WITH_SPACES if spaces else WORLD).playable(script).script
     folder = Path(tempfile.mkdtemp(prefix="zab-harness-"))
-    places = Loopback()
+    places, network = _network(script, spaces=spaces)
     logger = logging.getLogger("zab.client")
     level = logger.level
     logger.setLevel(logging.CRITICAL + 1)
     try:
-        world = World(script, folder, places, trace=trace, scale=scale, tell=tell)
+        world = World(script, folder, places, trace=trace, scale=scale, tell=tell, network=network)
         trio.run(world.main)
         outcome = outcome_of(world)
     except BaseException as error:
@@ -57,6 +64,16 @@ def run(script: Script, *, trace: bool = False, scale: float = 1.0, tell: Tell =
     return evolve(outcome, place=str(folder), what=f"{outcome.what}; logs and data are in {folder}")
 
 
+def _network(script: Script, *, spaces: bool) -> tuple[Places, Fabric]:
+    random = Random(f"network/{script.seed}")
+    if not spaces:
+        return Loopback(), Fabric(random)
+    made = netns.Namespaces(servers_of(script))
+    return made, netns.PacketFabric(random, made)
+
+
 WORLD: Final = worlds.World(
     "processes", "real servers on loopback, real files, signals, a proxy on every link", can, run
 )
+WITH_SPACES: Final = evolve(WORLD, can=lambda item: can(item) and netns.can(item))
+"""The same with `spaces`."""

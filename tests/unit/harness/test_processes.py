@@ -4,18 +4,27 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
+from random import Random
 
 import pytest
+import trio
 
 import zab
 from harness.faults import SHAPES, Crash, CrashIn, Script, Setting
+from harness.history import Asked, Became, Reply, Request, Told
+from harness.worlds.processes import netns
 from harness.worlds.processes.logs import Entry, Left, committed, differences, left_behind
 from harness.worlds.processes.machine import FAILURES, Disk, Lever, Ways
 from harness.worlds.processes.nemesis import shaped
 from harness.worlds.processes.places import Loopback, member, name_of
+from harness.worlds.processes.run import World
 from harness.worlds.processes.server import Pace, configuration
+from harness.worlds.processes.verdict import DURABLE, EQUAL, NO_TRACEBACK, outcome_of
 from harness.worlds.processes.world import can
 from zab.cli.zoo.plan import read_plan
 from zab.core.zxid import NOTHING, Zxid
@@ -128,6 +137,46 @@ def test_every_server_finds_the_others_at_addresses_of_its_own(tmp_path: Path) -
         others.close()
 
 
+@pytest.mark.skipif(netns.can_make() is not None, reason="network namespaces cannot be made here")
+def test_packets_are_dropped_one_way_and_the_namespaces_go_with_the_run() -> None:
+    spaces = netns.Namespaces(range(1, 3))
+    try:
+        fabric = netns.PacketFabric(Random(1), spaces)
+        listening = [*spaces.command(2), sys.executable, "-c", LISTEN, spaces.own(2)]
+        with subprocess.Popen(listening, stdout=subprocess.PIPE) as listener:
+            try:
+                assert listener.stdout is not None
+                port = listener.stdout.readline().decode().strip()
+                talking = [*spaces.command(1), sys.executable, "-c", TALK, spaces.own(2), port]
+                fabric.block([(1, 2)])
+                fabric.block([(1, 2)])
+                fabric.unblock([(1, 2)])
+                assert subprocess.run([*talking, "0.3"], check=False).returncode == 1
+                fabric.heal()
+                assert subprocess.run([*talking, "30"], check=False).returncode == 0
+            finally:
+                listener.kill()
+    finally:
+        spaces.close()
+    listed = subprocess.run(["ip", "netns", "list"], capture_output=True, text=True, check=True).stdout
+    assert spaces.space(1) not in listed
+
+
+LISTEN = """\
+import socket, sys, time
+made = socket.create_server((sys.argv[1], 0))
+print(made.getsockname()[1], flush=True)
+time.sleep(60)
+"""
+TALK = """\
+import socket, sys
+try:
+    socket.create_connection((sys.argv[1], int(sys.argv[2])), timeout=float(sys.argv[3]))
+except TimeoutError:
+    sys.exit(1)
+"""
+
+
 def test_the_configuration_means_what_the_script_says(tmp_path: Path) -> None:
     script = Script(1)
     places = Loopback()
@@ -202,13 +251,71 @@ def test_differences_between_servers(one: Left, other: Left, complaint: str | No
     assert list(differences({1: one, 2: other}, canon)) == ([] if complaint is None else [complaint])
 
 
-async def test_a_directory_is_read_as_it_was_written(tmp_path: Path) -> None:
-    async with zab.open_store(tmp_path) as store, store.session() as session:
-        await session.create("/a", b"one")
-        await session.set("/a", b"two")
-    found = left_behind(tmp_path)
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The directory of a server that has ended."""
+
+    async def write() -> None:
+        async with zab.open_store(path) as store, store.session() as session:
+            await session.create("/a", b"one")
+            await session.set("/a", b"two")
+
+    path = tmp_path_factory.mktemp("written") / "data"
+    trio.run(write)
+    return path
+
+
+def test_a_directory_is_read_as_it_was_written(written: Path) -> None:
+    found = left_behind(written)
     assert found.damage == ()
     canon = committed([found], [], found.last)
     assert canon.whole
     changes = [change for change in canon.changes() if change.path == "/a"]
     assert [(change.kind, change.data) for change in changes] == [("create", b"one"), ("set", b"two")]
+
+
+# -- the verdict ---------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def ran(tmp_path: Path, written: Path) -> Iterator[World]:
+    """A run whose one server has ended."""
+    places = Loopback()
+    world = World(Script(1, voters=1), tmp_path, places)
+    world.servers[1].founded = True
+    shutil.copytree(written, world.servers[1].data)
+    yield world
+    places.close()
+
+
+def told(world: World, zxid: int) -> None:
+    """A client was told that it has written."""
+    request = Request("create", "/a", b"one")
+    world.tape.add(Became(0, 1, 5, "connected", 1, 1_000))
+    world.tape.add(Asked(1, 1, 5, 1, 1, request))
+    world.tape.add(Told(2, 1, 5, 1, Reply(zxid=zxid, path="/a")))
+
+
+def test_an_acknowledged_write_that_no_server_has_is_noticed(ran: World) -> None:
+    told(ran, left_behind(ran.servers[1].data).last + 1)
+    outcome = outcome_of(ran)
+    assert outcome.promise == DURABLE
+    assert "no server has it" in outcome.what
+    assert outcome.committed > 0
+
+
+def test_a_traceback_in_a_log_is_noticed(ran: World) -> None:
+    ran.servers[1].tracebacks.append("Traceback (most recent call last):")
+    assert outcome_of(ran).promise == NO_TRACEBACK
+
+
+def test_damage_that_has_not_healed_is_noticed(ran: World) -> None:
+    log = next(path for path in ran.servers[1].files() if path.name.startswith("log."))
+    data = bytearray(log.read_bytes())
+    data[8] ^= 1
+    log.write_bytes(data)
+    assert outcome_of(ran).promise == EQUAL
+
+
+def test_where_nothing_is_wrong_nothing_is_found(ran: World) -> None:
+    assert outcome_of(ran).held
