@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
 from random import Random
@@ -18,9 +18,13 @@ from attrs import evolve, frozen
 
 from harness.checkers import linear
 from harness.checkers.store import Verdict, judge
+from harness.checkers.store.case import Case as Prepared
+from harness.checkers.store.linearize import operations
 from harness.history import History
 from harness.mutants.bank.ensemble import legal
+from harness.mutants.bank.operations import KINDS, spoil, true_history, without_zxids
 from harness.mutants.bank.spoil import SPOILERS
+from harness.mutants.bank.stories import STORIES
 from harness.mutants.mechanical import Mistake, made, mistakes
 
 STORE: Final = tuple(
@@ -30,6 +34,10 @@ STORE: Final = tuple(
         "sessions", "sequences", "watching", "watches", "linearize", "judge", "promises",
     )
 )  # fmt: skip
+LINEAR: Final = tuple(
+    f"harness.checkers.linear.{name}" for name in ("certificate", "decide", "core", "models", "zones", "wgl", "znodes")
+)
+TARGETS: Final = {"store": STORE, "linear": LINEAR}
 STUCK_S: Final = 5.0
 """Of processor time, for one history."""
 
@@ -37,9 +45,13 @@ STUCK_S: Final = 5.0
 @frozen
 class Case:
     name: str
-    history: History
-    summary: object
+    judge: Callable[[], object]
+    said: object
     """What the checkers say, as they are."""
+
+
+def case(name: str, judge: Callable[[], object]) -> Case:
+    return Case(name, judge, judge())
 
 
 @frozen
@@ -54,8 +66,8 @@ class Stuck(Exception):
 
 
 def summary(verdict: Verdict) -> object:
-    """All of a verdict but its words."""
-    broken = tuple((each.promise, each.session, each.call, each.zxid, each.at) for each in verdict.store.broken)
+    """All of a verdict, also its words: whoever reads them must not be misled."""
+    broken = verdict.held, verdict.undecided, verdict.promise, verdict.what, verdict.store.broken
     match verdict.linear:
         case linear.Legal(order=order, by=by):
             return broken, by, order
@@ -64,14 +76,18 @@ def summary(verdict: Verdict) -> object:
         case linear.Undecided():
             return broken, "undecided"
         case None:
-            return (broken,)
+            return broken
 
 
-def bank(*, legals: int = 24, lies: int = 2, tales: Iterable[tuple[str, History]] = ()) -> list[Case]:
+def _judged(history: History) -> Callable[[], object]:
+    return lambda: summary(judge(history))
+
+
+def store_bank(*, legals: int = 24, lies: int = 2) -> list[Case]:
     """Histories that say much stand in front, so that most mistakes are noticed at once."""
-    histories: list[tuple[str, History]] = list(tales)
     honest = [legal(seed, steps=100) for seed in range(legals)]
-    histories += [(f"legal {seed}", history) for seed, history in enumerate(honest)]
+    histories = [(f"legal {seed}", history) for seed, history in enumerate(honest)]
+    histories += [(name, story.history) for name, story in STORIES.items()]
     for spoiler in SPOILERS:
         told = 0
         for seed, history in enumerate(honest):
@@ -82,22 +98,53 @@ def bank(*, legals: int = 24, lies: int = 2, tales: Iterable[tuple[str, History]
             if told == lies:
                 break
     histories += [(f"legal {seed}, jumps not seen", evolve(honest[seed], jumps=None)) for seed in range(legals // 3)]
-    return [Case(name, history, summary(judge(history))) for name, history in histories]
+    return [case(name, _judged(history)) for name, history in histories]
+
+
+def linear_bank(*, each: int = 60) -> list[Case]:
+    """Small histories of every model, true and spoilt, with zxids and without."""
+    cases = []
+    for kind, (model, draw) in KINDS.items():
+        for seed in range(each):
+            chance = Random(seed)
+            history = true_history(chance, model, draw, chance.randint(3, 6), clients=chance.randint(1, 4), unknown=0.2)
+            for _ in range(seed % 3):
+                history = spoil(chance, history)
+            if seed % 2:
+                history = without_zxids(history)
+            cases.append(case(f"{kind} {seed}", _decided(history, model)))
+    for seed in range(each // 6):
+        made = without_zxids(operations(Prepared.of(legal(seed, steps=40))))
+        model = linear.Znodes.of(made.operations)
+        cases.append(case(f"nodes {seed}", _decided(made, model)))
+        cases.append(case(f"nodes {seed}, spoilt", _decided(spoil(Random(seed), made), model)))
+    return cases
+
+
+def _decided(history: linear.History, model: linear.Model) -> Callable[[], object]:
+    def decided() -> object:
+        verdict = linear.check(history, model, 20_000)
+        return type(verdict).__name__, getattr(verdict, "by", ""), getattr(verdict, "core", ())
+
+    return decided
+
+
+BANKS: Final[dict[str, Callable[[], list[Case]]]] = {"store": store_bank, "linear": linear_bank}
 
 
 def hunt(mistake: Mistake, cases: Sequence[Case]) -> Result:
     module = import_module(mistake.module)
     with made(mistake, module):
-        for case in cases:
-            if _differs(case):
-                return Result(mistake, case.name)
+        for each in cases:
+            if _differs(each):
+                return Result(mistake, each.name)
     return Result(mistake, "")
 
 
-def _differs(case: Case) -> bool:
+def _differs(each: Case) -> bool:
     try:
         with _limited(STUCK_S):
-            return summary(judge(case.history)) != case.summary
+            return each.judge() != each.said
     except Exception:  # it falls over, which nobody overlooks
         return True
 
@@ -116,7 +163,7 @@ def _limited(seconds: float) -> Iterator[None]:
         signal.signal(signal.SIGVTALRM, kept)
 
 
-def all_mistakes(modules: Sequence[str] = STORE) -> list[Mistake]:
+def all_mistakes(modules: Sequence[str]) -> list[Mistake]:
     return [mistake for name in modules for mistake in mistakes(import_module(name))]
 
 

@@ -38,7 +38,7 @@ KINDS: Final = READS | WRITES | {"multi", "close"}
 Node: TypeAlias = tuple[Value, int, int, bool]
 """(data, version, how many children it ever had, ephemeral)"""
 Part: TypeAlias = tuple[str, str, Value]
-_ROOT: Final[Node] = (None, 0, 0, False)
+_ROOT: Final[Node] = ("", 0, 0, False)
 _ERRORS: Final = frozenset({"NO_NODE", "NODE_EXISTS", "BAD_VERSION", "NOT_EMPTY", "NO_CHILDREN_FOR_EPHEMERALS", LATER})
 
 

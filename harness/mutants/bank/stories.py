@@ -1179,3 +1179,13 @@ def a_synced_read_is_stale(t: Tale) -> None:
     t.sync(bob, zxid=2)
     call = t.ask(bob, Request("get", "/x"))
     t.tell(call, Reply(data=b"1", stat=_stat(3, 3, 0, 1)))
+
+
+@good
+def the_root_is_there_from_the_beginning(t: Tale) -> None:
+    ann = t.client(1)
+    t.get(ann, "/", b"")
+    t.children(ann, "/", "zookeeper")
+    t.children(ann, "/zookeeper", "config", "quota")
+    t.set(ann, "/", b"1", 1)
+    t.get(ann, "/", b"1")
