@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 import time
 from collections.abc import Callable
@@ -12,10 +13,11 @@ from attrs import asdict
 
 from harness.draw import script_from_seed
 from harness.faults import MACHINES, Script
+from harness.kept import is_kept
 from harness.mutants.edit import Stale, planted
 from harness.mutants.table import BY_NAME
 from harness.outcome import Outcome
-from harness.scripts import ScriptError, loads, to_json
+from harness.scripts import ScriptError, from_json, loads, to_json
 from harness.worlds import WORLDS
 
 HELD, VIOLATED, MISUSED = 0, 1, 2
@@ -115,7 +117,8 @@ def chosen(arguments: argparse.Namespace) -> Script:
         raise Misuse("say which script: either --seed or --script")
     if path is not None:
         try:
-            return loads(sys.stdin.read() if str(path) == "-" else path.read_text())
+            text = sys.stdin.read() if str(path) == "-" else path.read_text()
+            return script_of_kept(text) or loads(text)
         except (OSError, ScriptError) as error:
             raise Misuse(f"{path}: {error}") from error
     return script_from_seed(
@@ -127,6 +130,15 @@ def chosen(arguments: argparse.Namespace) -> Script:
         length_ms=arguments.length_ms,
         machine=arguments.machine,
     )
+
+
+def script_of_kept(text: str) -> Script | None:
+    """Of a file in which a failing script is kept with what is known of it, the script."""
+    try:
+        data = json.loads(text)
+    except json.JSONDecodeError:
+        return None
+    return from_json(data["script"]) if is_kept(data) else None
 
 
 def with_mutant(arguments: argparse.Namespace, act: Callable[[], int]) -> int:

@@ -1,8 +1,13 @@
-"""Make a failing script as small as it can be, so that every fault that is left is needed."""
+"""Make a failing script as small as it can be, and show that every fault that is left in it is needed.
+
+Whole faults and operations go first, then values become plain and the schedule regular. In the end each item is taken
+out alone, and faults in pairs: what is not missed, goes.
+"""
 
 from __future__ import annotations
 
 import argparse
+import datetime as dt
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -19,18 +24,25 @@ from harness.cli.common import (
     verdict,
     with_mutant,
 )
+from harness.cli.replay import chosen_world
 from harness.faults import Script
+from harness.kept import Kept, code_version, keep
+from harness.outcome import Outcome
+from harness.rerun import rerun
 from harness.scripts import describe, dumps
-from harness.shrink import Shrunk, shrink
-from harness.worlds.cores.world import run
+from harness.shrink import Shrunk, same_promise, shrink
+from harness.worlds import WORLDS, Run, world
 
 
 def add(parser: argparse.ArgumentParser) -> None:
     script_arguments(parser)
+    parser.add_argument("--world", choices=WORLDS, default=WORLDS[0], help="where to run it (default cores)")
     parser.add_argument("--runs", type=positive, default=400, help="run no more scripts than this (default 400)")
-    parser.add_argument("--output", type=Path, help="write the script there, as JSON")
+    parser.add_argument("--output", type=Path, metavar="FILE", help="write the script there, as JSON")
+    parser.add_argument("--keep", type=Path, metavar="DIR", help="store it there, with what is known of it, for tests")
     parser.add_argument("--trace", type=natural, default=40, metavar="N", help="show the last N acts (default 40)")
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
+    parser.set_defaults(scale=1.0)
 
 
 def act(arguments: argparse.Namespace) -> int:
@@ -39,31 +51,67 @@ def act(arguments: argparse.Namespace) -> int:
 
 
 def _shrink_script(arguments: argparse.Namespace, script: Script) -> int:
-    outcome = run(script)
+    there = chosen_world(arguments)
+    script = there.playable(script).script
+    outcome = there.run(script)
     if outcome.held:
         print(verdict(outcome))
         return HELD
     with Progress(arguments.runs, "scripts tried") as progress:
-        found = smaller(script, outcome.promise, arguments.runs, progress.step)
-    if arguments.output is not None:
-        arguments.output.write_text(dumps(found.script))
-    last = run(found.script, trace=True)
+        found = smaller(script, outcome.promise, arguments.runs, progress.step, run=there.run)
+    last = there.run(found.script, trace=True)
+    path: Path | None = arguments.output
+    if path is not None:
+        path.write_text(dumps(found.script))
+    if arguments.keep is not None:
+        path = keep_script(arguments.keep, last, arguments.world, arguments.mutant)
+    line = rerun(found.script, world=arguments.world, mutant=arguments.mutant, file=path)
     if arguments.json:
-        print(json.dumps({**outcome_as_json(last), "runs": found.runs}))
+        proof = {
+            "needed": [type(item).__name__ for item in found.proof.needed],
+            "unproven": [type(item).__name__ for item in found.proof.unproven],
+            "pairs": found.proof.pairs,
+        }
+        more = {"runs": found.runs, "runs_by_step": dict(found.runs_by_step), "proof": proof, "rerun": line}
+        print(json.dumps({**outcome_as_json(last), **more}))
         return VIOLATED
-    assert last.trace is not None
     print(describe(found.script))
     print()
-    print(last.trace.text(arguments.trace))
-    print()
+    if last.trace is not None and arguments.trace:
+        print(last.trace.text(arguments.trace))
+        print()
     print(verdict(last))
-    print(f"{found.runs} runs to get here from {len(script.faults)} faults and {len(script.ops)} operations")
+    print(in_words(script, found))
+    print(line)
     return VIOLATED
 
 
-def smaller(script: Script, promise: str | None, runs: int, step: Callable[[], None] = lambda: None) -> Shrunk:
-    def fails(candidate: Script) -> bool:
-        step()
-        return run(candidate).promise == promise
+def in_words(script: Script, found: Shrunk) -> str:
+    """How far it got, at what price, and what is proven."""
+    spent = ", ".join(f"{step} {runs}" for step, runs in found.runs_by_step.items())
+    was, now = (f"{len(each.faults)} faults and {len(each.ops)} operations" for each in (script, found.script))
+    lines = [f"{found.runs} runs from {was} to {now} ({spent})"]
+    proof = found.proof
+    if proof.needed:
+        pairs = f", and without any of {proof.pairs} pairs of faults" if proof.pairs else ""
+        lines.append(f"without any single one of {len(proof.needed)} of them the failure goes{pairs}")
+    if proof.unproven:
+        lines.append(f"not proven to be needed, as no more runs were allowed: {len(proof.unproven)}")
+    return "\n".join(lines)
 
-    return shrink(script, fails, runs_max=runs)
+
+def keep_script(folder: Path, outcome: Outcome, world: str, mutant: str | None) -> Path:
+    assert outcome.promise is not None
+    today = dt.date.today().isoformat()
+    return keep(folder, Kept(outcome.promise, outcome.script, mutant, world, today, code_version(), outcome.what))
+
+
+def smaller(
+    script: Script,
+    promise: str | None,
+    runs: int,
+    step: Callable[[], None] = lambda: None,
+    *,
+    run: Run | None = None,
+) -> Shrunk:
+    return shrink(script, same_promise(world(WORLDS[0]).run if run is None else run, promise, step), runs_max=runs)

@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from harness.many import Plan, Tally, campaign, run_some
-from harness.scripts import describe, loads
-from harness.worlds.cores.world import run
-
-REGRESSIONS = sorted((Path(__file__).parent / "regressions").glob("*.json"))
+from harness.scripts import describe
 
 
 @pytest.mark.slow
@@ -42,12 +37,6 @@ def test_a_campaign_sees_what_there_is_to_see() -> None:
     assert not total.failures
     assert [name for name in SITUATIONS if not total.counts.get(name)] == []
     assert total.epochs > 1.5 * total.runs
-
-
-@pytest.mark.parametrize("path", REGRESSIONS, ids=lambda path: path.stem)
-def test_what_once_failed_does_not_fail_again(path: Path) -> None:
-    outcome = run(loads(path.read_text()))
-    assert outcome.held, f"{outcome.promise}: {outcome.what}"
 
 
 def test_it_does_not_matter_who_runs_the_seeds() -> None:

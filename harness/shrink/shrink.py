@@ -1,0 +1,96 @@
+"""The steps in their order, again and again until nothing changes any more."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from attrs import frozen
+
+from harness.faults import Script
+from harness.outcome import Outcome
+from harness.shrink import plainer
+from harness.shrink.delta import ddmin
+from harness.shrink.items import items_of, made_of, until
+from harness.shrink.proof import Proof, prove, take_out
+from harness.shrink.trials import Broke, Trials
+
+RUNS_MAX: Final = 400
+
+
+@frozen
+class Shrunk:
+    script: Script
+    runs_by_step: Mapping[str, int]
+    proof: Proof
+
+    @property
+    def runs(self) -> int:
+        """How often a script was run on the way."""
+        return sum(self.runs_by_step.values())
+
+
+def same_promise(
+    run: Callable[[Script], Outcome], promise: str | None, seen: Callable[[], None] = lambda: None
+) -> Broke:
+    """A failure is the same one if the same promise is broken, whatever the words of the verdict are."""
+
+    def broke(script: Script) -> int | None:
+        seen()
+        outcome = run(script)
+        return outcome.at_ms if outcome.promise == promise else None
+
+    return broke
+
+
+def shrink(script: Script, broke: Broke, *, runs_max: int = RUNS_MAX) -> Shrunk:
+    """`broke` says whether, and when, a script breaks the promise. The given one does."""
+    trials = Trials(broke, runs_max)
+    script = _cut(script, trials)
+    trials.step = "calm"
+    script = _ended(plainer.calm(script, trials), trials)
+    while not trials.over:
+        before = script
+        trials.step = "delta"
+        script = _ended(_delta(script, trials), trials)
+        trials.step = "values"
+        script = plainer.settled(plainer.plain(script, trials), trials)
+        trials.step = "schedule"
+        script = plainer.regular(script, trials)
+        trials.step = "proof"
+        script = take_out(_ended(script, trials), trials)
+        if script == before:
+            break
+    trials.step = "proof"
+    return Shrunk(script, dict(trials.runs), prove(script, trials))
+
+
+def _delta(script: Script, trials: Trials) -> Script:
+    return made_of(script, ddmin(items_of(script), lambda chosen: trials.fails(made_of(script, chosen))))
+
+
+def _ended(script: Script, trials: Trials) -> Script:
+    """The script up to the moment at which it broke the promise, if that is what broke it."""
+    at_ms = trials.broke(script)
+    if at_ms is None or at_ms + 1 >= script.length_ms:
+        return script
+    shorter = until(script, at_ms)
+    return shorter if trials.fails(shorter) else script
+
+
+def _cut(script: Script, trials: Trials) -> Script:
+    """What is judged in the end, or breaks only after all was healed, does not say when it went wrong: by halves."""
+    trials.step = "cut"
+    shorter = _ended(script, trials)
+    if shorter != script:
+        return shorter
+    times = sorted(item.at for item in items_of(script))
+    keep = len(times)
+    step = keep // 2
+    while step:
+        candidate = until(script, times[keep - step - 1] if keep > step else 0)
+        if keep >= step and trials.fails(candidate):
+            script, keep = candidate, keep - step
+        else:
+            step //= 2
+    return script

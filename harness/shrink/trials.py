@@ -1,0 +1,46 @@
+"""Scripts that were tried, and what came of them. Nothing is run twice, and no more is run than is allowed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+from harness.faults import Script
+
+Broke: TypeAlias = Callable[[Script], int | None]
+"""Runs a script: after how many milliseconds it broke the promise in question, or None if it did not."""
+
+
+class Trials:
+    def __init__(self, broke: Broke, runs_max: int) -> None:
+        self._broke = broke
+        self._runs_max = runs_max
+        self._known: dict[str, int | None] = {}
+        self.runs: dict[str, int] = {}
+        """Executions, by the step that asked for them."""
+        self.step = ""
+
+    @property
+    def spent(self) -> int:
+        return sum(self.runs.values())
+
+    @property
+    def over(self) -> bool:
+        return self.spent >= self._runs_max
+
+    def broke(self, script: Script) -> int | None:
+        """None also when it may not be tried any more: what was not seen to fail is not believed to."""
+        key = repr(script)
+        if key not in self._known:
+            if self.over:
+                return None
+            self.runs[self.step] = self.runs.get(self.step, 0) + 1
+            self._known[key] = self._broke(script)
+        return self._known[key]
+
+    def fails(self, script: Script) -> bool:
+        return self.broke(script) is not None
+
+    def held(self, script: Script) -> bool:
+        """It was tried, and did not fail."""
+        return self.broke(script) is None and repr(script) in self._known

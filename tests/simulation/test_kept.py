@@ -1,0 +1,101 @@
+"""What once failed does not fail again. `zab-harness shrink --keep tests/simulation/regressions` adds to the folder."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+
+import pytest
+from attrs import evolve
+
+from harness import kept
+from harness.cli import main
+from harness.draw import script_from_seed
+from harness.faults import Crash, Script, Write
+from harness.kept import Kept
+from harness.rerun import rerun, terse
+from harness.scripts import ScriptError, loads
+from harness.worlds.cores.world import run
+
+FOLDER = Path(__file__).parent / "regressions"
+FORGETS = "commit-without-quorum"
+STAYS = "leader-stays-without-quorum"
+
+
+@pytest.mark.parametrize("path", sorted(FOLDER.glob("*.json")), ids=lambda path: path.stem)
+def test_what_once_failed(path: Path) -> None:
+    objection = kept.objection(path)
+    if objection is not None:
+        pytest.fail(objection)
+
+
+def test_a_failure_is_kept_and_its_file_replays_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["shrink", "--seed", "0", "--mutant", FORGETS, "--keep", str(tmp_path), "--trace", "0"]) == 1
+    out = capsys.readouterr().out
+    (path,) = tmp_path.iterdir()
+    stored = kept.loads(path.read_text())
+    assert stored.mutant == FORGETS
+    assert stored.promise in out
+    assert stored.found
+    assert stored.code
+    line = out.splitlines()[-1]
+    assert line == f"zab-harness replay --script {path} --mutant {FORGETS}"
+    assert main(line.split()[1:]) == 1
+    assert kept.objection(path) is None
+
+
+def test_a_file_that_fails_names_itself_and_the_line_that_shows_it(tmp_path: Path) -> None:
+    script = Script(7, length_ms=500, ops=(Write(300),))
+    silent = kept.keep(tmp_path, Kept("a leader without a quorum steps down", script, STAYS))
+    objection = kept.objection(silent)
+    assert objection is not None
+    assert silent.name in objection
+    assert "nothing is noticed" in objection
+    assert f"zab-harness replay --script {silent} --mutant {STAYS}" in objection
+
+
+def test_a_promise_that_is_broken_without_any_bug_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    script = Script(7, length_ms=500)
+    path = kept.keep(tmp_path, Kept("liveness", script))
+    broken = evolve(run(script), promise="liveness", what="nobody leads")
+    monkeypatch.setattr(kept, "_run", lambda _, __: broken)
+    assert kept.objection(path) == (
+        f"{path.name} fails again: liveness: nobody leads\n  zab-harness replay --script {path}"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("{", "line 1"),
+        ("[]", "expected an object"),
+        ('{"version": 2, "seed": 1}', "expected an object with"),
+        ('{"promise": "x", "script": {"version": 2, "seed": 1}, "colour": 1}', "kept.colour: unknown"),
+        ('{"promise": "x", "script": {"version": 2, "seed": 1}, "mutant": "M99"}', "no mutant M99"),
+        ('{"promise": "x", "script": {"version": 2, "seed": 1}, "world": "flat"}', "kept.world"),
+        ('{"promise": "x", "script": {"version": 2}}', "script.seed: missing"),
+    ],
+)
+def test_what_is_no_kept_script_is_refused(text: str, said: str) -> None:
+    with pytest.raises(ScriptError, match=said):
+        kept.loads(text)
+
+
+@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("machine", ["list", "store"])
+def test_a_script_in_one_line_is_the_same_script(seed: int, machine: str) -> None:
+    script = script_from_seed(seed, machine=machine)
+    assert loads(terse(script)) == script
+    assert kept.loads(kept.dumps(Kept("liveness", script))).script == script
+
+
+def test_the_line_that_repeats_a_run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    script = Script(3, length_ms=700, ops=(Write(400),), faults=(Crash(500),))
+    line = rerun(script, mutant=FORGETS)
+    given, command = line.removeprefix("echo ").split(" | ")
+    assert json.loads(given.strip("'"))["faults"] == [{"kind": "Crash", "at": 500}]
+    assert command == f"zab-harness replay --script - --mutant {FORGETS}"
+    monkeypatch.setattr("sys.stdin", io.StringIO(given.strip("'")))
+    main(["replay", "--script", "-", "--json"])
+    assert json.loads(capsys.readouterr().out)["script"]["length_ms"] == 700
