@@ -147,6 +147,19 @@ def test_watches(tmp_path: Path) -> None:
     run(tmp_path, story)
 
 
+def test_a_path_that_is_none_is_told_as_that(tmp_path: Path) -> None:
+    async def story(typing: Typing) -> None:
+        await typing("create /a x")
+        said = 'Invalid path string "/a//b": there is nothing between two of its /'
+        for command in ("create /a//b", "get /a//b", "ls /a//b"):
+            assert await typing(command) == [said]
+        assert await typing("create -s /a/") == ["Created /a/0000000000"]
+        assert await typing("create -s /none/") == ["Node does not exist: /none/"]
+        assert await typing("config -c") == [""]
+
+    run(tmp_path, story)
+
+
 def test_quotas(tmp_path: Path) -> None:
     async def story(typing: Typing) -> None:
         await typing("create /a x")
@@ -166,6 +179,8 @@ def test_quotas(tmp_path: Path) -> None:
         ]
         assert "/a/b, below it, has a quota already" in (await typing("setquota -n 1 /a"))[0]
         assert await typing("setquota -n 1 /none") == ["Node does not exist: /none"]
+        for command in ("listquota", "delquota"):
+            assert await typing(f"{command} /none") == ["quota for /none does not exist."]
         assert "which limit?" in (await typing("setquota /a"))[0]
 
     run(tmp_path, story)

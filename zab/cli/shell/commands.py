@@ -372,7 +372,7 @@ async def _config(shell: Shell, typed: Typed) -> None:
     data, stat = await shell.session.config(_watch(shell, typed))
     text = texts.data(data)
     if typed.has("c"):
-        text = texts.client_addresses(text)
+        text = texts.client_addresses(text).strip()
     shell.say(text)
     if typed.has("s"):
         shell.say(*texts.stat(stat))

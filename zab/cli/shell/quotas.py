@@ -8,6 +8,7 @@ from zab.cli.shell.lines import Misused
 from zab.runtime.session.api import Session
 from zab.runtime.session.errors import NoNode
 from zab.store.errors import ErrorCode
+from zab.store.node import Stat
 from zab.store.paths import QUOTA, ROOT, ancestors_of
 from zab.store.quota import (
     BYTES,
@@ -57,16 +58,23 @@ async def _limited_below(session: Session, node: str) -> str | None:
     return None
 
 
+async def _limits_of(session: Session, path: str) -> tuple[bytes | None, Stat]:
+    try:
+        return await session.get(limits_path(path))
+    except NoNode:
+        raise Misused(f"quota for {path} does not exist.") from None
+
+
 async def quota_of(session: Session, path: str) -> tuple[dict[str, int], dict[str, int]]:
     """The limits, and what there is."""
-    limits, _ = await session.get(limits_path(path))
+    limits, _ = await _limits_of(session, path)
     stats, _ = await session.get(stats_path(path))
     return parse(limits), parse(stats)
 
 
 async def delete_quota(session: Session, path: str, keys: set[str]) -> None:
     """Of the limits named, or of all; with the last one the nodes go, and those above that are empty then."""
-    data, stat = await session.get(limits_path(path))
+    data, stat = await _limits_of(session, path)
     values = parse(data) | dict.fromkeys(keys, -1)
     if keys and any(values.get(key, -1) > -1 for key in KEYS.values()):
         await session.set(limits_path(path), render({key: values.get(key, -1) for key in KEYS.values()}), stat.version)

@@ -28,7 +28,7 @@ from zab.runtime.session.errors import (
     StoreError,
 )
 from zab.runtime.session.watch import Watch
-from zab.store.paths import ROOT
+from zab.store.paths import ROOT, why_invalid
 
 HISTORY_MAX: Final = 1_000
 
@@ -160,8 +160,11 @@ class Shell:
         except Misused as error:
             self._complain(str(error))
         except StoreError as error:
-            said = _SAID.get(type(error))
-            self._complain(str(error) if said is None else said.format(str(error).partition(":")[0]))
+            said, path = _SAID.get(type(error)), str(error).partition(":")[0]
+            if (why := why_invalid(error.path or ROOT)) and why in str(error):
+                self._complain(f'Invalid path string "{path}": {why}')
+            else:
+                self._complain(str(error) if said is None else said.format(path))
         except ZabError as error:
             self._complain(str(error))
         finally:
