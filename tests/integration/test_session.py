@@ -637,3 +637,26 @@ async def test_the_configuration_is_where_it_is_for_everybody(door: Door) -> Non
         assert stat.num_children == 0
         with pytest.raises(zab.StoreError):
             await session.reconfigure(joining=["server.9=nowhere:1:2"], leaving="8", version=3)
+
+
+@pytest.mark.parametrize("name", ["process", "client"])
+async def test_a_read_comes_after_the_writes_that_its_session_asked_for_before(
+    name: str, request: pytest.FixtureRequest
+) -> None:
+    """Whether somebody still waits for them or not."""
+    async with door_of(name, request).open() as it, it.session() as session:
+        path = await session.create(f"{it.root}/a", b"0")
+        async with trio.open_nursery() as nursery:
+            for number in range(1, 6):
+                nursery.start_soon(session.set, path, b"%d" % number)
+            await trio.lowlevel.checkpoint()
+            await trio.lowlevel.checkpoint()  # all five are asked for by now
+            _, stat = await session.get(path)
+        assert stat.version == 5
+        for number in range(5):
+            with trio.CancelScope() as scope:
+                scope.cancel()
+                await session.set(path, b"c%d" % number)
+            first, second = await session.get(path), await session.get(path)
+            await session.sync()
+            assert first == second == await session.get(path)

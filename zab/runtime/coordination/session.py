@@ -114,12 +114,14 @@ class InProcessSession(Session):
         if op in WRITES:
             return await self._change(op, fields, what)
         if op is Op.SYNC:
-            posted, asked_at = self._posted, trio.current_time()
-            while self._answered < posted:  # one whose caller was cancelled may not even be proposed yet
-                await self._answer.wait()
+            asked_at = trio.current_time()
+            await self._own_writes()
             await self._server.member.barrier(self._server.tracker.word_of(self.id))
             self._heard_at = max(self._heard_at, asked_at)
             return fields[0]
+        if self._answered < self._posted:
+            await self._own_writes()
+            self._check()
         await self._server.readable()
         self._check()
         error, value = self._server.machine.reads.read(op, fields, self)
@@ -128,6 +130,12 @@ class InProcessSession(Session):
             raise refused(error, op, fields, what)
         turn = _OF_READ.get(op)
         return value if turn is None else turn(value)
+
+    async def _own_writes(self) -> None:
+        """Until those are done that were asked for before this; also one whose caller was cancelled."""
+        posted = self._posted
+        while self._answered < posted:
+            await self._answer.wait()
 
     async def _change(self, op: Op, fields: Fields, what: str) -> Any:
         body = pack_body(fields)
