@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import struct
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -433,6 +434,28 @@ async def test_a_small_request_is_not_answered_with_a_gigabyte(
         said = [record for record in caplog.records if record.message.startswith("multi_read_refused")]
         assert len(said) == 1
         assert "reads=4000" in said[0].message
+
+
+async def test_what_strangers_can_cause_again_and_again_is_said_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Who has seen a later state than there is, and who brings out a mistake of ours."""
+    async with stores(tmp_path) as running:
+        reads = running.servers[1].machine.reads
+
+        def mistaken(*arguments: object) -> None:
+            raise RuntimeError("an oversight")
+
+        reads._handlers[Op.WHO_AM_I] = mistaken  # type: ignore[assignment]
+        for _ in range(3):
+            async with raw(running) as client:
+                assert await client.connect(ConnectRequest(1 << 60, 10_000)) is None
+            async with raw(running) as client:
+                await client.connect()
+                await client.stream.send_all(encode_request(Op.WHO_AM_I, 1, ()))
+                assert await client.rest() == []
+        said = [record.message.split()[0] for record in caplog.records if record.levelno >= logging.WARNING]
+        assert sorted(said) == ["client_failed", "client_from_the_future"]
 
 
 async def test_bad_credentials_end_a_connection(tmp_path: Path) -> None:

@@ -6,11 +6,16 @@ import logging
 from pathlib import Path
 
 import pytest
+import trio
+from click.testing import CliRunner
 
+import zab
 from tests.integration.cluster import Recorder, cluster
+from zab.cli import commands
 from zab.runtime.errors import Refused
 from zab.runtime.limits import Limits
 from zab.runtime.machine import View
+from zab.store.ops import Op
 
 
 class Buggy(Recorder):
@@ -51,3 +56,27 @@ async def test_a_poisonous_request_is_refused_and_nobody_dies(
         assert {each.status().role.epoch for each in made.members.values()} == {epoch}
     (raised,) = [record for record in caplog.records if record.levelno == logging.ERROR and record.exc_info]
     assert "prepare_failed" in raised.message
+
+
+def test_lists_of_permissions_that_nobody_can_send_break_nothing(tmp_path: Path) -> None:
+    """No door lets them in. A store that has them from before answers, and is moved out of."""
+    lists = {
+        "/wide": ((1 << 40 | 31, "world", "anyone"),),
+        "/torn": ((31, "world", "anyone"), (1, "digest", "a\ud800:b")),
+    }
+
+    async def fill() -> None:
+        async with zab.open_store(tmp_path / "data", client_port=0) as store, store.session() as session:
+            for path, acl in lists.items():
+                await session._ask(Op.CREATE, (path, b"", acl, 0), path)
+            async with zab.connect(f"127.0.0.1:{store.client_port}") as client:
+                assert (await client.acl("/wide"))[0] == zab.OPEN_ACL
+                assert (await client.acl("/torn"))[0] == ((31, "world", "anyone"), (1, "digest", "a?:b"))
+
+    trio.run(fill)
+    for words in (["log", "dump"], ["log", "dump", "--json"], ["export"]):
+        target = [str(tmp_path / "theirs")] if words == ["export"] else []
+        result = CliRunner().invoke(commands.zab, [*words, str(tmp_path / "data"), *target], catch_exceptions=False)
+        assert result.exit_code == 0, result.output
+        for path in lists:
+            assert path in result.output

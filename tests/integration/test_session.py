@@ -660,3 +660,40 @@ async def test_a_read_comes_after_the_writes_that_its_session_asked_for_before(
             first, second = await session.get(path), await session.get(path)
             await session.sync()
             assert first == second == await session.get(path)
+
+
+LONELY = "a\ud800"
+"""Half of a character."""
+
+
+@pytest.mark.parametrize("name", ["process", "client"])
+async def test_what_a_connection_cannot_carry_is_let_in_by_no_door(name: str, request: pytest.FixtureRequest) -> None:
+    """A node with such a list would break `acl` for every client, and the way out of the store."""
+    async with door_of(name, request).open() as it, it.session() as session:
+        path = f"{it.root}/a"
+        for acl in ([(1 << 31, "world", "anyone")], [(31, LONELY, "x")], [(31, "digest", f"{LONELY}:b")]):
+            for act in (session.create(path, acl=acl), session.set_acl(it.root or "/", acl)):
+                with pytest.raises(zab.BadArguments, match="in a list of permissions"):
+                    await act
+            with pytest.raises(zab.BadArguments):
+                Multi().create(path, acl=acl)
+        for coroutine in (
+            session.create(f"{path}{LONELY}"),
+            session.exists(f"{path}{LONELY}"),
+            session.create(path, ttl_ms=1 << 63),
+            session.reconfigure(joining="server.2=a:1:2;3", version=1 << 70),
+            session.set(it.root or "/", b"", 1 << 31),
+            session.remove_watch("/", 9),  # type: ignore[arg-type]
+        ):
+            with pytest.raises(zab.BadArguments):
+                await coroutine
+        wrong: Any = 1.5
+        for coroutine in (
+            session.create(path, ttl_ms=wrong),
+            session.set("/", b"", wrong),
+            session.reconfigure(joining=5),  # type: ignore[arg-type]
+            session.reconfigure(members="server.1=a:1:2;3", version=wrong),
+        ):
+            with pytest.raises(TypeError, match="whole number|a version is a number|servers are text"):
+                await coroutine
+        assert await session.exists(path) is None

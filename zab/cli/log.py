@@ -74,7 +74,8 @@ def _as_text(line: Line, with_data: bool) -> str:
     parts = [f"{line.zxid:#x}", f"{line.time:29}", f"{line.session:#018x}", f"{line.op:15}", line.path, line.more]
     if with_data and line.data is not None:
         parts.append(repr(readable(line.data)))
-    return " ".join(part for part in parts if part)
+    text = " ".join(part for part in parts if part)
+    return text.encode("utf-8", "backslashreplace").decode()  # not all that was ever let in can be shown
 
 
 def _lines(path: Path, log_dir: Path | None) -> Iterator[Line]:

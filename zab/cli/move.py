@@ -22,6 +22,7 @@ from zab.runtime.identity import NAME as IDENTITY
 from zab.runtime.identity import owner_of
 from zab.storage.look import ReadOnlyDisk
 from zab.storage.real import in_use
+from zab.store.acl import OPEN, can_be_carried
 from zab.wire.disk_files import MYID
 
 SOURCE = click.Path(exists=True, path_type=Path)
@@ -78,6 +79,7 @@ def export(source: Path, target: Path, log_dir: Path | None) -> None:
         raise Misused(f"{source}: a server runs on it: stop it first")
     state = read_state(source, log_dir)
     _tell_notes(state)
+    _tell_changed_lists(state)
     file = export_to(target, state, _owner(source))
     click.echo(f"{file}: {_summary(state)}")
 
@@ -103,6 +105,14 @@ def _summary(state: State) -> str:
     store = state.store
     count = len(store.tree)
     return f"{count} nodes, {len(store.sessions.table)} sessions, as of {show(Zxid(store.zxid))} ({store.zxid:#x})"
+
+
+def _tell_changed_lists(state: State) -> None:
+    """Lists of permissions that were let in once, and that their format cannot hold as they are."""
+    for path, node in state.store.tree.nodes.items():
+        if node[1] is not OPEN and any(not can_be_carried(entry) for entry in node[1]):
+            shown = path.encode("utf-8", "backslashreplace").decode()
+            click.echo(f"note: {shown}: its list of permissions is not one for ZooKeeper, and is mended", err=True)
 
 
 def _tell_notes(state: State) -> None:

@@ -39,8 +39,8 @@ class Log:
         """Code that is not ours raised what it should not have: whoever mends it needs the traceback."""
         self._write(logging.ERROR, event, tuple(fields.items()), error)
 
-    def grumble(self, event: str, key: object, /, **fields: object) -> None:
-        """A warning about `key`, at most every ten seconds; the next one tells how many were swallowed."""
+    def grumble(self, event: str, key: object, level: str = "warning", /, **fields: object) -> None:
+        """A warning, or worse, about `key`, at most every ten seconds; the next one tells how many were swallowed."""
         now = trio.current_time()
         last, swallowed = self._said.get((event, key), (-QUIET_S, 0))
         if now - last < QUIET_S:
@@ -51,7 +51,7 @@ class Log:
         self._said[event, key] = (now, 0)
         if swallowed:
             fields["repeated"] = swallowed
-        self.say(event, "warning", **fields)
+        self.say(event, level, **fields)
 
     def _write(
         self, level: int, event: str, fields: tuple[tuple[str, object], ...], error: Exception | None = None

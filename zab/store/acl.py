@@ -46,6 +46,23 @@ SUPER: Final = "super"
 _INTERNED_MAX: Final = 1 << 16
 
 
+def can_be_carried(entry: AclEntry) -> bool:
+    """Over a connection, where numbers have 32 bits and text is UTF-8."""
+    permissions, scheme, name = entry
+    return -(1 << 31) <= permissions < 1 << 31 and is_text(scheme) and is_text(name)
+
+
+def is_text(text: str) -> bool:
+    """It holds no halves of characters, which nobody can encode."""
+    if text.isascii():
+        return True
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 # -- encoded and interned ------------------------------------------------------------------------------
 
 

@@ -52,7 +52,7 @@ class Connection(Intake):
             self.wronged(str(errors.exceptions[0]))
         except* Exception as errors:
             # A mistake of ours, or a server that is ending. It costs this client its connection, and nobody else's.
-            server.log.say("client_failed", "error", peer=self.peer, why=repr(errors.exceptions[0]))
+            self.grumble_failed(errors.exceptions[0])
         finally:
             self._end()
             await trio.aclose_forcefully(self._stream)

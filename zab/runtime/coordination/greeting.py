@@ -67,7 +67,7 @@ async def _session_for(
             await server.member.barrier()
         if asked.last_zxid_seen > server.machine.zxid:
             # It has seen another history than ours. That is not for us to answer.
-            server.log.grumble("client_from_the_future", peer, peer=peer)
+            server.log.grumble("client_from_the_future", peer.rpartition(":")[0], peer=peer)
             return None
     session, attached = asked.session, None
     if session == 0:

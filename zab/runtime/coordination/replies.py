@@ -187,13 +187,16 @@ class Replies:
 
     def failed(self, mistake: Exception) -> None:
         """In the midst of the member's work, which it would stop."""
-        self.server.log.say("client_failed", "error", peer=self.peer, why=repr(mistake))
+        self.grumble_failed(mistake)
         self.cut("a mistake of ours")
 
     def wronged(self, why: str) -> None:
         """It broke the rules, and goes. A line for a host and a kind of mistake, so that none hides another."""
         kind = _VARYING.split(why, maxsplit=1)[0]
         self.server.log.grumble("client_cut", (self.peer.rpartition(":")[0], kind), peer=self.peer, why=why)
+
+    def grumble_failed(self, mistake: Exception) -> None:
+        self.server.log.grumble("client_failed", self.caller.host, "error", peer=self.peer, why=repr(mistake))
 
     def cut(self, why: str) -> None:
         if not self.over:

@@ -32,6 +32,7 @@ from zab.runtime.session.multi import (
     Multi,
     MultiRead,
     acl_of,
+    config_version_of,
     create_request,
     data_of,
     done_by_multi,
@@ -198,7 +199,7 @@ class Session(ABC):
 
         `version` is that of the configuration which is to be changed, a hexadecimal number in its text.
         """
-        fields = (_listed(joining), _listed(leaving), _listed(members), version)
+        fields = (_listed(joining), _listed(leaving), _listed(members), config_version_of(version))
         found: tuple[bytes | None, Stat] = await self._ask(Op.RECONFIG, fields, "reconfigure")
         return found
 
@@ -310,12 +311,12 @@ class Session(ABC):
 
     async def remove_watch(self, path: str, kind: WatchKind = WatchKind.ANY) -> None:
         """Of the whole session: every `Watch` that was concerned hears of it. `NoWatcher` if there was none."""
-        await self._ask(Op.REMOVE_WATCHES, (path_of(path), int(WatchKind(kind))), path)
+        await self._ask(Op.REMOVE_WATCHES, (path_of(path), _kind_of(kind)), path)
 
     async def has_watch(self, path: str, kind: WatchKind = WatchKind.ANY) -> bool:
         """Whether the server watches this path for this session."""
         try:
-            await self._ask(Op.CHECK_WATCHES, (path_of(path), int(WatchKind(kind))), path)
+            await self._ask(Op.CHECK_WATCHES, (path_of(path), _kind_of(kind)), path)
         except StoreError as error:
             if error.code == ErrorCode.NO_WATCHER:
                 return False
@@ -400,4 +401,18 @@ def _ended(code: int, why: str) -> StoreError:
 
 
 def _listed(servers: Servers) -> str | None:
-    return servers if servers is None or isinstance(servers, str) else ",".join(servers)
+    if servers is None or isinstance(servers, str):
+        return servers
+    try:
+        return ",".join(servers)
+    except TypeError:
+        raise TypeError(
+            f"servers are text, or several texts, like 'server.1=host:2888:3888;2181', not {servers!r}"
+        ) from None
+
+
+def _kind_of(kind: WatchKind) -> int:
+    try:
+        return int(WatchKind(kind))
+    except ValueError:
+        raise BadArguments(ErrorCode.BAD_ARGUMENTS, f"{kind!r}, which is no zab.WatchKind") from None

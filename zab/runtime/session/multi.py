@@ -7,7 +7,7 @@ from typing import Any, Final, Self, TypeAlias
 
 from zab.core.errors import RemoteProtocolError
 from zab.runtime.session.errors import BadArguments, StoreError, as_shown, refused
-from zab.store.acl import OPEN, Acl
+from zab.store.acl import OPEN, Acl, can_be_carried, is_text
 from zab.store.errors import ErrorCode
 from zab.store.node import INT_MAX, INT_MIN, Stat
 from zab.store.ops import ANY_VERSION, CreateFlag, Fields, Op
@@ -16,6 +16,7 @@ Parts: TypeAlias = Iterable[tuple[int, Any]]
 """(op, value) of each that was done, (`Op.ERROR`, code) of each that was not."""
 
 _WITH_STAT: Final = frozenset({Op.CREATE2, Op.CREATE_CONTAINER, Op.CREATE_TTL})
+LONG: Final = 1 << 63
 _ROLLED_BACK: Final = (0, ErrorCode.RUNTIME_INCONSISTENCY)
 
 
@@ -23,6 +24,8 @@ def path_of(path: str) -> str:
     """What else can be wrong with a path, the store knows best."""
     if not isinstance(path, str):
         raise TypeError(f"a path is text, not {type(path).__name__}")
+    if not is_text(path):
+        raise BadArguments(ErrorCode.BAD_ARGUMENTS, f"{path!r}, which holds what is no character")
     if not path.startswith("/"):
         raise BadArguments(ErrorCode.BAD_ARGUMENTS, f"{path!r}, a path without / in front")
     return path
@@ -34,6 +37,23 @@ def data_of(data: bytes | None) -> bytes | None:
             raise TypeError(f"data is bytes or None, not {type(data).__name__}")
         return bytes(data)
     return data
+
+
+def ttl_of(ttl_ms: int) -> int:
+    if isinstance(ttl_ms, bool) or not isinstance(ttl_ms, int):
+        raise TypeError(f"ttl_ms is a whole number of milliseconds, not {type(ttl_ms).__name__}")
+    if not -LONG <= ttl_ms < LONG:
+        raise BadArguments(ErrorCode.BAD_ARGUMENTS, f"ttl_ms {ttl_ms}, which does not fit into 64 bits")
+    return ttl_ms
+
+
+def config_version_of(version: int) -> int:
+    """Of a membership: a zxid."""
+    if not isinstance(version, int):
+        raise TypeError(f"a version is a number, not {type(version).__name__}")
+    if not -LONG <= version < LONG:
+        raise BadArguments(ErrorCode.BAD_ARGUMENTS, f"version {version}, which does not fit into 64 bits")
+    return version
 
 
 def version_of(version: int) -> int:
@@ -54,6 +74,10 @@ def acl_of(acl: Acl) -> Acl:
                 raise ValueError
     except (TypeError, ValueError):
         raise TypeError(f"acl is a list of (permissions, scheme, identity), like zab.OPEN_ACL, not {acl!r}") from None
+    for entry in entries:
+        if not can_be_carried(entry):
+            why = "its permissions do not fit into 32 bits, or its text holds what is no character"
+            raise BadArguments(ErrorCode.BAD_ARGUMENTS, f"{entry!r} in a list of permissions: {why}")
     return entries
 
 
@@ -76,7 +100,7 @@ def create_request(
         return Op.CREATE_CONTAINER, (path, data, acl, int(CreateFlag.CONTAINER))
     if ttl_ms is not None:
         flags = CreateFlag.PERSISTENT_SEQUENTIAL_TTL if sequential else CreateFlag.PERSISTENT_TTL
-        return Op.CREATE_TTL, (path, data, acl, int(flags), ttl_ms)
+        return Op.CREATE_TTL, (path, data, acl, int(flags), ttl_of(ttl_ms))
     return Op.CREATE2 if stat else Op.CREATE, (path, data, acl, ephemeral + 2 * sequential)
 
 

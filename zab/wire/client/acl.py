@@ -6,10 +6,11 @@ than reading them.
 
 from __future__ import annotations
 
+import struct
 from typing import Final
 
 from zab.core.errors import WireError
-from zab.store.acl import OPEN, Acl, AclEntry
+from zab.store.acl import ALL, OPEN, Acl, AclEntry
 from zab.wire.jute import INT, NULL, Reader, text, vector
 
 _ENTRY_BYTES_MIN: Final = 12
@@ -18,7 +19,23 @@ _SAY_WHO: Final = frozenset({"world", "digest", "ip"})
 
 def _entry(entry: AclEntry) -> bytes:
     permissions, scheme, identity = entry
-    return INT.pack(permissions) + text(scheme) + text(identity)
+    try:
+        return INT.pack(permissions) + text(scheme) + text(identity)
+    except (struct.error, UnicodeEncodeError):
+        return _entry(carried(entry))
+
+
+def carried(entry: AclEntry) -> AclEntry:
+    """What becomes of it on the way. Doors let nothing in that would change, but a store may have it from before.
+
+    Whoever asks for it is answered all the same: the bits that mean something stay, and what is no character is not.
+    """
+    permissions, scheme, identity = entry
+    return permissions & ALL, _carried(scheme), _carried(identity)
+
+
+def _carried(name: str) -> str:
+    return name.encode("utf-8", "replace").decode()
 
 
 OPEN_BYTES: Final = vector(map(_entry, OPEN))
