@@ -671,7 +671,7 @@ async def test_what_a_connection_cannot_carry_is_let_in_by_no_door(name: str, re
     """A node with such a list would break `acl` for every client, and the way out of the store."""
     async with door_of(name, request).open() as it, it.session() as session:
         path = f"{it.root}/a"
-        for acl in ([(1 << 31, "world", "anyone")], [(31, LONELY, "x")], [(31, "digest", f"{LONELY}:b")]):
+        for acl in (((1 << 31, "world", "anyone"),), ((31, LONELY, "x"),), ((31, "digest", f"{LONELY}:b"),)):
             for act in (session.create(path, acl=acl), session.set_acl(it.root or "/", acl)):
                 with pytest.raises(zab.BadArguments, match="in a list of permissions"):
                     await act
