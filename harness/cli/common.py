@@ -56,7 +56,7 @@ def size_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def run_arguments(parser: argparse.ArgumentParser) -> None:
+def world_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--world",
         choices=WORLDS,
@@ -76,6 +76,10 @@ def run_arguments(parser: argparse.ArgumentParser) -> None:
         help="in the world of processes, give each server a network namespace of its own: partitions drop packets. "
         "Needs root",
     )
+
+
+def run_arguments(parser: argparse.ArgumentParser) -> None:
+    world_arguments(parser)
     parser.add_argument("--trace", type=natural, default=0, metavar="N", help="show the last N acts")
     parser.add_argument("--hash", action="store_true", help="print the hash of everything that happened")
     parser.add_argument("--history", type=Path, metavar="FILE", help="store what the clients of the store saw here")

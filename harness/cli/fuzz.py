@@ -16,11 +16,12 @@ from pathlib import Path
 import attrs
 
 from harness.cli.common import HELD, VIOLATED, Misuse, Progress, natural, positive, size_arguments, sizes, with_mutant
-from harness.cli.shrink import smaller
+from harness.cli.shrink import in_words, keep_script, smaller
 from harness.many import Failure, Plan, Tally, campaign
 from harness.mutants.table import BY_NAME
-from harness.scripts import describe, dumps, to_json
-from harness.worlds import WORLDS
+from harness.rerun import rerun
+from harness.scripts import describe, to_json
+from harness.worlds import WORLDS, world
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -49,6 +50,9 @@ def add(parser: argparse.ArgumentParser) -> None:
         default=100,
         metavar="N",
         help="keep all acts of one in N runs that hold (default 100)",
+    )
+    parser.add_argument(
+        "--keep", type=Path, metavar="DIR", help="store the first failure there, made smaller, for tests to replay"
     )
     parser.add_argument("--no-shrink", action="store_true", help="do not make the first failure smaller")
     size_arguments(parser)
@@ -93,15 +97,19 @@ def act(arguments: argparse.Namespace) -> int:
     for failure in total.failures:
         print(f"VIOLATED {failure.promise}: {failure.what}")
         print(f"  {plan.rerun(failure.script.seed, failure.script.voters)}")
-    if total.failures and not arguments.no_shrink and plan.world == WORLDS[0]:
-        return with_mutant(arguments, lambda: _show_smaller(total.failures[0]))
+    if total.failures and (arguments.keep is not None or not arguments.no_shrink):
+        return with_mutant(arguments, lambda: _show_smaller(arguments, total.failures[0]))
     return VIOLATED if total.failures else HELD
 
 
-def _show_smaller(failure: Failure) -> int:
-    found = smaller(failure.script, failure.promise, 300)
-    print(f"\nthe first of them, made smaller in {found.runs} runs:")
-    print(f"{describe(found.script)}\n\n{dumps(found.script)}")
+def _show_smaller(arguments: argparse.Namespace, failure: Failure) -> int:
+    run = world(arguments.world).run
+    found = smaller(failure.script, failure.promise, 300, run=run)
+    path: Path | None = None
+    if arguments.keep is not None:
+        path = keep_script(arguments.keep, run(found.script), arguments.world, arguments.mutant)
+    print(f"\nthe first of them, made smaller:\n{in_words(failure.script, found)}\n\n{describe(found.script)}\n")
+    print(rerun(found.script, world=arguments.world, mutant=arguments.mutant, file=path))
     return VIOLATED
 
 

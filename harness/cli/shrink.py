@@ -23,6 +23,7 @@ from harness.cli.common import (
     script_arguments,
     verdict,
     with_mutant,
+    world_arguments,
 )
 from harness.cli.replay import chosen_world
 from harness.faults import Script
@@ -36,13 +37,12 @@ from harness.worlds import WORLDS, Run, world
 
 def add(parser: argparse.ArgumentParser) -> None:
     script_arguments(parser)
-    parser.add_argument("--world", choices=WORLDS, default=WORLDS[0], help="where to run it (default cores)")
+    world_arguments(parser)
     parser.add_argument("--runs", type=positive, default=400, help="run no more scripts than this (default 400)")
     parser.add_argument("--output", type=Path, metavar="FILE", help="write the script there, as JSON")
     parser.add_argument("--keep", type=Path, metavar="DIR", help="store it there, with what is known of it, for tests")
     parser.add_argument("--trace", type=natural, default=40, metavar="N", help="show the last N acts (default 40)")
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
-    parser.set_defaults(scale=1.0)
 
 
 def act(arguments: argparse.Namespace) -> int:

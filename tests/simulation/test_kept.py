@@ -45,6 +45,14 @@ def test_a_failure_is_kept_and_its_file_replays_it(tmp_path: Path, capsys: pytes
     assert kept.objection(path) is None
 
 
+def test_fuzz_keeps_the_first_failure(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    size = ["--runs", "3", "--jobs", "1", "--servers", "3", "--ops", "20", "--faults", "2"]
+    assert main(["fuzz", *size, "--mutant", FORGETS, "--keep", str(tmp_path)]) == 1
+    (path,) = tmp_path.iterdir()
+    assert capsys.readouterr().out.splitlines()[-1] == f"zab-harness replay --script {path} --mutant {FORGETS}"
+    assert kept.objection(path) is None
+
+
 def test_a_file_that_fails_names_itself_and_the_line_that_shows_it(tmp_path: Path) -> None:
     script = Script(7, length_ms=500, ops=(Write(300),))
     silent = kept.keep(tmp_path, Kept("a leader without a quorum steps down", script, STAYS))
