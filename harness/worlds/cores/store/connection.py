@@ -149,7 +149,7 @@ class Connection:
 
         self._line.append(sync)
         self._paused = True
-        self.door.barrier(synced)
+        self.door.barrier(synced, self.session)
 
     def _post(self, asked: Call | Left) -> None:
         self._cxid += 1

@@ -69,8 +69,7 @@ class Door:
 
     # -- the server's turn -----------------------------------------------------------------------------
 
-    def turned(self) -> None:
-        """The member has done what there was to do: what has become of it for those who wait here?"""
+    def role_changed(self) -> None:
         node = self.server.node
         ready = node.serving
         if ready and node.state is State.LEADING:
@@ -86,11 +85,15 @@ class Door:
                     connection.resume()
             else:
                 self._lost_ms = self.server.now_ms
+
+    def turned(self) -> None:
+        """The member has done what there was to do: all that was found in it for clients leaves now."""
         if self._dirty:
             dirty, self._dirty = self._dirty, []
             for connection in dirty:
                 connection.flush()
-        self.wake()
+        if self._posted:
+            self.wake()
 
     def wake(self) -> None:
         if self._posted:
@@ -123,9 +126,10 @@ class Door:
         self._posted = True
         self._requests.origin.submit(request, done)
 
-    def barrier(self, done: Done) -> None:
+    def barrier(self, done: Done, session: int = 0) -> None:
+        """In front of a session's sync the leader is told of it: the answer shows that it was heard."""
         self._posted = True
-        self._requests.barrier(done)
+        self._requests.barrier(done, struct.pack(">q", session) if session else b"")
 
     def told(self, zxid: int) -> None:
         self.world.workload.told(self.server, Zxid(zxid))

@@ -31,7 +31,16 @@ class Observer(Protocol):
 class StoreMachine(Store):
     def __init__(self) -> None:
         self.observer: Observer | None = None
+        self._sessions_digest = -1
         super().__init__(deliver=self._tell)
+
+    @property
+    def sessions_digest(self) -> int:
+        """Worked out anew when they have changed, which is seldom."""
+        if self._sessions_digest < 0:
+            sessions = self.sessions
+            self._sessions_digest = crc32(repr((sessions.secret, sorted(sessions.table.items()))).encode())
+        return self._sessions_digest
 
     def _tell(self, watchers: Sequence[Watcher], event: int, path: str, zxid: int) -> None:
         assert self.observer is not None, "somebody watches, and nobody hears of it"
@@ -39,12 +48,14 @@ class StoreMachine(Store):
 
     def _become(self, tree: Tree, sessions: Sessions, digest: Digest) -> None:
         super()._become(tree, sessions, digest)
-        for kind in (txns.CREATE_SESSION, txns.ATTACH_SESSION, txns.CLOSE_SESSION):
+        self._sessions_digest = -1
+        for kind in (txns.CREATE_SESSION, txns.ATTACH_SESSION, txns.CLOSE_SESSION, txns.SET_SECRET):
             self._handlers[kind] = self._observed(self._handlers[kind])
 
     def _observed(self, handler: Handler) -> Handler:
         def observed(zxid: int, txn: bytes) -> Result:
             result = handler(zxid, txn)
+            self._sessions_digest = -1
             if self.observer is not None:
                 self.observer.session_changed(txns.HEAD.unpack_from(txn)[1])
             return result
@@ -74,8 +85,7 @@ class Machine:
     @property
     def digest(self) -> int:
         """Of the tree and of the sessions."""
-        sessions = self.store.sessions
-        return self.store.digest.value << 32 | crc32(repr((sessions.secret, sorted(sessions.table.items()))).encode())
+        return self.store.digest.value << 32 | self.store.sessions_digest
 
     def apply(self, batch: Batch, applied: Applied = ignore) -> None:
         self.count += batch.count

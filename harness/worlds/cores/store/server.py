@@ -80,6 +80,9 @@ class StoreServer(Server):
         super().__init__(world, sid, ensemble, seed)
         self.channels = Channels()
         self._told_change = Zxid(0)
+        self._stirred = True
+        """Something has happened to requests, or to the way that they go."""
+        self._door_knows = self._seen
         self._log = Loud(sid, lambda: self.node.epoch)
 
     # -- the process -----------------------------------------------------------------------------------
@@ -101,6 +104,7 @@ class StoreServer(Server):
             self.wall_ms,
         )
         self.door = Door(self)
+        self._stirred = True
         return node
 
     def crash(self, loss: str) -> None:
@@ -121,11 +125,13 @@ class StoreServer(Server):
         super().hear(source, message)
 
     def _link_up(self, peer: ServerId, dialled: bool) -> None:
+        self._stirred = True
         end = (self.dialled if dialled else self.accepted)[peer]
         self._link_lost(self.channels.up(Channel(self.world.network, end)))
 
     def _link_lost(self, channel: Channel | None) -> None:
         if channel is not None:
+            self._stirred = True
             self.requests.link_lost(cast(Any, channel))
 
     def _hear_relay(self, source: ServerId, frame: bytes) -> None:
@@ -144,34 +150,50 @@ class StoreServer(Server):
             RELAYS[type(message)](self.requests, cast(Any, channel), message, self.now_ms)
         except Exception as error:
             world.fell(self, f"heard a frame from {source}", error)
+        self._stirred = True
         self._turn()
 
     # -- the turn --------------------------------------------------------------------------------------
 
     def wake(self) -> None:
         """There is something to post, or to ask."""
+        self._stirred = True
         self._turn()
 
     def drain(self) -> None:
-        """As the real driver: what the node wants, until neither it nor the requests want anything more."""
-        world, requests, life = self.world, self.requests, self.life
-        now = self.now_ms
+        """As the real driver: what the node wants, until neither it nor the requests want anything more.
+
+        Requests are asked only when something can have become of them; a leader's at every commit.
+        """
+        world, node, life = self.world, self.node, self.life
         try:
-            requests.turn(now)
-            requests.ask(now)
-            ready = self._wanted()
-            while ready is not None:
+            if self._stirred or self._leads:
+                self._ask_requests()
+            ready = node.ready()
+            while True:
+                seen = self._seen
                 self._perform(ready)
                 if self.life != life:
                     return  # its disk failed in the midst of it
-                if not (ready.apply or ready.barriers):
-                    break  # nothing that requests or the node could go on with
-                requests.turn(now)
-                ready = self.node.ready() or None
+                if not (ready.apply or ready.barriers or self._stirred or self._seen is not seen):
+                    break
+                self._ask_requests()
+                ready = node.ready()
+                if not ready:
+                    break
         except Exception as error:
             world.fell(self, "handles requests", error)
+        if self._seen is not self._door_knows:
+            self._door_knows = self._seen
+            self.door.role_changed()
         self.door.turned()
         self._wind()
+
+    def _ask_requests(self) -> None:
+        self._stirred = False
+        now = self.now_ms
+        self.requests.turn(now)
+        self.requests.ask(now)
 
     def _perform(self, ready: Ready) -> None:
         super()._perform(ready)
@@ -223,7 +245,6 @@ class StoreServer(Server):
 
     def _become(self, zxid: Zxid) -> None:
         chunks = self.storage.read_snapshot(zxid)
-        self.door.ready = False
         self.machine.restore(chunks)
         self.world.jumped(self.id, zxid)
         self.door.restored()
