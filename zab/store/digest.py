@@ -1,7 +1,8 @@
 """One number for the whole tree, by which servers find out that they do not hold the same.
 
 It is the sum of the nodes' CRCs, so a change takes one summand out and puts another in. That is not done
-at every change but when somebody asks, and at every 1024th zxid: what changes often is computed once.
+at every change but when somebody asks, at every 1024th zxid, and when many nodes have changed: what changes often is
+computed once, and there is never much to compute at one go.
 ZooKeeper's version 2 of the digest.
 """
 
@@ -20,6 +21,8 @@ VERSION: Final = 2
 CHECKPOINT_EVERY: Final = 1024
 """A power of two."""
 HISTORY_LENGTH: Final = 1024
+CHANGED_MAX: Final = 1024
+"""Nodes, after a transaction. A multi changes thousands: a thousand of them would be seconds at one go."""
 
 _MASK: Final = (1 << 64) - 1
 _NUMBERS: Final = Struct(">qqqqqiiiq")
@@ -46,8 +49,9 @@ class Digest:
 
     def __init__(self, tree: Tree) -> None:
         self._tree = tree
-        self._changed: Mark = {}
-        tree.marks.append(self._changed)
+        self.changed: Mark = {}
+        """Since it was settled, and what they were then."""
+        tree.marks.append(self.changed)
         self._value = 0
         self._data_bytes = 0
         for path, node in tree.nodes.items():
@@ -60,8 +64,8 @@ class Digest:
         self._value += digest_of(path, node)
         self._data_bytes += len(path) + len(node[0] or b"")
 
-    def _settle(self) -> None:
-        nodes, changed = self._tree.nodes, self._changed
+    def settle(self) -> None:
+        nodes, changed = self._tree.nodes, self.changed
         value, size = self._value, self._data_bytes
         for path, old in changed.items():
             new = nodes.get(path)
@@ -80,13 +84,13 @@ class Digest:
 
     @property
     def value(self) -> int:
-        self._settle()
+        self.settle()
         return self._value & _MASK
 
     @property
     def data_bytes(self) -> int:
         """Of all paths and data: what monitoring calls the approximate size."""
-        self._settle()
+        self.settle()
         return self._data_bytes
 
     def checkpoint(self, zxid: int) -> None:

@@ -21,7 +21,7 @@ from zab.store import missed, snapshot
 from zab.store import txn as txns
 from zab.store.acl import DEFAULT_ACCESS, Access
 from zab.store.apply import Applier, Result
-from zab.store.digest import CHECKPOINT_EVERY, Digest
+from zab.store.digest import CHANGED_MAX, CHECKPOINT_EVERY, Digest
 from zab.store.missed import Missed
 from zab.store.node import Node
 from zab.store.outstanding import Outstanding
@@ -99,6 +99,7 @@ class Store:
         self.sessions = sessions
         self.quotas = Quotas(tree)
         self.digest = digest
+        self._unsettled = digest.changed
         self._applier = Applier(tree, sessions, self.quotas, self.watches)
         self._handlers = self._applier.handlers
         self._preparer.look_at(tree, sessions, self.quotas)
@@ -144,6 +145,8 @@ class Store:
             self._outstanding.applied(zxid)
         if not zxid & (CHECKPOINT_EVERY - 1):
             self._checkpoint(zxid)
+        elif len(self._unsettled) > CHANGED_MAX:
+            self.digest.settle()
         return result
 
     def _checkpoint(self, zxid: int) -> None:
