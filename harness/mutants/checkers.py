@@ -163,8 +163,11 @@ def _limited(seconds: float) -> Iterator[None]:
         signal.signal(signal.SIGVTALRM, kept)
 
 
-def all_mistakes(modules: Sequence[str]) -> list[Mistake]:
-    return [mistake for name in modules for mistake in mistakes(import_module(name))]
+def drawn(target: str, seed: int) -> list[Mistake]:
+    """All mistakes in these checkers, in an order that the seed decides."""
+    found = [mistake for name in TARGETS[target] for mistake in mistakes(import_module(name))]
+    Random(seed).shuffle(found)
+    return found
 
 
 def hunt_all(

@@ -34,6 +34,11 @@ class Mistake:
     def name(self) -> str:
         return f"{self.module}:{self.line} {self.function}: {self.what}"
 
+    @property
+    def key(self) -> str:
+        """What stays when lines move."""
+        return f"{self.module.rpartition('.')[2]} {self.function}: {self.what}"
+
 
 def mistakes(module: ModuleType) -> Iterator[Mistake]:
     """All that the rules make of a module's functions and methods, from top to bottom."""
@@ -46,7 +51,10 @@ def mistakes(module: ModuleType) -> Iterator[Mistake]:
             changed = copy.deepcopy(definition)
             line, edit = list(_edits(changed))[number]
             what = edit()
-            code = _compiled(owner, changed, qualname, module.__file__ or "")
+            try:
+                code = _compiled(owner, changed, qualname, module.__file__ or "")
+            except SyntaxError:  # a name that an inner function needs is not bound any more
+                continue
             if code.co_freevars == real[qualname].__code__.co_freevars:
                 yield Mistake(module.__name__, qualname, line, what, code)
 

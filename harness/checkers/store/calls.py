@@ -130,17 +130,15 @@ class Calls:
     def _match(self, calls: list[Call], groups: list[Group], matched: dict[int, Group], replay: Replay) -> None:
         """What fits and could be done then; of several the one that was asked first, as it explains the most."""
         for group in groups:
-            low = high = -1
+            low = -1
             for place, call in enumerate(calls):
                 known = matched.get(call.asked.call)
                 if known is not None and known.zxid < group.zxid:
-                    low = place
-                if known is not None and known.zxid > group.zxid and high < 0:
-                    high = place
+                    low = place  # what was asked before this one took effect before it
             fitting = [
-                (not low < place < (high if high >= 0 else len(calls)), _refused(call, group, replay), place)
+                (place < low, _refused(call, group, replay), place)
                 for place, call in enumerate(calls)
-                if call.asked.call not in matched and call.write and _open(call) and made_by(call.request, group)
+                if call.asked.call not in matched and _open(call) and made_by(call.request, group)
             ]
             if fitting:
                 matched[calls[min(fitting)[-1]].asked.call] = group

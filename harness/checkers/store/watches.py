@@ -296,5 +296,7 @@ def _unwatched(state: State, request: Request, reply: Reply) -> Iterator[State]:
     elif reply.error:
         yield state
     else:
-        for left in dict.fromkeys(table - option for option in options):
+        # What was taken back was there, if that can be.
+        fewer = dict.fromkeys(table - option for option in options if not table.isdisjoint(option))
+        for left in fewer or [table]:
             yield evolve(state, table=left)
