@@ -130,6 +130,7 @@ def test_from_one_to_three_as_the_page_says(tmp_path: Path) -> None:
         assert modes(ports) == ["Mode: follower", "Mode: follower", "Mode: leader"]
         assert [each.stop() for each in (leader, *joining)] == [0, 0, 0]
     assert "keys='initLimit, syncLimit'" in leader.log.read_text()
+    assert not any("cannot_move" in each.log.read_text() for each in (leader, *joining))
     with ExitStack() as stack:  # each has a vote: two of them are enough
         servers = started(stack, [one, others[0]], "-D", "tickTime=1000")
         for each in servers:

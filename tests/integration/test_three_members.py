@@ -51,6 +51,32 @@ async def test_requests_of_one_member_keep_their_order(tmp_path: Path) -> None:
         assert await made.agree() == [*wanted, b"last"]
 
 
+async def test_damage_is_told_until_it_is_healed(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", "zab")
+
+    def healed() -> list[str]:
+        return [record.message for record in caplog.records if record.message.startswith("healed ")]
+
+    async with cluster(tmp_path) as made:
+        for number in range(20):
+            await made.members[1].submit(b"%d" % number)
+        before = await made.agree()
+        await made.stop(3)
+        (log,) = (tmp_path / "3").glob("log.*")
+        data = bytearray(log.read_bytes())
+        data[200] ^= 0xFF
+        log.write_bytes(data)
+        status = (await made.start(3)).status()
+        assert (status.voting, len(status.damage), healed()) == (False, 1, [])
+        with trio.fail_after(30):
+            while not made.members[3].status().voting or not healed():
+                await trio.sleep(0.01)
+        assert made.members[3].status().damage == ()
+        assert await made.agree() == before
+    (line,) = healed()
+    assert "server=3" in line
+
+
 async def test_a_refusal_finds_its_way_back(tmp_path: Path) -> None:
     async with cluster(tmp_path) as made:
         follower = await made.follower()
