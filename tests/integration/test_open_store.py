@@ -355,6 +355,9 @@ async def test_what_a_store_cannot_be_opened_with_is_told(tmp_path: Path) -> Non
     with pytest.raises(TypeError, match="ensemble takes zab.Ensemble.parse"):
         async with open_store(tmp_path / "store", ensemble="server.1=host:2888:3888"):  # type: ignore[arg-type]
             pass
+    with pytest.raises(TypeError, match="settings= takes zab.Settings, not StoreSettings; that is for store="):
+        async with open_store(tmp_path / "store", settings=StoreSettings()):  # type: ignore[arg-type]
+            pass
     async with open_store(tmp_path / "store"):
         with pytest.raises(StorageError, match="in use by this process already"):
             async with open_store(tmp_path / "store"):

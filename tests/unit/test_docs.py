@@ -298,3 +298,14 @@ def test_a_failing_example_is_noticed(tmp_path: Path) -> None:
     with pytest.raises(AssertionError, match="ZeroDivisionError"):
         run(script_of("Words.\n\n```python\n1 / 0\n```\n"), "page", tmp_path)
     run(script_of("```python\n# Not run by the tests: needs a second planet\n1 / 0\n```\n"), "page", tmp_path)
+
+
+def test_every_setting_of_a_store_stands_in_the_reference_with_its_default() -> None:
+    page = (DOCS / "reference" / "open-store.md").read_text()
+    for kind in (zab.StoreSettings, zab.DoorSettings):
+        for setting in attrs.fields(kind):
+            row = next((line for line in page.splitlines() if line.startswith(f"| `{setting.name}` |")), None)
+            assert row is not None, f"{kind.__name__}.{setting.name} is not told"
+            if isinstance(setting.default, int | str | None):
+                shown = f"{setting.default:,}" if type(setting.default) is int else str(setting.default)
+                assert row.split("|")[2].strip(" `") == shown

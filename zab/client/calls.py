@@ -8,9 +8,9 @@ from typing import Any, Final, TypeAlias
 
 from zab.core.errors import LocalProtocolError
 from zab.runtime.session.book import Hears
-from zab.runtime.session.errors import BadArguments
+from zab.runtime.session.errors import BadArguments, named
 from zab.store.errors import ErrorCode
-from zab.store.ops import WRITES, Fields, Op
+from zab.store.ops import WRITES, Fields
 from zab.wire.client.requests import SHAPES
 
 Done: TypeAlias = Callable[[Any, Exception | None], None]
@@ -57,6 +57,6 @@ def check_size(call: Call, frame_bytes_max: int) -> None:
     """Before it is sent: a server would cut the connection, and everybody's requests with it."""
     if len(call.body) + 8 > frame_bytes_max:
         raise LocalProtocolError(
-            f"{Op(call.op).name.lower()} {call.what}: a request of {len(call.body) + 8} bytes; frame_bytes_max is "
+            f"{named(call.op, call.what)}: a request of {len(call.body) + 8} bytes; frame_bytes_max is "
             f"{frame_bytes_max}, and servers take no more than their jute.maxbuffer"
         )

@@ -22,7 +22,7 @@ from zab.client.settings import ClientSettings
 from zab.core.errors import RemoteProtocolError, WireError
 from zab.runtime.errors import OutcomeUnknown
 from zab.runtime.session.book import WatchBook
-from zab.runtime.session.errors import error_of, refused
+from zab.runtime.session.errors import error_of, named, refused
 from zab.store.errors import ErrorCode
 from zab.store.ops import Op
 from zab.store.watches import Event, WatchKind
@@ -367,4 +367,4 @@ class Machine:
 
 
 def _name(call: Call) -> str:
-    return f"{Op(call.op).name.lower()} {call.what}"
+    return named(call.op, call.what)

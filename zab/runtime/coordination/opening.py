@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Final, TypedDict, Unpack
@@ -66,10 +66,30 @@ def make_server(
     limits: Limits = DEFAULT_LIMITS,
     **options: Unpack[MemberOptions],
 ) -> StoreServer:
+    _check_kinds({"store": store, "doors": doors, "limits": limits, **options})
     machine = StoreMachine(evolve(store, access=doors.security.access(store.access, tls=doors.tls is not None)))
     request_bytes = max(limits.request_bytes_max, doors.frame_bytes_max + BESIDE_A_FRAME_BYTES)
     member = Member(machine, path, limits=evolve(limits, request_bytes_max=request_bytes), **options)
     return StoreServer(machine, member, doors)
+
+
+_KINDS: Final[Mapping[str, type[object]]] = {
+    "store": StoreSettings,
+    "doors": DoorSettings,
+    "limits": Limits,
+    "settings": Settings,
+    "storage": StorageSettings,
+}
+
+
+def _check_kinds(options: Mapping[str, object]) -> None:
+    """Five kinds of settings are easily mistaken for each other."""
+    for name, kind in _KINDS.items():
+        value = options.get(name)
+        if name in options and not isinstance(value, kind):
+            right = next((each for each, of in _KINDS.items() if isinstance(value, of)), None)
+            hint = "" if right is None else f"; that is for {right}="
+            raise TypeError(f"{name}= takes zab.{kind.__name__}, not {type(value).__name__}{hint}")
 
 
 async def run_server(

@@ -16,7 +16,7 @@ from zab.core.errors import LocalProtocolError
 from zab.runtime.coordination.authentication import Caller, Verdict
 from zab.runtime.session.api import Session
 from zab.runtime.session.book import WatchBook
-from zab.runtime.session.errors import LEFT, refused
+from zab.runtime.session.errors import LEFT, named, refused
 from zab.runtime.session.state import SessionState
 from zab.runtime.session.watch import Watch
 from zab.runtime.waiting import Waiter
@@ -170,7 +170,7 @@ class InProcessSession(Session):
         size = len(SHAPES[op].encode(fields)) + HEAD_BYTES
         if size > most:
             raise LocalProtocolError(
-                f"{op.name.lower()} {what}: a request of {size} bytes; frame_bytes_max of this store's doors is {most}"
+                f"{named(op, what)}: a request of {size} bytes; frame_bytes_max of this store's doors is {most}"
             )
 
     def _unwatch(self, path: str, kind: WatchKind) -> None:

@@ -167,6 +167,12 @@ def _more_of_several(code: int, op: int) -> str:
     return ""
 
 
+def named(op: int, what: str) -> str:
+    """What is asked of what; where that is the same, once."""
+    name = Op(op).name.lower()
+    return name if name == what else f"{name} {what}"
+
+
 def as_shown(path: str) -> str:
     """Whoever can choose a path must not be able to write lines into somebody's log."""
     return path if path.isprintable() else repr(path)
