@@ -1,0 +1,162 @@
+"""What the controller tells brokers, and how the commands of one event are gathered: one of a kind for each broker.
+
+Whoever receives one compares three epochs before he obeys: his own (was it meant for this life of mine?), the
+controller's (is there a newer one?), and for each partition the leader's (is this news?).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final, TypeAlias
+
+from attrs import evolve, frozen
+
+from kraft_controller.core.cluster import Cluster
+from kraft_controller.core.names import (
+    DELETED,
+    BrokerEpoch,
+    BrokerId,
+    ControllerEpoch,
+    LeaderEpoch,
+    TopicId,
+    TopicPartition,
+)
+from kraft_controller.core.state import Assignment, Broker, PartitionState
+
+EPOCH_UNKNOWN: Final = LeaderEpoch(-1)
+EPOCH_OF_DELETION: Final = LeaderEpoch(-2)
+
+
+@frozen
+class Role:
+    """Of one partition: who leads it and who is in sync, and who holds it."""
+
+    where: TopicPartition
+    topic_id: TopicId | None
+    state: PartitionState
+    assignment: Assignment
+    is_new: bool = False
+    """The replica is to begin, so an empty log is no loss."""
+
+
+@frozen
+class Stop:
+    where: TopicPartition
+    leader_epoch: LeaderEpoch
+    delete: bool
+
+
+@frozen
+class LeaderAndIsr:
+    controller: BrokerId
+    controller_epoch: ControllerEpoch
+    broker_epoch: BrokerEpoch
+    full: bool
+    """All that this broker holds is named: what it holds beside is astray."""
+    roles: tuple[Role, ...]
+    leaders: tuple[Broker, ...]
+    """Where those live who lead."""
+
+
+@frozen
+class UpdateMetadata:
+    controller: BrokerId
+    controller_epoch: ControllerEpoch
+    broker_epoch: BrokerEpoch
+    roles: tuple[Role, ...]
+    """A leader of `DELETED` means: forget it."""
+    brokers: tuple[Broker, ...]
+    """All that are alive, always."""
+
+
+@frozen
+class StopReplica:
+    controller: BrokerId
+    controller_epoch: ControllerEpoch
+    broker_epoch: BrokerEpoch
+    stops: tuple[Stop, ...]
+
+
+Command: TypeAlias = LeaderAndIsr | UpdateMetadata | StopReplica
+
+
+class Batch:
+    """What one event has to say. Sent when its writes stand, in the order: roles, metadata, stops."""
+
+    def __init__(self, cluster: Cluster, controller: BrokerId) -> None:
+        self._cluster = cluster
+        self._controller = controller
+        self._roles: dict[BrokerId, dict[TopicPartition, Role]] = {}
+        self._stops: dict[BrokerId, dict[TopicPartition, Stop]] = {}
+        self._metadata: dict[BrokerId, dict[TopicPartition, None]] = {}
+        self._full: set[BrokerId] = set()
+
+    def tell_role(self, brokers: Iterable[BrokerId], where: TopicPartition, *, is_new: bool = False) -> None:
+        """Its role in this partition, and to everybody what has become of the partition."""
+        cluster = self._cluster
+        state = cluster.states[where]
+        topic = cluster.topics[where.topic]
+        for broker in brokers:
+            if broker in cluster.brokers:
+                told = self._roles.setdefault(broker, {})
+                new = is_new or (where in told and told[where].is_new)
+                told[where] = Role(where, topic.id, state, cluster.assignment(where), new)
+        self.tell_metadata(cluster.brokers, [where])
+
+    def tell_all(self, brokers: Iterable[BrokerId]) -> None:
+        """What is said to these now is all that concerns them."""
+        self._full.update(brokers)
+
+    def tell_metadata(self, brokers: Iterable[BrokerId], partitions: Iterable[TopicPartition] = ()) -> None:
+        partitions = list(partitions)
+        for broker in brokers:
+            if broker in self._cluster.brokers:
+                self._metadata.setdefault(broker, {}).update(dict.fromkeys(partitions))
+
+    def tell_stop(self, broker: BrokerId, where: TopicPartition, *, delete: bool) -> None:
+        cluster = self._cluster
+        if broker not in cluster.brokers:
+            return
+        if cluster.is_deleting(where.topic):
+            epoch = EPOCH_OF_DELETION
+        else:
+            state = cluster.states.get(where)
+            epoch = EPOCH_UNKNOWN if state is None else state.leader_epoch
+        told = self._stops.setdefault(broker, {})
+        told[where] = Stop(where, epoch, delete or (where in told and told[where].delete))
+
+    def commands(self) -> list[tuple[BrokerId, Command]]:
+        """All of it, as of now; then the batch is empty."""
+        cluster = self._cluster
+        everybody = tuple(cluster.brokers.values())
+        made: list[tuple[BrokerId, Command]] = []
+        for broker, roles in self._roles.items():
+            leaders = {role.state.leader: None for role in roles.values()}
+            living = tuple(cluster.brokers[leader] for leader in leaders if leader in cluster.brokers)
+            made.append(
+                (broker, LeaderAndIsr(*self._from(broker), broker in self._full, tuple(roles.values()), living))
+            )
+        for broker, partitions in self._metadata.items():
+            known = tuple(role for role in map(self._as_metadata, partitions) if role is not None)
+            made.append((broker, UpdateMetadata(*self._from(broker), known, everybody)))
+        for broker, stops in self._stops.items():
+            made.append((broker, StopReplica(*self._from(broker), tuple(stops.values()))))
+        self.clear()
+        return [(broker, command) for broker, command in made if broker in cluster.brokers]
+
+    def clear(self) -> None:
+        for told in (self._roles, self._stops, self._metadata, self._full):
+            told.clear()
+
+    def _from(self, broker: BrokerId) -> tuple[BrokerId, ControllerEpoch, BrokerEpoch]:
+        known = self._cluster.brokers.get(broker)
+        return self._controller, self._cluster.epoch, BrokerEpoch(-1) if known is None else known.epoch
+
+    def _as_metadata(self, where: TopicPartition) -> Role | None:
+        cluster = self._cluster
+        topic, state = cluster.topics.get(where.topic), cluster.states.get(where)
+        if topic is None or state is None:
+            return None
+        if cluster.is_deleting(where.topic):
+            state = evolve(state, leader=DELETED)
+        return Role(where, topic.id, state, cluster.assignment(where))

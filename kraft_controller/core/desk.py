@@ -1,0 +1,54 @@
+"""Where a controller works: its picture of the cluster, what it is about to say, and what it has noted for people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from attrs import define, field, frozen
+
+from kraft_controller.core.cluster import Cluster
+from kraft_controller.core.commands import Batch, Command
+from kraft_controller.core.names import BrokerId, ControllerEpoch
+
+
+@frozen
+class Note:
+    """Something an operator may want to know. `event` is one of few words, `fields` say what about."""
+
+    event: str
+    fields: tuple[tuple[str, object], ...]
+
+
+@frozen
+class Settings:
+    """unclean_election  topics without a word of their own may be led by who was not in sync
+    deletion          `delete.topic.enable`
+    imbalance_percent `leader.imbalance.per.broker.percentage`
+    """
+
+    unclean_election: bool = False
+    deletion: bool = True
+    imbalance_percent: int = 10
+
+
+@define
+class Desk:
+    me: BrokerId
+    epoch: ControllerEpoch
+    settings: Settings = field(factory=Settings)
+    cluster: Cluster = field(init=False)
+    batch: Batch = field(init=False)
+    notes: list[Note] = field(factory=list)
+    elections: int = 0
+    unclean_elections: int = 0
+
+    def __attrs_post_init__(self) -> None:
+        self.cluster = Cluster(self.epoch)
+        self.batch = Batch(self.cluster, self.me)
+
+    def note(self, event: str, **fields: object) -> None:
+        self.notes.append(Note(event, tuple(fields.items())))
+
+    def say(self) -> Iterator[tuple[BrokerId, Command]]:
+        """What is to be sent now, in this order to each broker."""
+        yield from self.batch.commands()

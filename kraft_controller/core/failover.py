@@ -1,0 +1,86 @@
+"""What a broker does first when it has become the controller. Whatever the one before left unfinished is finished.
+
+Every list and every node is watched from the reading on, so nothing falls between what was read and what is heard.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from kraft_controller.core import deletion, members, moves, partitions, rebalance, replicas, topics
+from kraft_controller.core.asks import (
+    Brokers,
+    ListBrokers,
+    ListDeletions,
+    ListTopics,
+    Names,
+    Steps,
+    TakeIsrChanges,
+    TakeLogDirEvents,
+)
+from kraft_controller.core.cluster import Replica
+from kraft_controller.core.desk import Desk
+from kraft_controller.core.names import TopicId
+from kraft_controller.core.partitions import Failed
+from kraft_controller.core.transitions import PartitionPhase, ReplicaPhase
+
+
+def take_over(desk: Desk, new_id: Callable[[], TopicId]) -> Steps[None]:
+    cluster, batch = desk.cluster, desk.batch
+    # What brokers noted before is superseded by what is read now.
+    registered, listed, deletions, _, _ = yield [
+        ListBrokers(), ListTopics(), ListDeletions(), TakeIsrChanges(), TakeLogDirEvents(),
+    ]  # fmt: skip
+    epochs = registered.epochs if isinstance(registered, Brokers) else {}
+    cluster.brokers.update((yield from members.read_brokers(desk, epochs, epochs)))
+    yield from topics.read_topics(desk, sorted(listed.names) if isinstance(listed, Names) else [], new_id)
+    yield from _read_all_states(desk)
+    yield from deletion.ask_for(desk, deletions.names if isinstance(deletions, Names) else ())
+    # Who is told to follow must know where the others are before he can fetch.
+    batch.tell_metadata(cluster.brokers, cluster.all_partitions())
+    batch.tell_all(cluster.brokers)
+    yield from _start_replicas(desk)
+    yield from _start_partitions(desk)
+    yield from moves.resume(desk)
+    yield from moves.requested(desk)
+    yield from deletion.go_on(desk)
+    yield from rebalance.requested(desk)
+    desk.note("took_over", brokers=len(cluster.brokers), topics=len(cluster.topics), partitions=len(cluster.states))
+
+
+def _read_all_states(desk: Desk) -> Steps[None]:
+    """A partition without a state node is new: whoever wrote its topic left the rest to the controller."""
+    everything = list(desk.cluster.all_partitions())
+    failed: Failed = {}
+    yield from partitions.read_states(desk, everything, failed)
+
+
+def _start_replicas(desk: Desk) -> Steps[None]:
+    cluster = desk.cluster
+    there: list[Replica] = []
+    gone: list[Replica] = []
+    for where in cluster.all_partitions():
+        for broker in cluster.brokers_of(where):
+            alive = broker in cluster.brokers
+            cluster.replicas[where, broker] = ReplicaPhase.ONLINE if alive else ReplicaPhase.DELETION_INELIGIBLE
+            if not cluster.is_deleting(where.topic) and where in cluster.states:
+                (there if alive else gone).append((where, broker))
+    replicas.move(desk, there, ReplicaPhase.ONLINE)
+    yield from replicas.take_offline(desk, gone)
+
+
+def _start_partitions(desk: Desk) -> Steps[None]:
+    cluster = desk.cluster
+    for where in cluster.all_partitions():
+        state = cluster.states.get(where)
+        if state is None:
+            cluster.phases[where] = PartitionPhase.NEW
+        else:
+            led = state.leader in cluster.brokers
+            cluster.phases[where] = PartitionPhase.ONLINE if led else PartitionPhase.OFFLINE
+    waiting = [
+        where
+        for where in cluster.in_phase(PartitionPhase.NEW, PartitionPhase.OFFLINE)
+        if not cluster.is_deleting(where.topic)
+    ]
+    yield from partitions.bring_online(desk, waiting)

@@ -1,0 +1,229 @@
+"""Moving replicas to other brokers, so that at every moment enough of them hold everything.
+
+First those that are to come are added to those that are, and begin to fetch. When all of the target are in sync,
+somebody of the target leads, and those that are to go are stopped and deleted. The topic's node says who comes and who
+goes until it is over, so whoever is the controller then knows what is left to do, wherever the one before stopped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from attrs import evolve
+
+from kraft_controller.core import deletion, partitions, replicas
+from kraft_controller.core.asks import (
+    Changed,
+    Damaged,
+    Done,
+    DropMoves,
+    Moves,
+    ReadMoves,
+    ReadState,
+    ReadTopic,
+    Steps,
+    WriteTopic,
+)
+from kraft_controller.core.desk import Desk
+from kraft_controller.core.names import BrokerId, TopicPartition
+from kraft_controller.core.partitions import Failed
+from kraft_controller.core.state import Assignment, PartitionState, Topic
+from kraft_controller.core.transitions import PartitionPhase, ReplicaPhase
+
+
+def wrong_with(desk: Desk, where: TopicPartition, target: Sequence[BrokerId] | None) -> str | None:
+    """Why this cannot be begun. `None` as the target cancels what is under way."""
+    cluster = desk.cluster
+    if where.topic not in cluster.topics or where.partition not in cluster.topics[where.topic].partitions:
+        return "there is no such partition"
+    if cluster.is_deleting(where.topic):
+        return "its topic is being deleted"
+    held = cluster.assignment(where)
+    if target is None:
+        return None if held.moving else "nothing is on the move that could be cancelled"
+    if not target:
+        return "the list of replicas is empty"
+    if len(set(target)) != len(target) or any(broker < 0 for broker in target):
+        return f"{list(target)} names a broker twice, or one that cannot be"
+    dead = sorted(set(target) - set(held.origin) - set(cluster.live))
+    if dead:
+        return f"brokers {dead} are not alive, and would have to begin"
+    return None
+
+
+def start(desk: Desk, wanted: Mapping[TopicPartition, Sequence[BrokerId] | None]) -> Steps[Failed]:
+    """Begin all that can be begun; says why not of the others."""
+    failed: Failed = {}
+    for where, target in wanted.items():
+        why = wrong_with(desk, where, target)
+        if why is not None:
+            failed[where] = why
+            continue
+        held = desk.cluster.assignment(where)
+        to = held.origin if target is None else tuple(target)
+        if not held.moving and to == held.replicas:
+            continue
+        yield from _begin(desk, where, to, failed)
+    return failed
+
+
+def _begin(desk: Desk, where: TopicPartition, target: tuple[BrokerId, ...], failed: Failed) -> Steps[None]:
+    cluster = desk.cluster
+    before = cluster.assignment(where)
+    after = before.to(target)
+    dropped = [broker for broker in before.adding if broker not in after.replicas]
+    if dropped:  # they had begun for a target that is none any more
+        yield from _stop_and_delete(desk, where, dropped)
+    if not (yield from write_assignment(desk, where, after)):
+        failed[where] = "its topic has changed or is gone"
+        return
+    desk.note("reassignment", partition=str(where), replicas=before.origin, target=target)
+    yield from announce(desk, where)
+    yield from go_on(desk, where)
+
+
+def announce(desk: Desk, where: TopicPartition) -> Steps[None]:
+    """With a leader epoch of its own all hear who holds the partition now, and those who are to come begin."""
+    cluster, batch = desk.cluster, desk.batch
+    held = cluster.assignment(where)
+    if not (yield from _bump(desk, where)):
+        return
+    batch.tell_role([broker for broker in held.replicas if broker not in held.adding], where)
+    batch.tell_role(held.adding, where, is_new=True)
+    for broker in held.adding:
+        cluster.replicas.setdefault((where, broker), ReplicaPhase.NEW)
+
+
+def go_on(desk: Desk, where: TopicPartition) -> Steps[None]:
+    """Complete it if all of the target are in sync; if not, hear when somebody else is."""
+    cluster = desk.cluster
+    if where not in cluster.moving:
+        return
+    [read] = yield [ReadState(where, watch=True)]
+    if not isinstance(read, PartitionState):
+        desk.note("reassignment_waits", partition=str(where), why="its state cannot be read")
+        return
+    cluster.learn_state(where, read)
+    if set(cluster.assignment(where).target) <= set(read.isr):
+        yield from _complete(desk, where)
+
+
+def _complete(desk: Desk, where: TopicPartition) -> Steps[None]:
+    cluster, batch = desk.cluster, desk.batch
+    topic, held = cluster.topics[where.topic], cluster.assignment(where)
+    coming = [broker for broker in held.adding if cluster.replica_phase(where, broker) is not ReplicaPhase.ONLINE]
+    replicas.move(desk, [(where, broker) for broker in coming], ReplicaPhase.ONLINE)
+    cluster.learn_topic(_with(topic, where, held.arrived()))  # what they are told from now on; not yet what is written
+    cluster.moving[where] = None
+    state = cluster.states[where]
+    if state.leader in held.target and cluster.is_live(state.leader):
+        led = yield from _bump(desk, where)
+        if led:
+            batch.tell_role(held.target, where)
+    else:
+        led = not (yield from partitions.bring_online(desk, [where], partitions.reassignment_election))
+    if not led:
+        cluster.learn_topic(topic)
+        return
+    yield from _stop_and_delete(desk, where, held.removing)
+    if not (yield from write_assignment(desk, where, held.arrived())):
+        return
+    cluster.moving.pop(where, None)
+    yield [DropMoves((where,))]
+    batch.tell_metadata(cluster.brokers, [where])
+    desk.note("reassigned", partition=str(where), replicas=held.target)
+    if cluster.is_deleting(where.topic):
+        yield from deletion.go_on(desk)
+
+
+def _stop_and_delete(desk: Desk, where: TopicPartition, brokers: Iterable[BrokerId]) -> Steps[None]:
+    """They leave the ISR, then their disks. Whether they did is not waited for: nobody will ask them again."""
+    gone = [(where, broker) for broker in brokers]
+    for replica in gone:
+        desk.cluster.replicas.setdefault(replica, ReplicaPhase.ONLINE)
+    yield from replicas.take_offline(desk, gone)
+    for phase in (ReplicaPhase.DELETION_STARTED, ReplicaPhase.DELETION_SUCCESSFUL, ReplicaPhase.NON_EXISTENT):
+        replicas.move(desk, gone, phase)
+
+
+def _bump(desk: Desk, where: TopicPartition) -> Steps[bool]:
+    """The same leader and ISR, with a leader epoch of its own."""
+    cluster = desk.cluster
+    failed: Failed = {}
+    waiting = [where]
+    while waiting:
+        state = cluster.states.get(where)
+        if state is None or state.controller_epoch > desk.epoch:
+            return False
+        waiting = yield from partitions.write_states(desk, {where: state.next(desk.epoch)}, failed)
+    for why in failed.values():
+        desk.note("reassignment_waits", partition=str(where), why=why)
+    return not failed
+
+
+def write_assignment(desk: Desk, where: TopicPartition, held: Assignment) -> Steps[bool]:
+    """Into the topic's node, and into the picture when it stands."""
+    return (yield from write_topic(desk, where.topic, lambda topic: _with(topic, where, held)))
+
+
+def write_topic(desk: Desk, name: str, change: Callable[[Topic], Topic]) -> Steps[bool]:
+    """Whatever else others have written into the node meanwhile stays."""
+    cluster = desk.cluster
+    while True:
+        topic = cluster.topics.get(name)
+        if topic is None:
+            return False
+        changed = change(topic)
+        [answer] = yield [WriteTopic(changed)]
+        if isinstance(answer, Done):
+            cluster.learn_topic(evolve(changed, version=answer.version))
+            return True
+        if not isinstance(answer, Changed):
+            return False
+        [read] = yield [ReadTopic(name)]
+        if not isinstance(read, Topic):
+            if isinstance(read, Damaged):
+                desk.note("damaged", why=read.why)
+            return False
+        cluster.learn_topic(read)
+
+
+def _with(topic: Topic, where: TopicPartition, held: Assignment) -> Topic:
+    return evolve(topic, partitions={**topic.partitions, where.partition: held})
+
+
+def requested(desk: Desk) -> Steps[None]:
+    """What people left in the node for it. Entries that make no sense are noted and taken out."""
+    [found] = yield [ReadMoves()]
+    if isinstance(found, Damaged):
+        desk.note("damaged", why=found.why)
+    if not isinstance(found, Moves) or not found.wanted:
+        return
+    wanted: dict[TopicPartition, tuple[BrokerId, ...]] = {}
+    over: list[TopicPartition] = []
+    for where, target in found.wanted.items():
+        held = desk.cluster.assignment(where)
+        if held.moving and held.target == target:
+            continue  # under way already
+        why = wrong_with(desk, where, target)
+        if why is not None:
+            desk.note("reassignment_refused", partition=str(where), why=why)
+        if why is not None or (not held.moving and held.replicas == target):
+            over.append(where)
+        else:
+            wanted[where] = target
+    if over:
+        yield [DropMoves(tuple(over))]
+    failed = yield from start(desk, wanted)
+    if failed:
+        yield [DropMoves(tuple(failed))]
+
+
+def resume(desk: Desk) -> Steps[None]:
+    """A new controller: all that the topics' nodes say is on the move."""
+    cluster = desk.cluster
+    for where in list(cluster.moving):
+        if cluster.phase(where) is PartitionPhase.NON_EXISTENT or where not in cluster.states:
+            continue
+        yield from announce(desk, where)
+        yield from go_on(desk, where)

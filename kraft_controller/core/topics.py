@@ -1,0 +1,105 @@
+"""Topics that appear and grow."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from attrs import evolve
+
+from kraft_controller.core import moves, partitions, replicas
+from kraft_controller.core.asks import Config, Damaged, ListTopics, Names, ReadConfig, ReadTopic, Steps
+from kraft_controller.core.desk import Desk
+from kraft_controller.core.names import TopicId, TopicPartition, wrong_with_name
+from kraft_controller.core.state import Topic
+from kraft_controller.core.transitions import PartitionPhase, ReplicaPhase
+
+
+def topics_changed(desk: Desk, new_id: Callable[[], TopicId]) -> Steps[None]:
+    """Some may be new, and some may have been removed by hand."""
+    cluster = desk.cluster
+    [found] = yield [ListTopics()]
+    names = found.names if isinstance(found, Names) else ()
+    for gone in [name for name in cluster.topics if name not in names]:
+        desk.note("topic_gone", topic=gone)
+        cluster.forget_topic(gone)
+    made = yield from read_topics(desk, [name for name in sorted(names) if name not in cluster.topics], new_id)
+    yield from begin(desk, [where for name in made for where in cluster.partitions_of(name)])
+
+
+def read_topics(desk: Desk, names: Iterable[str], new_id: Callable[[], TopicId]) -> Steps[list[str]]:
+    """Into the picture, with what their configuration says about elections. Who has no id yet is given one."""
+    wanted = []
+    for name in names:
+        why = wrong_with_name(name)
+        if why is None:
+            wanted.append(name)
+        else:
+            desk.note("damaged", why=why)
+    if not wanted:
+        return []
+    answers = yield [ReadTopic(name) for name in wanted]
+    read = []
+    for answer in answers:
+        if isinstance(answer, Topic):
+            desk.cluster.learn_topic(answer)
+            read.append(answer.name)
+        elif isinstance(answer, Damaged):
+            desk.note("damaged", why=answer.why)
+    yield from read_configs(desk, read)
+    for name in read:
+        if desk.cluster.topics[name].id is None:
+            made = new_id()
+            yield from moves.write_topic(desk, name, lambda topic, made=made: evolve(topic, id=topic.id or made))  # type: ignore[misc]
+    return read
+
+
+def read_configs(desk: Desk, names: Iterable[str]) -> Steps[None]:
+    names = list(names)
+    if not names:
+        return
+    answers = yield [ReadConfig(name) for name in names]
+    for name, answer in zip(names, answers, strict=True):
+        values = answer.values if isinstance(answer, Config) else {}
+        said = values.get("unclean.leader.election.enable")
+        if said == "true" if said is not None else desk.settings.unclean_election:
+            desk.cluster.unclean.add(name)
+        else:
+            desk.cluster.unclean.discard(name)
+
+
+def begin(desk: Desk, new: Iterable[TopicPartition]) -> Steps[None]:
+    """Partitions of which nobody has heard yet."""
+    cluster = desk.cluster
+    started = partitions.move(desk, new, PartitionPhase.NEW)
+    held = [(where, broker) for where in started for broker in cluster.brokers_of(where)]
+    replicas.move(desk, held, ReplicaPhase.NEW)
+    yield from partitions.bring_online(desk, started)
+    replicas.move(desk, held, ReplicaPhase.ONLINE)
+    if started:
+        desk.note("partitions_created", partitions=len(started))
+
+
+def topic_changed(desk: Desk, name: str) -> Steps[None]:
+    """Its node has. It may have grown; what else it says is news only if somebody else wrote it."""
+    cluster = desk.cluster
+    before = cluster.topics.get(name)
+    if before is None:
+        return
+    [read] = yield [ReadTopic(name)]
+    if isinstance(read, Damaged):
+        desk.note("damaged", why=read.why)
+    if not isinstance(read, Topic) or read.version <= before.version:
+        return
+    new = [TopicPartition(name, number) for number in read.partitions if number not in before.partitions]
+    if cluster.is_deleting(name):
+        if new:
+            desk.note("growth_refused", topic=name, why="it is being deleted")
+            cluster.learn_topic(evolve(before, version=read.version))
+            yield from moves.write_topic(desk, name, lambda topic: topic)
+        return
+    lost = sorted(set(before.partitions) - set(read.partitions))
+    if lost:
+        desk.note("damaged", why=f"topic {name}: partitions {lost} were taken out of its node; they are kept")
+        read = evolve(read, partitions={**before.partitions, **read.partitions})
+    cluster.learn_topic(read)
+    yield from begin(desk, new)

@@ -1,0 +1,465 @@
+"""What the controller does, told as stories. Topic t has partitions t-0 on 1,2,3, t-1 on 2,3,1 and t-2 on 3,1,2."""
+
+from __future__ import annotations
+
+from attrs import evolve
+
+from kraft_controller.core import deletion, members, moves, rebalance, topics
+from kraft_controller.core.asks import Ask, MakeState, WriteState
+from kraft_controller.core.commands import EPOCH_OF_DELETION, LeaderAndIsr, StopReplica, UpdateMetadata
+from kraft_controller.core.desk import Settings
+from kraft_controller.core.names import BrokerEpoch, BrokerId, ControllerEpoch, TopicPartition, Version
+from kraft_controller.core.state import Assignment
+from kraft_controller.core.transitions import PartitionPhase, ReplicaPhase
+from tests.unit.kraft_controller.cluster import Controller, Store, broker
+
+T0, T1, T2 = (TopicPartition("t", number) for number in range(3))
+
+
+def ids(*numbers: int) -> tuple[BrokerId, ...]:
+    return tuple(BrokerId(number) for number in numbers)
+
+
+def three(settings: Settings | None = None) -> Controller:
+    store = Store()
+    store.topic("t", (1, 2, 3), (2, 3, 1), (3, 1, 2))
+    controller = Controller(store, settings=settings).take_over()
+    assert not controller.noted().count("illegal_transition")
+    return controller
+
+
+def registrations(store: Store) -> dict[BrokerId, BrokerEpoch]:
+    return {known.id: known.epoch for known in store.brokers.values()}
+
+
+def die(controller: Controller, *brokers: int) -> None:
+    for number in brokers:
+        del controller.store.brokers[BrokerId(number)]
+    controller.heard()
+    controller.run(members.brokers_changed(controller.desk, registrations(controller.store)))
+
+
+def come(controller: Controller, number: int, epoch: int) -> None:
+    controller.store.brokers[BrokerId(number)] = broker(number, epoch)
+    controller.heard()
+    controller.run(members.brokers_changed(controller.desk, registrations(controller.store)))
+
+
+# -- beginnings ------------------------------------------------------------------------------------------
+
+
+def test_new_partitions_are_led_by_their_first_replica_and_all_are_in_sync() -> None:
+    controller = three()
+    assert controller.leaders() == {"t-0": (1, (1, 2, 3)), "t-1": (2, (2, 3, 1)), "t-2": (3, (3, 1, 2))}
+    roles = controller.roles()
+    assert len(roles) == 9
+    assert all(is_new for _, _, is_new in roles.values())
+    assert set(controller.desk.cluster.phases.values()) == {PartitionPhase.ONLINE}
+    assert set(controller.desk.cluster.replicas.values()) == {ReplicaPhase.ONLINE}
+
+
+def test_each_broker_is_told_once_and_of_the_living_before_anything_else() -> None:
+    said = three().heard()
+    kinds = [(to, type(command)) for to, command in said]
+    assert sorted(kinds, key=str) == sorted({(to, kind) for to, kind in kinds}, key=str)
+    assert [len(c.brokers) for _, c in said if isinstance(c, UpdateMetadata)] == [3, 3, 3]
+    assert all(c.full for _, c in said if isinstance(c, LeaderAndIsr))
+
+
+def test_a_partition_none_of_whose_brokers_lives_stays_new() -> None:
+    store = Store(2)
+    store.topic("t", (3,), (1, 2))
+    controller = Controller(store).take_over()
+    assert controller.leaders() == {"t-1": (1, (1, 2))}
+    assert controller.desk.cluster.phase(T0) is PartitionPhase.NEW
+    come(controller, 3, 9)
+    assert controller.leaders()["t-0"] == (3, (3,))
+
+
+def test_a_topic_that_appears_gets_its_id_and_its_leaders() -> None:
+    controller = three()
+    controller.store.topic("u", (2, 1), ident=None)
+    controller.heard()
+    controller.run(topics.topics_changed(controller.desk, controller.new_id))
+    assert controller.store.topics["u"].id == "n" * 22
+    assert controller.roles() == {(1, "u-0"): (2, (2, 1), True), (2, "u-0"): (2, (2, 1), True)}
+
+
+def test_a_topic_that_grows() -> None:
+    controller = three()
+    held = controller.store.topics["t"]
+    grown = {**held.partitions, 3: Assignment(ids(1, 3))}
+    controller.store.topics["t"] = evolve(held, partitions=grown, version=Version(held.version + 1))
+    controller.heard()
+    controller.run(topics.topic_changed(controller.desk, "t"))
+    assert set(controller.roles()) == {(1, "t-3"), (3, "t-3")}
+
+
+def test_a_damaged_node_is_left_and_all_else_goes_on() -> None:
+    store = Store()
+    store.topic("t", (1, 2))
+    store.topic("u", (2, 1))
+    store.damaged["t"] = "/brokers/topics/t: no JSON"
+    controller = Controller(store).take_over()
+    assert controller.leaders() == {"u-0": (2, (2, 1))}
+    assert "damaged" in controller.noted()
+
+
+# -- brokers -------------------------------------------------------------------------------------------
+
+
+def test_a_broker_dies() -> None:
+    """It is seen, the living are listed, what it held is found, leaders and ISRs are written, and all are told."""
+    controller = three()
+    die(controller, 1)
+    assert controller.leaders() == {"t-0": (2, (2, 3)), "t-1": (2, (2, 3)), "t-2": (3, (3, 2))}
+    assert controller.roles() == {
+        (2, "t-0"): (2, (2, 3), False), (3, "t-0"): (2, (2, 3), False),
+        (2, "t-1"): (2, (2, 3), False), (3, "t-1"): (2, (2, 3), False),
+        (2, "t-2"): (3, (3, 2), False), (3, "t-2"): (3, (3, 2), False),
+    }  # fmt: skip
+
+
+def test_every_change_has_a_leader_epoch_of_its_own() -> None:
+    controller = three()
+    die(controller, 1)
+    assert {where.partition: state.leader_epoch for where, state in controller.store.states.items()} == {
+        0: 1,
+        1: 1,
+        2: 1,
+    }
+
+
+def test_nobody_in_sync_is_left_and_the_last_one_stays_on_record() -> None:
+    controller = three()
+    die(controller, 2, 3)
+    die(controller, 1)
+    assert controller.leaders() == {"t-0": (-1, (1,)), "t-1": (-1, (1,)), "t-2": (-1, (1,))}
+    come(controller, 2, 7)
+    assert controller.leaders()["t-0"] == (-1, (1,))
+    come(controller, 1, 8)
+    assert controller.leaders()["t-0"] == (1, (1,))
+
+
+def test_nobody_in_sync_is_left_and_availability_counts() -> None:
+    controller = three(Settings(unclean_election=True))
+    die(controller, 2, 3)
+    die(controller, 1)
+    come(controller, 2, 7)
+    assert controller.leaders()["t-0"] == (2, (2,))
+    assert controller.desk.unclean_elections == 3
+    assert "unclean_election" in controller.noted()
+
+
+def test_a_topic_may_say_for_itself_whether_availability_counts() -> None:
+    store = Store()
+    store.topic("t", (1, 2, 3))
+    store.configs["t"] = {"unclean.leader.election.enable": "false"}
+    controller = Controller(store, settings=Settings(unclean_election=True)).take_over()
+    assert controller.desk.cluster.unclean == set()
+
+
+def test_a_broker_that_bounced_has_died_and_come_back() -> None:
+    controller = three()
+    come(controller, 1, 5)
+    assert controller.leaders()["t-0"] == (2, (2, 3))
+    said = controller.heard()
+    to_it = [command for to, command in said if to == 1]
+    assert {command.broker_epoch for command in to_it} == {5}
+    assert {type(command) for command in to_it} >= {LeaderAndIsr, UpdateMetadata}
+
+
+def test_a_leader_shrinks_its_isr_between_reading_and_writing() -> None:
+    """The write is refused, the node is read, and the decision is taken again, on what is there now."""
+    controller = three()
+    store = controller.store
+
+    def meanwhile(ask: Ask) -> None:
+        if isinstance(ask, WriteState) and ask.where == T0 and store.states[T0].isr == (1, 2, 3):
+            store.shrink(T0, 1, 3)
+
+    store.before = meanwhile
+    die(controller, 1)
+    assert controller.leaders()["t-0"] == (3, (3,))
+
+
+def test_a_newer_controller_has_decided_and_this_one_does_not() -> None:
+    controller = three()
+    where = T0
+    state = controller.store.states[where]
+    controller.store.states[where] = evolve(state, controller_epoch=ControllerEpoch(9), version=Version(5))
+    die(controller, 1)
+    assert controller.store.states[where].leader == 1
+    assert "no_leader" in controller.noted()
+
+
+def test_a_failed_disk_takes_its_replicas_and_no_others() -> None:
+    controller = three()
+    controller.heard()
+    controller.run(members.replicas_failed(controller.desk, BrokerId(1), [T0]))
+    assert controller.leaders() == {"t-0": (2, (2, 3)), "t-1": (2, (2, 3, 1)), "t-2": (3, (3, 1, 2))}
+
+
+def test_a_broker_asks_to_be_let_go() -> None:
+    controller = three()
+    controller.heard()
+    left = controller.run(members.controlled_shutdown(controller.desk, BrokerId(1)))
+    assert left == ()
+    assert controller.leaders() == {"t-0": (2, (2, 3)), "t-1": (2, (2, 3)), "t-2": (3, (3, 2))}
+    assert (1, "t-1", False) in controller.stops()
+
+
+def test_a_broker_that_nobody_can_replace_is_told_so() -> None:
+    controller = three()
+    controller.store.shrink(T0, 1)
+    controller.desk.cluster.learn_state(T0, controller.store.states[T0])
+    assert controller.run(members.controlled_shutdown(controller.desk, BrokerId(1))) == (T0,)
+
+
+# -- moving --------------------------------------------------------------------------------------------
+
+
+def caught_up(controller: Controller, where: TopicPartition, *isr: int) -> None:
+    controller.store.shrink(where, *isr)
+    controller.run(moves.go_on(controller.desk, where))
+
+
+def six() -> Controller:
+    store = Store(6)
+    store.topic("t", (1, 2, 3))
+    controller = Controller(store).take_over()
+    controller.heard()
+    return controller
+
+
+def test_replicas_move() -> None:
+    controller = six()
+    assert controller.run(moves.start(controller.desk, {T0: ids(4, 5, 6)})) == {}
+    assert controller.store.topics["t"].partitions[0] == Assignment(ids(4, 5, 6, 1, 2, 3), ids(4, 5, 6), ids(1, 2, 3))
+    roles = controller.roles()
+    assert {to: is_new for (to, _), (_, _, is_new) in roles.items()} == {
+        1: False, 2: False, 3: False, 4: True, 5: True, 6: True,
+    }  # fmt: skip
+    caught_up(controller, T0, 1, 2, 3, 4)
+    assert controller.store.topics["t"].partitions[0].moving
+    caught_up(controller, T0, 1, 2, 3, 4, 5, 6)
+    assert controller.store.topics["t"].partitions[0] == Assignment(ids(4, 5, 6))
+    assert controller.leaders() == {"t-0": (4, (4, 5, 6))}
+    assert controller.stops() == {(1, "t-0", True), (2, "t-0", True), (3, "t-0", True)}
+    assert controller.desk.cluster.moving == {}
+
+
+def test_a_move_only_ends_when_somebody_of_the_target_can_lead() -> None:
+    controller = six()
+    controller.run(moves.start(controller.desk, {T0: ids(4)}))
+    controller.store.shrink(T0, 1, 4)
+    del controller.desk.cluster.brokers[BrokerId(4)]
+    controller.run(moves.go_on(controller.desk, T0))
+    assert controller.store.topics["t"].partitions[0].moving
+    assert T0 in controller.desk.cluster.moving
+
+
+def test_a_new_controller_goes_on_with_a_move() -> None:
+    controller = six()
+    controller.run(moves.start(controller.desk, {T0: ids(4, 2)}))
+    controller.store.shrink(T0, 1, 2, 3, 4)
+    after = Controller(controller.store, epoch=2).take_over()
+    assert controller.store.topics["t"].partitions[0] == Assignment(ids(4, 2))
+    assert after.leaders() == {"t-0": (4, (4, 2))} or after.leaders() == {"t-0": (4, (2, 4))}
+
+
+def test_a_move_is_cancelled() -> None:
+    controller = six()
+    controller.run(moves.start(controller.desk, {T0: ids(4, 5, 6)}))
+    controller.heard()
+    assert controller.run(moves.start(controller.desk, {T0: None})) == {}
+    assert controller.store.topics["t"].partitions[0] == Assignment(ids(1, 2, 3))
+    assert {(4, "t-0", True), (5, "t-0", True), (6, "t-0", True)} <= controller.stops()
+    assert controller.run(moves.start(controller.desk, {T0: None})) == {
+        T0: "nothing is on the move that could be cancelled"
+    }
+
+
+def test_moves_that_make_no_sense() -> None:
+    controller = six()
+    wanted = {T0: ids(9), TopicPartition("u", 0): ids(1), TopicPartition("t", 7): ids(1)}
+    failed = controller.run(moves.start(controller.desk, wanted))
+    assert failed == {
+        T0: "brokers [9] are not alive, and would have to begin",
+        TopicPartition("u", 0): "there is no such partition",
+        TopicPartition("t", 7): "there is no such partition",
+    }
+    assert controller.run(moves.start(controller.desk, {T0: ids(1, 1)})).keys() == {T0}
+    assert controller.run(moves.start(controller.desk, {T0: ()})).keys() == {T0}
+
+
+def test_moves_that_people_left_in_the_node() -> None:
+    controller = six()
+    controller.store.moves = {T0: ids(4, 5), TopicPartition("gone", 0): ids(1)}
+    controller.run(moves.requested(controller.desk))
+    assert controller.store.moves == {T0: ids(4, 5)}
+    caught_up(controller, T0, 1, 2, 3, 4, 5)
+    assert controller.store.moves == {}
+    assert "reassignment_refused" in controller.noted()
+
+
+def test_others_write_into_the_topics_node_meanwhile() -> None:
+    controller = six()
+    store = controller.store
+
+    def meanwhile(ask: Ask) -> None:
+        if len(store.topics["t"].partitions) == 1:
+            held = store.topics["t"]
+            grown = {**held.partitions, 1: Assignment(ids(1))}
+            store.topics["t"] = evolve(held, partitions=grown, version=Version(held.version + 1))
+
+    store.before = meanwhile
+    controller.run(moves.start(controller.desk, {T0: ids(4, 5, 6)}))
+    assert set(store.topics["t"].partitions) == {0, 1}
+    assert store.topics["t"].partitions[0].moving
+
+
+# -- deleting ------------------------------------------------------------------------------------------
+
+
+def delete(controller: Controller) -> None:
+    controller.store.deletions.append("t")
+    controller.heard()
+    controller.run(deletion.requested(controller.desk))
+
+
+def test_a_topic_is_deleted_when_all_have_said_that_it_is_gone() -> None:
+    controller = three()
+    delete(controller)
+    said = controller.heard()
+    metadata = [command for _, command in said if isinstance(command, UpdateMetadata)]
+    assert {role.state.leader for command in metadata for role in command.roles} == {-2}
+    stops = [stop for _, command in said if isinstance(command, StopReplica) for stop in command.stops]
+    assert len(stops) == 9
+    assert {(stop.delete, stop.leader_epoch) for stop in stops} == {(True, EPOCH_OF_DELETION)}
+    for number in (1, 2):
+        controller.run(deletion.answered(controller.desk, BrokerId(number), [T0, T1, T2], []))
+        assert "t" in controller.store.topics
+    controller.run(deletion.answered(controller.desk, BrokerId(3), [T0, T1, T2], []))
+    assert (controller.store.topics, controller.store.states, controller.store.deletions) == ({}, {}, [])
+    assert controller.desk.cluster.topics == {}
+    assert "illegal_transition" not in controller.noted()
+
+
+def test_a_deletion_waits_for_a_dead_broker() -> None:
+    controller = three()
+    die(controller, 3)
+    delete(controller)
+    assert controller.stops() == set()
+    come(controller, 3, 8)
+    assert len(controller.stops()) == 9
+    for number in (1, 2, 3):
+        controller.run(deletion.answered(controller.desk, BrokerId(number), [T0, T1, T2], []))
+    assert controller.store.topics == {}
+    assert "illegal_transition" not in controller.noted()
+
+
+def test_a_broker_dies_in_the_middle_of_a_deletion() -> None:
+    controller = three()
+    delete(controller)
+    for number in (1, 2):
+        controller.run(deletion.answered(controller.desk, BrokerId(number), [T0, T1, T2], []))
+    die(controller, 3)
+    assert "t" in controller.store.topics
+    come(controller, 3, 8)
+    assert controller.stops() == {(3, f"t-{number}", True) for number in range(3)}
+    controller.run(deletion.answered(controller.desk, BrokerId(3), [T0, T1, T2], []))
+    assert controller.store.topics == {}
+    assert "illegal_transition" not in controller.noted()
+
+
+def test_the_controller_dies_in_the_middle_of_a_deletion() -> None:
+    controller = three()
+    delete(controller)
+    controller.run(deletion.answered(controller.desk, BrokerId(1), [T0, T1, T2], []))
+    after = Controller(controller.store, epoch=2).take_over()
+    assert len(after.stops()) == 9
+    for number in (1, 2, 3):
+        after.run(deletion.answered(after.desk, BrokerId(number), [T0, T1, T2], []))
+    assert after.store.topics == {}
+
+
+def test_a_disk_that_cannot_delete_holds_the_topic() -> None:
+    controller = three()
+    delete(controller)
+    controller.run(deletion.answered(controller.desk, BrokerId(1), [T1, T2], [T0]))
+    for number in (2, 3):
+        controller.run(deletion.answered(controller.desk, BrokerId(number), [T0, T1, T2], []))
+    assert "t" in controller.store.topics
+    assert controller.desk.cluster.deletion_waits == {"t": "broker 1 could not delete t-0"}
+
+
+def test_deletions_that_are_not_to_be() -> None:
+    controller = three(Settings(deletion=False))
+    controller.store.deletions.append("u")
+    delete(controller)
+    assert controller.store.deletions == []
+    assert "t" in controller.store.topics
+
+
+# -- elections on request --------------------------------------------------------------------------------
+
+
+def test_preferred_elections_that_people_left_in_the_node() -> None:
+    controller = three()
+    die(controller, 1)
+    come(controller, 1, 5)
+    controller.store.shrink(T0, 2, 3, 1)
+    controller.desk.cluster.learn_state(T0, controller.store.states[T0])
+    controller.store.preferred = (T0, T1, TopicPartition("u", 0))
+    controller.run(rebalance.requested(controller.desk))
+    assert controller.leaders()["t-0"] == (1, (2, 3, 1))
+    assert not controller.store.preferred
+
+
+def test_an_unclean_election_on_request_only_where_nobody_leads() -> None:
+    controller = three()
+    die(controller, 2, 3)
+    die(controller, 1)
+    come(controller, 3, 9)
+    verdicts = controller.run(rebalance.elect(controller.desk, [T0], unclean=True))
+    assert verdicts == {T0: rebalance.Verdict.ELECTED}
+    assert controller.leaders()["t-0"] == (3, (3,))
+    verdicts = controller.run(rebalance.elect(controller.desk, [T0], unclean=True))
+    assert verdicts == {T0: rebalance.Verdict.NOT_NEEDED}
+
+
+def test_balance_takes_only_what_its_preferred_leader_is_in_sync_with() -> None:
+    controller = three()
+    die(controller, 1)
+    come(controller, 1, 5)
+    elections = controller.desk.elections
+    controller.run(rebalance.balance(controller.desk))
+    assert controller.desk.elections == elections
+    controller.store.shrink(T0, 2, 3, 1)
+    controller.desk.cluster.learn_state(T0, controller.store.states[T0])
+    controller.run(rebalance.balance(controller.desk))
+    assert controller.leaders()["t-0"] == (1, (2, 3, 1))
+
+
+# -- failover --------------------------------------------------------------------------------------------
+
+
+def test_a_new_controller_decides_under_its_own_epoch() -> None:
+    controller = three()
+    del controller.store.brokers[BrokerId(1)]
+    after = Controller(controller.store, epoch=2, me=2).take_over()
+    assert after.leaders() == {"t-0": (2, (2, 3)), "t-1": (2, (2, 3)), "t-2": (3, (3, 2))}
+    assert {state.controller_epoch for state in controller.store.states.values()} == {2}
+    assert {command.controller_epoch for _, command in after.heard()} == {2}
+
+
+def test_taking_over_takes_few_rounds_however_many_partitions_there_are() -> None:
+    rounds = []
+    for size in (5, 50):
+        store = Store()
+        store.topic("t", *[(1, 2, 3)] * size)
+        Controller(store).take_over()
+        rounds.append(store.rounds)
+    assert rounds[0] == rounds[1]
+    assert len([ask for ask in store.asked if isinstance(ask, MakeState)]) == 50
