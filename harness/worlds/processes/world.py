@@ -51,6 +51,9 @@ def run(
         trio.run(world.main)
         outcome = outcome_of(world)
     except BaseException as error:
+        if _was_interrupted(error):  # nobody wants to look at it
+            shutil.rmtree(folder)
+            raise KeyboardInterrupt from None
         error.add_note(f"seed {script.seed}, {script.voters} voters; logs and data are in {folder}")
         raise
     finally:
@@ -62,6 +65,13 @@ def run(
         shutil.rmtree(folder)
         return outcome
     return evolve(outcome, place=str(folder), what=f"{outcome.what}; logs and data are in {folder}")
+
+
+def _was_interrupted(error: BaseException) -> bool:
+    """By Ctrl-C, which comes out of the tasks in groups."""
+    if isinstance(error, BaseExceptionGroup):
+        return error.subgroup(KeyboardInterrupt) is not None
+    return isinstance(error, KeyboardInterrupt)
 
 
 def _network(script: Script, *, spaces: bool) -> tuple[Places, Fabric]:
