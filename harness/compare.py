@@ -39,11 +39,11 @@ def _verdict(outcome: Outcome) -> str:
     return "held" if outcome.held else f"{outcome.promise}: {outcome.what}"
 
 
-def everywhere(script: Script, names: Iterable[str] = WORLDS) -> tuple[Script, tuple[str, ...]]:
+def everywhere(script: Script, there: Iterable[World]) -> tuple[Script, tuple[str, ...]]:
     """As much of a script as all these worlds can do, and the kinds that were left out."""
     left_out: set[str] = set()
-    for name in names:
-        playable = world(name).playable(script)
+    for each in there:
+        playable = each.playable(script)
         script = playable.script
         left_out.update(playable.skipped)
     return script, tuple(sorted(left_out))
@@ -56,10 +56,10 @@ def compare(
     begins: Callable[[str], object] = lambda name: None,
     chosen: Callable[[str], World] = world,
 ) -> Comparison:
-    names = tuple(names)
-    script, left_out = everywhere(script, names)
+    there = [chosen(name) for name in names]
+    script, left_out = everywhere(script, there)
     outcomes = []
-    for name in names:
-        begins(name)
-        outcomes.append((name, chosen(name).run(script)))
+    for each in there:
+        begins(each.name)
+        outcomes.append((each.name, each.run(script)))
     return Comparison(script, left_out, tuple(outcomes))

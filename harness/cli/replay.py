@@ -37,6 +37,9 @@ def act(arguments: argparse.Namespace) -> int:
     if arguments.print:
         sys.stdout.write(dumps(script))
         return HELD
+    if arguments.world == "processes":
+        with_mutant(arguments, lambda: HELD)  # does it fit? It is put back in the servers, and not in who judges them
+        return _run_script(arguments, script)
     return with_mutant(arguments, lambda: _run_script(arguments, script))
 
 
@@ -46,18 +49,16 @@ def chosen_world(arguments: argparse.Namespace) -> World:
         if arguments.netns:
             raise Misuse("--netns is for the world of processes: nowhere else is there a network")
         return found
-    if arguments.mutant is not None:
-        raise Misuse("a bug is put back into this process, and in the world of processes the servers are others")
     run: Any = found.run
     if not arguments.netns:
-        return evolve(found, run=partial(run, scale=arguments.scale))
+        return evolve(found, run=partial(run, scale=arguments.scale, mutant=arguments.mutant))
     from harness.worlds.processes import netns
     from harness.worlds.processes.world import WITH_SPACES
 
     why = netns.can_make()
     if why is not None:
         raise Misuse(f"--netns: {why}")
-    return evolve(WITH_SPACES, run=partial(run, scale=arguments.scale, spaces=True))
+    return evolve(WITH_SPACES, run=partial(run, scale=arguments.scale, mutant=arguments.mutant, spaces=True))
 
 
 def _run_script(arguments: argparse.Namespace, script: Script) -> int:

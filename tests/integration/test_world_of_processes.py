@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -19,7 +20,6 @@ from harness.faults import (
     Leave,
     LoseDisk,
     Pause,
-    Restart,
     Script,
     Snapshot,
     Step,
@@ -31,7 +31,7 @@ from harness.scripts import dumps
 from harness.worlds.processes import netns
 from harness.worlds.processes.places import Loopback
 from harness.worlds.processes.run import NO_DEATH, World
-from harness.worlds.processes.verdict import outcome_of
+from harness.worlds.processes.verdict import DURABLE, outcome_of
 from harness.worlds.processes.world import run
 
 pytestmark = pytest.mark.slow
@@ -154,13 +154,18 @@ def test_a_cancelled_run_leaves_no_process(tmp_path: Path) -> None:
             os.kill(pid, 0)
 
 
-def test_the_command_compares_worlds(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_known_bug_in_real_servers_is_noticed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Cut off from the others, a leader commits all by itself, and tells its clients."""
     script = Script(
-        5, length_ms=300, ops=tuple(Write(at, 1, 8) for at in range(0, 300, 30)), faults=(Restart(100, 0, LEADER),)
+        5,
+        length_ms=2_500,
+        ops=tuple(Write(at, 1, 8) for at in range(0, 2_500, 50)),
+        faults=(Isolate(300, 2_100, LEADER),),
     )
     file = tmp_path / "script.json"
     file.write_text(dumps(script))
-    code = main(["worlds", "--compare", "--only", "cores,processes", "--json", "--script", str(file)])
+    bug = ["--mutant", "commit-without-quorum"]
+    assert main(["replay", "--world", "processes", "--json", "--script", str(file), *bug]) == 1
     told = json.loads(capsys.readouterr().out)
-    assert (code, told["agree"], told["left_out"]) == (0, True, [])
-    assert set(told["worlds"]) == {"cores", "processes"}
+    assert told["promise"] == DURABLE
+    shutil.rmtree(told["what"].rpartition(" ")[2])

@@ -3,7 +3,8 @@
 The program is the one that is shipped; what it finds below it is arranged. Names of servers have addresses of this
 run, another set for each server, so that every link leads through a proxy of its own while all configurations are
 the same. The disk is slow, fails or is full when the run says so, through a few bytes of shared memory. What is
-deleted of a log is kept elsewhere. And when whoever started it is gone, so is the server.
+deleted of a log is kept elsewhere. A known bug is put back, if one is asked for. And when whoever started it is gone,
+so is the server.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from struct import Struct
 from typing import Any, Final
@@ -158,10 +160,16 @@ def main(under: str, config: str) -> None:
     look_at_wall(lever)
     Disk(lever, Path(told["kept"])).install()
 
-    from zab.cli import main as zab
+    from zab.cli import main as command
 
-    sys.argv = ["zab", "serve", config, "--log-format", "json"]
-    zab()
+    with ExitStack() as stack:
+        if told["mutant"]:
+            from harness.mutants.edit import planted
+            from harness.mutants.table import BY_NAME
+
+            stack.enter_context(planted(BY_NAME[told["mutant"]].edits))
+        sys.argv = ["zab", "serve", config, "--log-format", "json"]
+        command()
 
 
 if __name__ == "__main__":

@@ -55,7 +55,9 @@ class World:
         scale: float = 1.0,
         tell: Tell = lambda words: None,
         network: Fabric | None = None,
+        mutant: str | None = None,
     ) -> None:
+        self._mutant = mutant
         self.script = script
         self.scale = scale
         self.folder = folder
@@ -196,7 +198,9 @@ class World:
         server = self.servers[sid]
         if not server.founded:
             line = member(self.places, sid, Role.OBSERVER)
-            server.found(self.script, self.pace, [*ensemble.servers, line], self.sids, founds=False)
+            server.found(
+                self.script, self.pace, [*ensemble.servers, line], self.sids, founds=False, mutant=self._mutant
+            )
         self.revive(server)
 
     # -- the run ---------------------------------------------------------------------------------------
@@ -251,7 +255,7 @@ class World:
     async def _begin(self) -> None:
         for sid in self.founders.by_id:
             server = self.servers[sid]
-            server.found(self.script, self.pace, self.founders.servers, self.sids, founds=True)
+            server.found(self.script, self.pace, self.founders.servers, self.sids, founds=True, mutant=self._mutant)
             self.revive(server)
         self._tell(f"{len(self.founders.servers)} servers start in {self.folder}")
         await self._within(LIVENESS, self._all_serve, self.bound_s)

@@ -134,7 +134,16 @@ class Server:
         folder.mkdir()
         self.lever = Lever(folder / "lever")
 
-    def found(self, script: Script, pace: Pace, members: Sequence[Member], servers: range, *, founds: bool) -> None:
+    def found(
+        self,
+        script: Script,
+        pace: Pace,
+        members: Sequence[Member],
+        servers: range,
+        *,
+        founds: bool,
+        mutant: str | None = None,
+    ) -> None:
         """Everything that it needs to be started for the first time."""
         self.founded = True
         self.impaired = not founds
@@ -144,6 +153,7 @@ class Server:
             "names": self._places.names(self.sid, servers),
             "lever": str(self.folder / "lever"),
             "kept": str(self.folder / "kept"),
+            "mutant": mutant,
         }
         (self.folder / "under.json").write_text(json.dumps(under))
 

@@ -34,11 +34,17 @@ def tell_on_stderr(words: str) -> None:
 
 
 def run(
-    script: Script, *, trace: bool = False, scale: float = 1.0, spaces: bool = False, tell: Tell = tell_on_stderr
+    script: Script,
+    *,
+    trace: bool = False,
+    scale: float = 1.0,
+    spaces: bool = False,
+    mutant: str | None = None,
+    tell: Tell = tell_on_stderr,
 ) -> Outcome:
     """A millisecond of the script takes `scale` real ones. What this world cannot do is left out of the script.
 
-    With `spaces`, each server is in a network namespace of its own.
+    With `spaces`, each server is in a network namespace of its own. `mutant` is a bug that is put back in the servers.
     """
     script = (WITH_SPACES if spaces else WORLD).playable(script).script
     folder = Path(tempfile.mkdtemp(prefix="zab-harness-"))
@@ -47,7 +53,7 @@ def run(
     level = logger.level
     logger.setLevel(logging.CRITICAL + 1)
     try:
-        world = World(script, folder, places, trace=trace, scale=scale, tell=tell, network=network)
+        world = World(script, folder, places, trace=trace, scale=scale, tell=tell, network=network, mutant=mutant)
         trio.run(world.main)
         outcome = outcome_of(world)
     except BaseException as error:

@@ -1,0 +1,83 @@
+"""What each world can do, as the command tells it; and one script in several worlds, whose verdicts may differ."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from attrs import evolve
+
+from harness.cli import main
+from harness.compare import compare
+from harness.faults import FAULTS, OPS, Crash, Fault, Op, Pause, Script
+from harness.outcome import Outcome
+from harness.worlds import WORLDS, World, world
+
+KINDS = {kind.__name__ for kind in (*FAULTS, *OPS)}
+
+
+def test_each_world_says_of_every_kind_whether_it_can(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["worlds", "--json"]) == 0
+    told = {each["name"]: each for each in json.loads(capsys.readouterr().out)["worlds"]}
+    assert tuple(told) == WORLDS
+    for each in told.values():
+        assert set(each["can"]) | set(each["cannot"]) == KINDS
+        assert not set(each["can"]) & set(each["cannot"])
+        assert "Crash" in each["can"]
+    assert "CrashIn" in told["processes"]["cannot"]
+
+
+def test_the_table_has_a_line_for_every_kind(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["worlds"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert {line.split()[0] for line in lines if line.strip()} >= KINDS
+
+
+def outcome(script: Script, promise: str | None) -> Outcome:
+    return Outcome(script, promise, "it was not", 0, 0, 0, 0, 0, 0, 0, ())
+
+
+def pretended(name: str) -> World:
+    """One world is strict and cannot stand still, the other is kind."""
+
+    def can(item: Fault | Op) -> bool:
+        return name == "cores" or not isinstance(item, Pause)
+
+    def run(script: Script, *, trace: bool = False) -> Outcome:
+        return outcome(script, "liveness" if name == "cores" and script.faults else None)
+
+    return World(name, "", can, run)
+
+
+def test_a_script_is_the_same_everywhere_and_a_difference_is_told() -> None:
+    script = Script(1, faults=(Crash(10), Pause(20)))
+    found = compare(script, ("cores", "stack"), chosen=pretended)
+    assert found.script == evolve(script, faults=(Crash(10),))
+    assert found.left_out == ("Pause",)
+    assert (found.agree, found.held) == (False, False)
+    assert list(found.differences()) == ["cores: liveness: it was not; stack: held"]
+
+
+def test_worlds_that_agree() -> None:
+    found = compare(Script(1, faults=(Pause(20),)), ("cores", "stack"), chosen=pretended)
+    assert (found.agree, found.held, list(found.differences())) == (True, True, [])
+
+
+def test_two_real_worlds_agree_about_a_short_script(capsys: pytest.CaptureFixture[str]) -> None:
+    options = ["--seed", "3", "--faults", "2", "--ops", "10", "--length-ms", "500", "--only", "cores,stack"]
+    assert main(["worlds", "--compare", *options]) == 0
+    told = capsys.readouterr().out
+    assert "they agree" in told
+    assert "cores: held" in told
+
+
+def test_misuse_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["worlds", "--compare"]) == 2
+    assert main(["run", "--seed", "1", "--netns"]) == 2
+    assert "--netns" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        main(["worlds", "--only", "moon"])
+
+
+def test_all_worlds_are_there() -> None:
+    assert [world(name).name for name in WORLDS] == list(WORLDS)
