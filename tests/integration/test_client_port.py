@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import struct
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -456,6 +456,19 @@ async def test_what_strangers_can_cause_again_and_again_is_said_once(
                 assert await client.rest() == []
         said = [record.message.split()[0] for record in caplog.records if record.levelno >= logging.WARNING]
         assert sorted(said) == ["client_failed", "client_from_the_future"]
+
+
+async def test_requests_that_are_not_finished_have_a_bound_for_all_together(tmp_path: Path) -> None:
+    doors = evolve(DOORS, unsent_total_bytes_max=1 << 20)
+    async with stores(tmp_path, doors=doors) as running, AsyncExitStack() as stack:
+        clients = [await stack.enter_async_context(raw(running)) for _ in range(4)]
+        for client in clients:
+            await client.connect()
+            await client.stream.send_all(encode_request(Op.CREATE, 1, ("/a", bytes(500_000), OPEN, 0))[:-1])
+        connections = running.servers[1].connections
+        while len(connections) > 2:
+            await trio.sleep(0.01)
+        assert all(connection.unfinished > 500_000 for connection in connections)
 
 
 async def test_bad_credentials_end_a_connection(tmp_path: Path) -> None:

@@ -12,8 +12,9 @@ from zab.runtime.logs import Log
 class Client:
     peer = "10.0.0.1:1"
 
-    def __init__(self, unsent: int) -> None:
+    def __init__(self, unsent: int, unfinished: int = 0) -> None:
         self.unsent = unsent
+        self.unfinished = unfinished
         self.why: str | None = None
 
     @property
@@ -42,6 +43,10 @@ def test_nobody_is_cut_for_what_all_may_have() -> None:
 
 def test_above_that_the_largest_of_those_that_take_nothing_go() -> None:
     assert looks([Client(60), Client(30), Client(40)]) == [False, True, True]
+
+
+def test_requests_that_are_not_finished_count_with_the_rest() -> None:
+    assert looks([Client(10, 60), Client(0, 30), Client(40)]) == [False, True, True]
 
 
 class Slow(Client):

@@ -1,4 +1,4 @@
-"""What clients do not read waits in memory. For each of them there is a bound; here is the one for all together."""
+"""What clients do not read, or do not finish, waits in memory. For each there is a bound; here is that of all."""
 
 from __future__ import annotations
 
@@ -20,12 +20,16 @@ class Backlogged(Protocol):
         """Bytes."""
 
     @property
+    def unfinished(self) -> int:
+        """Bytes that have arrived of a request that is not whole."""
+
+    @property
     def sent(self) -> int: ...
     def cut(self, why: str) -> None: ...
 
 
 class Backlog:
-    """Who has taken nothing since the last look goes first, the largest in front; in need, whoever holds most."""
+    """Who has neither taken nor added anything since the last look goes first; in need, whoever holds most."""
 
     def __init__(self, bytes_max: int, log: Log) -> None:
         self._bytes_max = bytes_max
@@ -38,23 +42,24 @@ class Backlog:
             self.look(connections)
 
     def look(self, connections: Iterable[Backlogged]) -> None:
-        unsent = {each: each.unsent for each in connections if each.unsent}
-        total, seen = sum(unsent.values()), self._seen
-        self._seen = {each: (each.sent, size) for each, size in unsent.items()}
+        waits = {each: size for each in connections if (size := each.unsent + each.unfinished)}
+        total, seen = sum(waits.values()), self._seen
+        self._seen = {each: (each.sent, size) for each, size in waits.items()}
         if total <= self._bytes_max:
             return
-        stuck = [each for each in unsent if seen.get(each) == self._seen[each]]
-        others = unsent if total > 2 * self._bytes_max else ()
-        for each in [*_by_size(stuck, unsent), *_by_size(others, unsent)]:
+        stuck = [each for each in waits if seen.get(each) == self._seen[each]]
+        others = waits if total > 2 * self._bytes_max else ()
+        for each in [*_by_size(stuck, waits), *_by_size(others, waits)]:
             if total <= self._bytes_max:
                 return
             if each in self._seen:
                 del self._seen[each]
-                total -= unsent[each]
-                host = each.peer.rpartition(":")[0]
-                self._log.grumble("client_does_not_read", host, peer=each.peer, unsent_bytes=unsent[each])
-                each.cut("it does not read, and so do others: what waits for all of them is too much")
+                total -= waits[each]
+                host, unsent, unfinished = each.peer.rpartition(":")[0], each.unsent, each.unfinished
+                event = "client_does_not_read" if unsent >= unfinished else "client_does_not_finish"
+                self._log.grumble(event, host, peer=each.peer, unsent_bytes=unsent, unfinished_bytes=unfinished)
+                each.cut("it does not go on, and so do others: what waits for all of them is too much")
 
 
-def _by_size(connections: Iterable[Backlogged], unsent: dict[Backlogged, int]) -> list[Backlogged]:
-    return sorted(connections, key=lambda each: -unsent[each])
+def _by_size(connections: Iterable[Backlogged], waits: dict[Backlogged, int]) -> list[Backlogged]:
+    return sorted(connections, key=lambda each: -waits[each])

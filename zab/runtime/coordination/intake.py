@@ -57,11 +57,17 @@ class Intake(Replies):
         self._held: list[Request] = []
         self._paused = False
         self._heard = True
+        self._reader = RequestReader(server.settings.frame_bytes_max)
         self.nursery: trio.Nursery
 
     @property
     def queued(self) -> int:
         return len(self.line) + len(self._held)
+
+    @property
+    def unfinished(self) -> int:
+        """Bytes."""
+        return self._reader.held_bytes
 
     def session_is_local(self) -> None:
         self._local = True
@@ -71,7 +77,7 @@ class Intake(Replies):
 
     async def _receive(self, data: bytes | bytearray) -> None:
         server, stream, plain = self.server, self._stream, self._fd
-        reader = RequestReader(server.settings.frame_bytes_max)
+        reader = self._reader
         while True:
             if data:
                 self._heard = True

@@ -30,7 +30,8 @@ class DoorSettings:
     multi_read_bytes_max      of the reply to one multiRead, which may ask for thousands of times its own size
     unsent_bytes_max          replies and events that a client does not take: nothing more is read from it
     unsent_bytes_cut          the same, until it is cut
-    unsent_total_bytes_max    of all clients; above it, those that take nothing are cut
+    unsent_total_bytes_max    of all clients, with what has come of requests that are not whole; above it, those that
+                              neither take nor add anything are cut
     first_frame_ms            how long a connection may take to say who it is
     linger_ms                 how long a client may take to read its last reply
     events_max                of one watch in this process, not looked at yet
