@@ -48,7 +48,7 @@ class World(Common[Server]):
         self.servers = [self.make_server(ServerId(sid), seed) for sid in range(total + 1)]
         for server in self.servers[1 : script.servers + 1]:
             server.founded = True
-        self.network = Network(self, timing, self.servers, seed)
+        self.network = self.make_network(seed)
         self.nemesis = Nemesis(self)
         self.workload = self.make_workload()
         self.liveness = self.make_liveness()
@@ -60,6 +60,9 @@ class World(Common[Server]):
 
     def make_server(self, sid: ServerId, seed: str) -> Server:
         return Server(self, sid, self.founders, seed)
+
+    def make_network(self, seed: str) -> Network:
+        return Network(self, self.script.timing, self.servers, seed)
 
     def make_workload(self) -> Workload:
         return Workload(self)

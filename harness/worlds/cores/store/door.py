@@ -109,7 +109,8 @@ class Door:
         for session in list(self.attached):
             self.session_changed(session)
 
-    def crashed(self) -> None:
+    def cut(self) -> None:
+        """Every connection breaks. That it did, this server learns as late as its clients, if it still lives."""
         for connection in list(self.connections):
             connection.wire.broken()
 

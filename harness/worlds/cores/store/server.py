@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from struct import Struct
 from typing import TYPE_CHECKING, Any, Final, cast
 
+from attrs import evolve
+
 from harness.worlds.cores.server import Server
 from harness.worlds.cores.store.door import Door
 from harness.worlds.cores.store.links import Channel, Channels
@@ -99,7 +101,8 @@ class StoreServer(Server):
             self.machine.store,
             Origin(_TAG.pack(self.id, self.life), LIMITS.submits_max, LIMITS.submit_bytes_max),
             cast(Links, self.channels),
-            LIMITS,
+            # A batch that no epoch has room for would end every leader, and be brought to the next.
+            evolve(LIMITS, batch_entries_max=min(LIMITS.batch_entries_max, self.knobs.counter_max)),
             self._log,
             self.wall_ms,
         )
@@ -109,7 +112,7 @@ class StoreServer(Server):
 
     def crash(self, loss: str) -> None:
         super().crash(loss)
-        self.door.crashed()
+        self.door.cut()
 
     # -- what is heard ---------------------------------------------------------------------------------
 

@@ -89,10 +89,11 @@ class Wire:
             self._world.push(max(self._world.now + self._delay(), self._down_at), self._over, None, None)
 
     def broken(self) -> None:
-        """What is under way is lost. The client learns of it at once or late."""
+        """What is under way is lost. Each end learns of it at once or late."""
         if not self.gone:
             self.gone = self._cut = True
             self._world.push(self._world.now + self._sooner_or_later(), self._over, None, None)
+            self._world.push(self._world.now + self._sooner_or_later(), self._hear_end, None, None)
 
     def _sooner_or_later(self) -> int:
         return self._delay() if self._random.random() < 0.5 else int(self._random.random() * self._patience)

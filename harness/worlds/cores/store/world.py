@@ -14,6 +14,8 @@ from harness.checkers.store import check
 from harness.faults import Script
 from harness.history import Event, History, Jump
 from harness.outcome import Outcome
+from harness.worlds.cores.network import Network
+from harness.worlds.cores.server import Server
 from harness.worlds.cores.store.checks import StoreIsHistory, committed
 from harness.worlds.cores.store.liveness import StoreLiveness
 from harness.worlds.cores.store.server import StoreServer
@@ -23,6 +25,14 @@ from zab.core.zxid import ServerId, Zxid
 
 INSTEAD: Final[dict[type[Checker], type[Checker]]] = {MachineIsHistory: StoreIsHistory}
 """Checkers that know the machine."""
+
+
+class StoreNetwork(Network):
+    def cut(self, server: Server) -> None:
+        """Its clients are cut off with its peers."""
+        super().cut(server)
+        if isinstance(server, StoreServer) and server.up:
+            server.door.cut()
 
 
 class StoreWorld(World):
@@ -37,6 +47,9 @@ class StoreWorld(World):
 
     def make_server(self, sid: ServerId, seed: str) -> StoreServer:
         return StoreServer(self, sid, self.founders, seed)
+
+    def make_network(self, seed: str) -> StoreNetwork:
+        return StoreNetwork(self, self.script.timing, [*self.servers], seed)
 
     def make_workload(self) -> StoreWorkload:
         return StoreWorkload(self)
