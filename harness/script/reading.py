@@ -8,9 +8,9 @@
     at 1.2 s   isolate leader for 500 ms
     at 800 ms  when anyone "quorum acked" crash nth 2
 
-The lines may come in any order. `#` begins a comment. A fault or an operation is its name, a server if it is about one
-(`leader`, `follower`, `anyone`, a number), words that it chooses from, and the names of its other fields with
-their values.
+The lines may come in any order; of a setting that is said twice the last one counts. `#` begins a comment. A fault or
+an operation is its name, a server if it is about one (`leader`, `follower`, `anyone`, a number), words that it
+chooses from, and the names of its other fields with their values.
 """
 
 from __future__ import annotations
@@ -143,7 +143,7 @@ def _tokens(content: str, number: int) -> list[Token]:
 
 def _unknown(word: str, known: Iterable[str]) -> str:
     known = list(known)
-    close = get_close_matches(word, known, 1)
+    close = get_close_matches(word, known, 1, 0.55)
     hint = f"did you mean {close[0]!r}?" if close else f"expected one of {', '.join(known)}"
     return f"{word!r} is not known here: {hint}"
 
@@ -233,6 +233,8 @@ def _fields(line: Line, kind: type) -> dict[str, Any]:
             put(token, "server", _value(line, "server"))
         else:
             words = [word for name in names.values() for word in CHOICES.get(name, ())]
+            if "server" in names:
+                words += SERVERS
             raise token.error(_unknown(word, (*names, *words)))
     return made
 

@@ -10,8 +10,8 @@ import attrs
 
 from harness.script.checks import CHOICES, WHO, fields
 from harness.script.names import FOLLOWER, LEADER, MACHINES
-from harness.script.script import Knobs, Script, Timing
-from harness.script.workload import Step
+from harness.script.script import Fault, Knobs, Script, Timing
+from harness.script.workload import Op, Step
 
 NAMES: Final[dict[int | None, str]] = {LEADER: "leader", FOLLOWER: "follower", None: "anyone"}
 """Servers that are not called by their number."""
@@ -44,8 +44,13 @@ def describe(script: Script) -> str:
     lines += _differences("knobs", script.knobs, Knobs())
     events = [(item.at, number, item) for number, item in enumerate((*script.faults, *script.ops))]
     for at, _, item in sorted(events, key=lambda event: event[:2]):
-        lines.append(f"at {at:>5} ms  {phrase(type(item))} {_words(item)}".rstrip())
+        lines.append(f"at {at:>5} ms  {describe_item(item)}")
     return "\n".join(lines)
+
+
+def describe_item(item: Fault | Op) -> str:
+    """What happens, without when."""
+    return f"{phrase(type(item))} {_words(item)}".rstrip()
 
 
 def _differences(name: str, value: Timing | Knobs, usual: Timing | Knobs) -> list[str]:

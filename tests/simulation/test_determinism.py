@@ -2,37 +2,67 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import pytest
 
 from harness.draw import script_from_seed
+from harness.faults import FAULTS, Ask, Connect, Fault, Leave, Op, Reconfigure, Script, Step, Vanish, Write
 from harness.worlds.cores.world import run
 from tests.simulation.elsewhere import printed
 
 SEEDS = (1, 2, 3, 7, 20)
+EACH = 6
+"""So many kinds of faults in one of the scripts that have every kind."""
 
 PROGRAM = """
-from harness.draw import script_from_seed
 from harness.worlds.cores.world import run
-for seed in {seeds}:
-    for voters in (3, 5):
-        print(run(script_from_seed(seed, voters=voters), trace=True).trace.hash())
+from tests.simulation.test_determinism import scripts
+for script in scripts():
+    print(run(script, trace=True).trace.hash())
 """
 
 
-def hashes_elsewhere(hash_seed: str) -> list[str]:
-    return printed(PROGRAM.format(seeds=SEEDS), hash_seed)
+@cache
+def scripts() -> tuple[Script, ...]:
+    """Drawn ones, with and without clients, and some that have every kind of fault there is between them."""
+    drawn = [script_from_seed(seed, voters=voters) for seed in SEEDS for voters in (3, 5)]
+    clients = [script_from_seed(seed, machine="store") for seed in SEEDS[:2]]
+    return (*drawn, *clients, *every_kind())
+
+
+def every_kind() -> list[Script]:
+    made = []
+    kinds: tuple[type[Fault], ...] = FAULTS
+    for number, start in enumerate(range(0, len(kinds), EACH)):
+        some = kinds[start : start + EACH]
+        again = [*some, *reversed(some)]  # where one leaves nobody to lead, the next one finds nobody
+        faults = tuple(kind(at=400 + 280 * place) for place, kind in enumerate(again))
+        if number % 2:
+            writes = [Write(at) for at in range(300, 3_800, 80)]
+            made.append(Script(number, length_ms=4_000, faults=faults, ops=(*writes, Reconfigure(900, "add", 4))))
+        else:
+            asks = [Ask(at, 1 + at % 3, (Step("create", "/a"), Step("set", "/a"))) for at in range(300, 3_800, 80)]
+            connects = [Connect(100, client, client) for client in (1, 2, 3)]
+            ops: tuple[Op, ...] = (*connects, *asks, Vanish(1_200, client=1), Leave(3_900, client=2))
+            made.append(Script(number, machine="store", length_ms=4_000, faults=faults, ops=ops))
+    return made
 
 
 def test_equal_in_other_processes_under_other_hash_seeds() -> None:
     here = []
-    for seed in SEEDS:
-        for voters in (3, 5):
-            trace = run(script_from_seed(seed, voters=voters), trace=True).trace
-            assert trace is not None
-            here.append(trace.hash())
+    for script in scripts():
+        trace = run(script, trace=True).trace
+        assert trace is not None
+        here.append(trace.hash())
     assert len(set(here)) == len(here), "different scripts, different runs"
-    assert hashes_elsewhere("1") == here
-    assert hashes_elsewhere("4242") == here
+    assert printed(PROGRAM, "1") == here
+    assert printed(PROGRAM, "4242") == here
+
+
+def test_every_kind_of_fault_is_among_them() -> None:
+    struck = {name for script in every_kind() for name, _ in run(script).counts if name.startswith("hit ")}
+    assert {f"hit {kind.__name__}" for kind in FAULTS} - struck == set()
 
 
 @pytest.mark.parametrize("seed", SEEDS)

@@ -1,0 +1,168 @@
+"""A script is written and read as text and as JSON, whatever is in it, and a mistake is found by its place."""
+
+from __future__ import annotations
+
+import typing
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from harness.faults import FAULTS, OPS, Fault, Knobs, Op, Script, Timing
+from harness.script.checks import CHOICES, SIGNED, WHO
+from harness.script.kinds import KINDS
+from harness.script.writing import phrase
+from harness.scripts import ScriptError, check, describe, dumps, from_json, loads, to_json
+from harness.strategies import scripts
+
+ROOT = Path(__file__).resolve().parents[4]
+EVERY: tuple[type[Fault | Op], ...] = (*FAULTS, *OPS)
+
+
+def value(name: str, hint: Any) -> st.SearchStrategy[Any]:
+    """Any that makes sense, not only such as are drawn for a run."""
+    if name in CHOICES:
+        return st.sampled_from(CHOICES[name])
+    if name in WHO:
+        return st.integers(-1, 30) | st.none() if hint == int | None else st.integers(-1, 30)
+    if name == "groups":
+        return st.lists(st.lists(st.integers(0, 30), max_size=4).map(tuple), min_size=1, max_size=4).map(tuple)
+    if name == "steps":
+        return st.lists(anything(typing.get_args(hint)[0]), min_size=1, max_size=3).map(tuple)
+    if name == "path":
+        return st.just("") | st.text(st.characters(exclude_categories=["Cs"]), max_size=8).map("/".__add__)
+    if name == "version":
+        return st.integers(-1, 1_000)
+    return st.integers(-(10**6), 10**6) if name in SIGNED else st.integers(1, 100)
+
+
+def anything(kind: type) -> st.SearchStrategy[Any]:
+    hints = typing.get_type_hints(kind)
+    return st.builds(kind, **{each.name: value(each.name, hints[each.name]) for each in attrs.fields(kind)})
+
+
+def whole(items: list[Fault | Op]) -> Script:
+    items = sorted(items, key=lambda item: item.at)
+    ops: Any = tuple(item for item in items if isinstance(item, OPS))
+    faults: Any = tuple(item for item in items if isinstance(item, FAULTS))
+    return Script(3, ops=ops, faults=faults)
+
+
+@pytest.mark.parametrize("kind", EVERY, ids=phrase)
+def test_every_kind_is_read_as_it_is_written(kind: type) -> None:
+    @settings(max_examples=15)
+    @given(st.lists(anything(kind), max_size=4))
+    def there_and_back(items: list[Fault | Op]) -> None:
+        script = whole(items)
+        check(script)
+        assert loads(describe(script)) == script
+        assert describe(loads(describe(script))) == describe(script)
+        assert loads(dumps(script)) == script
+        assert from_json(to_json(script)) == script
+
+    there_and_back()
+
+
+@settings(max_examples=40)
+@given(scripts() | scripts(machine="store"))
+def test_whole_scripts_are_read_as_they_are_written(script: Script) -> None:
+    assert loads(describe(script)) == script
+    assert loads(dumps(script)) == script
+
+
+def test_every_kind_of_fault_is_drawn() -> None:
+    assert set(KINDS) == set(FAULTS)
+    for kind, how in KINDS.items():
+        names = {each.name for each in attrs.fields(kind)} - {"at"}
+        assert set(how.fields) - {""} <= names
+        assert "" in how.fields or set(how.fields) == names
+
+
+def test_every_kind_of_fault_has_a_scenario() -> None:
+    told = " ".join(path.read_text() for path in (ROOT / "tests" / "simulation").glob("test_faults_*.py"))
+    assert [phrase(kind) for kind in FAULTS if phrase(kind) not in told] == []
+
+
+# -- by hand -------------------------------------------------------------------------------------------
+
+
+def test_a_page_by_hand() -> None:
+    script = loads("""
+        # The order of lines does not matter.
+        at 1.2 s isolate leader for 500 ms      # a comment
+        knobs tick_ms=50, window_entries 4
+        at 300 write
+        voters 5
+        at 0.8 s when "quorum acked" crash nth 2
+        at 2s fail disk 3 full
+        length 2.5 s
+        at 900 ms partition 1 2 | 3 leader for 0.1 s
+        at 10 ms ask create "/a b" ephemeral size 3 + set /c version 0
+        machine store
+    """)
+    assert (script.seed, script.voters, script.length_ms, script.machine) == (0, 5, 2_500, "store")
+    assert script.knobs == Knobs(tick_ms=50, window_entries=4)
+    assert script.timing == Timing()
+    assert [(fault.at, type(fault).__name__) for fault in script.faults] == [
+        (800, "When"),
+        (900, "Partition"),
+        (1_200, "Isolate"),
+        (2_000, "FailDisk"),
+    ]
+    assert describe(script).splitlines()[-6:] == [
+        'at    10 ms  ask client 1 create "/a b" ephemeral size 3 + set /c version 0',
+        "at   300 ms  write count 1 size 8",
+        'at   800 ms  when anyone "quorum acked" crash lose for 200 ms nth 2',
+        "at   900 ms  partition 1 2 | 3 leader for 100 ms",
+        "at  1200 ms  isolate leader for 500 ms",
+        "at  2000 ms  fail disk 3 full down 200 ms nth 1",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("sed 7", "line 1, column 1: 'sed' is not known here: did you mean 'seed'?"),
+        ("seed x", "line 1, column 6: expected a number, not 'x'"),
+        ("seed", "line 1, column 5: expected a number, and here the line ends"),
+        ("voters 3 4", "line 1, column 10: expected the end of the line, not '4'"),
+        ("\nat noon crash", "line 2, column 4: expected a time, like 300 ms or 1.2 s, not 'noon'"),
+        ("at 0.0001 s crash", "line 1, column 4: 0.0001 s is no whole number of milliseconds"),
+        ("at 3 ms", "line 1, column 8: expected a fault or an operation, like partition"),
+        ("at 3 ms crush", "line 1, column 9: 'crush' is not known here: did you mean 'crash'?"),
+        ("at 3 ms clock drft", "line 1, column 9: 'clock drft' is not known here: did you mean 'clock drift'?"),
+        ("at 3 ms crash lead", "line 1, column 15: 'lead' is not known here: did you mean"),
+        ("at 3 ms crash down soon", "line 1, column 20: expected a time"),
+        ("at 3 ms crash 1 2", "line 1, column 17: server is said twice"),
+        ("at 3 ms crash 99", "line 1, column 9: crash.server: there is no server 99"),
+        ("at 3 ms one way from somebody", "line 1, column 22: expected a server (leader, follower or its number)"),
+        ("at 3 ms reconfigure add", "line 1, column 9: reconfigure does not say: server"),
+        ("at 3 ms ask create a", "line 1, column 20: 'a' is not known here: expected one of a path"),
+        ("at 3 ms ask crate /a", "line 1, column 13: 'crate' is not known here: did you mean 'create'?"),
+        ('at 3 ms when "quorum acked', "line 1, column 14: the quotation mark is not closed"),
+        ('at 3 ms when "\\q"', "line 1, column 14: "),
+        ("at 3 ms when moment sometimes", "line 1, column 21: 'sometimes' is not known here"),
+        ("timing delay 3", "line 1, column 8: 'delay' is not known here: did you mean 'delay_us_"),
+        ("at 9 s crash", "script.faults[0].at: the run ends at 3000"),
+        ("at 1 s loss percent 101", "line 1, column 8: loss.percent: 101 is more than the whole"),
+        ("at 1 s crash 1 isolate", "line 1, column 16: 'isolate' is not known here"),
+    ],
+)
+def test_a_mistake_is_found_by_its_place(text: str, said: str) -> None:
+    with pytest.raises(ScriptError) as caught:
+        loads(text)
+    assert said in str(caught.value)
+
+
+WORDS = ("at", "3", "ms", "crash", "|", "+", ",", "=", "#", "leader", "ask", '"', "\\", "/a", "1.5", "s", "for")
+
+
+@given(st.text(max_size=60) | st.lists(st.sampled_from(WORDS)).map(" ".join))
+def test_noise_is_a_script_or_refused(text: str) -> None:
+    try:
+        check(loads(text))
+    except ScriptError:
+        pass
