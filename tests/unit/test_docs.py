@@ -269,7 +269,8 @@ def harness_lines(page: Path) -> list[str]:
     "page", [page for page in PAGES if harness_lines(page)], ids=lambda page: str(page.relative_to(ROOT))
 )
 def test_what_is_shown_of_the_harness_runs(page: Path, tmp_path: Path) -> None:
-    """In order, in one folder. A line whose comment says `exit status N` is held to it, every other to 0."""
+    """In order, in one folder, beside these docs. A comment `exit status N` is held to, every other line to 0."""
+    (tmp_path / "docs").symlink_to(DOCS)
     for line in harness_lines(page):
         command, _, comment = line.partition(" #")
         arguments = [sys.executable, "-m", "harness", *command.split()[1:]]
