@@ -161,7 +161,7 @@ KINDS: Final[Mapping[type[Fault], Kind]] = {
     Deaf: Kind(0.7, {"for_ms": LASTING, "server": Who()}),
     Clog: Kind(1.5, {"for_ms": Short(5, 600), "source": Who(), "target": Sid()}),
     Swizzle: Kind(0.7, {"for_ms": Short(20, 800)}),
-    Overflow: Kind(0.7, {"for_ms": Short(50, 1_000), "source": Who(), "target": Sid(), "most": Short(1, 6)}),
+    Overflow: Kind(0.7, {"for_ms": Short(150, 1_500), "source": Who(), "target": Sid(), "most": Short(1, 4)}),
     Delay: Kind(0.5, {"for_ms": LASTING, "source": Who(), "target": Sid(), "more_ms": Short(1, 150)}),
     Loss: Kind(0.5, {"for_ms": LASTING, "source": Who(), "target": Sid(), "percent": Upto(5, 90)}),
     Flaky: Kind(
@@ -183,7 +183,7 @@ KINDS: Final[Mapping[type[Fault], Kind]] = {
     MisdirectRecord: Kind(0.7, {"down_ms": DOWN, "server": Who(), "where": Upto(0, 999)}),
     LoseFsync: Kind(0.7, {"for_ms": Short(5, 600), "down_ms": DOWN, "server": Who(), "loss": LOSS}),
     FailDisk: Kind(0.7, {"down_ms": DOWN, "server": Who(), "error": Among(DISK_ERRORS), "nth": Short(1, 8)}),
-    FullDisk: Kind(0.5, {"for_ms": LASTING, "server": Who(), "room": Short(0, 3_000)}),
+    FullDisk: Kind(0.5, {"for_ms": LASTING, "server": Who(), "room": Short(0, 800)}),
     SlowDisk: Kind(0.7, {"for_ms": LASTING, "server": Who(), "slower": Upto(2, 60)}),
 }
 """Every kind of fault. When a run has it, its weight is drawn anew, so that runs differ in what happens most."""

@@ -92,6 +92,19 @@ def test_a_disk_that_cannot_be_read_stops_its_server() -> None:
     assert [act[1] for act in run.did("stops", None, 600, 1_800)] == [run.seen[490]]
 
 
+def test_a_disk_that_cannot_be_read_at_the_start_is_damaged() -> None:
+    run = played(f"{LONG_LOG}at 900 ms crash 2 down 50 ms\nat 920 ms fail disk 2 read nth 3\n")
+    _, found = run.started(2)[1]
+    assert not found.voting
+    assert found.damage
+
+
+def test_disks_that_cannot_be_read_are_no_more_than_can_be_spared() -> None:
+    crashes = "".join(f"at 900 ms crash {sid} down 50 ms\nat 920 ms fail disk {sid} read nth 3\n" for sid in (1, 2, 3))
+    run = played(LONG_LOG + crashes)
+    assert [run.started(sid)[1][1].voting for sid in (1, 2, 3)].count(False) == 1
+
+
 def test_a_full_disk_stops_its_server_until_there_is_room() -> None:
     run = played("at 500 ms full disk 2 room 60 for 400 ms\n")
     assert run.did("stops", 2, 500, 700)

@@ -177,6 +177,10 @@ class MemoryDisk:
         """The nth call of this kind from now on (0 is the next) fails with this errno, once."""
         self._failures[kind, self.counts.get(kind, 0) + nth] = number
 
+    def will_fail(self, kind: Kind) -> bool:
+        """Whether a failure of this kind was asked for and has not come yet."""
+        return any(kind == failing for failing, _ in self._failures)
+
     def forgive(self) -> None:
         """Failures that were asked for and have not come yet do not come any more."""
         self._failures.clear()

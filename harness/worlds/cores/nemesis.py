@@ -186,6 +186,10 @@ class Nemesis:
         self.hit(failing.fault)
         self.world.crash(server, "lose", failing.down_ms)
 
+    def starts(self, server: Server) -> None:
+        """A server is about to read its disk."""
+        strikes_disk.starts(self, server)
+
     def power_fails(self, server: Server) -> None:
         """A server is about to crash, whatever the reason."""
         strikes_disk.power_fails(self, server)

@@ -116,6 +116,7 @@ class Server:
             snapshots_kept=2,
             autocreate=self.founding,
         )
+        world.nemesis.starts(self)
         try:
             self.storage, recovered = Storage.open(self.disk, settings)
             machine = self.empty_machine()

@@ -214,6 +214,16 @@ def _fail_disk(nemesis: Nemesis, fault: FailDisk) -> None:
     nemesis.fails(server, fault, fault.down_ms)
 
 
+def starts(nemesis: Nemesis, server: Server) -> None:
+    """What cannot be read when a server starts is lost to it: that counts as damage, and must be one to be spared."""
+    if not server.disk.will_fail("read"):
+        return
+    if can_spare(nemesis.world, server):
+        nemesis.world.judge.disk_lost(server.id)
+    else:
+        server.disk.forgive()
+
+
 FULL_DOWN_MS: Final = 20
 """How soon a server is started again that has no room on its disk; every start fails until there is some."""
 
