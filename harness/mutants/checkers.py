@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
 from random import Random
@@ -25,7 +25,7 @@ from harness.mutants.bank.ensemble import legal
 from harness.mutants.bank.operations import KINDS, spoil, true_history, without_zxids
 from harness.mutants.bank.spoil import SPOILERS
 from harness.mutants.bank.stories import STORIES
-from harness.mutants.mechanical import Mistake, made, mistakes
+from harness.mutants.mechanical import Mistake, made, mistake_at, sites
 
 STORE: Final = tuple(
     f"harness.checkers.store.{name}"
@@ -68,15 +68,7 @@ class Stuck(Exception):
 def summary(verdict: Verdict) -> object:
     """All of a verdict, also its words: whoever reads them must not be misled."""
     broken = verdict.held, verdict.undecided, verdict.promise, verdict.what, verdict.store.broken
-    match verdict.linear:
-        case linear.Legal(order=order, by=by):
-            return broken, by, order
-        case linear.Illegal(core=core):
-            return broken, "illegal", tuple(op.id for op in core)
-        case linear.Undecided():
-            return broken, "undecided"
-        case None:
-            return broken
+    return broken, getattr(verdict.linear, "order", ())
 
 
 def _judged(history: History) -> Callable[[], object]:
@@ -124,7 +116,7 @@ def linear_bank(*, each: int = 60) -> list[Case]:
 def _decided(history: linear.History, model: linear.Model) -> Callable[[], object]:
     def decided() -> object:
         verdict = linear.check(history, model, 20_000)
-        return type(verdict).__name__, getattr(verdict, "by", ""), getattr(verdict, "core", ())
+        return str(verdict), getattr(verdict, "order", ())
 
     return decided
 
@@ -163,15 +155,18 @@ def _limited(seconds: float) -> Iterator[None]:
         signal.signal(signal.SIGVTALRM, kept)
 
 
-def drawn(target: str, seed: int) -> list[Mistake]:
+def drawn(target: str, seed: int) -> Iterator[Mistake]:
     """All mistakes in these checkers, in an order that the seed decides."""
-    found = [mistake for name in TARGETS[target] for mistake in mistakes(import_module(name))]
+    found = [site for name in TARGETS[target] for site in sites(import_module(name))]
     Random(seed).shuffle(found)
-    return found
+    for site in found:
+        mistake = mistake_at(site)
+        if mistake is not None:
+            yield mistake
 
 
 def hunt_all(
-    found: Sequence[Mistake],
+    found: Iterable[Mistake],
     cases: Sequence[Case],
     *,
     seconds: float,

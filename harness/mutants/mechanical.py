@@ -8,10 +8,10 @@ differs lends its code to the real one for as long as a `with` block lasts; so w
 from __future__ import annotations
 
 import ast
-import copy
 import inspect
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from importlib import import_module
 from types import CodeType, FunctionType, ModuleType
 from typing import Any, Final, TypeAlias
 
@@ -40,23 +40,44 @@ class Mistake:
         return f"{self.module.rpartition('.')[2]} {self.function}: {self.what}"
 
 
-def mistakes(module: ModuleType) -> Iterator[Mistake]:
-    """All that the rules make of a module's functions and methods, from top to bottom."""
+@frozen
+class Site:
+    """Where a mistake can be made. It is made when it is asked for: to compile them all takes seconds."""
+
+    module: str
+    place: int
+    """Of the function, among those of the module."""
+    number: int
+
+
+def sites(module: ModuleType) -> Iterator[Site]:
+    """All that the rules find in a module's functions and methods, from top to bottom."""
     real = dict(functions_of(module))
-    for owner, definition in _definitions(ast.parse(inspect.getsource(module))):
-        qualname = f"{owner}.{definition.name}" if owner else definition.name
-        if qualname not in real:
-            continue
-        for number in range(len(list(_edits(definition)))):
-            changed = copy.deepcopy(definition)
-            line, edit = list(_edits(changed))[number]
-            what = edit()
-            try:
-                code = _compiled(owner, changed, qualname, module.__file__ or "")
-            except SyntaxError:  # a name that an inner function needs is not bound any more
-                continue
-            if code.co_freevars == real[qualname].__code__.co_freevars:
-                yield Mistake(module.__name__, qualname, line, what, code)
+    for place, (qualname, _, definition) in enumerate(_definitions(module)):
+        if qualname in real:
+            for number in range(len(list(_edits(definition)))):
+                yield Site(module.__name__, place, number)
+
+
+def mistake_at(site: Site) -> Mistake | None:
+    module = import_module(site.module)
+    qualname, owner, definition = list(_definitions(module))[site.place]
+    line, edit = list(_edits(definition))[site.number]
+    what = edit()
+    try:
+        code = _compiled(owner, definition, qualname, module.__file__ or "")
+    except SyntaxError:  # a name that an inner function needs is not bound any more
+        return None
+    if code.co_freevars != dict(functions_of(module))[qualname].__code__.co_freevars:
+        return None
+    return Mistake(site.module, qualname, line, what, code)
+
+
+def mistakes(module: ModuleType) -> Iterator[Mistake]:
+    for site in sites(module):
+        mistake = mistake_at(site)
+        if mistake is not None:
+            yield mistake
 
 
 @contextmanager
@@ -94,15 +115,15 @@ def _function(member: object) -> FunctionType | None:
     return member if isinstance(member, FunctionType) else None
 
 
-def _definitions(tree: ast.Module) -> Iterator[tuple[str, Function]]:
-    """With the class that each belongs to, if any."""
-    for node in tree.body:
+def _definitions(module: ModuleType) -> Iterator[tuple[str, str, Function]]:
+    """Qualified name, class if any, and the function's tree, another one each time."""
+    for node in ast.parse(inspect.getsource(module)).body:
         if isinstance(node, ast.FunctionDef):
-            yield "", node
+            yield node.name, "", node
         elif isinstance(node, ast.ClassDef):
             for part in node.body:
                 if isinstance(part, ast.FunctionDef):
-                    yield node.name, part
+                    yield f"{node.name}.{part.name}", node.name, part
 
 
 def _compiled(owner: str, definition: Function, qualname: str, file: str) -> CodeType:
@@ -272,4 +293,4 @@ def _leave_out(statements: list[ast.stmt], place: int) -> Callable[[], str]:
     return edit
 
 
-__all__: Sequence[str] = ["Mistake", "functions_of", "made", "mistakes"]
+__all__: Sequence[str] = ["Mistake", "Site", "functions_of", "made", "mistake_at", "mistakes", "sites"]
