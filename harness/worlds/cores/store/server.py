@@ -84,6 +84,8 @@ class StoreServer(Server):
         self._told_change = Zxid(0)
         self._stirred = True
         """Something has happened to requests, or to the way that they go."""
+        self._asked_at = Zxid(0)
+        """What was committed when they were asked last: when that goes on, a leader has room for more of them."""
         self._door_knows = self._seen
         self._log = Loud(sid, lambda: self.node.epoch)
 
@@ -166,11 +168,11 @@ class StoreServer(Server):
     def drain(self) -> None:
         """As the real driver: what the node wants, until neither it nor the requests want anything more.
 
-        Requests are asked only when something can have become of them; a leader's at every commit.
+        Requests are asked only when something can have become of them.
         """
         world, node, life = self.world, self.node, self.life
         try:
-            if self._stirred or self._leads:
+            if self._stirred or (self._leads and node.committed != self._asked_at):
                 self._ask_requests()
             ready = node.ready()
             while True:
@@ -178,7 +180,13 @@ class StoreServer(Server):
                 self._perform(ready)
                 if self.life != life:
                     return  # its disk failed in the midst of it
-                if not (ready.apply or ready.barriers or self._stirred or self._seen is not seen):
+                if not (
+                    ready.apply
+                    or ready.barriers
+                    or self._stirred
+                    or self._seen is not seen
+                    or (self._leads and node.committed != self._asked_at)
+                ):
                     break
                 self._ask_requests()
                 ready = node.ready()
@@ -194,6 +202,7 @@ class StoreServer(Server):
 
     def _ask_requests(self) -> None:
         self._stirred = False
+        self._asked_at = self.node.committed
         now = self.now_ms
         self.requests.turn(now)
         self.requests.ask(now)
