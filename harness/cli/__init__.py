@@ -18,6 +18,7 @@ from harness.cli.common import MISUSED, Misuse
 COMMANDS: Final = {
     "run": "draw a script from a seed and run it",
     "replay": "run a script again, from its seed or from a file",
+    "show": "draw a run: servers as lines, messages as arrows, faults as shading",
     "shrink": "make a failing script as small as it can be",
     "check": "judge a stored history of the store",
     "worlds": "where a script can be run, and what each world can do; one script in all of them",
@@ -42,6 +43,7 @@ examples:
   zab-harness worlds                             what each world can do
   zab-harness run --seed 42 --print > s.json     its script, to be edited and replayed
   zab-harness replay --script s.json --trace 50  the last fifty acts before the end
+  zab-harness show --seed 42 --output run.html   the run as a picture, for a browser
   zab-harness fuzz --runs 10000 --jobs 2         search; each failure prints the line that repeats it
   zab-harness fuzz --runs 100000 --output found  the same with Spark, and every run becomes a row
   zab-harness analyze found                      what the rows say, as a page and as tables

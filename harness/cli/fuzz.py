@@ -15,7 +15,19 @@ from pathlib import Path
 
 import attrs
 
-from harness.cli.common import HELD, VIOLATED, Misuse, Progress, natural, positive, size_arguments, sizes, with_mutant
+from harness.cli.common import (
+    HELD,
+    VIOLATED,
+    Misuse,
+    Progress,
+    diagram_argument,
+    natural,
+    positive,
+    size_arguments,
+    sizes,
+    with_mutant,
+)
+from harness.cli.show import draw
 from harness.cli.shrink import in_words, keep_script, smaller
 from harness.many import Failure, Plan, Tally, campaign
 from harness.mutants.table import BY_NAME
@@ -54,6 +66,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--keep", type=Path, metavar="DIR", help="store the first failure there, made smaller, for tests to replay"
     )
+    diagram_argument(parser)
     parser.add_argument("--no-shrink", action="store_true", help="do not make the first failure smaller")
     size_arguments(parser)
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
@@ -97,7 +110,7 @@ def act(arguments: argparse.Namespace) -> int:
     for failure in total.failures:
         print(f"VIOLATED {failure.promise}: {failure.what}")
         print(f"  {plan.rerun(failure.script.seed, failure.script.voters)}")
-    if total.failures and (arguments.keep is not None or not arguments.no_shrink):
+    if total.failures and (arguments.keep is not None or arguments.diagram is not None or not arguments.no_shrink):
         return with_mutant(arguments, lambda: _show_smaller(arguments, total.failures[0]))
     return VIOLATED if total.failures else HELD
 
@@ -108,6 +121,8 @@ def _show_smaller(arguments: argparse.Namespace, failure: Failure) -> int:
     path: Path | None = None
     if arguments.keep is not None:
         path = keep_script(arguments.keep, run(found.script), arguments.world, arguments.mutant)
+    if arguments.diagram is not None:
+        draw(arguments.diagram, run(found.script, trace=True), arguments.world, arguments.mutant)
     print(f"\nthe first of them, made smaller:\n{in_words(failure.script, found)}\n\n{describe(found.script)}\n")
     print(rerun(found.script, world=arguments.world, mutant=arguments.mutant, file=path))
     return VIOLATED

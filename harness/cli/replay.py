@@ -65,9 +65,13 @@ def _run_script(arguments: argparse.Namespace, script: Script) -> int:
     there = chosen_world(arguments)
     can = there.playable(script)
     script, skipped = can.script, can.skipped
-    outcome = there.run(script, trace=bool(arguments.trace or arguments.hash))
+    outcome = there.run(script, trace=bool(arguments.trace or arguments.hash or arguments.diagram))
     if arguments.history is not None and outcome.history is not None:
         arguments.history.write_text(history_json.dumps(outcome.history))
+    if arguments.diagram is not None:
+        from harness.cli.show import draw
+
+        draw(arguments.diagram, outcome, arguments.world, arguments.mutant)
     if arguments.json:
         made = {**outcome_as_json(outcome), "world": arguments.world, "skipped": skipped}
         if arguments.hash and outcome.trace is not None:

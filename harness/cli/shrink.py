@@ -17,6 +17,7 @@ from harness.cli.common import (
     VIOLATED,
     Progress,
     chosen,
+    diagram_argument,
     natural,
     outcome_as_json,
     positive,
@@ -26,6 +27,7 @@ from harness.cli.common import (
     world_arguments,
 )
 from harness.cli.replay import chosen_world
+from harness.cli.show import draw
 from harness.faults import Script
 from harness.kept import Kept, code_version, keep
 from harness.outcome import Outcome
@@ -41,6 +43,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--runs", type=positive, default=400, help="run no more scripts than this (default 400)")
     parser.add_argument("--output", type=Path, metavar="FILE", help="write the script there, as JSON")
     parser.add_argument("--keep", type=Path, metavar="DIR", help="store it there, with what is known of it, for tests")
+    diagram_argument(parser)
     parser.add_argument("--trace", type=natural, default=40, metavar="N", help="show the last N acts (default 40)")
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
 
@@ -65,6 +68,8 @@ def _shrink_script(arguments: argparse.Namespace, script: Script) -> int:
         path.write_text(dumps(found.script))
     if arguments.keep is not None:
         path = keep_script(arguments.keep, last, arguments.world, arguments.mutant)
+    if arguments.diagram is not None:
+        draw(arguments.diagram, last, arguments.world, arguments.mutant)
     line = rerun(found.script, world=arguments.world, mutant=arguments.mutant, file=path)
     if arguments.json:
         proof = {

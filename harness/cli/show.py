@@ -1,0 +1,57 @@
+"""Draw a run: servers as lines, messages as arrows, faults as shading, in one HTML file that needs nothing else.
+
+Of a run that broke a promise, what led to it is shown; the rest can be had by a click.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from harness.cli.common import (
+    HELD,
+    VIOLATED,
+    Misuse,
+    chosen,
+    script_arguments,
+    verdict,
+    with_mutant,
+    world_arguments,
+)
+from harness.cli.replay import chosen_world
+from harness.faults import Script
+from harness.outcome import Outcome
+from harness.report.diagram import page
+from harness.rerun import rerun
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    script_arguments(parser)
+    world_arguments(parser)
+    parser.add_argument(
+        "--output", type=Path, metavar="FILE", default=Path("run.html"), help="where to (default run.html)"
+    )
+
+
+def act(arguments: argparse.Namespace) -> int:
+    script = chosen(arguments)
+    return with_mutant(arguments, lambda: _show(arguments, script))
+
+
+def _show(arguments: argparse.Namespace, script: Script) -> int:
+    there = chosen_world(arguments)
+    outcome = there.run(there.playable(script).script, trace=True)
+    draw(arguments.output, outcome, arguments.world, arguments.mutant)
+    print(verdict(outcome))
+    print(f"drawn in {arguments.output}")
+    return HELD if outcome.held else VIOLATED
+
+
+def draw(path: Path, outcome: Outcome, world: str, mutant: str | None, script_file: Path | None = None) -> None:
+    if outcome.trace is None:
+        raise Misuse(f"in the world of {world} nobody keeps a record of the acts: there is nothing to draw")
+    line = rerun(outcome.script, world=world, mutant=mutant, file=script_file)
+    try:
+        path.write_text(page(outcome, line))
+    except OSError as error:
+        raise Misuse(f"{path}: {error.strerror}") from error

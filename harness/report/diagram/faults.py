@@ -1,0 +1,62 @@
+"""Faults as they are shaded: from when to when, and around whom."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from attrs import evolve
+
+from harness.faults import FOLLOWER, LEADER, CrashIn, Fault, When
+from harness.report.diagram.picture import Shade
+from harness.script.writing import describe_item
+from harness.trace import Act
+
+
+class Faults:
+    """Whom a fault meant is known when it strikes: the leader of that moment."""
+
+    def __init__(self, leader: Callable[[], int | None], follower: Callable[[], int | None], servers: int) -> None:
+        self._leader = leader
+        self._follower = follower
+        self._servers = servers
+        self._shades: list[Shade] = []
+        self._aimed: list[CrashIn | When] = []
+        self._healed: int | None = None
+
+    def saw(self, act: Act) -> None:
+        at, _, verb, _, what = act
+        if verb == "heals":
+            self._healed = at
+        elif verb == "fault":
+            fault: Any = what
+            if isinstance(fault, CrashIn | When):
+                self._aimed.append(fault)
+            else:
+                self._shades.append(Shade(at, at + _lasts_us(fault), self._lanes(fault), describe_item(fault)))
+
+    def came(self, at: int, server: int, moment: str) -> None:
+        """An aimed fault has found whom it was meant for."""
+        for aimed in self._aimed:
+            if isinstance(aimed, CrashIn) or aimed.moment == moment:
+                self._aimed.remove(aimed)
+                self._shades.append(Shade(at, at + _lasts_us(aimed), (server - 1,), describe_item(aimed)))
+                return
+
+    def ended(self, end: int) -> list[Shade]:
+        """What is healed lasts no longer."""
+        last = end if self._healed is None else self._healed
+        return [evolve(shade, end=max(shade.begin, min(shade.end, last))) for shade in self._shades]
+
+    def _lanes(self, fault: Fault) -> tuple[int, ...]:
+        found = []
+        for name in ("server", "source", "target"):
+            who = getattr(fault, name, None)
+            lane = self._leader() if who == LEADER else self._follower() if who == FOLLOWER else (who or 0) - 1
+            if who is not None and lane is not None and 0 <= lane < self._servers and lane not in found:
+                found.append(lane)
+        return tuple(found)
+
+
+def _lasts_us(fault: Fault) -> int:
+    return 1_000 * max(getattr(fault, "for_ms", 0), getattr(fault, "down_ms", 0))

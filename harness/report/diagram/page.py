@@ -1,0 +1,87 @@
+"""One HTML file that holds everything: the picture as data, the script that draws it, and what a person asks first."""
+
+from __future__ import annotations
+
+import html
+import json
+from collections import Counter
+from importlib.resources import files
+from typing import Final
+
+from harness.outcome import Outcome
+from harness.report.diagram.picture import Picture
+from harness.report.diagram.read import read
+from harness.report.diagram.slice import causes
+from harness.scripts import describe
+
+_HERE: Final = files(__package__)
+
+
+def page(outcome: Outcome, rerun: str, *, title: str = "", story: tuple[str, ...] = ()) -> str:
+    """`rerun` is the line that repeats the run; `story` says in words what happened, if somebody knows."""
+    assert outcome.trace is not None, "only a run with its acts can be drawn"
+    picture = read(outcome.trace, outcome.script.servers)
+    found = frozenset(range(len(picture.events))) if outcome.held else causes(picture, outcome.what)
+    heading = title or ("Every promise was kept" if outcome.held else f"Broken: {outcome.promise}")
+    said = outcome.what if not outcome.held else _held(outcome)
+    parts = {
+        "TITLE": html.escape(heading),
+        "SIGN": "held" if outcome.held else "broken",
+        "VERDICT": html.escape(said),
+        "STORY": "".join(f"<li>{html.escape(line)}</li>" for line in story),
+        "FACTS": html.escape(_facts(outcome, picture, len(found))),
+        "SCRIPT": html.escape(describe(outcome.script)),
+        "RERUN": html.escape(rerun),
+        "STYLE": _HERE.joinpath("page.css").read_text(),
+        "CODE": _HERE.joinpath("page.js").read_text(),
+        "DATA": _data(outcome, picture, found),
+    }
+    whole = _HERE.joinpath("page.html").read_text()  # the data stand last: nothing in them is taken for a place
+    for name in ("STYLE", "TITLE", "SIGN", "VERDICT", "STORY", "FACTS", "SCRIPT", "RERUN", "CODE", "DATA"):
+        whole = whole.replace(f"<!--{name}-->", parts[name])
+    return whole
+
+
+def _held(outcome: Outcome) -> str:
+    return f"{outcome.committed} transactions committed in {outcome.elections} epochs; all servers equal in the end."
+
+
+def _facts(outcome: Outcome, picture: Picture, led: int) -> str:
+    acts = len(picture.events)
+    facts = [f"{outcome.script.voters} voters", f"{outcome.at_ms} ms of virtual time", f"{acts} acts"]
+    if outcome.script.observers:
+        facts.insert(1, f"{outcome.script.observers} observers")
+    if not outcome.held and acts:
+        facts.append(f"{led} of them ({100 * led // acts} %) led to the verdict")
+    if picture.omitted:
+        facts.append(f"the first {picture.omitted} acts are left out")
+    return ", ".join(facts)
+
+
+def _data(outcome: Outcome, picture: Picture, found: frozenset[int]) -> str:
+    """Lists instead of objects: a picture may have tens of thousands of events. Texts that repeat are said once."""
+    texts: dict[str, int] = {}
+
+    def text(words: str) -> int:
+        return texts.setdefault(words, len(texts))
+
+    events = [
+        [e.at, e.lane, text(e.family), text(e.label), text(e.text), int(number in found)]
+        for number, e in enumerate(picture.events)
+    ]
+    made = {
+        "end": picture.end,
+        "held": outcome.held,
+        "what": outcome.what,
+        "lanes": [[lane.name, int(lane.server)] for lane in picture.lanes],
+        "events": events,
+        "messages": [
+            [m.source, m.target, m.said, m.heard, int(m.lost), text(m.family), text(m.label)] for m in picture.messages
+        ],
+        "bands": [[b.lane, b.begin, b.end, b.state, b.label] for b in picture.bands],
+        "shades": [[s.begin, s.end, list(s.lanes), s.label] for s in picture.shades],
+        "savings": [[s.lane, s.begin, s.end, text(s.label)] for s in picture.savings],
+        "families": dict(Counter(e.family for e in picture.events)),
+        "texts": list(texts),
+    }
+    return json.dumps(made, separators=(",", ":")).replace("<", "\\u003c")

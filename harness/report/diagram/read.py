@@ -1,0 +1,235 @@
+"""From the acts of a run to what is drawn: who was what and when, and which word heard was which word said."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import Any, Final
+
+from harness.history import Asked, Became, Fired, Lost, Told
+from harness.report.diagram.faults import Faults
+from harness.report.diagram.picture import Band, Event, Lane, Message, Picture, Saving
+from harness.report.diagram.words import HEARS, SAYS, family, label
+from harness.trace import Act, Trace, brief
+from zab.core.messages import LinkDown, LinkUp, Notification, Reachable
+from zab.core.ready import Note
+
+ACTS_MAX: Final = 30_000
+"""So many acts are in a picture, the last ones: more would only be slow."""
+UNDER_WAY_US: Final = 60_000
+"""What was said so shortly before the end may still have been on its way."""
+SILENT: Final = ("saved", "receives from", "fault", "heals", "violation")
+"""Acts that are drawn as something else, or not at all."""
+
+
+def read(trace: Trace, servers: int) -> Picture:
+    acts = trace.acts
+    omitted = max(0, len(acts) - ACTS_MAX)
+    return _Reader(acts, servers).picture(omitted)
+
+
+class _Reader:
+    def __init__(self, acts: list[Act], servers: int) -> None:
+        self.acts = acts
+        self.end = acts[-1][0] if acts else 0
+        seen = max([servers, *(act[1] for act in acts)])
+        clients = sorted({act[3] for act in acts if act[2] == "client"})
+        self.lanes = [Lane(f"server {sid}", True) for sid in range(1, seen + 1)]
+        self.lanes += [Lane(f"client {number}", False) for number in clients]
+        self._client_lane = {number: seen + place for place, number in enumerate(clients)}
+        self.servers = seen
+        self.events: list[Event] = []
+        self.messages: list[Message] = []
+        self.savings: list[Saving] = []
+        self._said: defaultdict[tuple[int, int, bool], list[tuple[object, int]]] = defaultdict(list)
+        """By source, target and channel: what was said and has not been heard yet, with its event."""
+        self._unsaved: list[dict[int, int]] = [{} for _ in range(seen)]
+        """By lane and ticket: places in `savings`."""
+        self._calls: dict[int, tuple[int, int]] = {}
+        """By call: the event that asked, and the lane of the server."""
+        self.bands = _Bands(seen)
+        self.faults = Faults(self.bands.leader, self.bands.follower, seen)
+
+    def picture(self, omitted: int) -> Picture:
+        for number, act in enumerate(self.acts):
+            self._read(act, number >= omitted)
+        self._leave_unheard()
+        return Picture(
+            tuple(self.lanes),
+            tuple(self.events),
+            tuple(sorted(self.messages, key=lambda message: message.said)),
+            tuple(self.bands.ended(self.end)),
+            tuple(self.faults.ended(self.end)),
+            tuple(self.savings),
+            self.end,
+            omitted,
+        )
+
+    def _read(self, act: Act, drawn: bool) -> None:
+        at, server, verb, other, what = act
+        self.bands.saw(act)
+        if not server:
+            if verb == "client" and drawn:
+                self._client(at, other, what)
+            elif verb != "client":
+                self.faults.saw(act)
+            return
+        if verb == "comes to":
+            self.faults.came(at, server, str(what))
+        if not drawn:
+            return
+        lane = server - 1
+        if verb == "saved":
+            self._saved(at, lane, what)
+        if verb in SILENT:
+            return
+        self.events.append(_event(at, lane, verb, other, what))
+        event = len(self.events) - 1
+        if verb == "saves":
+            self._saves(at, lane, what)
+        elif verb == "would say to":
+            kind, words = family(verb, what), label(what)
+            self.messages.append(Message(lane, other - 1, event, None, True, kind, words))
+        elif verb in SAYS:
+            self._said[server, other, type(what) is Notification].append((what, event))
+        elif verb == HEARS and not isinstance(what, LinkUp | LinkDown | Reachable):
+            self._heard(lane, server, other, what, event)
+
+    # -- words -----------------------------------------------------------------------------------------
+
+    def _heard(self, lane: int, server: int, source: int, what: object, event: int) -> None:
+        """The earliest such word that waits. On a stream, what was said before it and was not heard never will be."""
+        election = type(what) is Notification
+        waiting = self._said[source, server, election]
+        place = next((place for place, (said, _) in enumerate(waiting) if said is what), None)
+        if place is None:
+            place = next((place for place, (said, _) in enumerate(waiting) if said == what), None)
+        if place is None:
+            return  # doubled on its way, or said where nobody kept a record
+        self._add(source - 1, lane, waiting[place][1], event, False, what)
+        if not election:
+            for said, unheard in waiting[:place]:
+                self._add(source - 1, lane, unheard, None, True, said)
+            del waiting[: place + 1]
+        else:
+            del waiting[place]
+
+    def _leave_unheard(self) -> None:
+        for (source, target, _), waiting in self._said.items():
+            for what, event in waiting:
+                lost = self.events[event].at < self.end - UNDER_WAY_US
+                self._add(source - 1, target - 1, event, None, lost, what)
+
+    def _add(self, source: int, target: int, said: int, heard: int | None, lost: bool, what: object) -> None:
+        if target < self.servers:
+            kind = family("says to", what)
+            self.messages.append(Message(source, target, said, heard, lost, kind, label(what)))
+
+    # -- disks -----------------------------------------------------------------------------------------
+
+    def _saves(self, at: int, lane: int, what: Any) -> None:
+        self._unsaved[lane][what.ticket] = len(self.savings)
+        self.savings.append(Saving(lane, at, None, brief(what)))
+
+    def _saved(self, at: int, lane: int, ticket: Any) -> None:
+        """One word for all that was handed over before."""
+        unsaved = self._unsaved[lane]
+        for each in [each for each in unsaved if each <= ticket]:
+            place = unsaved.pop(each)
+            was = self.savings[place]
+            self.savings[place] = Saving(lane, was.begin, at, was.label)
+
+    # -- clients ---------------------------------------------------------------------------------------
+
+    def _client(self, at: int, client: int, what: object) -> None:
+        lane = self._client_lane[client]
+        match what:
+            case Asked(call=call, server=server, request=request):
+                words = f"{request.op} {request.path}".strip()
+                self._calls[call] = (len(self.events), server - 1)
+            case Told(call=call, reply=reply):
+                words = reply.error or "done"
+            case Lost():
+                words = "no answer"
+            case Fired(event=event, path=path):
+                words = f"{event} {path}"
+            case Became(state=state, server=server):
+                words = f"{state} at {server}" if state == "connected" else state
+            case _:
+                words = type(what).__name__
+        self.events.append(Event(at, lane, "clients", words, f"client {client}: {brief(what)}"))
+        number = len(self.events) - 1
+        if isinstance(what, Asked):
+            self.messages.append(Message(lane, what.server - 1, number, number, False, "clients", words))
+        elif isinstance(what, Told) and what.call in self._calls:
+            _, server_lane = self._calls.pop(what.call)
+            self.messages.append(Message(server_lane, lane, number, number, False, "clients", words))
+
+
+def _event(at: int, lane: int, verb: str, other: int, what: object) -> Event:
+    whom = f" {other}" if other else ""
+    words = brief(what)
+    text = f"server {lane + 1} {verb}{whom} {words}".strip()
+    if isinstance(what, Note):
+        short = what.event.replace("_", " ")
+    elif verb in SAYS or verb == HEARS:
+        short = label(what)
+    else:
+        short = f"{verb} {words}".strip() if len(words) < 24 else verb
+    return Event(at, lane, family(verb, what), short, text)
+
+
+class _Bands:
+    """Who is what, from what the servers note of themselves."""
+
+    def __init__(self, servers: int) -> None:
+        self._now: list[tuple[int, str, str]] = [(0, "down", "")] * servers
+        self._before_pause: list[tuple[str, str]] = [("looking", "")] * servers
+        self._done: list[Band] = []
+
+    def saw(self, act: Act) -> None:
+        at, server, verb, _, what = act
+        if not server:
+            return
+        if verb == "starts":
+            self._becomes(at, server, "looking", "looks for a leader")
+        elif verb in ("crashes", "stops"):
+            self._becomes(at, server, "down", "down")
+        elif verb == "pauses":
+            self._before_pause[server - 1] = self._now[server - 1][1:]
+            self._becomes(at, server, "paused", "stands still")
+        elif verb == "resumes":
+            self._becomes(at, server, *self._before_pause[server - 1])
+        elif isinstance(what, Note):
+            self._noted(at, server, what.event, dict(what.fields))
+
+    def _noted(self, at: int, server: int, event: str, said: dict[str, object]) -> None:
+        if event == "looking":
+            self._becomes(at, server, "looking", "looks for a leader")
+        elif event == "elected" and said["leader"] == server:
+            self._becomes(at, server, "elected", "is elected")
+        elif event == "elected":
+            self._becomes(at, server, "joins", f"joins {said['leader']}")
+        elif event == "established":
+            self._becomes(at, server, "leads", f"leads epoch {said['epoch']}")
+        elif event == "up_to_date":
+            self._becomes(at, server, "follows", f"follows {said['leader']} in epoch {said['epoch']}")
+
+    def _becomes(self, at: int, server: int, state: str, words: str) -> None:
+        begin, was, label = self._now[server - 1]
+        if at > begin:
+            self._done.append(Band(server - 1, begin, at, was, label))
+        self._now[server - 1] = (at, state, words)
+
+    def leader(self) -> int | None:
+        """The lane of who leads; of several the one that began last."""
+        leading = [(begin, lane) for lane, (begin, state, _) in enumerate(self._now) if state == "leads"]
+        if not leading:
+            leading = [(begin, lane) for lane, (begin, state, _) in enumerate(self._now) if state == "elected"]
+        return max(leading)[1] if leading else None
+
+    def follower(self) -> int | None:
+        return next((lane for lane, (_, state, _) in enumerate(self._now) if state in ("follows", "joins")), None)
+
+    def ended(self, end: int) -> list[Band]:
+        last = [Band(lane, begin, end, state, words) for lane, (begin, state, words) in enumerate(self._now)]
+        return sorted([*self._done, *last], key=lambda band: (band.lane, band.begin))
