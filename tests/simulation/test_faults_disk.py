@@ -42,6 +42,17 @@ def test_a_disk_is_not_put_back_where_others_need_it() -> None:
     assert swapped[0] / 1_000 > back > 900
 
 
+def test_two_do_not_forget_the_same() -> None:
+    """While one is away that has gone back, the other is needed: nobody knows yet what the first one will find."""
+    text = "at 600 ms old disk {} for 300 ms down 100 ms\nat 600 ms old disk {} for 320 ms down 10 ms\n"
+    who = played("", {600: leader}).seen[600]
+    first, other = [sid for sid in (1, 2, 3) if sid != who]
+    run = played(text.format(first, other))
+    assert run.did("has its disk put back", first, 900, 905)
+    (swapped,) = run.did("has its disk put back", other)
+    assert swapped[0] / 1_000 > run.started(first)[1][0] >= 1_000
+
+
 def test_a_flipped_bit_is_noticed_or_harmless() -> None:
     found = [played(f"at 900 ms flip bit 2 where {where}\n").started(2)[1][1] for where in range(0, 1_000, 90)]
     assert any(not each.voting and each.damage for each in found)

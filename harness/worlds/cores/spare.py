@@ -46,6 +46,7 @@ def can_forget(world: World, server: Server) -> bool:
             each is not server
             and each.founded
             and not known.impaired
+            and not known.went_back
             and not each.disk.lying
             and known.accepted >= mine.accepted
             and known.current >= mine.current
