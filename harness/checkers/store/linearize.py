@@ -55,7 +55,7 @@ def _operation(call: Call, since: int) -> Operation | None:
     begin = call.asked.at if call.write else since
     client = f"client {call.asked.client}"
     if reply is None:
-        if call.group is None or call.group.refused:
+        if call.group is None:
             return None  # it was never carried out
         parts = _as_committed(requests, call.group)
         kind, key, value = parts[0] if request.op != "multi" else ("multi", "", tuple(parts))

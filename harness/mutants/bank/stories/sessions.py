@@ -1,0 +1,205 @@
+"""Sessions, what goes with them, and numbers."""
+
+from __future__ import annotations
+
+from attrs import evolve
+
+from harness.checkers.store import (
+    sequences,
+    sessions,
+)
+from harness.history import Change, Reply, Request
+from harness.mutants.bank.stories.story import bad, good
+from harness.mutants.bank.tale import Tale
+
+# -- sessions and ephemeral nodes ----------------------------------------------------------------------
+
+
+@good
+def an_ephemeral_goes_with_its_session(t: Tale) -> None:
+    ann, bob = t.client(1), t.client(2)
+    t.create(ann, "/e", mode="ephemeral")
+    t.exists(bob, "/e", there=True)
+    t.close(ann, "/e")
+    t.became(ann, "expired")
+    t.exists(bob, "/e", there=False)
+
+
+@good
+def an_ephemeral_is_deleted_before(t: Tale) -> None:
+    ann = t.client(1)
+    t.create(ann, "/e", mode="ephemeral")
+    t.delete(ann, "/e")
+    t.close(ann)
+    t.became(ann, "closed")
+
+
+@bad(sessions.EPHEMERAL)
+def an_ephemeral_stays(t: Tale) -> None:
+    ann = t.client(1)
+    t.create(ann, "/e", mode="ephemeral")
+    t.close(ann)
+
+
+@bad(sessions.EPHEMERAL)
+def a_session_takes_what_is_not_its_own(t: Tale) -> None:
+    ann, bob = t.client(1), t.client(2)
+    t.create(ann, "/e", mode="ephemeral")
+    t.close(bob, "/e")
+
+
+@bad(sessions.EPHEMERAL)
+def an_ephemeral_comes_after_its_session(t: Tale) -> None:
+    ann = t.client(1)
+    call = t.ask(ann, Request("create", "/e", b"", mode="ephemeral"))
+    t.close(ann)
+    t.commit(ann, Change(0, 0, "create", "/e", b"", owner=ann.session))
+    t.lose(call)
+
+
+@bad(sessions.EPHEMERAL)
+def an_ephemeral_of_another_session(t: Tale) -> None:
+    ann, bob = t.client(1), t.client(2)
+    call = t.ask(ann, Request("create", "/e", b"", mode="ephemeral"))
+    zxid = t.commit(ann, Change(0, 0, "create", "/e", b"", owner=bob.session))
+    t.tell(call, Reply(zxid=zxid, path="/e"))
+
+
+@bad(sessions.LIVES)
+def a_closed_session_writes(t: Tale) -> None:
+    ann = t.client(1)
+    t.close(ann)
+    t.lose(t.ask(ann, Request("create", "/x", b"")))
+    t.commit(ann, Change(0, 0, "create", "/x", b""))
+
+
+@bad(sessions.LIVES)
+def a_closed_session_comes_back(t: Tale) -> None:
+    ann = t.client(1)
+    t.close(ann)
+    t.commit(ann, Change(0, 0, "attach"))
+
+
+@bad(sessions.LIVES)
+def a_closed_session_reads(t: Tale) -> None:
+    ann = t.client(1)
+    t.close(ann)
+    t.sync(ann)
+
+
+@good
+def a_closed_session_reads_where_nobody_knows_it_yet(t: Tale) -> None:
+    ann = t.client(1)
+    t.close(ann)
+    t.sync(ann, zxid=t.zxid - 1)
+
+
+@bad(sessions.LIVES)
+def an_expired_session_reads(t: Tale) -> None:
+    ann = t.client(1)
+    t.close(ann)
+    t.became(ann, "expired")
+    t.sync(ann, zxid=t.zxid - 1)
+
+
+@bad(sessions.LIVES)
+def an_expired_session_is_connected_again(t: Tale) -> None:
+    ann = t.client(1)
+    t.close(ann)
+    t.became(ann, "expired")
+    t.became(ann, "connected")
+
+
+@bad(sessions.LIVES)
+def a_session_expires_and_nobody_closed_it(t: Tale) -> None:
+    t.became(t.client(1), "expired")
+
+
+@bad(sessions.LIVES)
+def a_session_is_over_and_nobody_closed_it(t: Tale) -> None:
+    t.became(t.client(1), "closed")
+
+
+@bad(sessions.LIVES)
+def a_session_that_nobody_opened(t: Tale) -> None:
+    ann = t.client(1)
+    t.became(evolve(ann, session=0x999), "connected")
+
+
+@bad(sessions.LIVES)
+def a_session_is_opened_twice(t: Tale) -> None:
+    t.commit(t.client(1), Change(0, 0, "open"))
+
+
+@good
+def an_expired_session_is_told_so(t: Tale) -> None:
+    ann = t.client(1)
+    t.close(ann)
+    t.refuse(ann, Request("create", "/x", b""), "SESSION_EXPIRED")
+    t.became(ann, "expired")
+
+
+@bad(sessions.LIVES)
+def a_living_session_is_told_that_it_has_expired(t: Tale) -> None:
+    ann = t.client(1)
+    t.refuse(ann, Request("create", "/x", b""), "SESSION_EXPIRED")
+
+
+@bad(sessions.LIVES)
+def a_session_is_told_too_early_that_it_has_expired(t: Tale) -> None:
+    ann = t.client(1)
+    t.refuse(ann, Request("create", "/x", b""), "SESSION_EXPIRED")
+    t.close(ann)
+
+
+@bad(sessions.LIVES)
+def a_session_writes_that_was_never_opened(t: Tale) -> None:
+    t.commit(evolve(t.client(1), session=0x999), Change(0, 0, "create", "/x", b""))
+
+
+# -- sequence numbers ----------------------------------------------------------------------------------
+
+
+@good
+def numbers_count_all_children(t: Tale) -> None:
+    ann = t.client(1)
+    t.create(ann, "/q")
+    t.create(ann, "/q/n-", mode="sequential", named="/q/n-0000000000")
+    t.create(ann, "/q/other")
+    t.delete(ann, "/q/n-0000000000")
+    t.create(ann, "/q/n-", mode="ephemeral sequential", named="/q/n-0000000002")
+    t.create(ann, "/n-", mode="sequential", named="/n-0000000001")
+
+
+@good
+def numbers_begin_again_with_their_parent(t: Tale) -> None:
+    ann = t.client(1)
+    t.create(ann, "/q")
+    t.create(ann, "/q/n-", mode="sequential", named="/q/n-0000000000")
+    t.delete(ann, "/q/n-0000000000")
+    t.delete(ann, "/q")
+    t.create(ann, "/q")
+    t.create(ann, "/q/n-", mode="sequential", named="/q/n-0000000000")
+
+
+@bad(sequences.PROMISE)
+def a_number_is_given_again(t: Tale) -> None:
+    ann = t.client(1)
+    t.create(ann, "/n-", mode="sequential", named="/n-0000000000")
+    t.delete(ann, "/n-0000000000")
+    t.create(ann, "/n-", mode="sequential", named="/n-0000000000")
+
+
+@bad(sequences.PROMISE)
+def a_number_is_left_out(t: Tale) -> None:
+    t.create(t.client(1), "/n-", mode="sequential", named="/n-0000000001")
+
+
+@bad(sequences.PROMISE)
+def the_second_part_of_a_multi_gets_a_wrong_number(t: Tale) -> None:
+    ann = t.client(1)
+    one = Request("create", "/n-", b"", mode="sequential")
+    call = t.ask(ann, Request("multi", parts=(one, one)))
+    names = "/n-0000000000", "/n-0000000002"
+    zxid = t.commit(ann, *(Change(0, 0, "create", name, b"") for name in names))
+    t.tell(call, Reply(zxid=zxid, parts=tuple(Reply(path=name) for name in names)))
