@@ -104,8 +104,11 @@ class Batch:
         self.tell_metadata(cluster.brokers, [where])
 
     def tell_all(self, brokers: Iterable[BrokerId]) -> None:
-        """What is said to these now is all that concerns them."""
-        self._full.update(brokers)
+        """What is said to these now is all that concerns them, and if that is nothing they hear so."""
+        for broker in brokers:
+            if broker in self._cluster.brokers:
+                self._full.add(broker)
+                self._roles.setdefault(broker, {})
 
     def tell_metadata(self, brokers: Iterable[BrokerId], partitions: Iterable[TopicPartition] = ()) -> None:
         partitions = list(partitions)

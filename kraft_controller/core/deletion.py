@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from kraft_controller.core import partitions, replicas
-from kraft_controller.core.asks import Done, DropDeletion, ForgetTopic, ListDeletions, Names, Steps
+from kraft_controller.core.asks import Done, DropDeletion, DropMoves, ForgetTopic, ListDeletions, Names, Steps
 from kraft_controller.core.cluster import Replica
 from kraft_controller.core.desk import Desk
 from kraft_controller.core.names import BrokerId, TopicPartition
@@ -26,12 +26,17 @@ def requested(desk: Desk) -> Steps[None]:
 
 def ask_for(desk: Desk, names: Iterable[str]) -> Steps[None]:
     cluster = desk.cluster
-    dropped = []
+    dropped: list[DropDeletion | DropMoves] = []
     for name in names:
         if name not in cluster.topics or not desk.settings.deletion:
             dropped.append(DropDeletion(name))
         elif name not in cluster.deleting:
             cluster.deleting[name] = None
+            # What is on the move is deleted where it comes from and where it goes to. To wait for the end of a move
+            # would be to wait for replicas that catch up only to be deleted, and may never.
+            moving = [where for where in cluster.partitions_of(name) if cluster.moving.pop(where, True) is None]
+            if moving:
+                dropped.append(DropMoves(tuple(moving)))
     if dropped:
         yield dropped
 
@@ -40,8 +45,6 @@ def waits_for(desk: Desk, name: str) -> str | None:
     """What a deletion cannot go on without."""
     cluster = desk.cluster
     for where in cluster.partitions_of(name):
-        if where in cluster.moving:
-            return f"{where} is on the move"
         for broker in cluster.brokers_of(where):
             if broker not in cluster.brokers:
                 return f"broker {broker}, which holds {where}, is not there"

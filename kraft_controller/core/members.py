@@ -152,7 +152,7 @@ def replicas_failed(desk: Desk, broker: BrokerId, failed: Iterable[TopicPartitio
     """A broker answered that these are on a disk that failed."""
     cluster = desk.cluster
     gone = cluster.offline_dirs.setdefault(broker, set())
-    news = [where for where in failed if where not in gone]
+    news = [where for where in failed if where not in gone and broker in cluster.brokers_of(where)]
     gone.update(news)
     if not news:
         return

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from attrs import evolve
 
-from kraft_controller.core import deletion, partitions, replicas
+from kraft_controller.core import election, partitions, replicas
 from kraft_controller.core.asks import (
     Changed,
     Damaged,
@@ -25,6 +25,7 @@ from kraft_controller.core.asks import (
     WriteTopic,
 )
 from kraft_controller.core.desk import Desk
+from kraft_controller.core.election import Election
 from kraft_controller.core.names import BrokerId, TopicPartition
 from kraft_controller.core.partitions import Failed
 from kraft_controller.core.state import Assignment, PartitionState, Topic
@@ -72,22 +73,44 @@ def _begin(desk: Desk, where: TopicPartition, target: tuple[BrokerId, ...], fail
     before = cluster.assignment(where)
     after = before.to(target)
     dropped = [broker for broker in before.adding if broker not in after.replicas]
-    if dropped:  # they had begun for a target that is none any more
-        yield from _stop_and_delete(desk, where, dropped)
+    if dropped and not (yield from _drop(desk, where, dropped)):
+        failed[where] = "of those who are in sync, only brokers are alive that would go"
+        return
+    # The leader epoch first: from then on the leader can write no ISR on what it believes the assignment to be, until
+    # it has been told of the new one, by this controller or by the next.
+    if not (yield from _bump(desk, where)):
+        failed[where] = "its state has changed or is gone"
+        return
     if not (yield from write_assignment(desk, where, after)):
         failed[where] = "its topic has changed or is gone"
         return
     desk.note("reassignment", partition=str(where), replicas=before.origin, target=target)
-    yield from announce(desk, where)
+    _announce(desk, where)
     yield from go_on(desk, where)
 
 
-def announce(desk: Desk, where: TopicPartition) -> Steps[None]:
-    """With a leader epoch of its own all hear who holds the partition now, and those who are to come begin."""
+def _drop(desk: Desk, where: TopicPartition, brokers: Sequence[BrokerId]) -> Steps[bool]:
+    """They had begun for a target that is none any more. Not if with them went what nobody else has."""
+    cluster = desk.cluster
+    state = cluster.states.get(where)
+    if state is not None and not set(state.isr) - set(brokers):
+        return False
+    if state is not None and state.leader in brokers:
+
+        def among_the_others(desk: Desk, where: TopicPartition, state: PartitionState) -> Election | None:
+            stay = tuple(broker for broker in cluster.brokers_of(where) if broker not in brokers)
+            return election.offline(stay, state, cluster.online(where) & set(stay), desk.epoch)
+
+        if (yield from partitions.bring_online(desk, [where], among_the_others)):
+            return False
+    yield from _stop_and_delete(desk, where, brokers)
+    return True
+
+
+def _announce(desk: Desk, where: TopicPartition) -> None:
+    """All hear who holds the partition now, and those who are to come begin."""
     cluster, batch = desk.cluster, desk.batch
     held = cluster.assignment(where)
-    if not (yield from _bump(desk, where)):
-        return
     batch.tell_role([broker for broker in held.replicas if broker not in held.adding], where)
     batch.tell_role(held.adding, where, is_new=True)
     for broker in held.adding:
@@ -97,7 +120,7 @@ def announce(desk: Desk, where: TopicPartition) -> Steps[None]:
 def go_on(desk: Desk, where: TopicPartition) -> Steps[None]:
     """Complete it if all of the target are in sync; if not, hear when somebody else is."""
     cluster = desk.cluster
-    if where not in cluster.moving:
+    if where not in cluster.moving or cluster.is_deleting(where.topic):
         return
     [read] = yield [ReadState(where, watch=True)]
     if not isinstance(read, PartitionState):
@@ -132,8 +155,6 @@ def _complete(desk: Desk, where: TopicPartition) -> Steps[None]:
     yield [DropMoves((where,))]
     batch.tell_metadata(cluster.brokers, [where])
     desk.note("reassigned", partition=str(where), replicas=held.target)
-    if cluster.is_deleting(where.topic):
-        yield from deletion.go_on(desk)
 
 
 def _stop_and_delete(desk: Desk, where: TopicPartition, brokers: Iterable[BrokerId]) -> Steps[None]:
@@ -225,5 +246,6 @@ def resume(desk: Desk) -> Steps[None]:
     for where in list(cluster.moving):
         if cluster.phase(where) is PartitionPhase.NON_EXISTENT or where not in cluster.states:
             continue
-        yield from announce(desk, where)
-        yield from go_on(desk, where)
+        if (yield from _bump(desk, where)):
+            _announce(desk, where)
+            yield from go_on(desk, where)

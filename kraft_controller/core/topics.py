@@ -88,11 +88,10 @@ def topic_changed(desk: Desk, name: str) -> Steps[None]:
     [read] = yield [ReadTopic(name)]
     if isinstance(read, Damaged):
         desk.note("damaged", why=read.why)
-    if not isinstance(read, Topic) or read.version <= before.version:
+    if not isinstance(read, Topic):
         return
-    new = [TopicPartition(name, number) for number in read.partitions if number not in before.partitions]
     if cluster.is_deleting(name):
-        if new:
+        if set(read.partitions) - set(before.partitions):
             desk.note("growth_refused", topic=name, why="it is being deleted")
             cluster.learn_topic(evolve(before, version=read.version))
             yield from moves.write_topic(desk, name, lambda topic: topic)
@@ -102,4 +101,18 @@ def topic_changed(desk: Desk, name: str) -> Steps[None]:
         desk.note("damaged", why=f"topic {name}: partitions {lost} were taken out of its node; they are kept")
         read = evolve(read, partitions={**before.partitions, **read.partitions})
     cluster.learn_topic(read)
-    yield from begin(desk, new)
+    # Not only what is new in the node: it may have been read since for another reason.
+    numbers = [TopicPartition(name, number) for number in read.partitions]
+    yield from begin(desk, [where for where in numbers if cluster.phase(where) is PartitionPhase.NON_EXISTENT])
+
+
+def config_changed(desk: Desk, name: str) -> Steps[None]:
+    """It may now be led by anybody: then somebody may lead what nobody could."""
+    cluster = desk.cluster
+    if name not in cluster.topics:
+        return
+    before = name in cluster.unclean
+    yield from read_configs(desk, [name])
+    if name in cluster.unclean and not before and not cluster.is_deleting(name):
+        waiting = [where for where in cluster.partitions_of(name) if cluster.phase(where) is PartitionPhase.OFFLINE]
+        yield from partitions.bring_online(desk, waiting)

@@ -1,0 +1,199 @@
+"""What can happen to a controller, and which procedure answers it. One event at a time, each to its end.
+
+Events say that something is different, never how: whoever handles one reads what is there now. So several changes may
+come as one event, and an event too many does no harm.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+from attrs import frozen
+
+from kraft_controller.core import deletion, failover, isr, members, moves, rebalance, topics
+from kraft_controller.core.asks import Brokers, ListBrokers, Steps, TakeLogDirEvents
+from kraft_controller.core.desk import Desk
+from kraft_controller.core.names import BrokerEpoch, BrokerId, TopicId, TopicPartition
+
+
+@frozen
+class TookOver:
+    """This broker has become the controller."""
+
+
+@frozen
+class BrokersChanged:
+    pass
+
+
+@frozen
+class BrokerModified:
+    id: BrokerId
+
+
+@frozen
+class TopicsChanged:
+    pass
+
+
+@frozen
+class TopicModified:
+    name: str
+
+
+@frozen
+class TopicConfigChanged:
+    name: str
+
+
+@frozen
+class StateChanged:
+    """Of a partition on the move."""
+
+    where: TopicPartition
+
+
+@frozen
+class DeletionsRequested:
+    pass
+
+
+@frozen
+class MovesRequested:
+    pass
+
+
+@frozen
+class PreferredRequested:
+    pass
+
+
+@frozen
+class IsrChangesNoted:
+    pass
+
+
+@frozen
+class LogDirsFailed:
+    pass
+
+
+@frozen
+class TimeToBalance:
+    pass
+
+
+# -- what brokers answered -------------------------------------------------------------------------------
+
+
+@frozen
+class RolesAnswered:
+    """Which partitions a broker has on a disk that failed, of those it was told its role in."""
+
+    broker: BrokerId
+    epoch: BrokerEpoch
+    offline: tuple[TopicPartition, ...]
+
+
+@frozen
+class DeletionAnswered:
+    broker: BrokerId
+    epoch: BrokerEpoch
+    done: tuple[TopicPartition, ...]
+    failed: tuple[TopicPartition, ...]
+
+
+# -- what brokers and people ask, and wait for ---------------------------------------------------------------
+
+
+@frozen
+class ShutdownAsked:
+    broker: BrokerId
+    epoch: BrokerEpoch
+
+
+@frozen
+class IsrAsked:
+    broker: BrokerId
+    epoch: BrokerEpoch
+    wishes: tuple[isr.Wish, ...]
+
+
+@frozen
+class ElectionAsked:
+    partitions: tuple[TopicPartition, ...]
+    unclean: bool = False
+
+
+@frozen
+class MovesAsked:
+    """None as a target cancels."""
+
+    wanted: Mapping[TopicPartition, Sequence[BrokerId] | None]
+
+
+Event: TypeAlias = (
+    TookOver | BrokersChanged | BrokerModified | TopicsChanged | TopicModified | TopicConfigChanged | StateChanged
+    | DeletionsRequested | MovesRequested | PreferredRequested | IsrChangesNoted | LogDirsFailed | TimeToBalance
+    | RolesAnswered | DeletionAnswered | ShutdownAsked | IsrAsked | ElectionAsked | MovesAsked
+)  # fmt: skip
+
+
+class StaleBrokerEpoch(Exception):
+    """Who asks has died and come back since, or is not registered at all."""
+
+
+def handle(desk: Desk, event: Event, new_id: Callable[[], TopicId]) -> Steps[Any]:
+    """What the procedure returns is the answer to whoever asked."""
+    match event:
+        case TookOver():
+            return (yield from failover.take_over(desk, new_id))
+        case BrokersChanged():
+            [found] = yield [ListBrokers()]
+            return (yield from members.brokers_changed(desk, found.epochs if isinstance(found, Brokers) else {}))
+        case BrokerModified(broker):
+            return (yield from members.broker_modified(desk, broker))
+        case TopicsChanged():
+            return (yield from topics.topics_changed(desk, new_id))
+        case TopicModified(name):
+            return (yield from topics.topic_changed(desk, name))
+        case TopicConfigChanged(name):
+            return (yield from topics.config_changed(desk, name))
+        case StateChanged(where):
+            return (yield from moves.go_on(desk, where))
+        case DeletionsRequested():
+            return (yield from deletion.requested(desk))
+        case MovesRequested():
+            return (yield from moves.requested(desk))
+        case PreferredRequested():
+            return (yield from rebalance.requested(desk))
+        case IsrChangesNoted():
+            return (yield from isr.noted(desk))
+        case LogDirsFailed():
+            [found] = yield [TakeLogDirEvents()]
+            members.log_dirs_failed(desk, found.epochs if isinstance(found, Brokers) else ())
+        case TimeToBalance():
+            return (yield from rebalance.balance(desk))
+        case RolesAnswered(broker, epoch, offline):
+            if _lives(desk, broker, epoch):
+                return (yield from members.replicas_failed(desk, broker, offline))
+        case DeletionAnswered(broker, epoch, done, failed):
+            if _lives(desk, broker, epoch):
+                return (yield from deletion.answered(desk, broker, done, failed))
+        case ShutdownAsked(broker, epoch):
+            if not _lives(desk, broker, epoch):
+                raise StaleBrokerEpoch(f"broker {broker} is not registered with epoch {epoch}")
+            return (yield from members.controlled_shutdown(desk, broker))
+        case IsrAsked(broker, epoch, wishes):
+            return (yield from isr.alter(desk, broker, epoch, wishes))
+        case ElectionAsked(partitions, unclean):
+            return (yield from rebalance.elect(desk, partitions, unclean=unclean))
+        case MovesAsked(wanted):
+            return (yield from moves.start(desk, wanted))
+
+
+def _lives(desk: Desk, broker: BrokerId, epoch: BrokerEpoch) -> bool:
+    """An answer of a life that is over says nothing of the one that is."""
+    known = desk.cluster.brokers.get(broker)
+    return known is not None and known.epoch == epoch
