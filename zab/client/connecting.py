@@ -7,14 +7,14 @@ same next one; for the same reason there is a pause between rounds, part of it c
 from __future__ import annotations
 
 import logging
-import random
 import ssl
 from collections.abc import Callable
+from random import Random
 from typing import Final, Protocol
 
 import trio
 
-from zab.client.dialing import Address, ConnectionOver, addresses_of, dial, shake_hands
+from zab.client.dialing import OUTSIDE, Address, ConnectionOver, Outside, shake_hands
 from zab.client.hints import looks_like
 from zab.client.hopeless import is_hopeless
 from zab.client.hosts import Host, Hosts, shown
@@ -48,7 +48,8 @@ class Served(Protocol):
 class Pause:
     """Doubles, up to a bound; some of it is chance."""
 
-    def __init__(self, least_ms: int, most_ms: int) -> None:
+    def __init__(self, least_ms: int, most_ms: int, random: Random) -> None:
+        self._random = random
         self._least_s, self._most_s = least_ms / 1000, most_ms / 1000
         self.reset()
 
@@ -57,7 +58,7 @@ class Pause:
 
     def next_s(self) -> float:
         pause_s, self._next_s = self._next_s, min(2 * self._next_s, self._most_s)
-        return pause_s * random.uniform(0.5, 1)
+        return pause_s * self._random.uniform(0.5, 1)
 
 
 class Connector:
@@ -72,6 +73,7 @@ class Connector:
         sasl: Callable[[], DigestClient] | None,
         read_only: bool,
         wait_ms: float | None,
+        outside: Outside = OUTSIDE,
     ) -> None:
         self.tries = Tries(hosts.hosts)
         self.server: Address | None = None
@@ -80,6 +82,8 @@ class Connector:
         self.hopeless: Callable[[], object] | None = None
         """Called when every server has refused, in one round, for what waiting does not mend."""
         self._may_pass = False
+        self._outside = outside
+        self._random = outside.random
         self._session = session
         self._machine = machine
         self._hosts = hosts.hosts
@@ -107,7 +111,7 @@ class Connector:
         return usual_s if self._first_s is None else min(usual_s, max(self._first_s / addresses, TRY_S_MIN))
 
     async def run(self) -> None:
-        pause = Pause(self._settings.pause_ms_min, self._settings.pause_ms_max)
+        pause = Pause(self._settings.pause_ms_min, self._settings.pause_ms_max, self._random)
         while not self._session.ended:
             if await self._round() >= STEADY_S:
                 pause.reset()
@@ -122,7 +126,7 @@ class Connector:
             stood_s = await self._connection(better, self._connect_s())
             if stood_s is not None or self._session.ended:
                 return stood_s or 0.0
-        for host, port in random.sample(self._hosts, len(self._hosts)):
+        for host, port in self._random.sample(self._hosts, len(self._hosts)):
             addresses = await self._addresses(host, port)
             for address in addresses:
                 stood_s = await self._connection(address, self._connect_s(len(addresses)))
@@ -138,7 +142,7 @@ class Connector:
         self.tries.begin(at, shown(at), unanswered)
         try:
             with trio.fail_after(self._connect_s()):
-                found = await addresses_of(host, port)
+                found = await self._outside.addresses(host, port)
         except (OSError, UnicodeError) as error:
             self._may_pass |= not is_hopeless(error)
             self.tries.failed(at, shown(at), f"its name has no address: {error}", warn=False)
@@ -147,7 +151,7 @@ class Connector:
             self._may_pass = True
             self.tries.failed(at, shown(at), unanswered, warn=False)
             return []
-        random.shuffle(found)
+        self._random.shuffle(found)
         return found
 
     # -- one connection ----------------------------------------------------------------------------
@@ -161,7 +165,7 @@ class Connector:
         try:
             with trio.fail_after(patience_s):
                 tries.begin(at, name, "it does not answer")
-                stream = await dial(address, self._tls, self._machine.timeout_ms)
+                stream = await self._outside.dial(address, self._tls, self._machine.timeout_ms)
                 tries.begin(at, name, "it accepts, and then says nothing")
                 await shake_hands(stream)
                 response, rest = await self._greet(stream)
@@ -301,10 +305,10 @@ class Connector:
     # -- while the server is read only ---------------------------------------------------------------
 
     async def _search(self, here: Address) -> None:
-        pause = Pause(self._settings.search_ms_min, self._settings.search_ms_max)
+        pause = Pause(self._settings.search_ms_min, self._settings.search_ms_max, self._random)
         while True:
             await trio.sleep(pause.next_s())
-            for host, port in random.sample(self._hosts, len(self._hosts)):
+            for host, port in self._random.sample(self._hosts, len(self._hosts)):
                 for address in await self._addresses(host, port):
                     if address != here and await self._takes_changes(address):
                         self._better = address
@@ -314,7 +318,7 @@ class Connector:
         said = b""
         with trio.move_on_after(self._connect_s()):
             try:
-                async with await dial(address, self._tls, self._machine.timeout_ms) as stream:
+                async with await self._outside.dial(address, self._tls, self._machine.timeout_ms) as stream:
                     await shake_hands(stream)
                     await stream.send_all(b"isro")
                     while len(said) < 2 and (data := await stream.receive_some(16)):

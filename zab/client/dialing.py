@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import socket
 import ssl
+from collections.abc import Awaitable, Callable
 from functools import cached_property
 from os import PathLike
-from typing import Any
+from random import Random
+from typing import Any, Final
 
 import trio
-from attrs import frozen
+from attrs import field, frozen
 
 from zab.client.hints import why_no_tls
 from zab.client.hosts import shown
@@ -91,3 +93,15 @@ async def shake_hands(stream: trio.abc.Stream) -> None:
             await stream.do_handshake()
         except trio.BrokenResourceError as error:
             raise ConnectionOver(why_no_tls(error.__cause__ or error)) from error
+
+
+@frozen
+class Outside:
+    """What a client takes from the machine on which it runs: names, streams and chance. A simulation has others."""
+
+    addresses: Callable[[str, int], Awaitable[list[Address]]] = addresses_of
+    dial: Callable[[Address, ssl.SSLContext | None, int], Awaitable[trio.abc.Stream]] = dial
+    random: Random = field(factory=Random)
+
+
+OUTSIDE: Final = Outside()

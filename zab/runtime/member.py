@@ -389,6 +389,10 @@ class Member:
     def settings(self) -> Settings:
         return self._options.settings
 
+    @property
+    def host(self) -> Host:
+        return self._options.host
+
     def status(self) -> Status:
         return self._started().status()
 

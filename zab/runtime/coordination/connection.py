@@ -19,7 +19,6 @@ from zab.runtime.coordination.greeting import (
 )
 from zab.runtime.coordination.intake import Intake
 from zab.runtime.coordination.words import answer
-from zab.runtime.host import wall_ms
 from zab.store.acl import Identity
 from zab.wire.client.connect import ConnectRequest, encode_connect_response
 from zab.wire.client.frames import Command, HttpRequest
@@ -35,7 +34,7 @@ class Connection(Intake):
         self, server: StoreServer, stream: trio.abc.Stream, host: str, peer: str, proved: Iterable[Identity] = ()
     ) -> None:
         super().__init__(server, stream, peer, Caller(server.settings, host, proved))
-        self.established_ms = wall_ms()
+        self.established_ms = server.member.host.wall_ms()
 
     async def run(self) -> None:
         server = self.server

@@ -10,7 +10,6 @@ from zab.core.messages import State
 from zab.runtime.admin.environment import environment
 from zab.runtime.admin.statistics import directories
 from zab.runtime.driver import now_ms
-from zab.runtime.host import wall_ms
 
 if TYPE_CHECKING:
     from zab.runtime.coordination.server import StoreServer
@@ -78,7 +77,7 @@ def dump(server: StoreServer) -> str:
     buckets = server.session_ends()
     lines = ["SessionTracker dump:", _sets("Session", [len(sessions) for _, sessions in buckets])]
     for end, sessions in buckets:
-        lines.append(f"{len(sessions)} expire at {_date(end)}:")
+        lines.append(f"{len(sessions)} expire at {_date(server, end)}:")
         lines += [f"\t{hexadecimal(session)}" for session in sessions]
     lines += ["ephemeral nodes dump:", f"Sessions with Ephemerals ({len(owners)}):"]
     for session, paths in owners.items():
@@ -91,7 +90,7 @@ def dump(server: StoreServer) -> str:
         ends.setdefault(end, []).append(f"\tip: /{each.peer} sessionId: {hexadecimal(each.session)}")
     lines += ["Connections dump:", _sets("Connections", [len(each) for each in ends.values()])]
     for end in sorted(ends):
-        lines += [f"{len(ends[end])} expire at {_date(end)}:", *ends[end]]
+        lines += [f"{len(ends[end])} expire at {_date(server, end)}:", *ends[end]]
     return "\n".join(lines) + "\n"
 
 
@@ -99,8 +98,10 @@ def _sets(what: str, sizes: list[int]) -> str:
     return f"{what} Sets ({len(sizes)})/({sum(sizes)}):"
 
 
-def _date(at_ms: int) -> str:
-    return time.strftime("%a %b %d %H:%M:%S UTC %Y", time.gmtime((wall_ms() + at_ms - now_ms()) / 1000))
+def _date(server: StoreServer, at_ms: int) -> str:
+    return time.strftime(
+        "%a %b %d %H:%M:%S UTC %Y", time.gmtime((server.member.host.wall_ms() + at_ms - now_ms()) / 1000)
+    )
 
 
 def envi(server: StoreServer) -> str:

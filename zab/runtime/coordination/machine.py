@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, Protocol
 
-import trio
-
 from zab.runtime.collector import pass_all_by, pass_by, spare, undisturbed
+from zab.runtime.host import REAL_HOST
 from zab.store import txn as txns
 from zab.store.apply import Handler, Result
 from zab.store.digest import Digest
@@ -70,6 +69,7 @@ class StoreMachine(Store):
 
     def __init__(self, settings: StoreSettings) -> None:
         self.observer: Observer | None = None
+        self.in_loop = REAL_HOST.in_loop
         self._changed: Mark | None = None
         super().__init__(settings, tell, decode_fields)
 
@@ -103,11 +103,11 @@ class StoreMachine(Store):
             super().restore(chunks)
             return
         old, wanted = self.tree, self._snapshots
-        trio.from_thread.run_sync(self.observer.restore_begins)
+        self.in_loop(self.observer.restore_begins)
         try:
             super().restore(chunks)
         finally:
-            trio.from_thread.run_sync(self.observer.restore_ended)
+            self.in_loop(self.observer.restore_ended)
         wanted.sweep(old)
         if not wanted:  # else it goes, at once, with the last snapshot of it
             use_up(old)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 from collections import Counter
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import trio
 
@@ -74,18 +74,17 @@ class ClientPort:
 
     async def _listen(self, nursery: trio.Nursery) -> int:
         try:
-            listeners = await trio.open_tcp_listeners(self._port, host=self._host)
+            listeners, port = await self._server.member.host.listen(self._host, self._port)
         except OSError as error:
             raise cannot_listen(self._host, self._port, "clients", error) from error
         self._listening.cancel()
         self._listening, self._closed = trio.CancelScope(), trio.Event()
         nursery.start_soon(self._accept, listeners, nursery, self._listening, self._closed)
-        port: int = listeners[0].socket.getsockname()[1]
         return port
 
     async def _accept(
         self,
-        listeners: Sequence[trio.SocketListener],
+        listeners: Sequence[trio.abc.Listener[Any]],
         nursery: trio.Nursery,
         scope: trio.CancelScope,
         closed: trio.Event,

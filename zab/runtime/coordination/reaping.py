@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Final
 import trio
 
 from zab.runtime.coordination.posting import ignore
-from zab.runtime.host import wall_ms
 from zab.store import reaper
 from zab.store.ops import Op
 
@@ -26,7 +25,9 @@ async def reap(server: StoreServer) -> None:
             continue
         settings = server.settings
         most = settings.containers_per_minute_max
-        paths = reaper.candidates(server.machine.tree, wall_ms(), settings.containers_never_used_ms, most)
+        paths = reaper.candidates(
+            server.machine.tree, server.member.host.wall_ms(), settings.containers_never_used_ms, most
+        )
         part = max(1, most // REAPS_PER_MINUTE)
         for start in range(0, len(paths), part):
             for path in paths[start : start + part]:

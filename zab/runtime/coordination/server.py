@@ -6,7 +6,6 @@ writes wait in the member, reads wait at the door.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable
 from contextlib import AbstractAsyncContextManager
 from random import Random
@@ -66,7 +65,7 @@ class StoreServer(Sessions):
         self.auth_failed = 0
         self.counts = Counts()
         self.large_bytes = 0
-        self.bucket = Bucket(settings.throttle, Random(os.urandom(16)).random, now_ms())
+        self.bucket = Bucket(settings.throttle, Random(member.host.random_bytes(16)).random, now_ms())
         self.latency = Latency()
         self.gone = Traffic()
         self.started_ms = now_ms()
@@ -82,7 +81,7 @@ class StoreServer(Sessions):
         self.lost_ms: int | None = self.started_ms
         """Since when nobody leads, as far as is known here."""
         self.membership = Membership(self)
-        machine.observer = self
+        machine.observer, machine.in_loop = self, member.host.in_loop
         machine.reads.multi_read_bytes_max = settings.multi_read_bytes_max
         member.on_aside(self._heard)
         member.on_notice(self.pulse.noticed)

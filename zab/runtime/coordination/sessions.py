@@ -6,7 +6,6 @@ Only the first frame of a client, and the end of its connection, lead here: noth
 from __future__ import annotations
 
 import hmac
-import os
 from typing import Final
 
 import trio
@@ -17,7 +16,6 @@ from zab.runtime.coordination.machine import StoreMachine
 from zab.runtime.coordination.posting import Posting, ignore
 from zab.runtime.coordination.settings import DoorSettings
 from zab.runtime.driver import now_ms
-from zab.runtime.host import wall_ms
 from zab.runtime.member import Member
 from zab.runtime.origin import Done
 from zab.runtime.waiting import Waiter
@@ -34,11 +32,11 @@ class Sessions(Posting):
         self.settings = settings
         self.attached: dict[int, Attached] = {}
         self.local = LocalSessions(settings.tick_ms)
-        self._ids = SessionIds(member.me, wall_ms())
+        self._ids = SessionIds(member.me, member.host.wall_ms())
 
     def _draw_secret(self, done: Done = ignore) -> None:
         """Only the first one counts, whoever proposes it."""
-        self.post(self.internal(Op.SET_SECRET, (os.urandom(SECRET_BYTES),)), done)
+        self.post(self.internal(Op.SET_SECRET, (self.member.host.random_bytes(SECRET_BYTES),)), done)
 
     async def create_local_session(self, timeout_ms: int, *, read_only: bool = False) -> int:
         if not self.machine.sessions.secret and not read_only:
