@@ -1,8 +1,8 @@
 """What a member, or a store, takes from the machine on which it runs, beside its disk and the network to its peers.
 
-Threads, chance, the wall clock, the port for clients, and the two parts that a simulation needs in other hands: the writer, which has a
-thread of its own, and the node, of which whoever judges a run wants to see every step. All other time in this floor
-is Trio's clock.
+Threads, chance, the wall clock, the port for clients, and the two parts that a simulation needs in other hands: the
+writer, which has a thread of its own, and the node, of which whoever judges a run wants to see every step. All other
+time in this floor is Trio's clock.
 """
 
 from __future__ import annotations

@@ -1,169 +1,17 @@
-"""Sessions of `zab.connect`, as they are shipped, that write down all they ask and are told.
-
-The record is made where replies are put to requests, below everything that the library does for its callers: a
-request is asked when it is put on the wire, and told when its reply comes off it.
-"""
+"""The clients of a script, each behind a proxy of its own."""
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Any
 
 import trio
 
 from harness.faults import Step
-from harness.history import Asked, Became, Event, Fired, Lost, Request, Told
-from harness.protocol import EVENTS, operation_of, refusal, reply_of, request_of
+from harness.history import Request
+from harness.protocol import request_of
 from harness.worlds.processes.proxy import Address, Proxy
-from zab.client.calls import Call
-from zab.client.connecting import Connector
-from zab.client.hosts import parse_hosts
-from zab.client.machine import Machine
-from zab.client.session import RemoteSession
-from zab.client.settings import ClientSettings
-from zab.core.errors import WireError
-from zab.runtime.session.book import WatchBook
-from zab.runtime.session.state import SessionState
-from zab.wire.client.connect import ConnectResponse
-from zab.wire.client.events import decode_event
-from zab.wire.client.frames import Reply as Frame
-from zab.wire.client.replies import EVENT_XID, decode_body
-from zab.wire.sasl import DigestClient
-
-SETTINGS: Final = ClientSettings(connect_ms=1_000, pause_ms_min=20, pause_ms_max=200, tries_max=1, close_ms=1_000)
-"""A read that is lost is not asked again: the history says that it was lost."""
-
-
-class Tape:
-    """The events of a run, in the order in which they were seen."""
-
-    def __init__(self, now_us: Callable[[], int]) -> None:
-        self.events: list[Event] = []
-        self.calls = 0
-        self.acknowledged = 0
-        self.unasked = 0
-        """What a script has somebody ask who has no session."""
-        self.now_us = now_us
-
-    def add(self, event: Event) -> None:
-        self.events.append(event)
-
-
-class Recorded(Call):
-    """A request of the history on its way."""
-
-    __slots__ = ("number", "request")
-
-    def __init__(
-        self, request: Request, number: int, done: Callable[[Any, Exception | None], None], watch: Any
-    ) -> None:
-        op, fields = operation_of(request)
-        super().__init__(op, fields, request.path, done, watch)
-        self.request = request
-        self.number = number
-
-
-class RecordingMachine(Machine):
-    """The client's end of the protocol, with a tape running."""
-
-    def __init__(
-        self, client: Client, owner: RecordedSession, book: WatchBook, settings: ClientSettings, timeout_ms: int
-    ) -> None:
-        super().__init__(owner, book, settings, timeout_ms)
-        self._client = client
-        self._tape = client.tape
-        self._zxids: deque[int] = deque()
-
-    def _became(self, state: str) -> None:
-        client = self._client
-        at = self._tape.now_us()
-        self._tape.add(Became(at, client.id, self.session, state, client.server, self.timeout_ms))
-
-    def connected(self, response: ConnectResponse, sasl: DigestClient | None = None) -> None:
-        self.session, self.timeout_ms = response.session, response.timeout_ms
-        self._became("connected")
-        super().connected(response, sasl)
-
-    def lost(self, why: str) -> None:
-        was_open = self.open
-        for call in self._in_flight:
-            if isinstance(call, Recorded):
-                self._tape.add(Lost(self._tape.now_us(), self._client.id, self.session, call.number))
-        super().lost(why)
-        if was_open:
-            self._became("disconnected")
-
-    def ended(self, state: str) -> None:
-        self._became(state)
-
-    def _send(self, call: Call) -> None:
-        if isinstance(call, Recorded):
-            client = self._client
-            at = self._tape.now_us()
-            self._tape.add(Asked(at, client.id, self.session, call.number, client.server, call.request))
-        super()._send(call)
-
-    def _read(self, data: bytes | bytearray) -> list[Frame]:
-        found = super()._read(data)
-        self._zxids.extend(zxid for xid, zxid, _, _ in found if xid > 0)
-        return found
-
-    def _answer(self, call: Call, error_code: int, body: bytes) -> None:
-        zxid = self._zxids.popleft()
-        if isinstance(call, Recorded):
-            if error_code:
-                reply = refusal(zxid, error_code)
-            else:
-                try:
-                    reply = reply_of(call.request, call.op, zxid, decode_body(call.op, body))
-                except WireError:
-                    return super()._answer(call, error_code, body)
-            self._tape.add(Told(self._tape.now_us(), self._client.id, self.session, call.number, reply))
-            if call.changes and not reply.error:
-                self._tape.acknowledged += 1
-        return super()._answer(call, error_code, body)
-
-    def _aside(self, xid: int, zxid: int, error_code: int, body: bytes) -> None:
-        if xid == EVENT_XID:
-            event, _, path = decode_event(body)
-            name = {int(each): name for each, name in EVENTS.items()}.get(event)
-            if name is not None:
-                self._tape.add(Fired(self._tape.now_us(), self._client.id, self.session, name, path, zxid))
-        super()._aside(xid, zxid, error_code, body)
-
-
-class RecordedSession(RemoteSession):
-    """What `zab.connect` makes, with another machine in it."""
-
-    def __init__(self, client: Client, host: str, timeout_ms: int) -> None:
-        hosts = parse_hosts(host)
-        super().__init__(hosts, timeout_ms, settings=SETTINGS)
-        self._machine = self.machine = RecordingMachine(client, self, self._book, SETTINGS, timeout_ms)
-        self.connector = Connector(
-            self, self._machine, hosts, SETTINGS, tls=None, sasl=None, read_only=False, wait_ms=None
-        )
-
-    def expired(self, why: str) -> None:
-        super().expired(why)
-        self.machine.ended("expired")
-
-    @property
-    def connected(self) -> bool:
-        return self.state is SessionState.CONNECTED
-
-    @property
-    def alive(self) -> bool:
-        return self.over is None
-
-
-class Hearing:
-    """Who wants to be told of watches: nobody. That they fired is on the tape."""
-
-    over = False
-
-    def notify(self, event: object) -> None:
-        """Seen already."""
+from harness.worlds.recorded import Hearing, Recorded, RecordedSession, Tape
 
 
 class Client:

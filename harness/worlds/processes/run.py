@@ -16,13 +16,14 @@ import trio
 from harness.faults import Ask, Fault, Op, Reconfigure, Script
 from harness.history import Request
 from harness.trace import Trace
-from harness.worlds.processes.clients import Client, Tape
+from harness.worlds.processes.clients import Client
 from harness.worlds.processes.nemesis import END_S, Nemesis
 from harness.worlds.processes.places import CLIENT_PORT, ELECTION_PORT, QUORUM_PORT, Places, member
 from harness.worlds.processes.proxy import Address, Fabric, Proxy
 from harness.worlds.processes.server import Pace, Server
 from harness.worlds.processes.uptime import Uptime
 from harness.worlds.processes.workload import ADMIN, LIST, SESSION_MS, Workload
+from harness.worlds.recorded import Tape
 from zab.core.ensemble import Ensemble, Role
 from zab.core.errors import ZabError
 from zab.core.zxid import Zxid
