@@ -13,28 +13,27 @@ from typing import Any, Final
 
 import trio
 
-from harness.faults import Ask, Fault, Op, Reconfigure, Script
+from harness.faults import Fault, Op, Reconfigure, Script
 from harness.history import Request
 from harness.trace import Trace
 from harness.worlds.processes.clients import Client
+from harness.worlds.processes.configuration import Pace
+from harness.worlds.processes.healing import OPERATOR, Healing
 from harness.worlds.processes.nemesis import END_S, Nemesis
 from harness.worlds.processes.places import CLIENT_PORT, ELECTION_PORT, QUORUM_PORT, Places, member
 from harness.worlds.processes.proxy import Address, Fabric, Proxy
-from harness.worlds.processes.server import Pace, Server
+from harness.worlds.processes.server import Server
 from harness.worlds.processes.uptime import Uptime
 from harness.worlds.processes.workload import ADMIN, LIST, SESSION_MS, Workload
 from harness.worlds.recorded import Tape
 from zab.core.ensemble import Ensemble, Role
 from zab.core.errors import ZabError
-from zab.core.zxid import Zxid
 
 Tell = Callable[[str], None]
 
 LIVENESS: Final = "liveness"
 NO_DEATH: Final = "no server ends by itself"
-OPERATOR: Final = 1_000
-"""Numbers of clients begin here that look at the servers when all is healed."""
-START_S: Final = 6.0
+START_S: Final = 10.0
 """What the start of an interpreter may take on a machine that has much else to do."""
 LOOK_S: Final = 0.02
 
@@ -74,8 +73,6 @@ class World:
         self.recovered_ms = 0
         self.now_ms_at_end = 0
         self.epochs: set[int] = set()
-        self.final = Zxid(0)
-        """Everything up to here is committed: it was acknowledged after all was healed."""
         self.sids = servers_of(script)
         self.servers = {sid: Server(sid, folder / f"server{sid}", places, self._spoke) for sid in self.sids}
         self.founders = Ensemble(
@@ -89,7 +86,9 @@ class World:
         self.uptime = Uptime(self.servers, lambda: self.voters, self.now)
         self.nemesis = Nemesis(self)
         self.workload = Workload(self)
-        self._clients: dict[int, Client] = {}
+        self._healing = Healing(self)
+        self.clients: dict[int, Client] = {}
+        """Those that somebody has asked for."""
         self._proxies: dict[int, tuple[Proxy, str]] = {}
         self._tell = tell
         self._began: float | None = None
@@ -157,10 +156,10 @@ class World:
 
     def client(self, number: int) -> Client:
         """It has one for itself. All proxies there will ever be are there before the first process is."""
-        found = self._clients.get(number)
+        found = self.clients.get(number)
         if found is None:
             proxy, host = self._proxies[number]
-            found = self._clients[number] = Client(number, self.tape, proxy, host, self._nursery)
+            found = self.clients[number] = Client(number, self.tape, proxy, host, self._nursery)
         return found
 
     def beside(self, act: Callable[..., Awaitable[Any]], *arguments: Any) -> None:
@@ -186,7 +185,7 @@ class World:
         if how == "terminate":
             if code not in (0, -15):  # before it had begun to listen to signals, the system ends it
                 self.broken(NO_DEATH, f"server {server.sid} was told to end, and did with {code}: {server.said()}")
-        elif server.sid in self.nemesis.excused:
+        elif server.sid in self.nemesis.excused and code == 1:
             self.nemesis.excused.discard(server.sid)
             self.counted("disk failed")
             if self._healed:
@@ -215,9 +214,9 @@ class World:
                 self._began = time.monotonic()
                 await self._play()
                 self._heal()
-                await self._within(LIVENESS, self._recover, self.bound_s)
+                await self._within(LIVENESS, self._healing.recover, self.bound_s)
                 self.recovered_ms = self.now() // 1_000 - self.script.length_ms
-                await self._within(LIVENESS, self._read_back, self.bound_s)
+                await self._within(LIVENESS, self._healing.read_back, self.bound_s)
             self.now_ms_at_end = self.now() // 1_000
             await self._stop()
             nursery.cancel_scope.cancel()
@@ -259,11 +258,11 @@ class World:
             server.found(self.script, self.pace, self.founders.servers, self.sids, founds=True, mutant=self._mutant)
             self.revive(server)
         self._tell(f"{len(self.founders.servers)} servers start in {self.folder}")
-        await self._within(LIVENESS, self._all_serve, self.bound_s)
+        await self._within(LIVENESS, self.all_serve, self.bound_s)
         if self.script.machine == "list":
             await self._within(LIVENESS, self._make_list, self.bound_s)
 
-    async def _all_serve(self, waits_for: list[str]) -> None:
+    async def all_serve(self, waits_for: list[str]) -> None:
         waits_for[0] = f"servers {list(self.members.by_id)} to serve"
         await self.until(lambda: all(map(self._is_well, self.members.by_id)))
 
@@ -308,52 +307,11 @@ class World:
         self._tell("all is healed")
         self._healed = True
         self.nemesis.rest()
-        for client in self._clients.values():
+        for client in self.clients.values():
             client.appear()
         for server in self.servers.values():
             if server.founded:
                 self.revive(server)
-
-    async def _recover(self, waits_for: list[str]) -> None:
-        waits_for[0] = "a quorum that serves"
-        await self.until(self.uptime.quorum)
-        leader = self.leader()
-        assert leader is not None
-        waits_for[0] = f"an answer of server {leader.sid}, which leads"
-        client = self.client(OPERATOR + leader.sid)
-        client.connect(leader.sid, self.client_address(leader.sid), SESSION_MS)
-        assert client.session is not None
-        text, _ = await client.session.config()
-        self.members_are(Ensemble.parse((text or b"").decode()))
-        await self._all_serve(waits_for)
-
-    async def _read_back(self, waits_for: list[str]) -> None:
-        """Through every member: all that the script speaks of; then something that all of them must come to have."""
-        waits_for[0] = "the clients to leave"
-        async with trio.open_nursery() as nursery:
-            for number, client in self._clients.items():
-                if number < OPERATOR:
-                    nursery.start_soon(client.leave)
-        waits_for[0] = "a new write to be acknowledged"
-        sids = sorted(self.members.by_id)
-        await self.insist(sids[0], Request("create", "/healed", b""))
-        for sid in sids:
-            waits_for[0] = f"server {sid} to show what it holds"
-            await self.insist(sid, Request("sync", "/healed"))
-            for path in self._paths():
-                await self.insist(sid, Request("get", path))
-                await self.insist(sid, Request("children", path))
-        waits_for[0] = "the last write"
-        self.final = Zxid((await self.insist(sids[0], Request("set", "/healed", b"."))).mzxid)
-        for sid in sids:
-            waits_for[0] = f"server {sid} to have the last write"
-            await self.insist(sid, Request("sync", "/healed"))
-            await self.insist(sid, Request("get", "/healed"))
-
-    def _paths(self) -> list[str]:
-        asked = [step.path for op in self.script.ops if isinstance(op, Ask) for step in op.steps if step.path]
-        found = {"/", LIST} if self.script.machine == "list" else {"/", *asked}
-        return sorted(found)[:PATHS_MAX]
 
     async def insist(self, sid: int, request: Request, clients: int = OPERATOR) -> Any:
         """Ask until an answer comes. That something is refused is one, too."""
@@ -395,7 +353,3 @@ class World:
                 whom = f" {role.leader}" if role.leader not in (None, sid) else ""
                 words.append(f"{sid} {role.state.lower()}{whom} in epoch {role.epoch}, serving {role.serving}")
         return "; ".join(words)
-
-
-PATHS_MAX: Final = 60
-"""Enough to see whether what is read back is what was written; the logs are compared as a whole."""

@@ -28,8 +28,9 @@ from harness.faults import (
 )
 from harness.history import Request
 from harness.worlds.processes.clients import Client
+from harness.worlds.processes.configuration import SUPER
 from harness.worlds.processes.places import ADMIN_PORT, member
-from harness.worlds.processes.server import SUPER, Server
+from harness.worlds.processes.server import Server
 from zab.core.ensemble import Ensemble, Role
 from zab.core.errors import ZabError
 

@@ -47,7 +47,7 @@ def run(
     With `spaces`, each server is in a network namespace of its own. `mutant` is a bug that is put back in the servers.
     """
     script = (WITH_SPACES if spaces else WORLD).playable(script).script
-    folder = Path(tempfile.mkdtemp(prefix="zab-harness-"))
+    folder = Path(tempfile.mkdtemp(prefix="zab-processes-"))
     places, network = _network(script, spaces=spaces)
     logger = logging.getLogger("zab.client")
     level = logger.level

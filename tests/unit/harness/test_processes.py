@@ -1,4 +1,4 @@
-"""The world of processes, without a process: the machine under a server, shapes, logs, what it can do."""
+"""The world of processes, without a process: the machine under a server, logs, what it can do."""
 
 from __future__ import annotations
 
@@ -15,15 +15,14 @@ import pytest
 import trio
 
 import zab
-from harness.faults import SHAPES, Crash, CrashIn, Script, Setting
+from harness.faults import Crash, CrashIn, Script, Setting
 from harness.history import Asked, Became, Reply, Request, Told
 from harness.worlds.processes import netns
+from harness.worlds.processes.configuration import Pace, configuration
 from harness.worlds.processes.logs import Entry, Left, committed, differences, left_behind
 from harness.worlds.processes.machine import FAILURES, Disk, Lever, Ways
-from harness.worlds.processes.nemesis import shaped
 from harness.worlds.processes.places import Loopback, member, name_of
 from harness.worlds.processes.run import World
-from harness.worlds.processes.server import Pace, configuration
 from harness.worlds.processes.verdict import DURABLE, EQUAL, NO_TRACEBACK, outcome_of
 from harness.worlds.processes.world import can
 from zab.cli.zoo.plan import read_plan
@@ -97,28 +96,6 @@ def test_two_hands_on_one_lever(lever: Lever, tmp_path: Path) -> None:
     other.change(wall_ms=-60_000, slow_us=7)
     assert lever.read() == Ways(slow_us=7, wall_ms=-60_000)
     other.close()
-
-
-# -- shapes --------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("count", [3, 4, 5, 7])
-@pytest.mark.parametrize("shape", SHAPES)
-def test_shapes(shape: str, count: int) -> None:
-    ids = list(range(1, count + 1))
-    groups = shaped(shape, ids, 2)
-    assert {sid for group in groups for sid in group} == set(ids)
-    hears = {sid: {other for group in groups if sid in group for other in group} for sid in ids}
-    if shape == "halves":
-        one, other = groups
-        assert (2 in one, set(one) & set(other)) == (True, set())
-        assert 2 * len(one) < count
-    elif shape == "bridge":
-        assert hears[2] == set(ids)
-        assert all(len(hears[sid]) < count for sid in ids if sid != 2)
-    else:
-        assert all(2 * len(each) > count for each in hears.values())
-        assert all(2 * len(group) > count for group in groups)
 
 
 # -- where servers live, and what they are told --------------------------------------------------------
