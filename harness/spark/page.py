@@ -89,7 +89,8 @@ def _verdict(made: Analysis) -> str:
     if not runs:
         return '<p class="verdict odd">There is no run in here.</p>'
     if not made.violated:
-        return f'<p class="verdict good">Every promise was kept in all {runs:,} runs that were decided.</p>'
+        decided = runs - made.count("undecided")
+        return f'<p class="verdict good">Every promise was kept in all {decided:,} runs that were decided.</p>'
     words = [
         f"{violated:,} of {runs:,} runs broke a promise" if violated else "",
         f"the harness itself failed in {errors:,}" if errors else "",

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -124,7 +126,7 @@ def test_the_page_stands_alone_and_says_what_there_is(tmp_path: Path) -> None:
     assert '4 <a href="diagrams/7.html">7</a> 9' in shown, "a diagram is linked where there is one"
     assert "seed is missing" in shown
     assert shown.count("<svg") == 4
-    assert not re.findall(r"<script|@import|(?:src|href)=\"(?:https?:)?//", shown)
+    assert not re.findall(r"<script|<image|data:|@import|(?:src|href)=\"(?:https?:)?//", shown)
     assert page(analysis(), tmp_path) == shown, "the same numbers are the same page"
 
 
@@ -188,3 +190,23 @@ def test_numbers_that_moved_by_a_tenth_are_named_the_greatest_first() -> None:
     assert found.situations_gone == ("sync diff",)
     assert "outage after Crash, 99 % ms: 200 -> 900" in text(found)
     assert not found.worse
+
+
+# -- in a browser --------------------------------------------------------------------------------------
+
+BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(BROWSER is None, reason="no chromium to look at the page with: apt install chromium")
+def test_a_browser_shows_the_plots_and_has_nothing_to_object_to(tmp_path: Path) -> None:
+    """The plots are squares and lines of a size, the text in them is text, and no rule of the page stops any of it."""
+    path = tmp_path / "report.html"
+    path.write_text(page(analysis(), tmp_path))
+    flags = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync"]
+    flags += ["--disable-background-networking", "--disable-component-update", "--enable-logging=stderr"]
+    command = [BROWSER or "", *flags, f"--user-data-dir={tmp_path}/profile", "--dump-dom", path.as_uri()]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=110, check=True)
+    assert done.stdout.count("<svg") == 4
+    assert "Crash (9)" in done.stdout
+    assert "CONSOLE" not in done.stderr, done.stderr
