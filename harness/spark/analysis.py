@@ -21,7 +21,7 @@ POINTS: Final = 60
 """Of the discovery curve."""
 
 
-MANY: Final = 500_000
+MANY: Final = 3_000_000
 
 
 def is_small(layout: Layout) -> bool:

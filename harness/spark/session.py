@@ -31,6 +31,9 @@ SETTINGS: Final[dict[str, str]] = {
     "spark.task.maxFailures": str(TRIES),
     "spark.executorEnv.PYTHONHASHSEED": HASH_SEED,
     "spark.sql.execution.arrow.pyspark.enabled": "true",
+    # Python and the JVM hand rows to each other through a socket. On a busy machine either may be late.
+    "spark.python.authenticate.socketTimeout": "300s",
+    "spark.network.timeout": "600s",
     # A group may be one long history; it is handed over in pieces, and so is everything else.
     "spark.sql.execution.arrow.maxRecordsPerBatch": "20000",
 }

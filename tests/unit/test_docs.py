@@ -260,7 +260,8 @@ def test_examples_run(page: Path, tmp_path: Path) -> None:
 
 
 def harness_lines(page: Path) -> list[str]:
-    blocks = [block for language, block in FENCE.findall(page.read_text()) if language == "sh"]
+    found = FENCE.findall(page.read_text())
+    blocks = [block for language, block in found if language == "sh" and not NOT_RUN.match(block)]
     lines = [line.removeprefix(".venv/bin/") for block in blocks for line in block.splitlines()]
     return [line for line in lines if line.startswith("zab-harness ")]
 

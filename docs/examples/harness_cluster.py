@@ -1,0 +1,153 @@
+"""A campaign on a cluster: a standalone master of Spark with two workers, here on loopback; then its analysis.
+
+    python docs/examples/harness_cluster.py [DIR]        # needs pyspark and java; takes about a minute
+
+Each worker is a process of its own, and so are its executors. They get the sources from the driver, and must see DIR
+under the same path. Exit status: 0 every promise was kept, 1 one was broken, 2 something is missing or went wrong.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, Final
+
+MISUSED: Final = 2
+PATIENCE_S: Final = 90.0
+WORKERS: Final = 2
+RUNS: Final = "40"
+
+
+def spark_home() -> Path | None:
+    spec = importlib.util.find_spec("pyspark")
+    return None if spec is None or spec.origin is None else Path(spec.origin).parent
+
+
+def missing() -> str | None:
+    """What this needs and does not find."""
+    if shutil.which("java") is None:
+        return "java is not installed"
+    return "pyspark is not installed" if spark_home() is None else None
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port: int = listener.getsockname()[1]
+        return port
+
+
+class Cluster:
+    """What `start-master.sh` and `start-worker.sh` start on machines of their own. It ends with the block."""
+
+    def __init__(self, stack: ExitStack, folder: Path) -> None:
+        self._stack = stack
+        self._folder = folder
+        port, self._web = free_port(), free_port()
+        self.master = f"spark://127.0.0.1:{port}"
+        addresses = ["--host", "127.0.0.1", "--port", str(port), "--webui-port", str(self._web)]
+        self._start("master", "org.apache.spark.deploy.master.Master", *addresses)
+        self._until("the master answers", lambda: self._shown().get("status") == "ALIVE")
+        for number in range(WORKERS):
+            offer = ["--cores", "1", "--memory", "1g", "--work-dir", str(folder / f"work-{number}")]
+            where = ["--host", "127.0.0.1", "--webui-port", "0"]
+            self._start(f"worker-{number}", "org.apache.spark.deploy.worker.Worker", *where, *offer, self.master)
+        self._until("the workers are there", lambda: self._shown().get("aliveworkers") == WORKERS)
+
+    def _start(self, name: str, main: str, *arguments: str) -> None:
+        home = spark_home()
+        assert home is not None
+        log = self._stack.enter_context((self._folder / f"{name}.log").open("wb"))
+        environment = {
+            **os.environ,
+            "SPARK_HOME": str(home),
+            "SPARK_SCALA_VERSION": "2.13",
+            "SPARK_LOCAL_IP": "127.0.0.1",
+            "JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",  # they start sooner
+        }
+        command = ["java", "-Xmx512m", "-cp", f"{home / 'jars'}/*", main, *arguments]
+        process = subprocess.Popen(command, stdout=log, stderr=log, cwd=self._folder, env=environment)
+        self._stack.callback(self._end, process)
+
+    @staticmethod
+    def _end(process: subprocess.Popen[bytes]) -> None:
+        process.terminate()
+        try:
+            process.wait(timeout=10)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+    def _shown(self) -> dict[str, Any]:
+        """What the master shows on its page, or nothing."""
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self._web}/json/", timeout=5) as answer:
+                shown: dict[str, Any] = json.load(answer)
+                return shown
+        except OSError:
+            return {}
+
+    def _until(self, what: str, there: Any) -> None:
+        patience = time.monotonic() + PATIENCE_S
+        while time.monotonic() < patience:
+            if there():
+                print(f"cluster: {what}", flush=True)
+                return
+            time.sleep(0.2)
+        raise TimeoutError(f"not within {PATIENCE_S:.0f} s: {what}\n{self.last_words()}")
+
+    def last_words(self) -> str:
+        logs = sorted(self._folder.glob("*.log"))
+        return "\n".join(f"== {log.stem}\n" + "\n".join(log.read_text().splitlines()[-15:]) for log in logs)
+
+    def executors(self) -> int:
+        """How many processes have worked here: each has a directory of its own under its worker's."""
+        return len(list(self._folder.glob("work-*/app-*/*")))
+
+
+def harness(*arguments: str) -> int:
+    print("zab-harness", *arguments, flush=True)
+    # In a real cluster the driver has an address that the workers can reach, and says so here.
+    environment = {**os.environ, "SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable}
+    command = [sys.executable, "-m", "harness", *arguments]
+    return subprocess.run(command, env=environment, check=False, timeout=600).returncode
+
+
+def main(output: str | None) -> int:
+    reason = missing()
+    if reason is not None:
+        print(reason, file=sys.stderr)
+        return MISUSED
+    with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
+        try:
+            cluster = Cluster(stack, Path(folder))
+        except TimeoutError as late:
+            print(late, file=sys.stderr)
+            return MISUSED
+        there = output or str(Path(folder) / "found")
+        size = ["--servers", "3", "--ops", "40", "--faults", "6"]
+        code = harness("fuzz", "--runs", RUNS, *size, "--output", there, "--master", cluster.master)
+        if code != MISUSED:
+            code = max(code, harness("analyze", there, "--master", cluster.master, "--memory", "512m"))
+        print(f"cluster: {cluster.executors()} executors have worked for this", flush=True)
+        if code == MISUSED:
+            print(cluster.last_words(), file=sys.stderr)
+        return code
+
+
+if __name__ == "__main__":
+    match sys.argv[1:]:
+        case [] | [_]:
+            sys.exit(main(sys.argv[1] if sys.argv[1:] else None))
+        case _:
+            print(__doc__, file=sys.stderr)
+            sys.exit(MISUSED)
