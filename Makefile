@@ -11,7 +11,7 @@ OPERATIONS ?= 100000
 SEED ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check docs fuzz fuzz-port differential drill bench
+.PHONY: help run test check docs fuzz fuzz-port differential drill kill9 bench
 
 help:
 	@echo 'make run     an ensemble of $(SERVERS) on loopback, data in $(DATA); Ctrl-C ends it'
@@ -21,7 +21,8 @@ help:
 	@echo 'make fuzz    $(RUNS) simulated histories under faults (RUNS=n for another number)'
 	@echo 'make fuzz-port  whatever comes to mind, thrown at a running client port, until something is found'
 	@echo 'make differential  $(OPERATIONS) random operations at Apache ZooKeeper and at ours, compared (OPERATIONS=n, SEED=n)'
-	@echo 'make drill   kill -9 the leader of real processes under load, $(ROUNDS) times (ROUNDS=n)'
+	@echo 'make drill   three servers, their leader cut off, and a picture of it: drill.html'
+	@echo 'make kill9   kill -9 the leader of real processes under load, $(ROUNDS) times (ROUNDS=n)'
 	@echo 'make bench   side by side with a peer, in one run'
 
 run: $(VENV)/.with-cli
@@ -45,7 +46,10 @@ fuzz-port: $(VENV)/.with-fuzz
 differential: $(VENV)/.with-dev
 	@$(BIN)/python -m tests.differential --operations $(OPERATIONS) --seed $(SEED)
 
-drill: $(VENV)/.with-dev
+drill: $(VENV)/.with-cli
+	@$(BIN)/zab-harness drill --output drill.html
+
+kill9: $(VENV)/.with-dev
 	@$(BIN)/python -m bench kill9 --rounds $(ROUNDS)
 
 bench: $(VENV)/.with-bench

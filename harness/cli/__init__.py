@@ -16,6 +16,7 @@ from typing import Final
 from harness.cli.common import MISUSED, Misuse
 
 COMMANDS: Final = {
+    "drill": "a first look: the leader of three servers is cut off, and it is drawn",
     "run": "draw a script from a seed and run it",
     "replay": "run a script again, from its seed or from a file",
     "show": "draw a run: servers as lines, messages as arrows, faults as shading",

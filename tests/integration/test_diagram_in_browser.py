@@ -54,7 +54,7 @@ def healthy() -> str:
 
 
 def test_a_partition_is_drawn(healthy: str, tmp_path: Path) -> None:
-    document = browse(healthy, tmp_path)
+    document = browse(healthy, tmp_path, "show(0, 1);")
     for words in ("server 1", "leads epoch 1", "leads epoch 2", "isolate leader for 500 ms", "the end", "server 3 led"):
         assert words in document, words
     assert document.count('class="message"') > 100
@@ -67,6 +67,7 @@ def test_it_can_be_filtered_zoomed_and_asked(healthy: str, tmp_path: Path) -> No
         healthy,
         tmp_path,
         """
+        show(0, 1);
         const count = () => stage.querySelectorAll(".message").length, seen = [count()];
         document.getElementById("kind-election").click(); seen.push(count());
         document.getElementById("lane-0").click(); seen.push(count());

@@ -317,9 +317,14 @@ function controls() {
   const lanes = group();
   data.lanes.forEach(([name], lane) => check(lanes, `lane-${lane}`, name, true, flip(view.away, lane)));
   const last = group();
-  for (const [words, act] of [["+", () => zoom(0.6)], ["\u2212", () => zoom(1.6)], ["whole run", () => show(0, 1)], ["the end", () => end()]])
+  for (const [words, act] of [["+", () => zoom(0.6)], ["\u2212", () => zoom(1.6)], ["whole run", () => show(0, 1)], ...(data.shades.length ? [["the faults", () => faults()]] : []), ["the end", () => end()]])
     last.appendChild(Object.assign(document.createElement("button"), {textContent: words, onclick: act}));
   last.appendChild(Object.assign(document.createElement("span"), {id: "capped", className: "count"}));
+}
+function faults() {  // from a little before the first to a little after the last
+  const begin = Math.min(...data.shades.map(([from]) => place(from))), until = Math.max(...data.shades.map(([, to]) => place(to)));
+  if (data.shades.length) show(Math.max(0, begin - 0.08), Math.min(1, until + 0.12));
+  else show(0, 1);
 }
 function end() {  // as much of the end as can be read
   const readable = Math.max(24, (width - GUTTER) / 11);
@@ -331,4 +336,5 @@ function end() {  // as much of the end as can be read
 controls();
 measure();
 lay();
-if (data.held) show(0, 1); else end();
+if (!data.held) end();
+else faults();

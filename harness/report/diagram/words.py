@@ -12,6 +12,7 @@ FAMILIES: Final = {
     "discovery": ("FollowerInfo", "LeaderInfo", "AckEpoch"),
     "synchronization": (
         "Diff", "Trunc", "SnapBegin", "SnapChunk", "SnapEnd", "NewLeader", "AckNewLeader", "UpToDate",
+        "SendLog", "SendSnapshot",
     ),
     "broadcast": ("Propose", "Ack", "Commit", "CommitAndActivate", "Inform", "InformAndActivate"),
     "barrier": ("BarrierRequest", "BarrierReply"),

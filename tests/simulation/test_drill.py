@@ -1,0 +1,52 @@
+"""The first thing that somebody sees of the harness."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from harness.cli import main
+from harness.cli.drill import drill
+from harness.report.diagram import read
+from harness.report.story import story
+from harness.worlds.cores.world import run
+
+
+@pytest.mark.parametrize("where", ["stack", "cores"])
+def test_a_leader_is_cut_off_and_it_is_told_and_drawn(
+    where: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "drill.html"
+    assert main(["drill", "--world", where, "--output", str(path)]) == 0
+    told = capsys.readouterr().out
+    first = re.search(r"server (\d) leads epoch 1\n", told)
+    second = re.search(r"server (\d) leads epoch 2, \d+ ms after the fault", told)
+    assert first is not None
+    assert second is not None
+    assert first[1] != second[1]
+    assert f"isolate leader for 700 ms (server {first[1]})" in told
+    assert f"server {first[1]} gives up epoch 1" in told
+    assert "1300 ms  the fault is over" in told
+    assert f"server {first[1]} follows server {second[1]} in epoch 2" in told
+    assert "all servers are equal" in told
+    assert path.as_uri() in told
+    text = path.read_text()
+    assert "A leader is cut off" in text
+    assert f"<li>600 ms  a fault: isolate leader for 700 ms (server {first[1]})</li>" in text
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_whatever_the_seed_the_story_is_the_same(seed: int) -> None:
+    outcome = run(drill(seed), trace=True)
+    assert outcome.held
+    assert outcome.trace is not None
+    told = "\n".join(story(outcome, read(outcome.trace, 3)))
+    assert told.count("leads epoch") == 2
+    assert re.search(r"takes back [1-9]\d* writes that only it had", told)
+
+
+def test_where_it_cannot_be_written_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["drill", "--output", str(tmp_path / "no" / "a.html")]) == 2
+    assert "No such file" in capsys.readouterr().err
