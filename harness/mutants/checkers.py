@@ -106,7 +106,7 @@ def linear_bank(*, each: int = 60) -> list[Case]:
                 history = without_zxids(history)
             cases.append(case(f"{kind} {seed}", _decided(history, model)))
     for seed in range(each // 6):
-        made = without_zxids(operations(Prepared.of(legal(seed, steps=40))))
+        made = without_zxids(operations(Prepared.of(legal(seed, steps=100))))
         model = linear.Znodes.of(made.operations)
         cases.append(case(f"nodes {seed}", _decided(made, model)))
         cases.append(case(f"nodes {seed}, spoilt", _decided(spoil(Random(seed), made), model)))
