@@ -23,6 +23,7 @@ from harness.spark.identity import campaign_name, code_hash, config_hash
 from harness.spark.layout import Chunk, Layout, LayoutError, appearing, find, left
 from harness.spark.rows import result_hash
 from harness.spark.schema import STORED, VERSION
+from harness.spark.verdicts import as_clients_saw_it
 from harness.worlds import world
 
 SMALL = {"faults": 3, "ops": 20, "length_ms": 600}
@@ -126,6 +127,20 @@ def test_failures_are_stored_with_all_that_is_needed_to_see_them_again(tmp_path:
         last = [event for event in rows(made.layout, "events") if event["seed"] == row["seed"]][-1]
         assert (last["verb"], row["stored"] > 10) == ("violation", True)
         assert row["what"] in last["what"]
+
+
+def test_what_clients_saw_is_stored_and_is_judged_from_its_rows(tmp_path: Path) -> None:
+    plan = Plan(2, faults=2, ops=20, length_ms=600, machine="store")
+    made = Campaign.at(tmp_path, plan, sample=1)
+    assert made.run(here) == Done(2)
+    saw, did = rows(made.layout, "histories"), rows(made.layout, "events")
+    for run in rows(made.layout, "runs"):
+        seed, each = run["seed"], [row for row in saw if row["seed"] == run["seed"]]
+        assert run["machine"] == "store"
+        assert run["stored"] == len(each) + sum(row["seed"] == seed for row in did)
+        assert as_clients_saw_it(each, 1_000_000).verdict == "held"
+        assert as_clients_saw_it(each[1:], 1_000_000).what.startswith("no history: ")
+        assert any(row["kind"] == "Told" for row in each)
 
 
 def test_one_in_a_hundred_is_run_twice(tmp_path: Path) -> None:
