@@ -22,6 +22,7 @@ from zab.client.settings import ClientSettings
 from zab.core.errors import WireError
 from zab.runtime.session.book import WatchBook
 from zab.runtime.session.state import SessionState
+from zab.store.ops import Op
 from zab.wire.client.connect import ConnectResponse
 from zab.wire.client.events import decode_event
 from zab.wire.client.frames import Reply as Frame
@@ -65,9 +66,11 @@ class Seen(Protocol):
     """Whose session it is."""
 
     id: int
-    tape: Tape
     server: int
     """Where it is connected, was last, or is about to be."""
+
+    @property
+    def tape(self) -> Tape: ...
 
 
 class RecordingMachine(Machine):
@@ -80,6 +83,8 @@ class RecordingMachine(Machine):
         self._client = client
         self._tape = client.tape
         self._zxids: deque[int] = deque()
+        self.said_goodbye = False
+        """A server has answered that the session is closed, because it was asked to."""
 
     def _became(self, state: str) -> None:
         client = self._client
@@ -126,6 +131,7 @@ class RecordingMachine(Machine):
 
     def _answer(self, call: Call, error_code: int, body: bytes) -> None:
         zxid = self._zxids.popleft()
+        self.said_goodbye |= call.op == Op.CLOSE_SESSION and not error_code
         if isinstance(call, Recorded) and call.done is not None:
             if error_code:
                 reply = refusal(zxid, error_code)
@@ -151,17 +157,23 @@ class RecordingMachine(Machine):
 class RecordedSession(RemoteSession):
     """What `zab.connect` makes, with another machine in it."""
 
-    def __init__(self, client: Seen, host: str, timeout_ms: int, outside: Outside = OUTSIDE) -> None:
+    def __init__(
+        self, client: Seen, host: str, timeout_ms: int, outside: Outside = OUTSIDE, settings: ClientSettings = SETTINGS
+    ) -> None:
         hosts = parse_hosts(host)
-        super().__init__(hosts, timeout_ms, settings=SETTINGS)
-        self._machine = self.machine = RecordingMachine(client, self, self._book, SETTINGS, timeout_ms)
+        super().__init__(hosts, timeout_ms, settings=settings)
+        self._machine = self.machine = RecordingMachine(client, self, self._book, settings, timeout_ms)
         self.connector = Connector(
-            self, self._machine, hosts, SETTINGS, tls=None, sasl=None, read_only=False, wait_ms=None, outside=outside
+            self, self._machine, hosts, settings, tls=None, sasl=None, read_only=False, wait_ms=None, outside=outside
         )
 
     def expired(self, why: str) -> None:
         super().expired(why)
         self.machine.ended("expired")
+
+    @property
+    def book(self) -> WatchBook:
+        return self._book
 
     @property
     def connected(self) -> bool:

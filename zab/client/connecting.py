@@ -265,8 +265,9 @@ class Connector:
         """A leader has answered what was asked for then."""
         self.heard_at = max(self.heard_at, asked_at)
 
-    def cut(self) -> None:
-        """The connection, not the session: for tests of what happens then."""
+    def cut(self, then: Address | None = None) -> None:
+        """The connection, not the session, and try this server before all others: for tests of what happens then."""
+        self._better = then or self._better
         if self._scope is not None:
             self._scope.cancel()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from harness.worlds.cores.machine import Machine
 from zab.core.batch import Batch
@@ -21,32 +21,31 @@ class NotWhatWasSaid(Exception):
     """The driver fed the machine something else than what the node handed out."""
 
 
-class ToldMachine(Passive):
-    """It is fed what the node handed out, one by one and in that order: `expected` is what is still to come."""
+class Holds(Protocol):
+    """What a server's machine is looked at for."""
+
+    @property
+    def zxid(self) -> Zxid: ...
+    @property
+    def digest(self) -> int:
+        """A checksum of the whole state."""
+
+
+class Fed:
+    """What the node handed out must come to the machine one by one, and in that order."""
 
     def __init__(self, life: Life) -> None:
-        self.holds = Machine(life.server.world.script.knobs.chunk_bytes)
-        self.expected: deque[Batch] = deque()
         self._life = life
+        self._expected: deque[Batch] = deque()
         self._left: deque[tuple[Zxid, bytes]] = deque()
-        """Of the first of `expected`, which the checkers have been told of."""
+        """Of the first of the expected, which the checkers have been told of."""
 
-    def apply(self, zxid: Zxid, txn: bytes) -> object:
-        if self._life.dead:
-            return zxid
-        payload = self._next(zxid)
-        if payload[TAG_BYTES:] != txn:
-            raise NotWhatWasSaid(f"{zxid:x} is {txn!r}, the node said {payload!r}")
-        self._life.server.world.requests.applied(zxid, payload)
-        return zxid
+    def expect(self, batch: Batch) -> None:
+        self._expected.append(batch)
 
-    def membership(self, ensemble: Ensemble, zxid: Zxid | None) -> None:
-        if zxid is not None and not self._life.dead:
-            self._next(zxid)
-
-    def _next(self, zxid: Zxid) -> bytes:
+    def next(self, zxid: Zxid) -> bytes:
         if not self._left:
-            batch = self.expected.popleft()
+            batch = self._expected.popleft()
             server = self._life.server
             server.world.record(server.id, "applies", 0, batch)
             server.world.judge.applied(server.id, batch)
@@ -55,8 +54,32 @@ class ToldMachine(Passive):
         said, payload = self._left.popleft()
         if said != zxid:
             raise NotWhatWasSaid(f"{zxid:x} is applied, the node said {said:x}")
-        self.holds.add(zxid, payload)
         return payload
+
+    def transaction(self, zxid: Zxid, txn: bytes) -> bytes:
+        """With its tag."""
+        payload = self.next(zxid)
+        if payload[TAG_BYTES:] != txn:
+            raise NotWhatWasSaid(f"{zxid:x} is {txn!r}, the node said {payload!r}")
+        return payload
+
+
+class ToldMachine(Passive):
+    def __init__(self, life: Life) -> None:
+        self.holds = Machine(life.server.world.script.knobs.chunk_bytes)
+        self.fed = Fed(life)
+        self._life = life
+
+    def apply(self, zxid: Zxid, txn: bytes) -> object:
+        if not self._life.dead:
+            payload = self.fed.transaction(zxid, txn)
+            self.holds.add(zxid, payload)
+            self._life.server.world.requests.applied(zxid, payload)
+        return zxid
+
+    def membership(self, ensemble: Ensemble, zxid: Zxid | None) -> None:
+        if zxid is not None and not self._life.dead:
+            self.holds.add(zxid, self.fed.next(zxid))
 
     def snapshot(self) -> Iterable[bytes]:
         return self.holds.snapshot()

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 from random import Random
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import trio
 
@@ -24,12 +24,26 @@ SYN_AGAIN_S: Final = 0.05
 _EOF: Final = b""
 
 
+class Somebody(Protocol):
+    @property
+    def id(self) -> int: ...
+
+
+class Party(Protocol):
+    """Who has an end: one life of a server, or a client, whose number is negative."""
+
+    @property
+    def server(self) -> Somebody: ...
+    @property
+    def dead(self) -> bool: ...
+
+
 class End(trio.abc.HalfCloseableStream):
     """One end of a connection. `other` is the far end."""
 
     other: End
 
-    def __init__(self, net: Net, life: Life) -> None:
+    def __init__(self, net: Net, life: Party) -> None:
         self.net = net
         self.life = life
         self.closed = self.broken = self.said_all = self.heard_all = False
@@ -153,6 +167,12 @@ class LifeNetwork:
         listener = self._net.listeners[host, port] = Listener(self._net, (host, port), self._life)
         return [listener]
 
+    async def listen_for_clients(
+        self, host: str | None, port: int
+    ) -> tuple[Sequence[trio.abc.Listener[trio.abc.Stream]], int]:
+        assert host is not None, "servers have names here"
+        return await self.listen(host, port), port
+
 
 class Net:
     """The whole of it. `block`, `clog`, `cut` and so on are what `harness.worlds.cores.nemesis` asks of a network."""
@@ -161,7 +181,8 @@ class Net:
         self.listeners: dict[tuple[str, int], Listener] = {}
         self.slower = 1
         self._world = world
-        self._random = [Random(f"{seed}/network/{number}").random for number in range(servers + 1)]
+        self._seed = seed
+        self._random = {number: Random(f"{seed}/network/{number}").random for number in range(servers + 1)}
         self._blocked: dict[tuple[int, int], int] = {}
         self._clogged: dict[tuple[int, int], int] = {}
         self._ends: dict[End, None] = {}
@@ -173,7 +194,9 @@ class Net:
         self._break_max = timing.break_ms_max * 1_000
 
     def _delay(self, source: int) -> int:
-        random = self._random[source]
+        random = self._random.get(source)
+        if random is None:  # a client
+            random = self._random[source] = Random(f"{self._seed}/network/{source}").random
         delay = self._delay_min + int(random() * self._delay_span)
         if self._spike and random() < self._spike:
             delay += int(random() * self._spike_max)
@@ -181,7 +204,7 @@ class Net:
 
     # -- streams -----------------------------------------------------------------------------------
 
-    async def connect(self, life: Life, host: str, port: int) -> End:
+    async def connect(self, life: Party, host: str, port: int) -> End:
         target = int(host[1:])
         ways = ((life.server.id, target), (target, life.server.id))
         while True:
@@ -256,6 +279,12 @@ class Net:
     def cut(self, server: Any) -> None:
         for end in [end for end in self._ends if server.id in end.direction]:
             end.break_off()
+
+    def gone(self, client: Party) -> None:
+        """It can neither be reached nor reach anybody; the servers learn it when the network tells them."""
+        for end in [end for end in self._ends if end.life is client]:
+            end.break_off()
+            self.reset(end.other)
 
     def crashed(self, life: Life) -> None:
         """Nobody is there any more. The far ends learn it when the network tells them."""

@@ -82,7 +82,7 @@ class ToldNode(Node):
                 fact(self.me, to, message)
         for what in ready.apply:
             if isinstance(what, Apply):
-                self._life.machine.expected.append(what.batch)
+                self._life.fed.expect(what.batch)
         return ready
 
     def _performed(self) -> None:

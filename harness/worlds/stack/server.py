@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from random import Random
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import trio
 
 from harness.checkers import Violation
-from harness.worlds.cores.machine import Machine
+from harness.worlds.cores.clock import Clock
+from harness.worlds.settings import settings_of
+from harness.worlds.stack.machine import Fed, Holds, ToldMachine
 from harness.worlds.stack.network import LifeNetwork
 from harness.worlds.stack.node import ToldNode
 from harness.worlds.stack.writer import Speed, TaskWriter
@@ -22,6 +24,7 @@ from zab.core.zxid import Millis, ServerId, Ticket
 from zab.runtime.doorbell import Doorbell
 from zab.runtime.host import Host
 from zab.runtime.limits import Limits
+from zab.runtime.machine import Machine
 from zab.runtime.writer import Writer
 from zab.storage.memory import MemoryDisk
 from zab.storage.storage import Storage, StorageSettings
@@ -30,28 +33,43 @@ if TYPE_CHECKING:
     from harness.worlds.stack.world import World
 
 T = TypeVar("T")
-WALL_MS = 1_700_000_000_000
-"""When every run begins, for the wall clock."""
 
 
 class Life:
     """One process: a member, and what it was given. Once `dead`, nothing that it does counts any more."""
 
+    member: Member
+    fed: Fed
+    holds: Holds
+
     def __init__(self, server: Server) -> None:
         self.server = server
         self.scope = trio.CancelScope()
-        self.machine = server.world.machine(self)
         self.node: ToldNode | None = None
         self.writer: TaskWriter | None = None
         self._crashed = False
-        world = server.world
-        knobs = world.script.knobs
-        self.member = Member(
-            self.machine,
+        self._open()
+
+    def _open(self) -> None:
+        machine = ToldMachine(self)
+        self.fed, self.holds = machine.fed, machine.holds
+        self.member = self._member(machine)
+        self.member.on_membership(machine.membership)
+
+    async def run(self) -> None:
+        await self.member.run()
+
+    # -- what it is given --------------------------------------------------------------------------
+
+    def _member(self, machine: Machine) -> Member:
+        server, world = self.server, self.server.world
+        knobs = server.knobs
+        return Member(
+            machine,
             f"server {server.id}",
             server_id=server.id,
             ensemble=server.ensemble,
-            settings=world.settings,
+            settings=settings_of(knobs),
             limits=Limits(
                 # A batch that no epoch has room for would end each leader that begins to serve, and the next.
                 batch_entries_max=min(4_096, knobs.counter_max),
@@ -71,13 +89,14 @@ class Life:
             host=Host(
                 in_thread=self._in_thread,
                 check_cancelled=lambda: None,
+                in_loop=_at_once,
                 random_bytes=server.random.randbytes,
-                wall_ms=lambda: WALL_MS + world.now_ms,
+                listen=LifeNetwork(world.network, self).listen_for_clients,
+                wall_ms=server.clock.wall_ms,
                 node=self._make_node,
                 writer=self._make_writer,
             ),
         )
-        self.member.on_membership(self.machine.membership)
 
     @property
     def dead(self) -> bool:
@@ -100,7 +119,7 @@ class Life:
         jitter: Callable[[Millis], Millis],
         now: Millis,
     ) -> Node:
-        self.server.found(recovered, self.machine.holds)
+        self.server.found(recovered, self.holds)
         self.node = self.server.node = ToldNode(self, me, ensemble, recovered, settings, jitter, now)
         return self.node
 
@@ -111,8 +130,9 @@ class Life:
     def restored(self) -> None:
         """The machine became what a snapshot says, while the member runs; at the start `found` sees to it."""
         if self.node is not None and not self.dead:
-            server, holds = self.server, self.machine.holds
+            server, holds = self.server, self.holds
             server.world.record(server.id, "restores", 0, None)
+            server.world.jumped(server.id, holds.zxid)
             server.world.judge.restored(server.id, holds.zxid)
             server.world.judge.machine(server.id, holds.zxid, holds.digest, self.node.digest())
 
@@ -124,6 +144,8 @@ class Server:
         self.world = world
         self.id = sid
         self.ensemble = ensemble
+        self.knobs = world.script.knobs
+        self.clock = Clock(cast(Any, world))
         self.disk = MemoryDisk()
         self.random = Random(f"{seed}/server/{sid}")
         self.writer = Speed()
@@ -135,9 +157,9 @@ class Server:
         self._door = Doorbell()
 
     @property
-    def machine(self) -> Machine:
+    def machine(self) -> Holds:
         assert self.now is not None
-        return self.now.machine.holds
+        return self.now.holds
 
     # -- its lives -----------------------------------------------------------------------------------
 
@@ -146,10 +168,10 @@ class Server:
             await self._door.wait()
             if not self._starting:
                 continue
-            self.now = life = Life(self)
+            self.now = life = self.world.life(self)
             try:
                 with life.scope:
-                    await life.member.run()
+                    await life.run()
             except Violation as violation:
                 self.world.violated(violation)
             except Exception as error:
@@ -182,7 +204,7 @@ class Server:
     def starting(self) -> bool:
         return self._starting
 
-    def found(self, recovered: Recovered, holds: Machine) -> None:
+    def found(self, recovered: Recovered, holds: Holds) -> None:
         """It has read its disk, and takes part from now on."""
         judge = self.world.judge
         last = recovered.batches[-1].last if recovered.batches else recovered.snapshot
@@ -240,7 +262,7 @@ class Server:
 
         def done(_: object, error: Exception | None) -> None:
             if error is None and not life.dead:
-                zxid = life.machine.holds.zxid
+                zxid = life.holds.zxid
                 self.world.record(self.id, "answers a barrier", 0, str(token))
                 self.world.judge.barrier_answered(self.id, token, zxid)
                 self.world.counted("barrier")
@@ -251,6 +273,11 @@ class Server:
         life = self.now
         if self.up and life is not None and life.member.stopped is None:
             self.world.spawn(life)
+
+
+def _at_once(job: Callable[[], object]) -> None:
+    """There are no threads here: whoever is in one is in the loop."""
+    job()
 
 
 def _leaves(error: BaseException) -> Iterator[BaseException]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import gc
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from heapq import heappop
 from math import inf
@@ -43,7 +43,6 @@ from harness.worlds.cores.liveness import Liveness
 from harness.worlds.cores.nemesis import Nemesis
 from harness.worlds.cores.server import Server as CoreServer
 from harness.worlds.cores.workload import Workload
-from harness.worlds.stack.machine import ToldMachine
 from harness.worlds.stack.network import Net
 from harness.worlds.stack.requests import Requests
 from harness.worlds.stack.scheduler import ordered_by
@@ -90,13 +89,24 @@ class World(Common[Server]):
         self.servers[0].founded = False
         same: Any = self
         self.nemesis = Nemesis(same)
-        self.workload = EveryWorkload(same)
-        self.liveness = Liveness(same)
+        self.workload = self.make_workload()
+        self.liveness = self.make_liveness()
+
+    def make_workload(self) -> Workload:
+        same: Any = self
+        return EveryWorkload(same)
+
+    def make_liveness(self) -> Liveness:
+        same: Any = self
+        return Liveness(same)
 
     # -- what is replicated ----------------------------------------------------------------------------
 
-    def machine(self, life: Life) -> ToldMachine:
-        return ToldMachine(life)
+    def life(self, server: Server) -> Life:
+        return Life(server)
+
+    def jumped(self, server: ServerId, zxid: Zxid) -> None:
+        """It goes on with the state of a snapshot that it was sent."""
 
     def told(self, server: Server, request: bytes, result: object, error: Exception | None) -> None:
         """What became of a request, as the one that made it hears."""
@@ -185,8 +195,12 @@ class World(Common[Server]):
         if not server.up and server.life == life and not server.starting:
             server.start()
 
+    def beside(self, act: Callable[..., Awaitable[object]], *arguments: Any) -> None:
+        """At the same time as all else, until the run is over."""
+        self._nursery.start_soon(act, *arguments)
+
     def spawn(self, life: Life) -> None:
-        self._nursery.start_soon(self._snapshot, life)
+        self.beside(self._snapshot, life)
 
     async def _snapshot(self, life: Life) -> None:
         with suppress(Stopped, StorageError):  # it has nothing to store before it is healed
@@ -195,7 +209,18 @@ class World(Common[Server]):
 
 def run(script: Script, *, trace: bool = False, checkers: Sequence[type[Checker]] = ALL) -> Outcome:
     """What this world cannot do is left out of the script: see `World.playable`."""
-    return World(WORLD.playable(script).script, trace=trace, checkers=checkers).run()
+    return world_of(WORLD.playable(script).script, trace=trace, checkers=checkers).run()
 
 
-WORLD: Final = worlds.World("stack", "whole members on virtual time", lambda item: isinstance(item, CAN), run)
+def world_of(script: Script, *, trace: bool = False, checkers: Sequence[type[Checker]] = ALL) -> World:
+    """Of the machine that the script names."""
+    if script.machine == "list":
+        return World(script, trace=trace, checkers=checkers)
+    from harness.worlds.stack.store.world import StoreWorld
+
+    return StoreWorld(script, trace=trace, checkers=checkers)
+
+
+WORLD: Final = worlds.World(
+    "stack", "whole members on virtual time", lambda item: isinstance(item, (*CAN, *worlds.OF_CLIENTS)), run
+)

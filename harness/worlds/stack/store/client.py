@@ -1,0 +1,204 @@
+"""A client of the store: the sessions of `zab.connect` as they are shipped, one after another, over virtual streams."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+from collections.abc import Sequence
+from random import Random
+from typing import TYPE_CHECKING, Any, Final
+
+import trio
+
+from harness.checkers import Violation
+from harness.checkers.service import NoCrash
+from harness.faults import Step
+from harness.history import Request
+from harness.protocol import request_of
+from harness.worlds.recorded import SETTINGS, Hearing, Recorded, RecordedSession
+from harness.worlds.stack.store.server import CLIENT_PORT, host_of
+from zab.client.dialing import Address, Outside
+from zab.core.errors import ZabError
+from zab.runtime.waiting import Waiter
+
+if TYPE_CHECKING:
+    from harness.worlds.stack.store.world import StoreWorld
+    from zab.runtime.session.book import WatchBook
+
+TIMEOUT_MS: Final = 1_000
+"""What a client asks for that begins a session on its own account."""
+IMPATIENT: Final = 0.08
+"""Of so many calls the caller is cancelled in the midst of it, if they go on for long enough."""
+PATIENCE_MS_MAX: Final = 60
+
+
+class Outdoors:
+    """The place of a client in the network, where numbers of servers are positive."""
+
+    dead = False
+
+    def __init__(self, number: int) -> None:
+        self.id = -number
+
+    @property
+    def server(self) -> Outdoors:
+        return self
+
+
+def address_of(server: int) -> Address:
+    host = host_of(server)
+    return Address(host, CLIENT_PORT, socket.AF_INET, (host, CLIENT_PORT))
+
+
+class Client:
+    def __init__(self, world: StoreWorld, number: int) -> None:
+        self.world = world
+        self.id = number
+        self.tape = world.tape
+        self.server = 0
+        """Where it is connected, or was last."""
+        self.session: RecordedSession | None = None
+        self.leaving = self.vanished = False
+        self.open = 0
+        """So many calls somebody waits for."""
+        self._place = Outdoors(number)
+        self._random = Random(f"{world.script.seed}/client/{number}")
+        self._outside = Outside(self._addresses, self._dial, self._random)
+        self._back = trio.Event()
+
+    @property
+    def alive(self) -> RecordedSession | None:
+        return self.session if self.session is not None and self.session.alive else None
+
+    @property
+    def connected(self) -> bool:
+        return self.session is not None and self.session.connected
+
+    @property
+    def settled(self) -> bool:
+        """It has its session, or none, and nothing is open."""
+        return not self.leaving and not self.open and (self.connected or self.alive is None)
+
+    @property
+    def state(self) -> str:
+        """For messages."""
+        where = f"{'connected to' if self.connected else 'without a connection, last at'} {self.server}"
+        return f"client {self.id} is {where}, {self.open} calls open{', leaving' if self.leaving else ''}"
+
+    @property
+    def book(self) -> WatchBook:
+        assert self.session is not None
+        return self.session.book
+
+    # -- its way to a server ---------------------------------------------------------------------------
+
+    async def _addresses(self, host: str, port: int) -> list[Address]:
+        await trio.lowlevel.checkpoint()
+        return [address_of(int(host[1:]))]
+
+    async def _dial(self, address: Address, tls: ssl.SSLContext | None, silence_ms: int) -> trio.abc.Stream:
+        if self.vanished:
+            await self._back.wait()
+        stream = await self.world.network.connect(self._place, address.host, address.port)
+        self.server = int(address.host[1:])
+        return stream
+
+    def _begin(self, timeout_ms: int, server: int | None) -> RecordedSession:
+        hosts = ",".join(f"{host_of(each.id)}:{CLIENT_PORT}" for each in self.world.servers[1:] if each.founded)
+        self.session = session = RecordedSession(self, hosts, timeout_ms, self._outside, SETTINGS)
+        if server is not None:
+            session.connector.cut(address_of(server))
+        self.world.beside(self._keep, session)
+        return session
+
+    async def _keep(self, session: RecordedSession) -> None:
+        """Connected, for as long as it lives."""
+        try:
+            await session.connector.run()
+        except Exception as error:
+            self.world.violated(Violation(NoCrash.promise, f"client {self.id} fell over {error!r}"))
+
+    # -- what the script says --------------------------------------------------------------------------
+
+    def connect(self, server: Any, timeout_ms: int) -> None:
+        if self.vanished or self.leaving:
+            return
+        session = self.alive
+        if session is None:
+            self._begin(timeout_ms, server.id)
+        elif not (session.connected and self.server == server.id):
+            session.connector.cut(address_of(server.id))
+
+    def ask(self, steps: Sequence[Step]) -> None:
+        """One that has no session begins one."""
+        if self.vanished or self.leaving:
+            return
+        request = request_of(steps, self.tape.calls + 1)
+        impatient = self._random.random() < IMPATIENT
+        patience_s = self._random.random() * PATIENCE_MS_MAX / 1_000
+        # What somebody wanted to watch who was cancelled, nobody knows: whether it fires is not judged, nor tried.
+        call, waiter = self._submit(request)
+        self.world.beside(self._wait, call, waiter, patience_s if impatient and not request.watch else float("inf"))
+
+    def _submit(self, request: Request) -> tuple[Recorded, Waiter]:
+        session = self.alive or self._begin(TIMEOUT_MS, None)
+        self.tape.calls += 1
+        waiter = Waiter()
+        call = Recorded(request, self.tape.calls, waiter.done, Hearing() if request.watch else None)
+        session.machine.submit(call)
+        self.open += 1
+        return call, waiter
+
+    async def _wait(self, call: Recorded, waiter: Waiter, patience_s: float) -> None:
+        """As `RemoteSession` does for its caller."""
+        session = self.session
+        assert session is not None
+        try:
+            with trio.move_on_after(patience_s) as scope:
+                try:
+                    await waiter.wait()
+                except trio.Cancelled:
+                    session.machine.cancel(call)
+                    raise
+            if scope.cancelled_caught and not self.world.over:
+                self.world.counted("cancelled call")
+        except ZabError:
+            pass  # it is in the history
+        finally:
+            self.open -= 1
+
+    async def outcome(self, request: Request) -> tuple[Any, Exception | None]:
+        """Ask, and wait until it is known what became of it."""
+        _, waiter = self._submit(request)
+        try:
+            return await waiter.wait(), None
+        except ZabError as error:
+            return None, error
+        finally:
+            self.open -= 1
+
+    def leave(self) -> None:
+        session = self.alive
+        if self.vanished or self.leaving or session is None:
+            return
+        self.leaving = True
+        self.world.beside(self._leave, session)
+
+    async def _leave(self, session: RecordedSession) -> None:
+        await session.close()
+        if session.machine.said_goodbye:
+            session.machine.ended("closed")
+        self.session = None
+        self.leaving = False
+
+    def vanish(self) -> bool:
+        """It neither hears nor is heard until it is back."""
+        if self.vanished:
+            return False
+        self.vanished, self._back = True, trio.Event()
+        self.world.network.gone(self._place)
+        return True
+
+    def come_back(self) -> None:
+        self.vanished = False
+        self._back.set()

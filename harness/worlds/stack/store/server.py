@@ -1,0 +1,78 @@
+"""One life of a server of the store: the whole of it, with its client port."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+from zlib import crc32
+
+from harness.worlds.stack.machine import Fed
+from harness.worlds.stack.server import Life
+from zab.core.zxid import Zxid
+from zab.runtime.coordination.machine import StoreMachine
+from zab.runtime.coordination.opening import run_server
+from zab.runtime.coordination.server import StoreServer
+from zab.runtime.coordination.settings import DoorSettings
+from zab.store.apply import Result
+from zab.store.store import DEFAULT_SETTINGS, Store
+
+CLIENT_PORT: Final = 2181
+CONTAINERS_MS: Final = 700
+"""Now and then within a run, and not at the rhythm of anything else."""
+
+
+def host_of(server: int) -> str:
+    return f"s{server}"
+
+
+class Holds:
+    def __init__(self, store: Store) -> None:
+        self.store = store
+
+    @property
+    def zxid(self) -> Zxid:
+        return Zxid(self.store.zxid)
+
+    @property
+    def digest(self) -> int:
+        """Of the tree and of the sessions, as the machine of the cores world works it out."""
+        sessions = self.store.sessions
+        of_sessions = crc32(repr((sessions.secret, sorted(sessions.table.items()))).encode())
+        return self.store.digest.value << 32 | of_sessions
+
+
+class ToldStore(StoreMachine):
+    """It is fed what the node handed out, and whoever judges hears of it."""
+
+    def __init__(self, life: StoreLife) -> None:
+        self._life = life
+        self.fed = Fed(life)
+        super().__init__(DEFAULT_SETTINGS)
+
+    def apply(self, zxid: int, txn: bytes) -> Result:
+        if not self._life.dead:
+            self.fed.transaction(Zxid(zxid), txn)
+        return super().apply(zxid, txn)
+
+    def configure(self, zxid: int, text: bytes, *, applied: bool = False) -> None:
+        if applied and not self._life.dead:
+            self.fed.next(Zxid(zxid))
+        super().configure(zxid, text, applied=applied)
+
+    def restore(self, chunks: Iterable[bytes]) -> None:
+        super().restore(chunks)
+        self._life.restored()
+
+
+class StoreLife(Life):
+    store: StoreServer
+
+    def _open(self) -> None:
+        machine = ToldStore(self)
+        self.fed, self.holds = machine.fed, Holds(machine)
+        self.member = self._member(machine)
+        doors = DoorSettings(tick_ms=self.server.knobs.tick_ms, connections_per_host_max=0, containers_ms=CONTAINERS_MS)
+        self.store = StoreServer(machine, self.member, doors)
+
+    async def run(self) -> None:
+        await run_server(self.store, host_of(self.server.id), CLIENT_PORT)
