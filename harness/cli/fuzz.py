@@ -28,11 +28,13 @@ from harness.cli.common import (
     with_mutant,
 )
 from harness.cli.show import draw
-from harness.cli.shrink import in_words, keep_script, smaller
-from harness.many import Failure, Plan, Tally, campaign
+from harness.cli.shrink import in_words, keep_script
+from harness.faults import Script
+from harness.many import Plan, Tally, campaign
 from harness.mutants.table import BY_NAME
 from harness.rerun import rerun
-from harness.scripts import describe, to_json
+from harness.scripts import describe, loads, to_json
+from harness.shrink import same_promise, shrink
 from harness.worlds import WORLDS, world
 
 
@@ -50,7 +52,12 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--mutant", choices=sorted(BY_NAME), metavar="NAME", help="with this bug put back (see `mutants --list`)"
     )
-    parser.add_argument("--output", type=Path, metavar="DIR", help="keep rows and histories there, as a campaign")
+    parser.add_argument(
+        "--output",
+        type=Path,
+        metavar="DIR",
+        help="keep rows and histories there, as a campaign; draw the first failure",
+    )
     parser.add_argument(
         "--master",
         help="with --output: Spark's master, local[*] (the default), spark://host:port, yarn, k8s://...; "
@@ -105,27 +112,55 @@ def act(arguments: argparse.Namespace) -> int:
             for failure in total.failures
         ]
         print(json.dumps(made))
-        return VIOLATED if total.failures else HELD
-    print(_summary(plan, total, took))
-    for failure in total.failures:
-        print(f"VIOLATED {failure.promise}: {failure.what}")
-        print(f"  {plan.rerun(failure.script.seed, failure.script.voters)}")
-    if total.failures and (arguments.keep is not None or arguments.diagram is not None or not arguments.no_shrink):
-        return with_mutant(arguments, lambda: _show_smaller(arguments, total.failures[0]))
-    return VIOLATED if total.failures else HELD
+    else:
+        print(_summary(plan, total, took))
+        for failure in total.failures:
+            print(f"VIOLATED {failure.promise}: {failure.what}")
+            print(f"  {plan.rerun(failure.script.seed, failure.script.voters)}")
+    if not total.failures:
+        return HELD
+    first = total.failures[0]
+    return show_smaller(arguments, first.script, first.promise, arguments.diagram)
 
 
-def _show_smaller(arguments: argparse.Namespace, failure: Failure) -> int:
-    run = world(arguments.world).run
-    found = smaller(failure.script, failure.promise, 300, run=run)
-    path: Path | None = None
-    if arguments.keep is not None:
-        path = keep_script(arguments.keep, run(found.script), arguments.world, arguments.mutant)
-    if arguments.diagram is not None:
-        draw(arguments.diagram, run(found.script, trace=True), arguments.world, arguments.mutant)
-    print(f"\nthe first of them, made smaller:\n{in_words(failure.script, found)}\n\n{describe(found.script)}\n")
-    print(rerun(found.script, world=arguments.world, mutant=arguments.mutant, file=path))
-    return VIOLATED
+# -- the first failure -----------------------------------------------------------------------------------
+
+
+def show_smaller(arguments: argparse.Namespace, script: Script, promise: str, diagram: Path | None) -> int:
+    """What fails first is made smaller, kept and drawn. In the world of processes that would take hours."""
+    wanted = not arguments.no_shrink and not arguments.json
+    if arguments.world == "processes" or not (wanted or arguments.keep is not None or diagram is not None):
+        return VIOLATED
+
+    def act() -> int:
+        run = world(arguments.world).run
+        found = None if arguments.no_shrink else shrink(script, same_promise(run, promise), runs_max=300)
+        last = run(script if found is None else found.script, trace=True)
+        path = None
+        if arguments.keep is not None:
+            path = keep_script(arguments.keep, last, arguments.world, arguments.mutant)
+        if diagram is not None:
+            draw(diagram, last, arguments.world, arguments.mutant)
+        if wanted and found is not None:
+            print(f"\nthe first of them, made smaller:\n{in_words(script, found)}\n\n{describe(found.script)}\n")
+            print(rerun(found.script, world=arguments.world, mutant=arguments.mutant, file=path))
+            if diagram is not None:
+                print(f"drawn in {diagram}")
+        return VIOLATED
+
+    return with_mutant(arguments, act)
+
+
+def first_violated(table: Path) -> tuple[Script, str] | None:
+    """Of the rows of a campaign, the script with the lowest seed that broke a promise, and which."""
+    import pyarrow.parquet as pq
+
+    for path in sorted(table.glob("*.parquet")):
+        rows = pq.read_table(path, columns=["seed", "outcome", "promise", "script"]).to_pylist()
+        for row in sorted(rows, key=lambda row: int(row["seed"])):
+            if row["outcome"] == "violated":
+                return loads(row["script"]), str(row["promise"])
+    return None
 
 
 # -- a campaign that is kept -----------------------------------------------------------------------------
@@ -170,6 +205,9 @@ def kept(arguments: argparse.Namespace, plan: Plan) -> int:
             f"{done.violated} violated, {done.errors} errors\n{made.layout.root}\n"
             f"zab-harness analyze {made.layout.root}"
         )
+    first = first_violated(made.layout.table("runs")) if done.violated else None
+    if first is not None:
+        return show_smaller(arguments, *first, arguments.diagram or made.layout.root / "first-failure.html")
     return VIOLATED if done.violated or done.errors else HELD
 
 

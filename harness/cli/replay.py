@@ -37,9 +37,6 @@ def act(arguments: argparse.Namespace) -> int:
     if arguments.print:
         sys.stdout.write(dumps(script))
         return HELD
-    if arguments.world == "processes":
-        with_mutant(arguments, lambda: HELD)  # does it fit? It is put back in the servers, and not in who judges them
-        return _run_script(arguments, script)
     return with_mutant(arguments, lambda: _run_script(arguments, script))
 
 

@@ -145,6 +145,13 @@ def test_fuzz_draws_the_first_failure(tmp_path: Path) -> None:
     assert "Broken: " in path.read_text()
 
 
+def test_a_campaign_has_a_picture_of_its_first_failure(tmp_path: Path) -> None:
+    size = ["--runs", "3", "--jobs", "1", "--servers", "3", "--ops", "20", "--faults", "2", "--master", "none"]
+    assert main(["fuzz", *size, "--mutant", "commit-without-quorum", "--no-shrink", "--output", str(tmp_path)]) == 1
+    (path,) = tmp_path.rglob("first-failure.html")
+    assert "Broken: " in path.read_text()
+
+
 def test_where_it_cannot_be_written_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["show", "--seed", "3", "--ops", "5", "--output", str(tmp_path / "no" / "a.html")]) == 2
     assert "No such file" in capsys.readouterr().err
