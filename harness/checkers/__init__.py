@@ -28,6 +28,7 @@ from harness.checkers.judge import Checker, Judge
 from harness.checkers.leadership import LeaderCompleteness, OneLeaderPerEpoch, StepDown
 from harness.checkers.primary_order import GlobalPrimaryOrder, LocalPrimaryOrder, PrimaryIntegrity
 from harness.checkers.recovery import MachineIsHistory, RestartIsTheDisk
+from harness.checkers.refinement import Refinement
 from harness.checkers.service import BarrierIsLinearizable, NoCrash, ServingIsCurrent
 
 ALL: Final[tuple[type[Checker], ...]] = (
@@ -57,6 +58,7 @@ ALL: Final[tuple[type[Checker], ...]] = (
     BarrierIsLinearizable,
     ServingIsCurrent,
     NoCrash,
+    Refinement,
 )
 
-__all__ = ["ALL", "Checker", "Ghost", "Judge", "Violation"]
+__all__ = ["ALL", "Checker", "Ghost", "Judge", "Refinement", "Violation"]

@@ -30,6 +30,7 @@ from harness.checkers.history import (
 from harness.checkers.leadership import LeaderCompleteness, OneLeaderPerEpoch, StepDown
 from harness.checkers.primary_order import GlobalPrimaryOrder, LocalPrimaryOrder, PrimaryIntegrity
 from harness.checkers.recovery import MachineIsHistory, RestartIsTheDisk
+from harness.checkers.refinement import Refinement
 from harness.checkers.service import BarrierIsLinearizable, NoCrash, ServingIsCurrent
 from harness.worlds.cores.machine import Machine
 from harness.worlds.cores.workload import member
@@ -567,6 +568,19 @@ def it_falls_over(story: Story, bad: bool) -> None:
         story.judge.failed(ONE, "ticks", ZeroDivisionError("oops"))
 
 
+# -- the specification ---------------------------------------------------------------------------------
+
+
+def a_leader_that_nobody_promised_anything(story: Story, bad: bool) -> None:
+    """More of this in `test_refinement`."""
+    story.judge.durable_epochs(THREE, Epoch(1), Epoch(0))
+    if not bad:
+        story.judge.heard_leader_info(ONE, Epoch(1))
+        story.judge.durable_epochs(ONE, Epoch(1), Epoch(0))
+        story.judge.said[AckEpoch](ONE, THREE, AckEpoch(Epoch(0), NOTHING, 0))
+    story.leads(THREE, 1)
+
+
 STORIES: Final[tuple[tuple[type[Checker], Bad], ...]] = (
     (OneLeaderPerEpoch, two_leaders),
     (OneLeaderPerEpoch, a_leader_returns_to_its_epoch),
@@ -633,6 +647,7 @@ STORIES: Final[tuple[tuple[type[Checker], Bad], ...]] = (
     (ServingIsCurrent, serving_an_old_state),
     (ServingIsCurrent, up_to_date_with_what_is_not_committed),
     (NoCrash, it_falls_over),
+    (Refinement, a_leader_that_nobody_promised_anything),
 )
 IDS = [f"{checker.__name__}-{story.__name__}" for checker, story in STORIES]
 

@@ -1,0 +1,130 @@
+"""Every step of a server is one that the specification allows to it at that moment.
+
+The other checkers ask whether something has gone wrong. This one asks whether something was done that may not be
+done, and most of what goes wrong was done some time before. A step that no action matches is told with the guard that
+does not hold. What changes nothing that the specification knows of is an empty sequence of actions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from harness.checkers.ghost import Ghost, Known
+from harness.checkers.judge import Checker
+from harness.spec import actions
+from harness.spec.actions import Action
+from harness.spec.state import Promise, State
+from zab.core.batch import Batch
+from zab.core.ensemble import Ensemble
+from zab.core.messages import Ack, AckEpoch, AckNewLeader, LeaderInfo, NewLeader, UpToDate
+from zab.core.messages import State as Role
+from zab.core.ready import Recovered, Write
+from zab.core.zxid import Epoch, ServerId, Zxid, epoch_of
+
+PAIR: Final = len(Action) + 1
+
+
+class Refinement(Checker):
+    promise = "refinement"
+
+    def __init__(self, ghost: Ghost) -> None:
+        super().__init__(ghost)
+        self.state = State(ghost, [ghost.initial_ensemble])
+        self.steps = 0
+        """So many were held against the specification, and matched."""
+        self.pairs: set[int] = set()
+        """Which action of a server came right behind which other one of the same: `PAIR` times the first, plus it."""
+        self._last = [0] * len(ghost.servers)
+
+    def _step(self, who: Known, action: Action, trouble: str | None) -> None:
+        if trouble is not None:
+            self.fail(f"server {who.id} takes the step {action.name}, which needs that {trouble}")
+        last, sid = self._last, who.id
+        self.steps += 1
+        self.pairs.add(last[sid] * PAIR + action)
+        last[sid] = action
+
+    def actions(self) -> set[Action]:
+        """Which have occurred."""
+        return {Action(pair % PAIR) for pair in self.pairs}
+
+    # -- the process and its disk --------------------------------------------------------------------------
+
+    def started(self, who: Known, recovered: Recovered) -> None:
+        if who.went_back or who.impaired:
+            actions.forget_promises(self.state, who.id)
+        self.state.committed[who.id] = recovered.snapshot
+        self._step(who, Action.START, None)
+
+    def crashed(self, who: Known, unfinished: Sequence[Write]) -> None:
+        self._step(who, Action.CRASH, None)
+
+    def durable_epochs(self, who: Known, accepted: Epoch, current: Epoch) -> None:
+        if accepted != who.accepted:
+            self._step(who, Action.PROMISE, actions.promise(self.state, who, accepted))
+        if current != who.current:
+            self._step(who, Action.ADOPT, actions.adopt(self.state, who, current))
+
+    # -- discovery -----------------------------------------------------------------------------------------
+
+    def role(self, who: Known, state: Role, epoch: Epoch, leader: ServerId | None, serving: bool) -> None:
+        if state != who.state:
+            self._step(who, Action.SEEK, None)
+
+    def said_leader_info(self, who: Known, to: ServerId, message: LeaderInfo) -> None:
+        self._step(who, Action.ANNOUNCE, actions.announce(self.state, who, message.epoch))
+
+    def said_ack_epoch(self, who: Known, to: ServerId, message: AckEpoch) -> None:
+        if who.impaired:
+            actions.forget_promises(self.state, who.id)
+        told = Promise(message.current_epoch, message.last)
+        self._step(who, Action.TELL_PROMISE, actions.tell_promise(self.state, who, to, told, message.counts))
+
+    def established(self, who: Known, epoch: Epoch) -> None:
+        self._step(who, Action.ESTABLISH, actions.establish(self.state, who, epoch))
+
+    # -- synchronization -----------------------------------------------------------------------------------
+
+    def said_new_leader(self, who: Known, to: ServerId, message: NewLeader) -> None:
+        self._step(who, Action.IMPOSE, actions.impose(self.state, who, message.epoch))
+
+    def truncated(self, who: Known, zxid: Zxid) -> None:
+        self._step(who, Action.CUT, actions.cut(self.state, who, zxid))
+
+    def installed(self, who: Known, zxid: Zxid) -> None:
+        self._step(who, Action.REPLACE, actions.replace(self.state, who, zxid))
+
+    def said_ack_new_leader(self, who: Known, to: ServerId, message: AckNewLeader) -> None:
+        self._step(who, Action.TELL_ADOPTED, actions.tell_adopted(self.state, who, to, message.epoch))
+
+    def said_up_to_date(self, who: Known, to: ServerId, message: UpToDate) -> None:
+        self._step(who, Action.LET_SERVE, actions.let_serve(self.state, who, to, message.committed))
+
+    # -- broadcast -----------------------------------------------------------------------------------------
+
+    def appended(self, who: Known, batch: Batch) -> None:
+        if batch.config and batch.first not in self.ghost.parent:
+            self.state.memberships += [Ensemble.parse(payload.decode()) for payload in batch.payloads()]
+        if who.state == Role.LEADING and epoch_of(batch.first) == who.epoch:
+            self._step(who, Action.PROPOSE, actions.propose(self.state, who, batch.first, batch.last))
+        else:
+            self._step(who, Action.ACCEPT, actions.accept(self.state, who, batch.first, batch.last))
+
+    def said_ack(self, who: Known, to: ServerId, message: Ack) -> None:
+        self._step(who, Action.ACKNOWLEDGE, actions.acknowledge(self.state, who, to, message.zxid))
+
+    def committed(self, who: Known, zxid: Zxid, path: list[Zxid] | None) -> None:
+        if path == []:
+            self._step(who, Action.LEARN, actions.learn(self.state, who, zxid))
+        else:
+            self._step(who, Action.COMMIT, actions.commit(self.state, who, zxid))
+
+    def believed(self, who: Known, zxid: Zxid) -> None:
+        self._step(who, Action.LEARN, actions.learn(self.state, who, zxid))
+
+    def applied(self, who: Known, batch: Batch) -> None:
+        self._step(who, Action.DELIVER, actions.deliver(self.state, who, batch.first, batch.last))
+
+    def serves(self, who: Known) -> None:
+        self._step(who, Action.SERVE, actions.serve(self.state, who, who.state == Role.LEADING))
