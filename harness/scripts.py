@@ -14,4 +14,6 @@ __all__ = ["VERSION", "ScriptError", "check", "describe", "dumps", "from_json", 
 
 def loads(text: str) -> Script:
     """Either form: JSON begins with a bracket of some kind."""
+    if not text.strip():
+        raise ScriptError("there is nothing in it; a script has at least a line, such as `seed 1`")
     return as_json.loads(text) if text.lstrip().startswith(("{", "[")) else reading.script(text)

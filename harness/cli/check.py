@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from pathlib import Path
 
 from harness.checkers.linear import HistoryError as BadOperations
 from harness.checkers.linear import Illegal, Legal, Undecided
 from harness.checkers.linear.decide import BUDGET
 from harness.checkers.store import Broken, Verdict, judge
-from harness.cli.common import HELD, VIOLATED, Misuse, positive
+from harness.cli.common import HELD, HISTORY_BYTES_MAX, VIOLATED, Misuse, positive, text_of
 from harness.history import History
 from harness.history_json import HistoryError, loads, to_json
 
@@ -47,10 +46,13 @@ def act(arguments: argparse.Namespace) -> int:
 
 
 def _read(name: str) -> History:
+    text = text_of(Path(name), HISTORY_BYTES_MAX)
     try:
-        return loads(sys.stdin.read() if name == "-" else Path(name).read_text())
-    except (OSError, UnicodeDecodeError, HistoryError) as error:
+        return loads(text)
+    except HistoryError as error:
         raise Misuse(f"{name}: {error}") from error
+    except RecursionError as error:
+        raise Misuse(f"{name}: requests within requests within requests; a history is flat") from error
 
 
 def _print(verdict: Verdict, *, order: bool) -> None:

@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Final
 
 from attrs import asdict
 
@@ -117,6 +118,29 @@ def sizes(text: str) -> tuple[int, ...]:
     return tuple(positive(part) for part in text.split(","))
 
 
+# -- files ---------------------------------------------------------------------------------------------
+
+SCRIPT_BYTES_MAX: Final = 4 << 20
+HISTORY_BYTES_MAX: Final = 512 << 20
+
+
+def text_of(path: Path, most: int) -> str:
+    """What the file holds, or stdin if it is called `-`. What is too large is not read to its end."""
+    try:
+        if str(path) == "-":
+            data = sys.stdin.read(most + 1).encode()
+        else:
+            with path.open("rb") as file:
+                data = file.read(most + 1)
+        if len(data) > most:
+            raise Misuse(f"{path}: more than {most >> 20} MiB, which no such file needs")
+        return data.decode()
+    except UnicodeDecodeError as error:
+        raise Misuse(f"{path}: byte {error.start} is no text") from error
+    except OSError as error:
+        raise Misuse(f"{path}: {error.strerror or error}") from error
+
+
 # -- a script ------------------------------------------------------------------------------------------
 
 
@@ -125,11 +149,13 @@ def chosen(arguments: argparse.Namespace) -> Script:
     if (path is None) == (arguments.seed is None):
         raise Misuse("say which script: either --seed or --script")
     if path is not None:
+        text = text_of(path, SCRIPT_BYTES_MAX)
         try:
-            text = sys.stdin.read() if str(path) == "-" else path.read_text()
             return script_of_kept(text) or loads(text)
-        except (OSError, ScriptError) as error:
+        except ScriptError as error:
             raise Misuse(f"{path}: {error}") from error
+        except RecursionError as error:
+            raise Misuse(f"{path}: lists within lists within lists; a script is flat") from error
     return script_from_seed(
         arguments.seed,
         voters=arguments.servers,

@@ -1,0 +1,104 @@
+"""Whatever is given to a command, it answers. Where it was misused: 2, one clear sentence, and never a traceback."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from harness.cli import COMMANDS, common, main
+
+NO_SCRIPTS = {
+    "empty": (b"\n", "nothing in it"),
+    "cut off": (b'{"version": 2, "seed": 1, "faults": [', "no JSON"),
+    "another version": (b'{"version": 99, "seed": 1}', "99"),
+    "no object": (b"[1, 2]", "expected an object"),
+    "unknown key": (b'{"version": 2, "seed": 1, "sed": 2}', "sed"),
+    "unknown fault": (b'{"version": 2, "seed": 1, "faults": [{"kind": "Meteor", "at": 1}]}', "Meteor"),
+    "wrong type": (b'{"version": 2, "seed": "one"}', "seed"),
+    "no text": (b"\xff\xfe\x00", "byte 0 is no text"),
+    "deep": (b"[" * 100_000, "flat"),
+    "another language": (b"at 300 ms earthquake", "earthquake"),
+}
+
+
+def said(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    assert main(list(arguments)) == common.MISUSED
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert "Traceback" not in captured.err
+    assert len(captured.err.strip().splitlines()) == 1, captured.err
+    return captured.err
+
+
+@pytest.mark.parametrize("kind", NO_SCRIPTS)
+@pytest.mark.parametrize("command", ["replay", "shrink", "show"])
+def test_what_is_no_script(command: str, kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    data, why = NO_SCRIPTS[kind]
+    path = tmp_path / "script"
+    path.write_bytes(data)
+    words = said(capsys, command, "--script", str(path))
+    assert str(path) in words
+    assert why in words
+
+
+def test_a_file_that_no_script_needs_is_not_read_to_its_end(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "huge"
+    with path.open("wb") as file:
+        file.truncate(1 << 34)  # holes: it takes no room, and would take sixteen GiB to read
+    assert "more than 4 MiB" in said(capsys, "replay", "--script", str(path))
+    monkeypatch.setattr("harness.cli.check.HISTORY_BYTES_MAX", 1 << 20)
+    assert "more than 1 MiB" in said(capsys, "check", str(path))
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b"{}", b'{"history": 99}\n', b"\xff", b"[" * 100_000, b'{"history": 1, "events": 3}']
+)
+def test_what_is_no_history(data: bytes, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "history"
+    path.write_bytes(data)
+    assert str(path) in said(capsys, "check", str(path))
+
+
+def test_files_that_are_not_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    missing = str(tmp_path / "none")
+    assert "No such file" in said(capsys, "replay", "--script", missing)
+    assert "No such file" in said(capsys, "check", missing)
+    assert "directory" in said(capsys, "replay", "--script", str(tmp_path))
+
+
+def test_either_a_seed_or_a_script(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "either --seed or --script" in said(capsys, "replay")
+    assert "either --seed or --script" in said(capsys, "shrink", "--seed", "1", "--script", "x")
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_help_and_refuses_what_it_does_not_know(
+    command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main([command, "--help"])
+    assert ended.value.code == 0
+    words = capsys.readouterr().out
+    assert f"zab-harness {command}" in words
+    assert len(words.splitlines()) > 5
+    with pytest.raises(SystemExit) as ended:
+        main([command, "--no-such-option"])
+    assert ended.value.code == common.MISUSED
+    assert "usage: " in capsys.readouterr().err
+
+
+def test_no_command_or_one_that_is_none(capsys: pytest.CaptureFixture[str]) -> None:
+    for arguments in ([], ["explode"]):
+        with pytest.raises(SystemExit) as ended:
+            main(arguments)
+        assert ended.value.code == common.MISUSED
+        assert "usage: zab-harness" in capsys.readouterr().err
+
+
+def test_a_result_as_json_is_one_object(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", "--seed", "1", "--faults", "1", "--ops", "5", "--length-ms", "300", "--json"]) == common.HELD
+    assert json.loads(capsys.readouterr().out)["held"] is True
