@@ -58,7 +58,8 @@ let width = 0, middles = [], height = 0;
 function lay() {
   width = Math.max(480, stage.clientWidth || document.body.clientWidth);
   const rows = data.lanes.filter(([, server], lane) => server && !view.away.has(lane)).length || 1;
-  const free = innerHeight - stage.getBoundingClientRect().top - scrollY - TOP - 60;
+  const others = data.lanes.filter(([, server], lane) => !server && !view.away.has(lane)).length;
+  const free = innerHeight - stage.getBoundingClientRect().top - scrollY - TOP - 60 - CLIENT * others;
   LANE = Math.round(Math.min(150, Math.max(66, free / rows)));
   let y = TOP;
   middles = data.lanes.map(([, server], lane) => {
@@ -122,8 +123,9 @@ function shades(left, right, room) {
     }
     let y = rows.length ? rows[0][0] - 5 : TOP;
     if (!lanes.length) y = TOP + 6;
-    for (let tries = 0; tries < 4 && !room.take(x, y, label, 6.6); tries++) y += 13;
-    made.push(`<text class="fault word" x="${Math.min(x + 3, width - 6.6 * label.length)}" y="${y + 3}" ${about}>${escape(label)}</text>`);
+    const words = Math.max(GUTTER, Math.min(x + 3, width - 7 * label.length - 16));
+    for (let tries = 0; tries < 4 && !room.take(words, y, label, 6.6); tries++) y += 13;
+    made.push(`<text class="fault word" x="${words}" y="${y + 3}" ${about}>${escape(label)}</text>`);
   }
   return made.join("");
 }
