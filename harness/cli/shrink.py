@@ -12,6 +12,8 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+from attrs import evolve
+
 from harness.cli.common import (
     HELD,
     VIOLATED,
@@ -67,7 +69,7 @@ def _shrink_script(arguments: argparse.Namespace, script: Script) -> int:
     if path is not None:
         path.write_text(dumps(found.script))
     if arguments.keep is not None:
-        path = keep_script(arguments.keep, last, arguments.world, arguments.mutant)
+        path = keep_script(arguments.keep, evolve(outcome, script=found.script), arguments.world, arguments.mutant)
     if arguments.diagram is not None:
         draw(arguments.diagram, last, arguments.world, arguments.mutant)
     line = rerun(found.script, world=arguments.world, mutant=arguments.mutant, file=path)
@@ -86,6 +88,8 @@ def _shrink_script(arguments: argparse.Namespace, script: Script) -> int:
         print(last.trace.text(arguments.trace))
         print()
     print(verdict(last))
+    if last.held:
+        print(f"this world does not repeat itself: before, {outcome.promise} was broken: {outcome.what}")
     print(in_words(script, found))
     print(line)
     return VIOLATED
