@@ -1,0 +1,263 @@
+"""One broker's candidacy, for as long as it runs: it stands for election, leads when elected, and steps down at once
+when another does.
+
+While it leads there is one loop that owns the picture of the cluster. Everything that happens is an event in one
+queue, and is dealt with to its end before the next: its questions are answered by the store, its commands handed to
+the links.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from typing import Any, Final, Protocol
+
+import trio
+from attrs import frozen
+
+import zab
+from kraft_controller.core import events
+from kraft_controller.core.asks import Answer, ControllerMoved
+from kraft_controller.core.commands import Command
+from kraft_controller.core.desk import Desk, Settings
+from kraft_controller.core.events import Event
+from kraft_controller.core.names import BrokerId, TopicPartition
+from kraft_controller.core.state import Broker
+from kraft_controller.runtime.election import Elected, Follows, elect, resign
+from kraft_controller.runtime.fenced import Fenced
+from kraft_controller.runtime.queue import NotController, Queue, Waiter
+from kraft_controller.runtime.store import Store
+from kraft_controller.wire import znodes
+
+logger: Final = logging.getLogger("kraft_controller")
+
+
+class Links(Protocol):
+    """To the brokers. What they answer comes back as events (`Controller.note`)."""
+
+    def know(self, brokers: Mapping[BrokerId, Broker]) -> None:
+        """These are there now. Links to others end, and what waits for them is dropped."""
+
+    def send(self, to: BrokerId, command: Command) -> None:
+        """Behind all that was sent to this broker before. Never waits."""
+
+    def close(self) -> None:
+        """This broker is not the controller any more: nothing that still waits may leave."""
+
+
+@frozen
+class Pace:
+    """first_balance_s   after an election
+    balance_s         `leader.imbalance.check.interval.seconds`; None: never by itself
+    """
+
+    first_balance_s: float = 5.0
+    balance_s: float | None = 300.0
+
+
+@frozen
+class Chance:
+    """What is not to be foreseen, and the clock on the wall."""
+
+    wall_ms: Callable[[], int]
+    random_bytes: Callable[[int], bytes]
+
+
+class Controller:
+    def __init__(
+        self,
+        session: zab.Session,
+        me: BrokerId,
+        links: Links,
+        chance: Chance,
+        settings: Settings | None = None,
+        pace: Pace | None = None,
+    ) -> None:
+        self._session = session
+        self._me = me
+        self._links = links
+        self._chance = chance
+        self._settings = settings or Settings()
+        self._pace = pace or Pace()
+        self._queue: Queue | None = None
+        self.desk: Desk | None = None
+        """Of this reign; to be looked at, not to be touched."""
+        self.controller: BrokerId | None = None
+        """Who is, as far as this broker knows."""
+        self.changed = trio.Event()
+        """Set, and made anew, when somebody else is the controller, or nobody."""
+
+    @property
+    def active(self) -> bool:
+        return self._queue is not None
+
+    # -- from outside ------------------------------------------------------------------------------------
+
+    def note(self, event: Event) -> None:
+        """Something is different. Nothing to a broker that is not the controller."""
+        if self._queue is not None:
+            self._queue.note(event)
+
+    async def ask(self, event: Event) -> Any:
+        """What comes of it; `NotController` if this broker cannot say."""
+        if self._queue is None:
+            raise NotController(f"the controller is broker {self.controller}" if self.controller else "there is none")
+        return await self._queue.ask(event).wait()
+
+    # -- standing for election -----------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Until cancelled, or until the session is over, which is raised."""
+        while True:
+            async with self._session.watcher() as heard:
+                outcome = await elect(self._session, self._me, self._chance.wall_ms(), heard)
+                if isinstance(outcome, Follows):
+                    self._is(outcome.controller)
+                    await self._until_it_changes(heard)
+                    continue
+            self._is(self._me)
+            try:
+                await self._reign(outcome)
+            finally:
+                self._is(None)
+
+    def _is(self, controller: BrokerId | None) -> None:
+        if controller != self.controller:
+            self.controller = controller
+            self.changed.set()
+            self.changed = trio.Event()
+
+    @staticmethod
+    async def _until_it_changes(heard: zab.Watch) -> None:
+        async for event in heard:
+            if event.path == znodes.CONTROLLER:
+                return
+
+    # -- leading -----------------------------------------------------------------------------------------
+
+    async def _reign(self, elected: Elected) -> None:
+        logger.info("broker %d is the controller, epoch %d", self._me, elected.epoch)
+        desk = self.desk = Desk(self._me, elected.epoch, self._settings)
+        queue = self._queue = Queue()
+        queue.note(events.TookOver())
+        try:
+            async with self._session.watcher() as watch, trio.open_nursery() as nursery:
+                store = Store(self._session, Fenced(self._session, elected.version), watch)
+                nursery.start_soon(self._listen, watch, queue)
+                nursery.start_soon(self._balance, queue)
+                nursery.start_soon(self._deposed, nursery.cancel_scope)
+                try:
+                    await self._loop(desk, store, queue)
+                except ControllerMoved:
+                    logger.info("broker %d is not the controller any more", self._me)
+                except (zab.StoreError, zab.OutcomeUnknown) as error:
+                    # Half of something was done, and the picture is not what the store says: somebody begins anew.
+                    logger.warning("broker %d gives up being the controller: %s", self._me, error)
+                    await resign(self._session, elected)
+                nursery.cancel_scope.cancel()
+        finally:
+            self._queue = None
+            self._links.close()
+            queue.end()
+
+    async def _loop(self, desk: Desk, store: Store, queue: Queue) -> None:
+        while True:
+            event, waiter = await queue.take()
+            try:
+                result = await self._handle(desk, store, event)
+            except (events.StaleBrokerEpoch, ValueError) as error:
+                if waiter is None:
+                    raise
+                waiter.done(error=error)
+            except BaseException:
+                _lost(waiter)
+                raise
+            else:
+                if waiter is not None:
+                    waiter.done(result)
+
+    async def _handle(self, desk: Desk, store: Store, event: Event) -> Any:
+        """To its end: then everything that was decided stands in the store, and may be said."""
+        steps = events.handle(desk, event, lambda: znodes.new_topic_id(self._chance.random_bytes))
+        answers: list[Answer] | None = None
+        while True:
+            try:
+                asked = next(steps) if answers is None else steps.send(answers)
+            except StopIteration as end:
+                result = end.value
+                break
+            answers = await store.answer(asked)
+        self._links.know(desk.cluster.brokers)
+        for to, command in desk.say():
+            self._links.send(to, command)
+        for note in desk.notes:
+            logger.info("%s %s", note.event, " ".join(f"{name}={value}" for name, value in note.fields))
+        desk.notes.clear()
+        return result
+
+    # -- what happens ------------------------------------------------------------------------------------
+
+    @staticmethod
+    async def _listen(watch: zab.Watch, queue: Queue) -> None:
+        async for heard in watch:
+            if heard.event is zab.Event.MAYBE_MISSED:
+                for each in ANYTHING:
+                    queue.note(each)
+            elif (event := meaning(heard.path)) is not None:
+                queue.note(event)
+
+    async def _balance(self, queue: Queue) -> None:
+        every = self._pace.balance_s
+        if every is None:
+            return
+        await trio.sleep(self._pace.first_balance_s)
+        while True:
+            queue.note(events.TimeToBalance())
+            await trio.sleep(every)
+
+    async def _deposed(self, scope: trio.CancelScope) -> None:
+        """The node of this controller goes, or is another's already."""
+        async with self._session.watcher() as heard:
+            stat = await self._session.exists(znodes.CONTROLLER, heard)
+            if stat is not None and stat.ephemeral_owner == self._session.id:
+                await self._until_it_changes(heard)
+        scope.cancel()
+
+
+def _lost(waiter: Waiter | None) -> None:
+    if waiter is not None:
+        waiter.done(error=NotController("this broker is not the controller any more"))
+
+
+ANYTHING: Final[tuple[Event, ...]] = (
+    events.BrokersChanged(), events.TopicsChanged(), events.DeletionsRequested(), events.MovesRequested(),
+    events.PreferredRequested(), events.IsrChangesNoted(), events.LogDirsFailed(),
+)  # fmt: skip
+
+
+def meaning(path: str) -> Event | None:
+    """Of a change at this path."""
+    simple = _MEANINGS.get(path)
+    if simple is not None:
+        return simple
+    parent, _, name = path.rpartition("/")
+    if parent == znodes.BROKERS and name.isdecimal():
+        return events.BrokerModified(BrokerId(int(name)))
+    if parent == znodes.TOPICS:
+        return events.TopicModified(name)
+    if name == "state" and parent.startswith(znodes.TOPICS):
+        topic, _, partition = parent.removeprefix(f"{znodes.TOPICS}/").partition("/partitions/")
+        if partition.isdecimal():
+            return events.StateChanged(TopicPartition(topic, int(partition)))
+    return None
+
+
+_MEANINGS: Final[Mapping[str, Event]] = {
+    znodes.BROKERS: events.BrokersChanged(),
+    znodes.TOPICS: events.TopicsChanged(),
+    znodes.DELETE_TOPICS: events.DeletionsRequested(),
+    znodes.REASSIGN: events.MovesRequested(),
+    znodes.PREFERRED: events.PreferredRequested(),
+    znodes.ISR_CHANGES: events.IsrChangesNoted(),
+    znodes.LOG_DIR_EVENTS: events.LogDirsFailed(),
+}

@@ -1,0 +1,79 @@
+"""What has happened and not been dealt with, in order. What is there already need not be there twice."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any
+
+import trio
+
+from kraft_controller.core.events import Event
+
+
+class NotController(Exception):
+    """This broker is not the controller, or is not any more. Ask the one who is."""
+
+
+class Waiter:
+    """For what comes of a request."""
+
+    def __init__(self) -> None:
+        self._done = trio.Event()
+        self._result: Any = None
+        self._error: Exception | None = None
+
+    async def wait(self) -> Any:
+        await self._done.wait()
+        if self._error is not None:
+            raise self._error
+        return self._result
+
+    def done(self, result: Any = None, error: Exception | None = None) -> None:
+        if not self._done.is_set():
+            self._result, self._error = result, error
+            self._done.set()
+
+
+class Queue:
+    """Events that nobody waits for are notes that something is different, so one of a kind is enough."""
+
+    def __init__(self) -> None:
+        self._waiting: deque[tuple[Event, Waiter | None]] = deque()
+        self._noted: set[Event] = set()
+        self._bell = trio.Event()
+        self.longest = 0
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def note(self, event: Event) -> None:
+        if event not in self._noted:
+            self._noted.add(event)
+            self._put(event, None)
+
+    def ask(self, event: Event) -> Waiter:
+        waiter = Waiter()
+        self._put(event, waiter)
+        return waiter
+
+    async def take(self) -> tuple[Event, Waiter | None]:
+        while not self._waiting:
+            await self._bell.wait()
+        event, waiter = self._waiting.popleft()
+        if waiter is None:
+            self._noted.discard(event)
+        return event, waiter
+
+    def end(self) -> None:
+        """Whoever waits hears that this is not the controller any more."""
+        for _, waiter in self._waiting:
+            if waiter is not None:
+                waiter.done(error=NotController("this broker is not the controller any more"))
+        self._waiting.clear()
+        self._noted.clear()
+
+    def _put(self, event: Event, waiter: Waiter | None) -> None:
+        self._waiting.append((event, waiter))
+        self.longest = max(self.longest, len(self._waiting))
+        self._bell.set()
+        self._bell = trio.Event()

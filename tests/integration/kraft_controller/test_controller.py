@@ -1,0 +1,290 @@
+"""Candidates at a real store: one is elected, leads and is deposed, and the next one finishes what it began."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+
+import zab
+from kraft_controller.core import events
+from kraft_controller.core.commands import Command, LeaderAndIsr, StopReplica
+from kraft_controller.core.names import BrokerEpoch, BrokerId, TopicPartition
+from kraft_controller.core.state import Assignment, Broker, Endpoint
+from kraft_controller.runtime.controller import Chance, Controller, Pace, meaning
+from kraft_controller.runtime.queue import NotController
+from kraft_controller.wire import znodes
+
+T0 = TopicPartition("t", 0)
+SECONDS = 20
+
+
+class Wires:
+    """Every command arrives at once. Replicas that are told to go say that they went."""
+
+    def __init__(self) -> None:
+        self.controller: Controller
+        self.known: Mapping[BrokerId, Broker] = {}
+        self.said: list[tuple[BrokerId, Command]] = []
+        self.closed = 0
+
+    def know(self, brokers: Mapping[BrokerId, Broker]) -> None:
+        self.known = dict(brokers)
+
+    def send(self, to: BrokerId, command: Command) -> None:
+        self.said.append((to, command))
+        if isinstance(command, StopReplica):
+            done = tuple(stop.where for stop in command.stops if stop.delete)
+            if done:
+                self.controller.note(events.DeletionAnswered(to, command.broker_epoch, done, ()))
+
+    def close(self) -> None:
+        self.closed += 1
+
+
+class Candidate:
+    def __init__(self, session: zab.Session, number: int) -> None:
+        self.session = session
+        self.wires = Wires()
+        chances = iter(range(1, 10_000))
+        chance = Chance(lambda: 1_700_000_000_000, lambda size: next(chances).to_bytes(size))
+        self.controller = Controller(session, BrokerId(number), self.wires, chance, pace=Pace(balance_s=None))
+        self.wires.controller = self.controller
+        self.scope = trio.CancelScope()
+
+    async def run(self) -> None:
+        with self.scope:
+            await self.controller.run()
+
+
+@asynccontextmanager
+async def cluster(
+    path: Path, candidates: int = 1, brokers: int = 3
+) -> AsyncIterator[tuple[zab.Session, list[Candidate]]]:
+    """A store with the nodes that brokers make, registered brokers, and candidates that run."""
+    async with zab.open_store(path) as store, store.session() as session, trio.open_nursery() as nursery:
+        for node in znodes.PERSISTENT:
+            await session.ensure_path(node)
+        for number in range(1, brokers + 1):
+            await register(session, number)
+        made = []
+        for number in range(1, candidates + 1):
+            own = await nursery.start(_session, store)
+            made.append(Candidate(own, number))
+            nursery.start_soon(made[-1].run)
+        yield session, made
+        nursery.cancel_scope.cancel()
+
+
+async def _session(store: zab.StoreServer, *, task_status: trio.TaskStatus[zab.Session]) -> None:
+    async with store.session() as session:
+        task_status.started(session)
+        await trio.sleep_forever()
+
+
+async def register(session: zab.Session, number: int) -> None:
+    known = Broker(
+        BrokerId(number), BrokerEpoch(0), (Endpoint("PLAINTEXT", f"h{number}", 9092),), {"PLAINTEXT": "PLAINTEXT"}
+    )
+    await session.create(znodes.broker_path(BrokerId(number)), znodes.broker(known, 1), ephemeral=True)
+
+
+async def create_topic(session: zab.Session, name: str, *replicas: tuple[int, ...]) -> None:
+    held = {number: Assignment(tuple(map(BrokerId, brokers))) for number, brokers in enumerate(replicas)}
+    await session.create(znodes.topic_path(name), znodes.topic(None, held))
+
+
+async def state(session: zab.Session, where: TopicPartition) -> dict[str, Any]:
+    data, _ = await session.get(znodes.state_path(where))
+    found: dict[str, Any] = json.loads(data or b"")
+    return found
+
+
+def led_by(session: zab.Session, leader: int, where: TopicPartition = T0) -> Callable[[], Awaitable[bool]]:
+    async def check() -> bool:
+        return bool((await state(session, where))["leader"] == leader)
+
+    return check
+
+
+async def until(check: Any) -> None:
+    """Whatever it takes to come about; the test as a whole has an end."""
+    while True:
+        try:
+            if await check():
+                return
+        except (zab.NoNode, KeyError):
+            pass
+        await trio.sleep(0.01)
+
+
+async def active(candidates: list[Candidate]) -> Candidate:
+    while True:
+        leading = [each for each in candidates if each.controller.active]
+        if leading:
+            return leading[0]
+        await trio.sleep(0.01)
+
+
+def run(test: Any) -> None:
+    async def main() -> None:
+        with trio.fail_after(SECONDS):
+            await test()
+
+    trio.run(main)
+
+
+def test_one_of_three_is_elected_and_a_topic_gets_its_leaders(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with cluster(tmp_path, 3) as (session, candidates):
+            leading = await active(candidates)
+            await create_topic(session, "t", (2, 3), (3, 1))
+
+            async def led() -> bool:
+                return (
+                    bool((await state(session, T0))["leader"] == 2)
+                    and (await state(session, TopicPartition("t", 1)))["leader"] == 3
+                )
+
+            await until(led)
+            assert [each.controller.active for each in candidates].count(True) == 1
+            assert (await session.get(znodes.CONTROLLER_EPOCH))[0] == b"1"
+            data, _ = await session.get(znodes.CONTROLLER)
+            assert json.loads(data or b"")["brokerid"] == leading.controller.controller
+            topic = json.loads((await session.get(znodes.topic_path("t")))[0] or b"")
+            assert len(topic["topic_id"]) == 22
+            with pytest.raises(NotController):
+                other = next(each for each in candidates if each is not leading)
+                await other.controller.ask(events.ElectionAsked((T0,)))
+
+    run(test)
+
+
+def test_the_controller_goes_and_another_comes_with_the_next_epoch(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with cluster(tmp_path, 3) as (session, candidates):
+            first = await active(candidates)
+            await create_topic(session, "t", (1, 2))
+
+            await until(led_by(session, 1))
+            await session.delete(znodes.CONTROLLER)  # as when its session ends
+            first.scope.cancel()
+            left = [each for each in candidates if each is not first]
+            await active(left)
+            assert not first.controller.active
+            assert first.wires.closed == 1
+            await session.delete(znodes.broker_path(BrokerId(1)))
+
+            await until(led_by(session, 2))
+            assert (await state(session, T0))["controller_epoch"] == 2
+
+    run(test)
+
+
+def test_who_was_deposed_unnoticed_writes_nothing(tmp_path: Path) -> None:
+    """The epoch is counted up behind its back: its next change fails as a whole, and it steps down."""
+
+    async def test() -> None:
+        async with cluster(tmp_path, 1) as (session, [candidate]):
+            await active([candidate])
+            await create_topic(session, "t", (1, 2))
+
+            await until(led_by(session, 1))
+            await session.set(znodes.CONTROLLER_EPOCH, b"7")
+            before = await state(session, T0)
+            with pytest.raises(NotController):
+                await candidate.controller.ask(events.MovesAsked({T0: (BrokerId(3),)}))
+            assert await state(session, T0) == before
+
+    run(test)
+
+
+def test_a_broker_dies_and_comes_back(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with cluster(tmp_path) as (session, [candidate]):
+            await create_topic(session, "t", (1, 2, 3))
+            await active([candidate])
+
+            await until(led_by(session, 1))
+            await session.delete(znodes.broker_path(BrokerId(1)))
+
+            async def led_by_two() -> bool:
+                found = await state(session, T0)
+                return bool(found["leader"] == 2 and found["isr"] == [2, 3])
+
+            await until(led_by_two)
+            assert set(candidate.wires.known) == {2, 3}
+            candidate.wires.said.clear()
+            await register(session, 1)
+
+            async def told() -> bool:
+                return any(to == 1 and isinstance(command, LeaderAndIsr) for to, command in candidate.wires.said)
+
+            await until(told)
+
+    run(test)
+
+
+def test_a_move_and_a_deletion_through_the_nodes_that_people_write(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with cluster(tmp_path) as (session, [candidate]):
+            await create_topic(session, "t", (1, 2))
+            await active([candidate])
+
+            await until(led_by(session, 1))
+            await session.create(znodes.REASSIGN, znodes.reassignment({T0: (BrokerId(3), BrokerId(2))}))
+
+            async def moving() -> bool:
+                return bool((await state(session, T0))["leader_epoch"] >= 1)
+
+            await until(moving)
+            data, stat = await session.get(znodes.state_path(T0))
+            caught_up = json.loads(data or b"") | {"isr": [1, 2, 3]}
+            await session.set(znodes.state_path(T0), json.dumps(caught_up).encode(), stat.version)
+
+            async def moved() -> bool:
+                return await session.exists(znodes.REASSIGN) is None
+
+            await until(moved)
+            assert (await state(session, T0))["leader"] == 3
+            topic = json.loads((await session.get(znodes.topic_path("t")))[0] or b"")
+            assert topic["partitions"] == {"0": [3, 2]}
+            assert not topic["adding_replicas"]
+            await session.create(f"{znodes.DELETE_TOPICS}/t")
+
+            async def gone() -> bool:
+                return await session.exists(znodes.topic_path("t")) is None and not await session.children(
+                    znodes.DELETE_TOPICS
+                )
+
+            await until(gone)
+            assert await session.exists(znodes.topic_path("t")) is None
+
+    run(test)
+
+
+def test_a_damaged_node_holds_up_nobody_else(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with cluster(tmp_path) as (session, [candidate]):
+            await active([candidate])
+            await session.create(znodes.topic_path("broken"), b'{"version":3,"partit')
+            await create_topic(session, "t", (1, 2))
+
+            await until(led_by(session, 1))
+            assert (await session.get(znodes.topic_path("broken")))[0] == b'{"version":3,"partit'
+            assert candidate.controller.active
+
+    run(test)
+
+
+def test_what_a_change_means() -> None:
+    assert meaning("/brokers/topics/a.b/partitions/7/state") == events.StateChanged(TopicPartition("a.b", 7))
+    assert meaning("/brokers/topics/t") == events.TopicModified("t")
+    assert meaning("/brokers/ids/3") == events.BrokerModified(BrokerId(3))
+    assert meaning("/brokers/ids/x") is None
+    assert meaning("/elsewhere") is None
