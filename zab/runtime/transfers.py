@@ -114,6 +114,7 @@ class Transfers:
             # The peer comes again and finds the same: it cannot be served until machine or limit are changed.
             self._log.grumble("snapshot_not_sendable", link.peer, peer=link.peer, why=error)
             link.cut(f"the snapshot cannot be sent: {error}")
+            await trio.lowlevel.checkpoint_if_cancelled()  # what is behind it must not leave without it
         except (Purged, DamagedError) as error:
             if isinstance(item, Snapshot):
                 raise
@@ -121,6 +122,7 @@ class Transfers:
             self._log.say("log_unreadable", "warning", peer=link.peer, why=error)
             self._log_starts(item.until)
             link.cut(f"the log is not readable: {error}")
+            await trio.lowlevel.checkpoint_if_cancelled()  # as above: there would be a hole
 
     def _snapshot_frames(self, snapshot: Snapshot) -> Iterator[bytes]:
         yield encode(SnapBegin(snapshot.what.zxid, snapshot.what.digest))

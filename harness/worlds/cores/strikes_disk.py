@@ -17,6 +17,7 @@ from harness.faults import (
     SlowDisk,
 )
 from harness.worlds.cores.spare import can_forget, can_spare
+from zab.runtime.identity import NAME as IDENTITY
 from zab.storage.memory import MemoryDisk
 from zab.storage.segment import CONFIG, FILE_HEAD, MARK, OVERHEAD, PREFIX, decode_record_head, decode_segment
 
@@ -53,7 +54,7 @@ def _flip_bit(nemesis: Nemesis, fault: FlipBit) -> None:
     if server.up:
         nemesis.world.crash(server, "keep", fault.down_ms)
     disk = server.disk
-    names = disk.names()
+    names = [name for name in disk.names() if name != IDENTITY]  # without it nobody may start: an operator looks first
     if not names:
         return
     name = names[fault.where % len(names)]

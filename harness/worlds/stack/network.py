@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from harness.worlds.stack.world import World
 
 SYN_AGAIN_S: Final = 0.05
+SAID_AGAIN_US: Final = 200_000
+"""How long it takes until something that was lost on its way is said again."""
 _EOF: Final = b""
 
 
@@ -185,6 +187,12 @@ class Net:
         self._random = {number: Random(f"{seed}/network/{number}").random for number in range(servers + 1)}
         self._blocked: dict[tuple[int, int], int] = {}
         self._clogged: dict[tuple[int, int], int] = {}
+        self.later = [[0] * (servers + 1) for _ in range(servers + 1)]
+        """Microseconds that words in a direction take longer."""
+        self.lossy = [[0] * (servers + 1) for _ in range(servers + 1)]
+        """Percent of the words in a direction that are lost, and said again."""
+        self._still: dict[int, list[tuple[End, bytes]]] = {}
+        """Of servers that stand still: what their tasks say nevertheless."""
         self._ends: dict[End, None] = {}
         """Of every connection that is not closed or broken, in the order of their making."""
         self._delay_min = timing.delay_us_min
@@ -209,7 +217,7 @@ class Net:
         ways = ((life.server.id, target), (target, life.server.id))
         while True:
             await trio.sleep(2 * self._delay(life.server.id) / 1e6)
-            if any(self._blocked.get(way) or self._clogged.get(way) for way in ways):
+            if any(self._blocked.get(way) or self._clogged.get(way) or way[0] in self._still for way in ways):
                 await trio.sleep(SYN_AGAIN_S)
                 continue
             listener = self.listeners.get((host, port))
@@ -222,16 +230,30 @@ class Net:
             return mine
 
     def carry(self, to: End, data: bytes) -> None:
+        source, target = to.direction
+        still = self._still.get(source)
+        if still is not None:
+            still.append((to, data))
+            return
         world = self._world
-        to.free_at = max(to.free_at, world.now + self._delay(to.direction[0]))
+        at = world.now + self._delay(source)
+        if source > 0 and target > 0:
+            at += self.later[source][target]
+            if self.lossy[source][target] and self._random[source]() * 100 < self.lossy[source][target]:
+                at += SAID_AGAIN_US
+        to.free_at = max(to.free_at, at)
         world.push(to.free_at, self._arrive, to, data)
 
     def _arrive(self, to: End, data: bytes) -> None:
-        if to.held or self._blocked.get(to.direction) or self._clogged.get(to.direction):
+        if to.held or self._is_shut(to):
             to.held.append(data)
         else:
             self._world.record(to.life.server.id, "receives from", to.direction[0], data)
             to.hear(data)
+
+    def _is_shut(self, end: End) -> bool:
+        way = end.direction
+        return bool(self._blocked.get(way) or self._clogged.get(way) or way[1] in self._still)
 
     def forget(self, end: End) -> None:
         self._ends.pop(end, None)
@@ -271,10 +293,18 @@ class Net:
 
     def _release(self) -> None:
         for end in [end for end in self._ends if end.held]:
-            if not self._blocked.get(end.direction) and not self._clogged.get(end.direction):
+            if not self._is_shut(end):
                 held, end.held = end.held, []
                 for data in held:
                     end.hear(data)
+
+    def stand_still(self, server: int) -> None:
+        self._still[server] = []
+
+    def go_on(self, server: int) -> None:
+        for to, data in self._still.pop(server, []):
+            self.carry(to, data)
+        self._release()
 
     def cut(self, server: Any) -> None:
         for end in [end for end in self._ends if server.id in end.direction]:
@@ -286,8 +316,14 @@ class Net:
             end.break_off()
             self.reset(end.other)
 
+    def open_of(self, life: Life) -> int:
+        """So many ends and listeners it has."""
+        listeners = [each for each in self.listeners.values() if each.life is life]
+        return len(listeners) + sum(end.life is life for end in self._ends)
+
     def crashed(self, life: Life) -> None:
         """Nobody is there any more. The far ends learn it when the network tells them."""
+        self._still.pop(life.server.id, None)
         for place, listener in list(self.listeners.items()):
             if listener.life is life:
                 del self.listeners[place]
@@ -298,5 +334,7 @@ class Net:
     def heal(self) -> None:
         self._blocked.clear()
         self._clogged.clear()
+        for row in (*self.later, *self.lossy):
+            row[:] = [0] * len(row)
         self.slower = 1
         self._release()

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
+from harness.worlds.cores.crashed import Crashed
+from zab.core.batch import Batch
 from zab.core.ensemble import Ensemble
 from zab.core.messages import LeaderInfo, LinkEvent, Message, Notification, State
 from zab.core.node import Node
@@ -34,6 +36,7 @@ class ToldNode(Node):
         self._judge = life.server.world.judge
         self._seen: tuple[State, Epoch, ServerId | None, bool] = (State.LOOKING, Epoch(0), None, False)
         self._told_committed = recovered.snapshot
+        self._told_change = Zxid(0)
         self._leads = self._served = self._broadcasts = False
         super().__init__(me, ensemble, recovered, settings, jitter, now)
 
@@ -54,6 +57,9 @@ class ToldNode(Node):
 
     def propose(self, payloads: Sequence[bytes], now: Millis) -> Zxid:
         self._performed()
+        for write in self._out.save:
+            if type(write) is Append and write.batch.config:
+                self._tell_change(write.batch)  # it waits to be written, in front of what is proposed now
         first = super().propose(payloads, now)
         self._judge.proposed(self.me, first, payloads)
         self._judge.broadcasts(self.me, self.epoch)
@@ -62,11 +68,13 @@ class ToldNode(Node):
     # -- what comes out ----------------------------------------------------------------------------
 
     def ready(self) -> Ready:
-        if self._life.dead:
+        if self._life.dead or self._life.ending:
             return _NOTHING
         self._world.step()
         self._performed()
         ready = super().ready()
+        if self._server.watched:
+            ready = self._as_far_as(ready)
         for write in ready.save:
             self._tell_write(write)
         self._tell_state()
@@ -85,6 +93,39 @@ class ToldNode(Node):
                 self._life.fed.expect(what.batch)
         return ready
 
+    def _as_far_as(self, ready: Ready) -> Ready:
+        """A fault waits for one of this server's acts, and one of these may be it. What comes behind it is not done."""
+        world, server = self._world, self._server
+        nemesis, same = world.nemesis, world.as_core(server)
+        sent = 0
+        try:
+            reached = self._reached()
+            if reached is not None:
+                nemesis.act(same, "quorum", reached)
+            for envelope in ready.send:
+                name = type(envelope.message).__name__
+                heard = not isinstance(envelope.message, Notification)
+                if heard:
+                    nemesis.act(same, "before sending", name)
+                sent += 1
+                if heard:
+                    nemesis.act(same, "after sending", name)
+        except Crashed as crash:
+            # What was said before has left when the driver's links have had their turn: then it is gone.
+            self._life.ends()
+            world.push(world.now + 1, world.crash_by, crash, None)
+            return Ready(send=ready.send[:sent])
+        return ready
+
+    def _reached(self) -> str | None:
+        """What a leader has counted in this turn, and told nobody."""
+        state, epoch, *_ = self._seen
+        if self.state is not State.LEADING or self.leader != self.me:
+            return None
+        if state is State.LEADING and self.epoch > epoch:
+            return "promised"
+        return "acked" if self.serving and self.committed > self._told_committed else None
+
     def _performed(self) -> None:
         """The driver is done with what it was handed last: who serves has applied it, and so has who proposed."""
         if self._broadcasts:
@@ -102,12 +143,18 @@ class ToldNode(Node):
             batch = write.batch
             judge.appended(sid, batch)
             if batch.config and self.leader == sid and epoch_of(batch.first) == self.epoch:
-                judge.proposed(sid, batch.first, batch.payloads())
+                self._tell_change(batch)
                 self._broadcasts = True
         elif isinstance(write, Truncate):
             judge.truncated(sid, write.zxid)
         elif isinstance(write, InstallSnapshot):
             judge.installed(sid, write.zxid)
+
+    def _tell_change(self, batch: Batch) -> None:
+        """The node itself proposes it."""
+        if batch.first > self._told_change:
+            self._told_change = batch.first
+            self._judge.proposed(self.me, batch.first, batch.payloads())
 
     def _tell_state(self) -> None:
         """First what it committed, while it is still taken for what it was: a leader may end by committing."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from random import Random
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 import trio
 
@@ -17,7 +17,7 @@ from harness.worlds.stack.node import ToldNode
 from harness.worlds.stack.writer import Speed, TaskWriter
 from zab import Member
 from zab.core.ensemble import Ensemble
-from zab.core.errors import StorageError
+from zab.core.errors import StorageError, ZabError
 from zab.core.node import Node
 from zab.core.ready import Recovered, Settings
 from zab.core.zxid import Millis, ServerId, Ticket
@@ -33,6 +33,13 @@ if TYPE_CHECKING:
     from harness.worlds.stack.world import World
 
 T = TypeVar("T")
+IN_ORDER: Final = "who is told to end does, and leaves nothing behind"
+STOP_MAX_US: Final = 5_000_000
+"""Linger, goodbyes and a slow disk all together take less."""
+
+
+def _nothing() -> None:
+    """Nobody waits for its end."""
 
 
 class Life:
@@ -41,12 +48,15 @@ class Life:
     member: Member
     fed: Fed
     holds: Holds
+    again: Callable[[], None] = staticmethod(_nothing)
+    """What is to be done when it has ended."""
 
     def __init__(self, server: Server) -> None:
         self.server = server
         self.scope = trio.CancelScope()
         self.node: ToldNode | None = None
         self.writer: TaskWriter | None = None
+        self.stopping = self.ending = False
         self._crashed = False
         self._open()
 
@@ -102,12 +112,17 @@ class Life:
     def dead(self) -> bool:
         return self._crashed or self.server.world.over
 
+    def ends(self) -> None:
+        """In this very instant, as soon as what it has said before has left."""
+        self.ending = True
+
     def crash(self) -> None:
         self._crashed = True
         self.scope.cancel()
 
     async def _in_thread(self, job: Callable[[], T], *, limiter: trio.CapacityLimiter | None = None) -> T:
         await trio.sleep(self.server.random.random() / 1_000)
+        await self.server.going()
         return job()
 
     def _make_node(
@@ -149,11 +164,14 @@ class Server:
         self.disk = MemoryDisk()
         self.random = Random(f"{seed}/server/{sid}")
         self.writer = Speed()
-        self.founding = self.founded = True
+        self.founding = True
+        self.founded = False
         self.life = 0
         self.up = self.paused = self.watched = False
         self.now: Life | None = None
+        self.acts = 0
         self._starting = False
+        self._resumed = trio.Event()
         self._door = Doorbell()
 
     @property
@@ -176,6 +194,16 @@ class Server:
                 self.world.violated(violation)
             except Exception as error:
                 self._ended(life, error)
+            else:
+                if life.stopping and not life.dead:
+                    self._stopped(life)
+
+    def _stopped(self, life: Life) -> None:
+        """It has ended in good order, and left nothing."""
+        left = self.world.network.open_of(life)
+        if left:
+            self.world.violated(Violation(IN_ORDER, f"server {self.id} has ended, and {left} of its streams are open"))
+        self._take_away(life, "keep")
 
     def _ended(self, life: Life, error: Exception) -> None:
         if life.dead:
@@ -197,6 +225,8 @@ class Server:
             world.violated(violation)
 
     def start(self) -> None:
+        same: Any = self
+        self.world.nemesis.starts(same)
         self._starting = True
         self._door.ring()
 
@@ -219,11 +249,33 @@ class Server:
     def crash(self, loss: str) -> None:
         """At one instant: nothing that its tasks still do on their way out counts."""
         assert self.now is not None
-        life = self.now
         self.world.record(self.id, "crashes", 0, loss)
+        self._take_away(self.now, loss)
+
+    def stop(self, again: Callable[[], None]) -> None:
+        """It is told to end, as an application does it: its scope is cancelled, and it closes what it has."""
+        life = self.now
+        assert life is not None
+        if life.stopping:
+            return
+        self.world.record(self.id, "is told to end", 0, None)
+        self.resume()
+        life.stopping, life.again = True, again
+        life.scope.cancel()
+        self.world.push(self.world.now + STOP_MAX_US, self._hangs, life, None)
+
+    def _hangs(self, life: Life, _: None) -> None:
+        if not life.dead:
+            raise Violation(IN_ORDER, f"server {self.id} was told to end, and is still there")
+
+    def _take_away(self, life: Life, loss: str) -> None:
         life.crash()
-        self.up = False
+        life.again()
+        self.up = self.paused = False
+        self._resumed.set()
         self.life += 1
+        same: Any = self
+        self.world.nemesis.power_fails(same)
         unfinished = life.writer.crash() if life.writer is not None else []
         if loss == "tear":
             self.disk.crash(self.random.randrange)
@@ -232,8 +284,27 @@ class Server:
         self.world.network.crashed(life)
         self.world.judge.crashed(self.id, unfinished)
 
+    def pause(self) -> None:
+        """Nothing reaches it, nothing leaves it, its disk and its threads do nothing. Its own timers go on: see CAN."""
+        if self.up and not self.paused:
+            self.paused, self._resumed = True, trio.Event()
+            self.world.record(self.id, "pauses", 0, None)
+            self.world.network.stand_still(self.id)
+
     def resume(self) -> None:
-        """It never stands still here."""
+        if self.paused:
+            self.paused = False
+            self.world.record(self.id, "resumes", 0, None)
+            self._resumed.set()
+            self.world.network.go_on(self.id)
+
+    async def going(self) -> None:
+        """Until it does not stand still."""
+        while self.paused:
+            await self._resumed.wait()
+
+    def turn_clock(self, turn: Callable[[], None]) -> None:
+        turn()
 
     def fsync_s(self) -> float:
         timing = self.world.script.timing
@@ -268,6 +339,17 @@ class Server:
                 self.world.counted("barrier")
 
         life.member.post_barrier(done)
+
+    def reconfigure(self, wanted: Ensemble) -> None:
+        life = self.now
+        if life is not None and life.member.stopped is None:
+            self.world.beside(self._reconfigure, life, wanted)
+
+    async def _reconfigure(self, life: Life, wanted: Ensemble) -> None:
+        try:
+            await life.member.reconfigure(members=wanted)
+        except ZabError as error:
+            self.world.record(self.id, "refuses", 0, type(error).__name__)
 
     def snapshot(self) -> None:
         life = self.now

@@ -21,32 +21,56 @@ from harness import worlds
 from harness.checkers import ALL, Checker, Violation
 from harness.checkers.service import NoCrash
 from harness.faults import (
+    Apart,
     Barrier,
+    ClockSkew,
+    ClockStep,
+    ClockStrobe,
     Clog,
     Crash,
     CrashAll,
+    CrashIn,
     CutLinks,
     Deaf,
+    Delay,
     FailDisk,
+    Fault,
+    FlipBit,
+    FullDisk,
     Isolate,
     LoseDisk,
+    LoseFsync,
+    Loss,
+    MisdirectRecord,
+    OldDisk,
     OneWay,
+    Op,
     Partition,
+    Pause,
+    Reconfigure,
+    Restart,
+    RollingRestart,
     Script,
+    Setting,
     SlowDisk,
     Snapshot,
+    Split,
+    Swizzle,
+    When,
     Write,
 )
 from harness.outcome import Outcome
 from harness.worlds.common import Common
+from harness.worlds.cores.crashed import Crashed
 from harness.worlds.cores.liveness import Liveness
 from harness.worlds.cores.nemesis import Nemesis
 from harness.worlds.cores.server import Server as CoreServer
-from harness.worlds.cores.workload import Workload
+from harness.worlds.cores.workload import Workload, member
 from harness.worlds.stack.network import Net
 from harness.worlds.stack.requests import Requests
 from harness.worlds.stack.scheduler import ordered_by
 from harness.worlds.stack.server import Life, Server
+from zab.core.ensemble import Ensemble, Role
 from zab.core.errors import StorageError
 from zab.core.zxid import ServerId, Zxid
 from zab.runtime.doorbell import Doorbell
@@ -56,12 +80,26 @@ STEPS_MAX: Final = 300_000
 """A run that needs more turns and deliveries is stuck in a loop without time going on."""
 
 CAN: Final = (
-    Partition, Isolate, OneWay, Deaf, Clog, CutLinks, Crash, CrashAll, LoseDisk, FailDisk, SlowDisk,
-    Write, Barrier, Snapshot,
+    Partition, Split, Isolate, Apart, OneWay, Deaf, Clog, Swizzle, Delay, Loss, CutLinks,
+    Crash, CrashAll, CrashIn, When, Pause, Restart, RollingRestart, Setting, ClockStep, ClockSkew, ClockStrobe,
+    LoseDisk, OldDisk, FlipBit, MisdirectRecord, LoseFsync, FailDisk, FullDisk, SlowDisk,
+    Write, Barrier, Snapshot, Reconfigure, *worlds.OF_CLIENTS,
 )  # fmt: skip
-"""What this world can do. Flaky needs an election channel that loses words, and here it is a stream; Pause a process
-that stands still, and here is one for all; CrashIn and When name moments between acts that only the cores world has;
-FlipBit may hit the file that says whose disk it is; Reconfigure needs servers that join."""
+"""What this world can do, and what it means here.
+
+Loss  Every channel is a stream here: what is lost is said again, and comes late.
+Pause  Nothing reaches the server and nothing leaves it, its disk and its threads do nothing until the end. But Trio's
+    clock is one for all, so its timers go on, and what they make it say comes out at the end.
+When, CrashIn  Words leave in the turn in which the node hands them out, and what is behind the moment in it does not.
+
+And what it cannot: Flaky and Reorder need an election channel that loses words, and here it is a stream; DoubleLinks
+and
+Overflow act on words, and here are bytes; ClockDrift and ClockFreeze need a monotonic clock for each server.
+"""
+
+
+def can(item: Fault | Op) -> bool:
+    return isinstance(item, CAN) and not (isinstance(item, When) and item.does == "freeze clock")
 
 
 class EveryWorkload(Workload):
@@ -76,7 +114,9 @@ class EveryWorkload(Workload):
 
 class World(Common[Server]):
     def __init__(self, script: Script, *, trace: bool = False, checkers: Sequence[type[Checker]] = ALL) -> None:
-        super().__init__(script, script.servers, trace=trace, checkers=checkers)
+        joining = [op.server for op in script.ops if isinstance(op, Reconfigure) and op.change == "add"]
+        total = max([script.servers, *joining])
+        super().__init__(script, total, trace=trace, checkers=checkers)
         self.failure: BaseException | None = None
         self._bell = Doorbell()
         self._scope = trio.CancelScope()
@@ -84,9 +124,10 @@ class World(Common[Server]):
         self._ended_at = 0
         seed = str(script.seed)
         self.requests = Requests()
-        self.network = Net(self, script.timing, script.servers, seed)
-        self.servers = [Server(self, ServerId(sid), self.founders, seed) for sid in range(script.servers + 1)]
-        self.servers[0].founded = False
+        self.network = Net(self, script.timing, total, seed)
+        self.servers = [Server(self, ServerId(sid), self.founders, seed) for sid in range(total + 1)]
+        for server in self.servers[1 : script.servers + 1]:
+            server.founded = True
         same: Any = self
         self.nemesis = Nemesis(same)
         self.workload = self.make_workload()
@@ -152,7 +193,7 @@ class World(Common[Server]):
         return self.outcome()
 
     async def _main(self) -> None:
-        for server in self.servers[1:]:
+        for server in self.servers[1 : self.script.servers + 1]:
             self.push(int(server.random.random() * 5_000), self.start, server, server.life)
         self.push_script()
         with self._scope:
@@ -195,6 +236,32 @@ class World(Common[Server]):
         if not server.up and server.life == life and not server.starting:
             server.start()
 
+    def join(self, sid: ServerId, ensemble: Ensemble) -> None:
+        """A new server is started, to which its operator gave the members and itself as an observer."""
+        server = self.servers[sid]
+        if not server.founded:
+            server.ensemble = ensemble.changed(joining=(member(sid, Role.OBSERVER),), version=Zxid(0))
+            server.founded = True
+            self.start(server, server.life)
+
+    def restart(self, server: Server, down_ms: int) -> None:
+        """It ends in good order, and is started again so long after that."""
+        if server.up:
+            self.counted("restart")
+
+            def again() -> None:
+                self.push(self.now + down_ms * 1_000, self.start, server, server.life + 1)
+
+            server.stop(again)
+
+    def crash_by(self, crash: Crashed, _: None) -> None:
+        """An aimed fault has found its moment."""
+        if crash.everybody:
+            self.crash_all(crash.loss, crash.down_ms)
+        else:
+            same: Any = crash.server
+            self.crash(same, crash.loss, crash.down_ms)
+
     def beside(self, act: Callable[..., Awaitable[object]], *arguments: Any) -> None:
         """At the same time as all else, until the run is over."""
         self._nursery.start_soon(act, *arguments)
@@ -221,6 +288,4 @@ def world_of(script: Script, *, trace: bool = False, checkers: Sequence[type[Che
     return StoreWorld(script, trace=trace, checkers=checkers)
 
 
-WORLD: Final = worlds.World(
-    "stack", "whole members on virtual time", lambda item: isinstance(item, (*CAN, *worlds.OF_CLIENTS)), run
-)
+WORLD: Final = worlds.World("stack", "whole members on virtual time", can, run)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import trio
 
+from harness.worlds.cores.crashed import Crashed
 from zab.core.errors import StorageError
 from zab.core.ready import Append, InstallSnapshot, SaveEpochs, SnapshotChunk, Truncate, Write
 from zab.core.zxid import Ticket
@@ -69,6 +70,13 @@ class TaskWriter(Writer):
         return result
 
     async def run(self) -> None:
+        try:
+            await self._run()
+        finally:
+            if self._life.stopping and not self._life.dead:
+                self.finish()
+
+    async def _run(self) -> None:
         server = self._life.server
         while True:
             if not self._waiting:
@@ -82,15 +90,45 @@ class TaskWriter(Writer):
             with trio.CancelScope(deadline=trio.current_time() + server.fsync_s()) as server.writer.sleeping:
                 await trio.sleep_forever()
             await trio.lowlevel.checkpoint_if_cancelled()
+            await server.going()
             if self._writing:
                 done = self._writing
-                self._perform(done, size)
+                try:
+                    self._write_down(done, size)
+                except Crashed as crash:
+                    self._life.ends()
+                    server.world.crash_by(crash, None)
+                    await trio.sleep_forever()  # cancelled, if it was this server
                 self._writing = []
-                self._tell_durable(done)
                 self.backlog_bytes -= size
                 self._report(done[-1].ticket)
             if job is not None:
                 job()
+
+    def _write_down(self, writes: list[Write], size: int) -> None:
+        """If a fault waits for one of this server's acts: one by one, so that it can come between any two."""
+        server = self._life.server
+        if not server.watched:
+            self._perform(writes, size)
+            self._tell_durable(writes)
+            return
+        world = server.world
+        for number, write in enumerate(writes):
+            name = type(write).__name__
+            world.nemesis.act(world.as_core(server), "before writing", name)
+            self._perform([write], size)
+            self._tell_durable([write])
+            self._writing = writes[number + 1 :]
+            world.nemesis.act(world.as_core(server), "after writing", name)
+
+    def finish(self) -> None:
+        """Its member ends in good order: all that was handed over is written, as by the thread. Nobody is told."""
+        writes = [*self._writing, *(write for group, _, _ in self._waiting for write in group)]
+        self._writing = []
+        self._waiting.clear()
+        if writes:
+            self._perform(writes, 0)
+            self._tell_durable(writes)
 
     def _tell_durable(self, writes: list[Write]) -> None:
         judge, sid = self._life.server.world.judge, self._life.server.id

@@ -1,0 +1,91 @@
+"""The store in the world of real drivers: real servers, sessions of `zab.connect`, and the judges of every world."""
+
+from __future__ import annotations
+
+import pytest
+from attrs import evolve
+
+from harness.draw import script_from_seed
+from harness.faults import Ask, Connect, Crash, Fault, Leave, Op, Restart, Script, Step, Timing, Vanish
+from harness.history import Asked, Became, Fired, History, Lost, Told
+from harness.outcome import Outcome
+from harness.worlds.stack.world import run
+
+
+def script(*ops: Op, faults: tuple[Fault, ...] = (), length_ms: int = 1_500) -> Script:
+    return Script(1, voters=3, machine="store", ops=ops, faults=faults, length_ms=length_ms)
+
+
+def ask(at: int, *steps: Step, client: int = 1) -> Ask:
+    return Ask(at, client, steps)
+
+
+def seen(outcome: Outcome) -> History:
+    assert outcome.held, f"{outcome.promise}: {outcome.what}"
+    assert outcome.history is not None
+    return outcome.history
+
+
+def states(history: History, client: int = 1) -> list[str]:
+    return [event.state for event in history.events if isinstance(event, Became) and event.client == client]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_it_holds(seed: int) -> None:
+    history = seen(run(script_from_seed(seed, machine="store", voters=3 + 2 * (seed % 2))))
+    assert any(isinstance(event, Told) for event in history.events)
+
+
+@pytest.mark.parametrize("fault", [Crash(500, server=3, down_ms=2_000), Restart(500, server=3, down_ms=2_000)])
+def test_a_session_outlives_its_server_and_takes_its_watches_along(fault: Fault) -> None:
+    history = seen(
+        run(
+            script(
+                Connect(300, 1, 3),
+                ask(400, Step("create", "/a", mode="ephemeral")),
+                ask(410, Step("watch", "/a", watch="persistent")),
+                ask(900, Step("set", "/a"), client=2),
+                faults=(fault,),
+            )
+        )
+    )
+    assert states(history) == ["connected", "disconnected", "connected"]
+    assert len({event.session for event in history.events if event.client == 1 and event.session}) == 1
+    assert [event.event for event in history.events if isinstance(event, Fired)] == ["data"]
+
+
+def test_who_vanishes_for_too_long_has_lost_session_and_ephemerals() -> None:
+    history = seen(
+        run(
+            script(
+                Connect(300, timeout_ms=300),
+                ask(400, Step("create", "/here", mode="ephemeral")),
+                ask(450, Step("exists", "/here", watch="once"), client=2),
+                Vanish(500, 900),
+            )
+        )
+    )
+    assert states(history) == ["connected", "disconnected", "expired"]
+    assert [change.gone for change in history.changes if change.kind == "close"] == [("/here",)]
+    assert [event.event for event in history.events if isinstance(event, Fired)] == ["deleted"]
+
+
+def test_who_leaves_is_told_that_the_session_is_closed_and_begins_another_when_it_asks() -> None:
+    history = seen(run(script(Connect(300), Leave(500), ask(800, Step("get", "/")))))
+    assert states(history)[-1] == "connected"
+    assert "closed" in states(history)
+    assert len({event.session for event in history.events if isinstance(event, Became) and event.client == 1}) == 2
+
+
+def test_who_is_cancelled_in_the_midst_of_a_call_hears_no_more_of_it() -> None:
+    asked = [ask(500 + 5 * number, Step("create", "/n", mode="sequential")) for number in range(60)]
+    slow = Timing(fsync_us_min=30_000, fsync_us_max=60_000)
+    outcome = run(evolve(script(Connect(300), *asked), timing=slow))
+    history = seen(outcome)
+    lost = {event.call for event in history.events if isinstance(event, Lost)}
+    told = {event.call for event in history.events if isinstance(event, Told)}
+    assert len(lost) == dict(outcome.counts)["cancelled call"] > 0
+    assert not lost & told
+    assert sum(isinstance(event, Asked) and event.client == 1 for event in history.events) == 60
+    made = [change for change in history.changes if change.kind == "create"]
+    assert len(made) == 60, "cancelling does not take a request back"
