@@ -46,7 +46,7 @@ class Availability:
         self._last = NOTHING_YET
         self._served = False
         self._ever = False
-        self._since = 0
+        self._since = self._first = 0
         self._blamed = NOTHING_YET
         self._outages: list[Outage] = []
 
@@ -65,6 +65,8 @@ class Availability:
             self._since, self._blamed = self._now(), self._last
         elif self._ever:
             self._outages.append(self._outage())
+        else:
+            self._first = self._now()
         self._ever = True
 
     def _outage(self) -> Outage:
@@ -87,6 +89,11 @@ class Availability:
         if self._ever and not self._served:
             return (*self._outages, self._outage())
         return tuple(self._outages)
+
+    def quiet(self) -> list[tuple[int, int]]:
+        """From when to when nobody served, in milliseconds, the start included."""
+        first = self._first if self._ever else self._now()
+        return [(0, first // 1_000), *((each.at_ms, each.at_ms + each.took_ms) for each in self.outages())]
 
     def strikes(self) -> tuple[Strike, ...]:
         return tuple(Strike(kind, phase, times) for (kind, phase), times in sorted(self._strikes.items()))

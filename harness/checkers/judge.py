@@ -94,7 +94,10 @@ Asked = list[Callable[..., None]]
 
 class Judge:
     def __init__(
-        self, ghost: Ghost, checkers: Sequence[type[Checker]], looked: Callable[[], None] = lambda: None
+        self,
+        ghost: Ghost,
+        checkers: Sequence[Callable[[Ghost], Checker]],
+        looked: Callable[[], None] = lambda: None,
     ) -> None:
         self.ghost = ghost
         self._looked = looked

@@ -32,6 +32,7 @@ from harness.cli.shrink import in_words, keep_script
 from harness.faults import Script
 from harness.many import Plan, Tally, campaign
 from harness.mutants.table import BY_NAME
+from harness.points.table import PREFIX, Point, missed
 from harness.rerun import rerun
 from harness.scripts import describe, loads, to_json
 from harness.shrink import same_promise, shrink
@@ -107,6 +108,8 @@ def act(arguments: argparse.Namespace) -> int:
     took = time.monotonic() - began
     if arguments.json:
         made = attrs.asdict(total, filter=lambda attribute, _: attribute.name != "failures")
+        made["never"] = [point.name for point in _never(plan, total)]
+        made["overdue"] = [point.name for point in _overdue(plan, total)]
         made["failures"] = [
             {**attrs.asdict(failure, filter=lambda each, _: each.name != "script"), "script": to_json(failure.script)}
             for failure in total.failures
@@ -117,10 +120,30 @@ def act(arguments: argparse.Namespace) -> int:
         for failure in total.failures:
             print(f"VIOLATED {failure.promise}: {failure.what}")
             print(f"  {plan.rerun(failure.script.seed, failure.script.voters)}")
+        for point in _never(plan, total):
+            late = point in _overdue(plan, total)
+            print(f"{'OVERDUE' if late else 'never yet'} {point.name}: {point.what} (once in {point.budget} runs)")
     if not total.failures:
-        return HELD
+        return VIOLATED if _overdue(plan, total) else HELD
     first = total.failures[0]
     return show_smaller(arguments, first.script, first.promise, arguments.diagram)
+
+
+# -- what must occur -------------------------------------------------------------------------------------
+
+
+def _never(plan: Plan, total: Tally) -> list[Point]:
+    """Situations that no run came to, of those that this world sees."""
+    return missed(total.counts, store=plan.machine == "store") if plan.world == "cores" else []
+
+
+def _overdue(plan: Plan, total: Tally) -> list[Point]:
+    """Those that so many runs must have come to. Runs that are smaller than usual, or of few servers, need not."""
+    usual = Plan(1)
+    small = plan.faults < usual.faults or plan.ops < usual.ops or plan.length_ms < usual.length_ms
+    if small or plan.observers is not None or not set(usual.voters) <= set(plan.voters) or plan.mutant is not None:
+        return []
+    return [point for point in _never(plan, total) if point.budget <= total.runs]
 
 
 # -- the first failure -----------------------------------------------------------------------------------
@@ -224,5 +247,5 @@ def _summary(plan: Plan, total: Tally, took: float) -> str:
         f"{60 * total.runs / seconds:.0f} histories a minute of one core, "
         f"{total.simulated_ms / 1000 / seconds:.0f} simulated seconds a second; "
         f"slowest recovery {total.recovered_ms_max} ms\n"
-        f"{', '.join(f'{name} {number}' for name, number in sorted(total.counts.items()))}"
+        f"{', '.join(f'{name} {number}' for name, number in sorted(total.counts.items()) if PREFIX not in name)}"
     )

@@ -16,7 +16,9 @@ from harness.availability import Availability
 from harness.checkers import Checker, Ghost, Judge, Violation
 from harness.faults import Script
 from harness.history import History
+from harness.oracle import Oracle, timeline
 from harness.outcome import Outcome
+from harness.points.watching import Points, came_to
 from harness.trace import Trace
 from harness.worlds.cores.crashed import Crashed
 from harness.worlds.cores.liveness import Liveness
@@ -74,7 +76,10 @@ class Common(ABC, Generic[S]):
         self.founders = founders_of(script)
         self.ghost = Ghost(self.founders, servers)
         self.availability = Availability(self.ghost, lambda: self.now)
-        self.judge = Judge(self.ghost, checkers, self.availability.looked)
+        self._points = Points(self.ghost)
+        self._oracle = Oracle(self.ghost, timeline(script), lambda: self.now)
+        onlookers = [lambda _: self._oracle, lambda _: self._points]
+        self.judge = Judge(self.ghost, [*checkers, *onlookers], self.availability.looked)
         self.violation: Violation | None = None
         self._heap: list[tuple[int, int, Callable[[Any, Any], None], Any, Any]] = []
         self._serial = count(1)
@@ -130,7 +135,9 @@ class Common(ABC, Generic[S]):
         return None
 
     def outcome(self) -> Outcome:
-        broken = self.violation
+        broken = self.violation or self._oracle.unserved(self.availability.quiet(), self.liveness.bound_ms)
+        history = self.history()
+        counts = self.counts | came_to(self._points, self.counts, history)
         return Outcome(
             script=self.script,
             promise=None if broken is None else broken.promise,
@@ -142,12 +149,12 @@ class Common(ABC, Generic[S]):
             acknowledged=self.workload.acknowledged,
             elections=len(self.ghost.ruler),
             recovered_ms=self.liveness.took_ms,
-            counts=tuple(sorted(self.counts.items())),
+            counts=tuple(sorted(counts.items())),
             messages=self.messages,
             strikes=self.availability.strikes(),
             outages=self.availability.outages(),
             trace=self.trace,
-            history=self.history(),
+            history=history,
         )
 
     # -- who is there ----------------------------------------------------------------------------------

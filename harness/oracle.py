@@ -1,0 +1,260 @@
+"""When must an ensemble serve, and when can it not? Computed from the script alone, without looking at the run.
+
+The time of a script is cut wherever a fault begins or ends. Within a segment nothing changes, and it is one of three:
+
+must      if it lasts: the servers that are surely up, undisturbed, whole and connected with each other are a quorum
+must not  no server can hear, and be heard by, so many others as make a quorum with it
+unknown   whatever else: the oracle abstains
+
+A fault of the leader, or of the first follower, hits somebody unknown. For `must` it is assumed to have taken away one
+more server, whoever hurts most, and for `must not` to have done nothing. Faults that strike at a moment of their own
+(`CrashIn`, `When`, `FailDisk`) leave everything behind them unknown; so does a change of the membership. A disk that
+was lost or damaged counts as lost for good, and a clock that runs wrong, a slow disk or a bad line as anything at all.
+Both failures count: not to serve in a segment of the first kind for longer than the bound, and to commit in one of the
+second kind what was proposed in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from enum import Enum
+from itertools import combinations, pairwise
+from typing import Final
+
+from attrs import frozen
+
+from harness.checkers.ghost import Ghost, Known, Violation
+from harness.checkers.judge import Checker
+from harness.faults import (
+    Crash,
+    CrashAll,
+    CrashIn,
+    CutLinks,
+    DoubleLinks,
+    FailDisk,
+    Fault,
+    FlipBit,
+    FullDisk,
+    Isolate,
+    LoseDisk,
+    LoseFsync,
+    MisdirectRecord,
+    OldDisk,
+    Partition,
+    Pause,
+    Reconfigure,
+    Restart,
+    RollingRestart,
+    Script,
+    Setting,
+    Split,
+    When,
+)
+from zab.core.zxid import Zxid, show
+
+STARTS_MS: Final = 60
+"""A server that was to come back is there after so long, unless its disk is damaged."""
+
+
+class Service(Enum):
+    MUST = "must"
+    MUST_NOT = "must not"
+    UNKNOWN = "unknown"
+
+
+@frozen
+class Segment:
+    """From one change to the next, in milliseconds."""
+
+    begin: int
+    end: int
+    service: Service
+
+    @property
+    def ms(self) -> int:
+        return self.end - self.begin
+
+
+@frozen
+class Effect:
+    """What a fault may do from `begin` to `end`, and what it surely does."""
+
+    begin: int
+    end: int
+    takes: frozenset[int] = frozenset()
+    """Servers that may be away, or alone, for all that is known."""
+    somebody: int = 0
+    """And so many more, of whom it is not known who they are."""
+    groups: tuple[tuple[int, ...], ...] | None = None
+    """Nobody surely hears anybody with whom it has no group in common."""
+    anything: bool = False
+    """That it must serve cannot be said."""
+    members: bool = False
+    """Nor who the members are, and so what a quorum is."""
+
+
+def timeline(script: Script) -> list[Segment]:
+    effects = [effect for fault in script.faults for effect in _effects(script, fault)]
+    changes = [op.at for op in script.ops if isinstance(op, Reconfigure)]
+    if changes:
+        effects.append(Effect(min(changes), script.length_ms, anything=True, members=True))
+    times = {0, script.length_ms}
+    times |= {min(at, script.length_ms) for effect in effects for at in (effect.begin, effect.end)}
+    ordered = sorted(times)
+    return [
+        Segment(begin, end, _service(script, [each for each in effects if each.begin <= begin and each.end >= end]))
+        for begin, end in pairwise(ordered)
+    ]
+
+
+def _service(script: Script, effects: Sequence[Effect]) -> Service:
+    voters = range(1, script.voters + 1)
+    majority = script.voters // 2 + 1
+    if not any(effect.anything for effect in effects):
+        taken = {sid for effect in effects for sid in effect.takes}
+        left = [sid for sid in voters if sid not in taken]
+        if _largest(left, effects) - sum(effect.somebody for effect in effects) >= majority:
+            return Service.MUST
+    if any(effect.members for effect in effects) or all(effect.groups is None for effect in effects):
+        return Service.UNKNOWN
+    if all(len([other for other in voters if _hear(sid, other, effects)]) < majority for sid in voters):
+        return Service.MUST_NOT
+    return Service.UNKNOWN
+
+
+def _largest(sids: Sequence[int], effects: Sequence[Effect]) -> int:
+    """Of some servers, how many there are at most who all surely hear each other."""
+    if all(effect.groups is None for effect in effects):
+        return len(sids)
+    for size in range(len(sids), 1, -1):
+        for part in combinations(sids, size):
+            if all(_hear(one, other, effects) for one, other in combinations(part, 2)):
+                return size
+    return min(1, len(sids))
+
+
+def _hear(one: int, other: int, effects: Sequence[Effect]) -> bool:
+    return one == other or all(
+        any(one in group and other in group for group in effect.groups)
+        for effect in effects
+        if effect.groups is not None
+    )
+
+
+# -- what each fault does --------------------------------------------------------------------------------
+
+
+def _effects(script: Script, fault: Fault) -> list[Effect]:
+    length, at = script.length_ms, fault.at
+    servers = tuple(range(1, script.servers + 1))
+    down = at + getattr(fault, "down_ms", 0) + STARTS_MS
+    match fault:
+        case Isolate(for_ms=for_ms, server=server):
+            if server < 1:
+                return [Effect(at, at + for_ms, somebody=1)]
+            return [Effect(at, at + for_ms, groups=((server,), _without(servers, server)))]
+        case Partition(for_ms=for_ms, groups=groups):
+            if any(sid < 1 for group in groups for sid in group):
+                return [Effect(at, at + for_ms, anything=True)]
+            return [Effect(at, at + for_ms, groups=(*groups, *((sid,) for sid in servers))), *_bent(fault)]
+        case Split(for_ms=for_ms, shape=shape, server=server):
+            if server < 1 or server > script.servers or shape != "halves":
+                return [Effect(at, at + for_ms, anything=True)]
+            turned = (*servers[server - 1 :], *servers[: server - 1])
+            half = max(1, len(turned) // 2)
+            return [Effect(at, at + for_ms, groups=(turned[:half], turned[half:]))]
+        case Crash(server=server) | Restart(server=server):
+            return [_away(at, down, server)]
+        case Pause(for_ms=for_ms, server=server):
+            return [_away(at, at + for_ms, server)]
+        case CutLinks(server=server) | DoubleLinks(server=server):
+            return [_away(at, at + 1, server)]
+        case CrashAll():
+            return [Effect(at, down, anything=True)]
+        case LoseDisk(server=server) | FlipBit(server=server):
+            return [_away(at, down, server), _away(down, length, server)]
+        case OldDisk() | LoseFsync() | MisdirectRecord() | CrashIn() | When() | FailDisk() | FullDisk():
+            return [Effect(at, length, anything=True)]  # when it comes out is up to the run
+        case RollingRestart(down_ms=down_ms, wait_ms=wait_ms):
+            return [Effect(at, at + script.servers * (down_ms + wait_ms + STARTS_MS), anything=True)]
+        case Setting(for_ms=for_ms):
+            return [Effect(at, at + for_ms + 2 * STARTS_MS, anything=True)]
+        case _:  # lines that are bad, disks that are slow, clocks that are wrong
+            return [Effect(at, at + getattr(fault, "for_ms", 0), anything=True)]
+
+
+def _bent(fault: Partition) -> list[Effect]:
+    """Groups that overlap make a bridge: who serves there, and for how long, nobody can say."""
+    named = [sid for group in fault.groups for sid in group]
+    return [Effect(fault.at, fault.at + fault.for_ms, anything=True)] if len(named) > len(set(named)) else []
+
+
+def _away(begin: int, end: int, server: int) -> Effect:
+    return Effect(begin, end, somebody=1) if server < 1 else Effect(begin, end, takes=frozenset({server}))
+
+
+def _without(servers: Sequence[int], server: int) -> tuple[int, ...]:
+    return tuple(sid for sid in servers if sid != server)
+
+
+# -- against a run ---------------------------------------------------------------------------------------
+
+
+class Oracle(Checker):
+    """Knows the time; is told what is proposed and committed, and in the end when nobody served."""
+
+    promise = "answers only where it can"
+    SERVES: Final = "serves where it must"
+
+    def __init__(self, ghost: Ghost, segments: Sequence[Segment], now: Callable[[], int]) -> None:
+        super().__init__(ghost)
+        self._segments = segments
+        self._now = now
+        self._mute = [segment for segment in segments if segment.service is Service.MUST_NOT]
+        self._proposed: dict[Zxid, Segment] = {}
+
+    def _segment(self) -> Segment | None:
+        """That in which nobody can decide anything, if it is now."""
+        now = self._now()
+        for segment in self._mute:
+            if segment.begin * 1_000 < now < segment.end * 1_000:
+                return segment
+        return None
+
+    def proposed(self, who: Known, first: Zxid, payloads: Sequence[bytes]) -> None:
+        if self._mute and (segment := self._segment()) is not None:
+            for offset in range(len(payloads)):
+                self._proposed[Zxid(first + offset)] = segment
+
+    def committed(self, who: Known, zxid: Zxid, path: list[Zxid] | None) -> None:
+        if not self._proposed or not path:
+            return
+        segment = self._segment()
+        for each in path:
+            proposed = self._proposed.get(each)
+            if proposed is not None and proposed is segment:
+                self.fail(
+                    f"server {who.id} commits {show(each)}, which was proposed behind {segment.begin} ms, but until"
+                    f" {segment.end} ms nobody hears a quorum and is heard by it"
+                )
+
+    def unserved(self, quiet: Sequence[tuple[int, int]], bound_ms: int) -> Violation | None:
+        """`quiet`: from when to when nobody served, in milliseconds."""
+        for segment in self._segments:
+            if segment.service is not Service.MUST:
+                continue
+            for begin, end in quiet:
+                since, until = max(begin, segment.begin), min(end, segment.end)
+                if until - since > bound_ms:
+                    return Violation(
+                        self.SERVES,
+                        f"from {since} to {until} ms nobody serves, though nothing changes from {segment.begin} to"
+                        f" {segment.end} ms and a quorum of whole servers is connected; the bound is {bound_ms} ms",
+                    )
+        return None
+
+
+def abstained(segments: Sequence[Segment]) -> float:
+    """For which share of the time."""
+    whole = sum(segment.ms for segment in segments)
+    return sum(segment.ms for segment in segments if segment.service is Service.UNKNOWN) / max(1, whole)

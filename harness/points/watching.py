@@ -1,0 +1,257 @@
+"""Which points a run comes to: seen from what the judge is told, and from what clients saw."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from harness.checkers.ghost import Ghost, Known
+from harness.checkers.judge import Checker
+from harness.history import Asked, Became, Fired, History, Lost, Request, Told
+from harness.points.table import BY_NAME, PREFIX
+from zab.core.batch import Batch
+from zab.core.ensemble import Ensemble
+from zab.core.messages import Ack, AckNewLeader, NewLeader, State
+from zab.core.ready import (
+    Append,
+    BeginSnapshot,
+    InstallSnapshot,
+    Recovered,
+    SaveEpochs,
+    SnapshotChunk,
+    Truncate,
+    Write,
+)
+from zab.core.zxid import NOTHING, Epoch, ServerId, Zxid, epoch_of
+
+_ALSO: Final = {"sync diff": "sync diff", "sync trunc": "sync trunc", "sync snap": "sync snap"} | {
+    "log": "sync from disk",
+    "readmitted": "readmitted",
+}
+"""What is counted anyway, and the point that it is."""
+
+
+class Points(Checker):
+    """Never objects."""
+
+    promise = "points"
+
+    def __init__(self, ghost: Ghost) -> None:
+        super().__init__(ghost)
+        self.hits: dict[str, int] = {}
+        self._told: dict[ServerId, Epoch] = {}
+        """Who was told to adopt what, and has not answered."""
+        self._asked: dict[ServerId, int] = {}
+        """Of deposed leaders, how many barriers they were asked for."""
+        self._proposed: dict[ServerId, Zxid] = {}
+        """What each server proposed last."""
+        self._cut: set[ServerId] = set()
+        """Whose log was cut, and who has not adopted an epoch since."""
+        self._promotion = NOTHING
+        """The last change that gave an observer a vote."""
+
+    def hit(self, name: str) -> None:
+        assert name in BY_NAME, name
+        self.hits[name] = self.hits.get(name, 0) + 1
+
+    # -- leaders -------------------------------------------------------------------------------------------
+
+    def role(self, who: Known, state: State, epoch: Epoch, leader: ServerId | None, serving: bool) -> None:
+        ghost = self.ghost
+        if state is who.state:
+            return
+        if state is State.LEADING:
+            if any(other.up and other.state is State.LEADING for other in ghost.servers[1:]):
+                self.hit("two candidates")
+        elif who.state is State.LEADING:
+            if ghost.ruler.get(who.epoch) != who.id:
+                self.hit("candidate fails")
+            self._deposed(who)
+        elif state is State.FOLLOWING and leader is not None:
+            found = ghost.servers[leader]
+            if found.up and found.state is State.LEADING and found.serving:
+                self.hit("late voter")
+        self._unanswered(who)
+
+    def established(self, who: Known, epoch: Epoch) -> None:
+        ghost, tip = self.ghost, who.tip
+        newest = ghost.newest
+        if newest:
+            if epoch > newest + 1:
+                self.hit("epochs skipped")
+            if ghost.initial[newest] == tip:
+                self.hit("epoch without a transaction")
+        for other in ghost.servers[1:]:
+            if other.up and other is not who and other.serving and other.state is State.LEADING:
+                self.hit("deposed serves on")
+            if other is not who and other.tip > 0 and not ghost.holds(tip, other.tip):
+                self.hit("histories diverge")
+        if tip not in ghost.place:
+            self.hit("tail inherited")
+            if ghost.governing[tip] is not ghost.governing[ghost.committed]:
+                self.hit("change inherited")
+
+    def barrier_asked(self, who: Known, token: int) -> None:
+        if who.state is State.LEADING and who.serving and self.ghost.newest > who.epoch:
+            self._asked[who.id] = self._asked.get(who.id, 0) + 1
+
+    def _deposed(self, who: Known) -> None:
+        if self._asked.pop(who.id, 0):
+            self.hit("deposed is asked")
+
+    # -- histories -----------------------------------------------------------------------------------------
+
+    def committed(self, who: Known, zxid: Zxid, path: list[Zxid] | None) -> None:
+        if path:
+            if who.durable < zxid:
+                self.hit("leader behind its commit")
+            if epoch_of(path[0]) < who.epoch:
+                self.hit("tail decided")
+
+    def truncated(self, who: Known, zxid: Zxid) -> None:
+        ghost = self.ghost
+        self._cut.add(who.id)
+        if zxid not in ghost.depth:
+            return
+        mine = self._proposed.get(who.id)
+        if mine is not None and mine > zxid and ghost.holds(who.tip, mine):
+            self.hit("own tail cut")
+        if len({first for first in ghost.batches if zxid < first <= who.tip and ghost.holds(who.tip, first)}) > 1:
+            self.hit("long cut")
+
+    def appended(self, who: Known, batch: Batch) -> None:
+        if who.state is not State.LEADING or epoch_of(batch.first) != who.epoch:
+            return
+        if batch.config:
+            self._change(who, batch)
+        elif self._promotion not in self.ghost.place:
+            self._promotion = NOTHING
+            self.hit("observer promoted under load")
+
+    def proposed(self, who: Known, first: Zxid, payloads: Sequence[bytes]) -> None:
+        self._proposed[who.id] = first
+
+    def said_new_leader(self, who: Known, to: ServerId, message: NewLeader) -> None:
+        self._told[to] = message.epoch
+
+    def said_ack_new_leader(self, who: Known, to: ServerId, message: AckNewLeader) -> None:
+        self._told.pop(who.id, None)
+        self._cut.discard(who.id)
+
+    def _unanswered(self, who: Known) -> None:
+        if self._told.pop(who.id, None) is not None:
+            self.hit("NEWLEADER unanswered")
+
+    def said_ack(self, who: Known, to: ServerId, message: Ack) -> None:
+        if message.zxid in self.ghost.place:
+            self.hit("late acknowledgement")
+
+    # -- disks ---------------------------------------------------------------------------------------------
+
+    def crashed(self, who: Known, unfinished: Sequence[Write]) -> None:
+        kinds = {type(write) for write in unfinished}
+        if kinds & {BeginSnapshot, SnapshotChunk, InstallSnapshot}:
+            self.hit("dies in a snapshot")
+        if who.id in self._cut:
+            self.hit("dies behind a cut")
+            self._cut.discard(who.id)
+        if SaveEpochs in kinds and kinds & {Append, Truncate, InstallSnapshot}:
+            self.hit("dies at adoption")
+        if who.state is State.LEADING:
+            self._deposed(who)
+            if who.serving:
+                self._leader_dies(who)
+        if not any(other.up for other in self.ghost.servers if other is not who):
+            self.hit("nobody is there")
+        self._unanswered(who)
+
+    def _leader_dies(self, who: Known) -> None:
+        ghost = self.ghost
+        zxid = who.tip
+        if zxid in ghost.place:
+            return
+        while ghost.parent[zxid] not in ghost.place:
+            zxid = ghost.parent[zxid]
+        decided = ghost.governing[zxid].is_quorum(ghost.had(zxid))
+        self.hit("quorum acked, leader dies" if decided else "unacked, leader dies")
+
+    def started(self, who: Known, recovered: Recovered) -> None:
+        last = recovered.batches[-1].last if recovered.batches else recovered.snapshot
+        if who.went_back:
+            self.hit("disk of yesterday")
+        elif last > who.durable and not who.impaired:
+            self.hit("more than was told")
+
+    def installed(self, who: Known, zxid: Zxid) -> None:
+        if who.impaired:
+            self.hit("healed by a snapshot")
+
+    # -- memberships ---------------------------------------------------------------------------------------
+
+    def _change(self, who: Known, batch: Batch) -> None:
+        ghost = self.ghost
+        old, new = ghost.governing[who.tip], Ensemble.parse(batch.payloads()[0].decode())
+        if who.id not in new.voters:
+            self.hit("leader leaves")
+        if any(sid in old.observers for sid in new.voters):
+            if who.tip not in ghost.place:
+                self.hit("observer promoted under load")
+            else:
+                self._promotion = batch.first
+
+
+def came_to(points: Points, counts: dict[str, int], history: History | None) -> dict[str, int]:
+    """All that a run came to, under the names that they have in the counts of an outcome."""
+    hits = dict(points.hits)
+    for counted, name in _ALSO.items():
+        if counts.get(counted):
+            hits[name] = counts[counted]
+    if history is not None:
+        _clients(history, hits)
+    return {PREFIX + name: times for name, times in hits.items()}
+
+
+def _clients(history: History, hits: dict[str, int]) -> None:
+    def hit(name: str) -> None:
+        assert name in BY_NAME, name
+        hits[name] = hits.get(name, 0) + 1
+
+    calls: dict[int, Request] = {}
+    last: dict[int, object] = {}
+    lost: dict[int, list[Request]] = {}
+    at: dict[int, tuple[int, int]] = {}
+    written = {change.data for change in history.changes if change.data}
+    for event in history.events:
+        match event:
+            case Asked():
+                calls[event.call] = event.request
+            case Told(reply=reply):
+                blamed = [number for number, part in enumerate(reply.parts) if _blamed(part.error)]
+                if blamed and blamed[0]:
+                    hit("multi refused in the middle")
+                if reply.error == "BAD_VERSION":
+                    hit("wrong version")
+            case Lost():
+                request = calls[event.call]
+                lost.setdefault(event.session, []).append(request)
+                if request.op in ("create", "set") and request.data:
+                    hit("unknown outcome" if request.data in written else "unknown and undone")
+            case Fired():
+                if isinstance(last.get(event.client), Became) and event.zxid < 1:
+                    hit("watch fires on return")
+            case Became(state="connected"):
+                session, server = at.get(event.client, (0, 0))
+                if session == event.session and server != event.server:
+                    hit("session moves")
+                at[event.client] = event.session, event.server
+            case Became(state="expired"):
+                session = at.get(event.client, (0, 0))[0]
+                if any(request.op == "create" for request in lost.get(session, ())):
+                    hit("expiry races a create")
+            case Became():
+                pass
+        last[event.client] = event
+
+
+def _blamed(error: str) -> bool:
+    return error not in ("", "OK", "RUNTIME_INCONSISTENCY")

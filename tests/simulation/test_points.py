@@ -1,0 +1,164 @@
+"""Situations that must occur: they are seen where they are, a campaign that misses one says so, and pages list them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from harness.checkers import Ghost, Judge
+from harness.cli import main
+from harness.draw import script_from_seed
+from harness.history import Asked, Became, Fired, History, Lost, Reply, Request, Told
+from harness.points import POINTS, Point, missed
+from harness.points import table as points_table
+from harness.points.table import PREFIX
+from harness.points.watching import Points, came_to
+from harness.worlds.cores.workload import member
+from harness.worlds.cores.world import run
+from zab.core.batch import pack
+from zab.core.ensemble import Ensemble
+from zab.core.messages import Ack, NewLeader, State
+from zab.core.ready import Append, Recovered, SaveEpochs, Truncate
+from zab.core.zxid import NOTHING, Epoch, ServerId, make
+
+ONE, TWO, THREE = ServerId(1), ServerId(2), ServerId(3)
+ENSEMBLE = Ensemble((member(ONE), member(TWO), member(THREE)))
+PAGE = Path(__file__).parents[2] / "docs" / "harness-verdicts.md"
+
+
+@pytest.fixture
+def judge() -> Judge:
+    judge = Judge(Ghost(ENSEMBLE, 3), [Points])
+    for sid in (ONE, TWO, THREE):
+        judge.started(sid, Recovered(Epoch(0), Epoch(0)), NOTHING)
+    return judge
+
+
+def hits(judge: Judge) -> set[str]:
+    points = judge.checkers[0]
+    assert isinstance(points, Points)
+    return set(points.hits)
+
+
+def leads(judge: Judge, sid: ServerId, epoch: int) -> None:
+    judge.role(sid, State.LEADING, judge.ghost.servers[sid].epoch, sid, False)
+    judge.role(sid, State.LEADING, Epoch(epoch), sid, False)
+    judge.role(sid, State.LEADING, Epoch(epoch), sid, True)
+
+
+def test_a_leader_dies_between_the_quorum_and_the_commit(judge: Judge) -> None:
+    leads(judge, THREE, 1)
+    batch = pack(make(1, 1), [b"x"])
+    judge.appended(THREE, batch)
+    judge.appended(ONE, batch)
+    judge.durable_append(THREE, batch)
+    judge.durable_append(ONE, batch)
+    judge.crashed(THREE)
+    assert hits(judge) == {"quorum acked, leader dies"}
+
+
+def test_it_is_another_matter_when_only_the_leader_has_it(judge: Judge) -> None:
+    leads(judge, THREE, 1)
+    batch = pack(make(1, 1), [b"x"])
+    judge.appended(THREE, batch)
+    judge.durable_append(THREE, batch)
+    judge.crashed(THREE)
+    assert hits(judge) == {"unacked, leader dies"}
+
+
+def test_newleader_is_lost_with_its_learner(judge: Judge) -> None:
+    leads(judge, THREE, 1)
+    judge.said[NewLeader](THREE, ONE, NewLeader(Epoch(1), ENSEMBLE))
+    judge.crashed(ONE)
+    assert hits(judge) == {"NEWLEADER unanswered"}
+
+
+def test_a_late_voter_and_a_deposed_leader(judge: Judge) -> None:
+    leads(judge, THREE, 1)
+    judge.role(ONE, State.FOLLOWING, Epoch(0), THREE, False)
+    assert hits(judge) == {"late voter"}
+    judge.role(TWO, State.LEADING, Epoch(0), TWO, False)
+    judge.role(TWO, State.LEADING, Epoch(2), TWO, False)
+    judge.barrier_asked(THREE, 1)
+    judge.role(THREE, State.LOOKING, Epoch(1), None, False)
+    assert {"two candidates", "deposed serves on", "deposed is asked"} <= hits(judge)
+
+
+def test_deaths_with_writes_on_their_way(judge: Judge) -> None:
+    batch = pack(make(1, 1), [b"x"])
+    judge.crashed(ONE, [Append(1, batch), SaveEpochs(2, Epoch(1), Epoch(1), ENSEMBLE)])
+    judge.truncated(TWO, NOTHING)
+    judge.crashed(TWO, [Truncate(1, NOTHING)])
+    assert hits(judge) == {"dies at adoption", "dies behind a cut"}
+
+
+def test_an_acknowledgement_that_comes_late(judge: Judge) -> None:
+    leads(judge, THREE, 1)
+    batch = pack(make(1, 1), [b"x"])
+    for sid in (THREE, ONE, TWO):
+        judge.appended(sid, batch)
+        judge.durable_append(sid, batch)
+    judge.said[Ack](ONE, THREE, Ack(batch.last))
+    assert not hits(judge)
+    judge.committed(THREE, batch.last, True)
+    judge.said[Ack](TWO, THREE, Ack(batch.last))
+    assert hits(judge) == {"late acknowledgement"}
+
+
+def test_what_clients_see() -> None:
+    create = Request("create", "/a", b"1")
+    multi = Request("multi", parts=(create, create))
+    history = History(
+        (
+            Became(1, 1, 7, "connected", 1, 100),
+            Asked(2, 1, 7, 1, 1, multi),
+            Told(3, 1, 7, 1, Reply("NODE_EXISTS", 1, parts=(Reply(), Reply("NODE_EXISTS")))),
+            Asked(4, 1, 7, 2, 1, create),
+            Lost(5, 1, 7, 2),
+            Became(5, 1, 7, "disconnected", 1, 100),
+            Became(6, 1, 7, "connected", 2, 100),
+            Fired(7, 1, 7, "data", "/a", 0),
+            Became(8, 1, 7, "disconnected", 2, 100),
+            Became(9, 1, 7, "expired", 3, 100),
+        )
+    )
+    found = came_to(Points(Ghost(ENSEMBLE, 3)), {"log": 2}, history)
+    assert {name.removeprefix(PREFIX) for name in found} == {
+        "sync from disk",
+        "multi refused in the middle",
+        "unknown and undone",
+        "session moves",
+        "watch fires on return",
+        "expiry races a create",
+    }
+    assert found[PREFIX + "sync from disk"] == 2
+
+
+def test_a_few_runs_come_to_most_of_them() -> None:
+    """And what a run came to is in its counts, where campaigns add it up."""
+    total: dict[str, int] = {}
+    for seed in range(5):
+        for name, times in run(script_from_seed(seed, voters=5)).counts:
+            total[name] = total.get(name, 0) + times
+    assert len(missed(total, store=False)) < 20
+
+
+def test_a_campaign_that_misses_one_fails(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    never = Point("the moon falls", "nothing of the kind", 2)
+    later = Point("the sun falls", "nor of this kind", 3)
+    monkeypatch.setattr(points_table, "POINTS", (never, later))
+    assert main(["fuzz", "--runs", "2", "--jobs", "1"]) == 1
+    said = capsys.readouterr().out
+    assert "OVERDUE the moon falls: nothing of the kind (once in 2 runs)" in said
+    assert "never yet the sun falls" in said
+
+
+def test_smaller_runs_need_not_come_to_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(points_table, "POINTS", (Point("the moon falls", "nothing of the kind", 1),))
+    assert main(["fuzz", "--runs", "1", "--jobs", "1", "--faults", "2"]) == 0
+
+
+def test_the_page_lists_them_as_they_are() -> None:
+    rows = [f"| {point.name} | {point.what} | {point.budget}{' (store)' if point.store else ''} |" for point in POINTS]
+    assert "\n".join(rows) in PAGE.read_text()
