@@ -44,13 +44,17 @@ class Availability:
         self._now = now
         self._strikes: dict[tuple[str, str], int] = {}
         self._last = NOTHING_YET
+        self.hits: list[tuple[str, int, int]] = []
+        """Which kind, from when to when, in microseconds."""
         self._served = False
         self._ever = False
         self._since = self._first = 0
         self._blamed = NOTHING_YET
         self._outages: list[Outage] = []
 
-    def struck(self, kind: str, phase: str) -> None:
+    def struck(self, kind: str, phase: str, lasts_ms: int = 0) -> None:
+        now = self._now()
+        self.hits.append((kind, now, now + lasts_ms * 1_000))
         key = (kind, phase)
         self._strikes[key] = self._strikes.get(key, 0) + 1
         self._last = kind

@@ -12,13 +12,18 @@ from harness.trace import Trace
 
 @frozen
 class Recovery:
-    """After a fault of this kind struck. `leader_ms`: until a quorum served again; None where it went on serving."""
+    """After a fault of this kind struck; in virtual time, after it was over.
+
+    `leader_ms`: until a quorum served again; None where it went on serving.
+    """
 
     kind: str
     at_ms: int
     leader_ms: int | None
     write_ms: int | None
     """Until the first write was acknowledged, which was asked whenever."""
+    sessions_ms: int | None = None
+    """Until every client that was without a connection had one again, and its watches; None where none was without."""
 
 
 @frozen
@@ -44,7 +49,7 @@ class Outcome:
     strikes: tuple[Strike, ...] = ()
     outages: tuple[Outage, ...] = ()
     recoveries: tuple[Recovery, ...] = ()
-    """Where it was measured: in the world of processes."""
+    """In virtual time all faults that struck, in the order of their ends."""
     trace: Trace | None = None
     history: History | None = None
     """What the clients of the store saw; None where there were none."""

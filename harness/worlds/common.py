@@ -19,6 +19,7 @@ from harness.history import History
 from harness.oracle import Oracle, timeline
 from harness.outcome import Outcome
 from harness.points.watching import Points, came_to
+from harness.recoveries import Acknowledged, Hit, recoveries
 from harness.trace import Trace
 from harness.worlds.cores.crashed import Crashed
 from harness.worlds.cores.liveness import Liveness
@@ -78,7 +79,8 @@ class Common(ABC, Generic[S]):
         self.availability = Availability(self.ghost, lambda: self.now)
         self._points = Points(self.ghost)
         self._oracle = Oracle(self.ghost, timeline(script), lambda: self.now)
-        onlookers = [lambda _: self._oracle, lambda _: self._points]
+        self._acknowledged = Acknowledged(self.ghost, lambda: self.now)
+        onlookers = [lambda _: self._oracle, lambda _: self._points, lambda _: self._acknowledged]
         self.judge = Judge(self.ghost, [*checkers, *onlookers], self.availability.looked)
         self.violation: Violation | None = None
         self._heap: list[tuple[int, int, Callable[[Any, Any], None], Any, Any]] = []
@@ -135,7 +137,8 @@ class Common(ABC, Generic[S]):
         return None
 
     def outcome(self) -> Outcome:
-        broken = self.violation or self._oracle.unserved(self.availability.quiet(), self.liveness.bound_ms)
+        quiet = self.availability.quiet()
+        broken = self.violation or self._oracle.unserved(quiet, self.liveness.bound_ms)
         history = self.history()
         counts = self.counts | came_to(self._points, self.counts, history)
         return Outcome(
@@ -153,9 +156,16 @@ class Common(ABC, Generic[S]):
             messages=self.messages,
             strikes=self.availability.strikes(),
             outages=self.availability.outages(),
+            recoveries=recoveries(self._hits(), quiet, self._acknowledged.times, history),
             trace=self.trace,
             history=history,
         )
+
+    def _hits(self) -> list[Hit]:
+        """All that struck, in the order in which they were over: at the latest, when everything was healed."""
+        healed = self.liveness.began or self.now
+        hits = [Hit(kind, begin, min(end, healed)) for kind, begin, end in self.availability.hits]
+        return sorted(hits, key=lambda hit: hit.end)
 
     # -- who is there ----------------------------------------------------------------------------------
 

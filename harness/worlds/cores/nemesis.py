@@ -57,6 +57,11 @@ class Failing:
     down_ms: int
 
 
+def lasting_ms(fault: Fault) -> int:
+    """How long it is until what was done is undone."""
+    return getattr(fault, "for_ms", 0) + getattr(fault, "down_ms", 0)
+
+
 class Nemesis:
     def __init__(self, world: World) -> None:
         self.world = world
@@ -77,7 +82,8 @@ class Nemesis:
         self.struck += 1
         if not isinstance(fault, CrashIn | When):  # those strike when their moment comes
             leader = world.leader()
-            world.availability.struck(type(fault).__name__, ELECTION if leader is None else leader.node.phase)
+            phase = ELECTION if leader is None else leader.node.phase
+            world.availability.struck(type(fault).__name__, phase, lasting_ms(fault))
         self.STRIKES[type(fault)](self, fault)
 
     def hit(self, fault: Fault) -> None:
@@ -148,7 +154,8 @@ class Nemesis:
                 self._aims.remove(aim)
                 self._watch()
                 self.world.record(server.id, "comes to", 0, moment)
-                self.world.availability.struck(type(aim.fault).__name__, server.node.phase)
+                kind = type(aim.fault).__name__
+                self.world.availability.struck(kind, server.node.phase, lasting_ms(aim.fault))
                 self.hit(aim.fault)
                 if isinstance(aim.fault, CrashIn):
                     raise Crashed(server, aim.fault.loss, aim.fault.down_ms, False)

@@ -1,0 +1,96 @@
+"""How long after each fault was over: until a quorum served, a write was acknowledged, clients had their sessions back.
+
+Nothing in here is judged: it is what campaigns add up by the kind of the fault.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from attrs import frozen
+
+from harness.checkers.ghost import Ghost, Known
+from harness.checkers.judge import Checker
+from harness.history import Asked, Became, History, Told
+from harness.outcome import Recovery
+from zab.core.zxid import Zxid
+
+WRITES: Final = ("create", "set", "delete", "multi")
+
+
+@frozen
+class Hit:
+    """A fault that struck, from when to when, in microseconds."""
+
+    kind: str
+    begin: int
+    end: int
+
+
+class Acknowledged(Checker):
+    """When clients of a list were told that something is written. Never objects."""
+
+    promise = "acknowledged"
+
+    def __init__(self, ghost: Ghost, now: Callable[[], int]) -> None:
+        super().__init__(ghost)
+        self._now = now
+        self.times: list[int] = []
+
+    def acknowledged(self, who: Known, zxid: Zxid) -> None:
+        self.times.append(self._now())
+
+
+def recoveries(
+    hits: Sequence[Hit], quiet: Sequence[tuple[int, int]], written: Sequence[int], history: History | None
+) -> tuple[Recovery, ...]:
+    """`quiet`: from when to when nobody served, in milliseconds; `written`: when writes were acknowledged."""
+    if history is not None:
+        written = _written(history)
+    away = _away(history)
+    found = []
+    for hit in hits:
+        after = bisect_right(written, hit.end)
+        found.append(
+            Recovery(
+                hit.kind,
+                hit.end // 1_000,
+                _until([(begin * 1_000, end * 1_000) for begin, end in quiet], hit),
+                (written[after] - hit.end) // 1_000 if after < len(written) else None,
+                _until(away, hit),
+            )
+        )
+    return tuple(found)
+
+
+def _until(gaps: Sequence[tuple[int, int]], hit: Hit) -> int | None:
+    """How long after a fault the last gap ended that was open while it lasted; None where there was none."""
+    ends = [end for begin, end in gaps if begin <= hit.end and end >= hit.begin]
+    return max(0, max(ends) - hit.end) // 1_000 if ends else None
+
+
+def _written(history: History) -> list[int]:
+    calls = {event.call for event in history.events if isinstance(event, Asked) and event.request.op in WRITES}
+    return [
+        event.at
+        for event in history.events
+        if isinstance(event, Told) and event.call in calls and not event.reply.error
+    ]
+
+
+def _away(history: History | None) -> list[tuple[int, int]]:
+    """From when to when a session was without a connection, and then had one, or was found to be over.
+
+    A client that is connected again sends its watches before anything else: they are back with the session.
+    """
+    lost: dict[int, int] = {}
+    gaps = []
+    for event in () if history is None else history.events:
+        if isinstance(event, Became):
+            if event.state == "disconnected":
+                lost[event.client] = event.at
+            elif event.client in lost:
+                gaps.append((lost.pop(event.client), event.at))
+    return gaps
