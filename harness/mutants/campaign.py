@@ -10,7 +10,7 @@ from harness.draw import script_from_seed
 from harness.faults import Script
 from harness.mutants.edit import Mutant, planted
 from harness.watchdog import watchdog
-from harness.worlds.cores.world import run
+from harness.worlds import world
 
 
 @frozen
@@ -32,13 +32,15 @@ class Verdict:
 def hunt(mutant: Mutant, *, seconds: float = 60.0, runs_max: int = 1_000_000, base: int = 0) -> Verdict:
     """Run seeds from `base` on, with the ensemble sizes of the mutant in turn, until one fails."""
     runs = 0
+    there = world(mutant.world)
     with planted(mutant.edits):
         began = time.process_time()
         while runs < runs_max and time.process_time() - began < seconds:
-            script = script_from_seed(base + runs, voters=mutant.voters[runs % len(mutant.voters)])
+            voters = mutant.voters[runs % len(mutant.voters)]
+            script = script_from_seed(base + runs, voters=voters, machine=mutant.machine)
             runs += 1
             with watchdog():
-                outcome = run(script)
+                outcome = there.run(script)
             if outcome.promise is not None:
                 spent = time.process_time() - began
                 return Verdict(mutant.name, outcome.promise, outcome.what, runs, spent, script)

@@ -45,6 +45,10 @@ class Mutant:
     edits: tuple[Edit, ...]
     voters: tuple[int, ...] = (3, 5)
     """The sizes of ensemble in which a campaign looks for it."""
+    world: str = "cores"
+    """Where it can be seen."""
+    machine: str = "list"
+    """What is replicated there."""
 
 
 def mutant(name: str, bug: str, *edits: tuple[str, str, str], voters: tuple[int, ...] = (3, 5)) -> Mutant:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from harness.mutants import broadcast, epochs, membership, storage, synchronization
+from harness.mutants import broadcast, epochs, membership, runtime, storage, synchronization
 from harness.mutants.edit import Mutant
 
 MUTANTS: Final[tuple[Mutant, ...]] = (
@@ -17,6 +17,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     *broadcast.MUTANTS,
     *membership.MUTANTS,
     *storage.MUTANTS,
+    *runtime.MUTANTS,
 )
 
 IMPOSSIBLE: Final[dict[str, str]] = {

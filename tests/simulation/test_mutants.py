@@ -44,6 +44,9 @@ QUICK = (
     "proposals-only-to-the-synced",
     "snapshot-not-synced",
     "truncate-to-own-commit",
+    "saved-when-handed-over",
+    "event-behind-the-reply",
+    "watches-not-told-again",
 )
 """Those that fall within a second. `zab-harness mutants` hunts all of them."""
 
