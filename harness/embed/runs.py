@@ -18,7 +18,7 @@ from harness.embed.world import run
 from harness.faults import Script
 from harness.outcome import Outcome
 from harness.scripts import describe, dumps, loads
-from harness.shrink import shrink
+from harness.shrink import same_promise, shrink
 
 
 @frozen
@@ -160,13 +160,12 @@ def _made_small(
     assert promise is not None
     tried = 0
 
-    def fails(candidate: Script) -> bool:
+    def seen() -> None:
         nonlocal tried
         tried += 1
         _progress(began, f"making the failure small, {tried} tries")
-        return again(candidate).promise == promise
 
-    small = shrink(outcome.script, fails, runs_max=runs_max).script
+    small = shrink(outcome.script, same_promise(again, promise, seen), runs_max=runs_max).script
     _progress(began, "")
     return Failure(promise, again(small).what, small, number)
 

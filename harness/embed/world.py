@@ -12,6 +12,7 @@ from harness.embed.machine import Answer, TheirMachine, number_of, numbered
 from harness.embed.model import Draw, Make, Model
 from harness.faults import Script, Write
 from harness.outcome import Outcome
+from harness.worlds.cores.workload import Workload
 from harness.worlds.stack.machine import ToldMachine
 from harness.worlds.stack.server import Life, Server
 from harness.worlds.stack.world import WORLD, EveryWorkload, World
@@ -40,6 +41,17 @@ class EmbedWorkload(EveryWorkload):
         return numbered(number, request)
 
 
+class EmbedLife(Life):
+    """With a new machine of theirs in it."""
+
+    def __init__(self, server: Server, world: EmbedWorld, make: Make) -> None:
+        self._world, self._make = world, make
+        super().__init__(server)
+
+    def _machine(self) -> ToldMachine:
+        return TheirMachine(self, self._world, self._make())
+
+
 class EmbedWorld(World):
     def __init__(
         self,
@@ -51,14 +63,17 @@ class EmbedWorld(World):
         trace: bool = False,
         checkers: Sequence[type[Checker]] = ALL,
     ) -> None:
-        super().__init__(script, trace=trace, checkers=checkers)
         self.calls: dict[int, Call] = {}
         self._make = make
         self._model = model
-        self.workload = EmbedWorkload(self, draw, str(script.seed))
+        self._draw = draw
+        super().__init__(script, trace=trace, checkers=checkers)
 
-    def machine(self, life: Life) -> ToldMachine:
-        return TheirMachine(life, self, self._make())
+    def make_workload(self) -> Workload:
+        return EmbedWorkload(self, self._draw, str(self.script.seed))
+
+    def life(self, server: Server) -> Life:
+        return EmbedLife(server, self, self._make)
 
     def applied(self, server: ServerId, zxid: Zxid, number: int, txn: bytes, result: object) -> None:
         call = self.calls[number]

@@ -61,10 +61,13 @@ class Life:
         self._open()
 
     def _open(self) -> None:
-        machine = ToldMachine(self)
+        machine = self._machine()
         self.fed, self.holds = machine.fed, machine.holds
         self.member = self._member(machine)
         self.member.on_membership(machine.membership)
+
+    def _machine(self) -> ToldMachine:
+        return ToldMachine(self)
 
     async def run(self) -> None:
         await self.member.run()

@@ -68,7 +68,7 @@ def test_what_is_said_is_what_is_heard(frame: Frame) -> None:
 def test_a_field_of_another_kind_is_no_frame(frame: Frame, data: st.DataObject) -> None:
     value: Any = msgpack.unpackb(encode(frame))
     place = data.draw(st.integers(0, len(value) - 1))
-    value[place] = data.draw(st.sampled_from([None, "x", -9, [[]], {}, 1.5]))
+    value[place] = data.draw(st.sampled_from(["x", [[]], {}, 1.5]))
     with pytest.raises(FrameError, match="no frame of a controller"):
         decode(msgpack.packb(value))
 

@@ -1,0 +1,182 @@
+"""The controller's links to brokers: to each one queue, one connection, and one command on its way.
+
+The order is what makes the epochs sufficient, so none is ever left out: a command whose answer does not come is said
+again, on a new connection, until the broker has answered, or is not there any more, or this is not the controller any
+more. A broker that is slow or away holds up nobody else.
+"""
+
+from __future__ import annotations
+
+import logging
+import ssl
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import Final
+
+import trio
+from attrs import frozen
+
+from kraft_controller.core import events
+from kraft_controller.core.commands import Command, LeaderAndIsr, StopReplica
+from kraft_controller.core.events import Event
+from kraft_controller.core.names import BrokerId, TopicPartition
+from kraft_controller.core.state import Broker, Endpoint
+from kraft_controller.runtime.frames import Frames
+from kraft_controller.wire.commands import Answer, FrameError, Numbered, decode, encode
+
+logger: Final = logging.getLogger("kraft_controller")
+
+STORAGE_ERROR: Final = 56
+"""The replica is on a disk that failed."""
+
+
+@frozen
+class LinkSettings:
+    """backoff_s  before a broker is dialled again
+    answer_s   for one answer; then the connection is given up, and the command said again
+    listener   the name of the brokers' endpoint for controllers; None: their first one
+    tls        to speak it on that endpoint
+    """
+
+    backoff_s: float = 0.1
+    connect_s: float = 5.0
+    answer_s: float = 30.0
+    listener: str | None = None
+    tls: ssl.SSLContext | None = None
+
+
+class Link:
+    """To one life of one broker."""
+
+    def __init__(self, broker: Broker, settings: LinkSettings, answered: Callable[[Event], None]) -> None:
+        self.broker = broker
+        self._settings = settings
+        self._answered = answered
+        self._waiting: deque[Command] = deque()
+        self._bell = trio.Event()
+        self._number = 0
+        self._frames: Frames | None = None
+        self.scope = trio.CancelScope()
+        self.resent = 0
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def send(self, command: Command) -> None:
+        self._waiting.append(command)
+        self._bell.set()
+
+    async def run(self) -> None:
+        with self.scope:
+            try:
+                while True:
+                    while not self._waiting:
+                        self._bell = trio.Event()
+                        await self._bell.wait()
+                    command = self._waiting[0]
+                    answer = await self._said(command)
+                    self._waiting.popleft()
+                    self._tell(command, answer)
+            finally:
+                if self._frames is not None:
+                    with trio.CancelScope(shield=True):
+                        await self._frames.aclose()
+
+    async def _said(self, command: Command) -> Answer:
+        """As often as it takes."""
+        self._number += 1
+        frame = encode(Numbered(self._number, command))
+        while True:
+            try:
+                if self._frames is None:
+                    self._frames = await self._dial()
+                with trio.fail_after(self._settings.answer_s):
+                    await self._frames.send(frame)
+                    body = await self._frames.receive()
+                if body is None:
+                    raise FrameError("it hung up")
+                answer = decode(body)
+                if not isinstance(answer, Answer) or answer.number != self._number:
+                    raise FrameError("this is not the answer to what was said")
+                return answer
+            except (OSError, trio.BrokenResourceError, trio.TooSlowError, FrameError) as error:
+                if self._frames is not None:
+                    logger.info("link to broker %d: %s; it is dialled again", self.broker.id, str(error) or "no answer")
+                    await self._frames.aclose()
+                    self._frames = None
+                self.resent += 1
+                await trio.sleep(self._settings.backoff_s)
+
+    async def _dial(self) -> Frames:
+        endpoint = endpoint_of(self.broker, self._settings.listener)
+        with trio.fail_after(self._settings.connect_s):
+            stream: trio.abc.Stream = await trio.open_tcp_stream(endpoint.host, endpoint.port)
+            if self._settings.tls is not None:
+                secure = trio.SSLStream(stream, self._settings.tls, server_hostname=endpoint.host)
+                await secure.do_handshake()
+                stream = secure
+        return Frames(stream)
+
+    def _tell(self, command: Command, answer: Answer) -> None:
+        """What the controller has to know of an answer. That it is old, it hears from the store."""
+        ident, epoch = self.broker.id, self.broker.epoch
+        if isinstance(command, LeaderAndIsr):
+            offline = tuple(where for where, error in answer.errors.items() if error == STORAGE_ERROR)
+            if offline:
+                self._answered(events.RolesAnswered(ident, epoch, offline))
+        elif isinstance(command, StopReplica):
+            deleted = [stop.where for stop in command.stops if stop.delete]
+            failed = tuple(where for where in deleted if answer.error or answer.errors.get(where))
+            done: tuple[TopicPartition, ...] = tuple(where for where in deleted if where not in failed)
+            if deleted:
+                self._answered(events.DeletionAnswered(ident, epoch, done, failed))
+
+
+def endpoint_of(broker: Broker, listener: str | None) -> Endpoint:
+    for endpoint in broker.endpoints:
+        if listener is None or endpoint.listener == listener:
+            return endpoint
+    raise OSError(f"broker {broker.id} has no endpoint{f' {listener}' if listener else ''} to be told things at")
+
+
+class BrokerLinks:
+    """`Links` of the controller, over TCP. Runs in a nursery of its broker."""
+
+    def __init__(self, answered: Callable[[Event], None], settings: LinkSettings | None = None) -> None:
+        self._answered = answered
+        self._settings = settings or LinkSettings()
+        self._links: dict[BrokerId, Link] = {}
+        self._nursery: trio.Nursery
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        async with trio.open_nursery() as self._nursery:
+            task_status.started()
+            await trio.sleep_forever()
+
+    def know(self, brokers: Mapping[BrokerId, Broker]) -> None:
+        for ident, link in list(self._links.items()):
+            broker = brokers.get(ident)
+            if broker is None or broker.epoch != link.broker.epoch:
+                self._end(ident)
+            elif broker.endpoints != link.broker.endpoints:
+                link.broker = broker  # dialled there when the connection that stands breaks
+        for ident, broker in brokers.items():
+            if ident not in self._links:
+                link = self._links[ident] = Link(broker, self._settings, self._answered)
+                self._nursery.start_soon(link.run)
+
+    def send(self, to: BrokerId, command: Command) -> None:
+        link = self._links.get(to)
+        if link is not None and command.broker_epoch == link.broker.epoch:
+            link.send(command)
+
+    def close(self) -> None:
+        for ident in list(self._links):
+            self._end(ident)
+
+    def waiting(self) -> dict[BrokerId, int]:
+        """Commands that no answer has come to, by broker."""
+        return {ident: len(link) for ident, link in self._links.items()}
+
+    def _end(self, ident: BrokerId) -> None:
+        self._links.pop(ident).scope.cancel()

@@ -1,0 +1,60 @@
+"""A broker's ear for controllers: who may command, command by command.
+
+The epochs are compared here, before anything is done, so whatever obeys need not ask: a command for an earlier life
+of this broker is refused, and so is one of a controller older than one that was heard.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from typing import Final
+
+import trio
+
+from kraft_controller.core.commands import Command
+from kraft_controller.core.names import BrokerEpoch, ControllerEpoch, TopicPartition
+from kraft_controller.runtime.frames import Frames
+from kraft_controller.wire.commands import Answer, FrameError, Numbered, decode, encode
+
+logger: Final = logging.getLogger("kraft_controller")
+
+NONE: Final = 0
+STALE_CONTROLLER_EPOCH: Final = 11
+STALE_BROKER_EPOCH: Final = 77
+
+Obey = Callable[[Command], Mapping[TopicPartition, int]]
+"""Do as you are told, and say what went wrong with which partition. At once: nothing else is heard meanwhile."""
+
+
+class Orders:
+    def __init__(self, epoch: Callable[[], BrokerEpoch], obey: Obey) -> None:
+        self._epoch = epoch
+        self._obey = obey
+        self.controller_epoch = ControllerEpoch(0)
+        """The newest that was heard."""
+
+    def answer(self, numbered: Numbered) -> Answer:
+        command = numbered.command
+        # One that is greater than ours is for us, too: it knows of our registration before we do.
+        if command.broker_epoch != -1 and command.broker_epoch < self._epoch():
+            return Answer(numbered.number, STALE_BROKER_EPOCH, {})
+        if command.controller_epoch < self.controller_epoch:
+            return Answer(numbered.number, STALE_CONTROLLER_EPOCH, {})
+        self.controller_epoch = command.controller_epoch
+        return Answer(numbered.number, NONE, dict(self._obey(command)))
+
+    async def serve(self, stream: trio.abc.Stream) -> None:
+        """One controller's connection, to its end. Whatever is no command ends it, with a line that says why."""
+        frames = Frames(stream)
+        try:
+            while (body := await frames.receive()) is not None:
+                frame = decode(body)
+                if not isinstance(frame, Numbered):
+                    raise FrameError("an answer, where commands come in")
+                await frames.send(encode(self.answer(frame)))
+        except (FrameError, trio.BrokenResourceError) as error:
+            logger.warning("a controller's connection is cut: %s", error)
+        finally:
+            with trio.CancelScope(shield=True):
+                await frames.aclose()

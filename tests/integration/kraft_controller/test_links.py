@@ -1,0 +1,234 @@
+"""Commands over real sockets: in order, once each is answered, and never from a controller that is none any more."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+import trio
+import trio.testing
+
+from kraft_controller.core import events
+from kraft_controller.core.commands import Command, LeaderAndIsr, Stop, StopReplica, UpdateMetadata
+from kraft_controller.core.events import Event
+from kraft_controller.core.names import BrokerEpoch, BrokerId, ControllerEpoch, LeaderEpoch, TopicPartition
+from kraft_controller.core.state import Broker, Endpoint
+from kraft_controller.runtime.frames import LENGTH, Frames
+from kraft_controller.runtime.links import BrokerLinks, LinkSettings, endpoint_of
+from kraft_controller.runtime.orders import STALE_BROKER_EPOCH, STALE_CONTROLLER_EPOCH, Orders
+from kraft_controller.wire.commands import Answer, FrameError, Numbered, decode, encode
+
+T0 = TopicPartition("t", 0)
+ONE = BrokerId(1)
+
+
+def metadata(epoch: int = 1, broker_epoch: int = 5) -> UpdateMetadata:
+    return UpdateMetadata(BrokerId(9), ControllerEpoch(epoch), BrokerEpoch(broker_epoch), (), ())
+
+
+class Broken:
+    """A broker that may hang up instead of answering."""
+
+    def __init__(self) -> None:
+        self.heard: list[Command] = []
+        self.hang_ups = 0
+        self.errors: Mapping[TopicPartition, int] = {}
+        self.orders = Orders(lambda: BrokerEpoch(5), self.obey)
+        self.connections = 0
+
+    def obey(self, command: Command) -> Mapping[TopicPartition, int]:
+        self.heard.append(command)
+        return self.errors
+
+    async def serve(self, stream: trio.SocketStream) -> None:
+        self.connections += 1
+        if self.hang_ups:
+            self.hang_ups -= 1
+            await stream.receive_some(10)
+            await stream.aclose()
+            return
+        await self.orders.serve(stream)
+
+
+@asynccontextmanager
+async def linked(broker: Broken, answered: Callable[[Event], None] = print) -> AsyncIterator[BrokerLinks]:
+    async with trio.open_nursery() as nursery:
+        [listener] = await trio.open_tcp_listeners(0, host="127.0.0.1")
+        port = listener.socket.getsockname()[1]
+        nursery.start_soon(trio.serve_listeners, broker.serve, [listener])
+        links = BrokerLinks(answered, LinkSettings(backoff_s=0.01, answer_s=2.0))
+        await nursery.start(links.run)
+        links.know({ONE: Broker(ONE, BrokerEpoch(5), (Endpoint("PLAINTEXT", "127.0.0.1", port),))})
+        yield links
+        nursery.cancel_scope.cancel()
+
+
+async def until(check: Callable[[], bool]) -> None:
+    while not check():
+        await trio.sleep(0.01)
+
+
+def run(test: Any) -> None:
+    async def main() -> None:
+        with trio.fail_after(10):
+            await test()
+
+    trio.run(main)
+
+
+def test_commands_arrive_in_order_over_one_connection() -> None:
+    async def test() -> None:
+        broker = Broken()
+        async with linked(broker) as links:
+            said = [metadata(epoch) for epoch in range(1, 200)]
+            for command in said:
+                links.send(ONE, command)
+            await until(lambda: len(broker.heard) == len(said))
+            assert broker.heard == said
+            assert broker.connections == 1
+            await until(lambda: links.waiting() == {ONE: 0})
+
+    run(test)
+
+
+def test_what_is_not_answered_is_said_again_before_anything_else() -> None:
+    async def test() -> None:
+        broker = Broken()
+        broker.hang_ups = 3
+        async with linked(broker) as links:
+            links.send(ONE, metadata(1))
+            links.send(ONE, metadata(2))
+            await until(lambda: len(broker.heard) == 2)
+            assert [command.controller_epoch for command in broker.heard] == [1, 2]
+            assert broker.connections == 4
+
+    run(test)
+
+
+def test_nothing_leaves_when_the_controller_is_none_any_more() -> None:
+    async def test() -> None:
+        broker = Broken()
+        broker.hang_ups = 10_000
+        async with linked(broker) as links:
+            links.send(ONE, metadata())
+            await until(lambda: broker.connections > 2)
+            links.close()
+            broker.hang_ups = 0
+            await trio.sleep(0.1)
+            assert broker.heard == []
+            assert links.waiting() == {}
+
+    run(test)
+
+
+def test_a_command_for_another_life_of_the_broker_is_not_sent() -> None:
+    async def test() -> None:
+        broker = Broken()
+        async with linked(broker) as links:
+            links.send(ONE, metadata(1, broker_epoch=4))
+            links.send(BrokerId(2), metadata(1))
+            links.send(ONE, metadata(2))
+            await until(lambda: bool(broker.heard))
+            assert [command.controller_epoch for command in broker.heard] == [2]
+
+    run(test)
+
+
+def test_answers_come_back_as_events() -> None:
+    async def test() -> None:
+        broker, heard = Broken(), list[Event]()
+        head = (BrokerId(9), ControllerEpoch(1), BrokerEpoch(5))
+        other = TopicPartition("t", 1)
+        async with linked(broker, heard.append) as links:
+            broker.errors = {T0: 56, other: 0}
+            links.send(ONE, LeaderAndIsr(*head, False, (), ()))
+            stops = (Stop(T0, LeaderEpoch(1), True), Stop(other, LeaderEpoch(1), True))
+            links.send(ONE, StopReplica(*head, stops))
+            links.send(ONE, StopReplica(*head, (Stop(T0, LeaderEpoch(1), False),)))
+            await until(lambda: links.waiting() == {ONE: 0})
+            assert heard == [
+                events.RolesAnswered(ONE, BrokerEpoch(5), (T0,)),
+                events.DeletionAnswered(ONE, BrokerEpoch(5), (other,), (T0,)),
+            ]
+
+    run(test)
+
+
+def test_who_may_command() -> None:
+    obeyed: list[Command] = []
+
+    def obey(command: Command) -> dict[TopicPartition, int]:
+        obeyed.append(command)
+        return {}
+
+    orders = Orders(lambda: BrokerEpoch(5), obey)
+    assert orders.answer(Numbered(1, metadata(3, 5))).error == 0
+    assert orders.answer(Numbered(2, metadata(2, 5))).error == STALE_CONTROLLER_EPOCH
+    assert orders.answer(Numbered(3, metadata(4, 4))).error == STALE_BROKER_EPOCH
+    assert orders.answer(Numbered(4, metadata(3, 6))).error == 0
+    assert orders.answer(Numbered(5, metadata(3, -1))).error == 0
+    assert len(obeyed) == 3
+    assert orders.controller_epoch == 3
+
+
+@pytest.mark.parametrize(
+    "noise", [b"GET / HTTP/1.1\r\n\r\n", LENGTH.pack(0xFFFFFFFF), LENGTH.pack(3) + b"abc", LENGTH.pack(9) + b"x"]
+)
+def test_noise_costs_the_connection_and_nothing_else(noise: bytes) -> None:
+    async def test() -> None:
+        broker = Broken()
+        async with linked(broker) as links:
+            links.send(ONE, metadata())
+            await until(lambda: bool(broker.heard))
+            ours, theirs = trio.testing.memory_stream_pair()
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(broker.orders.serve, theirs)
+                await ours.send_all(noise)
+                await ours.send_eof()
+                assert await ours.receive_some() == b""
+            links.send(ONE, metadata(2))
+            await until(lambda: len(broker.heard) == 2)
+
+    run(test)
+
+
+def test_an_answer_to_something_else_is_none() -> None:
+    async def test() -> None:
+        asked: list[int] = []
+
+        async def serve(stream: trio.SocketStream) -> None:
+            frames = Frames(stream)
+            body = await frames.receive()
+            assert body is not None
+            frame = decode(body)
+            assert isinstance(frame, Numbered)
+            asked.append(frame.number)
+            await frames.send(encode(Answer(frame.number if len(asked) > 2 else frame.number + 7, 0, {})))
+            await trio.sleep_forever()
+
+        broker = Broken()
+        broker.serve = serve  # type: ignore[method-assign]
+        async with linked(broker) as links:
+            links.send(ONE, metadata())
+            await until(lambda: links.waiting() == {ONE: 0})
+            assert asked == [1, 1, 1]
+
+    run(test)
+
+
+def test_a_broker_without_the_endpoint_is_named() -> None:
+    with pytest.raises(OSError, match="broker 1 has no endpoint CONTROL"):
+        endpoint_of(Broker(ONE, BrokerEpoch(1), (Endpoint("PLAINTEXT", "h", 1),)), "CONTROL")
+
+
+def test_a_frame_cut_off() -> None:
+    async def test() -> None:
+        ours, theirs = trio.testing.memory_stream_pair()
+        await ours.send_all(b"\0\0")
+        await ours.send_eof()
+        with pytest.raises(FrameError, match="in the middle"):
+            await Frames(theirs).receive()
+
+    run(test)
