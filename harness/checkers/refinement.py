@@ -69,8 +69,12 @@ class Refinement(Checker):
     # -- discovery -----------------------------------------------------------------------------------------
 
     def role(self, who: Known, state: Role, epoch: Epoch, leader: ServerId | None, serving: bool) -> None:
-        if state != who.state:
-            self._step(who, Action.SEEK, None)
+        if state == who.state:
+            return
+        if who.state == Role.LEADING and epoch > who.epoch:
+            # Established and over within one turn: it told nobody, but on its way to the disk is what it adopted.
+            self._step(who, Action.ESTABLISH, actions.establish(self.state, who, epoch))
+        self._step(who, Action.SEEK, None)
 
     def said_leader_info(self, who: Known, to: ServerId, message: LeaderInfo) -> None:
         self._step(who, Action.ANNOUNCE, actions.announce(self.state, who, message.epoch))

@@ -115,6 +115,14 @@ def test_a_transaction_from_the_first_vote_to_the_machines() -> None:
     assert refinement.state.reigns[Epoch(1)].acked == {ONE: first.last, TWO: NOTHING}
 
 
+def test_a_leader_that_gives_up_in_the_turn_in_which_it_is_established_has_led() -> None:
+    story = Story()
+    story.seeks(THREE, 1)
+    story.promises(ONE, THREE, 1)
+    story.judge.role(THREE, State.LOOKING, Epoch(1), None, False)
+    story.adopts(THREE, THREE, 1)
+
+
 Wrong = Callable[[Story], None]
 
 
