@@ -51,8 +51,14 @@ class Mutant:
     """What is replicated there."""
 
 
-def mutant(name: str, bug: str, *edits: tuple[str, str, str], voters: tuple[int, ...] = (3, 5)) -> Mutant:
-    return Mutant(name, bug, tuple(Edit(*edit) for edit in edits), voters)
+def mutant(
+    name: str,
+    bug: str,
+    *edits: tuple[str, str, str],
+    voters: tuple[int, ...] = (3, 5),
+    machine: str = "list",
+) -> Mutant:
+    return Mutant(name, bug, tuple(Edit(*edit) for edit in edits), voters, machine=machine)
 
 
 @contextmanager

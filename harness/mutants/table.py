@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from harness.mutants import broadcast, epochs, membership, runtime, storage, synchronization
+from harness.mutants import broadcast, epochs, membership, pipeline, runtime, serving, storage, synchronization
 from harness.mutants.edit import Mutant
 
 MUTANTS: Final[tuple[Mutant, ...]] = (
@@ -18,6 +18,8 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     *membership.MUTANTS,
     *storage.MUTANTS,
     *runtime.MUTANTS,
+    *pipeline.MUTANTS,
+    *serving.MUTANTS,
 )
 
 IMPOSSIBLE: Final[dict[str, str]] = {
@@ -29,7 +31,9 @@ IMPOSSIBLE: Final[dict[str, str]] = {
     "M25": "a log writer that outlives its role: a learner tells its history when the disk has reported all of it",
     "M26": "ZOOKEEPER-4837, a snapshot newer than the cut: snapshots are of applied state, and no cut goes below that",
     "M28": "memory ahead of the log after a failed TRUNC: a disk that fails stops the server, and memory is made anew",
-    "M32": "fuzzy snapshots: a snapshot is the machine's state at exactly one zxid, taken in one step",
+    "M33": "damaged counts of what a snapshot holds: its end tells the number of nodes and their digest",
+    "ZOOKEEPER-1573, 3306, 4846": "fuzzy snapshots: one is the state at exactly one zxid, so nothing is replayed twice",
+    "ZOOKEEPER-2355": "a follower that lost part of a proposal goes on: a broken link ends what it follows",
 }
 """Bugs of the catalogue that cannot be written down in this design, and why."""
 

@@ -15,6 +15,7 @@ from zab.wire.relay import ORIGIN_BYTES, TAG_BYTES
 ONCE = "each request exactly once"
 ORDER = "requests of a member in their order"
 OWNERS = "no ephemeral node without its session"
+TIME = "a session ends when nothing was heard of it for its time"
 
 
 def committed(ghost: Ghost, start: int = 1) -> Iterator[Batch]:

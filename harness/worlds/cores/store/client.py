@@ -11,6 +11,8 @@ from collections import deque
 from random import Random
 from typing import TYPE_CHECKING, Final
 
+from harness.checkers.ghost import Violation
+from harness.checkers.store.order import REPLIES
 from harness.faults import Step
 from harness.history import Asked, Became, Event, Fired, Lost, Told
 from harness.protocol import EVENTS, request_of
@@ -263,7 +265,8 @@ class Client:
 
     def _answered(self, answered: Answered) -> None:
         call, reply = answered.call, answered.reply
-        assert self._sent[0] is call, f"client {self.id} is answered {call.request} before what it asked first"
+        if not self._sent or self._sent[0] is not call:
+            raise Violation(REPLIES, f"client {self.id} is answered {call.request} before what it asked first")
         self._sent.popleft()
         self._seen = max(self._seen, reply.zxid)
         if call.request.watch or call.request.op == "unwatch":

@@ -12,7 +12,9 @@ from collections.abc import Callable, Iterable, Sequence
 from random import Random
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+from harness.checkers.ghost import Violation
 from harness.worlds.cores.store.calls import Call, Hello, Left
+from harness.worlds.cores.store.checks import TIME
 from harness.worlds.cores.store.connection import Connection
 from zab.core.messages import State
 from zab.core.zxid import Zxid
@@ -60,6 +62,8 @@ class Door:
         self._tick_ms = server.knobs.tick_ms
         self._expiry: Expiry | None = None
         """At the leader only: when sessions end."""
+        self._heard_at: dict[int, int] = {}
+        """By the same leader, of each session: to judge the ends by."""
         self._epoch = -1
         self._lost_ms = self._looked_ms = server.now_ms
         """Since when nobody leads, as far as is known here."""
@@ -75,6 +79,7 @@ class Door:
         if ready and node.state is State.LEADING:
             if self._expiry is None or self._epoch != node.epoch:
                 self._expiry, self._epoch = Expiry(self._tick_ms), node.epoch
+                self._heard_at.clear()
                 self._touch(self.store.sessions.table)
         else:
             self._expiry = None
@@ -253,6 +258,7 @@ class Door:
                 known = table.get(session)
                 if known is not None:
                     expiry.touch(session, known[0], now)
+                    self._heard_at[session] = now
 
     def _heard(self, body: bytes) -> None:
         """By another server, of its clients."""
@@ -278,6 +284,7 @@ class Door:
                 self._touch(self.store.sessions.table)
             for session in self._expiry.due(now):
                 world.counted("session expired")
+                self._judge_end(session, now)
                 self._post_own(Op.CLOSE_SESSION, (), session)
         elif self.ready:
             if alive:
@@ -285,6 +292,12 @@ class Door:
         else:
             self._let_go(now)
         self.wake()
+
+    def _judge_end(self, session: int, now: int) -> None:
+        known, silent_ms = self.store.sessions.table.get(session), now - self._heard_at[session]
+        if known is not None and silent_ms < known[0]:
+            who = f"session {session:#x} of {known[0]} ms"
+            raise Violation(TIME, f"server {self.server.id} ends {who} {silent_ms} ms after it heard of it")
 
     def _let_go(self, now: int) -> None:
         """Who waits here for a leader may find one elsewhere, before the session is over."""

@@ -1,6 +1,7 @@
 """After the last fault: servers as always, and the clients have their sessions and their watches again.
 
-Then a client with a fresh session reads everything, behind a sync, so that few outcomes stay unknown.
+Sessions that nobody has any more come to their end. And a client with a fresh session reads everything, behind a
+sync, so that few outcomes stay unknown.
 """
 
 from __future__ import annotations
@@ -95,6 +96,10 @@ class StoreLiveness(Liveness):
         for client in world.workload.clients.values():
             if client.connected and (missed := self._unwatched(client)):
                 return f"client {client.id} watches {missed}, and its server does not know"
+        alive = {client.session for client in world.workload.clients.values()}
+        abandoned = [session for session in leader.machine.store.sessions.table if session not in alive]
+        if abandoned:
+            return f"session {abandoned[0]:#x} does not end, and its client is gone"
         exactly_once(world.ghost)
         for server in world.servers[1:]:
             if server.up:

@@ -1,0 +1,252 @@
+"""The store: how requests become transactions, transactions become state, and what belongs to a session."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from harness.mutants.edit import Mutant, mutant
+
+PREPARER: Final = "zab.store.prepare:Preparer"
+OUTSTANDING: Final = "zab.store.outstanding:Outstanding"
+APPLIER: Final = "zab.store.apply:Applier"
+TREE: Final = "zab.store.tree:Tree"
+ORIGIN: Final = "zab.runtime.origin:Origin"
+DOOR: Final = "harness.worlds.cores.store.door:Door"
+NEWEST: Final = "return self._nodes.get(path) if record is None else record[1]"
+
+MUTANTS: Final[tuple[Mutant, ...]] = (
+    # -- several at once, and what is outstanding ------------------------------------------------------
+    mutant(
+        "M35",
+        "ZOOKEEPER-1624: a multi that fails takes back what it did to the nodes it names, not to their parents",
+        (
+            f"{PREPARER}._multi",
+            """
+            except Failure as failure:
+                self._outstanding.roll_back(position, undo)
+            """,
+            """
+            except Failure as failure:
+                named = {sub_fields[0] for _, sub_fields in operations}
+                self._outstanding.roll_back(position, [each for each in undo if each[0] in named])
+            """,
+        ),
+        machine="store",
+    ),
+    mutant(
+        "multi-not-taken-back",
+        "a multi that fails leaves behind what its first operations would have done",
+        (
+            f"{PREPARER}._multi",
+            """
+            except Failure as failure:
+                self._outstanding.roll_back(position, undo)
+            """,
+            """
+            except Failure as failure:
+                pass
+            """,
+        ),
+        machine="store",
+    ),
+    mutant(
+        "multi-half-applied",
+        "what a multi asks for first happens, although a later operation of it failed",
+        (
+            f"{PREPARER}._multi",
+            "return txns.failed_multi(",
+            "return txns.multi(self._session, self._cxid, self._now_ms, prepared) if prepared else txns.failed_multi(",
+        ),
+        machine="store",
+    ),
+    mutant(
+        "multi-sees-not-itself",
+        "later operations of a multi are judged without the earlier ones",
+        (
+            f"{PREPARER}._look_up",
+            NEWEST,
+            "return self._nodes.get(path) if record is None or record[0] == self._zxid else record[1]",
+        ),
+        machine="store",
+    ),
+    mutant(
+        "multi-check-ignored",
+        "the check in a multi checks nothing",
+        (f"{PREPARER}._check", "if expected != node[6] and expected != ANY_VERSION:", "if False:"),
+        machine="store",
+    ),
+    mutant(
+        "judged-by-the-past",
+        "a request is judged by what is applied, without what is outstanding",
+        (f"{PREPARER}._look_up", NEWEST, "return self._nodes.get(path)"),
+        (f"{PREPARER}._look_up_valid", "record = self._records.get(path)", "record = None"),
+        machine="store",
+    ),
+    mutant(
+        "outstanding-outlives-its-epoch",
+        "a new leader judges by what it had prepared in an epoch in which it led before",
+        (f"{PREPARER}._begin", "self._outstanding.clear()", "pass"),
+        machine="store",
+    ),
+    mutant(
+        "outstanding-forgotten-early",
+        "when the first of two outstanding changes of a node is applied, the second is forgotten",
+        (f"{OUTSTANDING}.applied", "if record is not None and record[0] <= zxid:", "if record is not None:"),
+        machine="store",
+    ),
+    # -- nodes -----------------------------------------------------------------------------------------
+    mutant(
+        "version-not-compared",
+        "a set is done whatever version it expects",
+        (f"{PREPARER}._set_data", "if expected != version and expected != ANY_VERSION:", "if False:"),
+        machine="store",
+    ),
+    mutant(
+        "parents-deleted",
+        "a node is deleted although it has children",
+        (f"{PREPARER}._delete", "if node[11]:", "if False:"),
+        machine="store",
+    ),
+    mutant(
+        "number-given-twice",
+        "ZOOKEEPER-1046: the number of a sequential node is how many children there are, not how many there were",
+        (f"{PREPARER}._create", 'path = f"{path}{cversion:010d}"', 'path = f"{path}{parent[11]:010d}"'),
+        machine="store",
+    ),
+    mutant(
+        "parent-not-touched",
+        "the parent does not tell that a child was created",
+        (f"{TREE}.create", "cversion, pzxid = parent_cversion, zxid", "cversion = parent_cversion"),
+        machine="store",
+    ),
+    # -- sessions --------------------------------------------------------------------------------------
+    mutant(
+        "M37a",
+        "ZOOKEEPER-5010: what a session asks behind its own end is still done, and its ephemeral node stays",
+        (f"{PREPARER}._close_session", "self._owners.pop(session, None)", "pass"),
+        machine="store",
+    ),
+    mutant(
+        "M37b",
+        "ZOOKEEPER-2985: ephemeral nodes that were outstanding when their session ended stay",
+        (f"{PREPARER}._close_session", "if node is not None and node[9] == session:", "if False:"),
+        (f"{APPLIER}._close_session", "self._tree.ephemerals.get(closed.session, ())", "()"),
+        machine="store",
+    ),
+    mutant(
+        "M32a",
+        "ZOOKEEPER-3145: what a session owned is found in the tree when it ends, and a restored tree does not know",
+        (f"{TREE}._insert", "if node[9]:", "if False:"),
+        (
+            f"{TREE}._disowned",
+            "owned = self.ephemerals[owner]",
+            "owned = self.ephemerals.setdefault(owner, {path: None})",
+        ),
+        (f"{TREE}._disowned", "del owned[path]", "owned.pop(path, None)"),
+        machine="store",
+    ),
+    mutant(
+        "M32b",
+        "ZOOKEEPER-3144: a snapshot has not all of the sessions",
+        (
+            "zab.store.snapshot:Snapshot.__init__",
+            "self._first = (VERSION, zxid, sessions.secret, table)",
+            "self._first = (VERSION, zxid, sessions.secret, table[:-1])",
+        ),
+        machine="store",
+    ),
+    mutant(
+        "ephemerals-stay",
+        "the nodes of a session that ends stay",
+        (f"{APPLIER}._close_session", "for path in closed.body[0]:", "for path in ():"),
+        (f"{APPLIER}._close_session", "self._tree.ephemerals.get(closed.session, ())", "()"),
+        machine="store",
+    ),
+    mutant(
+        "session-stays-in-the-table",
+        "a session that was closed is still known",
+        (f"{APPLIER}._close_session", "self._sessions.table.pop(closed.session, None)", "pass"),
+        machine="store",
+    ),
+    mutant(
+        "session-served-where-it-was",
+        "a server that a session has left may still write for it",
+        (f"{PREPARER}.prepare", "if self._owners.get(session) != server:", "if session not in self._owners:"),
+        machine="store",
+    ),
+    mutant(
+        "new-leader-knows-no-sessions",
+        "sessions of which nobody hears do not end any more when the leader has changed",
+        (f"{DOOR}.role_changed", "self._touch(self.store.sessions.table)", "pass"),
+        machine="store",
+    ),
+    mutant(
+        "sessions-never-end",
+        "a session of which nobody hears does not end",
+        ("zab.store.sessions:Expiry.due", "return ended", "return []"),
+        machine="store",
+    ),
+    mutant(
+        "sessions-end-early",
+        "a session ends although its client is heard of in time",
+        (
+            "zab.store.sessions:Expiry.touch",
+            "end = ((now_ms + timeout_ms) // self._tick_ms + 1) * self._tick_ms",
+            "end = now_ms + timeout_ms // 20",
+        ),
+        machine="store",
+    ),
+    mutant(
+        "ended-session-welcome",
+        "a client whose session is over is made believe that it goes on",
+        (
+            f"{DOOR}._find",
+            """
+            elif session not in sessions.table or not sessions.password_is(session, hello.password):
+                self._expired(connection)
+            """,
+            """
+            elif session not in sessions.table or not sessions.password_is(session, hello.password):
+                self._post_own(Op.CREATE_SESSION, (connection.timeout_ms,), session, attached)
+            """,
+        ),
+        machine="store",
+    ),
+    # -- the way of a request --------------------------------------------------------------------------
+    mutant(
+        "asked-again-at-once",
+        "what was sent to a leader that is gone is asked again before it is known what became of it",
+        (
+            f"{ORIGIN}.reached",
+            "if self._fence is None or self._may_send or applied < self._fence:",
+            "if self._fence is None or self._may_send:",
+        ),
+        machine="store",
+    ),
+    mutant(
+        "never-asked-again",
+        "what was sent to a leader that is gone is never asked again",
+        (
+            f"{ORIGIN}.reached",
+            "self._unsent = deque(self._open.values())",
+            "self._unsent = deque(each for each in self._unsent if each.counter in self._open)",
+        ),
+        machine="store",
+    ),
+    mutant(
+        "asked-again-after-a-snapshot",
+        "what a snapshot may contain is asked again",
+        (f"{ORIGIN}.jumped", "if submission.sent:", "if False:"),
+        machine="store",
+    ),
+    mutant(
+        "asked-again-in-disorder",
+        "what is asked again is asked in another order",
+        (
+            f"{ORIGIN}.reached",
+            "self._unsent = deque(self._open.values())",
+            "self._unsent = deque(reversed(self._open.values()))",
+        ),
+        machine="store",
+    ),
+)

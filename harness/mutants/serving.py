@@ -1,0 +1,182 @@
+"""The store: what a client is told, in which order, and what it is told of without having asked."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from harness.mutants.edit import Mutant, mutant
+
+WATCHES: Final = "zab.store.watches:Watches"
+TABLE: Final = "zab.store.watches:_Table"
+READS: Final = "zab.store.reads:Reads"
+CONNECTION: Final = "harness.worlds.cores.store.connection:Connection"
+DOOR: Final = "harness.worlds.cores.store.door:Door"
+MISSED: Final = "zab.store.missed"
+
+MUTANTS: Final[tuple[Mutant, ...]] = (
+    # -- watches ---------------------------------------------------------------------------------------
+    mutant(
+        "watch-fires-twice",
+        "a watch for once is not used up when it has fired",
+        (f"{TABLE}.take", "self.remove(path, watcher, STANDARD)", "pass"),
+        machine="store",
+    ),
+    mutant(
+        "watch-takes-the-others-along",
+        "a watch for once that fires takes the persistent one at the same node along",
+        (f"{TABLE}.take", "self.remove(path, watcher, STANDARD)", "self.remove(path, watcher, _EVERY)"),
+        machine="store",
+    ),
+    mutant(
+        "no-watch-on-nothing",
+        "exists leaves no watch on a node that is not there yet",
+        (
+            f"{READS}.exists",
+            """
+            if watch:
+                self._watches.watch_data(path, client)  # also of what is not there yet
+            """,
+            """
+            if watch and node is not None:
+                self._watches.watch_data(path, client)
+            """,
+        ),
+        machine="store",
+    ),
+    mutant(
+        "children-watch-misses-deletes",
+        "who watches the children of a node does not hear that one was deleted",
+        (
+            f"{WATCHES}.deleted",
+            "self._tell(self._child.take(parent), Event.CHILDREN_CHANGED, parent, parent_acl, zxid)",
+            "pass",
+        ),
+        machine="store",
+    ),
+    mutant(
+        "recursive-watch-is-flat",
+        "a recursive watch hears of its own node only",
+        (f"{WATCHES}._data_watchers", "if data.recursive:", "if False:"),
+        machine="store",
+    ),
+    mutant(
+        "data-watch-misses-creates",
+        "who watches a node that is not there does not hear that it was created",
+        (f"{WATCHES}.created", "self._tell(self._data_watchers(path), Event.CREATED, path, acl, zxid)", "pass"),
+        machine="store",
+    ),
+    mutant(
+        "missed-is-not-told",
+        "who comes back to another server is not told what changed while it was away",
+        (f"{READS}.set_watches", "elif node[MZXID] > seen:", "elif False:"),
+        (f"{READS}.set_watches", "elif node[PZXID] > seen:", "elif False:"),
+        machine="store",
+    ),
+    mutant(
+        "old-is-told-again",
+        "etcd 15271: who comes back is told of changes that it has seen",
+        (f"{READS}.set_watches", "elif node[MZXID] > seen:", "elif True:"),
+        machine="store",
+    ),
+    mutant(
+        "watches-lost-on-the-way",
+        "who comes back to another server has no watches for children any more",
+        (f"{READS}.set_watches", "watches.watch_children(path, client)", "pass"),
+        machine="store",
+    ),
+    mutant(
+        "events-lost-in-a-snapshot",
+        "etcd 18089, 17529: who sat through a snapshot is not told what it missed",
+        ("zab.store.store:Store.deliver_missed", "missed.tell(told, self.watches, self.zxid)", "pass"),
+        machine="store",
+    ),
+    mutant(
+        "events-before-their-snapshot",
+        "who sat through a snapshot hears of what is below a recursive watch only if it was there before",
+        (f"{MISSED}:compare", "for tree in (old, new):", "for tree in (old,):"),
+        machine="store",
+    ),
+    mutant(
+        "reply-overtakes-event",
+        "a client sees the new data before the event that tells of the change",
+        (
+            f"{CONNECTION}.happened",
+            """
+            self.send(Happened(event, path, zxid))
+            """,
+            """
+            world = self.door.world
+            late = Happened(event, path, zxid)
+            world.push(world.now + 20_000, lambda *_: (self.send(late), self.flush()), None, None)
+            """,
+        ),
+        machine="store",
+    ),
+    # -- replies ---------------------------------------------------------------------------------------
+    mutant(
+        "read-overtakes-write",
+        "a read is answered before the write that its client asked for earlier",
+        (f"{CONNECTION}._take_call", "elif self._line:", "elif False:"),
+        machine="store",
+    ),
+    mutant(
+        "sync-answered-locally",
+        "ZOOKEEPER-1675, etcd 20418: a sync is answered without asking the leader",
+        (f"{CONNECTION}._sync", "self.door.barrier(synced, self.session)", "synced(None, None)"),
+        machine="store",
+    ),
+    mutant(
+        "older-state-shown",
+        "a client is taken in by a server that is behind what the client has seen",
+        (f"{DOOR}.greeted", "if error is not None or hello.seen > self.store.zxid:", "if error is not None:"),
+        (
+            f"{DOOR}.greeted",
+            """
+            if hello.seen > self.store.zxid:
+                self.barrier(caught_up)
+            else:
+                caught_up(None, None)
+            """,
+            """
+            caught_up(None, None)
+            """,
+        ),
+        machine="store",
+    ),
+    mutant(
+        "multi-seen-in-its-midst",
+        "ZOOKEEPER-3127: the zxid goes on although not all of a multi has been applied",
+        (
+            "zab.store.apply:Applier._multi",
+            "for part in txns.parts_of(txn):",
+            "for part in list(txns.parts_of(txn))[: 1 if zxid % 3 == 0 else None]:",
+        ),
+        machine="store",
+    ),
+    # -- snapshots of the store ------------------------------------------------------------------------
+    mutant(
+        "secret-not-in-the-snapshot",
+        "sessions cannot be found again where the state came as a snapshot",
+        (
+            "zab.store.snapshot:Snapshot.__init__",
+            "self._first = (VERSION, zxid, sessions.secret, table)",
+            'self._first = (VERSION, zxid, b"", table)',
+        ),
+        machine="store",
+    ),
+    mutant(
+        "M32c",
+        "ZOOKEEPER-1046: how many children a node had is not in the snapshot",
+        (
+            "zab.store.snapshot:Snapshot.__iter__",
+            """
+         version, cversion, aversion, owner,
+         """,
+            """
+         version, 0, aversion, owner,
+         """,
+        ),
+        ("zab.store.store:Store.restore", "if found.value != digest:", "if False:"),
+        machine="store",
+    ),
+)
