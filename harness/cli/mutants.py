@@ -1,5 +1,8 @@
 """Put known bugs back, one at a time: a few core-seconds each at the median, 60 at most by default.
 
+With `--output`, each script that showed a bug is made small and written there in words, beside a table of who noticed
+what, and who else would have.
+
 With `--checkers`, make small mistakes by rule in the checkers of histories themselves, and see whether the bank of
 histories notices: those that are legal, those by hand, and those with one lie in them. Of all mistakes as many are
 drawn as fit into the given time. Exit 1 if less than 19 of 20 are noticed that are not known to change nothing.
@@ -9,17 +12,15 @@ from __future__ import annotations
 
 import argparse
 import json
+from pathlib import Path
 from typing import Final
 
-import attrs
-
 from harness.cli.common import HELD, VIOLATED, Misuse, Progress, natural
-from harness.mutants import checkers
+from harness.mutants import checkers, report
 from harness.mutants.campaign import Verdict, hunt
 from harness.mutants.edit import Stale
 from harness.mutants.equivalent import EQUIVALENT
 from harness.mutants.table import BY_NAME, IMPOSSIBLE, MUTANTS
-from harness.scripts import to_json
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -28,6 +29,14 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seed-base", type=natural, default=0, help="the first seed (default 0)")
     parser.add_argument("--checkers", action="store_true", help="in the checkers; NAME is store or linear then")
     parser.add_argument("--list", action="store_true", help="only say what they are, and which bugs cannot be planted")
+    parser.add_argument("--output", type=Path, metavar="DIR", help="write table, results and small scripts there")
+    parser.add_argument(
+        "--shrink",
+        type=natural,
+        default=200,
+        metavar="RUNS",
+        help="with --output: at most for each script (default 200)",
+    )
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
 
 
@@ -45,7 +54,8 @@ def act(arguments: argparse.Namespace) -> int:
         for name, why in IMPOSSIBLE.items():
             print(f"{name:<32} {why}")
         return HELD
-    verdicts = []
+    verdicts: list[Verdict] = []
+    results: list[report.Told] = []
     with Progress(len(chosen), "mutants") as progress:
         for number, mutant in enumerate(chosen):
             progress.show(number, mutant.name)
@@ -54,11 +64,16 @@ def act(arguments: argparse.Namespace) -> int:
             except Stale as stale:
                 verdict = Verdict(mutant.name, None, f"does not fit the code any more: {stale}", 0, 0.0, None)
             verdicts.append(verdict)
+            results.append(
+                report.told(verdict, shrink_runs=arguments.shrink) if arguments.output else report.Told(verdict)
+            )
             if not arguments.json:
                 progress.clear()
                 print(_line(verdict), flush=True)
+    if arguments.output is not None:
+        report.write(arguments.output, results)
     if arguments.json:
-        print(json.dumps([_verdict_as_json(verdict) for verdict in verdicts]))
+        print(json.dumps([result.as_json() for result in results]))
     else:
         spent = sorted(verdict.core_seconds for verdict in verdicts)
         killed = sum(verdict.killed for verdict in verdicts)
@@ -70,12 +85,6 @@ def act(arguments: argparse.Namespace) -> int:
 def _line(verdict: Verdict) -> str:
     spent = f"{verdict.mutant:<32} {verdict.runs:>6} runs {verdict.core_seconds:>7.2f} s  "
     return spent + (f"noticed: {verdict.promise}" if verdict.killed else f"NOT NOTICED {verdict.what}")
-
-
-def _verdict_as_json(verdict: Verdict) -> dict[str, object]:
-    made = attrs.asdict(verdict, filter=lambda attribute, _: attribute.name != "script")
-    made["script"] = None if verdict.script is None else to_json(verdict.script)
-    return made
 
 
 # -- the checkers --------------------------------------------------------------------------------------

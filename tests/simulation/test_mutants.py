@@ -47,6 +47,15 @@ QUICK = (
     "saved-when-handed-over",
     "event-behind-the-reply",
     "watches-not-told-again",
+    "M35",
+    "M37a",
+    "multi-half-applied",
+    "read-overtakes-write",
+    "session-served-where-it-was",
+    "sessions-end-early",
+    "sessions-never-end",
+    "sync-answered-locally",
+    "missed-is-not-told",
 )
 """Those that fall within a second. `zab-harness mutants` hunts all of them."""
 

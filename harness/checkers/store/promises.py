@@ -16,6 +16,7 @@ ALL: Final[tuple[Promise, ...]] = (
     order.writes,
     order.never_back,
     realtime.check,
+    realtime.synced,
     image.check,
     effects.check,
     outcomes.kept,

@@ -190,6 +190,25 @@ def a_write_is_seen_before_it_is_asked_for(t: Tale) -> None:
     t.create(ann, "/x")
 
 
+@bad(realtime.SYNCED)
+def a_sync_falls_short(t: Tale) -> None:
+    ann, bob = t.client(1), t.client(2)
+    t.create(ann, "/x")
+    t.create(ann, "/y")
+    t.sync(bob, zxid=t.zxid - 1)
+
+
+@good
+def a_sync_goes_further_than_was_seen(t: Tale) -> None:
+    ann, bob = t.client(1), t.client(2)
+    t.create(ann, "/x")
+    call = t.ask(bob, Request("sync", "/"))
+    t.create(ann, "/y")
+    t.tell(call, Reply(zxid=t.zxid - 1, path="/"))
+    t.exists(ann, "/y", there=True)
+    t.sync(bob)
+
+
 @good
 def a_write_is_seen_before_it_is_answered(t: Tale) -> None:
     ann, bob = t.client(1), t.client(2)

@@ -17,11 +17,11 @@ from harness.mutants.bank.tale import Tale
 
 @bad(LINEARIZABLE)
 def a_synced_read_is_stale(t: Tale) -> None:
-    """No zxid is told with it, so for all that Bob knows the state may be old. But he had synced."""
+    """No zxids are told him, so for all that Bob knows the state may be old. But he had synced."""
     ann, bob = t.client(1), t.client(2)
     t.create(ann, "/x", b"1")
     t.set(ann, "/x", b"2", 1)
-    t.sync(bob, zxid=2)
+    t.sync(bob, zxid=0)
     call = t.ask(bob, Request("get", "/x"))
     t.tell(call, Reply(data=b"1", stat=stat(3, 3, 0, 1)))
 

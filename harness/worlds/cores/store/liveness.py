@@ -97,7 +97,9 @@ class StoreLiveness(Liveness):
             if client.connected and (missed := self._unwatched(client)):
                 return f"client {client.id} watches {missed}, and its server does not know"
         alive = {client.session for client in world.workload.clients.values()}
-        abandoned = [session for session in leader.machine.store.sessions.table if session not in alive]
+        abandoned = [
+            session for session in world.servers[leader.id].machine.store.sessions.table if session not in alive
+        ]
         if abandoned:
             return f"session {abandoned[0]:#x} does not end, and its client is gone"
         exactly_once(world.ghost)
