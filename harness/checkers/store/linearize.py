@@ -41,7 +41,7 @@ def _of_session(calls: list[Call]) -> Iterator[Operation]:
         op = _operation(call, since)
         if op is not None:
             yield op
-        if (call.write or call.request.op == "sync") and call.reply is not None and call.reply.zxid:
+        if (call.write and call.reply is not None and call.reply.zxid) or (call.request.op == "sync" and call.done):
             since = call.asked.at
 
 

@@ -66,8 +66,9 @@ def a_watch_of_a_whole_tree(t: Tale) -> None:
 def an_event_may_still_be_on_its_way(t: Tale) -> None:
     ann, bob = t.client(1), t.client(2)
     t.exists(bob, "/x", there=False, watch="once")
+    call = t.ask(bob, Request("sync", "/"))
     before = t.create(ann, "/x") - 1
-    t.sync(bob, zxid=before)
+    t.tell(call, Reply(zxid=before, path="/"))
 
 
 @bad(watches.UNEARNED)
