@@ -198,6 +198,15 @@ def a_sync_falls_short(t: Tale) -> None:
     t.sync(bob, zxid=t.zxid - 1)
 
 
+@bad(realtime.SYNCED)
+def a_session_is_over_before_it_was_ended(t: Tale) -> None:
+    """Ann is told of its end, and Bob, who syncs afterwards, still is before it."""
+    ann, bob = t.client(1), t.client(2)
+    t.became(ann, "expired")
+    t.sync(bob)
+    t.close(ann)
+
+
 @good
 def a_sync_goes_further_than_was_seen(t: Tale) -> None:
     ann, bob = t.client(1), t.client(2)

@@ -1,0 +1,41 @@
+"""The page of the planted bugs names all that there are, and no others."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+from harness.mutants import report
+from harness.mutants.campaign import hunt
+from harness.mutants.report import Told, table, told
+from harness.mutants.table import BY_NAME, IMPOSSIBLE
+
+PAGE = Path(__file__).parents[3] / "docs" / "reference" / "mutants.md"
+
+
+def test_the_page_has_a_row_for_each() -> None:
+    rows = re.findall(r"^\| `([^`]+)` \| (.+?) \|", PAGE.read_text(), re.MULTILINE)
+    bugs = {name: mutant.bug for name, mutant in BY_NAME.items()}
+    assert dict(rows) == bugs | IMPOSSIBLE
+    assert len(rows) == len(BY_NAME) + len(IMPOSSIBLE)
+
+
+def test_what_is_told_of_a_bug(tmp_path: Path) -> None:
+    found = told(hunt(BY_NAME["multi-half-applied"], runs_max=40), shrink_runs=30)
+    missed = Told(hunt(BY_NAME["M20"], runs_max=1))
+    assert found.verdict.promise == "a multi is done whole or not at all"
+    assert found.shrunk is not None
+    assert found.verdict.script is not None
+    assert len(found.shrunk.ops) < len(found.verdict.script.ops)
+    report.write(tmp_path, [found, missed])
+    assert {path.name for path in tmp_path.iterdir()} == {"mutants.json", "mutants.md", "multi-half-applied.txt"}
+    stored = json.loads((tmp_path / "mutants.json").read_text())
+    assert [each["promise"] for each in stored] == [found.verdict.promise, None]
+    assert "**not noticed**" in table([missed])
+
+
+def test_who_else_notices() -> None:
+    found = told(hunt(BY_NAME["M04"], runs_max=40), shrink_runs=0)
+    assert found.others
+    assert found.verdict.promise not in found.others
