@@ -6,6 +6,7 @@ import time
 
 from attrs import frozen
 
+from harness.checkers.service import NoCrash
 from harness.draw import script_from_seed
 from harness.faults import Script
 from harness.mutants.edit import Mutant, planted
@@ -39,8 +40,11 @@ def hunt(mutant: Mutant, *, seconds: float = 60.0, runs_max: int = 1_000_000, ba
             voters = mutant.voters[runs % len(mutant.voters)]
             script = script_from_seed(base + runs, voters=voters, machine=mutant.machine)
             runs += 1
-            with watchdog():
-                outcome = there.run(script)
+            try:
+                with watchdog():
+                    outcome = there.run(script)
+            except Exception as error:  # where the world stands for a driver, a bug may make it stumble
+                return Verdict(mutant.name, NoCrash.promise, repr(error), runs, time.process_time() - began, script)
             if outcome.promise is not None:
                 spent = time.process_time() - began
                 return Verdict(mutant.name, outcome.promise, outcome.what, runs, spent, script)

@@ -18,6 +18,7 @@ from harness.mutants.table import BY_NAME, IMPOSSIBLE
 from harness.scripts import describe, to_json
 from harness.shrink import same_promise, shrink
 from harness.watchdog import watchdog
+from harness.worlds import world
 from harness.worlds.cores.world import run
 
 OTHERS_MAX: Final = 4
@@ -29,7 +30,7 @@ class Told:
 
     verdict: Verdict
     others: tuple[str, ...] = ()
-    """Promises whose checkers notice when the ones before them do not look."""
+    """In the world of cores: promises whose checkers notice when the ones before them do not look."""
     shrunk: Script | None = None
 
     def as_json(self) -> dict[str, object]:
@@ -38,6 +39,7 @@ class Told:
         return {
             "mutant": verdict.mutant,
             "bug": bug.bug,
+            "world": bug.world,
             "machine": bug.machine,
             "promise": verdict.promise,
             "what": verdict.what,
@@ -54,9 +56,11 @@ def told(verdict: Verdict, *, shrink_runs: int) -> Told:
     script, promise = verdict.script, verdict.promise
     if script is None or promise is None:
         return Told(verdict)
-    with planted(BY_NAME[verdict.mutant].edits):
-        others = tuple(_others(script, promise))
-        shrunk = shrink(script, same_promise(run, promise), runs_max=shrink_runs).script if shrink_runs else None
+    mutant = BY_NAME[verdict.mutant]
+    there = world(mutant.world)
+    with planted(mutant.edits):
+        others = tuple(_others(script, promise)) if mutant.world == "cores" else ()
+        shrunk = shrink(script, same_promise(there.run, promise), runs_max=shrink_runs).script if shrink_runs else None
     return Told(verdict, others, shrunk)
 
 
@@ -64,25 +68,26 @@ def _others(script: Script, promise: str) -> Iterable[str]:
     """One checker after the other closes its eyes. Who sees no harm in the run may see it in what clients saw."""
     found = [promise]
     left = list(ALL)
+    outcome = None
     while len(found) <= OTHERS_MAX:
         fewer = [checker for checker in left if checker.promise != found[-1]]
         if len(fewer) == len(left):
             break
         left = fewer
-        with watchdog():
-            outcome = run(script, checkers=left)
+        try:
+            with watchdog():
+                outcome = run(script, checkers=left)
+        except Exception:  # with its eyes closed the world stumbles over what the bug has made
+            return found[1:]
         if outcome.promise is None or outcome.promise in found:
             break
         found.append(outcome.promise)
     else:
         return found[1:]
-    if script.machine == "store" and found[-1] not in {checker.promise for checker in ALL}:
-        with watchdog():
-            outcome = run(script, checkers=left)
-        if outcome.history is not None:
-            found += dict.fromkeys(
-                broken.promise for broken in judge(outcome.history).store.broken if broken.promise not in found
-            )
+    if script.machine == "store":
+        history = (outcome or run(script)).history
+        broken = judge(history).store.broken if history is not None else ()
+        found += dict.fromkeys(each.promise for each in broken if each.promise not in found)
     return found[1 : OTHERS_MAX + 1]
 
 
@@ -102,14 +107,14 @@ def write(directory: Path, results: Sequence[Told]) -> None:
 
 def table(results: Sequence[Told]) -> str:
     lines = [
-        "| Mutant | Bug | Machine | Noticed by | Also by | Runs | Core-seconds |",
+        "| Mutant | Bug | World, machine | Noticed by | Also by | Runs | Core-seconds |",
         "|---|---|---|---|---|---:|---:|",
     ]
     for each in results:
         verdict, bug = each.verdict, BY_NAME[each.verdict.mutant]
         noticed = verdict.promise or "**not noticed**"
         lines.append(
-            f"| `{verdict.mutant}` | {bug.bug} | {bug.machine} | {noticed} | {'; '.join(each.others)}"
+            f"| `{verdict.mutant}` | {bug.bug} | {bug.world}, {bug.machine} | {noticed} | {'; '.join(each.others)}"
             f" | {verdict.runs} | {verdict.core_seconds:.1f} |"
         )
     lines += ["", "| Not to be planted | Why |", "|---|---|"]
