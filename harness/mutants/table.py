@@ -31,7 +31,6 @@ IMPOSSIBLE: Final[dict[str, str]] = {
     "M25": "a log writer that outlives its role: a learner tells its history when the disk has reported all of it",
     "M26": "ZOOKEEPER-4837, a snapshot newer than the cut: snapshots are of applied state, and no cut goes below that",
     "M28": "memory ahead of the log after a failed TRUNC: a disk that fails stops the server, and memory is made anew",
-    "M33": "damaged counts of what a snapshot holds: its end tells the number of nodes and their digest",
     "ZOOKEEPER-1573, 3306, 4846": "fuzzy snapshots: one is the state at exactly one zxid, so nothing is replayed twice",
     "ZOOKEEPER-2355": "a follower that lost part of a proposal goes on: a broken link ends what it follows",
 }
