@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import logging
-import random
 import socket
 import ssl
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -17,19 +18,23 @@ from attrs import evolve
 
 import zab
 from tests.integration.certificates import Authority
+from zab.client import session
+from zab.client.connecting import Connector
+from zab.client.dialing import Outside
 from zab.runtime.tls.settings import TlsPortSettings
 
 QUICK = zab.ClientSettings(pause_ms_min=10, pause_ms_max=20)
 
 
+class AsListed(Random):
+    def sample(self, population: Sequence[Any], k: int, *, counts: object = None) -> list[Any]:
+        return list(population)[:k]
+
+
 @pytest.fixture
 def in_order(monkeypatch: pytest.MonkeyPatch) -> None:
     """The servers are tried as they are listed."""
-
-    def sample(population: Sequence[object], k: int) -> list[object]:
-        return list(population)[:k]
-
-    monkeypatch.setattr(random, "sample", sample)
+    monkeypatch.setattr(session, "Connector", partial(Connector, outside=Outside(random=AsListed())))
 
 
 @asynccontextmanager

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from functools import wraps
+from functools import partial, wraps
 from typing import Any, TypeVar
 
 import pytest
@@ -15,8 +15,9 @@ import trio
 import trio.testing
 
 import zab
-from zab.client import connecting
-from zab.client.dialing import Address
+from zab.client import session
+from zab.client.connecting import Connector
+from zab.client.dialing import Address, Outside
 from zab.core.ensemble import Ensemble
 from zab.core.messages import State
 from zab.core.ready import Write
@@ -178,8 +179,7 @@ async def addresses(host: str, port: int) -> list[Address]:
 async def three(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Three]:
     async with trio.open_nursery() as nursery:
         made = Three(nursery)
-        monkeypatch.setattr(connecting, "dial", made.dialled)
-        monkeypatch.setattr(connecting, "addresses_of", addresses)
+        monkeypatch.setattr(session, "Connector", partial(Connector, outside=Outside(addresses, made.dialled)))
         async with trio.open_nursery() as starting:
             for sid in (1, 2, 3):
                 starting.start_soon(nursery.start, made.start, sid)
