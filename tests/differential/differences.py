@@ -125,6 +125,8 @@ UNSEEN: Final = {
     "A new ACL": "It is in force for all requests behind it, also for those that do not wait for its reply; the "
     "original may judge them by the old one.",
     "Sets": "The order in which children, ephemeral nodes, identities and the deletions of a closed session are told.",
+    "A multiRead": "It has a bound, since its reply can be thousands of times as large as itself. Where that would be "
+    "larger than `multi_read_bytes_max` (16 MiB), it is not built, and the answer is `MARSHALLING_ERROR`.",
 }
 """What scripts cannot show, because it differs from run to run, or needs a failure at the right moment."""
 
