@@ -7,7 +7,7 @@ the death of one broker costs what that broker held and not what the cluster hol
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
 from kraft_controller.core.names import NOBODY, BrokerId, ControllerEpoch, TopicPartition
 from kraft_controller.core.state import Assignment, Broker, PartitionState, Topic
@@ -176,10 +176,3 @@ class Cluster:
                 all_, elsewhere = counted.get(replicas[0], (0, 0))
                 counted[replicas[0]] = (all_ + 1, elsewhere + (state.leader != replicas[0]))
         return counted
-
-
-def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[TopicPartition]]:
-    grouped: dict[str, list[TopicPartition]] = {}
-    for where in partitions:
-        grouped.setdefault(where.topic, []).append(where)
-    return grouped
