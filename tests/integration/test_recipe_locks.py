@@ -460,12 +460,16 @@ async def test_who_leads_no_more_stops(tmp_path: Path, door: str) -> None:
 async def test_as_many_as_there_are_leases(tmp_path: Path, door: str) -> None:
     async with opened(tmp_path, door) as store, store.session() as one, store.session() as two:
         inside = most = served = 0
+        full = trio.Event()
 
         async def use(session: Session) -> None:
             nonlocal inside, most, served
             async with Semaphore(session, "/s", leases=3):
                 inside += 1
                 most = max(most, inside)
+                if inside == 3:
+                    full.set()
+                await full.wait()  # the first three stay until all leases are taken, however slow the machine is
                 await trio.sleep(0.01)
                 inside -= 1
                 served += 1

@@ -1,0 +1,106 @@
+"""What the deciding floor asks of a partition's log. `replica.storage` keeps one in files, simulations keep one in memory.
+
+Every call is done when it returns: an append is in the page cache (and lost with the machine) until `flush`.
+Offsets are those of records; what is stored and handed out are whole record batches, never taken apart.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from attrs import frozen
+
+NO_OFFSET = -1
+NO_EPOCH = -1
+NO_TIMESTAMP = -1
+
+
+@frozen
+class Appended:
+    """first, last     offsets of the first and of the last record; last = first - 1 when nothing was appended
+    append_time     when the log stamps records itself (`message.timestamp.type=LogAppendTime`); else NO_TIMESTAMP
+    max_timestamp   greatest of the records, and offset_of_max where it stands
+    duplicate       an idempotent producer's batch that was there already: the offsets are those of then
+    """
+
+    first: int
+    last: int
+    append_time: int = NO_TIMESTAMP
+    max_timestamp: int = NO_TIMESTAMP
+    offset_of_max: int = NO_OFFSET
+    duplicate: bool = False
+
+
+@frozen
+class Fetched:
+    """records     whole batches, back to back, as they are stored; the first may begin before `offset`
+    offset      what was asked for
+    """
+
+    offset: int
+    records: bytes
+
+
+@frozen
+class EpochEnd:
+    """The greatest leader epoch known that is not above the asked one, and the offset at which it ended."""
+
+    epoch: int
+    end_offset: int
+
+
+@frozen
+class Found:
+    """The first record whose timestamp is not before the asked one."""
+
+    timestamp: int
+    offset: int
+    epoch: int
+
+
+class Log(Protocol):
+    @property
+    def start_offset(self) -> int:
+        """The first offset that can be read."""
+
+    @property
+    def end_offset(self) -> int:
+        """LEO: of the next record."""
+
+    @property
+    def latest_epoch(self) -> int:
+        """Of the last batch, or the newest that was assigned; NO_EPOCH in a log that never had one."""
+
+    def append_as_leader(self, batches: bytes, epoch: int, now_ms: int, *, origin: int = 0) -> Appended:
+        """Checks them (raises an error of `replica.core.errors`), numbers them and stamps them with the epoch."""
+
+    def append_as_follower(self, batches: bytes) -> Appended:
+        """As the leader numbered them. Raises when they do not follow on what is there."""
+
+    def read(self, offset: int, max_bytes: int, upto: int, *, at_least_one: bool = True) -> Fetched:
+        """Batches from the one that holds `offset`, none that begins at or behind `upto`. Raises `OffsetOutOfRange`."""
+
+    def assign_epoch(self, epoch: int, start: int) -> None:
+        """A leader of this epoch begins at this offset."""
+
+    def epoch_end(self, epoch: int) -> EpochEnd:
+        """For `OffsetForLeaderEpoch` and diverging fetches; (NO_EPOCH, NO_OFFSET) where nothing is known."""
+
+    def epoch_at(self, offset: int) -> int:
+        """Under which epoch the record at this offset was written; NO_EPOCH where unknown."""
+
+    def find_timestamp(self, timestamp: int) -> Found | None: ...
+
+    def greatest_timestamp(self) -> Found | None: ...
+
+    def truncate_to(self, offset: int) -> None:
+        """The log ends there; nothing happens when it ends before."""
+
+    def start_over_at(self, offset: int) -> None:
+        """Everything goes, and the next record gets this offset."""
+
+    def move_start(self, offset: int) -> None:
+        """What is before is not readable any more, and its segments may go."""
+
+    def flush(self) -> int:
+        """Durable now is everything before the offset that is returned. Slow: not for the loop's own thread."""
