@@ -1,4 +1,4 @@
-"""What the deciding floor asks of a partition's log. `replica.storage` keeps one in files, simulations keep one in memory.
+"""What the deciding floor asks of a partition's log. `replica.storage` keeps one in files, simulations one in memory.
 
 Every call is done when it returns: an append is in the page cache (and lost with the machine) until `flush`.
 Offsets are those of records; what is stored and handed out are whole record batches, never taken apart.

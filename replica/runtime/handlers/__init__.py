@@ -1,0 +1,1 @@
+"""What is done for each request. A module here is one family of requests, and offers them in a table."""

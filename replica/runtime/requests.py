@@ -1,0 +1,51 @@
+"""The seam between connections and whoever answers: a request that was understood goes in, the reply's fields come out.
+
+    handlers = {ApiKey.METADATA: answer_metadata, ...}
+
+    async def answer_metadata(request: Request) -> Reply: ...
+
+Fields are named as in `replica.wire.schemas`, in snake case. A request's body has *every* field of its API: those that
+its version does not know stand there with their defaults. A reply may have any of the fields of its API: what the
+version does not know is left out on the wire, and what is missing is sent as its default. So a handler seldom asks for
+the version.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final, TypeAlias
+
+from attrs import frozen
+
+from replica.wire.api import ApiKey as ApiKey
+
+Body: TypeAlias = dict[str, Any]
+Reply: TypeAlias = dict[str, Any] | None
+"""None: nothing is sent. Only a request that expects no answer is answered so: Produce with acks = 0."""
+
+ANONYMOUS: Final = "User:ANONYMOUS"
+
+
+@frozen
+class Request:
+    """listener      name of the listener that it came in by: addresses in the reply are those for that listener
+    principal     who asks, `User:name`
+    host          of the peer
+    """
+
+    api: ApiKey
+    version: int
+    correlation: int
+    client_id: str | None
+    body: Body
+    listener: str = "PLAINTEXT"
+    principal: str = ANONYMOUS
+    host: str = "127.0.0.1"
+
+
+Handler: TypeAlias = Callable[[Request], Awaitable[Reply]]
+"""Answers of one connection are sent in the order of its requests, one at a time: a handler that waits holds up this
+connection and no other. When the connection ends, it is cancelled. A `KafkaError` that it raises ends the connection,
+as does any error: what is wrong with one topic or group belongs into the reply."""
+
+Handlers: TypeAlias = Mapping[ApiKey, Handler]

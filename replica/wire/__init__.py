@@ -1,0 +1,1 @@
+"""Bytes and values: the requests of Kafka's protocol and their replies, and record batches. Pure."""

@@ -1,0 +1,42 @@
+"""Numbers of errors: clients act on them, so not one may be another's."""
+
+from __future__ import annotations
+
+import pytest
+
+from replica.core.errors import ErrorCode, KafkaError, OffsetOutOfRange
+
+
+def test_there_is_a_name_for_each_number_up_to_the_last() -> None:
+    assert [code.value for code in ErrorCode] == list(range(-1, 122))
+
+
+@pytest.mark.parametrize(
+    ("code", "number"),
+    [
+        (ErrorCode.NOT_LEADER_OR_FOLLOWER, 6),
+        (ErrorCode.NOT_COORDINATOR, 16),
+        (ErrorCode.UNSUPPORTED_VERSION, 35),
+        (ErrorCode.FENCED_LEADER_EPOCH, 74),
+        (ErrorCode.MEMBER_ID_REQUIRED, 79),
+        (ErrorCode.UNKNOWN_TOPIC_ID, 100),
+    ],
+)
+def test_landmarks(code: ErrorCode, number: int) -> None:
+    assert code == number
+
+
+def test_whose_leader_moved_asks_for_it_and_tries_again() -> None:
+    assert ErrorCode.NOT_LEADER_OR_FOLLOWER.retriable
+    assert ErrorCode.NOT_LEADER_OR_FOLLOWER.stale_metadata
+    assert ErrorCode.NOT_ENOUGH_REPLICAS.retriable
+    assert not ErrorCode.NOT_ENOUGH_REPLICAS.stale_metadata
+    assert not ErrorCode.MESSAGE_TOO_LARGE.retriable
+
+
+def test_an_error_says_its_name_and_what_was_wrong() -> None:
+    assert str(KafkaError(ErrorCode.INVALID_CONFIG, "retention.ms: 'x' is no number")) == (
+        "INVALID_CONFIG: retention.ms: 'x' is no number"
+    )
+    assert str(KafkaError(ErrorCode.NONE)) == "NONE"
+    assert OffsetOutOfRange("7").code is ErrorCode.OFFSET_OUT_OF_RANGE
