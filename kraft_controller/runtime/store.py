@@ -1,15 +1,13 @@
 """What the controller's procedures ask of the store, done through a session: reads side by side, changes fenced.
 
-All that is asked together is under way together, up to `WINDOW`: with ten thousand partitions a controller that waited
-for each answer before it asks the next would take minutes.
+All that is asked together is under way together, up to a bound.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import Any, Final, TypeVar
-
-import trio
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from typing import Any, Final
 
 import zab
 from kraft_controller.core import asks
@@ -17,13 +15,9 @@ from kraft_controller.core.asks import Answer, Ask, Changed, Damaged, Done, Miss
 from kraft_controller.core.names import BrokerEpoch, BrokerId, TopicPartition, Version
 from kraft_controller.core.state import Topic
 from kraft_controller.runtime.fenced import Fenced
+from kraft_controller.runtime.together import together
 from kraft_controller.wire import znodes
 from kraft_controller.wire.znodes import DamagedNode
-
-WINDOW: Final = 500
-"""So many requests are under way at the same time."""
-
-T = TypeVar("T")
 
 
 class Store:
@@ -36,22 +30,7 @@ class Store:
 
     async def answer(self, asked: Sequence[Ask]) -> list[Answer]:
         """Each by itself, and all that can be at the same time."""
-        answers: list[Answer] = [Missing()] * len(asked)
-        window = trio.CapacityLimiter(WINDOW)
-
-        async def one(place: int, ask: Ask) -> None:
-            async with window:
-                answers[place] = await self._answer(ask)
-
-        if len(asked) == 1:
-            return [await self._answer(asked[0])]
-        try:
-            async with trio.open_nursery() as nursery:
-                for place, ask in enumerate(asked):
-                    nursery.start_soon(one, place, ask)
-        except BaseExceptionGroup as group:
-            raise _first(group) from None
-        return answers
+        return await together([partial(self._answer, ask) for ask in asked])
 
     async def _answer(self, ask: Ask) -> Answer:
         try:
@@ -76,7 +55,7 @@ class Store:
     async def _brokers(self, _: asks.ListBrokers) -> Answer:
         names = await self._session.children(znodes.BROKERS, self._watch)
         ids = sorted(BrokerId(int(name)) for name in names if name.isdecimal())
-        stats = await self._together([self._session.exists(znodes.broker_path(broker)) for broker in ids])
+        stats = await together([partial(self._session.exists, znodes.broker_path(broker)) for broker in ids])
         return asks.Brokers(
             {broker: BrokerEpoch(stat.czxid) for broker, stat in zip(ids, stats, strict=True) if stat is not None}
         )
@@ -181,13 +160,9 @@ class Store:
     async def _notes(self, parent: str) -> list[tuple[str, bytes | None]]:
         """All sequential nodes there, in order; then they are removed."""
         paths = [f"{parent}/{name}" for name in sorted(await self._session.children(parent, self._watch))]
-        found = await self._together([self._session.get(path) for path in paths])
+        found = await together([partial(self._session.get, path) for path in paths])
         await self._fenced.delete(*paths)
         return [(path, data) for path, (data, _) in zip(paths, found, strict=True)]
-
-    @staticmethod
-    async def _together(calls: Iterable[Awaitable[T]]) -> list[T]:
-        return [await call for call in calls]
 
     _ANSWERS: Final[dict[type, Callable[[Any, Any], Awaitable[Answer]]]] = {
         asks.ListBrokers: _brokers,
@@ -213,11 +188,3 @@ class Store:
 
 def _written(version: Version | None) -> Answer:
     return Changed() if version is None else Done(version)
-
-
-def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    """Being deposed before anything else: all the rest follows from it."""
-    leaves: list[BaseException] = []
-    for error in group.exceptions:
-        leaves.append(_first(error) if isinstance(error, BaseExceptionGroup) else error)
-    return next((leaf for leaf in leaves if isinstance(leaf, asks.ControllerMoved)), leaves[0])

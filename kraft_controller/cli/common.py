@@ -1,0 +1,158 @@
+"""What the commands have in common: the store they work at, how they show what they found, and how they end."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+import zab
+
+DONE, FAILED, MISUSED = 0, 1, 2
+STORE: Final = "127.0.0.1:2181"
+
+
+class Misuse(Exception):
+    """The command was called in a way that makes no sense. The message is for the caller."""
+
+
+class Failed(Exception):
+    """What was asked for was not done. The message says why."""
+
+
+Work = Callable[[zab.Session, argparse.Namespace], Awaitable[int]]
+
+# -- arguments -----------------------------------------------------------------------------------------
+
+
+def store_arguments(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("the store")
+    group.add_argument(
+        "--store",
+        default=STORE,
+        metavar="HOST:PORT,...[/PATH]",
+        help=f"the servers that hold the cluster's metadata, as in zookeeper.connect (default {STORE})",
+    )
+    group.add_argument(
+        "--within", type=_seconds, default=15.0, metavar="SECONDS", help="until a server is found (default 15)"
+    )
+    group.add_argument("--auth", action="append", default=[], metavar="SCHEME:CREDENTIALS", help="digest:user:password")
+    group.add_argument("--tls", action="store_true", help="speak TLS; each of the following means it, too")
+    group.add_argument("--ca", type=Path, metavar="FILE", help="who signs the servers' certificates (PEM)")
+    group.add_argument("--cert", type=Path, metavar="FILE", help="who this is (PEM)")
+    group.add_argument("--key", type=Path, metavar="FILE", help="the key of --cert, where it is not in the same file")
+
+
+def output_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--json", action="store_true", help="for programs: one JSON value on stdout, not a table")
+
+
+def verbs(parser: argparse.ArgumentParser) -> Callable[[str, Work, str], argparse.ArgumentParser]:
+    """What a command can do. Each verb is a parser, with the arguments that all of them have."""
+    made = parser.add_subparsers(required=True, metavar="VERB")
+
+    def verb(name: str, work: Work, about: str) -> argparse.ArgumentParser:
+        one = made.add_parser(name, help=about, description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
+        one.set_defaults(work=work)
+        output_arguments(one)
+        store_arguments(one)
+        return one
+
+    return verb
+
+
+def _seconds(text: str) -> float:
+    seconds = float(text)
+    if not 0 < seconds < 1e6:
+        raise ValueError(text)
+    return seconds
+
+
+# -- the store -----------------------------------------------------------------------------------------
+
+
+def connected(arguments: argparse.Namespace) -> int:
+    """The `work` of a verb, with a session. Whatever the store has against it ends the command with a line."""
+    import trio
+
+    async def main() -> int:
+        async with zab.connect(
+            arguments.store,
+            auth=[_identity(each) for each in arguments.auth],
+            tls=_tls(arguments),
+            wait_ms=int(arguments.within * 1000),
+            settings=zab.ClientSettings(hopeless_ends=True),
+        ) as session:
+            code: int = await arguments.work(session, arguments)
+            return code
+
+    try:
+        return trio.run(main)
+    except zab.ConfigError as error:
+        raise Misuse(str(error)) from None
+    except zab.ZabError as error:
+        raise Failed(f"the store: {error}") from None
+
+
+def _identity(text: str) -> tuple[str, bytes]:
+    scheme, colon, credentials = text.partition(":")
+    if not colon or not scheme:
+        raise Misuse(f"--auth {text!r}: it looks like digest:user:password")
+    return scheme, credentials.encode()
+
+
+def _tls(arguments: argparse.Namespace) -> zab.ClientTls | None:
+    if not (arguments.tls or arguments.ca or arguments.cert or arguments.key):
+        return None
+    return zab.ClientTls(arguments.ca, arguments.cert, arguments.key)
+
+
+# -- output --------------------------------------------------------------------------------------------
+
+
+def show(arguments: argparse.Namespace, rows: Iterable[Mapping[str, object]], columns: Sequence[str]) -> None:
+    """Rows as a table, or as a list of objects that may say more than the columns of the table."""
+    rows = list(rows)
+    if arguments.json:
+        show_json(rows)
+        return
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(*columns, box=None, pad_edge=False)
+    for row in rows:
+        table.add_row(*(Text(cell(row.get(column))) for column in columns))
+    # Where nobody looks, nothing is folded: a script may want to cut it in columns.
+    Console(width=None if sys.stdout.isatty() else 10_000, highlight=False).print(table)
+
+
+def show_json(value: object) -> None:
+    print(json.dumps(value, indent=2))
+
+
+def say(arguments: argparse.Namespace, line: str, **fields: object) -> None:
+    """One thing that was done: a line for people, an object for programs."""
+    if arguments.json:
+        show_json(fields)
+    else:
+        print(line)
+
+
+def cell(value: object) -> str:
+    if value is None or value == []:
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, list | tuple):
+        return ",".join(map(str, value))
+    if isinstance(value, dict):
+        return ",".join(f"{name}={each}" for name, each in value.items())
+    return str(value)
+
+
+def progress(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)

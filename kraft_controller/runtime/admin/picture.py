@@ -1,0 +1,168 @@
+"""The whole cluster as its nodes show it at about this moment, to be looked at and asked things.
+
+It is read with many requests side by side and in no transaction, so two nodes may be of different moments: good for
+tables and for plans, which whoever changes anything checks again. A node that cannot be read is named in `damaged`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from functools import partial
+
+from attrs import frozen
+
+import zab
+from kraft_controller.core.names import BrokerEpoch, BrokerId, ControllerEpoch, TopicPartition, Version
+from kraft_controller.core.state import Assignment, Broker, PartitionState, Topic
+from kraft_controller.runtime.together import together
+from kraft_controller.wire import znodes
+from kraft_controller.wire.znodes import DamagedNode
+
+
+@frozen
+class Registered:
+    broker: Broker
+    since_ms: int
+    """When its node was made, by the clock of the store."""
+
+
+@frozen
+class Acting:
+    """Who is the controller."""
+
+    id: BrokerId
+    since_ms: int
+
+
+@frozen
+class Picture:
+    brokers: Mapping[BrokerId, Registered]
+    topics: Mapping[str, Topic]
+    states: Mapping[TopicPartition, PartitionState]
+    configs: Mapping[str, Mapping[str, str]]
+    """Of topics."""
+    deleting: frozenset[str]
+    damaged: tuple[str, ...]
+
+    def partitions(self, topics: Iterable[str] | None = None) -> list[TopicPartition]:
+        names = self.topics if topics is None else topics
+        return [TopicPartition(name, number) for name in names for number in sorted(self.topics[name].partitions)]
+
+    def assignment(self, where: TopicPartition) -> Assignment:
+        return self.topics[where.topic].partitions[where.partition]
+
+    def isr(self, where: TopicPartition) -> tuple[BrokerId, ...]:
+        """Those who are in sync and alive: who died a moment ago may still be on record."""
+        state = self.states.get(where)
+        return () if state is None else tuple(broker for broker in state.isr if broker in self.brokers)
+
+    def leader(self, where: TopicPartition) -> BrokerId | None:
+        """None where nobody who is alive leads."""
+        state = self.states.get(where)
+        return None if state is None or state.leader not in self.brokers else state.leader
+
+    def min_isr(self, where: TopicPartition, default: int) -> int:
+        said = self.configs.get(where.topic, {}).get("min.insync.replicas", "")
+        return int(said) if said.isdecimal() else default
+
+    def led_by(self, broker: BrokerId) -> list[TopicPartition]:
+        return [where for where in self.partitions() if self.leader(where) == broker]
+
+    def on(self, broker: BrokerId) -> list[TopicPartition]:
+        return [where for where in self.partitions() if broker in self.assignment(where).replicas]
+
+
+async def read_picture(session: zab.Session, topics: Iterable[str] | None = None) -> Picture:
+    """Of these topics, or of all. Of one that is not there nothing is said."""
+    damaged: list[str] = []
+    brokers = await read_brokers(session, damaged)
+    names = sorted(await names_below(session, znodes.TOPICS) if topics is None else set(topics))
+    found = {
+        topic.name: topic for topic in await together([partial(_topic, session, n, damaged) for n in names]) if topic
+    }
+    wheres = [TopicPartition(topic.name, number) for topic in found.values() for number in topic.partitions]
+    states = await together([partial(_state, session, where, damaged) for where in wheres])
+    configs = await together([partial(_config, session, name, damaged) for name in found])
+    return Picture(
+        brokers,
+        found,
+        {where: state for where, state in zip(wheres, states, strict=True) if state is not None},
+        dict(zip(found, configs, strict=True)),
+        frozenset(await names_below(session, znodes.DELETE_TOPICS)),
+        tuple(damaged),
+    )
+
+
+async def read_brokers(session: zab.Session, damaged: list[str] | None = None) -> dict[BrokerId, Registered]:
+    names = [name for name in await names_below(session, znodes.BROKERS) if name.isdecimal()]
+    damaged = [] if damaged is None else damaged
+    found = await together([partial(_broker, session, BrokerId(int(name)), damaged) for name in names])
+    return {each.broker.id: each for each in sorted((e for e in found if e), key=lambda each: each.broker.id)}
+
+
+async def read_acting(session: zab.Session) -> Acting | None:
+    """None: nobody is, or the node cannot be read."""
+    try:
+        data, stat = await session.get(znodes.CONTROLLER)
+        return Acting(znodes.read_controller(data), stat.ctime)
+    except (zab.NoNode, DamagedNode):
+        return None
+
+
+async def read_epoch(session: zab.Session) -> ControllerEpoch:
+    """Of the newest controller; 0: there has been none."""
+    try:
+        return znodes.read_controller_epoch((await session.get(znodes.CONTROLLER_EPOCH))[0])
+    except (zab.NoNode, DamagedNode):
+        return ControllerEpoch(0)
+
+
+async def names_below(session: zab.Session, path: str) -> list[str]:
+    try:
+        return await session.children(path)
+    except zab.NoNode:
+        return []
+
+
+async def _broker(session: zab.Session, ident: BrokerId, damaged: list[str]) -> Registered | None:
+    try:
+        data, stat = await session.get(znodes.broker_path(ident))
+        return Registered(znodes.read_broker(ident, data, BrokerEpoch(stat.czxid)), stat.ctime)
+    except zab.NoNode:
+        return None
+    except DamagedNode as error:
+        damaged.append(str(error))
+        return None
+
+
+async def _topic(session: zab.Session, name: str, damaged: list[str]) -> Topic | None:
+    try:
+        data, stat = await session.get(znodes.topic_path(name))
+        return znodes.read_topic(name, data, Version(stat.version))
+    except zab.NoNode:
+        return None
+    except DamagedNode as error:
+        damaged.append(str(error))
+        return None
+
+
+async def _state(session: zab.Session, where: TopicPartition, damaged: list[str]) -> PartitionState | None:
+    try:
+        data, stat = await session.get(znodes.state_path(where))
+        return znodes.read_partition_state(where, data, Version(stat.version))
+    except zab.NoNode:
+        return None
+    except DamagedNode as error:
+        damaged.append(str(error))
+        return None
+
+
+async def _config(session: zab.Session, name: str, damaged: list[str]) -> Mapping[str, str]:
+    path = znodes.config_path("topics", name)
+    try:
+        return znodes.read_config(path, (await session.get(path))[0])
+    except zab.NoNode:
+        return {}
+    except DamagedNode as error:
+        damaged.append(str(error))
+        return {}

@@ -1,0 +1,34 @@
+"""The table of commands: each row is a command that can be loaded and says what it takes."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from replica.cli import COMMANDS, main, parser_of
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_command_says_what_it_does_and_takes(name: str) -> None:
+    about = parser_of(name).format_help()
+    assert f"usage: zab-broker {name}" in about
+    assert len(about.splitlines()) > 8
+
+
+def test_nothing_is_loaded_for_who_only_asks_what_there_is(capsys: pytest.CaptureFixture[str]) -> None:
+    before = set(sys.modules)
+    with pytest.raises(SystemExit) as end:
+        main(["--help"])
+    assert end.value.code == 0
+    said = capsys.readouterr().out
+    assert all(name in said for name in COMMANDS)
+    assert not {command.module for command in COMMANDS.values()} & (set(sys.modules) - before)
+
+
+@pytest.mark.parametrize("given", [[], ["sing"], ["brokers"], ["brokers", "sing"], ["brokers", "list", "--sing"]])
+def test_misuse_ends_with_2(given: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as end:
+        main(given)
+    assert end.value.code == 2
+    assert "usage: zab-broker" in capsys.readouterr().err
