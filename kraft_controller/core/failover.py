@@ -39,8 +39,10 @@ def take_over(desk: Desk, new_id: Callable[[], TopicId]) -> Steps[None]:
     # Who is told to follow must know where the others are before he can fetch.
     batch.tell_metadata(cluster.brokers, cluster.all_partitions())
     batch.tell_all(cluster.brokers)
-    yield from _start_replicas(desk)
+    gone = _start_replicas(desk)
     yield from _start_partitions(desk)
+    # Behind the elections: who got another leader has an ISR of the living already, and need not be written twice.
+    yield from replicas.take_offline(desk, gone)
     yield from moves.resume(desk)
     yield from moves.requested(desk)
     yield from deletion.go_on(desk)
@@ -55,7 +57,8 @@ def _read_all_states(desk: Desk) -> Steps[None]:
     yield from partitions.read_states(desk, everything, failed)
 
 
-def _start_replicas(desk: Desk) -> Steps[None]:
+def _start_replicas(desk: Desk) -> list[Replica]:
+    """Returns those whose brokers are not there."""
     cluster = desk.cluster
     there: list[Replica] = []
     gone: list[Replica] = []
@@ -66,7 +69,7 @@ def _start_replicas(desk: Desk) -> Steps[None]:
             if not cluster.is_deleting(where.topic) and where in cluster.states:
                 (there if alive else gone).append((where, broker))
     replicas.move(desk, there, ReplicaPhase.ONLINE)
-    yield from replicas.take_offline(desk, gone)
+    return gone
 
 
 def _start_partitions(desk: Desk) -> Steps[None]:

@@ -23,11 +23,10 @@ from kraft_controller.core.desk import Desk, Settings
 from kraft_controller.core.events import Event
 from kraft_controller.core.names import BrokerId, TopicPartition
 from kraft_controller.core.state import Broker
-from kraft_controller.runtime.election import Elected, Follows, elect, resign
-from kraft_controller.runtime.fenced import Fenced
 from kraft_controller.runtime.queue import NotController, Queue, Waiter
-from kraft_controller.runtime.store import Store
+from kraft_controller.runtime.store import Nodes, Store
 from kraft_controller.wire import znodes
+from kraft_controller.wire.reign import Elected, Follows, elect, resign
 
 logger: Final = logging.getLogger("kraft_controller")
 
@@ -110,7 +109,8 @@ class Controller:
         """Until cancelled, or until the session is over, which is raised."""
         while True:
             async with self._session.watcher() as heard:
-                outcome = await elect(self._session, self._me, self._chance.wall_ms(), heard)
+                election = elect(self._session.id, self._me, self._chance.wall_ms())
+                outcome = await Nodes(self._session, heard).do(election)
                 if isinstance(outcome, Follows):
                     self._is(outcome.controller)
                     await self._until_it_changes(heard)
@@ -142,7 +142,7 @@ class Controller:
         queue.note(events.TookOver())
         try:
             async with self._session.watcher() as watch, trio.open_nursery() as nursery:
-                store = Store(self._session, Fenced(self._session, elected.version), watch)
+                store = Store(self._session, elected.version, watch)
                 nursery.start_soon(self._listen, watch, queue)
                 nursery.start_soon(self._balance, queue)
                 nursery.start_soon(self._deposed, nursery.cancel_scope)
@@ -153,7 +153,7 @@ class Controller:
                 except (zab.StoreError, zab.OutcomeUnknown) as error:
                     # Half of something was done, and the picture is not what the store says: somebody begins anew.
                     logger.warning("broker %d gives up being the controller: %s", self._me, error)
-                    await resign(self._session, elected)
+                    await store.do(resign(elected))
                 nursery.cancel_scope.cancel()
         finally:
             self._queue = None
