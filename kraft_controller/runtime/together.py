@@ -36,13 +36,13 @@ async def together(calls: Iterable[Callable[[], Awaitable[T]]], window: int = WI
             for _ in range(min(window, len(waiting))):
                 nursery.start_soon(work)
     except BaseExceptionGroup as group:
-        raise _first(group) from None
+        raise sole(group) from None
     return [results[place] for place in range(len(waiting))]
 
 
-def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    """Being deposed before anything else: all the rest follows from it."""
+def sole(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    """The error to be told of those of several tasks. Being deposed before anything else: the rest follows from it."""
     leaves: list[BaseException] = []
     for error in group.exceptions:
-        leaves.append(_first(error) if isinstance(error, BaseExceptionGroup) else error)
+        leaves.append(sole(error) if isinstance(error, BaseExceptionGroup) else error)
     return next((leaf for leaf in leaves if isinstance(leaf, ControllerMoved)), leaves[0])

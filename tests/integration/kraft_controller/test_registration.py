@@ -1,0 +1,227 @@
+"""A broker's lives at a real store: each has an epoch of its own, and a ghost of an earlier one is no obstacle."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Awaitable, Callable
+from functools import partial
+from pathlib import Path
+
+import pytest
+import trio
+
+import zab
+from kraft_controller.core.names import BrokerEpoch, BrokerId
+from kraft_controller.core.state import Broker, Endpoint
+from kraft_controller.runtime.registration import (
+    BrokerIdTaken,
+    Registration,
+    RegistrationSettings,
+    cluster_id,
+    generated_id,
+    prepare,
+)
+from kraft_controller.wire import znodes
+from tests.integration.kraft_controller.site import Site, run, site
+from zab.client.session import RemoteSession
+
+ENDS = (Endpoint("EXTERNAL", "h1", 9092), Endpoint("CONTROLLER", "h1", 9093))
+ONE = Broker(
+    BrokerId(1), BrokerEpoch(0), ENDS, {"EXTERNAL": "PLAINTEXT", "CONTROLLER": "SSL"}, "east", {"metadata": (1, 3)}
+)
+PATH = znodes.broker_path(ONE.id)
+
+
+async def idle(_: zab.Session) -> None:
+    await trio.sleep_forever()
+
+
+def of(here: Site, **options: object) -> Registration:
+    return Registration(here.store.session, ONE, lambda: 1_700_000_000_000, **options)  # type: ignore[arg-type]
+
+
+async def until(check: Callable[[], Awaitable[bool]]) -> None:
+    while not await check():
+        await trio.sleep(0.01)
+
+
+def test_the_node_is_as_kafkas_tools_read_it(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with site(tmp_path) as here, trio.open_nursery() as nursery:
+            mine = of(here)
+            epoch = await nursery.start(mine.run, idle)
+            data, stat = await here.session.get(PATH)
+            assert mine.epoch == epoch == stat.czxid
+            assert stat.version == 1
+            assert mine.session is not None
+            assert stat.ephemeral_owner == mine.session.id
+            assert json.loads(data or b"") == {
+                "version": 5,
+                "host": "h1",
+                "port": 9092,
+                "endpoints": ["EXTERNAL://h1:9092", "CONTROLLER://h1:9093"],
+                "jmx_port": -1,
+                "timestamp": "1700000000000",
+                "rack": "east",
+                "listener_security_protocol_map": {"EXTERNAL": "PLAINTEXT", "CONTROLLER": "SSL"},
+                "features": {"metadata": {"min_version": 1, "max_version": 3}},
+            }
+            moved = Broker(ONE.id, BrokerEpoch(0), (Endpoint("EXTERNAL", "h2", 9092),), ONE.protocols)
+            await mine.update(moved)
+            data, stat = await here.session.get(PATH)
+            assert (stat.czxid, json.loads(data or b"")["host"]) == (epoch, "h2")
+            nursery.cancel_scope.cancel()
+
+    run(test)
+
+
+def test_a_node_removed_by_hand_comes_back_with_another_epoch(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with site(tmp_path) as here, trio.open_nursery() as nursery:
+            mine = of(here)
+            epoch = await nursery.start(mine.run, idle)
+            await here.session.delete(PATH)
+
+            async def back() -> bool:
+                stat = await here.session.exists(PATH)
+                return stat is not None and mine.epoch == stat.czxid > epoch
+
+            await until(back)
+            nursery.cancel_scope.cancel()
+
+    run(test)
+
+
+def test_a_lost_session_is_followed_by_another_and_what_lives_begins_anew(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with site(tmp_path) as here, trio.open_nursery() as nursery:
+            lives: list[zab.Session] = []
+            remembered: list[int] = []
+
+            async def live(session: zab.Session) -> None:
+                lives.append(session)
+                await trio.sleep_forever()
+
+            async def lived() -> bool:
+                return bool(lives)
+
+            opened = partial(zab.connect, here.at, timeout_ms=4_000)
+            mine = Registration(opened, ONE, lambda: 1, remember=remembered.append)
+            epoch = await nursery.start(mine.run, live)
+            await until(lived)
+            # Another holder of the same session says goodbye: to the store, this one is over.
+            assert isinstance(lives[0], RemoteSession)
+            async with zab.connect(here.at, reattach=(lives[0].id, lives[0].password)):
+                pass
+
+            async def again() -> bool:
+                return mine.epoch > epoch and len(lives) == 2
+
+            await until(again)
+            assert remembered == [lives[0].id, lives[1].id]
+            stat = await here.session.exists(PATH)
+            assert stat is not None
+            assert (stat.czxid, stat.ephemeral_owner) == (mine.epoch, lives[1].id)
+            nursery.cancel_scope.cancel()
+
+    run(test)
+
+
+def test_a_ghost_of_its_own_is_replaced_in_one_step(tmp_path: Path) -> None:
+    """Nobody who watches sees the broker gone; only its epoch says that it was."""
+
+    async def test() -> None:
+        async with site(tmp_path) as here, here.store.session() as before, trio.open_nursery() as nursery:
+            await before.create(PATH, znodes.broker(ONE, 1), ephemeral=True)
+            ghost = await before.exists(PATH)
+            assert ghost is not None
+            async with here.session.watch(PATH) as heard:
+                mine = of(here, former=[before.id])
+                epoch = await nursery.start(mine.run, idle)
+                assert epoch > ghost.czxid
+                names = [(await anext(heard)).event.name for _ in range(3)]
+                assert names == ["DELETED", "CREATED", "DATA_CHANGED"]
+            assert await before.exists(PATH) is not None
+            nursery.cancel_scope.cancel()
+
+    run(test)
+
+
+def test_somebody_elses_node_is_waited_for_and_not_taken(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+
+    async def test() -> None:
+        async with site(tmp_path) as here, here.store.session() as other:
+            await other.create(PATH, znodes.broker(ONE, 1), ephemeral=True)
+            with pytest.raises(BrokerIdTaken, match=f"registered by session {other.id:#x}, with EXTERNAL://h1:9092"):
+                await of(here, settings=RegistrationSettings(taken_s=0.2)).run(idle)
+            stat = await here.session.exists(PATH)
+            assert stat is not None
+            assert stat.ephemeral_owner == other.id
+            caplog.clear()
+            async with trio.open_nursery() as nursery:
+
+                async def let_go() -> None:
+                    while "waits" not in caplog.text:
+                        await trio.sleep(0.01)
+                    await other.delete(PATH)
+
+                nursery.start_soon(let_go)
+                mine = of(here)
+                await nursery.start(mine.run, idle)
+                assert mine.epoch > stat.czxid
+                nursery.cancel_scope.cancel()
+
+    run(test)
+
+
+def test_what_lives_fails_and_all_of_it_ends(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with site(tmp_path) as here:
+
+            async def live(_: zab.Session) -> None:
+                raise ZeroDivisionError
+
+            with pytest.raises(ZeroDivisionError):
+                await of(here).run(live)
+            assert await here.session.exists(PATH) is None
+
+    run(test)
+
+
+def test_an_empty_store_is_made_ready_and_names_the_cluster_once(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with zab.open_store(tmp_path) as store, store.session() as session:
+            mine = Registration(store.session, ONE, lambda: 1)
+            async with trio.open_nursery() as nursery:
+                await nursery.start(mine.run, idle)  # nothing is there yet, not even what is above its node
+                nursery.cancel_scope.cancel()
+            await prepare(session)
+            await prepare(session)
+            numbers = iter(range(10, 100))
+            drawn = [await cluster_id(session, lambda size: next(numbers).to_bytes(size)) for _ in range(3)]
+            assert len(set(drawn)) == 1
+            assert len(drawn[0]) == 22
+            data, _ = await session.get("/cluster/id")
+            assert json.loads(data or b"") == {"version": "1", "id": drawn[0]}
+            assert [await generated_id(session) for _ in range(3)] == [1001, 1002, 1003]
+            assert await generated_id(session, 5) == 9
+
+    run(test)
+
+
+@pytest.mark.parametrize(
+    ("broker", "why"),
+    [
+        (Broker(BrokerId(-1), BrokerEpoch(0), ENDS, ONE.protocols), "a broker's id is 0 or greater"),
+        (Broker(BrokerId(1), BrokerEpoch(0), ()), "no endpoints"),
+        (Broker(BrokerId(1), BrokerEpoch(0), ENDS, {"EXTERNAL": "PLAINTEXT"}), "no security protocol for .*CONTROLLER"),
+        (Broker(BrokerId(1), BrokerEpoch(0), (ENDS[0], ENDS[0]), ONE.protocols), "more than one endpoint"),
+        (Broker(BrokerId(1), BrokerEpoch(0), (Endpoint("E", "", 1),), {"E": "SSL"}), "cannot be dialled"),
+        (Broker(BrokerId(1), BrokerEpoch(0), (Endpoint("E", "h", 0),), {"E": "SSL"}), "cannot be dialled"),
+    ],
+)
+def test_a_description_that_helps_nobody_is_refused(broker: Broker, why: str) -> None:
+    with pytest.raises(ValueError, match=why):
+        Registration(lambda: zab.connect("h"), broker, lambda: 1)

@@ -1,0 +1,78 @@
+"""Whose a log directory is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kraft_controller.core.names import BrokerId
+from kraft_controller.runtime.identity import (
+    SESSIONS_MAX,
+    WrongIdentity,
+    claim,
+    former_sessions,
+    known_id,
+    read_identity,
+    remember_session,
+)
+
+ONE = BrokerId(1)
+
+
+def test_a_directory_is_claimed_once_and_known_ever_after(tmp_path: Path) -> None:
+    places = [tmp_path / "a", tmp_path / "b"]
+    assert known_id(places) is None
+    claim(places, "cluster", ONE)
+    claim(places, "cluster", ONE)
+    assert known_id(places) == 1
+    assert (tmp_path / "a" / "meta.properties").read_text().splitlines() == [
+        "version=0", "broker.id=1", "cluster.id=cluster"
+    ]  # fmt: skip
+
+
+def test_kafkas_own_file_is_understood(tmp_path: Path) -> None:
+    (tmp_path / "meta.properties").write_text(
+        "#\n#Sat Nov 21 10:00:00 UTC 2026\nbroker.id=4\nversion=0\ncluster.id=c\n"
+    )
+    held = read_identity(tmp_path)
+    assert held is not None
+    assert (held.broker, held.cluster) == (4, "c")
+    claim([tmp_path], "c", BrokerId(4))
+    assert "Sat Nov" in (tmp_path / "meta.properties").read_text()
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("version=0\nbroker.id=2\ncluster.id=cluster\n", "it belongs to broker 2, and this is broker 1"),
+        ("version=0\nbroker.id=1\ncluster.id=other\n", "it belongs to cluster other, and the store says cluster"),
+        ("version=7\nbroker.id=1\n", "version '7' is none that is known"),
+        ("", "version '' is none that is known"),
+        ("version=0\nbroker.id=one\n", "broker.id='one' is no number"),
+    ],
+)
+def test_anothers_directory_stops_the_start_and_stays_as_it_is(tmp_path: Path, text: str, why: str) -> None:
+    first, second = tmp_path / "a", tmp_path / "b"
+    second.mkdir()
+    (second / "meta.properties").write_text(text)
+    with pytest.raises(WrongIdentity, match=why):
+        claim([first, second], "cluster", ONE)
+    assert not first.exists()
+    assert (second / "meta.properties").read_text() == text
+
+
+def test_directories_of_two_brokers_name_no_id(tmp_path: Path) -> None:
+    claim([tmp_path / "a"], "c", BrokerId(1))
+    claim([tmp_path / "b"], "c", BrokerId(2))
+    with pytest.raises(WrongIdentity, match="different brokers"):
+        known_id([tmp_path / "a", tmp_path / "b"])
+
+
+def test_the_last_sessions_are_remembered(tmp_path: Path) -> None:
+    assert former_sessions(tmp_path) == ()
+    for number in range(SESSIONS_MAX + 4):
+        remember_session(tmp_path, 0x1000 + number)
+    assert former_sessions(tmp_path) == tuple(range(0x1004, 0x1000 + SESSIONS_MAX + 4))
+    (tmp_path / "store.session").write_text("scribble")
+    assert former_sessions(tmp_path) == ()
