@@ -129,6 +129,7 @@ async def test_requests_may_follow_at_once_and_are_answered_in_order(tmp_path: P
         assert zxids == sorted(zxids)
 
 
+@pytest.mark.mechanism(121)
 async def test_nothing_overtakes_a_sync(tmp_path: Path) -> None:
     """On a learner the two go to the leader on different ways."""
     async with stores(tmp_path, 3) as running:

@@ -158,6 +158,7 @@ async def test_who_says_nothing_is_not_waited_for(tmp_path: Path) -> None:
         assert await answer_to(server, server.quorum_port, hello(ensemble="other")) != b""
 
 
+@pytest.mark.mechanism(97)
 async def test_members_come_through_a_crowd_that_says_nothing(tmp_path: Path) -> None:
     """Hundreds of connections on both ports of everybody, again and again, while a leader is elected."""
     limits = Limits(handshakes_max=5)
@@ -388,6 +389,7 @@ async def test_a_peer_that_does_not_read_is_cut_and_comes_back(tmp_path: Path) -
         assert len(await made.agree()) == 200
 
 
+@pytest.mark.mechanism(99)
 async def test_a_leader_that_is_cut_off_steps_down_and_its_requests_are_carried_out_once(tmp_path: Path) -> None:
     async with cluster(tmp_path, start=False) as made:
         networks = await faulty(made)

@@ -80,6 +80,7 @@ def test_the_quickstart_file_is_taken_as_it_is(tmp_path: Path) -> None:
 
 
 @apache.needs_apache
+@pytest.mark.mechanism(95, 96, 97)
 def test_three_processes_serve_zkcli_and_kazoo_while_the_leader_is_killed(tmp_path: Path) -> None:
     configs, ports = three_configs(tmp_path)
     hosts = ",".join(f"127.0.0.1:{port}" for port in ports)

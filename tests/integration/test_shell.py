@@ -187,6 +187,7 @@ def told(text: str) -> list[str]:
 
 @apache.needs_apache
 @pytest.mark.slow
+@pytest.mark.mechanism(47)
 async def test_what_it_says_is_what_zookeepers_own_shell_says(tmp_path: Path) -> None:
     theirs = apache.java("org.apache.zookeeper.ZooKeeperMain", "-server", "{}", properties=("log4j2.level=OFF",))
     said: list[tuple[list[str], list[str]]] = []

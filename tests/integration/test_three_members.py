@@ -23,6 +23,7 @@ from zab.runtime.network import TcpNetwork
 from zab.storage.memory import MemoryDisk
 
 
+@pytest.mark.mechanism(89, 90)
 async def test_everybody_takes_requests_and_everybody_applies_them(tmp_path: Path) -> None:
     async with cluster(tmp_path) as made:
         await made.serving()
@@ -86,6 +87,7 @@ async def test_a_refusal_finds_its_way_back(tmp_path: Path) -> None:
         assert await follower.submit(b"after") == 2
 
 
+@pytest.mark.mechanism(121)
 async def test_a_read_through_any_member_sees_what_was_acknowledged_by_another(tmp_path: Path) -> None:
     async with cluster(tmp_path) as made:
         await made.serving()
@@ -187,6 +189,7 @@ async def test_a_cancelled_request_may_be_carried_out_but_never_twice(tmp_path: 
         assert log[:-1] == sorted(log[:-1], key=int)
 
 
+@pytest.mark.mechanism(116)
 async def test_who_was_away_gets_what_it_missed(tmp_path: Path) -> None:
     async with cluster(tmp_path) as made:
         away = (await made.follower()).me
@@ -200,6 +203,7 @@ async def test_who_was_away_gets_what_it_missed(tmp_path: Path) -> None:
         assert member.status().counters.restores == 0
 
 
+@pytest.mark.mechanism(119)
 async def test_who_was_away_for_long_gets_a_snapshot(tmp_path: Path) -> None:
     limits = Limits(snap_entries=50, snapshots_kept=1)
     settings = evolve(FAST, window_entries=20)
@@ -217,6 +221,7 @@ async def test_who_was_away_for_long_gets_a_snapshot(tmp_path: Path) -> None:
         assert member.status().counters.restores == 1
 
 
+@pytest.mark.mechanism(115)
 async def test_old_log_is_read_from_the_disk_for_who_needs_it(tmp_path: Path) -> None:
     settings = evolve(FAST, window_entries=20)
     async with cluster(tmp_path, settings=settings) as made:
@@ -294,6 +299,7 @@ async def test_the_leader_may_remove_itself(tmp_path: Path) -> None:
         assert leader.me not in successor.status().ensemble.by_id
 
 
+@pytest.mark.mechanism(90, 92)
 async def test_observers_apply_and_forward(tmp_path: Path) -> None:
     voters = loopback(3)
     observer = loopback(1, role=Role.OBSERVER, first=4)
@@ -332,6 +338,7 @@ async def test_a_slow_machine_elsewhere_does_not_slow_the_rest(tmp_path: Path) -
         assert await leader.submit(b"two are enough") == 1
 
 
+@pytest.mark.mechanism(120)
 async def test_the_history_is_one(tmp_path: Path) -> None:
     class Checked(Recorder):
         def __init__(self) -> None:

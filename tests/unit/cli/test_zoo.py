@@ -58,6 +58,7 @@ def test_the_originals_defaults_where_nothing_is_said(folder: Path) -> None:
     assert (made.admin, made.metrics, made.log, made.listen_host, made.warnings) == (None, None, None, None, ())
 
 
+@pytest.mark.mechanism(96)
 def test_every_kind_of_value_arrives_where_it_belongs(folder: Path) -> None:
     made = plan(
         folder,
@@ -384,6 +385,7 @@ def test_one_mistake_is_one_line(folder: Path) -> None:
 # -- who takes part ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.mechanism(95, 96)
 def test_an_ensemble(folder: Path) -> None:
     made = plan(folder, THREE, myid="3\n")
     assert made.ensemble is not None

@@ -61,6 +61,7 @@ votes = st.builds(Vote, st.integers(0, 2).map(Epoch), zxids, st.integers(1, 3).m
 
 
 @given(votes, votes)
+@pytest.mark.mechanism(100)
 def test_of_two_votes_exactly_one_beats_the_other(one: Vote, other: Vote) -> None:
     assert beats(one, other, THREE) + beats(other, one, THREE) == (one != other)
 
@@ -80,10 +81,12 @@ def test_the_order_of_votes_is_transitive(one: Vote, two: Vote, three: Vote) -> 
     ],
     ids=["the newest epoch first", "then the longest log", "then the highest id"],
 )
+@pytest.mark.mechanism(100)
 def test_what_makes_a_vote_better(better: Vote, worse: Vote) -> None:
     assert beats(better, worse, THREE)
 
 
+@pytest.mark.mechanism(110)
 def test_nobody_without_weight_is_worth_a_vote() -> None:
     weightless = evolve(THREE, groups=(Group(1, (ServerId(1), ServerId(2), ServerId(3))),), weights={ServerId(3): 0})
     assert not beats(a_vote(3, make(9, 9), epoch=9), a_vote(1), weightless)
@@ -94,12 +97,14 @@ def test_nobody_without_weight_is_worth_a_vote() -> None:
 # -- rounds ---------------------------------------------------------------------------------------------
 
 
+@pytest.mark.mechanism(106)
 def test_everybody_is_told_at_the_start() -> None:
     election = an_election(2)
     assert election.outgoing == [1, 3]
     assert (election.round, election.proposal, election.decision) == (1, a_vote(2), None)
 
 
+@pytest.mark.mechanism(106)
 def test_a_better_vote_is_adopted_and_spread() -> None:
     election = an_election(2)
     assert hear(election, 3, a_vote(3)) == [1, 3]
@@ -114,6 +119,7 @@ def test_a_worse_vote_is_counted_and_answered_once() -> None:
     assert election.proposal == a_vote(2)
 
 
+@pytest.mark.mechanism(107)
 def test_a_later_round_is_joined_with_the_initial_vote() -> None:
     """Not with what was adopted since: that may name a server that nobody in the later round has heard of."""
     election = an_election(2)
@@ -123,6 +129,7 @@ def test_a_later_round_is_joined_with_the_initial_vote() -> None:
     assert (election.round, election.proposal) == (5, a_vote(2))
 
 
+@pytest.mark.mechanism(107)
 def test_in_a_later_round_what_was_heard_before_counts_no_more() -> None:
     election = an_election(3, views=(FIVE,))
     hear(election, 1, a_vote(3))
@@ -131,6 +138,7 @@ def test_in_a_later_round_what_was_heard_before_counts_no_more() -> None:
     assert election.decision is None, "3 and 2 are two of five; 1 said so in another round"
 
 
+@pytest.mark.mechanism(107)
 def test_who_is_behind_is_told_and_not_counted() -> None:
     election = an_election(3, last_round=4)
     assert hear(election, 1, a_vote(3), turn=1) == [1]
@@ -149,6 +157,7 @@ def test_who_stays_behind_is_told_once_for_each_round() -> None:
 # -- the decision ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.mechanism(98, 108)
 def test_a_quorum_waits_for_a_better_vote() -> None:
     election = an_election(2)
     hear(election, 1, a_vote(2), now=50)
@@ -159,6 +168,7 @@ def test_a_quorum_waits_for_a_better_vote() -> None:
     assert election.decision == a_vote(2)
 
 
+@pytest.mark.mechanism(108)
 def test_a_better_vote_within_the_wait_puts_the_decision_off() -> None:
     election = an_election(2)
     hear(election, 1, a_vote(2))
@@ -200,6 +210,7 @@ def test_a_server_alone_decides_at_once() -> None:
     assert an_election(1, views=(ensemble(1),)).decision == a_vote(1)
 
 
+@pytest.mark.mechanism(111)
 def test_a_change_that_is_not_decided_needs_quorums_of_both() -> None:
     election = an_election(2, views=(THREE, ensemble(2, 4, 5)))
     hear(election, 1, a_vote(2))
@@ -228,12 +239,14 @@ def established(election: Election, *votes: tuple[int, State, int, Vote]) -> Vot
 FOLLOWING, LEADING, OBSERVING = State.FOLLOWING, State.LEADING, State.OBSERVING
 
 
+@pytest.mark.mechanism(109)
 def test_in_the_same_round_followers_and_leader_are_believed() -> None:
     election = an_election(1)
     assert established(election, (2, FOLLOWING, 1, a_vote(3)), (3, LEADING, 1, a_vote(3))) == a_vote(3)
     assert election.round == 1
 
 
+@pytest.mark.mechanism(102, 109)
 def test_in_another_round_too_and_the_round_is_taken_over() -> None:
     election = an_election(1, last_round=7)
     assert established(election, (2, FOLLOWING, 3, a_vote(3)), (3, LEADING, 3, a_vote(3))) == a_vote(3)
@@ -253,6 +266,7 @@ def test_established_servers_agree_in_epoch_and_leader(other: Vote) -> None:
 
 
 @pytest.mark.parametrize("turn", [1, 5])
+@pytest.mark.mechanism(109)
 def test_a_leader_is_not_followed_that_does_not_say_itself_that_it_leads(turn: int) -> None:
     election = an_election(1, views=(FIVE,))
     followers = [(sid, FOLLOWING, turn, a_vote(5)) for sid in (2, 3, 4)]
@@ -352,6 +366,7 @@ def repetitions(settings: Settings, count: int) -> list[Millis]:
     return times
 
 
+@pytest.mark.mechanism(98, 106)
 def test_silence_doubles_the_wait_up_to_the_maximum() -> None:
     settings = evolve(SETTINGS, notification_ms_min=100, notification_ms_max=500)
     assert repetitions(settings, 6) == [100, 300, 700, 1200, 1700, 2200]

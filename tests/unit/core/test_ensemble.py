@@ -222,6 +222,7 @@ def test_two_members_do_not_share_an_address() -> None:
 
 
 @given(ensembles)
+@pytest.mark.mechanism(101, 111)
 def test_any_two_quorums_have_a_server_in_common(ensemble: Ensemble) -> None:
     for one, other in combinations(all_quorums(ensemble), 2):
         assert one & other
@@ -259,10 +260,12 @@ def test_observers_and_strangers_count_for_nothing(ensemble: Ensemble) -> None:
 
 
 @pytest.mark.parametrize(("voters", "needed"), [(1, 1), (2, 2), (3, 2), (4, 3), (5, 3), (6, 4), (7, 4)])
+@pytest.mark.mechanism(101)
 def test_a_majority_is_more_than_half(voters: int, needed: int) -> None:
     assert {len(quorum) for quorum in all_quorums(Ensemble(plain_servers(voters)))} == set(range(needed, voters + 1))
 
 
+@pytest.mark.mechanism(111)
 def test_a_hierarchy_is_a_majority_of_groups_each_by_weight() -> None:
     ensemble = Ensemble(
         plain_servers(9), groups=groups_of((1, 2, 3), (4, 5, 6), (7, 8, 9)), weights={ServerId(1): 5, ServerId(9): 0}

@@ -176,6 +176,7 @@ def test_a_latecomer_is_told_no_sooner_than_the_others() -> None:
     assert leader.said(1) == leader.said(2) == [LeaderInfo(Epoch(2))]
 
 
+@pytest.mark.mechanism(92)
 def test_an_observer_raises_the_epoch_and_is_no_quorum() -> None:
     leader = Leader(ensemble=members(1, 2, 3, observers=(4, 5)))
     leader.greet(4, accepted=9, observer=True)
@@ -269,6 +270,7 @@ def test_the_epochs_end() -> None:
 # -- synchronization ---------------------------------------------------------------------------------------------
 
 
+@pytest.mark.mechanism(113)
 def test_the_leader_counts_itself_when_its_own_epoch_is_durable() -> None:
     leader = Leader(txn(1, 1))
     leader.greet(2)
@@ -281,6 +283,7 @@ def test_the_leader_counts_itself_when_its_own_epoch_is_durable() -> None:
     assert leader.replica.applied == make(1, 1)
 
 
+@pytest.mark.mechanism(113)
 def test_a_late_learner_is_up_to_date_as_soon_as_it_is_synchronized() -> None:
     leader = established(2)
     zxid = leader.propose("a")
@@ -324,6 +327,7 @@ def test_readmission_when_the_counter_is_used_up_ends_the_epoch_and_harms_nobody
 # -- broadcast ---------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.mechanism(120)
 def test_acks_are_cumulative_and_so_are_commits() -> None:
     leader = established(1, 2)
     leader.propose("a", "b", "c")
@@ -335,6 +339,7 @@ def test_acks_are_cumulative_and_so_are_commits() -> None:
     assert leader.ack(1, make(2, 4)) == []
 
 
+@pytest.mark.mechanism(89)
 def test_the_leaders_own_disk_is_one_of_three() -> None:
     leader = established(1, 2)
     zxid = leader.propose("a")
@@ -387,6 +392,7 @@ def test_an_acknowledgement_of_another_epoch_breaks_the_rules() -> None:
         leader.hear(1, AckNewLeader(Epoch(1)))
 
 
+@pytest.mark.mechanism(92)
 def test_observers_hear_what_is_decided_and_nothing_else() -> None:
     leader = established(1, 2, ensemble=members(1, 2, 3, observers=(4,)))
     leader.join(4, observer=True)
@@ -429,6 +435,7 @@ def test_more_than_the_limit_in_one_batch_is_let_through_alone() -> None:
         leader.propose("d")
 
 
+@pytest.mark.mechanism(103)
 def test_the_counter_ends_with_the_epoch() -> None:
     leader = established(1, settings=evolve(SETTINGS, counter_max=2))
     leader.propose("a", "b")
@@ -512,6 +519,7 @@ def test_the_age_of_the_oldest_unacknowledged_proposal_counts_and_not_of_the_new
     assert now <= SETTINGS.sync_ms + 150
 
 
+@pytest.mark.mechanism(99)
 def test_a_leader_that_a_quorum_no_longer_follows_lets_go() -> None:
     leader = established(2)
     leader.role.link_down(ServerId(2), 0)

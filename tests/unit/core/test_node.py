@@ -150,6 +150,7 @@ def a_follower(*batches: Batch, me: int = 1, observer: bool = False, members: En
 # -- the beginning -------------------------------------------------------------------------------------
 
 
+@pytest.mark.mechanism(93, 99)
 def test_a_server_votes_the_moment_it_exists() -> None:
     node = a_node(1, ensemble(1, 2, 3))
     ready = node.ready()
@@ -179,6 +180,7 @@ def test_two_servers_that_do_not_know_of_each_other_alike_do_not_shout_for_ever(
     assert shout == []
 
 
+@pytest.mark.mechanism(93, 102)
 def test_what_a_leader_and_a_follower_tell_a_server_that_looks() -> None:
     leader, follower = a_leader(txn(1, 1)), a_follower(txn(1, 1))
     from_leader = said(hear(leader, 1, vote(1)), 1)
@@ -216,6 +218,7 @@ def test_a_barrier_at_a_server_that_looks_fails_at_once() -> None:
 # -- links ---------------------------------------------------------------------------------------------
 
 
+@pytest.mark.mechanism(94)
 def test_a_learner_that_dials_before_i_know_that_i_lead_is_kept_on_the_line() -> None:
     node = a_node(3, ensemble(1, 2, 3))
     turn(node)

@@ -27,6 +27,7 @@ small_zxids = st.builds(make, st.integers(0, 3), st.integers(0, 4))
 
 
 @given(epochs, counters)
+@pytest.mark.mechanism(103)
 def test_the_two_halves_come_back(epoch: int, counter: int) -> None:
     zxid = make(epoch, counter)
     assert (epoch_of(zxid), counter_of(zxid)) == (epoch, counter)
@@ -79,6 +80,7 @@ def test_inside_an_epoch_nothing_else_follows(epoch: int, counter: int, other: i
 
 
 @given(zxids, zxids)
+@pytest.mark.mechanism(103)
 def test_a_new_epoch_begins_at_one_wherever_the_old_one_ended(zxid: Zxid, previous: Zxid) -> None:
     if epoch_of(zxid) != epoch_of(previous):
         assert follows(zxid, previous) == (epoch_of(zxid) > epoch_of(previous) and counter_of(zxid) == 1)

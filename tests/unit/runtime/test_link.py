@@ -69,6 +69,7 @@ async def test_it_says_up_then_what_was_heard_then_down() -> None:
     assert talk.link.reason == "closed by the peer"
 
 
+@pytest.mark.mechanism(112)
 async def test_frames_of_one_turn_leave_in_one_piece() -> None:
     async with trio.open_nursery() as nursery:
         talk = Talk(nursery)
@@ -84,6 +85,7 @@ async def test_frames_of_one_turn_leave_in_one_piece() -> None:
 
 
 @pytest.mark.parametrize("limits", [Limits(link_bytes_max=40), Limits(link_frames_max=2)])
+@pytest.mark.mechanism(112)
 async def test_a_peer_that_does_not_read_is_cut(limits: Limits) -> None:
     async with trio.open_nursery() as nursery:
         talk = Talk(nursery, limits)

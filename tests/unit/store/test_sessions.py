@@ -128,6 +128,7 @@ def test_what_a_deposed_leader_prepared_is_forgotten() -> None:
 # -- the end -------------------------------------------------------------------------------------------
 
 
+@pytest.mark.mechanism(122)
 def test_what_is_ephemeral_goes_with_its_session() -> None:
     it = opened(ALICE, BOB)
     it.create("/p")

@@ -94,6 +94,7 @@ HEARD_AT_N = {
 
 
 @pytest.mark.parametrize(("what", "kind"), HEARD_AT_N, ids=lambda value: str(value))
+@pytest.mark.mechanism(122)
 def test_what_is_heard_of_a_change(it: Leader, what: str, kind: str) -> None:
     client = watching(it, kind, N)
     change(it, what)
@@ -101,6 +102,7 @@ def test_what_is_heard_of_a_change(it: Leader, what: str, kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["data", "exists", "child", "persistent", "recursive"])
+@pytest.mark.mechanism(122)
 def test_once_or_for_ever(it: Leader, kind: str) -> None:
     client = watching(it, kind, N)
     for _ in range(2):

@@ -1,0 +1,15 @@
+"""The page of mechanisms says what the tests say."""
+
+from __future__ import annotations
+
+from tests.mechanisms import MECHANISMS, PAGE, marked, page
+
+
+def test_the_page_is_what_the_marks_say() -> None:
+    assert PAGE.read_text() == page(marked()), "run: python -m tests.mechanisms"
+
+
+def test_every_mark_is_a_mechanism() -> None:
+    known = {number for rows in MECHANISMS.values() for number in rows}
+    assert set(marked()) <= known
+    assert known == set(range(1, 123))
