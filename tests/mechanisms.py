@@ -179,8 +179,8 @@ def marked() -> dict[int, list[str]]:
     for path in sorted(ROOT.glob("tests/scenario/stories/**/*.scenario")):
         for line in path.read_text().splitlines():
             if line.startswith(STORY):
-                for number in line.removeprefix(STORY).split():
-                    found[int(number)].append(str(path.relative_to(ROOT)))
+                for word in line.removeprefix(STORY).split():
+                    found[int(word)].append(str(path.relative_to(ROOT)))
     return dict(found)
 
 
