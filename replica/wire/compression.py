@@ -1,0 +1,167 @@
+"""The codecs of record batches, each with a bound: what a few bytes claim to hold is not believed.
+
+Written are the forms that every client reads: snappy in the blocks with lengths that the Java client knows (xerial),
+lz4 as a frame of independent blocks. Read is whatever clients are known to send.
+"""
+
+from __future__ import annotations
+
+import zlib
+from enum import IntEnum
+from typing import Final, TypeAlias
+
+import cramjam
+
+from replica.core.errors import ErrorCode, KafkaError
+
+Bytes: TypeAlias = bytes | bytearray | memoryview
+
+INFLATED_BYTES_MAX: Final = 64 << 20
+"""What the records of one batch may come to. A producer's batch has a megabyte at most."""
+
+
+class Codec(IntEnum):
+    """Bits 0 to 2 of a batch's attributes. The names are those of `compression.type`."""
+
+    NONE = 0
+    GZIP = 1
+    SNAPPY = 2
+    LZ4 = 3
+    ZSTD = 4
+
+    @property
+    def label(self) -> str:
+        return "uncompressed" if self is Codec.NONE else self.name.lower()
+
+
+_XERIAL: Final = bytes.fromhex("82534e4150505900")
+_XERIAL_HEADER: Final = _XERIAL + bytes.fromhex("0000000100000001")
+_XERIAL_BLOCK: Final = 32 << 10
+
+_LZ4_HEADER: Final = bytes.fromhex("04224d18604082")
+"""Magic, independent blocks, of 64 KiB at most, and the checksum over these two settings."""
+_LZ4_BLOCK: Final = 64 << 10
+_LZ4_PLAIN: Final = 1 << 31
+_NO_ROOM: Final = "failed to write whole buffer"
+
+
+def codec_of(attributes: int) -> Codec:
+    number = attributes & 7
+    if number > Codec.ZSTD:
+        raise KafkaError(
+            ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
+            f"codec {number} of a batch: none, gzip, snappy, lz4 and zstd are known",
+        )
+    return Codec(number)
+
+
+def deflate(codec: Codec, data: bytes) -> bytes:
+    match codec:
+        case Codec.NONE:
+            return data
+        case Codec.GZIP:
+            compressor = zlib.compressobj(wbits=31)
+            return compressor.compress(data) + compressor.flush()
+        case Codec.SNAPPY:
+            blocks = [bytes(cramjam.snappy.compress_raw(block)) for block in _blocks(data, _XERIAL_BLOCK)]
+            return _XERIAL_HEADER + b"".join(len(block).to_bytes(4, "big") + block for block in blocks)
+        case Codec.LZ4:
+            return _LZ4_HEADER + b"".join(map(_lz4_block, _blocks(data, _LZ4_BLOCK))) + bytes(4)
+        case Codec.ZSTD:
+            return bytes(cramjam.zstd.compress(data))
+
+
+def inflate(codec: Codec, data: Bytes, bytes_max: int = INFLATED_BYTES_MAX) -> Bytes:
+    """`KafkaError`: INVALID_RECORD if this codec has not made them, MESSAGE_TOO_LARGE if they hold more."""
+    try:
+        match codec:
+            case Codec.NONE:
+                return data
+            case Codec.GZIP:
+                return _gunzip(data, bytes_max)
+            case Codec.SNAPPY:
+                return _unsnap(data, bytes_max)
+            case Codec.LZ4:
+                return _into(cramjam.lz4.decompress_into, codec, data, bytes_max)
+            case Codec.ZSTD:
+                return _into(cramjam.zstd.decompress_into, codec, data, bytes_max)
+    except (cramjam.DecompressionError, zlib.error, ValueError) as error:
+        raise KafkaError(
+            ErrorCode.INVALID_RECORD, f"records that say they are compressed with {codec.label}, and are not: {error}"
+        ) from error
+
+
+def _blocks(data: bytes, size: int) -> list[bytes]:
+    return [data[at : at + size] for at in range(0, len(data), size)]
+
+
+def _lz4_block(block: bytes) -> bytes:
+    packed = bytes(cramjam.lz4.compress_block(block, store_size=False))
+    if len(packed) >= len(block):
+        return (len(block) | _LZ4_PLAIN).to_bytes(4, "little") + block
+    return len(packed).to_bytes(4, "little") + packed
+
+
+def _too_large(codec: Codec, bytes_max: int) -> KafkaError:
+    return KafkaError(
+        ErrorCode.MESSAGE_TOO_LARGE,
+        f"records that are more than {bytes_max} bytes when {codec.label} is undone: send smaller batches",
+    )
+
+
+def _into(decompress_into: object, codec: Codec, data: Bytes, bytes_max: int) -> Bytes:
+    """Into a buffer that grows, by a factor, up to the bound: the frames need not say how much they hold."""
+    assert callable(decompress_into)
+    size = min(bytes_max, max(4096, 4 * len(data)))
+    while True:
+        buffer = bytearray(size)
+        try:
+            written = decompress_into(data, buffer)
+        except cramjam.DecompressionError as error:
+            if str(error) != _NO_ROOM:
+                raise
+            if size == bytes_max:
+                raise _too_large(codec, bytes_max) from None
+            size = min(bytes_max, 4 * size)
+            continue
+        del buffer[written:]
+        return buffer
+
+
+def _gunzip(data: Bytes, bytes_max: int) -> Bytes:
+    pieces: list[bytes] = []
+    left = bytes_max
+    rest: Bytes = data
+    while rest:
+        member = zlib.decompressobj(wbits=31)
+        piece = member.decompress(rest, left + 1)
+        if len(piece) > left:
+            raise _too_large(Codec.GZIP, bytes_max)
+        if not member.eof:
+            raise ValueError("the end is missing")
+        left -= len(piece)
+        pieces.append(piece)
+        rest = member.unused_data
+    return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+
+def _unsnap(data: Bytes, bytes_max: int) -> Bytes:
+    if bytes(data[:8]) != _XERIAL:
+        return _raw_snappy(data, bytes_max, bytes_max)
+    pieces: list[bytes] = []
+    left, at = bytes_max, len(_XERIAL_HEADER)
+    while at < len(data):
+        end = at + 4 + int.from_bytes(data[at : at + 4], "big")
+        if at + 4 > len(data) or end > len(data):
+            raise ValueError("a block is cut off")
+        piece = _raw_snappy(data[at + 4 : end], left, bytes_max)
+        left -= len(piece)
+        pieces.append(piece)
+        at = end
+    return b"".join(pieces)
+
+
+def _raw_snappy(block: Bytes, left: int, bytes_max: int) -> bytes:
+    if cramjam.snappy.decompress_raw_len(block) > left:
+        raise _too_large(Codec.SNAPPY, bytes_max)
+    return bytes(cramjam.snappy.decompress_raw(block))

@@ -1,0 +1,185 @@
+"""The records in a batch: read out one by one, and packed. No part of what a broker does for each batch on its way.
+
+A broker packs what it writes itself: the group coordinator's records, the ends of transactions, what its cleaner
+leaves of a batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from enum import IntEnum
+from struct import Struct
+from typing import Final
+
+from attrs import frozen
+
+from replica.core.errors import ErrorCode, KafkaError
+from replica.wire import varint
+from replica.wire.batch import CONTROL, HEADER_BYTES, MAGIC, PREFIX, TRANSACTIONAL, Header, parse_header, seal
+from replica.wire.compression import INFLATED_BYTES_MAX, Bytes, Codec, deflate, inflate
+
+
+@frozen
+class Record:
+    """One of a batch. Header keys that are no UTF-8 keep their bytes by `surrogateescape`."""
+
+    offset: int
+    timestamp: int
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...] = ()
+
+
+class ControlType(IntEnum):
+    ABORT = 0
+    COMMIT = 1
+
+
+_CONTROL_KEY: Final = Struct(">hh")
+_CONTROL_VALUE: Final = Struct(">hi")
+
+
+# -- records -------------------------------------------------------------------------------------------
+
+
+def read_records(data: Bytes, at: int = 0, bytes_max: int = INFLATED_BYTES_MAX) -> Iterator[Record]:
+    """The records of the batch there. `KafkaError` INVALID_RECORD where they are none."""
+    header = parse_header(data, at)
+    body = memoryview(data)[at + HEADER_BYTES : at + header.size]
+    records = inflate(header.codec, body, bytes_max)
+    position = 0
+    try:
+        for _ in range(header.record_count):
+            record, position = _read_record(records, position, header)
+            yield record
+    except (IndexError, ValueError) as error:
+        raise KafkaError(
+            ErrorCode.INVALID_RECORD, f"the records of the batch at offset {header.base_offset} break off: {error}"
+        ) from error
+
+
+def _read_record(data: Bytes, at: int, header: Header) -> tuple[Record, int]:
+    size, at = varint.decode(data, at)
+    end = at + size
+    if size < 0 or end > len(data):
+        raise ValueError(f"a record of {size} bytes where {len(data) - at} are left")
+    at += 1  # attributes of a record: none were ever given a meaning
+    timestamp, at = varint.decode(data, at)
+    delta, at = varint.decode(data, at)
+    key, at = _read_bytes(data, at, end)
+    value, at = _read_bytes(data, at, end)
+    count, at = varint.decode(data, at)
+    if not 0 <= count <= end - at:
+        raise ValueError(f"{count} headers")
+    headers = []
+    for _ in range(count):
+        name, at = _read_bytes(data, at, end)
+        if name is None:
+            raise ValueError("a header without a key")
+        content, at = _read_bytes(data, at, end)
+        headers.append((name.decode(errors="surrogateescape"), content))
+    if at != end:
+        raise ValueError(f"{end - at} bytes left in a record")
+    time = header.max_timestamp if header.log_append_time else header.base_timestamp + timestamp
+    return Record(header.base_offset + delta, time, key, value, tuple(headers)), end
+
+
+def _read_bytes(data: Bytes, at: int, end: int) -> tuple[bytes | None, int]:
+    size, at = varint.decode(data, at)
+    if size < 0:
+        return None, at
+    if at + size > end:
+        raise ValueError(f"{size} bytes where {end - at} are left")
+    return bytes(data[at : at + size]), at + size
+
+
+def _write_record(record: Record, base_offset: int, base_timestamp: int) -> bytes:
+    parts = [
+        b"\0",
+        varint.encode(record.timestamp - base_timestamp),
+        varint.encode(record.offset - base_offset),
+        *_write_bytes(record.key),
+        *_write_bytes(record.value),
+        varint.encode(len(record.headers)),
+    ]
+    for name, content in record.headers:
+        parts += _write_bytes(name.encode(errors="surrogateescape"))
+        parts += _write_bytes(content)
+    return varint.encode(sum(map(len, parts))) + b"".join(parts)
+
+
+def _write_bytes(content: bytes | None) -> tuple[bytes, ...]:
+    return (varint.encode(-1),) if content is None else (varint.encode(len(content)), content)
+
+
+# -- building ------------------------------------------------------------------------------------------
+
+
+def build(
+    records: Sequence[Record],
+    *,
+    codec: Codec = Codec.NONE,
+    base_offset: int | None = None,
+    last_offset: int | None = None,
+    leader_epoch: int = -1,
+    producer_id: int = -1,
+    producer_epoch: int = -1,
+    base_sequence: int = -1,
+    flags: int = 0,
+    base_timestamp: int | None = None,
+    max_timestamp: int | None = None,
+) -> bytes:
+    """One batch of these records, at their offsets. Offsets and times default to those of the records; a batch of
+    which the cleaner has taken records keeps its own."""
+    base = base_offset if base_offset is not None else records[0].offset
+    last = last_offset if last_offset is not None else records[-1].offset
+    first_time = base_timestamp if base_timestamp is not None else (records[0].timestamp if records else -1)
+    max_time = max_timestamp if max_timestamp is not None else max((each.timestamp for each in records), default=-1)
+    body = b"".join(_write_record(each, base, first_time) for each in records)
+    if body:
+        body = deflate(codec, body)
+    fields = (
+        flags | codec,
+        last - base,
+        first_time,
+        max_time,
+        producer_id,
+        producer_epoch,
+        base_sequence,
+        len(records),
+    )
+    return seal((base, HEADER_BYTES - PREFIX.size + len(body), leader_epoch, MAGIC, 0, *fields), body)
+
+
+def batch_of(
+    pairs: Iterable[tuple[bytes | None, bytes | None]],
+    timestamp: int,
+    *,
+    codec: Codec = Codec.NONE,
+    base_offset: int = 0,
+) -> bytes:
+    """A batch as a producer without a memory sends it: (key, value) each, all at one time."""
+    records = [Record(base_offset + index, timestamp, key, value) for index, (key, value) in enumerate(pairs)]
+    return build(records, codec=codec)
+
+
+def control_batch(
+    kind: ControlType,
+    producer_id: int,
+    producer_epoch: int,
+    coordinator_epoch: int,
+    timestamp: int,
+    base_offset: int = 0,
+) -> bytes:
+    """The end of a producer's transaction."""
+    record = Record(base_offset, timestamp, _CONTROL_KEY.pack(0, kind), _CONTROL_VALUE.pack(0, coordinator_epoch))
+    return build([record], producer_id=producer_id, producer_epoch=producer_epoch, flags=TRANSACTIONAL | CONTROL)
+
+
+def read_control(record: Record) -> tuple[ControlType | None, int]:
+    """What the one record of a control batch says, and the coordinator's epoch; None for an unknown kind."""
+    if record.key is None or len(record.key) < 4 or record.value is None or len(record.value) < 6:
+        raise KafkaError(ErrorCode.INVALID_RECORD, f"the control record at offset {record.offset} is too short")
+    _, kind = _CONTROL_KEY.unpack_from(record.key)
+    _, epoch = _CONTROL_VALUE.unpack_from(record.value)
+    return (ControlType(kind) if kind in (0, 1) else None), epoch

@@ -1,0 +1,227 @@
+"""What a broker asks of a batch before it keeps it for ever, and which error says that it was not given.
+
+The checksum tells that the bytes are the producer's. Whether they make sense is another matter, and who does not look
+lets one bad producer poison every consumer; so the records are stepped through, unless `check_records` is off.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from attrs import frozen
+
+from replica.core.errors import ErrorCode, KafkaError
+from replica.wire import varint
+from replica.wire.batch import DELETE_HORIZON, HEADER_BYTES, MAGIC, PREFIX, Header, check, corrupt, parse_header
+from replica.wire.compression import INFLATED_BYTES_MAX, Bytes, Codec, inflate
+
+LONG_MAX: Final = (1 << 63) - 1
+_MAGIC_AT: Final = 16
+_ZSTD_SINCE: Final = 7
+_DELTAS: Final = [varint.encode(number) for number in range(4096)]
+"""How the number of a record in its batch is written, so that most of them need not be read."""
+
+
+@frozen
+class Rules:
+    """What the topic asks for.
+
+    many            more than one batch at a time, and control batches: from a coordinator, never from a client
+    """
+
+    bytes_max: int = 1_048_588
+    segment_bytes: int = 1 << 30
+    compacted: bool = False
+    append_time: bool = False
+    before_max_ms: int = LONG_MAX
+    after_max_ms: int = LONG_MAX
+    check_records: bool = True
+    inflated_bytes_max: int = INFLATED_BYTES_MAX
+    many: bool = False
+
+
+@frozen
+class Checked:
+    """A batch that may be kept: where it lies, its header, and the greatest timestamp that its records really have."""
+
+    at: int
+    header: Header
+    max_timestamp: int
+
+
+def validate(data: Bytes, rules: Rules, now_ms: int) -> list[Checked]:
+    """All of `data` is batches that may be kept, or it raises the `KafkaError` that the producer is told."""
+    checked: list[Checked] = []
+    at = 0
+    while at < len(data) or not checked:
+        header = _framed(data, at, rules)
+        if at and not rules.many:
+            raise _invalid(f"{len(data) - at} bytes behind the batch: a producer sends one batch for a partition")
+        _check_size(header, rules)
+        check(data, at)
+        _check_header(header, rules)
+        max_timestamp = _check_records(data, at, header, rules)
+        if not rules.append_time:
+            _check_times(header, max_timestamp, rules, now_ms)
+        checked.append(Checked(at, header, max_timestamp))
+        at += header.size
+    return checked
+
+
+def refuse_zstd_before(data: Bytes, produce_version: int) -> None:
+    """Clients that speak an older Produce do not know zstd, and so cannot mean it."""
+    if produce_version < _ZSTD_SINCE and len(data) >= HEADER_BYTES and parse_header(data).attributes & 7 == Codec.ZSTD:
+        raise KafkaError(
+            ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
+            f"zstd in a Produce of version {produce_version}: it is known since version {_ZSTD_SINCE}",
+        )
+
+
+def _framed(data: Bytes, at: int, rules: Rules) -> Header:
+    left = len(data) - at
+    if left > _MAGIC_AT and data[at + _MAGIC_AT] != MAGIC:
+        raise _invalid(
+            f"records of magic {data[at + _MAGIC_AT]}: only magic {MAGIC} is kept; clients that speak Kafka 0.11 or "
+            "newer write it"
+        )
+    size = PREFIX.unpack_from(data, at)[1] + PREFIX.size if left >= PREFIX.size else left + 1
+    if left and size > left:
+        raise corrupt(f"a batch is cut off: {left} bytes are there of {size if left >= PREFIX.size else 'its header'}")
+    if size < HEADER_BYTES or left < HEADER_BYTES:
+        raise _invalid(f"a batch of {min(size, left)} bytes: its header alone has {HEADER_BYTES}")
+    return parse_header(data, at)
+
+
+def _check_size(header: Header, rules: Rules) -> None:
+    if header.size > rules.bytes_max:
+        raise KafkaError(
+            ErrorCode.MESSAGE_TOO_LARGE, f"a batch of {header.size} bytes: max.message.bytes is {rules.bytes_max}"
+        )
+    if header.size > rules.segment_bytes:
+        raise KafkaError(
+            ErrorCode.RECORD_LIST_TOO_LARGE, f"a batch of {header.size} bytes: segment.bytes is {rules.segment_bytes}"
+        )
+
+
+def _check_header(header: Header, rules: Rules) -> None:
+    if header.record_count <= 0 or header.record_count != header.last_delta + 1:
+        raise _invalid(f"a batch of {header.record_count} records whose last one is number {header.last_delta}")
+    if header.control and not rules.many:
+        raise _invalid("a control batch from a client")
+    if header.attributes & DELETE_HORIZON:
+        raise _invalid("a delete horizon from a client: only the log's cleaner sets it")
+    if header.producer_id >= 0 and not header.control and (header.base_sequence < 0 or header.producer_epoch < 0):
+        raise _invalid(
+            f"producer {header.producer_id} with sequence {header.base_sequence} and epoch {header.producer_epoch}"
+        )
+    if header.transactional and header.producer_id < 0:
+        raise _invalid("a transactional batch without a producer id")
+    _ = header.codec  # known, or it raises
+
+
+def _check_records(data: Bytes, at: int, header: Header, rules: Rules) -> int:
+    """The greatest timestamp of the records, or the header's where nobody looked."""
+    if not (rules.check_records or rules.compacted):
+        return header.max_timestamp
+    body = memoryview(data)[at + HEADER_BYTES : at + header.size]
+    records = bytes(inflate(header.codec, body, rules.inflated_bytes_max))
+    try:
+        least, greatest = step_through(records, header.record_count, keys=rules.compacted and not header.control)
+    except IndexError:
+        raise _invalid("the last record is cut off") from None
+    except ValueError as error:
+        raise _invalid(str(error)) from None
+    if not rules.append_time and least < 0 and header.base_timestamp + least < -1:
+        raise KafkaError(ErrorCode.INVALID_TIMESTAMP, f"a record with the time {header.base_timestamp + least}")
+    return max(-1, header.base_timestamp + greatest)
+
+
+def step_through(data: bytes, count: int, *, keys: bool) -> tuple[int, int]:
+    """Least and greatest difference in time. `ValueError` or `IndexError` where these are not `count` records in order.
+
+    The one loop of a broker that runs once per record, so it is written for numbers of one byte, which most are.
+    """
+    at, end = 0, len(data)
+    least, greatest = LONG_MAX, -LONG_MAX
+    decode = varint.decode
+    for number in range(count):
+        size = data[at]
+        if size < 0x80:
+            at, size = at + 1, (size >> 1) ^ -(size & 1)
+        else:
+            size, at = decode(data, at, 32)
+        stop = at + size
+        if size < 0 or stop > end:
+            raise ValueError(f"record {number} says it has {size} bytes, and {end - at} are left")
+        at += 1
+        delta = data[at]
+        if delta < 0x80:
+            at, delta = at + 1, (delta >> 1) ^ -(delta & 1)
+        else:
+            delta, at = decode(data, at)
+        if delta < least:
+            least = delta
+        if delta > greatest:
+            greatest = delta
+        if number < 4096 and data.startswith(_DELTAS[number], at):
+            at += len(_DELTAS[number])
+        else:
+            found, at = decode(data, at, 32)
+            if found != number:
+                raise ValueError(f"record {number} says it is number {found}")
+        size = data[at]  # of the key
+        if size < 0x80:
+            at, size = at + 1, (size >> 1) ^ -(size & 1)
+        else:
+            size, at = decode(data, at, 32)
+        if size >= 0:
+            at += size
+        elif keys:
+            raise ValueError(f"record {number} has no key: a compacted topic keeps the last record of each key")
+        size = data[at]  # of the value
+        if size < 0x80:
+            at, size = at + 1, (size >> 1) ^ -(size & 1)
+        else:
+            size, at = decode(data, at, 32)
+        if size > 0:
+            at += size
+        if at >= stop or data[at]:
+            at = _step_over_headers(data, at, stop, number)
+        else:
+            at += 1
+        if at != stop:
+            raise ValueError(f"record {number} is {stop - at} bytes longer than what it holds")
+    if at != end:
+        raise ValueError(f"{end - at} bytes behind the last of {count} records")
+    return least, greatest
+
+
+def _step_over_headers(data: bytes, at: int, stop: int, number: int) -> int:
+    count, at = varint.decode(data, at, 32)
+    if not 0 <= count <= stop - at:
+        raise ValueError(f"record {number} says it has {count} headers")
+    for _ in range(count):
+        size, at = varint.decode(data, at, 32)
+        if size < 0:
+            raise ValueError(f"record {number} has a header without a key")
+        at += size
+        size, at = varint.decode(data, at, 32)
+        at += max(0, size)
+    return at
+
+
+def _check_times(header: Header, max_timestamp: int, rules: Rules, now_ms: int) -> None:
+    """Of the first record and of the newest one. A time far in the future would pin its segment for as long."""
+    for timestamp in (header.base_timestamp, max_timestamp):
+        if timestamp < 0:
+            continue  # no time at all
+        if now_ms - timestamp > rules.before_max_ms or timestamp - now_ms > rules.after_max_ms:
+            raise KafkaError(
+                ErrorCode.INVALID_TIMESTAMP,
+                f"a record's time {timestamp} is too far from {now_ms}: message.timestamp.before.max.ms is "
+                f"{rules.before_max_ms}, message.timestamp.after.max.ms is {rules.after_max_ms}",
+            )
+
+
+def _invalid(text: str) -> KafkaError:
+    return KafkaError(ErrorCode.INVALID_RECORD, text)
