@@ -131,7 +131,7 @@ def _check_records(data: Bytes, at: int, header: Header, rules: Rules) -> int:
         raise _invalid("the last record is cut off") from None
     except ValueError as error:
         raise _invalid(str(error)) from None
-    if not rules.append_time and least < 0 and header.base_timestamp + least < -1:
+    if not rules.append_time and header.base_timestamp + least < -1:
         raise KafkaError(ErrorCode.INVALID_TIMESTAMP, f"a record with the time {header.base_timestamp + least}")
     return max(-1, header.base_timestamp + greatest)
 
