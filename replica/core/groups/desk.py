@@ -1,0 +1,114 @@
+"""What all parts of the coordinator work with: settings, deadlines, what is being written, and what goes out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final, TypeAlias
+
+from attrs import define, field, frozen
+
+from replica.core.errors import ErrorCode
+from replica.core.groups.alarms import Alarm, Alarms, Kind
+from replica.core.groups.group import Group, Member
+from replica.core.groups.messages import Reply, Ticket
+from replica.core.groups.ready import Answer, Append, AppendId, Load, Note, Record, StateChanged
+from replica.core.groups.states import GroupState, may
+
+E: TypeAlias = ErrorCode
+
+
+@frozen
+class Settings:
+    """Named as in a broker's configuration, with what it says when it says nothing."""
+
+    group_min_session_timeout_ms: int = 6_000
+    group_max_session_timeout_ms: int = 1_800_000
+    group_initial_rebalance_delay_ms: int = 3_000
+    group_max_size: int = 2_147_483_647
+    new_member_join_timeout_ms: int = 300_000
+    """A client that vanished while its first join waited is not waited for longer than this."""
+    offset_metadata_max_bytes: int = 4_096
+    offsets_retention_ms: int = 7 * 24 * 3_600_000
+    offsets_retention_check_interval_ms: int = 600_000
+
+
+Done: TypeAlias = Callable[[ErrorCode, int, int], None]
+"""What came of a write: NONE and where it stands, or the error; and the time."""
+
+
+@define(eq=False)
+class Writing:
+    partition: int
+    done: Done
+
+
+@define(eq=False)
+class Desk:
+    """epochs      partitions of the offsets topic that are led here, and under which epoch
+    new_id      something that nobody else will ever be called
+    topics_of   what a consumer's metadata says it wants; None: not understood
+    """
+
+    settings: Settings
+    new_id: Callable[[], str]
+    topics_of: Callable[[bytes], frozenset[str] | None]
+    epochs: dict[int, int] = field(factory=dict)
+    alarms: Alarms = field(factory=Alarms)
+    writing: dict[AppendId, Writing] = field(factory=dict)
+    answers: list[Answer] = field(factory=list)
+    appends: list[Append] = field(factory=list)
+    loads: list[Load] = field(factory=list)
+    notes: list[Note] = field(factory=list)
+    _last_append: int = 0
+
+    def answer(self, ticket: Ticket, reply: Reply) -> None:
+        self.answers.append(Answer(ticket, reply))
+
+    def note(self, note: Note) -> None:
+        self.notes.append(note)
+
+    def write(self, partition: int, records: tuple[Record, ...], now: int, done: Done) -> None:
+        self._last_append += 1
+        ident = AppendId(self._last_append)
+        self.writing[ident] = Writing(partition, done)
+        self.appends.append(Append(ident, partition, self.epochs[partition], records, now))
+
+    def move(self, group: Group, state: GroupState, now: int) -> None:
+        assert may(group.state, state), f"{group.id}: no way from {group.state} to {state}"
+        self.note(StateChanged(group.id, group.state, state, group.generation, len(group.members)))
+        group.state = state
+        group.since_ms = now
+
+    def session(self, group: Group, member: Member, now: int) -> None:
+        """It lives: its session begins anew."""
+        self.alarms.set(Alarm(group.id, Kind.SESSION, member.id), now + member.session_timeout_ms)
+
+
+_COMMIT_ERRORS: Final[Mapping[ErrorCode, ErrorCode]] = {
+    E.UNKNOWN_TOPIC_OR_PARTITION: E.COORDINATOR_NOT_AVAILABLE,
+    E.NOT_ENOUGH_REPLICAS: E.COORDINATOR_NOT_AVAILABLE,
+    E.NOT_ENOUGH_REPLICAS_AFTER_APPEND: E.COORDINATOR_NOT_AVAILABLE,
+    E.NOT_LEADER_OR_FOLLOWER: E.NOT_COORDINATOR,
+    E.FENCED_LEADER_EPOCH: E.NOT_COORDINATOR,
+    E.KAFKA_STORAGE_ERROR: E.NOT_COORDINATOR,
+    E.MESSAGE_TOO_LARGE: E.INVALID_COMMIT_OFFSET_SIZE,
+    E.RECORD_LIST_TOO_LARGE: E.INVALID_COMMIT_OFFSET_SIZE,
+    E.INVALID_FETCH_SIZE: E.INVALID_COMMIT_OFFSET_SIZE,
+}
+_GROUP_ERRORS: Final[Mapping[ErrorCode, ErrorCode]] = {
+    **_COMMIT_ERRORS,
+    E.REQUEST_TIMED_OUT: E.REBALANCE_IN_PROGRESS,
+    E.MESSAGE_TOO_LARGE: E.UNKNOWN_SERVER_ERROR,
+    E.RECORD_LIST_TOO_LARGE: E.UNKNOWN_SERVER_ERROR,
+    E.INVALID_FETCH_SIZE: E.UNKNOWN_SERVER_ERROR,
+}
+
+
+def commit_error(error: ErrorCode) -> ErrorCode:
+    """What a client hears whose positions could not be written."""
+    return _COMMIT_ERRORS.get(error, error)
+
+
+def group_error(error: ErrorCode) -> ErrorCode:
+    """What members hear whose assignment could not be written."""
+    return _GROUP_ERRORS.get(error, error)
