@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from harness.embed import Model, Report, campaign
+    from harness.embed.model import Model
+    from harness.embed.runs import Report, campaign
 
 __all__ = ["Model", "Report", "campaign"]
 
@@ -17,7 +18,7 @@ __all__ = ["Model", "Report", "campaign"]
 def __getattr__(name: str) -> object:
     """Loaded when asked for: whoever reads a script needs no runtime."""
     if name in __all__:
-        from harness import embed
+        from harness.embed import runs
 
-        return getattr(embed, name)
+        return getattr(runs, name)
     raise AttributeError(f"module 'harness' has no attribute {name!r}")

@@ -7,13 +7,6 @@
 `world`      the stack world with it: every request numbered, every result kept
 `held`       what was answered against what the model says, in the order of zxids and of real time
 `roundtrip`  what needs no ensemble: restore(snapshot()) is the same machine, and two machines do the same
-`elsewhere`  the same transactions in another process, with other hashes
+`elsewhere`  the same transactions in another process, with other hashes; `there` is what that process does
 `runs`       many runs, the first failure made small, and the report
 """
-
-from __future__ import annotations
-
-from harness.embed.model import Model
-from harness.embed.runs import Report, campaign
-
-__all__ = ["Model", "Report", "campaign"]

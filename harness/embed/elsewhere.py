@@ -13,19 +13,14 @@ import os
 import subprocess
 import sys
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 from harness.checkers import Violation
 from harness.embed.held import SAME
 from harness.embed.model import Make
-from zab.core.zxid import Zxid
+from harness.embed.there import CHILD, shown
 
-CHILD: Final = "ZAB_HARNESS_ELSEWHERE"
 SECONDS_MAX: Final = 30
-
-
-class Called(BaseException):
-    """The file runs a campaign when it is loaded. All that stands above is defined by then."""
 
 
 def check(make: Make, done: Sequence[tuple[bytes, object]]) -> bool:
@@ -33,11 +28,11 @@ def check(make: Make, done: Sequence[tuple[bytes, object]]) -> bool:
     place = _place(make)
     if place is None or not done:
         return False
-    here = [_shown(result) for _, result in done]
+    here = [shown(result) for _, result in done]
     for hash_seed in ("1", "2"):
         asked = json.dumps({"file": place[0], "name": place[1], "txns": [txn.hex() for txn, _ in done]})
         ran = subprocess.run(
-            [sys.executable, "-c", "from harness.embed.elsewhere import main; main()"],
+            [sys.executable, "-c", "from harness.embed.there import main; main()"],
             input=asked,
             env={**os.environ, "PYTHONHASHSEED": hash_seed, CHILD: "1", "PYTHONPATH": os.pathsep.join(sys.path)},
             capture_output=True,
@@ -62,29 +57,3 @@ def _place(make: Make) -> tuple[str, str] | None:
         return inspect.getfile(make), name
     except (OSError, TypeError):
         return None
-
-
-def _shown(result: object) -> str | None:
-    """None where the text says where in memory something is."""
-    text = repr(result)
-    return None if " at 0x" in text else text
-
-
-def main() -> None:
-    asked = json.loads(sys.stdin.read())
-    with open(asked["file"]) as file:
-        code = compile(file.read(), asked["file"], "exec")
-    names: dict[str, Any] = {"__name__": "__elsewhere__", "__file__": asked["file"]}
-    try:
-        exec(code, names)
-    except Called:
-        pass
-    made: Any = names
-    for part in asked["name"].split("."):
-        made = made[part] if isinstance(made, dict) else getattr(made, part)
-    machine = made()
-    shown = [
-        _shown(machine.apply(Zxid(1 << 32 | number), bytes.fromhex(txn)))
-        for number, txn in enumerate(asked["txns"], start=1)
-    ]
-    sys.stdout.write("\n" + json.dumps(shown) + "\n")

@@ -14,6 +14,7 @@ from harness.checkers import Violation
 from harness.draw import script_from_seed
 from harness.embed import elsewhere, roundtrip
 from harness.embed.model import Make, Model, check_makes, check_model, drawing
+from harness.embed.there import CHILD, Called
 from harness.embed.world import run
 from harness.faults import Script
 from harness.outcome import Outcome
@@ -97,8 +98,8 @@ def campaign(
     keep        a folder in which the smallest failing script is stored
     shrink_runs  at most so many runs are spent on making the first failure small
     """
-    if os.environ.get(elsewhere.CHILD):
-        raise elsewhere.Called
+    if os.environ.get(CHILD):
+        raise Called
     make = check_makes(machine)
     theirs = check_model(model)
     draw = drawing(requests if requests is not None else getattr(theirs, "requests", None))

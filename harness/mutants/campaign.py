@@ -37,8 +37,8 @@ def hunt(mutant: Mutant, *, seconds: float = 60.0, runs_max: int = 1_000_000, ba
     with planted(mutant.edits):
         began = time.process_time()
         while runs < runs_max and time.process_time() - began < seconds:
-            voters = mutant.voters[runs % len(mutant.voters)]
-            script = script_from_seed(base + runs, voters=voters, machine=mutant.machine)
+            seed = base + runs
+            script = script_from_seed(seed, voters=mutant.voters[seed % len(mutant.voters)], machine=mutant.machine)
             runs += 1
             try:
                 with watchdog():

@@ -7,14 +7,17 @@ import pytest
 from harness.many import Plan, Tally, campaign, run_some
 from harness.scripts import describe
 
+SITUATIONS = (
+    "sync diff", "sync trunc", "sync snap", "log", "crash", "disk failed", "readmitted", "learner_dropped",
+    "activated", "barrier", "damage", "snapshot_received",
+)  # fmt: skip
+"""What must have occurred somewhere in a campaign, or it searched in the wrong place."""
+
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("voters", "base", "runs"), [(3, 0, 100), (3, 100, 100), (5, 0, 70), (5, 100, 70), (1, 0, 20), (4, 0, 30)]
-)
-def test_no_promise_is_broken(voters: int, base: int, runs: int) -> None:
-    plan = Plan(runs, base, (voters,))
-    total = run_some(plan, range(runs))
+@pytest.mark.parametrize(("voters", "runs"), [(3, 60), (5, 40), (1, 6), (4, 15)])
+def test_no_promise_is_broken(voters: int, runs: int) -> None:
+    total = run_some(Plan(runs, voters=(voters,)), range(runs))
     if total.failures:
         failure = total.failures[0]
         pytest.fail(
@@ -23,24 +26,13 @@ def test_no_promise_is_broken(voters: int, base: int, runs: int) -> None:
         )
     assert total.runs == runs
     assert total.acknowledged > 10 * runs, "most runs do something"
-
-
-SITUATIONS = (
-    "sync diff", "sync trunc", "sync snap", "log", "crash", "disk failed", "readmitted", "learner_dropped",
-    "activated", "barrier", "damage", "snapshot_received",
-)  # fmt: skip
-"""What must have occurred somewhere in a campaign, or it searched in the wrong place."""
-
-
-def test_a_campaign_sees_what_there_is_to_see() -> None:
-    total = campaign(Plan(150, 1_000, ops=50))
-    assert not total.failures
-    assert [name for name in SITUATIONS if not total.counts.get(name)] == []
-    assert total.epochs > 1.5 * total.runs
+    if voters in (3, 5):
+        assert [name for name in SITUATIONS if not total.counts.get(name)] == []
+        assert total.epochs > 1.5 * total.runs
 
 
 def test_it_does_not_matter_who_runs_the_seeds() -> None:
-    plan = Plan(60, 300, ops=20, faults=3, length_ms=800)
+    plan = Plan(30, 300, ops=20, faults=3, length_ms=800)
     alone, together = campaign(plan), campaign(plan, jobs=2)
 
     def result(total: Tally) -> tuple[object, ...]:

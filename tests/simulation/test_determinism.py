@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from functools import cache
 
 import pytest
@@ -26,7 +27,7 @@ for script in scripts():
 @cache
 def scripts() -> tuple[Script, ...]:
     """Drawn ones, with and without clients, and some that have every kind of fault there is between them."""
-    drawn = [script_from_seed(seed, voters=voters) for seed in SEEDS for voters in (3, 5)]
+    drawn = [script_from_seed(seed, voters=(3, 5)[seed % 2]) for seed in SEEDS]
     clients = [script_from_seed(seed, machine="store") for seed in SEEDS[:2]]
     return (*drawn, *clients, *every_kind())
 
@@ -49,23 +50,16 @@ def every_kind() -> list[Script]:
     return made
 
 
-def test_equal_in_other_processes_under_other_hash_seeds() -> None:
-    here = []
-    for script in scripts():
-        trace = run(script, trace=True).trace
-        assert trace is not None
-        here.append(trace.hash())
-    assert len(set(here)) == len(here), "different scripts, different runs"
-    assert printed(PROGRAM, "1") == here
-    assert printed(PROGRAM, "4242") == here
+def test_equal_in_another_process_under_another_hash_seed() -> None:
+    outcomes = [run(script, trace=True) for script in scripts()]
+    here = [outcome.trace.hash() for outcome in outcomes if outcome.trace is not None]
+    assert len(set(here)) == len(outcomes), "different scripts, different runs"
+    assert printed(PROGRAM, "4242" if os.environ.get("PYTHONHASHSEED") != "4242" else "1") == here
+    struck = {name for outcome in outcomes for name, _ in outcome.counts if name.startswith("hit ")}
+    assert {f"hit {kind.__name__}" for kind in FAULTS} - struck == set(), "every kind of fault is among them"
 
 
-def test_every_kind_of_fault_is_among_them() -> None:
-    struck = {name for script in every_kind() for name, _ in run(script).counts if name.startswith("hit ")}
-    assert {f"hit {kind.__name__}" for kind in FAULTS} - struck == set()
-
-
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("seed", SEEDS[:3])
 def test_being_watched_changes_nothing(seed: int) -> None:
     script = script_from_seed(seed)
     plain, traced = run(script), run(script, trace=True)

@@ -18,51 +18,51 @@ from zab.core.election import Vote
 from zab.core.learning import Learning
 from zab.core.zxid import Epoch, ServerId, Zxid
 
-QUICK = (
-    "M04",
-    "M06a",
-    "M06b",
-    "M06c",
-    "M12",
-    "M14",
-    "M17",
-    "M19",
-    "M23",
-    "M27",
-    "M39",
-    "ack-before-durable",
-    "barrier-answered-locally",
-    "commit-without-quorum",
-    "epoch-announced-before-durable",
-    "epochs-not-synced",
-    "established-without-quorum",
-    "half-is-a-quorum",
-    "leader-counts-itself-early",
-    "leader-stays-without-quorum",
-    "newer-history-ignored",
-    "promise-before-durable",
-    "proposals-only-to-the-synced",
-    "snapshot-not-synced",
-    "truncate-to-own-commit",
-    "saved-when-handed-over",
-    "event-behind-the-reply",
-    "watches-not-told-again",
-    "M35",
-    "M37a",
-    "multi-half-applied",
-    "read-overtakes-write",
-    "session-served-where-it-was",
-    "sessions-end-early",
-    "sessions-never-end",
-    "sync-answered-locally",
-    "missed-is-not-told",
-)
-"""Those that fall within a second. `zab-harness mutants` hunts all of them."""
+QUICK = {
+    "M04": 0,
+    "M06a": 4,
+    "M06b": 0,
+    "M06c": 2,
+    "M12": 7,
+    "M14": 4,
+    "M17": 0,
+    "M19": 0,
+    "M23": 0,
+    "M27": 0,
+    "M39": 10,
+    "ack-before-durable": 0,
+    "barrier-answered-locally": 2,
+    "commit-without-quorum": 0,
+    "epoch-announced-before-durable": 0,
+    "epochs-not-synced": 2,
+    "established-without-quorum": 2,
+    "half-is-a-quorum": 0,
+    "leader-counts-itself-early": 0,
+    "leader-stays-without-quorum": 2,
+    "newer-history-ignored": 5,
+    "promise-before-durable": 0,
+    "proposals-only-to-the-synced": 1,
+    "snapshot-not-synced": 2,
+    "truncate-to-own-commit": 0,
+    "saved-when-handed-over": 0,
+    "event-behind-the-reply": 1,
+    "watches-not-told-again": 1,
+    "M35": 0,
+    "M37a": 12,
+    "multi-half-applied": 0,
+    "read-overtakes-write": 0,
+    "session-served-where-it-was": 15,
+    "sessions-end-early": 0,
+    "sessions-never-end": 7,
+    "sync-answered-locally": 8,
+    "missed-is-not-told": 8,
+}
+"""Some that fall soon, and the seed at which they do. `zab-harness mutants` hunts all of them, from seed 0 on."""
 
 
 @pytest.mark.parametrize("name", QUICK)
 def test_a_bug_that_is_put_back_is_noticed(name: str) -> None:
-    verdict = hunt(BY_NAME[name], runs_max=60)
+    verdict = hunt(BY_NAME[name], runs_max=60, base=QUICK[name])
     assert verdict.killed, f"{name} was not noticed in {verdict.runs} runs"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 
 import pytest
 import trio
@@ -38,14 +39,13 @@ from tests.simulation.test_determinism import every_kind
 from zab.core.zxid import Zxid
 from zab.wire.relay import COUNTER_BYTES, ORIGIN_BYTES
 
-SEEDS = (2, 3, 6)
+DRAWN = ((2, MACHINES[0]), (3, MACHINES[1]))
 
 PROGRAM = """
 from harness.draw import script_from_seed
 from harness.worlds.stack.world import run
-for seed in {seeds}:
-    for machine in ("list", "store"):
-        print(run(script_from_seed(seed, machine=machine), trace=True).trace.hash())
+for seed, machine in {drawn}:
+    print(run(script_from_seed(seed, machine=machine, length_ms=1_000), trace=True).trace.hash())
 """
 
 SAVED_AT_ONCE = Edit(
@@ -55,20 +55,14 @@ SAVED_AT_ONCE = Edit(
 )
 
 
-def hashes_elsewhere(hash_seed: str) -> list[str]:
-    return printed(PROGRAM.format(seeds=SEEDS), hash_seed)
-
-
-def test_equal_in_other_processes_under_other_hash_seeds() -> None:
+def test_equal_in_another_process_under_another_hash_seed() -> None:
     here = []
-    for seed in SEEDS:
-        for machine in MACHINES:
-            trace = run(script_from_seed(seed, machine=machine), trace=True).trace
-            assert trace is not None
-            here.append(trace.hash())
+    for seed, machine in DRAWN:
+        trace = run(script_from_seed(seed, machine=machine, length_ms=1_000), trace=True).trace
+        assert trace is not None
+        here.append(trace.hash())
     assert len(set(here)) == len(here), "different scripts, different runs"
-    assert hashes_elsewhere("1") == here
-    assert hashes_elsewhere("4242") == here
+    assert printed(PROGRAM.format(drawn=DRAWN), "4242" if os.environ.get("PYTHONHASHSEED") != "4242" else "1") == here
 
 
 def test_the_seed_decides_the_order_of_tasks() -> None:
@@ -97,10 +91,9 @@ def test_another_trio_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
         pass
 
 
-@pytest.mark.parametrize("voters", [3, 5])
 @pytest.mark.parametrize("seed", range(4))
-def test_it_holds(seed: int, voters: int) -> None:
-    outcome = run(script_from_seed(seed, voters=voters))
+def test_it_holds(seed: int) -> None:
+    outcome = run(script_from_seed(seed, voters=3 + 2 * (seed % 2)))
     assert (outcome.promise, outcome.what) == (None, "")
     assert outcome.acknowledged
 

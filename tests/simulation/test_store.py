@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from functools import cache
 
@@ -195,16 +196,14 @@ def test_what_is_promised_is_put_to_the_test() -> None:
 PROGRAM = """
 from harness.worlds.cores.world import run
 from tests.simulation.test_store import store_script
-for seed in (1, 2):
-    print(run(store_script(seed), trace=True).trace.hash())
+print(run(store_script(1), trace=True).trace.hash())
 """
 
 
 def test_equal_in_another_process_under_another_hash_seed() -> None:
-    traces = [run(store_script(seed), trace=True).trace for seed in (1, 2)]
-    here = [trace.hash() for trace in traces if trace is not None]
-    assert len(set(here)) == 2, "different scripts, different runs"
-    assert printed(PROGRAM, "4242") == here
+    trace = run(store_script(1), trace=True).trace
+    assert trace is not None
+    assert printed(PROGRAM, "4242" if os.environ.get("PYTHONHASHSEED") != "4242" else "1") == [trace.hash()]
 
 
 def test_what_only_another_machine_has_is_left_out() -> None:

@@ -26,7 +26,7 @@ from harness.spark.schema import STORED, VERSION
 from harness.spark.verdicts import as_clients_saw_it
 from harness.worlds import world
 
-SMALL = {"faults": 3, "ops": 20, "length_ms": 600}
+SMALL = {"faults": 2, "ops": 8, "length_ms": 300}
 
 
 def rows(layout: Layout, table: str) -> list[dict[str, Any]]:

@@ -16,7 +16,7 @@ from harness.mutants.checkers import BANKS, TARGETS, drawn, hunt_all
 from harness.mutants.equivalent import EQUIVALENT
 from harness.mutants.mechanical import made, mistakes
 
-SAMPLE = 25
+SAMPLE = 15
 ORDER = import_module("harness.checkers.store.order")
 
 

@@ -66,7 +66,7 @@ def test_every_kind_is_read_as_it_is_written(kind: type) -> None:
     there_and_back()
 
 
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(scripts() | scripts(machine="store"))
 def test_whole_scripts_are_read_as_they_are_written(script: Script) -> None:
     assert loads(describe(script)) == script
@@ -160,6 +160,7 @@ def test_a_mistake_is_found_by_its_place(text: str, said: str) -> None:
 WORDS = ("at", "3", "ms", "crash", "|", "+", ",", "=", "#", "leader", "ask", '"', "\\", "/a", "1.5", "s", "for")
 
 
+@settings(max_examples=50)
 @given(st.text(max_size=60) | st.lists(st.sampled_from(WORDS)).map(" ".join))
 def test_noise_is_a_script_or_refused(text: str) -> None:
     try:

@@ -1,0 +1,132 @@
+"""Machines of embedders, right ones and ones with the mistakes that people make, and the models beside them.
+
+They stand alone: with each campaign another process loads the file that defines the machine.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Iterable, Iterator
+from random import Random
+
+import zab
+from zab import View, Zxid
+
+
+class Bank(zab.Passive):
+    """Accounts that are never overdrawn."""
+
+    def __init__(self) -> None:
+        self.accounts: dict[str, int] = {}
+
+    def apply(self, zxid: Zxid, txn: bytes) -> object:
+        who, amount = txn.decode().split()
+        have = self.accounts.get(who, 0) + int(amount)
+        if have < 0:
+            return "no"
+        self.accounts[who] = have
+        return have
+
+    def snapshot(self) -> Iterable[bytes]:
+        return [json.dumps(self.accounts).encode()]
+
+    def restore(self, chunks: Iterable[bytes]) -> None:
+        self.accounts = json.loads(b"".join(chunks))
+
+
+class Ledger:
+    def initial(self) -> dict[str, int]:
+        return {}
+
+    def step(self, state: dict[str, int], request: bytes) -> tuple[dict[str, int], object]:
+        who, amount = request.decode().split()
+        have = state.get(who, 0) + int(amount)
+        return (state, "no") if have < 0 else ({**state, who: have}, have)
+
+    def requests(self, random: Random) -> bytes:
+        return f"{random.choice(['ann', 'bob', 'cyd'])} {random.randint(-5, 9)}".encode()
+
+
+class ForgetsTheRich(Bank):
+    def snapshot(self) -> Iterable[bytes]:
+        return [json.dumps({who: have for who, have in self.accounts.items() if have < 20}).encode()]
+
+
+class KeepsTheOld(Bank):
+    def restore(self, chunks: Iterable[bytes]) -> None:
+        self.accounts.update(json.loads(b"".join(chunks)))
+        self.accounts = {who: have for who, have in self.accounts.items() if have != 3}
+
+
+class TakesItsTime(Bank):
+    def snapshot(self) -> Iterator[bytes]:
+        for who in list(self.accounts):
+            yield json.dumps([who, self.accounts[who]]).encode()
+
+    def restore(self, chunks: Iterable[bytes]) -> None:
+        self.accounts = dict(json.loads(chunk) for chunk in chunks)
+
+
+class Gambles(Bank):
+    def apply(self, zxid: Zxid, txn: bytes) -> object:
+        return super().apply(zxid, txn) if random.random() < 0.9 else "lost"
+
+
+class FollowsHashes(Bank):
+    def apply(self, zxid: Zxid, txn: bytes) -> object:
+        super().apply(zxid, txn)
+        return list(set(self.accounts))
+
+
+class Falls(Bank):
+    def apply(self, zxid: Zxid, txn: bytes) -> object:
+        if txn.endswith(b" 4"):
+            raise ValueError("four")
+        return super().apply(zxid, txn)
+
+
+class Overdraws(Bank):
+    def apply(self, zxid: Zxid, txn: bytes) -> object:
+        who, amount = txn.decode().split()
+        self.accounts[who] = self.accounts.get(who, 0) + int(amount)
+        return self.accounts[who]
+
+
+class Prepares:
+    """Refuses at the leader, on what is outstanding, too; what it must not do is look at what is applied alone."""
+
+    looks_at_outstanding = True
+
+    def __init__(self) -> None:
+        self.taken: list[bytes] = []
+
+    def prepare(self, request: bytes, view: View) -> bytes:
+        outstanding = [txn for _, txn in view.outstanding] if self.looks_at_outstanding else []
+        if request in self.taken or request in outstanding:
+            raise zab.Refused("taken")
+        return request
+
+    def apply(self, zxid: Zxid, txn: bytes) -> int:
+        self.taken.append(txn)
+        return len(self.taken)
+
+    def snapshot(self) -> Iterable[bytes]:
+        return list(self.taken)
+
+    def restore(self, chunks: Iterable[bytes]) -> None:
+        self.taken = list(chunks)
+
+
+class LooksOnlyAtWhatIsApplied(Prepares):
+    looks_at_outstanding = False
+
+
+class Names:
+    def initial(self) -> tuple[bytes, ...]:
+        return ()
+
+    def step(self, state: tuple[bytes, ...], request: bytes) -> tuple[tuple[bytes, ...], int]:
+        if request in state:
+            raise zab.Refused("taken")
+        return (*state, request), len(state) + 1
