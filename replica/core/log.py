@@ -6,6 +6,7 @@ Offsets are those of records; what is stored and handed out are whole record bat
 
 from __future__ import annotations
 
+from enum import IntEnum
 from typing import Protocol
 
 from attrs import frozen
@@ -15,11 +16,18 @@ NO_EPOCH = -1
 NO_TIMESTAMP = -1
 
 
+class Origin(IntEnum):
+    """Who asks a leader to append. A coordinator may send several batches, and the ends of transactions."""
+
+    CLIENT = 0
+    COORDINATOR = 1
+
+
 @frozen
 class Appended:
     """first, last     offsets of the first and of the last record; last = first - 1 when nothing was appended
     append_time     when the log stamps records itself (`message.timestamp.type=LogAppendTime`); else NO_TIMESTAMP
-    max_timestamp   greatest of the records, and offset_of_max where it stands
+    max_timestamp   greatest of the records, and offset_of_max the last offset of the batch that has it
     duplicate       an idempotent producer's batch that was there already: the offsets are those of then
     """
 
@@ -71,11 +79,14 @@ class Log(Protocol):
     def latest_epoch(self) -> int:
         """Of the last batch, or the newest that was assigned; NO_EPOCH in a log that never had one."""
 
-    def append_as_leader(self, batches: bytes, epoch: int, now_ms: int, *, origin: int = 0) -> Appended:
+    def append_as_leader(self, batches: bytes, epoch: int, now_ms: int, *, origin: int = Origin.CLIENT) -> Appended:
         """Checks them (raises an error of `replica.core.errors`), numbers them and stamps them with the epoch."""
 
     def append_as_follower(self, batches: bytes) -> Appended:
-        """As the leader numbered them. Raises when they do not follow on what is there."""
+        """As the leader numbered them; gaps are where its cleaner was. Raises when they do not follow on what is there.
+
+        A batch that is cut off at the end is left out.
+        """
 
     def read(self, offset: int, max_bytes: int, upto: int, *, at_least_one: bool = True) -> Fetched:
         """Batches from the one that holds `offset`, none that begins at or behind `upto`. Raises `OffsetOutOfRange`."""
@@ -94,7 +105,9 @@ class Log(Protocol):
     def greatest_timestamp(self) -> Found | None: ...
 
     def truncate_to(self, offset: int) -> None:
-        """The log ends there; nothing happens when it ends before."""
+        """The log ends there, or where the batch begins that holds this offset. When it ends before, or there, only
+        epochs that begin there or later are forgotten: who wrote nothing as a leader must not look newer than it is.
+        """
 
     def start_over_at(self, offset: int) -> None:
         """Everything goes, and the next record gets this offset."""

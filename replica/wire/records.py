@@ -151,6 +151,15 @@ def build(
     return seal((base, HEADER_BYTES - PREFIX.size + len(body), leader_epoch, MAGIC, 0, *fields), body)
 
 
+def repack(data: Bytes, codec: Codec, bytes_max: int = INFLATED_BYTES_MAX) -> bytes:
+    """The batch with the same records, compressed otherwise."""
+    header = parse_header(data)
+    body = bytes(inflate(header.codec, memoryview(data)[HEADER_BYTES : header.size], bytes_max))
+    packed = deflate(codec, body)
+    attributes = header.attributes & ~7 | codec
+    return seal(header._replace(length=HEADER_BYTES - PREFIX.size + len(packed), attributes=attributes), packed)
+
+
 def batch_of(
     pairs: Iterable[tuple[bytes | None, bytes | None]],
     timestamp: int,

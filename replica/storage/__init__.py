@@ -1,0 +1,1 @@
+"""What a broker remembers: the logs of its partitions, in files or in memory."""

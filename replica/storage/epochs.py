@@ -1,0 +1,82 @@
+"""Which leader wrote what: for each leader epoch where it began. By it two histories find where they part.
+
+A watermark cannot tell that, because a follower hears of it late; cutting a log to it has lost committed records.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable
+
+from replica.core.log import NO_EPOCH, NO_OFFSET, EpochEnd
+
+
+class EpochCache:
+    """Both columns ascend strictly. `changed` counts, so that whoever keeps a copy on a disk knows when it is old."""
+
+    def __init__(self, entries: Iterable[tuple[int, int]] = ()) -> None:
+        self._epochs: list[int] = []
+        self._starts: list[int] = []
+        self.changed = 0
+        for epoch, start in entries:
+            self.assign(epoch, start)
+
+    @property
+    def entries(self) -> list[tuple[int, int]]:
+        return list(zip(self._epochs, self._starts, strict=True))
+
+    @property
+    def latest(self) -> int:
+        return self._epochs[-1] if self._epochs else NO_EPOCH
+
+    def assign(self, epoch: int, start: int) -> None:
+        """A leader of this epoch begins there. What contradicts it was never committed, and goes."""
+        assert epoch >= 0
+        assert start >= 0
+        if self._epochs and self._epochs[-1] == epoch and self._starts[-1] <= start:
+            return  # the same leader goes on
+        keep = min(bisect_left(self._epochs, epoch), bisect_left(self._starts, start))
+        del self._epochs[keep:]
+        del self._starts[keep:]
+        self._epochs.append(epoch)
+        self._starts.append(start)
+        self.changed += 1
+
+    def truncate_from_end(self, offset: int) -> None:
+        keep = bisect_left(self._starts, offset)
+        if keep < len(self._starts):
+            del self._epochs[keep:]
+            del self._starts[keep:]
+            self.changed += 1
+
+    def truncate_from_start(self, offset: int) -> None:
+        """The epoch that reaches over the offset begins there from now on."""
+        over = bisect_right(self._starts, offset) - 1
+        if over < 0 or (over == 0 and self._starts[0] == offset):
+            return
+        del self._epochs[:over]
+        del self._starts[:over]
+        self._starts[0] = offset
+        self.changed += 1
+
+    def clear(self) -> None:
+        if self._epochs:
+            self._epochs.clear()
+            self._starts.clear()
+            self.changed += 1
+
+    def epoch_at(self, offset: int) -> int:
+        at = bisect_right(self._starts, offset) - 1
+        return self._epochs[at] if at >= 0 else NO_EPOCH
+
+    def end_of(self, epoch: int, log_end: int) -> EpochEnd:
+        if epoch == NO_EPOCH or not self._epochs:
+            return EpochEnd(NO_EPOCH, NO_OFFSET)
+        if epoch == self._epochs[-1]:
+            return EpochEnd(epoch, log_end)
+        higher = bisect_right(self._epochs, epoch)
+        if higher == len(self._epochs):
+            return EpochEnd(NO_EPOCH, NO_OFFSET)  # a leader that was never heard of here
+        if higher == 0:
+            return EpochEnd(epoch, self._starts[0])
+        return EpochEnd(self._epochs[higher - 1], self._starts[higher])

@@ -1,0 +1,290 @@
+"""A partition's log, but for the bytes: what may be appended, under which offsets, and what is remembered beside it.
+
+The log in files and the one in memory share all of this, so that what a simulation decides on is what a broker does.
+"""
+
+from __future__ import annotations
+
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from typing import TypeAlias
+
+from replica.core.errors import KafkaError, OffsetOutOfRange
+from replica.core.log import NO_OFFSET, NO_TIMESTAMP, Appended, EpochEnd, Fetched, Found, Origin
+from replica.storage.config import LogConfig
+from replica.storage.epochs import EpochCache
+from replica.storage.producers import Producers
+from replica.wire.batch import Header, check, corrupt, parse_header, stamp, stamp_append_time, stamp_max_timestamp, walk
+from replica.wire.records import Record, read_control, read_records, repack
+from replica.wire.validation import Checked, validate
+
+Placed: TypeAlias = tuple[int, Header]
+"""Where a batch lies in a buffer, and its header as it will be stored."""
+Candidate: TypeAlias = tuple[Header, Callable[[], bytes]]
+"""A batch that may hold what is searched, and how to get it."""
+
+
+class PartitionLog(ABC):
+    """See `replica.core.log.Log`. One thread calls it; `flush`, and what the cleaner does, may run in another one."""
+
+    def __init__(self, name: str, config: LogConfig, start: int = 0) -> None:
+        self.name = name
+        self.config = config
+        self.check_records = True
+        self.epochs = EpochCache()
+        self.producers = Producers()
+        self._start = start
+        self._end = start
+        self._lock = threading.RLock()
+
+    @property
+    def start_offset(self) -> int:
+        return self._start
+
+    @property
+    def end_offset(self) -> int:
+        return self._end
+
+    @property
+    def latest_epoch(self) -> int:
+        return self.epochs.latest
+
+    # -- appending ---------------------------------------------------------------------------------
+
+    def append_as_leader(self, batches: bytes, epoch: int, now_ms: int, *, origin: int = Origin.CLIENT) -> Appended:
+        many = origin != Origin.CLIENT
+        checked = validate(batches, self.config.rules(many=many, check_records=self.check_records), now_ms)
+        with self._lock:
+            self._usable()
+            if not many and (written := self._written_before(checked[0].header)) is not None:
+                return written
+            buffer, placed = self._number(batches, checked, epoch, now_ms)
+            if epoch > self.epochs.latest:
+                self.epochs.assign(epoch, self._end)
+                self._keep_epochs()
+            return self._append(buffer, placed, now_ms if self.config.append_time else NO_TIMESTAMP)
+
+    def append_as_follower(self, batches: bytes) -> Appended:
+        with self._lock:
+            self._usable()
+            placed: list[Placed] = []
+            expected = self._end
+            for at, _ in walk(batches):
+                header = check(batches, at)
+                if header.base_offset < expected:
+                    raise corrupt(
+                        f"{self.name} ends at offset {expected}, and a batch from {header.base_offset} on should follow"
+                    )
+                if header.leader_epoch < 0:
+                    raise corrupt(f"{self.name}: the batch at offset {header.base_offset} has no leader epoch")
+                placed.append((at, header))
+                expected = header.next_offset
+            for _, header in placed:
+                if header.leader_epoch != self.epochs.latest:
+                    self.epochs.assign(header.leader_epoch, header.base_offset)
+            self._keep_epochs()
+            if not placed:
+                return Appended(self._end, self._end - 1)
+            end = placed[-1][0] + placed[-1][1].size
+            return self._append(batches if end == len(batches) else batches[:end], placed, NO_TIMESTAMP)
+
+    def _written_before(self, header: Header) -> Appended | None:
+        if header.producer_id < 0:
+            return None
+        written = self.producers.check(header)
+        if written is None:
+            return None
+        return Appended(
+            written.first_offset,
+            written.last_offset,
+            written.timestamp if self.config.append_time else NO_TIMESTAMP,
+            written.timestamp,
+            written.last_offset,
+            duplicate=True,
+        )
+
+    def _number(
+        self, batches: bytes, checked: Sequence[Checked], epoch: int, now_ms: int
+    ) -> tuple[bytearray, list[Placed]]:
+        buffer = bytearray()
+        wanted = self.config.codec
+        offset = self._end
+        placed: list[Placed] = []
+        for each in checked:
+            at, header = len(buffer), each.header
+            batch = batches[each.at : each.at + header.size] if len(checked) > 1 else batches
+            if wanted is not None and wanted != header.codec and not header.control:
+                batch = repack(batch, wanted)
+            buffer += batch
+            stamp(buffer, at, offset, epoch)
+            if self.config.append_time:
+                stamp_append_time(buffer, at, now_ms)
+            elif each.max_timestamp != header.max_timestamp:
+                stamp_max_timestamp(buffer, at, each.max_timestamp)
+            header = parse_header(buffer, at)
+            placed.append((at, header))
+            offset = header.next_offset
+        return buffer, placed
+
+    def _append(self, buffer: bytes | bytearray, placed: list[Placed], append_time: int) -> Appended:
+        self._store(buffer, placed)
+        self._end = placed[-1][1].next_offset
+        max_timestamp, offset_of_max = NO_TIMESTAMP, NO_OFFSET
+        for at, header in placed:
+            if header.producer_id >= 0:
+                remember(self.producers, header, buffer, at)
+            if header.max_timestamp > max_timestamp:
+                max_timestamp, offset_of_max = header.max_timestamp, header.last_offset
+        return Appended(placed[0][1].base_offset, self._end - 1, append_time, max_timestamp, offset_of_max)
+
+    # -- reading -----------------------------------------------------------------------------------
+
+    def read(self, offset: int, max_bytes: int, upto: int, *, at_least_one: bool = True) -> Fetched:
+        with self._lock:
+            self._usable()
+            if not self._start <= offset <= self._end:
+                raise OffsetOutOfRange(f"{self.name} has offsets from {self._start} to {self._end}, and none {offset}")
+            upto = min(upto, self._end)
+            if offset >= upto:
+                return Fetched(offset, b"")
+            return Fetched(offset, self._read(offset, max_bytes, upto, at_least_one))
+
+    def find_timestamp(self, timestamp: int) -> Found | None:
+        with self._lock:
+            self._usable()
+            for header, load in self._batches_since(timestamp):
+                if header.last_offset < self._start or header.max_timestamp < timestamp:
+                    continue
+                for record in self._readable_records(header, load()):
+                    if record.timestamp >= timestamp:
+                        return self._found(record)
+        return None
+
+    def greatest_timestamp(self) -> Found | None:
+        with self._lock:
+            self._usable()
+            candidate = self._batch_of_greatest()
+            if candidate is None:
+                return None
+            header, load = candidate
+            best: Record | None = None
+            for record in self._readable_records(header, load()):
+                if best is None or record.timestamp > best.timestamp:
+                    best = record
+            return None if best is None or best.timestamp < 0 else self._found(best)
+
+    def _readable_records(self, header: Header, batch: bytes) -> Iterator[Record]:
+        """From the start of the log on. Who cannot be unpacked stands for its whole batch."""
+        try:
+            records = list(read_records(batch))
+        except KafkaError:
+            records = [Record(max(header.base_offset, self._start), header.max_timestamp, None, None)]
+        return (record for record in records if record.offset >= self._start)
+
+    def _found(self, record: Record) -> Found:
+        return Found(record.timestamp, record.offset, self.epochs.epoch_at(record.offset))
+
+    # -- epochs ------------------------------------------------------------------------------------
+
+    def assign_epoch(self, epoch: int, start: int) -> None:
+        with self._lock:
+            self._usable()
+            self.epochs.assign(epoch, start)
+            self._keep_epochs()
+
+    def epoch_end(self, epoch: int) -> EpochEnd:
+        return self.epochs.end_of(epoch, self._end)
+
+    def epoch_at(self, offset: int) -> int:
+        return self.epochs.epoch_at(offset)
+
+    # -- cutting -----------------------------------------------------------------------------------
+
+    def truncate_to(self, offset: int) -> None:
+        with self._lock:
+            self._usable()
+            if offset < self._start:
+                self.start_over_at(offset)
+                return
+            if offset < self._end:
+                self._end = self._cut(offset)
+                self._start = min(self._start, self._end)
+                offset = self._end
+                self.producers = self._producers_at(self._end) if len(self.producers) else Producers()
+            self.epochs.truncate_from_end(offset)
+            self._keep_epochs()
+
+    def start_over_at(self, offset: int) -> None:
+        with self._lock:
+            self._usable()
+            self._drop_all(offset)
+            self._start = self._end = offset
+            self.producers = Producers()
+            self.epochs.clear()
+            self._keep_epochs()
+
+    def move_start(self, offset: int) -> None:
+        with self._lock:
+            self._usable()
+            if offset > self._end:
+                raise OffsetOutOfRange(f"{self.name} ends at offset {self._end}: it cannot begin at {offset}")
+            if offset > self._start:
+                self._start = offset
+                self._started_later()
+                self.epochs.truncate_from_start(offset)
+                self._keep_epochs()
+
+    # -- left to who keeps the bytes ---------------------------------------------------------------
+
+    @abstractmethod
+    def flush(self) -> int: ...
+
+    @abstractmethod
+    def _usable(self) -> None:
+        """Raises when this log cannot be used any more."""
+
+    @abstractmethod
+    def _store(self, buffer: bytes | bytearray, placed: list[Placed]) -> None: ...
+
+    @abstractmethod
+    def _read(self, offset: int, max_bytes: int, upto: int, at_least_one: bool) -> bytes: ...
+
+    @abstractmethod
+    def _batches_since(self, timestamp: int) -> Iterator[Candidate]:
+        """In order, from one on before which no record is as late as that."""
+
+    @abstractmethod
+    def _batch_of_greatest(self) -> Candidate | None:
+        """The first one that is still readable and whose time nobody exceeds."""
+
+    @abstractmethod
+    def _cut(self, offset: int) -> int:
+        """Returns where it ends now."""
+
+    @abstractmethod
+    def _drop_all(self, offset: int) -> None: ...
+
+    @abstractmethod
+    def _started_later(self) -> None: ...
+
+    @abstractmethod
+    def _producers_at(self, offset: int) -> Producers:
+        """As they were when the log ended there."""
+
+    @abstractmethod
+    def _keep_epochs(self) -> None:
+        """They may have changed."""
+
+
+def remember(producers: Producers, header: Header, buffer: bytes | bytearray, at: int) -> None:
+    """What a batch tells of its producer; of the end of a transaction also who ended it."""
+    if not header.control:
+        producers.append(header)
+        return
+    coordinator_epoch = -1
+    for record in read_records(memoryview(buffer)[at : at + header.size]):
+        kind, coordinator_epoch = read_control(record)
+        if kind is None:
+            return
+    producers.append(header, coordinator_epoch)

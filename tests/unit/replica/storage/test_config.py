@@ -1,0 +1,51 @@
+"""Kafka's keys, read from text and told as text."""
+
+from __future__ import annotations
+
+import pytest
+
+from replica.core.errors import ErrorCode, KafkaError
+from replica.storage.config import TYPES, LogConfig
+from replica.wire.compression import Codec
+
+
+def test_defaults_and_overrides() -> None:
+    broker = LogConfig.of({"retention.ms": "1000"})
+    topic = LogConfig.of({"cleanup.policy": "compact, delete", "compression.type": "zstd"}, broker)
+    assert (topic.retention_ms, topic.compact, topic.delete, topic.codec) == (1000, True, True, Codec.ZSTD)
+    assert LogConfig().codec is None
+    assert LogConfig.of(topic.as_text()) == topic
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("segment.bytes", "13"),
+        ("segment.bytes", "3000000000"),
+        ("segment.bytes", "many"),
+        ("cleanup.policy", "burn"),
+        ("cleanup.policy", ""),
+        ("compression.type", "rar"),
+        ("min.cleanable.dirty.ratio", "1.5"),
+        ("preallocate", "perhaps"),
+        ("retention.ms", "-2"),
+        ("no.such.key", "1"),
+    ],
+)
+def test_what_is_refused(key: str, value: str) -> None:
+    with pytest.raises(KafkaError, match=key) as caught:
+        LogConfig.of({key: value})
+    assert caught.value.code is ErrorCode.INVALID_CONFIG
+
+
+def test_the_lags_of_compaction_must_fit_together() -> None:
+    with pytest.raises(KafkaError, match=r"min\.compaction\.lag\.ms"):
+        LogConfig.of({"min.compaction.lag.ms": "5", "max.compaction.lag.ms": "4"})
+
+
+def test_every_key_has_a_type() -> None:
+    assert TYPES["preallocate"] == "bool"
+    assert TYPES["cleanup.policy"] == "list"
+    assert TYPES["min.cleanable.dirty.ratio"] == "double"
+    assert TYPES["compression.type"] == "string"
+    assert set(TYPES) == set(LogConfig().as_text())

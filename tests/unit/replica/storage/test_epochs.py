@@ -1,0 +1,87 @@
+"""The table by which two histories find where they part (KIP-101, KIP-279)."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from replica.core.log import EpochEnd
+from replica.storage.epochs import EpochCache
+
+
+@pytest.mark.parametrize(
+    ("asked", "answer"),
+    [
+        (-1, EpochEnd(-1, -1)),
+        (9, EpochEnd(9, 100)),
+        (10, EpochEnd(-1, -1)),
+        (1, EpochEnd(1, 5)),
+        (2, EpochEnd(2, 20)),
+        (3, EpochEnd(2, 20)),
+        (5, EpochEnd(5, 60)),
+        (8, EpochEnd(5, 60)),
+    ],
+)
+def test_where_an_epoch_ended(asked: int, answer: EpochEnd) -> None:
+    assert EpochCache([(2, 5), (5, 20), (9, 60)]).end_of(asked, 100) == answer
+
+
+def test_nothing_is_known() -> None:
+    assert EpochCache().end_of(3, 100) == EpochEnd(-1, -1)
+    assert EpochCache().epoch_at(0) == EpochCache().latest == -1
+
+
+@pytest.mark.parametrize(
+    ("epoch", "start", "after"),
+    [
+        (5, 30, [(2, 5), (4, 20), (5, 30)]),
+        (5, 20, [(2, 5), (5, 20)]),
+        (5, 10, [(2, 5), (5, 10)]),
+        (4, 25, [(2, 5), (4, 20)]),
+        (4, 20, [(2, 5), (4, 20)]),
+        (4, 10, [(2, 5), (4, 10)]),
+        (3, 30, [(2, 5), (3, 30)]),
+        (1, 30, [(1, 30)]),
+        (0, 0, [(0, 0)]),
+    ],
+)
+def test_assigning(epoch: int, start: int, after: list[tuple[int, int]]) -> None:
+    cache = EpochCache([(2, 5), (4, 20)])
+    cache.assign(epoch, start)
+    assert cache.entries == after
+
+
+def test_an_epoch_that_wrote_nothing_goes_with_its_start() -> None:
+    cache = EpochCache([(2, 5), (4, 20)])
+    cache.truncate_from_end(20)
+    assert cache.entries == [(2, 5)]
+    before = cache.changed
+    cache.truncate_from_end(20)
+    assert cache.changed == before
+
+
+def test_the_start_moves_up_into_an_epoch() -> None:
+    cache = EpochCache([(2, 5), (4, 20), (6, 30)])
+    cache.truncate_from_start(25)
+    assert cache.entries == [(4, 25), (6, 30)]
+    cache.truncate_from_start(3)
+    assert cache.entries == [(4, 25), (6, 30)]
+    cache.truncate_from_start(30)
+    assert cache.entries == [(6, 30)]
+
+
+@given(st.lists(st.tuples(st.sampled_from(["assign", "end", "start"]), st.integers(0, 9), st.integers(0, 99))))
+def test_both_columns_always_ascend(steps: list[tuple[str, int, int]]) -> None:
+    cache = EpochCache()
+    for kind, epoch, offset in steps:
+        if kind == "assign":
+            cache.assign(epoch, offset)
+            assert cache.latest == epoch
+        elif kind == "end":
+            cache.truncate_from_end(offset)
+        else:
+            cache.truncate_from_start(offset)
+        for (e1, s1), (e2, s2) in zip(cache.entries, cache.entries[1:], strict=False):
+            assert e1 < e2
+            assert s1 < s2

@@ -1,0 +1,203 @@
+"""What a partition's log does, whatever it is kept in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+import pytest
+
+from replica.core.errors import ErrorCode, KafkaError, OffsetOutOfRange
+from replica.core.log import Appended, EpochEnd, Found, Log, Origin
+from replica.storage.config import LogConfig
+from replica.storage.memory_log import MemoryLog
+from replica.wire.batch import parse_header, walk
+from replica.wire.compression import Codec
+from replica.wire.records import ControlType, control_batch
+from tests.unit.replica.storage.logs import ALL, NOW, batch, numbered, of_producer, records_in, values_in
+
+Make: TypeAlias = Callable[..., Log]
+
+
+@pytest.fixture(params=["memory"])
+def make(request: pytest.FixtureRequest) -> Make:
+    def memory(**settings: str) -> Log:
+        return MemoryLog(config=LogConfig.of({key.replace("_", "."): value for key, value in settings.items()}))
+
+    return memory
+
+
+def code_of(act: Callable[[], object]) -> ErrorCode:
+    with pytest.raises(KafkaError) as caught:
+        act()
+    return caught.value.code
+
+
+def test_a_leader_numbers_and_stamps(make: Make) -> None:
+    log = make()
+    assert log.append_as_leader(batch(b"a", b"b"), 3, NOW) == Appended(0, 1, -1, NOW, 1)
+    assert log.append_as_leader(batch(b"c", time=NOW + 5), 3, NOW) == Appended(2, 2, -1, NOW + 5, 2)
+    headers = [header for _, header in walk(log.read(0, ALL, 3).records)]
+    assert [(each.base_offset, each.leader_epoch) for each in headers] == [(0, 3), (2, 3)]
+    assert [(each.offset, each.value) for each in records_in(log)] == [(0, b"a"), (1, b"b"), (2, b"c")]
+    assert (log.start_offset, log.end_offset, log.latest_epoch) == (0, 3, 3)
+
+
+def test_a_refused_batch_changes_nothing(make: Make) -> None:
+    log = make()
+    assert code_of(lambda: log.append_as_leader(batch(b"a")[:-1], 3, NOW)) is ErrorCode.CORRUPT_MESSAGE
+    assert (log.end_offset, log.latest_epoch) == (0, -1)
+
+
+def test_reads_end_on_batches(make: Make) -> None:
+    log = make()
+    for value in (b"a", b"b", b"c", b"d"):
+        log.append_as_leader(batch(value, value), 0, NOW)
+    size = parse_header(log.read(0, 1, 8).records).size
+    assert len(log.read(0, 2 * size, 8).records) == 2 * size
+    assert len(log.read(0, 3 * size - 1, 8).records) == 2 * size
+    assert len(log.read(0, 1, 8).records) == size, "the first batch comes whole"
+    assert log.read(0, size - 1, 8, at_least_one=False).records == b""
+    assert len(log.read(0, ALL, 4).records) == 2 * size
+    assert log.read(4, ALL, 4).records == b""
+    assert log.read(8, ALL, 8).records == b""
+    inside = log.read(5, ALL, 8)
+    assert parse_header(inside.records).base_offset == 4, "the batch that holds the offset"
+    for offset in (-1, 9):
+        with pytest.raises(OffsetOutOfRange):
+            log.read(offset, ALL, 8)
+
+
+def test_a_follower_keeps_what_its_leader_numbered(make: Make) -> None:
+    log = make()
+    assert log.append_as_follower(numbered(0, 1, b"a") + numbered(1, 4, b"b", b"c")) == Appended(0, 2, -1, NOW, 0)
+    assert log.append_as_follower(numbered(9, 4, b"d")[:-1]) == Appended(3, 2)
+    log.append_as_follower(numbered(9, 4, b"d"))
+    assert [(each.offset, each.value) for each in records_in(log)] == [(0, b"a"), (1, b"b"), (2, b"c"), (9, b"d")]
+    assert (log.latest_epoch, log.epoch_end(1), log.epoch_at(0), log.epoch_at(2)) == (4, EpochEnd(1, 1), 1, 4)
+    assert code_of(lambda: log.append_as_follower(numbered(9, 4, b"e"))) is ErrorCode.CORRUPT_MESSAGE
+    assert code_of(lambda: log.append_as_follower(numbered(10, -1, b"e"))) is ErrorCode.CORRUPT_MESSAGE
+    harmed = bytearray(numbered(10, 4, b"e"))
+    harmed[-2] ^= 1
+    assert code_of(lambda: log.append_as_follower(bytes(harmed))) is ErrorCode.CORRUPT_MESSAGE
+    assert log.end_offset == 10
+
+
+def test_a_retry_gets_the_offsets_of_then(make: Make) -> None:
+    log = make()
+    log.append_as_leader(of_producer(7, 0, b"a", b"b"), 0, NOW)
+    log.append_as_leader(of_producer(7, 2, b"c"), 0, NOW)
+    assert log.append_as_leader(of_producer(7, 0, b"a", b"b"), 0, NOW) == Appended(0, 1, -1, NOW, 1, duplicate=True)
+    gap = of_producer(7, 9, b"d")
+    assert code_of(lambda: log.append_as_leader(gap, 0, NOW)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert log.end_offset == 3
+
+
+def test_a_retry_after_failover_finds_what_the_follower_has_seen(make: Make) -> None:
+    leader, follower = make(), make()
+    for sequence in range(6):
+        leader.append_as_leader(of_producer(7, sequence, b"v%d" % sequence), 0, NOW)
+    follower.append_as_follower(leader.read(0, ALL, 6).records)
+    follower.assign_epoch(1, 6)
+    for sequence in range(1, 6):
+        again = follower.append_as_leader(of_producer(7, sequence, b"v%d" % sequence), 1, NOW)
+        assert (again.duplicate, again.first) == (True, sequence)
+    assert follower.append_as_leader(of_producer(7, 6, b"v6"), 1, NOW).first == 6
+
+
+def test_what_is_cut_off_was_never_sent(make: Make) -> None:
+    log = make()
+    for sequence in range(8):
+        log.append_as_leader(of_producer(7, sequence, b"v"), 0, NOW)
+    log.truncate_to(6)
+    assert log.append_as_leader(of_producer(7, 5, b"v"), 1, NOW).duplicate
+    assert not log.append_as_leader(of_producer(7, 6, b"v"), 1, NOW).duplicate
+
+
+def test_truncation_takes_whole_batches_and_their_epochs(make: Make) -> None:
+    log = make()
+    log.append_as_leader(batch(b"a", b"b"), 0, NOW)
+    log.append_as_leader(batch(b"c", b"d", b"e"), 2, NOW)
+    log.truncate_to(99)
+    log.truncate_to(3)
+    assert (log.end_offset, log.latest_epoch, values_in(log)) == (2, 0, [b"a", b"b"])
+    assert log.append_as_leader(batch(b"x"), 3, NOW).first == 2
+    assert log.epoch_end(0) == EpochEnd(0, 2)
+
+
+def test_an_epoch_without_records_goes_although_nothing_is_cut(make: Make) -> None:
+    """Else two replicas ask each other for its end for ever."""
+    log = make()
+    log.append_as_leader(batch(b"a"), 0, NOW)
+    log.assign_epoch(5, 1)
+    assert log.latest_epoch == 5
+    log.truncate_to(1)
+    assert (log.latest_epoch, log.end_offset) == (0, 1)
+
+
+def test_starting_over(make: Make) -> None:
+    log = make()
+    log.append_as_leader(of_producer(7, 0, b"a"), 0, NOW)
+    log.start_over_at(40)
+    assert (log.start_offset, log.end_offset, log.latest_epoch) == (40, 40, -1)
+    with pytest.raises(OffsetOutOfRange):
+        log.read(0, ALL, 40)
+    assert log.append_as_leader(of_producer(7, 0, b"b"), 1, NOW).first == 40
+    assert values_in(log) == [b"b"]
+
+
+def test_the_start_moves(make: Make) -> None:
+    log = make()
+    for value in (b"a", b"b", b"c"):
+        log.append_as_leader(batch(value, value), 0, NOW)
+    log.move_start(3)
+    log.move_start(1)
+    assert (log.start_offset, values_in(log)) == (3, [b"b", b"c", b"c"])
+    with pytest.raises(OffsetOutOfRange):
+        log.read(2, ALL, 6)
+    with pytest.raises(OffsetOutOfRange):
+        log.move_start(7)
+    log.truncate_to(1)
+    assert (log.start_offset, log.end_offset) == (1, 1)
+
+
+def test_searching_by_time(make: Make) -> None:
+    log = make()
+    assert log.greatest_timestamp() is None
+    for time in (NOW + 10, NOW + 5, NOW + 30, NOW + 20):
+        log.append_as_leader(batch(b"x", b"y", time=time), 0, NOW)
+    assert log.find_timestamp(0) == Found(NOW + 10, 0, 0)
+    assert log.find_timestamp(NOW + 11) == Found(NOW + 30, 4, 0)
+    assert log.find_timestamp(NOW + 31) is None
+    assert log.greatest_timestamp() == Found(NOW + 30, 4, 0)
+    log.move_start(5)
+    assert log.find_timestamp(0) == Found(NOW + 30, 5, 0)
+    log.move_start(6)
+    assert log.greatest_timestamp() == Found(NOW + 20, 6, 0)
+
+
+def test_the_log_may_tell_the_time(make: Make) -> None:
+    log = make(message_timestamp_type="LogAppendTime")
+    assert log.append_as_leader(batch(b"a", time=5), 0, NOW) == Appended(0, 0, NOW, NOW, 0)
+    assert records_in(log)[0].timestamp == NOW
+
+
+def test_the_log_may_choose_the_codec(make: Make) -> None:
+    log = make(compression_type="zstd")
+    log.append_as_leader(batch(b"a", b"b", codec=Codec.GZIP), 0, NOW)
+    assert parse_header(log.read(0, ALL, 2).records).codec is Codec.ZSTD
+    assert values_in(log) == [b"a", b"b"]
+
+
+def test_a_coordinator_ends_a_transaction(make: Make) -> None:
+    log = make()
+    marker = control_batch(ControlType.COMMIT, 7, 0, 3, NOW)
+    assert code_of(lambda: log.append_as_leader(marker, 0, NOW)) is ErrorCode.INVALID_RECORD
+    assert log.append_as_leader(batch(b"a") + marker + batch(b"b"), 0, NOW, origin=Origin.COORDINATOR).last == 2
+    assert [header.control for _, header in walk(log.read(0, ALL, 3).records)] == [False, True, False]
+
+
+def test_flushed_is_what_was_there(make: Make) -> None:
+    log = make()
+    log.append_as_leader(batch(b"a"), 0, NOW)
+    assert log.flush() == 1

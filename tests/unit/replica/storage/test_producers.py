@@ -1,0 +1,127 @@
+"""A batch that comes twice is kept once; one that is missing is missed."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from replica.core.errors import ErrorCode, KafkaError
+from replica.storage.producers import SEQUENCES, Producers
+from replica.wire.batch import CONTROL, TRANSACTIONAL, Header, parse_header
+from tests.unit.replica.storage.logs import NOW, of_producer
+
+
+def header(sequence: int, offset: int, count: int = 1, epoch: int = 0, flags: int = 0, time: int = NOW) -> Header:
+    made = parse_header(of_producer(7, sequence, *[b"v"] * count, epoch=epoch, time=time))
+    return made._replace(base_offset=offset, attributes=flags)
+
+
+def code_of(producers: Producers, asked: Header) -> ErrorCode:
+    with pytest.raises(KafkaError) as caught:
+        producers.check(asked)
+    return caught.value.code
+
+
+def after(*headers: Header) -> Producers:
+    producers = Producers()
+    for each in headers:
+        producers.append(each)
+    return producers
+
+
+def test_in_order() -> None:
+    producers = after(header(0, 10, 3))
+    assert producers.check(header(3, 0)) is None
+    assert code_of(producers, header(4, 0)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert code_of(producers, header(2, 0)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
+def test_the_last_five_are_known_again() -> None:
+    producers = after(*(header(2 * n, 100 + 2 * n, 2) for n in range(6)))
+    for n in range(1, 6):
+        written = producers.check(header(2 * n, 0, 2))
+        assert written is not None
+        assert (written.first_offset, written.last_offset) == (100 + 2 * n, 101 + 2 * n)
+    assert code_of(producers, header(0, 0, 2)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert code_of(producers, header(10, 0, 1)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, "another cut is no duplicate"
+
+
+def test_sequences_wrap() -> None:
+    producers = after(header(SEQUENCES - 1, 0, 2))
+    assert producers.check(header(1, 0)) is None
+    again = producers.check(header(SEQUENCES - 1, 0, 2))
+    assert again is not None
+    assert again.last_sequence == 0
+
+
+def test_a_newer_epoch_begins_at_nothing_and_fences_the_older() -> None:
+    producers = after(header(0, 0, 5))
+    assert code_of(producers, header(5, 0, epoch=1)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert producers.check(header(0, 0, epoch=1)) is None
+    producers.append(header(0, 5, epoch=1))
+    assert code_of(producers, header(5, 0, epoch=0)) is ErrorCode.INVALID_PRODUCER_EPOCH
+    assert producers.check(header(1, 0, epoch=1)) is None
+
+
+def test_who_is_not_known_may_begin_anywhere() -> None:
+    assert Producers().check(header(17, 0)) is None
+
+
+def test_transactions() -> None:
+    producers = after(header(0, 10, flags=TRANSACTIONAL), header(1, 11, flags=TRANSACTIONAL))
+    assert producers.first_open == 10
+    producers.append(header(-1, 12, flags=TRANSACTIONAL | CONTROL), coordinator_epoch=4)
+    known = producers.get(7)
+    assert known is not None
+    assert (known.txn_start, known.coordinator_epoch, known.last_sequence) == (-1, 4, 1)
+
+
+def test_the_silent_are_forgotten_unless_a_transaction_is_open() -> None:
+    producers = after(header(0, 10))
+    producers.expire(NOW + 86_400_000)
+    assert len(producers) == 1
+    producers.expire(NOW + 86_400_001)
+    assert len(producers) == 0
+    producers = after(header(0, 10, flags=TRANSACTIONAL))
+    producers.expire(NOW + 99_999_999)
+    assert len(producers) == 1
+
+
+def test_the_layout_of_a_snapshot() -> None:
+    data = after(header(0, 10, 3), header(3, 13, 2)).encode()
+    assert data[:2].hex() == "0001"
+    assert data[6:10] == (1).to_bytes(4, "big")
+    entry = data[10 : 10 + 46]
+    assert entry.hex() == (
+        "0000000000000007"  # producer id
+        "0000"  # epoch
+        "00000004"  # last sequence
+        "000000000000000e"  # last offset
+        "00000001"  # offset delta
+        + NOW.to_bytes(8, "big").hex()
+        + "ffffffff"  # coordinator epoch
+        + "ffffffffffffffff"  # start of the open transaction
+    )
+
+
+@given(st.lists(st.tuples(st.integers(1, 4), st.integers(0, 2), st.booleans()), max_size=20))
+def test_a_snapshot_holds_everything(steps: list[tuple[int, int, bool]]) -> None:
+    producers, offset = Producers(), 0
+    for count, epoch, transactional in steps:
+        made = header(offset % 50, offset, count, epoch, TRANSACTIONAL if transactional else 0)
+        producers.append(made._replace(producer_id=count))
+        offset += count
+    assert Producers.decode(producers.encode()) == producers
+
+
+def test_a_harmed_snapshot_is_refused() -> None:
+    data = after(header(0, 10, 3), header(3, 13, 2)).encode()
+    for end in range(len(data)):
+        with pytest.raises(ValueError, match="snapshot"):
+            Producers.decode(data[:end])
+    for at in range(len(data)):
+        harmed = bytearray(data)
+        harmed[at] ^= 1
+        with pytest.raises(ValueError, match="snapshot"):
+            Producers.decode(bytes(harmed))
