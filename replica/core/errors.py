@@ -201,3 +201,7 @@ class OffsetOutOfRange(KafkaError):
 
     def __init__(self, text: str = "") -> None:
         super().__init__(ErrorCode.OFFSET_OUT_OF_RANGE, text)
+
+
+class WireError(Exception):
+    """Bytes that are no message of the protocol. Nothing more can be understood of what follows them."""

@@ -1,0 +1,209 @@
+"""One client's connection: what it asks is answered one request after the other, and the answers leave in that order.
+
+Three tasks. One reads, ahead of what is being answered and up to a bound, because only who reads hears that the client
+is gone: then whatever is waited for on its behalf is dropped. One answers. One sends, all that has gathered at a time.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, Final
+
+import trio
+
+from replica.core.errors import ErrorCode, KafkaError, WireError
+from replica.runtime.requests import ANONYMOUS, ApiKey, Reply, Request
+from replica.wire.encoding import Unwritable
+from replica.wire.framing import Framing
+from replica.wire.messages import UnknownApi, decode_request, encode_reply, encode_versions_refused
+
+if TYPE_CHECKING:
+    from replica.runtime.port import Port
+
+_GONE: Final = (trio.BrokenResourceError, trio.ClosedResourceError, OSError)
+
+
+class Cut(Exception):
+    """This connection ends; the text says why, for the log."""
+
+
+class Connection:
+    def __init__(self, port: Port, stream: trio.abc.Stream, host: str, peer: str) -> None:
+        self.principal = ANONYMOUS
+        self.peer = peer
+        self._port = port
+        self._settings = port.settings
+        self._stream = stream
+        self._host = host
+        self._login = port.security.login()
+        """None when nothing need be said before anything else."""
+        self._framing = Framing(self._settings.request_bytes_max if self._login is None else self._first_bytes_max())
+        self._waiting: deque[bytes] = deque()
+        self._waiting_bytes = 0
+        self._busy = False
+        self._arrived = trio.Event()
+        self._room = trio.Event()
+        self._unsent: list[bytes] = []
+        self._unsent_bytes = 0
+        self._to_send = trio.Event()
+        self._taken = trio.Event()
+        self._client_id: str | None = None
+
+    def _first_bytes_max(self) -> int:
+        return min(self._settings.first_request_bytes_max, self._settings.request_bytes_max)
+
+    async def run(self) -> None:
+        log = self._port.log
+        try:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(self._answer)
+                nursery.start_soon(self._send)
+                await self._receive()
+                nursery.cancel_scope.cancel()
+        except* _GONE:
+            pass
+        except* (WireError, Cut) as errors:
+            why = errors.exceptions[0]
+            log.grumble("client_cut", self._host, peer=self.peer, client=self._client_id, why=why)
+        except* Exception as errors:
+            # A mistake of ours. It costs this client its connection, and nobody else's.
+            log.failed("request_failed", errors.exceptions[0], peer=self.peer, client=self._client_id)
+        finally:
+            self._port.waiting_bytes -= self._waiting_bytes
+            self._port.room()
+            await trio.aclose_forcefully(self._stream)
+
+    # -- reading -------------------------------------------------------------------------------------------
+
+    async def _receive(self) -> None:
+        settings, framing = self._settings, self._framing
+        while True:
+            with trio.move_on_after(settings.idle_s) as patience:
+                data = await self._stream.receive_some(max(settings.receive_bytes, min(framing.missing_bytes, 2**20)))
+            if patience.cancelled_caught:
+                if self._busy or self._waiting:
+                    continue
+                return
+            if not data:
+                return
+            frames = framing.feed(data)
+            if frames:
+                size = sum(map(len, frames))
+                self._waiting_bytes += size
+                self._port.waiting_bytes += size
+                self._waiting += frames
+                self._arrived.set()
+                await self._make_room()
+
+    async def _make_room(self) -> None:
+        settings, port = self._settings, self._port
+        while len(self._waiting) > settings.waiting_max or self._waiting_bytes > settings.waiting_bytes_max:
+            self._room = trio.Event()
+            await self._room.wait()
+        while port.waiting_bytes > settings.waiting_bytes_total_max:
+            await port.until_room()
+
+    # -- answering -----------------------------------------------------------------------------------------
+
+    async def _answer(self) -> None:
+        while True:
+            while not self._waiting:
+                self._arrived = trio.Event()
+                await self._arrived.wait()
+            frame = self._waiting.popleft()
+            self._busy = True
+            try:
+                await self._answer_one(frame)
+            finally:
+                self._busy = False
+                self._waiting_bytes -= len(frame)
+                self._port.waiting_bytes -= len(frame)
+            self._room.set()
+            self._port.room()
+            while self._unsent_bytes > self._settings.unsent_bytes_max:
+                self._taken = trio.Event()
+                await self._taken.wait()
+            # Fair to other connections, and the sender's chance, whoever of the handlers waited for nothing.
+            await trio.lowlevel.checkpoint()
+
+    async def _answer_one(self, frame: bytes) -> None:
+        login = self._login
+        if login is not None and login.raw:
+            self._put(login.raw_token(frame))
+            self._after_login()
+            return
+        try:
+            asked = decode_request(frame)
+        except UnknownApi as error:
+            if error.head.key != ApiKey.API_VERSIONS or (login is not None and login.started):
+                raise
+            self._put(encode_versions_refused(error.head.correlation, self._port.versions(ErrorCode.NONE)))
+            return
+        self._client_id = asked.client_id
+        key, version = asked.api, asked.version
+        request = Request(
+            key, version, asked.correlation, asked.client_id, asked.body, self._port.name, self.principal, self._host
+        )
+        reply: Reply
+        if key is ApiKey.API_VERSIONS:
+            reply = self._port.answer_versions(request)
+        elif key is ApiKey.SASL_HANDSHAKE or key is ApiKey.SASL_AUTHENTICATE:
+            if login is None:
+                raise Cut(f"{key.name}, and nobody need say who he is at listener {self._port.name}")
+            reply = await login.answer(request)
+        elif login is not None and not login.done:
+            raise Cut(f"{key.name} before it was said who asks: listener {self._port.name} wants SASL")
+        else:
+            reply = await self._handled(request)
+        if reply is not None:
+            try:
+                self._put(encode_reply(key, version, asked.correlation, reply))
+            except Unwritable as error:
+                raise AssertionError(str(error)) from error
+        if login is not None:
+            self._after_login()
+
+    async def _handled(self, request: Request) -> Reply:
+        handler = self._port.handlers.get(request.api)
+        if handler is None:
+            raise Cut(f"{request.api.name} is not offered here")
+        try:
+            return await handler(request)
+        except KafkaError as error:
+            raise Cut(f"{request.api.name}: {error}") from error
+
+    def _after_login(self) -> None:
+        login = self._login
+        assert login is not None
+        if login.failed is not None:
+            raise Cut(login.failed)
+        if login.done:
+            self.principal = login.principal
+            self._framing.message_bytes_max = self._settings.request_bytes_max
+
+    # -- sending -------------------------------------------------------------------------------------------
+
+    def _put(self, frame: bytes) -> None:
+        self._unsent.append(frame)
+        self._unsent_bytes += len(frame)
+        self._to_send.set()
+
+    async def _send(self) -> None:
+        while True:
+            while not self._unsent:
+                self._to_send = trio.Event()
+                await self._to_send.wait()
+            pieces, self._unsent = self._unsent, []
+            data = pieces[0] if len(pieces) == 1 else b"".join(pieces)
+            await self._sent(data)
+            self._unsent_bytes -= len(data)
+            self._taken.set()
+
+    async def _sent(self, data: bytes) -> None:
+        """In parts, so that a client that takes long is told from one that takes nothing."""
+        step = self._settings.receive_bytes
+        for start in range(0, len(data), step):
+            with trio.move_on_after(self._settings.stalled_s) as patience:
+                await self._stream.send_all(memoryview(data)[start : start + step])
+            if patience.cancelled_caught:
+                raise Cut(f"it has taken nothing of what was sent to it for {self._settings.stalled_s:g} s")

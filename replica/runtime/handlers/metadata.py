@@ -1,0 +1,141 @@
+"""Who is there, what there is and who leads it: `Metadata` and `DescribeCluster`."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any, Final
+
+from attrs import frozen
+
+from kraft_controller.core.commands import Role
+from kraft_controller.core.names import INTERNAL, BrokerId, wrong_with_name
+from replica.core.errors import ErrorCode, KafkaError
+from replica.runtime.metadata import MetadataCache
+from replica.runtime.requests import ApiKey, Body, Handlers, Request
+from replica.wire.schemas.cluster import NOT_ASKED
+
+ALL_OF_TOPIC: Final = 0x0DF8
+ALL_OF_CLUSTER: Final = 0x1FA0
+"""A bit for each operation that is allowed. Whoever gets as far as this is allowed all."""
+
+_LISTENER_NOT_FOUND_SINCE: Final = 6
+_BROKER_ENDPOINTS: Final = 1
+
+Make = Callable[[str], Awaitable[None]]
+"""Have a topic made because somebody asked for it. Raises `KafkaError`."""
+
+
+@frozen
+class MetadataSettings:
+    """auto_create   `auto.create.topics.enable`"""
+
+    cluster_id: str
+    auto_create: bool = True
+
+
+def handlers(
+    cache: MetadataCache, settings: MetadataSettings, controller: Callable[[], BrokerId | None], make: Make
+) -> Handlers:
+    """`controller`: who is, as far as this broker knows."""
+
+    def brokers(request: Request, name: str) -> list[Body]:
+        return [
+            {name: broker.id, "host": endpoint.host, "port": endpoint.port, "rack": broker.rack}
+            for broker, endpoint in cache.reachable(request.listener)
+        ]
+
+    def controller_id() -> int:
+        found = controller()
+        return -1 if found is None or found not in cache.brokers else found
+
+    async def metadata(request: Request) -> Body:
+        asked = request.body["topics"]
+        if asked is None or (request.version == 0 and not asked):
+            names: list[tuple[str | None, str | None]] = [(name, None) for name in sorted(cache.topics)]
+        else:
+            names = [(one["name"], one["topic_id"]) for one in asked]
+        missing: dict[str, ErrorCode] = {}
+        if asked is not None:
+            allowed = settings.auto_create and request.body["allow_auto_topic_creation"]
+            for name, ident in dict.fromkeys(names):
+                if name is not None and ident is None and name not in cache.topics:
+                    missing[name] = await _made(name, make if allowed else None)
+        operations = ALL_OF_TOPIC if request.body["include_topic_authorized_operations"] else NOT_ASKED
+        whole = request.body["include_cluster_authorized_operations"]
+        return {
+            "brokers": brokers(request, "node_id"),
+            "cluster_id": settings.cluster_id,
+            "controller_id": controller_id(),
+            "topics": [
+                {**_topic(cache, request, name, ident, missing), "topic_authorized_operations": operations}
+                for name, ident in names
+            ],
+            "cluster_authorized_operations": ALL_OF_CLUSTER if whole else NOT_ASKED,
+        }
+
+    async def describe_cluster(request: Request) -> Body:
+        if request.body["endpoint_type"] != _BROKER_ENDPOINTS:
+            return {
+                "error_code": ErrorCode.UNSUPPORTED_ENDPOINT_TYPE,
+                "error_message": "only brokers (endpoint type 1) can be asked for: controllers are among them here",
+            }
+        whole = request.body["include_cluster_authorized_operations"]
+        return {
+            "cluster_id": settings.cluster_id,
+            "controller_id": controller_id(),
+            "brokers": brokers(request, "broker_id"),
+            "cluster_authorized_operations": ALL_OF_CLUSTER if whole else NOT_ASKED,
+        }
+
+    return {ApiKey.METADATA: metadata, ApiKey.DESCRIBE_CLUSTER: describe_cluster}
+
+
+async def _made(name: str, make: Make | None) -> ErrorCode:
+    """What is said of a topic that is not known here: that there is none, or that there will be one in a moment."""
+    if wrong_with_name(name) is not None:
+        return ErrorCode.INVALID_TOPIC_EXCEPTION
+    if make is None:
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    try:
+        await make(name)
+    except KafkaError as error:
+        return error.code if not error.code.retriable else ErrorCode.LEADER_NOT_AVAILABLE
+    return ErrorCode.LEADER_NOT_AVAILABLE
+
+
+def _topic(
+    cache: MetadataCache, request: Request, name: str | None, ident: str | None, missing: dict[str, ErrorCode]
+) -> dict[str, Any]:
+    if ident is not None:
+        name = next((topic.name for topic in cache.topics.values() if topic.id == ident), None)
+    topic = None if name is None else cache.topics.get(name)
+    if topic is None:
+        if ident is not None:
+            code, shown = ErrorCode.UNKNOWN_TOPIC_ID, None if request.version >= 12 else ""
+        else:
+            code, shown = missing.get(name or "", ErrorCode.LEADER_NOT_AVAILABLE), name or ""
+        return {"error_code": code, "name": shown, "topic_id": ident}
+    return {
+        "name": topic.name,
+        "topic_id": topic.id,
+        "is_internal": topic.name in INTERNAL,
+        "partitions": [_partition(cache, request, role) for _, role in sorted(topic.partitions.items())],
+    }
+
+
+def _partition(cache: MetadataCache, request: Request, role: Role) -> Body:
+    state, code, leader = role.state, ErrorCode.NONE, int(role.state.leader)
+    if state.leader not in cache.brokers:
+        code, leader = ErrorCode.LEADER_NOT_AVAILABLE, -1
+    elif cache.endpoint(state.leader, request.listener) is None:
+        found = request.version >= _LISTENER_NOT_FOUND_SINCE
+        code, leader = ErrorCode.LISTENER_NOT_FOUND if found else ErrorCode.LEADER_NOT_AVAILABLE, -1
+    return {
+        "error_code": code,
+        "partition_index": role.where.partition,
+        "leader_id": leader,
+        "leader_epoch": state.leader_epoch,
+        "replica_nodes": list(role.assignment.replicas),
+        "isr_nodes": list(state.isr),
+        "offline_replicas": cache.offline(role.assignment.replicas),
+    }

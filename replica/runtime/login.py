@@ -1,0 +1,54 @@
+"""Saying who one is before anything else may be said: what a connection asks of it; and where nobody must."""
+
+from __future__ import annotations
+
+from typing import Final, Protocol
+
+from replica.runtime.requests import ApiKey, Reply, Request
+
+
+class Login(Protocol):
+    """Of one connection.
+
+    started    a mechanism was chosen
+    raw        the next frame is a token of the mechanism and no request, as the oldest clients have it
+    done       `principal` is proved
+    failed     why it will never be; the connection ends when this has been answered
+    """
+
+    @property
+    def started(self) -> bool: ...
+    @property
+    def raw(self) -> bool: ...
+    @property
+    def done(self) -> bool: ...
+    @property
+    def failed(self) -> str | None: ...
+    @property
+    def principal(self) -> str: ...
+
+    async def answer(self, request: Request) -> Reply: ...
+
+    def raw_token(self, frame: bytes) -> bytes:
+        """The answer, with its length."""
+
+
+class Security(Protocol):
+    """Of one listener."""
+
+    @property
+    def keys(self) -> frozenset[ApiKey]:
+        """What is offered for logging in."""
+
+    def login(self) -> Login | None:
+        """For a new connection; None where nobody is asked who he is."""
+
+
+class _Open:
+    keys: frozenset[ApiKey] = frozenset()
+
+    def login(self) -> None:
+        return None
+
+
+OPEN: Final = _Open()

@@ -1,0 +1,154 @@
+"""A listener: lets clients in, as many as there may be, and says what is spoken here."""
+
+from __future__ import annotations
+
+import errno
+import re
+import ssl
+from collections import Counter
+from collections.abc import Mapping
+from typing import Final
+
+import trio
+
+from replica.core.errors import ErrorCode
+from replica.runtime.connection import Connection
+from replica.runtime.login import OPEN, Security
+from replica.runtime.logs import Log
+from replica.runtime.requests import ApiKey, Body, Handlers, Reply, Request
+from replica.runtime.settings import PortSettings
+from replica.wire.schemas import APIS
+
+_EXHAUSTED: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS})
+"""Too many of something are open in this process or system. It passes."""
+_EXHAUSTED_PAUSE_S: Final = 0.1
+_SOFTWARE: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
+
+OFFERED: Final[Mapping[ApiKey, tuple[int, int]]] = {
+    # Some releases of librdkafka take a least version above 0 for a broker that cannot have its records compressed.
+    ApiKey.PRODUCE: (0, APIS[ApiKey.PRODUCE].last),
+    ApiKey.JOIN_GROUP: (0, 7),
+    ApiKey.LIST_GROUPS: (0, 4),
+}
+"""Where it is not all that the tables know."""
+
+
+class Port:
+    """handlers   who answers what; what has no handler is not offered, so clients do not ask for it"""
+
+    def __init__(
+        self,
+        name: str,
+        host: str | None,
+        port: int,
+        handlers: Handlers,
+        log: Log,
+        settings: PortSettings | None = None,
+        security: Security = OPEN,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
+        """`host` None: on all interfaces. `port` 0: whichever is free."""
+        self.name = name
+        self.handlers = handlers
+        self.log = log
+        self.settings = settings or PortSettings()
+        self.security = security
+        self.waiting_bytes = 0
+        """Of all its connections' requests that are not answered yet."""
+        self.connections = 0
+        self._host = host
+        self._port = port
+        self._tls = tls
+        self._by_host: Counter[str] = Counter()
+        self._room = trio.Event()
+
+    async def run(self, *, task_status: trio.TaskStatus[int] = trio.TASK_STATUS_IGNORED) -> None:
+        """Started with the number of the port."""
+        try:
+            listeners = await trio.open_tcp_listeners(self._port, host=self._host)
+        except OSError as error:
+            raise OSError(error.errno, f"listener {self.name} at {self._host or '*'}:{self._port}: {error}") from error
+        async with trio.open_nursery() as nursery:
+            for listener in listeners:
+                nursery.start_soon(self._accept, listener, nursery)
+            task_status.started(listeners[0].socket.getsockname()[1])
+
+    async def _accept(self, listener: trio.SocketListener, nursery: trio.Nursery) -> None:
+        async with listener:
+            while True:
+                try:
+                    stream = await listener.accept()
+                except OSError as error:
+                    if error.errno not in _EXHAUSTED:
+                        raise
+                    self.log.grumble("cannot_accept", error.errno, listener=self.name, why=error.strerror)
+                    await trio.sleep(_EXHAUSTED_PAUSE_S)
+                else:
+                    nursery.start_soon(self._serve, stream)
+
+    async def _serve(self, stream: trio.SocketStream) -> None:
+        """What a client does must not end the port, whatever it is."""
+        try:
+            address = stream.socket.getpeername()
+        except OSError:
+            await trio.aclose_forcefully(stream)
+            return
+        host, peer = str(address[0]), f"{address[0]}:{address[1]}"
+        settings = self.settings
+        per_host = settings.connections_per_host_max
+        if self.connections >= settings.connections_max or (per_host and self._by_host[host] >= per_host):
+            self.log.grumble("too_many_connections", host, listener=self.name, peer=peer)
+            await trio.aclose_forcefully(stream)
+            return
+        self.connections += 1
+        self._by_host[host] += 1
+        try:
+            secured = await self._secured(stream, host, peer)
+            if secured is not None:
+                await Connection(self, secured, host, peer).run()
+        finally:
+            self.connections -= 1
+            self._by_host[host] -= 1
+            if not self._by_host[host]:
+                del self._by_host[host]
+
+    async def _secured(self, stream: trio.SocketStream, host: str, peer: str) -> trio.abc.Stream | None:
+        if self._tls is None:
+            return stream
+        secure = trio.SSLStream(stream, self._tls, server_side=True, https_compatible=True)
+        try:
+            with trio.fail_after(self.settings.handshake_s):
+                await secure.do_handshake()
+        except (trio.BrokenResourceError, trio.TooSlowError, ssl.SSLError) as error:
+            self.log.grumble("no_handshake", host, listener=self.name, peer=peer, why=error.__cause__ or repr(error))
+            await trio.aclose_forcefully(stream)
+            return None
+        return secure
+
+    # -- memory --------------------------------------------------------------------------------------------
+
+    def room(self) -> None:
+        self._room.set()
+
+    async def until_room(self) -> None:
+        self._room = trio.Event() if self._room.is_set() else self._room
+        await self._room.wait()
+
+    # -- what is spoken here -------------------------------------------------------------------------------
+
+    def answer_versions(self, request: Request) -> Reply:
+        named = request.body["client_software_name"], request.body["client_software_version"]
+        if request.version >= 3 and not all(_SOFTWARE.fullmatch(word) for word in named):
+            return self.versions(ErrorCode.INVALID_REQUEST)
+        return self.versions(ErrorCode.NONE)
+
+    def versions(self, code: ErrorCode) -> Body:
+        keys = {*self.handlers, ApiKey.API_VERSIONS, *self.security.keys}
+        return {
+            "error_code": code,
+            "api_keys": [
+                {"api_key": key, "min_version": first, "max_version": last}
+                for key in sorted(keys)
+                for first, last in [OFFERED.get(key, (APIS[key].first, APIS[key].last))]
+            ],
+        }

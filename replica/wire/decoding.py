@@ -1,0 +1,270 @@
+"""Schemas made into code that reads. A version's fields are known once it is: what is left to do is put into closures.
+
+A reader takes the bytes and a place in them, and returns a value and the place behind it. Every length and every count
+is held against the bytes that are really there: what is read is never larger than what was received, but for what
+Python needs for its values.
+"""
+
+from __future__ import annotations
+
+import struct
+from base64 import urlsafe_b64encode
+from collections.abc import Callable
+from struct import Struct
+from typing import Any, Final, TypeAlias
+
+from replica.core.errors import WireError
+from replica.wire.fields import Field, Kind
+
+Reader: TypeAlias = Callable[[bytes, int], tuple[Any, int]]
+Step: TypeAlias = Callable[[dict[str, Any], bytes, int], int]
+
+FIXED: Final = {Kind.BOOL: "?", Kind.I8: "b", Kind.I16: "h", Kind.I32: "i", Kind.I64: "q"}
+_I16: Final = Struct(">h").unpack_from
+_I32: Final = Struct(">i").unpack_from
+_UVARINT_BYTES_MAX: Final = 5
+UUID_BYTES: Final = 16
+_NO_UUID: Final = bytes(UUID_BYTES)
+BROKEN: Final = (WireError, struct.error, IndexError, UnicodeDecodeError)
+"""What a reader may raise when bytes were cut, or lie about what follows."""
+
+
+def decoder(fields: tuple[Field, ...], version: int, *, flexible: bool) -> Reader:
+    """Of a struct: a dict with every field, whether this version has it or not."""
+    present = [one for one in fields if one.is_in(version)]
+    placed = [one for one in present if one.tag is None]
+    tagged = {one.tag: one for one in present if one.tag is not None}
+    given = {one.name: one.absent for one in fields if one not in placed}
+    lists = [name for name, value in given.items() if isinstance(value, list)]
+    steps = _steps(placed, version, flexible=flexible)
+    if flexible:
+        steps.append(_tags({tag: (one.name, value_reader(one, version, flexible=True)) for tag, one in tagged.items()}))
+
+    def read(data: bytes, at: int) -> tuple[dict[str, Any], int]:
+        made = given.copy()
+        for name in lists:
+            made[name] = []
+        for step in steps:
+            at = step(made, data, at)
+        return made, at
+
+    return read
+
+
+def value_reader(one: Field, version: int, *, flexible: bool) -> Reader:
+    nullable = version >= one.null
+    if one.many:
+        if one.kind in FIXED:
+            return _numbers(FIXED[one.kind], nullable, _count(flexible))
+        return _array(_single(one, version, flexible, False), least_bytes(one, version), nullable, _count(flexible))
+    return _single(one, version, flexible, nullable)
+
+
+def least_bytes(one: Field, version: int) -> int:
+    """That an element can take: a count that cannot be true is never believed."""
+    if one.kind in FIXED:
+        return struct.calcsize(">" + FIXED[one.kind])
+    if one.kind is Kind.UUID:
+        return UUID_BYTES
+    if one.kind is Kind.STRUCT:
+        inner = [field for field in one.fields if field.is_in(version) and field.tag is None]
+        return max(1, sum(1 if field.many else least_bytes(field, version) for field in inner))
+    return 1
+
+
+# -- fields one after the other ------------------------------------------------------------------------
+
+
+def _steps(placed: list[Field], version: int, *, flexible: bool) -> list[Step]:
+    """Neighbours of fixed size are read at once."""
+    steps: list[Step] = []
+    run: list[Field] = []
+    for one in placed:
+        if one.kind in FIXED and not one.many:
+            run.append(one)
+            continue
+        if run:
+            steps.append(_fixed(run))
+            run = []
+        steps.append(_named(one.name, value_reader(one, version, flexible=flexible)))
+    if run:
+        steps.append(_fixed(run))
+    return steps
+
+
+def _fixed(run: list[Field]) -> Step:
+    layout = Struct(">" + "".join(FIXED[one.kind] for one in run))
+    names, size, unpack = tuple(one.name for one in run), layout.size, layout.unpack_from
+
+    def step(made: dict[str, Any], data: bytes, at: int) -> int:
+        made.update(zip(names, unpack(data, at), strict=True))
+        return at + size
+
+    return step
+
+
+def _named(name: str, read: Reader) -> Step:
+    def step(made: dict[str, Any], data: bytes, at: int) -> int:
+        made[name], at = read(data, at)
+        return at
+
+    return step
+
+
+def _tags(known: dict[int | None, tuple[str, Reader]]) -> Step:
+    """Tags that nobody here knows are skipped: newer peers may have more to say."""
+
+    def step(made: dict[str, Any], data: bytes, at: int) -> int:
+        if data[at] == 0:
+            return at + 1
+        count, at = uvarint(data, at)
+        for _ in range(count):
+            tag, at = uvarint(data, at)
+            size, at = uvarint(data, at)
+            stop = at + size
+            if stop > len(data):
+                raise WireError(f"at {at}: tag {tag} of {size} bytes, {len(data) - at} are there")
+            if tag in known:
+                name, read = known[tag]
+                made[name], _ = read(data[:stop], at)
+            at = stop
+        return at
+
+    return step
+
+
+# -- values --------------------------------------------------------------------------------------------
+
+
+def uvarint(data: bytes, at: int) -> tuple[int, int]:
+    byte = data[at]
+    if byte < 0x80:
+        return byte, at + 1
+    value, shift = byte & 0x7F, 7
+    for place in range(at + 1, at + _UVARINT_BYTES_MAX):
+        byte = data[place]
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, place + 1
+        shift += 7
+    raise WireError(f"at {at}: a number of more than {_UVARINT_BYTES_MAX} bytes")
+
+
+Length: TypeAlias = Callable[[bytes, int], tuple[int, int]]
+
+
+def _compact_length(data: bytes, at: int) -> tuple[int, int]:
+    value, at = uvarint(data, at)
+    return value - 1, at
+
+
+def _short_length(data: bytes, at: int) -> tuple[int, int]:
+    return _I16(data, at)[0], at + 2
+
+
+def _long_length(data: bytes, at: int) -> tuple[int, int]:
+    return _I32(data, at)[0], at + 4
+
+
+def _count(flexible: bool) -> Length:
+    return _compact_length if flexible else _long_length
+
+
+def _single(one: Field, version: int, flexible: bool, nullable: bool) -> Reader:
+    match one.kind:
+        case Kind.TEXT:
+            return _text(_compact_length if flexible else _short_length, nullable)
+        case Kind.BYTES:
+            return _octets(_compact_length if flexible else _long_length, nullable)
+        case Kind.STRUCT:
+            return decoder(one.fields, version, flexible=flexible)
+        case Kind.UUID:
+            return _uuid
+        case _:
+            return _number(FIXED[one.kind])
+
+
+def _number(code: str) -> Reader:
+    layout = Struct(">" + code)
+    size, unpack = layout.size, layout.unpack_from
+
+    def read(data: bytes, at: int) -> tuple[Any, int]:
+        return unpack(data, at)[0], at + size
+
+    return read
+
+
+def _text(length_of: Length, nullable: bool) -> Reader:
+    def read(data: bytes, at: int) -> tuple[str | None, int]:
+        length, start = length_of(data, at)
+        stop = start + length
+        if length < 0:
+            return _null(length, nullable, start)
+        if stop > len(data):
+            raise _too_short(start, length, data)
+        return data[start:stop].decode(), stop
+
+    return read
+
+
+def _octets(length_of: Length, nullable: bool) -> Reader:
+    def read(data: bytes, at: int) -> tuple[bytes | None, int]:
+        length, start = length_of(data, at)
+        stop = start + length
+        if length < 0:
+            return _null(length, nullable, start)
+        if stop > len(data):
+            raise _too_short(start, length, data)
+        return data[start:stop], stop
+
+    return read
+
+
+def _uuid(data: bytes, at: int) -> tuple[str | None, int]:
+    stop = at + UUID_BYTES
+    raw = data[at:stop]
+    if len(raw) < UUID_BYTES:
+        raise _too_short(at, UUID_BYTES, data)
+    return None if raw == _NO_UUID else urlsafe_b64encode(raw)[:22].decode(), stop
+
+
+def _array(element: Reader, element_bytes_min: int, nullable: bool, count_of: Length) -> Reader:
+    def read(data: bytes, at: int) -> tuple[list[Any] | None, int]:
+        count, start = count_of(data, at)
+        if count < 0:
+            return _null(count, nullable, start)
+        if count * element_bytes_min > len(data) - start:
+            raise WireError(f"at {at}: {count} elements in {len(data) - start} bytes")
+        items, at = [], start
+        for _ in range(count):
+            item, at = element(data, at)
+            items.append(item)
+        return items, at
+
+    return read
+
+
+def _numbers(code: str, nullable: bool, count_of: Length) -> Reader:
+    size = struct.calcsize(">" + code)
+
+    def read(data: bytes, at: int) -> tuple[list[Any] | None, int]:
+        count, start = count_of(data, at)
+        if count < 0:
+            return _null(count, nullable, start)
+        if count * size > len(data) - start:
+            raise WireError(f"at {at}: {count} elements in {len(data) - start} bytes")
+        return list(struct.unpack_from(f">{count}{code}", data, start)), start + count * size
+
+    return read
+
+
+def _null(length: int, nullable: bool, at: int) -> tuple[None, int]:
+    if length != -1:
+        raise WireError(f"before {at}: {length} is no length")
+    if not nullable:
+        raise WireError(f"before {at}: null where something must be")
+    return None, at
+
+
+def _too_short(at: int, wanted: int, data: bytes) -> WireError:
+    return WireError(f"at {at}: {wanted} bytes announced, {max(0, len(data) - at)} are there")

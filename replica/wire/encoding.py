@@ -1,0 +1,232 @@
+"""Schemas made into code that writes. What nobody gave is its default, and a name that no version has is a mistake."""
+
+from __future__ import annotations
+
+import struct
+from base64 import urlsafe_b64decode
+from collections.abc import Callable, Mapping, Sequence
+from struct import Struct
+from typing import Any, Final, TypeAlias
+
+from replica.wire.decoding import FIXED, UUID_BYTES
+from replica.wire.fields import Field, Kind
+
+Out: TypeAlias = Callable[[bytes], None]
+"""Takes the next piece."""
+Writer: TypeAlias = Callable[[Any, Out], None]
+
+_NO_UUID: Final = bytes(UUID_BYTES)
+_I16: Final = Struct(">h").pack
+_I32: Final = Struct(">i").pack
+_NO_TAGS: Final = b"\0"
+_SHORT_MAX: Final = 0x7FFF
+_SMALL: Final = tuple(bytes([number]) for number in range(128))
+
+
+class Unwritable(ValueError):
+    """A reply or a request of our own that is not what its schema says: a mistake of ours."""
+
+
+def encoder(fields: tuple[Field, ...], version: int, *, flexible: bool) -> Writer:
+    """Of a struct: it takes a mapping."""
+    present = [one for one in fields if one.is_in(version)]
+    placed = [one for one in present if one.tag is None]
+    tagged = sorted((one.tag, one) for one in present if one.tag is not None)
+    names = frozenset(one.name for one in fields)
+    steps = _steps(placed, version, flexible=flexible)
+    if flexible:
+        steps.append(_tags([(tag, one, _value_writer(one, version, flexible=True)) for tag, one in tagged]))
+
+    def write(value: Mapping[str, Any], out: Out) -> None:
+        if not names.issuperset(value):
+            raise Unwritable(f"{sorted(set(value) - names)}: the fields are {sorted(names)}")
+        for step in steps:
+            step(value, out)
+
+    return write
+
+
+def _steps(placed: list[Field], version: int, *, flexible: bool) -> list[Writer]:
+    steps: list[Writer] = []
+    run: list[Field] = []
+    for one in placed:
+        if one.kind in FIXED and not one.many:
+            run.append(one)
+            continue
+        if run:
+            steps.append(_fixed(run))
+            run = []
+        steps.append(_named(one, _value_writer(one, version, flexible=flexible)))
+    if run:
+        steps.append(_fixed(run))
+    return steps
+
+
+def _fixed(run: list[Field]) -> Writer:
+    pack = Struct(">" + "".join(FIXED[one.kind] for one in run)).pack
+    defaults = [(one.name, one.absent) for one in run]
+
+    def step(value: Mapping[str, Any], out: Out) -> None:
+        get = value.get
+        numbers = [get(name, default) for name, default in defaults]
+        try:
+            out(pack(*numbers))
+        except struct.error as error:
+            named = ", ".join(f"{name} = {number!r}" for (name, _), number in zip(defaults, numbers, strict=True))
+            raise Unwritable(f"{named}: {error}") from None
+
+    return step
+
+
+def _named(one: Field, write: Writer) -> Writer:
+    name, absent = one.name, one.absent
+
+    def step(value: Mapping[str, Any], out: Out) -> None:
+        try:
+            write(value.get(name, absent), out)
+        except Unwritable as error:
+            raise Unwritable(f"{name}: {error}") from None
+        except (AttributeError, TypeError, UnicodeEncodeError, struct.error) as error:
+            raise Unwritable(f"{name}: {error}") from error
+
+    return step
+
+
+def _tags(known: list[tuple[int, Field, Writer]]) -> Writer:
+    """What is as it would be without a word is not written."""
+    usual = {one.name: {inner.name: inner.absent for inner in one.fields} for _, one, _ in known}
+
+    def step(value: Mapping[str, Any], out: Out) -> None:
+        said: list[bytes] = []
+        for tag, one, write in known:
+            given = value.get(one.name, one.absent)
+            if given == one.absent or (one.kind is Kind.STRUCT and not one.many and given == usual[one.name]):
+                continue
+            pieces: list[bytes] = []
+            write(given, pieces.append)
+            body = b"".join(pieces)
+            said.append(uvarint(tag) + uvarint(len(body)) + body)
+        out(uvarint(len(said)) + b"".join(said) if said else _NO_TAGS)
+
+    return step
+
+
+# -- values --------------------------------------------------------------------------------------------
+
+
+def uvarint(number: int) -> bytes:
+    if number < 0x80:
+        return _SMALL[number]
+    made = bytearray()
+    while number > 0x7F:
+        made.append(number & 0x7F | 0x80)
+        number >>= 7
+    made.append(number)
+    return bytes(made)
+
+
+Length: TypeAlias = Callable[[int], bytes]
+"""Of something; -1 is null."""
+
+
+def _compact_length(length: int) -> bytes:
+    return uvarint(length + 1)
+
+
+def _value_writer(one: Field, version: int, *, flexible: bool) -> Writer:
+    nullable = version >= one.null
+    if not one.many:
+        return _single(one, version, flexible, nullable)
+    length_of = _I32 if not flexible else _compact_length
+    if one.kind in FIXED:
+        return _numbers(FIXED[one.kind], nullable, length_of)
+    return _array(_single(one, version, flexible, False), nullable, length_of)
+
+
+def _single(one: Field, version: int, flexible: bool, nullable: bool) -> Writer:
+    match one.kind:
+        case Kind.TEXT:
+            length = _compact_length if flexible else _I16
+            return _text(length, nullable)
+        case Kind.BYTES:
+            return _octets(_compact_length if flexible else _I32, nullable)
+        case Kind.STRUCT:
+            return encoder(one.fields, version, flexible=flexible)
+        case Kind.UUID:
+            return _uuid
+        case _:
+            return _number(FIXED[one.kind])
+
+
+def _number(code: str) -> Writer:
+    pack = Struct(">" + code).pack
+
+    def write(value: Any, out: Out) -> None:
+        out(pack(value))
+
+    return write
+
+
+def _text(length_of: Length, nullable: bool) -> Writer:
+    def write(value: str | None, out: Out) -> None:
+        if value is None:
+            _null(nullable, length_of, out)
+            return
+        raw = value.encode()
+        if len(raw) > _SHORT_MAX:
+            raise Unwritable(f"a text of {len(raw)} bytes; at most {_SHORT_MAX} fit")
+        out(length_of(len(raw)) + raw)
+
+    return write
+
+
+def _octets(length_of: Length, nullable: bool) -> Writer:
+    def write(value: bytes | bytearray | memoryview | None, out: Out) -> None:
+        if value is None:
+            _null(nullable, length_of, out)
+            return
+        out(length_of(len(value)))
+        out(value)  # type: ignore[arg-type]  # whatever can be joined
+
+    return write
+
+
+def _uuid(value: str | None, out: Out) -> None:
+    if value is None:
+        out(_NO_UUID)
+        return
+    try:
+        raw = urlsafe_b64decode(f"{value}==")
+    except ValueError as error:
+        raise Unwritable(f"{value!r} is no id: {error}") from None
+    if len(raw) != UUID_BYTES:
+        raise Unwritable(f"{value!r} is no id: {len(raw)} bytes")
+    out(raw)
+
+
+def _array(element: Writer, nullable: bool, length_of: Length) -> Writer:
+    def write(value: Sequence[Any] | None, out: Out) -> None:
+        if value is None:
+            _null(nullable, length_of, out)
+            return
+        out(length_of(len(value)))
+        for one in value:
+            element(one, out)
+
+    return write
+
+
+def _numbers(code: str, nullable: bool, length_of: Length) -> Writer:
+    def write(value: Sequence[Any] | None, out: Out) -> None:
+        if value is None:
+            _null(nullable, length_of, out)
+            return
+        out(length_of(len(value)) + struct.pack(f">{len(value)}{code}", *value))
+
+    return write
+
+
+def _null(nullable: bool, length_of: Length, out: Out) -> None:
+    if not nullable:
+        raise Unwritable("null where something must be")
+    out(length_of(-1))

@@ -1,0 +1,193 @@
+"""Whole messages: a header that says what follows and to which request it belongs, and the fields.
+
+Whoever reads a reply must know what was asked, because a reply does not say what it is. Bytes behind the last field of
+a request are ignored: one client in wide use sends three too many when it asks for all topics. In a reply, which we
+read only from brokers of our own kind, they are an error.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from struct import Struct
+from typing import Any, Final
+
+from attrs import frozen
+
+from replica.core.errors import ErrorCode, WireError
+from replica.wire.api import ApiKey
+from replica.wire.decoding import BROKEN, Reader, decoder
+from replica.wire.encoding import Out, Unwritable, Writer, encoder
+from replica.wire.fields import Api
+from replica.wire.schemas import APIS
+
+_HEAD: Final = Struct(">hhi")
+_LENGTH: Final = Struct(">i")
+_I32: Final = Struct(">i")
+_I16: Final = Struct(">h")
+LENGTH_BYTES: Final = _LENGTH.size
+
+
+@frozen
+class Head:
+    """The part of a request's header that can always be read."""
+
+    key: int
+    version: int
+    correlation: int
+
+    def __str__(self) -> str:
+        try:
+            name = ApiKey(self.key).name
+        except ValueError:
+            name = f"API {self.key}"
+        return f"{name} v{self.version}"
+
+
+@frozen
+class Request:
+    api: ApiKey
+    version: int
+    correlation: int
+    client_id: str | None
+    body: dict[str, Any]
+
+
+class UnknownApi(WireError):
+    """There is no such request, or not in this version."""
+
+    def __init__(self, head: Head, text: str) -> None:
+        super().__init__(text)
+        self.head = head
+
+
+# -- a request ---------------------------------------------------------------------------------------------
+
+
+def read_head(frame: bytes) -> Head:
+    if len(frame) < _HEAD.size:
+        raise WireError(f"a request of {len(frame)} bytes: its header alone has {_HEAD.size}")
+    return Head(*_HEAD.unpack_from(frame))
+
+
+def decode_request(frame: bytes) -> Request:
+    """`frame` without its length. Raises `WireError`."""
+    head = read_head(frame)
+    api = APIS.get(head.key)  # type: ignore[call-overload]  # the names of the numbers are numbers
+    if api is None:
+        raise UnknownApi(head, f"{head} is not known here")
+    if not api.speaks(head.version):
+        raise UnknownApi(head, f"{head}: versions {api.first} to {api.last} are spoken here")
+    try:
+        client_id, at = _client_id(frame)
+        if head.version >= api.flexible:
+            _, at = _no_fields(frame, at)
+        body, _ = _reader(api.key, head.version, False)(frame, at)
+    except BROKEN as error:
+        raise WireError(f"{head}: {_why(error)}") from error
+    return Request(api.key, head.version, head.correlation, client_id, body)
+
+
+def encode_request(key: ApiKey, version: int, correlation: int, client_id: str | None, body: dict[str, Any]) -> bytes:
+    """With its length in front."""
+    api = _spoken(key, version)
+    pieces = [_HEAD.pack(key, version, correlation)]
+    if client_id is None:
+        pieces.append(_I16.pack(-1))
+    else:
+        raw = client_id.encode()
+        pieces += [_I16.pack(len(raw)), raw]
+    if version >= api.flexible:
+        pieces.append(b"\0")
+    _write(_writer(key, version, False), body, pieces, f"request {key.name} v{version}")
+    return _framed(pieces)
+
+
+# -- a reply -----------------------------------------------------------------------------------------------
+
+
+def encode_reply(key: ApiKey, version: int, correlation: int, body: dict[str, Any]) -> bytes:
+    """With its length in front."""
+    api = _spoken(key, version)
+    pieces = [_I32.pack(correlation)]
+    if _has_tags_in_head(api, version):
+        pieces.append(b"\0")
+    _write(_writer(key, version, True), body, pieces, f"reply to {key.name} v{version}")
+    return _framed(pieces)
+
+
+def encode_versions_refused(correlation: int, body: dict[str, Any]) -> bytes:
+    """To a client that asked for our versions in one that we do not know: as in the first one, which all can read."""
+    return encode_reply(ApiKey.API_VERSIONS, 0, correlation, {**body, "error_code": int(ErrorCode.UNSUPPORTED_VERSION)})
+
+
+def decode_reply(key: ApiKey, version: int, data: bytes) -> tuple[int, dict[str, Any]]:
+    """The correlation, and the fields. `data` without its length."""
+    api = _spoken(key, version)
+    try:
+        (correlation,) = _I32.unpack_from(data)
+        at = _I32.size
+        if _has_tags_in_head(api, version):
+            _, at = _no_fields(data, at)
+        body, stop = _reader(key, version, True)(data, at)
+    except BROKEN as error:
+        raise WireError(f"reply to {key.name} v{version}: {_why(error)}") from error
+    if stop != len(data):
+        raise WireError(f"reply to {key.name} v{version}: {len(data) - stop} bytes behind its end")
+    return correlation, body
+
+
+# -- of all --------------------------------------------------------------------------------------------------
+
+
+def _spoken(key: ApiKey, version: int) -> Api:
+    api = APIS[key]
+    if not api.speaks(version):
+        raise Unwritable(f"{key.name} v{version}: versions {api.first} to {api.last} are spoken")
+    return api
+
+
+def _has_tags_in_head(api: Api, version: int) -> bool:
+    # A client asks for versions before it knows any, so the head of that reply never changes.
+    return version >= api.flexible and api.key is not ApiKey.API_VERSIONS
+
+
+@cache
+def _reader(key: ApiKey, version: int, reply: bool) -> Reader:
+    api = APIS[key]
+    return decoder(api.reply if reply else api.request, version, flexible=version >= api.flexible)
+
+
+@cache
+def _writer(key: ApiKey, version: int, reply: bool) -> Writer:
+    api = APIS[key]
+    return encoder(api.reply if reply else api.request, version, flexible=version >= api.flexible)
+
+
+_no_fields: Final = decoder((), 0, flexible=True)
+
+
+def _client_id(frame: bytes) -> tuple[str | None, int]:
+    """Its length is never compact, whatever the version."""
+    start = _HEAD.size + _I16.size
+    (length,) = _I16.unpack_from(frame, _HEAD.size)
+    if length == -1:
+        return None, start
+    if not 0 <= length <= len(frame) - start:
+        raise WireError(f"at {_HEAD.size}: a client id of {length} bytes, {len(frame) - start} are there")
+    return frame[start : start + length].decode(), start + length
+
+
+def _write(write: Writer, body: dict[str, Any], pieces: list[bytes], what: str) -> None:
+    out: Out = pieces.append
+    try:
+        write(body, out)
+    except Unwritable as error:
+        raise Unwritable(f"{what}: {error}") from error
+
+
+def _framed(pieces: list[bytes]) -> bytes:
+    return _LENGTH.pack(sum(map(len, pieces))) + b"".join(pieces)
+
+
+def _why(error: Exception) -> str:
+    return str(error) if isinstance(error, WireError) else f"cut off or broken ({error})"
