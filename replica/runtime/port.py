@@ -59,19 +59,24 @@ class Port:
         self._host = host
         self._port = port
         self._tls = tls
+        self._listeners: list[trio.SocketListener] = []
         self._by_host: Counter[str] = Counter()
         self._room = trio.Event()
 
-    async def run(self, *, task_status: trio.TaskStatus[int] = trio.TASK_STATUS_IGNORED) -> None:
-        """Started with the number of the port."""
+    async def bind(self) -> int:
+        """Takes the port and says its number. Who dials now waits until `run`."""
         try:
-            listeners = await trio.open_tcp_listeners(self._port, host=self._host)
+            self._listeners = await trio.open_tcp_listeners(self._port, host=self._host)
         except OSError as error:
-            raise OSError(error.errno, f"listener {self.name} at {self._host or '*'}:{self._port}: {error}") from error
+            where = f"{self._host or '*'}:{self._port}"
+            raise OSError(error.errno, f"listener {self.name} cannot have {where}: {error}") from error
+        port: int = self._listeners[0].socket.getsockname()[1]
+        return port
+
+    async def run(self) -> None:
         async with trio.open_nursery() as nursery:
-            for listener in listeners:
+            for listener in self._listeners:
                 nursery.start_soon(self._accept, listener, nursery)
-            task_status.started(listeners[0].socket.getsockname()[1])
 
     async def _accept(self, listener: trio.SocketListener, nursery: trio.Nursery) -> None:
         async with listener:

@@ -142,13 +142,15 @@ class Topics:
         start = Start(lot % max(len(live), 1), lot // 7 % max(len(live), 1))
         return dict(enumerate(assign(live, count, copies, start)))
 
-    async def make_if_missing(self, name: str, partitions: int = -1, factor: int = -1, **configs: str) -> None:
+    async def make_if_missing(
+        self, name: str, partitions: int = -1, factor: int = -1, configs: Mapping[str, str] | None = None
+    ) -> None:
         """Because somebody asked for it. One at a time for each name; it is not waited for."""
         if name in self._making:
             return
         self._making.add(name)
         try:
-            await self.create(name, partitions, factor, {key.replace("_", "."): text for key, text in configs.items()})
+            await self.create(name, partitions, factor, configs)
         except KafkaError as error:
             if error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
                 raise

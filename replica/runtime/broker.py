@@ -1,0 +1,211 @@
+"""One broker, whole: its session with the store, its registration, its candidacy for controller, its ear for
+controllers, its listeners, and its replicas.
+
+In the order of a start: the ports are taken (so that they are known), then the store, whose are the log directories,
+registration, the first word of a controller; only then is a client answered. What dies with a session is made anew with
+the next one; replicas and connections live on.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from collections.abc import Callable, Mapping
+from contextlib import AbstractAsyncContextManager
+from typing import Final
+
+import trio
+
+import zab
+from kraft_controller.core.commands import Command, UpdateMetadata
+from kraft_controller.core.names import INTERNAL, BrokerEpoch, BrokerId, TopicPartition
+from kraft_controller.core.state import Broker as Described
+from kraft_controller.core.state import Endpoint
+from kraft_controller.runtime import identity
+from kraft_controller.runtime.controller import Chance, Controller
+from kraft_controller.runtime.links import BrokerLinks, LinkSettings
+from kraft_controller.runtime.orders import Orders
+from kraft_controller.runtime.registration import Registration, cluster_id, prepare
+from replica.runtime.config import CONTROLLER, BrokerConfig, Listener
+from replica.runtime.configs import TopicConfigs
+from replica.runtime.handlers import configs as config_handlers
+from replica.runtime.handlers import metadata as metadata_handlers
+from replica.runtime.handlers import moves as move_handlers
+from replica.runtime.handlers import producers as producer_handlers
+from replica.runtime.handlers import topics as topic_handlers
+from replica.runtime.logs import Log
+from replica.runtime.metadata import MetadataCache
+from replica.runtime.port import Port
+from replica.runtime.producers import ProducerIds
+from replica.runtime.requests import Handlers
+from replica.runtime.topics import Defaults, Topics
+
+OpenSession = Callable[[], AbstractAsyncContextManager[zab.Session]]
+OFFSETS_TOPIC: Final = INTERNAL[0]
+OFFSETS_CONFIG: Final = {"cleanup.policy": "compact", "compression.type": "producer", "segment.bytes": "104857600"}
+EVERYWHERE: Final = (None, "", "0.0.0.0", "::")
+
+
+class Broker:
+    """started      when clients are answered
+    ports        where it listens, by listener
+    """
+
+    def __init__(self, config: BrokerConfig, open_session: OpenSession | None = None) -> None:
+        self.config = config
+        self.log = Log(config.id)
+        self.cache = MetadataCache()
+        self.ports: dict[str, int] = {}
+        self.started = trio.Event()
+        self.cluster = ""
+        self._open: OpenSession = open_session or (
+            lambda: zab.connect(config.store, timeout_ms=config.session_timeout_ms)
+        )
+        self.configs = TopicConfigs(config.log, self.log, static=config.log_said)
+        self.topics = Topics(
+            self.session,
+            self.cache,
+            Defaults(config.partitions, config.replication_factor),
+            os.urandom,
+            deletion=config.deletion,
+        )
+        self.producer_ids = ProducerIds(config.id, self.session)
+        self.registration: Registration | None = None
+        self.controller: Controller | None = None
+        self.links: BrokerLinks | None = None
+        self._live = False
+        self._told = trio.Event()
+
+    def session(self) -> zab.Session | None:
+        """The one that lasts, if one does."""
+        return self.registration.session if self.registration is not None and self._live else None
+
+    @property
+    def epoch(self) -> BrokerEpoch:
+        return BrokerEpoch(-1) if self.registration is None else self.registration.epoch
+
+    # -- from start to end -----------------------------------------------------------------------------------
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Started when clients are answered. Until cancelled."""
+        config = self.config
+        async with self._open() as session:
+            await prepare(session)
+            self.cluster = await cluster_id(session, os.urandom)
+        identity.claim(config.log_dirs, self.cluster, config.id)
+        async with trio.open_nursery() as nursery:
+            orders = Orders(lambda: self.epoch, self._obey)
+            ears = await self._listen(config.controller)
+            self.ports[CONTROLLER] = ears[0].socket.getsockname()[1]
+            handlers = self._handlers()
+            doors = [
+                Port(each.name, each.host, each.port, handlers, self.log, config.port) for each in config.listeners
+            ]
+            for door in doors:
+                self.ports[door.name] = await door.bind()
+            registration = self.registration = Registration(
+                self._open,
+                self._described(),
+                _wall_ms,
+                former=identity.former_sessions(config.log_dirs[0]),
+                remember=lambda session: identity.remember_session(config.log_dirs[0], session),
+            )
+            for ear in ears:
+                nursery.start_soon(self._hear, ear, orders, nursery)
+            await nursery.start(registration.run, self._live_with)
+            await self._told.wait()
+            for door in doors:
+                nursery.start_soon(door.run)
+            self.log.say("serves", ports=",".join(f"{name}:{port}" for name, port in self.ports.items()))
+            self.started.set()
+            task_status.started()
+
+    def _handlers(self) -> Handlers:
+        config = self.config
+        return {
+            **metadata_handlers.handlers(
+                self.cache,
+                metadata_handlers.MetadataSettings(self.cluster, config.auto_create),
+                self._who_controls,
+                self.make_topic,
+            ),
+            **topic_handlers.handlers(self.topics, self.cache, self.configs),
+            **config_handlers.handlers(config.id, self.configs, self.cache, self.session, config.said),
+            **move_handlers.handlers(lambda: self.controller),
+            **producer_handlers.handlers(self.producer_ids),
+        }
+
+    def _who_controls(self) -> BrokerId | None:
+        return self.controller.controller if self.controller is not None and self._live else None
+
+    async def make_topic(self, name: str) -> None:
+        """Because somebody asked for one that is not there."""
+        if name == OFFSETS_TOPIC:
+            config = self.config
+            factor = min(config.offsets_factor, max(len(self.cache.brokers), 1))
+            await self.topics.make_if_missing(name, config.offsets_partitions, factor, OFFSETS_CONFIG)
+        else:
+            await self.topics.make_if_missing(name)
+
+    async def _live_with(self, session: zab.Session) -> None:
+        """For as long as one session lasts."""
+        config = self.config
+        links = self.links = BrokerLinks(self._answered, LinkSettings(listener=CONTROLLER))
+        chance = Chance(_wall_ms, os.urandom)
+        controller = self.controller = Controller(session, config.id, links, chance, config.control, config.pace)
+        self._live = True
+        try:
+            async with trio.open_nursery() as nursery:
+                await nursery.start(links.run)
+                nursery.start_soon(controller.run)
+                nursery.start_soon(self.configs.run, session)
+        finally:
+            self._live = False
+
+    def _answered(self, event: object) -> None:
+        if self.controller is not None:
+            self.controller.note(event)  # type: ignore[arg-type]
+
+    # -- what it says of itself --------------------------------------------------------------------------------
+
+    def _described(self) -> Described:
+        config = self.config
+        listeners = (*config.listeners, config.controller)
+        return Described(
+            config.id,
+            BrokerEpoch(-1),
+            tuple(Endpoint(each.name, told_host(each), each.told_port or self.ports[each.name]) for each in listeners),
+            {each.name: each.protocol for each in listeners},
+            config.rack,
+        )
+
+    # -- controllers -------------------------------------------------------------------------------------------
+
+    async def _listen(self, listener: Listener) -> list[trio.SocketListener]:
+        try:
+            return await trio.open_tcp_listeners(listener.port, host=listener.host)
+        except OSError as error:
+            where = f"{listener.host or '*'}:{listener.port}"
+            raise OSError(error.errno, f"listener {listener.name} at {where}: {error}") from error
+
+    @staticmethod
+    async def _hear(listener: trio.SocketListener, orders: Orders, nursery: trio.Nursery) -> None:
+        await trio.serve_listeners(orders.serve, [listener], handler_nursery=nursery)
+
+    def _obey(self, command: Command) -> Mapping[TopicPartition, int]:
+        if isinstance(command, UpdateMetadata):
+            self.cache.update(command)
+            self._told.set()
+        return {}
+
+
+def told_host(listener: Listener) -> str:
+    """Where clients find it: an address that means every interface is none to dial."""
+    if listener.told_host is not None:
+        return listener.told_host
+    return socket.getfqdn() if listener.host in EVERYWHERE else str(listener.host)
+
+
+def _wall_ms() -> int:
+    return time.time_ns() // 1_000_000

@@ -1,0 +1,68 @@
+"""What a broker is told at its start."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from attrs import field, frozen
+
+from kraft_controller.core.desk import Settings as ControllerSettings
+from kraft_controller.core.names import BrokerId
+from kraft_controller.runtime.controller import Pace
+from replica.core.groups.desk import Settings as GroupSettings
+from replica.runtime.settings import PortSettings
+from replica.storage.config import LogConfig
+
+CONTROLLER: Final = "CONTROLLER"
+"""The name of the listener where brokers hear the controller. Clients are never told of it."""
+PLAINTEXT: Final = "PLAINTEXT"
+
+
+@frozen
+class Listener:
+    """host, port    where it listens; host None: on all interfaces; port 0: whichever is free
+    told_host     what clients are told to dial; None: `host`, or this machine's name where that is none
+    told_port     None: the port where it listens
+    """
+
+    name: str
+    host: str | None
+    port: int
+    protocol: str = PLAINTEXT
+    told_host: str | None = None
+    told_port: int | None = None
+
+
+@frozen
+class BrokerConfig:
+    """store            `zookeeper.connect`
+    listeners         where clients and other brokers come in
+    inter_broker      the name of the listener at which other brokers fetch; None: of the first
+    controller        the listener of commands, if it is to be at a certain place
+    said              every key of the file, as `DescribeConfigs` tells them
+    """
+
+    id: BrokerId
+    log_dirs: tuple[Path, ...]
+    store: str = "127.0.0.1:2181"
+    listeners: tuple[Listener, ...] = (Listener(PLAINTEXT, "127.0.0.1", 9092),)
+    controller: Listener = Listener(CONTROLLER, "127.0.0.1", 0)
+    inter_broker: str | None = None
+    rack: str | None = None
+    session_timeout_ms: int = 18_000
+    partitions: int = 1
+    replication_factor: int = 1
+    auto_create: bool = True
+    deletion: bool = True
+    offsets_partitions: int = 50
+    offsets_factor: int = 3
+    log: LogConfig = field(factory=LogConfig)
+    log_said: frozenset[str] = frozenset()
+    """Which keys of `log` the configuration has set."""
+    port: PortSettings = field(factory=PortSettings)
+    groups: GroupSettings = field(factory=GroupSettings)
+    control: ControllerSettings = field(factory=ControllerSettings)
+    pace: Pace = field(factory=Pace)
+    said: Mapping[str, tuple[str | None, bool]] = field(factory=dict)

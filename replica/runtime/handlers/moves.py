@@ -1,0 +1,139 @@
+"""Elections that somebody asks for, and replicas that are to move: only the controller can say what came of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+import trio
+
+from kraft_controller.core import events
+from kraft_controller.core.desk import Desk
+from kraft_controller.core.names import BrokerId, TopicPartition
+from kraft_controller.core.rebalance import Verdict
+from kraft_controller.runtime.controller import Controller
+from kraft_controller.runtime.queue import NotController
+from replica.core.errors import ErrorCode, KafkaError
+from replica.runtime.requests import ApiKey, Body, Handlers, Request
+
+_UNCLEAN: Final = 1
+_CODES: Final[Mapping[Verdict, ErrorCode]] = {
+    Verdict.ELECTED: ErrorCode.NONE,
+    Verdict.NOT_NEEDED: ErrorCode.ELECTION_NOT_NEEDED,
+    Verdict.PREFERRED_NOT_AVAILABLE: ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE,
+    Verdict.ELIGIBLE_NOT_AVAILABLE: ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE,
+    Verdict.UNKNOWN: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    Verdict.DELETING: ErrorCode.INVALID_TOPIC_EXCEPTION,
+}
+
+
+def handlers(current: Callable[[], Controller | None]) -> Handlers:
+    """`current`: this broker's candidacy, while it has one."""
+
+    def desk() -> Desk | None:
+        controller = current()
+        return controller.desk if controller is not None and controller.active else None
+
+    async def ask(event: events.Event, timeout_ms: int) -> object:
+        controller = current()
+        try:
+            if controller is None:
+                raise NotController("this broker has no session with the store now")
+            with trio.fail_after(max(timeout_ms, 0) / 1000):
+                return await controller.ask(event)
+        except NotController as error:
+            raise KafkaError(ErrorCode.NOT_CONTROLLER, str(error)) from error
+        except trio.TooSlowError as error:
+            raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, "the controller has not done it in time") from error
+
+    async def elect(request: Request) -> Body:
+        body = request.body
+        asked = body["topic_partitions"]
+        if asked is None:
+            known = desk()
+            everything = () if known is None else tuple(known.cluster.all_partitions())
+        else:
+            everything = tuple(TopicPartition(one["topic"], number) for one in asked for number in one["partitions"])
+        unclean = body["election_type"] == _UNCLEAN
+        try:
+            verdicts = await ask(events.ElectionAsked(everything, unclean), body["timeout_ms"])
+        except KafkaError as error:
+            return {"error_code": error.code, "replica_election_results": _elected(everything, error)}
+        assert isinstance(verdicts, dict)
+        told = {
+            where: KafkaError(_CODES[verdict], verdict.value)
+            for where, verdict in verdicts.items()
+            if asked is not None or verdict is not Verdict.NOT_NEEDED
+        }
+        return {
+            "replica_election_results": [
+                {"topic": topic, "partition_result": results} for topic, results in _by_topic(told).items()
+            ]
+        }
+
+    async def move(request: Request) -> Body:
+        wanted: dict[TopicPartition, Sequence[BrokerId] | None] = {
+            TopicPartition(topic["name"], one["partition_index"]): one["replicas"]
+            for topic in request.body["topics"]
+            for one in topic["partitions"]
+        }
+        try:
+            failed = await ask(events.MovesAsked(wanted), request.body["timeout_ms"])
+        except KafkaError as error:
+            return {"error_code": error.code, "error_message": error.text}
+        assert isinstance(failed, dict)
+        made: dict[str, list[Body]] = {}
+        for where, target in wanted.items():
+            entry: Body = {"partition_index": where.partition}
+            if where in failed:
+                entry |= {"error_code": _why_not(target), "error_message": failed[where]}
+            made.setdefault(where.topic, []).append(entry)
+        return {"responses": [{"name": name, "partitions": entries} for name, entries in made.items()]}
+
+    async def listed(request: Request) -> Body:
+        known = desk()
+        if known is None:
+            return {"error_code": ErrorCode.NOT_CONTROLLER, "error_message": "this broker is not the controller"}
+        asked = request.body["topics"]
+        wanted = (
+            None
+            if asked is None
+            else {TopicPartition(one["name"], number) for one in asked for number in one["partition_indexes"]}
+        )
+        made: dict[str, list[Body]] = {}
+        for where in known.cluster.moving:
+            if wanted is None or where in wanted:
+                held = known.cluster.assignment(where)
+                made.setdefault(where.topic, []).append(
+                    {
+                        "partition_index": where.partition,
+                        "replicas": list(held.replicas),
+                        "adding_replicas": list(held.adding),
+                        "removing_replicas": list(held.removing),
+                    }
+                )
+        return {"topics": [{"name": name, "partitions": entries} for name, entries in made.items()]}
+
+    return {
+        ApiKey.ELECT_LEADERS: elect,
+        ApiKey.ALTER_PARTITION_REASSIGNMENTS: move,
+        ApiKey.LIST_PARTITION_REASSIGNMENTS: listed,
+    }
+
+
+def _why_not(target: Sequence[BrokerId] | None) -> ErrorCode:
+    return ErrorCode.NO_REASSIGNMENT_IN_PROGRESS if target is None else ErrorCode.INVALID_REPLICA_ASSIGNMENT
+
+
+def _elected(partitions: Sequence[TopicPartition], error: KafkaError) -> list[Body]:
+    told = dict.fromkeys(partitions, error)
+    return [{"topic": topic, "partition_result": results} for topic, results in _by_topic(told).items()]
+
+
+def _by_topic(told: Mapping[TopicPartition, KafkaError]) -> dict[str, list[Body]]:
+    made: dict[str, list[Body]] = {}
+    for where, error in told.items():
+        made.setdefault(where.topic, []).append(
+            {"partition_id": where.partition, "error_code": error.code, "error_message": error.text or None}
+        )
+    return made
