@@ -90,6 +90,21 @@ class ReadConfig:
 
 
 @frozen
+class ReadBrokerDefaults:
+    """What is configured for all brokers while they run: `Config`."""
+
+
+@frozen
+class TakeConfigChanges:
+    """Whose configuration has changed since the note of this number, and hear of more: `ConfigChanges`.
+
+    The notes stay, for the brokers. None: only the number of the newest.
+    """
+
+    seen: int | None
+
+
+@frozen
 class ForgetTopic:
     """All that is known of it, its configuration, and the request to delete it: in this order."""
 
@@ -145,6 +160,7 @@ class TakeLogDirEvents:
 
 Ask: TypeAlias = (
     ListBrokers | ReadBroker | ListTopics | ReadTopic | WriteTopic | ReadState | MakeState | WriteState | ReadConfig
+    | ReadBrokerDefaults | TakeConfigChanges
     | ForgetTopic | ListDeletions | DropDeletion | ReadMoves | DropMoves | ReadPreferred | DropPreferred
     | TakeIsrChanges | TakeLogDirEvents
 )  # fmt: skip
@@ -178,6 +194,13 @@ class Config:
 
 
 @frozen
+class ConfigChanges:
+    entities: tuple[str, ...]
+    """As `topics/t`, each once."""
+    seen: int
+
+
+@frozen
 class Done:
     version: Version = Version(0)
 
@@ -200,7 +223,19 @@ class Damaged:
 
 
 Answer: TypeAlias = (
-    Broker | Topic | PartitionState | Brokers | Names | Moves | Partitions | Config | Done | Missing | Changed | Damaged
+    Broker
+    | Topic
+    | PartitionState
+    | Brokers
+    | Names
+    | Moves
+    | Partitions
+    | Config
+    | ConfigChanges
+    | Done
+    | Missing
+    | Changed
+    | Damaged
 )
 
 T = TypeVar("T")

@@ -39,12 +39,16 @@ class Desk:
     cluster: Cluster = field(init=False)
     batch: Batch = field(init=False)
     notes: list[Note] = field(factory=list)
+    unclean_by_default: bool = False
+    """For topics without a word of their own: as the brokers' common configuration says, or else the settings."""
+    config_changes_seen: int = -1
     elections: int = 0
     unclean_elections: int = 0
 
     def __attrs_post_init__(self) -> None:
         self.cluster = Cluster(self.epoch)
         self.batch = Batch(self.cluster, self.me)
+        self.unclean_by_default = self.settings.unclean_election
 
     def note(self, event: str, **fields: object) -> None:
         self.notes.append(Note(event, tuple(fields.items())))

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 from attrs import frozen
 
-from kraft_controller.core import deletion, failover, isr, members, moves, rebalance, topics
+from kraft_controller.core import deletion, failover, isr, members, moves, partitions, rebalance, topics
 from kraft_controller.core.asks import Brokers, ListBrokers, Steps, TakeLogDirEvents
 from kraft_controller.core.desk import Desk
 from kraft_controller.core.names import BrokerEpoch, BrokerId, TopicId, TopicPartition
@@ -43,13 +43,13 @@ class TopicModified:
 
 
 @frozen
-class TopicConfigChanged:
-    name: str
+class ConfigsChanged:
+    """Notes say whose."""
 
 
 @frozen
 class StateChanged:
-    """Of a partition on the move."""
+    """Of a partition on the move, or of one whose state could not be read."""
 
     where: TopicPartition
 
@@ -134,7 +134,7 @@ class MovesAsked:
 
 
 Event: TypeAlias = (
-    TookOver | BrokersChanged | BrokerModified | TopicsChanged | TopicModified | TopicConfigChanged | StateChanged
+    TookOver | BrokersChanged | BrokerModified | TopicsChanged | TopicModified | ConfigsChanged | StateChanged
     | DeletionsRequested | MovesRequested | PreferredRequested | IsrChangesNoted | LogDirsFailed | TimeToBalance
     | RolesAnswered | DeletionAnswered | ShutdownAsked | IsrAsked | ElectionAsked | MovesAsked
 )  # fmt: skip
@@ -157,10 +157,12 @@ def handle(desk: Desk, event: Event, new_id: Callable[[], TopicId]) -> Steps[Any
         case TopicsChanged():
             return (yield from topics.topics_changed(desk, new_id))
         case TopicModified(name):
-            return (yield from topics.topic_changed(desk, name))
-        case TopicConfigChanged(name):
-            return (yield from topics.config_changed(desk, name))
+            return (yield from topics.topic_changed(desk, name, new_id))
+        case ConfigsChanged():
+            return (yield from topics.configs_changed(desk))
         case StateChanged(where):
+            if where not in desk.cluster.states:
+                yield from partitions.mended(desk, where)
             return (yield from moves.go_on(desk, where))
         case DeletionsRequested():
             return (yield from deletion.requested(desk))
@@ -187,10 +189,10 @@ def handle(desk: Desk, event: Event, new_id: Callable[[], TopicId]) -> Steps[Any
             return (yield from members.controlled_shutdown(desk, broker))
         case IsrAsked(broker, epoch, wishes):
             return (yield from isr.alter(desk, broker, epoch, wishes))
-        case ElectionAsked(partitions, unclean):
-            return (yield from rebalance.elect(desk, partitions, unclean=unclean))
-        case MovesAsked(wanted):
-            return (yield from moves.start(desk, wanted))
+        case ElectionAsked(wanted, unclean):
+            return (yield from rebalance.elect(desk, wanted, unclean=unclean))
+        case MovesAsked(moved):
+            return (yield from moves.start(desk, moved))
 
 
 def _lives(desk: Desk, broker: BrokerId, epoch: BrokerEpoch) -> bool:

@@ -10,11 +10,13 @@ from collections.abc import Callable
 from kraft_controller.core import deletion, members, moves, partitions, rebalance, replicas, topics
 from kraft_controller.core.asks import (
     Brokers,
+    ConfigChanges,
     ListBrokers,
     ListDeletions,
     ListTopics,
     Names,
     Steps,
+    TakeConfigChanges,
     TakeIsrChanges,
     TakeLogDirEvents,
 )
@@ -28,9 +30,12 @@ from kraft_controller.core.transitions import PartitionPhase, ReplicaPhase
 def take_over(desk: Desk, new_id: Callable[[], TopicId]) -> Steps[None]:
     cluster, batch = desk.cluster, desk.batch
     # What brokers noted before is superseded by what is read now.
-    registered, listed, deletions, _, _ = yield [
-        ListBrokers(), ListTopics(), ListDeletions(), TakeIsrChanges(), TakeLogDirEvents(),
+    registered, listed, deletions, configs, _, _ = yield [
+        ListBrokers(), ListTopics(), ListDeletions(), TakeConfigChanges(None), TakeIsrChanges(), TakeLogDirEvents(),
     ]  # fmt: skip
+    if isinstance(configs, ConfigChanges):
+        desk.config_changes_seen = configs.seen
+    yield from topics.read_broker_defaults(desk)
     epochs = registered.epochs if isinstance(registered, Brokers) else {}
     cluster.brokers.update((yield from members.read_brokers(desk, epochs, epochs)))
     yield from topics.read_topics(desk, sorted(listed.names) if isinstance(listed, Names) else [], new_id)

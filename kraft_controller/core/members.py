@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from attrs import frozen
 
 from kraft_controller.core import deletion, moves, partitions, replicas
-from kraft_controller.core.asks import Damaged, ReadBroker, Steps
+from kraft_controller.core.asks import Brokers, Damaged, ListBrokers, ReadBroker, Steps
 from kraft_controller.core.desk import Desk
 from kraft_controller.core.names import BrokerEpoch, BrokerId, TopicPartition
 from kraft_controller.core.state import Broker
@@ -110,6 +110,9 @@ def broker_modified(desk: Desk, broker: BrokerId) -> Steps[None]:
     cluster = desk.cluster
     before = cluster.brokers.get(broker)
     if before is None:
+        # It could not be read, and perhaps it has been mended.
+        [registered] = yield [ListBrokers()]
+        yield from brokers_changed(desk, registered.epochs if isinstance(registered, Brokers) else {})
         return
     found = yield from read_brokers(desk, [broker], {broker: before.epoch})
     after = found.get(broker)

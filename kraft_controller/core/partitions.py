@@ -12,7 +12,7 @@ from typing import TypeAlias
 from attrs import evolve
 
 from kraft_controller.core import election
-from kraft_controller.core.asks import Changed, Damaged, Done, MakeState, ReadState, Steps, WriteState
+from kraft_controller.core.asks import Answer, Changed, Damaged, Done, MakeState, ReadState, Steps, WriteState
 from kraft_controller.core.desk import Desk
 from kraft_controller.core.election import Election
 from kraft_controller.core.names import LeaderEpoch, TopicPartition
@@ -107,16 +107,39 @@ def _begin(desk: Desk, new: Sequence[TopicPartition], failed: Failed) -> Steps[N
     if not asks:
         return
     answers = yield asks
+    begun: list[TopicPartition] = []
     for ask, answer in zip(asks, answers, strict=True):
+        if isinstance(answer, Changed):
+            begun.append(ask.where)
+            continue
         if not isinstance(answer, Done):
-            there_is = isinstance(answer, Changed)
-            failed[ask.where] = (
-                "it has a state already: another controller made it" if there_is else "its topic is gone"
-            )
+            failed[ask.where] = "its topic is gone"
             continue
         cluster.learn_state(ask.where, evolve(ask.state, version=answer.version))
         cluster.phases[ask.where] = PartitionPhase.ONLINE
         desk.batch.tell_role(ask.state.isr, ask.where, is_new=True)
+    yield from _resume(desk, (yield from read_states(desk, begun, failed)), failed)
+
+
+def _resume(desk: Desk, partitions: Sequence[TopicPartition], failed: Failed) -> Steps[None]:
+    """They have been led before, though the picture knew nothing of it: nobody could read it, or it was just made."""
+    cluster = desk.cluster
+    leaderless = []
+    for where in partitions:
+        online = cluster.online(where)
+        led = cluster.states[where].leader in online
+        cluster.phases[where] = PartitionPhase.ONLINE if led else PartitionPhase.OFFLINE
+        if led:
+            desk.batch.tell_role(sorted(online), where)
+        else:
+            leaderless.append(where)
+    yield from _elect(desk, leaderless, offline_election, failed)
+
+
+def mended(desk: Desk, where: TopicPartition) -> Steps[None]:
+    """What its state node held was not to be read. Now it may be."""
+    if desk.cluster.phase(where) is PartitionPhase.NEW and not desk.cluster.is_deleting(where.topic):
+        yield from bring_online(desk, [where])
 
 
 def _elect(desk: Desk, partitions: Sequence[TopicPartition], elect: Elect, failed: Failed) -> Steps[None]:
@@ -173,14 +196,28 @@ def read_states(desk: Desk, partitions: Sequence[TopicPartition], failed: Failed
     if not partitions:
         return []
     answers = yield [ReadState(where) for where in partitions]
-    read = []
-    for where, answer in zip(partitions, answers, strict=True):
+    read: list[TopicPartition] = []
+    damaged: list[TopicPartition] = []
+
+    def heard(where: TopicPartition, answer: Answer) -> None:
         if isinstance(answer, PartitionState):
             desk.cluster.learn_state(where, answer)
             read.append(where)
         elif isinstance(answer, Damaged):
             failed[where] = answer.why
-            desk.note("damaged", why=answer.why)
+            damaged.append(where)
         else:
             failed[where] = "it has no state node"
+
+    for where, answer in zip(partitions, answers, strict=True):
+        heard(where, answer)
+    if damaged:
+        # Somebody will mend it by hand, and that must be heard.
+        watched, damaged = damaged, []
+        answers = yield [ReadState(where, watch=True) for where in watched]
+        for where, answer in zip(watched, answers, strict=True):
+            failed.pop(where)
+            heard(where, answer)
+        for where in damaged:
+            desk.note("damaged", why=failed[where])
     return read

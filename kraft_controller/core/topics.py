@@ -3,15 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import Final
 
 from attrs import evolve
 
 from kraft_controller.core import moves, partitions, replicas
-from kraft_controller.core.asks import Config, Damaged, ListTopics, Names, ReadConfig, ReadTopic, Steps
+from kraft_controller.core.asks import (
+    Answer,
+    Config,
+    ConfigChanges,
+    Damaged,
+    ListTopics,
+    Names,
+    ReadBrokerDefaults,
+    ReadConfig,
+    ReadTopic,
+    Steps,
+    TakeConfigChanges,
+)
 from kraft_controller.core.desk import Desk
 from kraft_controller.core.names import TopicId, TopicPartition, wrong_with_name
 from kraft_controller.core.state import Topic
 from kraft_controller.core.transitions import PartitionPhase, ReplicaPhase
+
+UNCLEAN: Final = "unclean.leader.election.enable"
+BROKER_DEFAULTS: Final = "brokers/<default>"
 
 
 def topics_changed(desk: Desk, new_id: Callable[[], TopicId]) -> Steps[None]:
@@ -59,12 +75,20 @@ def read_configs(desk: Desk, names: Iterable[str]) -> Steps[None]:
         return
     answers = yield [ReadConfig(name) for name in names]
     for name, answer in zip(names, answers, strict=True):
-        values = answer.values if isinstance(answer, Config) else {}
-        said = values.get("unclean.leader.election.enable")
-        if said == "true" if said is not None else desk.settings.unclean_election:
+        if isinstance(answer, Damaged):
+            desk.note("damaged", why=answer.why)
+            continue  # as it was
+        said = unclean_as_said(answer)
+        if desk.unclean_by_default if said is None else said:
             desk.cluster.unclean.add(name)
         else:
             desk.cluster.unclean.discard(name)
+
+
+def unclean_as_said(answer: Answer) -> bool | None:
+    """None: nothing is said of it."""
+    said = answer.values.get(UNCLEAN) if isinstance(answer, Config) else None
+    return None if said is None else said.strip().lower() == "true"
 
 
 def begin(desk: Desk, new: Iterable[TopicPartition]) -> Steps[None]:
@@ -79,11 +103,12 @@ def begin(desk: Desk, new: Iterable[TopicPartition]) -> Steps[None]:
         desk.note("partitions_created", partitions=len(started))
 
 
-def topic_changed(desk: Desk, name: str) -> Steps[None]:
+def topic_changed(desk: Desk, name: str, new_id: Callable[[], TopicId]) -> Steps[None]:
     """Its node has. It may have grown; what else it says is news only if somebody else wrote it."""
     cluster = desk.cluster
     before = cluster.topics.get(name)
     if before is None:
+        yield from topics_changed(desk, new_id)  # it could not be read, and perhaps it has been mended
         return
     [read] = yield [ReadTopic(name)]
     if isinstance(read, Damaged):
@@ -106,13 +131,35 @@ def topic_changed(desk: Desk, name: str) -> Steps[None]:
     yield from begin(desk, [where for where in numbers if cluster.phase(where) is PartitionPhase.NON_EXISTENT])
 
 
-def config_changed(desk: Desk, name: str) -> Steps[None]:
-    """It may now be led by anybody: then somebody may lead what nobody could."""
-    cluster = desk.cluster
-    if name not in cluster.topics:
+def read_broker_defaults(desk: Desk) -> Steps[bool]:
+    """Whether they say something else than before."""
+    [answer] = yield [ReadBrokerDefaults()]
+    if isinstance(answer, Damaged):
+        desk.note("damaged", why=answer.why)
+        return False
+    said = unclean_as_said(answer)
+    before, desk.unclean_by_default = desk.unclean_by_default, desk.settings.unclean_election if said is None else said
+    return desk.unclean_by_default is not before
+
+
+def configs_changed(desk: Desk) -> Steps[None]:
+    """Of some topics, or what is said for all of them."""
+    [found] = yield [TakeConfigChanges(desk.config_changes_seen)]
+    if not isinstance(found, ConfigChanges):
         return
-    before = name in cluster.unclean
-    yield from read_configs(desk, [name])
-    if name in cluster.unclean and not before and not cluster.is_deleting(name):
-        waiting = [where for where in cluster.partitions_of(name) if cluster.phase(where) is PartitionPhase.OFFLINE]
-        yield from partitions.bring_online(desk, waiting)
+    desk.config_changes_seen = found.seen
+    names = [entity.removeprefix("topics/") for entity in found.entities if entity.startswith("topics/")]
+    if BROKER_DEFAULTS in found.entities and (yield from read_broker_defaults(desk)):
+        names = list(desk.cluster.topics)
+    yield from config_changed(desk, *names)
+
+
+def config_changed(desk: Desk, *names: str) -> Steps[None]:
+    """They may now be led by anybody: then somebody may lead what nobody could."""
+    cluster = desk.cluster
+    known = [name for name in names if name in cluster.topics]
+    before = set(cluster.unclean)
+    yield from read_configs(desk, known)
+    freed = [name for name in known if name in cluster.unclean - before and not cluster.is_deleting(name)]
+    waiting = [where for name in freed for where in cluster.partitions_of(name)]
+    yield from partitions.bring_online(desk, [w for w in waiting if cluster.phase(w) is PartitionPhase.OFFLINE])

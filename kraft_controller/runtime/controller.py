@@ -23,10 +23,13 @@ from kraft_controller.core.desk import Desk, Settings
 from kraft_controller.core.events import Event
 from kraft_controller.core.names import BrokerId, TopicPartition
 from kraft_controller.core.state import Broker
+from kraft_controller.runtime.counts import Counts
 from kraft_controller.runtime.queue import NotController, Queue, Waiter
 from kraft_controller.runtime.store import Nodes, Store
+from kraft_controller.runtime.together import sole
 from kraft_controller.wire import znodes
-from kraft_controller.wire.reign import Elected, Follows, elect, resign
+from kraft_controller.wire.reign import Elected, elect, resign
+from kraft_controller.wire.znodes import DamagedNode
 
 logger: Final = logging.getLogger("kraft_controller")
 
@@ -48,10 +51,15 @@ class Links(Protocol):
 class Pace:
     """first_balance_s   after an election
     balance_s         `leader.imbalance.check.interval.seconds`; None: never by itself
+    pause_s           after a reign that failed, before it stands for election again; doubled from one to the next, so
+                      that what fails each time does not keep the store and the brokers busy
+    pause_s_max       and this is the longest
     """
 
     first_balance_s: float = 5.0
     balance_s: float | None = 300.0
+    pause_s: float = 0.25
+    pause_s_max: float = 10.0
 
 
 @frozen
@@ -85,6 +93,13 @@ class Controller:
         """Who is, as far as this broker knows."""
         self.changed = trio.Event()
         """Set, and made anew, when somebody else is the controller, or nobody."""
+        self.counts = Counts()
+        self._elected_at = 0.0
+
+    @property
+    def waiting(self) -> int:
+        """Events that have not been dealt with."""
+        return 0 if self._queue is None else len(self._queue)
 
     @property
     def active(self) -> bool:
@@ -107,19 +122,39 @@ class Controller:
 
     async def run(self) -> None:
         """Until cancelled, or until the session is over, which is raised."""
+        pause_s = self._pace.pause_s
+        while True:
+            try:
+                outcome = await self._stand()
+            except DamagedNode as damaged:
+                # Who is the controller, or of which epoch the next one is, nobody can tell until somebody mends it.
+                logger.error("broker %d cannot stand for election: %s", self._me, damaged)
+                self._is(None)
+                outcome = None
+            if outcome is not None:
+                self._is(self._me)
+                began = trio.current_time()
+                try:
+                    healthy = await self._reign(outcome)
+                finally:
+                    self._is(None)
+                if healthy or trio.current_time() - began > self._pace.pause_s_max:
+                    pause_s = self._pace.pause_s
+                if healthy:
+                    continue
+            await trio.sleep(pause_s)
+            pause_s = min(2 * pause_s, self._pace.pause_s_max)
+
+    async def _stand(self) -> Elected:
+        """For election, as often as there is one."""
         while True:
             async with self._session.watcher() as heard:
                 election = elect(self._session.id, self._me, self._chance.wall_ms())
                 outcome = await Nodes(self._session, heard).do(election)
-                if isinstance(outcome, Follows):
-                    self._is(outcome.controller)
-                    await self._until_it_changes(heard)
-                    continue
-            self._is(self._me)
-            try:
-                await self._reign(outcome)
-            finally:
-                self._is(None)
+                if isinstance(outcome, Elected):
+                    return outcome
+                self._is(outcome.controller)
+                await self._until_it_changes(heard)
 
     def _is(self, controller: BrokerId | None) -> None:
         if controller != self.controller:
@@ -135,7 +170,10 @@ class Controller:
 
     # -- leading -----------------------------------------------------------------------------------------
 
-    async def _reign(self, elected: Elected) -> None:
+    async def _reign(self, elected: Elected) -> bool:
+        """Whether it went well, to whatever end."""
+        self._elected_at = trio.current_time()
+        self.counts.won += 1
         logger.info("broker %d is the controller, epoch %d", self._me, elected.epoch)
         desk = self.desk = Desk(self._me, elected.epoch, self._settings)
         queue = self._queue = Queue()
@@ -150,19 +188,41 @@ class Controller:
                     await self._loop(desk, store, queue)
                 except ControllerMoved:
                     logger.info("broker %d is not the controller any more", self._me)
-                except (zab.StoreError, zab.OutcomeUnknown) as error:
+                except Exception as error:
                     # Half of something was done, and the picture is not what the store says: somebody begins anew.
-                    logger.warning("broker %d gives up being the controller: %s", self._me, error)
+                    self._failed(error)
                     await store.do(resign(elected))
+                    nursery.cancel_scope.cancel()
+                    return False
                 nursery.cancel_scope.cancel()
+        except BaseExceptionGroup as group:
+            error_ = sole(group)
+            if self._session.over is not None or not isinstance(error_, zab.EventsLost):
+                raise error_ from None
+            # More happened than could be looked at: whoever is elected reads it all anew.
+            self._failed(error_)
+            return False
         finally:
             self._queue = None
             self._links.close()
             queue.end()
+            self.counts.elections += desk.elections
+            self.counts.unclean_elections += desk.unclean_elections
+        self.counts.lost += 1
+        return True
+
+    def _failed(self, error: Exception) -> None:
+        expected = isinstance(error, zab.ZabError)
+        logger.warning(
+            "broker %d gives up being the controller: %s", self._me, error if expected else repr(error),
+            exc_info=None if expected else error,
+        )  # fmt: skip
+        self.counts.gave_up += 1
 
     async def _loop(self, desk: Desk, store: Store, queue: Queue) -> None:
         while True:
             event, waiter = await queue.take()
+            began = trio.current_time()
             try:
                 result = await self._handle(desk, store, event)
             except (events.StaleBrokerEpoch, ValueError) as error:
@@ -175,6 +235,10 @@ class Controller:
             else:
                 if waiter is not None:
                     waiter.done(result)
+            now = trio.current_time()
+            self.counts.dealt(type(event).__name__, queue.waited_s * 1000, (now - began) * 1000)
+            if isinstance(event, events.TookOver):
+                self.counts.failover_ms = (now - self._elected_at) * 1000
 
     async def _handle(self, desk: Desk, store: Store, event: Event) -> Any:
         """To its end: then everything that was decided stands in the store, and may be said."""
@@ -191,7 +255,13 @@ class Controller:
         for to, command in desk.say():
             self._links.send(to, command)
         for note in desk.notes:
-            logger.info("%s %s", note.event, " ".join(f"{name}={value}" for name, value in note.fields))
+            self.counts.damaged += note.event == "damaged"
+            logger.log(
+                _LOUD.get(note.event, logging.INFO),
+                "%s %s",
+                note.event,
+                " ".join(f"{name}={value}" for name, value in note.fields),
+            )
         desk.notes.clear()
         return result
 
@@ -224,6 +294,13 @@ class Controller:
         scope.cancel()
 
 
+_LOUD: Final = {
+    "damaged": logging.ERROR, "illegal_transition": logging.ERROR, "unclean_election": logging.WARNING,
+    "no_leader": logging.WARNING, "offline_replicas": logging.WARNING, "reassignment_refused": logging.WARNING,
+}  # fmt: skip
+"""Notes for which somebody may have to get up."""
+
+
 def _lost(waiter: Waiter | None) -> None:
     if waiter is not None:
         waiter.done(error=NotController("this broker is not the controller any more"))
@@ -231,7 +308,7 @@ def _lost(waiter: Waiter | None) -> None:
 
 ANYTHING: Final[tuple[Event, ...]] = (
     events.BrokersChanged(), events.TopicsChanged(), events.DeletionsRequested(), events.MovesRequested(),
-    events.PreferredRequested(), events.IsrChangesNoted(), events.LogDirsFailed(),
+    events.PreferredRequested(), events.ConfigsChanged(), events.IsrChangesNoted(), events.LogDirsFailed(),
 )  # fmt: skip
 
 
@@ -258,6 +335,7 @@ _MEANINGS: Final[Mapping[str, Event]] = {
     znodes.DELETE_TOPICS: events.DeletionsRequested(),
     znodes.REASSIGN: events.MovesRequested(),
     znodes.PREFERRED: events.PreferredRequested(),
+    znodes.CONFIG_CHANGES: events.ConfigsChanged(),
     znodes.ISR_CHANGES: events.IsrChangesNoted(),
     znodes.LOG_DIR_EVENTS: events.LogDirsFailed(),
 }

@@ -38,10 +38,12 @@ class Queue:
     """Events that nobody waits for are notes that something is different, so one of a kind is enough."""
 
     def __init__(self) -> None:
-        self._waiting: deque[tuple[Event, Waiter | None]] = deque()
+        self._waiting: deque[tuple[Event, Waiter | None, float]] = deque()
         self._noted: set[Event] = set()
         self._bell = trio.Event()
         self.longest = 0
+        self.waited_s = 0.0
+        """The event that was taken last."""
 
     def __len__(self) -> int:
         return len(self._waiting)
@@ -59,21 +61,22 @@ class Queue:
     async def take(self) -> tuple[Event, Waiter | None]:
         while not self._waiting:
             await self._bell.wait()
-        event, waiter = self._waiting.popleft()
+        event, waiter, since = self._waiting.popleft()
+        self.waited_s = trio.current_time() - since
         if waiter is None:
             self._noted.discard(event)
         return event, waiter
 
     def end(self) -> None:
         """Whoever waits hears that this is not the controller any more."""
-        for _, waiter in self._waiting:
+        for _, waiter, _ in self._waiting:
             if waiter is not None:
                 waiter.done(error=NotController("this broker is not the controller any more"))
         self._waiting.clear()
         self._noted.clear()
 
     def _put(self, event: Event, waiter: Waiter | None) -> None:
-        self._waiting.append((event, waiter))
+        self._waiting.append((event, waiter, trio.current_time()))
         self.longest = max(self.longest, len(self._waiting))
         self._bell.set()
         self._bell = trio.Event()

@@ -131,6 +131,34 @@ class Asking:
         node = yield from self._get(path, False)
         return asks.Config(znodes.read_config(path, node.data))
 
+    def _broker_defaults(self, _: asks.ReadBrokerDefaults) -> Work[Answer]:
+        path = znodes.config_path("brokers", znodes.DEFAULT)
+        node = yield from self._get(path, False)
+        return asks.Config(znodes.read_config(path, node.data))
+
+    def _config_changes(self, ask: asks.TakeConfigChanges) -> Work[Answer]:
+        notes = sorted(
+            (number, path)
+            for path in (yield from self._below(znodes.CONFIG_CHANGES))
+            if (number := znodes.sequence_of(path)) is not None
+        )
+        newest = notes[-1][0] if notes else -1
+        if ask.seen is None:
+            return asks.ConfigChanges((), newest)
+        news = [path for number, path in notes if number > ask.seen]
+        found = (yield [Get(path) for path in news]) if news else []
+        entities: dict[str, None] = {}
+        for path, node in zip(news, found, strict=True):
+            if isinstance(node, Node):
+                try:
+                    entities[znodes.read_config_change(path, node.data)] = None
+                except DamagedNode:
+                    continue  # it names nobody; whoever wrote it has to say it again
+        return asks.ConfigChanges(tuple(entities), max(newest, ask.seen))
+
+    def _below(self, parent: str) -> Work[list[str]]:
+        return [f"{parent}/{name}" for name in (yield from self._children(parent))]
+
     def _deletions(self, _: asks.ListDeletions) -> Work[Answer]:
         return asks.Names(tuple((yield from self._children(znodes.DELETE_TOPICS))))
 
@@ -259,7 +287,7 @@ class Asking:
 
     def _notes(self, parent: str) -> Work[list[tuple[str, bytes | None]]]:
         """All sequential nodes there, in order; then they are removed."""
-        paths = [f"{parent}/{name}" for name in (yield from self._children(parent))]
+        paths = yield from self._below(parent)
         if not paths:
             return []
         found = yield [Get(path) for path in paths]
@@ -273,6 +301,8 @@ class Asking:
         asks.ReadTopic: _topic,
         asks.ReadState: _state,
         asks.ReadConfig: _config,
+        asks.ReadBrokerDefaults: _broker_defaults,
+        asks.TakeConfigChanges: _config_changes,
         asks.ListDeletions: _deletions,
         asks.ReadMoves: _moves,
         asks.ReadPreferred: _preferred,

@@ -34,6 +34,8 @@ DELETE_TOPICS: Final = "/admin/delete_topics"
 REASSIGN: Final = "/admin/reassign_partitions"
 PREFERRED: Final = "/admin/preferred_replica_election"
 CONFIG_CHANGES: Final = "/config/changes"
+DEFAULT: Final = "<default>"
+"""The name of the entity whose configuration is for all of its kind that have none of their own."""
 PRODUCER_IDS: Final = "/latest_producer_id_block"
 
 PERSISTENT: Final = (
@@ -69,6 +71,12 @@ def state_path(where: TopicPartition) -> str:
 
 def config_path(kind: str, name: str) -> str:
     return f"/config/{kind}/{name}"
+
+
+def sequence_of(path: str) -> int | None:
+    """The number that the store gave to a sequential node; None if somebody named it by hand."""
+    digits = path[-10:]
+    return int(digits) if digits.isdecimal() and len(path) > 10 else None
 
 
 # -- JSON ----------------------------------------------------------------------------------------------

@@ -25,6 +25,7 @@ class Store:
         self.topics: dict[str, Topic] = {}
         self.states: dict[TopicPartition, PartitionState] = {}
         self.configs: dict[str, dict[str, str]] = {}
+        self.config_changes: list[str] = []
         self.deletions: list[str] = []
         self.moves: dict[TopicPartition, tuple[BrokerId, ...]] = {}
         self.preferred: tuple[TopicPartition, ...] = ()
@@ -69,14 +70,21 @@ class Store:
             case asks.ReadState(where):
                 return asks.Damaged(self.damaged[where]) if where in self.damaged else self.states.get(where, Missing())
             case asks.MakeState(where, state):
-                if where in self.states:
+                if where in self.states or where in self.damaged:
                     return Changed()
                 self.states[where] = state
                 return Done()
             case asks.WriteState(where, state):
                 return self._write(self.states, where, state, self.states.get(where), state.version)
             case asks.ReadConfig(name):
+                if ("config", name) in self.damaged:
+                    return asks.Damaged(self.damaged["config", name])
                 return asks.Config(self.configs.get(name, {}))
+            case asks.ReadBrokerDefaults():
+                return asks.Config(self.configs["<default>"]) if "<default>" in self.configs else Missing()
+            case asks.TakeConfigChanges(seen):
+                news = () if seen is None else tuple(dict.fromkeys(self.config_changes[seen + 1 :]))
+                return asks.ConfigChanges(news, len(self.config_changes) - 1)
             case asks.ForgetTopic(name):
                 for where in [where for where in self.states if where.topic == name]:
                     del self.states[where]

@@ -91,7 +91,7 @@ def test_a_topic_that_grows() -> None:
     grown = {**held.partitions, 3: Assignment(ids(1, 3))}
     controller.store.topics["t"] = evolve(held, partitions=grown, version=Version(held.version + 1))
     controller.heard()
-    controller.run(topics.topic_changed(controller.desk, "t"))
+    controller.run(topics.topic_changed(controller.desk, "t", controller.new_id))
     assert set(controller.roles()) == {(1, "t-3"), (3, "t-3")}
 
 
