@@ -13,7 +13,7 @@ import argparse
 from datetime import datetime
 
 import zab
-from kraft_controller.cli.common import DONE, FAILED, Failed, connected, progress, show, show_json, verbs
+from kraft_controller.cli.common import Failed, connected, damaged, show, show_json, verbs
 from kraft_controller.core.names import BrokerId
 from kraft_controller.runtime.admin.picture import Acting, Picture, Registered, read_acting, read_picture
 
@@ -31,7 +31,7 @@ async def _list(session: zab.Session, arguments: argparse.Namespace) -> int:
     picture, acting = await read_picture(session), await read_acting(session)
     rows = [_row(picture, acting, each) for each in picture.brokers.values()]
     show(arguments, rows, ["id", "endpoints", "rack", "epoch", "since", "leads", "holds", "controller"])
-    return _damaged(picture)
+    return damaged(picture)
 
 
 async def _describe(session: zab.Session, arguments: argparse.Namespace) -> int:
@@ -46,12 +46,12 @@ async def _describe(session: zab.Session, arguments: argparse.Namespace) -> int:
     ]
     if arguments.json:
         show_json(rows)
-        return _damaged(picture)
+        return damaged(picture)
     for number, row in enumerate(rows):
         if number:
             print()
         show(arguments, [{"of broker": name, "": value} for name, value in row.items()], ["of broker", ""])
-    return _damaged(picture)
+    return damaged(picture)
 
 
 def _row(picture: Picture, acting: Acting | None, each: Registered) -> dict[str, object]:
@@ -81,9 +81,3 @@ def _more(picture: Picture, each: Registered) -> dict[str, object]:
 
 def _bracketed(host: str) -> str:
     return f"[{host}]" if ":" in host else host
-
-
-def _damaged(picture: Picture) -> int:
-    for why in picture.damaged:
-        progress(f"damaged: {why}")
-    return FAILED if picture.damaged else DONE

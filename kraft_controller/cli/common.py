@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final
 
 import zab
+from kraft_controller.runtime.admin.picture import Picture
 
 DONE, FAILED, MISUSED = 0, 1, 2
 STORE: Final = "127.0.0.1:2181"
@@ -152,6 +153,13 @@ def cell(value: object) -> str:
     if isinstance(value, dict):
         return ",".join(f"{name}={each}" for name, each in value.items())
     return str(value)
+
+
+def damaged(picture: Picture) -> int:
+    """Said aloud, and failed for: whoever looks must not think that it is all there is."""
+    for why in picture.damaged:
+        progress(f"damaged: {why}")
+    return FAILED if picture.damaged else DONE
 
 
 def progress(line: str) -> None:

@@ -140,7 +140,7 @@ class DropMoves:
 
 @frozen
 class ReadPreferred:
-    """The preferred elections asked for through the node, and hear when there are some: `Partitions`."""
+    """The elections asked for through the node, and hear when there are some: `Partitions`."""
 
 
 @frozen
@@ -186,6 +186,8 @@ class Moves:
 @frozen
 class Partitions:
     partitions: tuple[TopicPartition, ...]
+    unclean: bool = False
+    """Of elections: by anybody who is alive, where nobody leads."""
 
 
 @frozen

@@ -52,9 +52,14 @@ def wrong_with(desk: Desk, where: TopicPartition, target: Sequence[BrokerId] | N
     return None
 
 
-def start(desk: Desk, wanted: Mapping[TopicPartition, Sequence[BrokerId] | None]) -> Steps[Failed]:
+def start(
+    desk: Desk, wanted: Mapping[TopicPartition, Sequence[BrokerId] | None], *, by_node: bool = False
+) -> Steps[Failed]:
     """Begin all that can be begun; says why not of the others."""
     failed: Failed = {}
+    if not by_node:
+        # Else a controller that finds the older wish in the node would take it for the newer one.
+        yield [DropMoves(tuple(wanted))]
     for where, target in wanted.items():
         why = wrong_with(desk, where, target)
         if why is not None:
@@ -86,6 +91,8 @@ def _begin(desk: Desk, where: TopicPartition, target: tuple[BrokerId, ...], fail
         return
     desk.note("reassignment", partition=str(where), replicas=before.origin, target=target)
     _announce(desk, where)
+    if not after.moving:
+        yield [DropMoves((where,))]  # it was cancelled, and is where it began
     yield from go_on(desk, where)
 
 
@@ -235,7 +242,9 @@ def requested(desk: Desk) -> Steps[None]:
             wanted[where] = target
     if over:
         yield [DropMoves(tuple(over))]
-    failed = yield from start(desk, wanted)
+    failed = yield from start(desk, wanted, by_node=True)
+    for where, why in failed.items():
+        desk.note("reassignment_refused", partition=str(where), why=why)
     if failed:
         yield [DropMoves(tuple(failed))]
 

@@ -57,10 +57,10 @@ def requested(desk: Desk) -> Steps[None]:
         desk.note("damaged", why=found.why)
     if not isinstance(found, Partitions):
         return
-    verdicts = yield from elect(desk, found.partitions)
+    verdicts = yield from elect(desk, found.partitions, unclean=found.unclean)
     for where, verdict in verdicts.items():
         if verdict is not Verdict.ELECTED:
-            desk.note("preferred_election", partition=str(where), why=verdict.value)
+            desk.note("not_elected", partition=str(where), unclean=found.unclean, why=verdict.value)
     yield [DropPreferred()]
 
 

@@ -168,7 +168,8 @@ class Asking:
 
     def _preferred(self, _: asks.ReadPreferred) -> Work[Answer]:
         node = yield from self._get(znodes.PREFERRED, True)
-        return asks.Partitions(znodes.read_partitions(znodes.PREFERRED, node.data))
+        named, unclean = znodes.read_elections(node.data)
+        return asks.Partitions(named, unclean)
 
     # -- changing states ---------------------------------------------------------------------------------
 

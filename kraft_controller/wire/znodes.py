@@ -343,6 +343,21 @@ def read_partitions(path: str, data: bytes | None) -> tuple[TopicPartition, ...]
     return found
 
 
+def elections(which: Iterable[TopicPartition], *, unclean: bool = False) -> bytes:
+    """Of `/admin/preferred_replica_election`. That of an unclean one has a key that Kafka's controller passes over."""
+    listed = [{"topic": one.topic, "partition": one.partition} for one in which]
+    return _dump({"version": 1, "partitions": listed, **({"election": "unclean"} if unclean else {})})
+
+
+def read_elections(data: bytes | None) -> tuple[tuple[TopicPartition, ...], bool]:
+    reader = _Reader(PREFERRED, data, (1,))
+    named: tuple[TopicPartition, ...] = reader.get("partitions", _partition_list)
+    kind = reader.get("election", _text, "preferred")
+    if kind not in ("preferred", "unclean"):
+        raise DamagedNode(f"{PREFERRED}: election: expected preferred or unclean, not {kind!r}")
+    return named, kind == "unclean"
+
+
 def reassignment(wanted: Mapping[TopicPartition, Sequence[BrokerId]]) -> bytes:
     listed = [
         {"topic": one.topic, "partition": one.partition, "replicas": list(brokers)} for one, brokers in wanted.items()
@@ -373,6 +388,8 @@ def config(values: Mapping[str, str]) -> bytes:
 
 
 def read_config(path: str, data: bytes | None) -> dict[str, str]:
+    if not data:
+        return {}  # made only to have something below it, as a user is whose clients are configured
     found: dict[str, str] = _Reader(path, data, (1,)).get("config", _texts, {})
     return found
 

@@ -26,6 +26,12 @@ class Command:
 
 
 COMMANDS: Final[Mapping[str, Command]] = {
+    "topics": Command("kraft_controller.cli.topics", "make, list, describe, grow and delete topics"),
+    "reassign": Command(
+        "kraft_controller.cli.reassign", "move replicas to other brokers: plan, begin, look, take back"
+    ),
+    "elect": Command("kraft_controller.cli.elect", "have leaders elected: those preferred, or anybody who is alive"),
+    "configs": Command("kraft_controller.cli.configs", "what is configured for topics, brokers, clients and users"),
     "brokers": Command("kraft_controller.cli.brokers", "who is there, where, since when, and what he holds and leads"),
     "controller": Command("kraft_controller.cli.controller", "who is the controller; ask him to step down"),
 }

@@ -1,0 +1,242 @@
+"""Topics: make, list, describe, grow and delete them.
+
+examples:
+  zab-broker topics create orders --partitions 12 --replication-factor 3 --config min.insync.replicas=2 --wait
+  zab-broker topics create small --replica-assignment 1:2,2:3      partition 0 on 1 and 2, partition 1 on 2 and 3
+  zab-broker topics list --internal
+  zab-broker topics describe orders
+  zab-broker topics describe --under-replicated                    1 if there are any
+  zab-broker topics alter orders --partitions 24
+  zab-broker topics delete orders --wait
+
+A new topic has one partition and three replicas (or as many as there are brokers), unless it is told otherwise.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import secrets
+from collections.abc import Callable, Mapping
+from typing import Final
+
+import zab
+from kraft_controller.cli.common import DONE, FAILED, Failed, Misuse, connected, damaged, progress, say, show, verbs
+from kraft_controller.cli.waiting import Waiting, add_waiting, waited
+from kraft_controller.core.assignment import AssignmentError
+from kraft_controller.core.configs import ConfigError
+from kraft_controller.core.names import INTERNAL, BrokerId, TopicPartition
+from kraft_controller.runtime.admin.picture import Picture, read_picture
+from kraft_controller.runtime.admin.topics import TopicError, add_partitions, create_topic, delete_topic, plan_topic
+
+act = connected
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    verb = verbs(parser)
+    create = verb("create", _create, "a topic that is not there yet")
+    create.add_argument("topic")
+    create.add_argument("--partitions", type=int, metavar="N", help="(default 1)")
+    create.add_argument(
+        "--replication-factor", type=int, metavar="N", help="replicas of each (default 3, if it can be)"
+    )
+    create.add_argument(
+        "--replica-assignment", metavar="B:B,B:B", help="which brokers hold each partition; the first is to lead it"
+    )
+    create.add_argument("--config", action="append", default=[], metavar="KEY=VALUE", help="as often as you like")
+    create.add_argument("--if-not-exists", action="store_true", help="content if there is such a topic")
+    add_waiting(create, "every partition has a leader")
+
+    listed = verb("list", _list, "names")
+    listed.add_argument("--internal", action="store_true", help="also those that brokers keep for themselves")
+
+    describe = verb("describe", _describe, "partitions, who leads, who holds, who is in sync; 1 if a filter finds any")
+    describe.add_argument("topics", nargs="*", metavar="TOPIC", help="(default: all)")
+    filters = describe.add_argument_group("only partitions").add_mutually_exclusive_group()
+    filters.add_argument("--under-replicated", action="store_true", help="of which some replica is not in sync")
+    filters.add_argument("--unavailable", action="store_true", help="that nobody who is alive leads")
+    filters.add_argument("--under-min-isr", action="store_true", help="that refuse acks=all: too few are in sync")
+    filters.add_argument("--at-min-isr", action="store_true", help="that will, if one more falls behind")
+    describe.add_argument(
+        "--min-isr", type=int, default=1, metavar="N", help="of topics that do not say min.insync.replicas (default 1)"
+    )
+
+    alter = verb("alter", _alter, "more partitions; there is no way back")
+    alter.add_argument("topic")
+    alter.add_argument("--partitions", type=int, required=True, metavar="N", help="in all, when it is done")
+    alter.add_argument("--replica-assignment", metavar="B:B,B:B", help="of the new ones")
+    add_waiting(alter, "every partition has a leader")
+
+    delete = verb("delete", _delete, "topics, with all that is in them")
+    delete.add_argument("topics", nargs="+", metavar="TOPIC")
+    delete.add_argument("--if-exists", action="store_true", help="content if there is no such topic")
+    add_waiting(delete, "they are gone")
+
+
+# -- changing --------------------------------------------------------------------------------------------
+
+
+async def _create(session: zab.Session, arguments: argparse.Namespace) -> int:
+    name, factor = arguments.topic, arguments.replication_factor
+    if arguments.replica_assignment and (arguments.partitions or factor):
+        raise Misuse("--replica-assignment says both how many partitions there are and how many replicas")
+    if arguments.if_not_exists and await session.exists(f"/brokers/topics/{name}") is not None:
+        say(arguments, f"topic {name} is there", topic=name, created=False)
+        return DONE
+    try:
+        if arguments.replica_assignment:
+            assignment = dict(enumerate(_assignment(arguments.replica_assignment)))
+        else:
+            assignment = await plan_topic(session, name, arguments.partitions or 1, factor, secrets.randbelow)
+        configs = dict(pair(text) for text in arguments.config)
+        ident = await create_topic(session, name, assignment, configs, secrets.token_bytes)
+    except (TopicError, AssignmentError, ConfigError) as error:
+        raise Failed(str(error)) from None
+    replicas = len(assignment[0])
+    if replicas == 1:
+        progress(f"warning: {name} has one replica: while its broker is away, so are its records")
+    if arguments.wait:
+        await waited(arguments, _LedWaiting(session, name))
+    line = f"topic {name}: {len(assignment)} partitions, {replicas} replicas of each"
+    say(arguments, line, topic=name, topic_id=ident, partitions=len(assignment), replicas=replicas, created=True)
+    return DONE
+
+
+async def _alter(session: zab.Session, arguments: argparse.Namespace) -> int:
+    name = arguments.topic
+    manual = _assignment(arguments.replica_assignment) if arguments.replica_assignment else None
+    try:
+        made = await add_partitions(session, name, arguments.partitions, manual)
+    except (TopicError, AssignmentError) as error:
+        raise Failed(str(error)) from None
+    progress("warning: records with a key go to other partitions from now on")
+    if arguments.wait:
+        await waited(arguments, _LedWaiting(session, name))
+    say(arguments, f"topic {name}: {len(made)} more partitions", topic=name, partitions=arguments.partitions)
+    return DONE
+
+
+async def _delete(session: zab.Session, arguments: argparse.Namespace) -> int:
+    asked = []
+    for name in dict.fromkeys(arguments.topics):
+        try:
+            await delete_topic(session, name)
+            asked.append(name)
+        except TopicError as error:
+            if not arguments.if_exists:
+                raise Failed(str(error)) from None
+    if arguments.wait:
+        await waited(arguments, _GoneWaiting(session, asked))
+    what = "deleted" if arguments.wait else "to be deleted"
+    say(arguments, "\n".join(f"topic {name}: {what}" for name in asked), topics=asked, deleted=arguments.wait)
+    return DONE
+
+
+class _LedWaiting(Waiting):
+    def __init__(self, session: zab.Session, name: str) -> None:
+        self._session, self._name = session, name
+
+    async def left(self) -> str | None:
+        picture = await read_picture(self._session, [self._name])
+        if self._name not in picture.topics:
+            raise Failed(f"topic {self._name} is gone: somebody deleted it")
+        waiting = [where for where in picture.partitions() if picture.leader(where) is None]
+        return f"{len(waiting)} partitions have no leader yet, {waiting[0]} among them" if waiting else None
+
+
+class _GoneWaiting(Waiting):
+    def __init__(self, session: zab.Session, names: list[str]) -> None:
+        self._session, self._names = session, names
+
+    async def left(self) -> str | None:
+        there = [n for n in self._names if await self._session.exists(f"/admin/delete_topics/{n}") is not None]
+        there += [n for n in self._names if n not in there and await self._session.exists(f"/brokers/topics/{n}")]
+        return f"not gone yet: {', '.join(there)}" if there else None
+
+
+def _assignment(text: str) -> list[tuple[BrokerId, ...]]:
+    if not re.fullmatch(r"\d+(:\d+)*(,\d+(:\d+)*)*", text):
+        raise Misuse(f"--replica-assignment {text!r}: it looks like 1:2,2:3 (partition 0 on 1 and 2, 1 on 2 and 3)")
+    return [tuple(BrokerId(int(broker)) for broker in one.split(":")) for one in text.split(",")]
+
+
+def pair(text: str) -> tuple[str, str]:
+    key, equals, value = text.partition("=")
+    if not equals or not key:
+        raise Misuse(f"{text!r}: it looks like KEY=VALUE")
+    return key.strip(), value
+
+
+# -- looking ---------------------------------------------------------------------------------------------
+
+
+async def _list(session: zab.Session, arguments: argparse.Namespace) -> int:
+    picture = await read_picture(session)
+    rows = [
+        {
+            "topic": name,
+            "partitions": len(topic.partitions),
+            "replicas": max(len(held.target) for held in topic.partitions.values()) if topic.partitions else 0,
+            "state": "deleting" if name in picture.deleting else "",
+        }
+        for name, topic in picture.topics.items()
+        if arguments.internal or name not in INTERNAL
+    ]
+    show(arguments, rows, ["topic", "partitions", "replicas", "state"])
+    return damaged(picture)
+
+
+async def _describe(session: zab.Session, arguments: argparse.Namespace) -> int:
+    picture = await read_picture(session, arguments.topics or None)
+    code = damaged(picture)
+    missing = [name for name in arguments.topics if name not in picture.topics]
+    if missing and not picture.damaged:
+        raise Failed(f"there is no topic {', '.join(missing)}")
+    filtered = next((each for each in _FILTERS if getattr(arguments, each)), None)
+    found = [
+        where
+        for where in picture.partitions()
+        if filtered is None or _FILTERS[filtered](picture, where, arguments.min_isr)
+    ]
+    rows = [_row(picture, where) for where in found]
+    columns = ["partition", "leader", "replicas", "isr", "epoch", "moves"]
+    if arguments.json:
+        show(arguments, rows, columns)
+    else:
+        for name in dict.fromkeys(where.topic for where in found):
+            topic = picture.topics[name]
+            state = ", being deleted" if name in picture.deleting else ""
+            configs = " ".join(f"{key}={value}" for key, value in picture.configs[name].items())
+            print(f"{name}  id {topic.id or '-'}, {len(topic.partitions)} partitions{state}  {configs}".rstrip())
+            show(arguments, [row for row in rows if row["topic"] == name], columns)
+            print()
+    return FAILED if filtered and rows else code
+
+
+def _row(picture: Picture, where: TopicPartition) -> dict[str, object]:
+    held, state = picture.assignment(where), picture.states.get(where)
+    moves = [f"+{broker}" for broker in held.adding] + [f"-{broker}" for broker in held.removing]
+    return {
+        "topic": where.topic,
+        "partition": where.partition,
+        "leader": picture.leader(where),
+        "replicas": list(held.replicas),
+        "isr": list(picture.isr(where)),
+        "epoch": None if state is None else state.leader_epoch,
+        "moves": moves,
+        "last_known_leader": None if state is None else state.leader,
+        "last_known_isr": [] if state is None else list(state.isr),
+        "recovering": state is not None and bool(state.recovery),
+    }
+
+
+def _min_isr(picture: Picture, where: TopicPartition, default: int) -> int:
+    return min(picture.min_isr(where, default), len(picture.assignment(where).replicas))
+
+
+_FILTERS: Final[Mapping[str, Callable[[Picture, TopicPartition, int], bool]]] = {
+    "under_replicated": lambda picture, where, _: len(picture.isr(where)) < len(picture.assignment(where).target),
+    "unavailable": lambda picture, where, _: picture.leader(where) is None,
+    "under_min_isr": lambda picture, where, least: len(picture.isr(where)) < _min_isr(picture, where, least),
+    "at_min_isr": lambda picture, where, least: len(picture.isr(where)) == _min_isr(picture, where, least),
+}

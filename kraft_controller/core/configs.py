@@ -1,0 +1,218 @@
+"""What can be configured while brokers run: for a topic, for brokers, for clients and users. One row for each key.
+
+Everything is text in the store. A row says what the text must look like, what it is when nothing is said, and which
+key of the brokers' properties says it for topics that say nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final, TypeAlias
+
+from attrs import frozen
+
+Value: TypeAlias = bool | int | float | str | tuple[str, ...]
+
+INT_MAX: Final = (1 << 31) - 1
+LONG_MAX: Final = (1 << 63) - 1
+DEFAULT: Final = "<default>"
+
+
+class ConfigError(ValueError):
+    """A key that is none, or a value that is none of the key's. Says which."""
+
+
+@frozen
+class Key:
+    name: str
+    kind: str
+    """boolean, int, long, double, string or list."""
+    default: str | None
+    about: str
+    least: float | None = None
+    most: float | None = None
+    choices: tuple[str, ...] = ()
+    broker: str | None = None
+    """In the brokers' properties."""
+
+    def value(self, text: str) -> Value:
+        text = text.strip()
+        match self.kind:
+            case "boolean":
+                if text.lower() not in ("true", "false"):
+                    raise self._wrong(text, "true or false")
+                return text.lower() == "true"
+            case "int" | "long" | "double":
+                return self._number(text)
+            case "list":
+                words = tuple(word.strip() for word in text.split(",") if word.strip())
+                for word in words:
+                    self._choice(word)
+                return words
+            case _:
+                self._choice(text)
+                return text
+
+    def _number(self, text: str) -> int | float:
+        whole = self.kind != "double"
+        bound = {"int": INT_MAX, "long": LONG_MAX}.get(self.kind)
+        least = self.least if self.least is not None else None if bound is None else -bound - 1
+        most = self.most if self.most is not None else bound
+        wanted = f"a {'whole ' if whole else ''}number{_span(least, most)}"
+        try:
+            number = int(text) if whole else float(text)
+        except ValueError:
+            raise self._wrong(text, wanted) from None
+        if not (least is None or number >= least) or not (most is None or number <= most):
+            raise self._wrong(text, wanted)
+        return number
+
+    def _choice(self, text: str) -> None:
+        if self.choices and text not in self.choices:
+            raise self._wrong(text, f"one of {', '.join(self.choices)}")
+
+    def _wrong(self, text: str, wanted: str) -> ConfigError:
+        return ConfigError(f"{self.name}={text}: it is {wanted}")
+
+
+def _span(least: float | None, most: float | None) -> str:
+    if least is None and most is None:
+        return ""
+    if most in (None, INT_MAX, LONG_MAX):
+        return f", {least} or more" if least is not None else ""
+    return f" from {least} to {most}"
+
+
+_DAY_MS: Final = 24 * 3_600_000
+
+TOPIC: Final[Mapping[str, Key]] = {key.name: key for key in (
+    Key("cleanup.policy", "list", "delete", "what becomes of old records", choices=("delete", "compact"),
+        broker="log.cleanup.policy"),
+    Key("compression.type", "string", "producer", "how records are stored",
+        choices=("producer", "uncompressed", "gzip", "snappy", "lz4", "zstd"), broker="compression.type"),
+    Key("delete.retention.ms", "long", str(_DAY_MS), "how long a compacted log keeps the marks of deletions", 0,
+        broker="log.cleaner.delete.retention.ms"),
+    Key("file.delete.delay.ms", "long", "60000", "until files that are not needed any more are erased", 0,
+        broker="log.segment.delete.delay.ms"),
+    Key("flush.messages", "long", str(LONG_MAX), "records after which the disk is waited for", 1,
+        broker="log.flush.interval.messages"),
+    Key("flush.ms", "long", str(LONG_MAX), "time after which the disk is waited for", 0,
+        broker="log.flush.interval.ms"),
+    Key("follower.replication.throttled.replicas", "list", "", "replicas that fetch no faster than the rate"),
+    Key("index.interval.bytes", "int", "4096", "of records between two entries of an index", 0,
+        broker="log.index.interval.bytes"),
+    Key("leader.replication.throttled.replicas", "list", "", "replicas that are fetched from no faster than the rate"),
+    Key("max.compaction.lag.ms", "long", str(LONG_MAX), "a record is compacted after at most so long", 1,
+        broker="log.cleaner.max.compaction.lag.ms"),
+    Key("max.message.bytes", "int", "1048588", "of a batch", 0, broker="message.max.bytes"),
+    Key("message.timestamp.after.max.ms", "long", "3600000", "how far in the future a record may say it is", 0,
+        broker="log.message.timestamp.after.max.ms"),
+    Key("message.timestamp.before.max.ms", "long", str(LONG_MAX), "how far in the past", 0,
+        broker="log.message.timestamp.before.max.ms"),
+    Key("message.timestamp.type", "string", "CreateTime", "whose clock stamps records",
+        choices=("CreateTime", "LogAppendTime"), broker="log.message.timestamp.type"),
+    Key("min.cleanable.dirty.ratio", "double", "0.5", "of a log before it is compacted", 0, 1,
+        broker="log.cleaner.min.cleanable.ratio"),
+    Key("min.compaction.lag.ms", "long", "0", "a record is not compacted for so long", 0,
+        broker="log.cleaner.min.compaction.lag.ms"),
+    Key("min.insync.replicas", "int", "1", "without so many in sync, acks=all is refused", 1,
+        broker="min.insync.replicas"),
+    Key("preallocate", "boolean", "false", "a segment's file has its size from the beginning",
+        broker="log.preallocate"),
+    Key("retention.bytes", "long", "-1", "of a partition; -1: any number", -1, broker="log.retention.bytes"),
+    Key("retention.ms", "long", str(7 * _DAY_MS), "how long records are kept; -1: for ever", -1,
+        broker="log.retention.ms"),
+    Key("segment.bytes", "int", str(1 << 30), "of one file of a log", 14, broker="log.segment.bytes"),
+    Key("segment.index.bytes", "int", str(10 << 20), "of the index of a segment", 4,
+        broker="log.index.size.max.bytes"),
+    Key("segment.jitter.ms", "long", "0", "so much is taken from segment.ms by lot", 0, broker="log.roll.jitter.ms"),
+    Key("segment.ms", "long", str(7 * _DAY_MS), "after which a new file is begun", 1, broker="log.roll.ms"),
+    Key("unclean.leader.election.enable", "boolean", "false", "who was not in sync may lead when nobody else is left",
+        broker="unclean.leader.election.enable"),
+)}  # fmt: skip
+
+_OF_TOPICS: Final = {
+    key.broker: Key(key.broker, key.kind, None, f"{key.name} of topics that do not say it",
+                    key.least, key.most, key.choices)
+    for key in TOPIC.values() if key.broker is not None
+}  # fmt: skip
+
+BROKER: Final[Mapping[str, Key]] = dict(sorted({**_OF_TOPICS, **{key.name: key for key in (
+    Key("leader.replication.throttled.rate", "long", None, "bytes a second that throttled replicas are sent", 0),
+    Key("follower.replication.throttled.rate", "long", None, "bytes a second that throttled replicas fetch", 0),
+    Key("log.cleaner.threads", "int", None, "that compact", 0),
+    Key("max.connections", "int", None, "of clients, at the same time", 0),
+    Key("max.connections.per.ip", "int", None, "of clients at one address", 0),
+    Key("num.replica.fetchers", "int", None, "connections to each broker that is followed", 1),
+)}}.items()))  # fmt: skip
+
+CLIENT: Final[Mapping[str, Key]] = {key.name: key for key in (
+    Key("producer_byte_rate", "double", None, "bytes a second that may be produced", 0),
+    Key("consumer_byte_rate", "double", None, "bytes a second that may be fetched", 0),
+    Key("request_percentage", "double", None, "of a broker's time that requests may take", 0),
+    Key("controller_mutation_rate", "double", None, "partitions a second that may be made or deleted", 0),
+)}  # fmt: skip
+
+KEYS: Final[Mapping[str, Mapping[str, Key]]] = {
+    "topics": TOPIC, "brokers": BROKER, "clients": CLIENT, "users": CLIENT,
+    "ips": {"connection_creation_rate": Key("connection_creation_rate", "int", None, "connections a second", 0)},
+}  # fmt: skip
+"""By the kind of entity, as the store calls it."""
+
+
+def check(kind: str, values: Mapping[str, str]) -> None:
+    """`ConfigError` for what cannot be configured so."""
+    keys = KEYS[kind]
+    for name, text in values.items():
+        if name not in keys:
+            close = [known for known in keys if known.replace(".", "").replace("_", "") == _bare(name)]
+            hint = f"; is it {close[0]}?" if close else ""
+            raise ConfigError(f"{name}: {kind} have no such configuration{hint}")
+        keys[name].value(text)
+    if "cleanup.policy" in values and not values["cleanup.policy"].strip():
+        raise ConfigError("cleanup.policy=: it is delete, compact, or both")
+
+
+def _bare(name: str) -> str:
+    return name.replace(".", "").replace("_", "").replace("-", "").lower()
+
+
+def values_of(
+    kind: str, said: Mapping[str, str], defaults: Mapping[str, str] | None = None
+) -> tuple[dict[str, Value], tuple[str, ...]]:
+    """Every key that has a value: as said, or as by default. And what is wrong with some of what was said.
+
+    What is wrong counts as not said: a broker that stopped because somebody mistyped a number would help nobody.
+    `defaults` go before those of the table.
+    """
+    found: dict[str, Value] = {}
+    wrong = [f"{name}: {kind} have no such configuration" for name in said if name not in KEYS[kind]]
+    for key in KEYS[kind].values():
+        for text in (said.get(key.name), (defaults or {}).get(key.name), key.default):
+            if text is None:
+                continue
+            try:
+                found[key.name] = key.value(text)
+                break
+            except ConfigError as error:
+                wrong.append(str(error))
+    return found, tuple(wrong)
+
+
+# -- replicas that are throttled ---------------------------------------------------------------------------
+
+
+def throttled(replicas: Iterable[tuple[int, int]]) -> str:
+    """`0:1,0:2`: partition and broker."""
+    return ",".join(f"{partition}:{broker}" for partition, broker in sorted(replicas))
+
+
+def read_throttled(text: str) -> frozenset[tuple[int, int]] | None:
+    """None: all of them, written `*`. What is no such pair is passed over."""
+    words = [word.strip() for word in text.split(",")]
+    if "*" in words:
+        return None
+    pairs = (word.split(":") for word in words)
+    return frozenset(
+        (int(pair[0]), int(pair[1])) for pair in pairs if len(pair) == 2 and all(part.isdecimal() for part in pair)
+    )

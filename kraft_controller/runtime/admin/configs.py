@@ -1,0 +1,146 @@
+"""Configurations in the store: who has which, and changing them so that every broker hears of it.
+
+The change and the note of it are written in one multi: there is no change that nobody hears of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from functools import partial
+from typing import Final
+from urllib.parse import quote, unquote
+
+from attrs import frozen
+
+import zab
+from kraft_controller.core.configs import DEFAULT, KEYS, check
+from kraft_controller.runtime.admin.picture import names_below
+from kraft_controller.runtime.together import together
+from kraft_controller.wire import znodes
+from kraft_controller.wire.znodes import DamagedNode
+
+TRIES_MAX: Final = 20
+CHANGE: Final = f"{znodes.CONFIG_CHANGES}/config_change_"
+
+
+class NoSuchEntity(ValueError):
+    """Nobody is called so."""
+
+
+@frozen
+class Entity:
+    """Who is configured: `topics/t`, `brokers/1`, `brokers/<default>`, `users/u/clients/c`."""
+
+    path: str
+
+    @classmethod
+    def of(cls, kind: str, name: str | None = None, client: str | None = None) -> Entity:
+        """Names are written so that they can stand in a path. None: those that have none of their own."""
+        assert kind in KEYS
+        written = _written(kind, name)
+        return cls(f"{kind}/{written}" + ("" if client is None else f"/clients/{_written('clients', client)}"))
+
+    @property
+    def kind(self) -> str:
+        return "clients" if "/clients/" in self.path else self.path.partition("/")[0]
+
+    @property
+    def name(self) -> str:
+        """For people: as it was before it was written in a path."""
+        _, _, rest = self.path.partition("/")
+        user, inside, client = rest.partition("/clients/")
+        return f"{unquote(user)}, client {unquote(client)}" if inside else unquote(rest)
+
+    @property
+    def node(self) -> str:
+        return f"/config/{self.path}"
+
+
+def _written(kind: str, name: str | None) -> str:
+    if name in (None, DEFAULT):
+        return DEFAULT
+    assert name is not None
+    if not name:
+        raise NoSuchEntity(f"{kind}: a name is not empty")
+    return quote(name, safe="").replace("~", "%7E") if kind in ("clients", "users") else name
+
+
+async def read_config(session: zab.Session, entity: Entity) -> dict[str, str]:
+    """Empty where nothing is said. `DamagedNode` where it cannot be read."""
+    try:
+        return znodes.read_config(entity.node, (await session.get(entity.node))[0])
+    except zab.NoNode:
+        return {}
+
+
+async def read_configs(session: zab.Session, entities: Iterable[Entity]) -> dict[Entity, dict[str, str] | DamagedNode]:
+    async def one(entity: Entity) -> dict[str, str] | DamagedNode:
+        try:
+            return await read_config(session, entity)
+        except DamagedNode as damaged:
+            return damaged
+
+    entities = list(entities)
+    return dict(zip(entities, await together([partial(one, entity) for entity in entities]), strict=True))
+
+
+async def entities(session: zab.Session, kind: str) -> list[Entity]:
+    """All of the kind that have a configuration of their own; of users also what they are with certain clients."""
+    names = sorted(await names_below(session, f"/config/{kind}"))
+    found = [Entity(f"{kind}/{name}") for name in names]
+    if kind == "users":
+        below = await together([partial(names_below, session, f"/config/users/{name}/clients") for name in names])
+        for name, clients in zip(names, below, strict=True):
+            found += [Entity(f"users/{name}/clients/{client}") for client in sorted(clients)]
+    return found
+
+
+async def alter_config(
+    session: zab.Session, entity: Entity, put: Mapping[str, str], remove: Collection[str] = ()
+) -> dict[str, str]:
+    """What is configured afterwards. `ConfigError` for what cannot be; nothing is changed then."""
+    check(entity.kind, put)
+    for _ in range(TRIES_MAX):
+        await _check_exists(session, entity)
+        try:
+            data, stat = await session.get(entity.node)
+            before = znodes.read_config(entity.node, data)
+        except zab.NoNode:
+            before, stat = {}, None
+        after = {name: text for name, text in before.items() if name not in remove} | dict(put)
+        if after == before:
+            return after
+        multi = zab.Multi()
+        if stat is None:
+            await session.ensure_path(entity.node.rpartition("/")[0])
+            multi.create(entity.node, znodes.config(after))
+        else:
+            multi.set(entity.node, znodes.config(after), version=stat.version)
+        if await _changed(session, multi, entity):
+            return after
+    raise zab.OutcomeUnknown(f"{entity.node}: it is changed by others again and again")
+
+
+async def _changed(session: zab.Session, multi: zab.Multi, entity: Entity) -> bool:
+    multi.create(CHANGE, note(entity), sequential=True)
+    try:
+        await session.multi(multi)
+    except (zab.BadVersion, zab.NodeExists, zab.OutcomeUnknown):
+        return False
+    except zab.NoNode:
+        await session.ensure_path(znodes.CONFIG_CHANGES)
+        return False
+    return True
+
+
+def note(entity: Entity) -> bytes:
+    kind, _, name = entity.path.partition("/")
+    return znodes.config_change(kind, name)
+
+
+async def _check_exists(session: zab.Session, entity: Entity) -> None:
+    kind, _, name = entity.path.partition("/")
+    if kind == "topics" and await session.exists(znodes.topic_path(name)) is None:
+        raise NoSuchEntity(f"there is no topic {name}")
+    if kind == "brokers" and name != DEFAULT and not name.isdecimal():
+        raise NoSuchEntity(f"a broker is a number, or {DEFAULT} for all of them, not {name!r}")

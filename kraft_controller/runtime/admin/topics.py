@@ -1,0 +1,184 @@
+"""Making, growing and deleting topics: what is asked for is checked, and written down for the controller."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import zab
+from kraft_controller.core.assignment import (
+    AssignmentError,
+    InvalidPartitions,
+    InvalidReplicaAssignment,
+    Start,
+    assign,
+    check_manual,
+    growth,
+)
+from kraft_controller.core.configs import check
+from kraft_controller.core.names import BrokerId, TopicId, Version, collides, wrong_with_name
+from kraft_controller.core.state import Assignment, Topic
+from kraft_controller.runtime.admin.configs import CHANGE, Entity, note
+from kraft_controller.runtime.admin.picture import names_below, read_brokers
+from kraft_controller.wire import znodes
+
+TRIES_MAX = 20
+
+
+class TopicError(ValueError):
+    """What was asked for cannot be done; says why."""
+
+
+class InvalidName(TopicError):
+    pass
+
+
+class TopicExists(TopicError):
+    pass
+
+
+class NoSuchTopic(TopicError):
+    pass
+
+
+class Moving(TopicError):
+    """Its replicas are on the move."""
+
+
+async def plan_topic(
+    session: zab.Session, name: str, partitions: int, factor: int | None, below: Callable[[int], int]
+) -> dict[int, tuple[BrokerId, ...]]:
+    """Over all brokers that are there. No factor: three replicas, or as many as there are brokers."""
+    brokers = await read_brokers(session)
+    count = max(1, len(brokers))
+    if factor is None:
+        factor = min(3, count)
+    start = Start(below(count), below(count))
+    racks = {ident: each.broker.rack for ident, each in brokers.items()}
+    return dict(enumerate(assign(racks, partitions, factor, start)))
+
+
+async def check_name(session: zab.Session, name: str) -> None:
+    why = wrong_with_name(name)
+    if why is not None:
+        raise InvalidName(why)
+    others = await names_below(session, znodes.TOPICS)
+    # Also where its own node is gone: what is left would be taken for the new one's.
+    if name in await names_below(session, znodes.DELETE_TOPICS):
+        raise TopicExists(f"topic {name} is being deleted; wait for the end of it")
+    if name in others:
+        raise TopicExists(f"topic {name} is there already")
+    alike = sorted(other for other in others if collides(name, other))
+    if alike:
+        raise InvalidName(f"{name} and {alike[0]} would be one in metrics, where both '.' and '_' are written '_'")
+
+
+async def create_topic(
+    session: zab.Session,
+    name: str,
+    assignment: Mapping[int, Sequence[BrokerId]],
+    configs: Mapping[str, str],
+    random_bytes: Callable[[int], bytes],
+) -> TopicId:
+    """With its configuration, in one step. The controller hears of it, and makes the partitions."""
+    await check_name(session, name)
+    check("topics", configs)
+    check_manual(assignment, list(await read_brokers(session)))
+    ident = znodes.new_topic_id(random_bytes)
+    held = {number: Assignment(tuple(assignment[number])) for number in sorted(assignment)}
+    entity = Entity.of("topics", name)
+    for path in (znodes.TOPICS, "/config/topics", znodes.CONFIG_CHANGES):
+        await session.ensure_path(path)
+    while True:
+        stale = await session.exists(entity.node)
+        multi = zab.Multi()
+        if stale is None:
+            multi.create(entity.node, znodes.config(configs))
+        else:  # of a topic that was removed by hand
+            multi.set(entity.node, znodes.config(configs), version=stale.version)
+        multi.create(znodes.topic_path(name), znodes.topic(ident, held))
+        multi.create(CHANGE, note(entity), sequential=True)
+        try:
+            await session.multi(multi)
+            return ident
+        except zab.NodeExists as error:
+            if error.index:
+                raise TopicExists(f"topic {name} is there already") from None
+        except (zab.BadVersion, zab.NoNode):
+            pass
+        except zab.OutcomeUnknown:
+            topic = await read_topic(session, name, missing_is_fine=True)
+            if topic is not None and topic.id == ident:
+                return ident
+            if topic is not None:
+                raise TopicExists(f"topic {name} is there already") from None
+
+
+async def read_topic(session: zab.Session, name: str, *, missing_is_fine: bool = False) -> Topic | None:
+    await session.sync(znodes.TOPICS)
+    try:
+        data, stat = await session.get(znodes.topic_path(name))
+    except zab.NoNode:
+        if missing_is_fine:
+            return None
+        raise NoSuchTopic(f"there is no topic {name}") from None
+    return znodes.read_topic(name, data, Version(stat.version))
+
+
+async def add_partitions(
+    session: zab.Session, name: str, total: int, assignment: Sequence[Sequence[BrokerId]] | None = None
+) -> dict[int, tuple[BrokerId, ...]]:
+    """The new ones. `assignment` is for them alone; without one they go on where the others end."""
+    for _ in range(TRIES_MAX):
+        topic = await read_topic(session, name)
+        assert topic is not None
+        if name in await names_below(session, znodes.DELETE_TOPICS):
+            raise NoSuchTopic(f"topic {name} is being deleted")
+        moving = [number for number, held in topic.partitions.items() if held.moving]
+        if moving:
+            raise Moving(f"topic {name}: partitions {moving} are on the move; wait for the end, or cancel it")
+        made = await _growth(session, topic, total, assignment)
+        grown = {**topic.partitions, **{number: Assignment(held) for number, held in made.items()}}
+        try:
+            await session.set(znodes.topic_path(name), znodes.topic(topic.id, grown), version=topic.version)
+            return made
+        except (zab.BadVersion, zab.NoNode, zab.OutcomeUnknown):
+            continue  # as it is now, it is looked at again
+    raise zab.OutcomeUnknown(f"topic {name} is changed by others again and again")
+
+
+async def _growth(
+    session: zab.Session, topic: Topic, total: int, assignment: Sequence[Sequence[BrokerId]] | None
+) -> dict[int, tuple[BrokerId, ...]]:
+    existing = len(topic.partitions)
+    if total <= existing:
+        raise InvalidPartitions(f"topic {topic.name} has {existing} partitions; there can be more, not {total}")
+    brokers = await read_brokers(session)
+    first = topic.partitions[min(topic.partitions)].replicas
+    if assignment is None:
+        racks = {ident: each.broker.rack for ident, each in brokers.items()}
+        rows = assign(racks, total - existing, len(first), growth(list(brokers), first[0], existing))
+        return dict(enumerate(rows, start=existing))
+    if len(assignment) != total - existing:
+        raise InvalidReplicaAssignment(f"{len(assignment)} assignments for {total - existing} new partitions")
+    made = {number: tuple(map(BrokerId, held)) for number, held in enumerate(assignment, start=existing)}
+    check_manual(made, list(brokers), existing)
+    if len(made[existing]) != len(first):
+        raise InvalidReplicaAssignment(f"the others have {len(first)} replicas: give the new ones as many")
+    return made
+
+
+async def delete_topic(session: zab.Session, name: str) -> None:
+    """Ask for it. It is gone when every broker has said that its replicas are."""
+    if await session.exists(znodes.topic_path(name)) is None:
+        raise NoSuchTopic(f"there is no topic {name}")
+    await session.ensure_path(znodes.DELETE_TOPICS)
+    try:
+        await session.create(f"{znodes.DELETE_TOPICS}/{name}")
+    except zab.NodeExists:
+        pass
+
+
+__all__ = [
+    "AssignmentError", "InvalidName", "Moving", "NoSuchTopic", "TopicError", "TopicExists", "add_partitions",
+    "check_name", "create_topic", "delete_topic", "plan_topic", "read_topic",
+]  # fmt: skip

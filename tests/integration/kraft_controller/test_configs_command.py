@@ -1,0 +1,90 @@
+"""`zab-broker configs`: what is written, and that every broker can hear of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.integration.kraft_controller.site import run, site
+
+
+def test_set_looked_at_and_taken_back(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with site(tmp_path, dict.fromkeys((1, 2))) as here:
+            await here.done("topics", "create", "t")
+            words = ("alter", "topics", "t", "--set", "retention.ms=1000", "--set", "min.insync.replicas=2", "--json")
+            assert (await here.done("configs", *words))["config"] == {
+                "retention.ms": "1000",
+                "min.insync.replicas": "2",
+            }
+            assert await here.node("/config/topics/t") == {
+                "version": 1,
+                "config": {"retention.ms": "1000", "min.insync.replicas": "2"},
+            }
+            changes = sorted(await here.session.children("/config/changes"))
+            assert changes[-1].startswith("config_change_00000000")
+            assert await here.node(f"/config/changes/{changes[-1]}") == {"version": 2, "entity_path": "topics/t"}
+            assert "retention.ms" in await here.done("configs", "describe", "topics", "t")
+            everything = await here.done("configs", "describe", "topics", "t", "--all", "--json")
+            assert {row["key"]: row["source"] for row in everything}["segment.bytes"] == "default"
+            await here.done("configs", "alter", "topics", "t", "--set", "retention.ms=1000")
+            assert sorted(await here.session.children("/config/changes")) == changes  # nothing changed
+            await here.done("configs", "delete", "topics", "t", "--unset", "retention.ms")
+            assert (await here.node("/config/topics/t"))["config"] == {"min.insync.replicas": "2"}
+
+    run(test)
+
+
+def test_brokers_clients_and_users(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with site(tmp_path) as here:
+            rate = ("--set", "producer_byte_rate=1024")
+            for words, path in (
+                (("brokers", "1", "--set", "log.retention.ms=5"), "brokers/1"),
+                (("brokers", "--default", "--set", "log.retention.ms=6"), "brokers/<default>"),
+                (("clients", "my app*", *rate), "clients/my%20app%2A"),
+                (("users", "ann/b", *rate), "users/ann%2Fb"),
+                (("users", "ann", "--client", "app", *rate), "users/ann/clients/app"),
+                (("users", "--default", "--client", "<default>", *rate), "users/<default>/clients/<default>"),
+            ):
+                await here.done("configs", "alter", *words)
+                assert (await here.node(f"/config/{path}"))["config"]
+                newest = max(await here.session.children("/config/changes"))
+                assert (await here.node(f"/config/changes/{newest}"))["entity_path"] == path
+            told = await here.done("configs", "describe", "users", "--json")
+            assert sorted(row["of"] for row in told) == ["<default>, client <default>", "ann, client app", "ann/b"]
+
+    run(test)
+
+
+def test_what_is_refused(tmp_path: Path) -> None:
+    refused = [
+        (1, "no topic nope", ("alter", "topics", "nope", "--set", "retention.ms=1")),
+        (1, "no topic nope", ("describe", "topics", "nope")),
+        (1, "topics have no such", ("alter", "topics", "t", "--set", "colour=red")),
+        (1, "it is true or false", ("alter", "topics", "t", "--set", "preallocate=maybe")),
+        (1, "number from 0 to 1",
+         ("alter", "topics", "t", "--set", "min.cleanable.dirty.ratio=2")),
+        (1, "a broker is a number", ("alter", "brokers", "one", "--set", "log.retention.ms=1")),
+        (1, "is not configured", ("delete", "topics", "t", "--unset", "retention.ms")),
+        (2, "nothing to do", ("alter", "topics", "t")),
+        (2, "both set and unset", ("alter", "topics", "t", "--set", "flush.ms=1", "--unset", "flush.ms")),
+        (2, "whose?", ("alter", "topics", "--set", "flush.ms=1")),
+        (2, "alter brokers --default", ("alter", "topics", "--default", "--set", "flush.ms=1")),
+        (2, "--client is for users", ("alter", "clients", "a", "--client", "b", "--set", "request_percentage=1")),
+    ]  # fmt: skip
+
+    async def test() -> None:
+        async with site(tmp_path, {1: None}) as here:
+            await here.done("topics", "create", "t")
+            before = await here.session.children("/config/changes")
+            for code, why, words in refused:
+                said = await here.command("configs", *words)
+                assert (said.code, why in said.err) == (code, True), (words, said)
+            await here.session.set("/config/topics/t", b'{"version":1,"conf')
+            broken = await here.command("configs", "alter", "topics", "t", "--set", "flush.ms=1")
+            assert (broken.code, "/config/topics/t: no JSON" in broken.err) == (1, True)
+            assert (await here.command("configs", "describe", "topics")).code == 1
+            assert (await here.session.get("/config/topics/t"))[0] == b'{"version":1,"conf'
+            assert await here.session.children("/config/changes") == before
+
+    run(test)

@@ -1,0 +1,160 @@
+"""`zab-broker topics` and `elect`, with a controller that acts on what they leave in the store."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from kraft_controller.wire import znodes
+from tests.integration.kraft_controller.site import Site, led, run, site, until
+
+
+async def leader(here: Site, topic: str, partition: int = 0) -> int:
+    return int((await here.node(f"/brokers/topics/{topic}/partitions/{partition}/state"))["leader"])
+
+
+def test_a_topic_from_its_making_to_its_end(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with led(tmp_path, dict.fromkeys((1, 2, 3))) as (here, wires):
+            words = ("--partitions", "2", "--config", "min.insync.replicas=2", "--wait", "--json")
+            made = await here.done("topics", "create", "orders", *words)
+            assert (made["partitions"], made["replicas"]) == (2, 3)
+            assert len(made["topic_id"]) == 22
+            assert await here.node("/config/topics/orders") == {"version": 1, "config": {"min.insync.replicas": "2"}}
+            assert "orders" in await here.done("topics", "list")
+            rows = await here.done("topics", "describe", "orders", "--json")
+            assert [sorted(row["isr"]) for row in rows] == [[1, 2, 3], [1, 2, 3]]
+            assert "min.insync.replicas=2" in await here.done("topics", "describe")
+            for narrow in ("--under-replicated", "--unavailable", "--under-min-isr", "--at-min-isr"):
+                assert (await here.command("topics", "describe", narrow, "--json")).told == (0, [])
+            await here.done("topics", "alter", "orders", "--partitions", "4", "--wait")
+            assert len(await here.done("topics", "describe", "orders", "--json")) == 4
+
+            await here.session.delete("/brokers/ids/3")
+            await until(lambda: _isr_is_without(here, 3))
+            for narrow, count in (("--under-replicated", 4), ("--at-min-isr", 4), ("--under-min-isr", 0)):
+                said = await here.command("topics", "describe", narrow, "--json")
+                assert (said.code, len(said.json)) == (1 if count else 0, count)
+            await here.register(3)
+            wires.silent.add(3)
+            late = await here.command("topics", "delete", "orders", "--wait", "--wait-s", "0.5")
+            assert late.code == 1
+            assert "orders" in late.err
+            assert (await here.command("topics", "create", "orders")).code == 1
+            assert (await here.command("topics", "alter", "orders", "--partitions", "9")).code == 1
+            wires.silent.clear()
+            await here.session.delete("/brokers/ids/3")
+            await here.register(3)
+            await here.done("topics", "delete", "orders", "--wait")
+            assert (await here.done("topics", "list", "--json")) == []
+            assert await here.session.exists("/config/topics/orders") is None
+
+    run(test)
+
+
+async def _isr_is_without(here: Site, broker: int) -> bool:
+    rows = (await here.command("topics", "describe", "--json")).json
+    return all(broker not in row["last_known_isr"] for row in rows)
+
+
+def test_who_is_to_hold_it_is_said_by_hand(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with led(tmp_path, {1: "a", 2: "a", 3: "b"}) as (here, _):
+            await here.done("topics", "create", "t", "--replica-assignment", "3:1,1:3", "--wait")
+            assert await leader(here, "t") == 3
+            said = await here.done("topics", "alter", "t", "--partitions", "3", "--replica-assignment", "2:3", "--wait")
+            assert "1 more partitions" in said
+            assert (await here.node("/brokers/topics/t"))["partitions"] == {"0": [3, 1], "1": [1, 3], "2": [2, 3]}
+
+    run(test)
+
+
+def test_what_cannot_be_is_refused_and_nothing_is_written(tmp_path: Path) -> None:
+    refused = [
+        (1, "brokers [9]", ("create", "t", "--replica-assignment", "1:9")),
+        (1, "names a broker twice", ("create", "t", "--replica-assignment", "1:1")),
+        (1, "needs as many live brokers", ("create", "t", "--replication-factor", "4")),
+        (1, "at least one is needed", ("create", "t", "--partitions", "-1")),
+        (1, "letters, digits", ("create", "sp ace")),
+        (1, "no name for a topic", ("create", "..")),
+        (1, "at most 249", ("create", "x" * 250)),
+        (1, "would be one in metrics", ("create", "a_b")),
+        (1, "there already", ("create", "a.b")),
+        (1, "it is delete", ("create", "t", "--config", "cleanup.policy=")),
+        (1, "it is one of", ("create", "t", "--config", "cleanup.policy=burn")),
+        (1, "is it min.insync.replicas?", ("create", "t", "--config", "min.in.sync.replicas=2")),
+        (1, "whole number, 1 or more", ("create", "t", "--config", "min.insync.replicas=0")),
+        (2, "KEY=VALUE", ("create", "t", "--config", "min.insync.replicas")),
+        (2, "it looks like 1:2,2:3", ("create", "t", "--replica-assignment", "1;2")),
+        (2, "says both", ("create", "t", "--replica-assignment", "1", "--partitions", "3")),
+        (1, "there can be more, not 1", ("alter", "a.b", "--partitions", "1")),
+        (1, "2 assignments for 1 new", ("alter", "a.b", "--partitions", "2", "--replica-assignment", "1,2")),
+        (1, "give the new ones as many", ("alter", "a.b", "--partitions", "2", "--replica-assignment", "1")),
+        (1, "no topic nope", ("alter", "nope", "--partitions", "2")),
+        (1, "no topic nope", ("delete", "nope")),
+        (1, "no topic nope", ("describe", "nope")),
+    ]
+
+    async def test() -> None:
+        async with site(tmp_path, dict.fromkeys((1, 2, 3))) as here:
+            await here.done("topics", "create", "a.b", "--replication-factor", "2")
+            for code, why, words in refused:
+                said = await here.command("topics", *words)
+                assert (said.code, why in said.err) == (code, True), (words, said)
+            assert await here.session.children(znodes.TOPICS) == ["a.b"]
+            assert len((await here.node("/brokers/topics/a.b"))["partitions"]) == 1
+            assert await here.session.children(znodes.DELETE_TOPICS) == []
+            assert (await here.command("topics", "create", "a.b", "--if-not-exists")).code == 0
+            assert (await here.command("topics", "delete", "nope", "--if-exists")).code == 0
+            alone = await here.command("topics", "create", "one", "--replication-factor", "1")
+            assert "one replica" in alone.err
+
+    run(test)
+
+
+def test_elections(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with led(tmp_path, dict.fromkeys((1, 2, 3))) as (here, wires):
+            session = here.session
+            await here.done("topics", "create", "t", "--replica-assignment", "2:3,3:2", "--wait")
+            await here.done("topics", "create", "u", "--replica-assignment", "2:3", "--wait")
+            await session.delete("/brokers/ids/2")
+            await until(lambda: _led_by(here, "t", 3))
+            dead = await here.command("elect", "preferred", "t", "--json")
+            assert dead.code == 1
+            assert [row["outcome"] for row in dead.json] == ["broker 2, who is preferred, is not alive", "not needed"]
+            wires.stuck.add(2)
+            await here.register(2)
+            behind = await here.command("elect", "preferred", "t:0", "--json")
+            assert (behind.code, behind.json[0]["outcome"]) == (1, "broker 2, who is preferred, is not in sync")
+            # Nobody in sync is left, and who is not may lead only when it is asked for.
+            await session.delete("/brokers/ids/3")
+            await until(lambda: _led_by(here, "t", -1))
+            assert (await here.command("elect", "unclean", "t:0")).code == 2
+            lost = await here.done("elect", "unclean", "t:0", "--yes", "--json")
+            assert [(row["partition"], row["leader"], row["outcome"]) for row in lost] == [("t-0", 2, "elected")]
+            assert (await leader(here, "t", 0), await leader(here, "t", 1)) == (2, -1)
+            # Or when its topic says so, at once.
+            await here.done("configs", "alter", "topics", "u", "--set", "unclean.leader.election.enable=true")
+            await until(lambda: _led_by(here, "u", 2))
+            assert wires.controller.desk is not None
+            assert wires.controller.desk.unclean_elections == 2
+            await here.done("configs", "alter", "brokers", "--default", "--set", "unclean.leader.election.enable=true")
+            await until(lambda: _led_by(here, "t", 2, 1))
+            wires.stuck.clear()
+            await here.register(3)
+            await until(lambda: _in_sync(here, "t", 1, 3))
+            back = await here.done("elect", "preferred", "--json")
+            assert [(row["partition"], row["leader"]) for row in back] == [("t-1", 3)]
+            assert "no partition needs it" in (await here.command("elect", "preferred")).err
+            assert (await here.command("elect", "preferred", "t:7")).code == 1
+            assert (await here.command("elect", "preferred", "nope")).code == 1
+
+    run(test)
+
+
+async def _led_by(here: Site, topic: str, broker: int, partition: int = 0) -> bool:
+    return await leader(here, topic, partition) == broker
+
+
+async def _in_sync(here: Site, topic: str, partition: int, broker: int) -> bool:
+    return broker in (await here.node(f"/brokers/topics/{topic}/partitions/{partition}/state"))["isr"]
