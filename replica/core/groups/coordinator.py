@@ -78,6 +78,7 @@ class Coordinator:
         self._loading: dict[int, Loading] = {}
         self._seen: dict[int, int] = {}
         """The newest epoch that was heard of, of each partition: who speaks of an older one comes too late."""
+        self._loads = 0
         self._next_sweep = now + settings.offsets_retention_check_interval_ms
 
     # -- whose groups ----------------------------------------------------------------------------------
@@ -92,19 +93,26 @@ class Coordinator:
         elif partition in self._loading:
             self._loading[partition].epoch = epoch
         else:
-            self._loading[partition] = Loading(epoch)
-            self._desk.loads.append(Load(partition, epoch))
+            self._loads += 1
+            self._loading[partition] = Loading(self._loads, epoch)
+            self._desk.loads.append(Load(partition, epoch, self._loads))
 
-    def replay(self, partition: int, offset: int, record: Record) -> None:
-        """Found in the topic while it is loaded, in the order in which it stands there."""
-        if (loading := self._loading.get(partition)) is not None:
-            loading.replay(offset, record)
+    def awaits(self, load: Load) -> bool:
+        """Whether it is still of use. Not when the partition was lost meanwhile, even if it was won again."""
+        loading = self._loading.get(load.partition)
+        return loading is not None and loading.number == load.number
 
-    def loaded(self, partition: int, now: int) -> None:
+    def replay(self, load: Load, offset: int, record: Record) -> None:
+        """Found in the topic, in the order in which it stands there."""
+        if self.awaits(load):
+            self._loading[load.partition].replay(offset, record)
+
+    def loaded(self, load: Load, now: int) -> None:
         """All of it was read. From now on its groups are answered for."""
-        loading = self._loading.pop(partition, None)
-        if loading is None:
+        if not self.awaits(load):
             return
+        partition = load.partition
+        loading = self._loading.pop(partition)
         self._desk.epochs[partition] = loading.epoch
         groups = self._groups[partition] = loading.build(partition, now)
         count = sum(len(group.offsets.positions) for group in groups.values())

@@ -12,6 +12,7 @@ from replica.core.groups.ready import GroupRecord, OffsetRecord, Record, SavedGr
 
 @define(eq=False)
 class Loading:
+    number: int
     epoch: int
     _groups: dict[str, tuple[SavedGroup, int]] = field(factory=dict)
     _offsets: dict[str, dict[TopicPartition, Position]] = field(factory=dict)

@@ -93,6 +93,8 @@ class Load:
 
     partition: int
     epoch: int
+    number: int
+    """No two loads have the same: whoever still reads for one that is over is not heard."""
 
 
 @frozen

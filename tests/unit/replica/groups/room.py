@@ -34,7 +34,7 @@ from replica.core.groups.messages import (
     Ticket,
 )
 from replica.core.groups.partitioning import partition_of
-from replica.core.groups.ready import Append, Note, Rebalancing, Record
+from replica.core.groups.ready import Append, Load, Note, Rebalancing, Record
 from replica.core.groups.states import GroupState
 from replica.wire.group_records import topics_of
 
@@ -60,6 +60,7 @@ class Room:
         self.answers: dict[Ticket, Reply] = {}
         self.notes: list[Note] = []
         self.held: list[Append] = []
+        self.loads: list[Load] = []
         self.holding = False
         self.epoch = 0
         self._tickets = itertools.count(1)
@@ -83,13 +84,13 @@ class Room:
         for partition in range(PARTITIONS):
             self.coordinator.elected(partition, self.epoch)
         self.turn()
-        for partition in range(PARTITIONS):
-            self.load(partition)
+        while self.loads:
+            self.load(self.loads.pop())
 
-    def load(self, partition: int) -> None:
-        for offset, record in enumerate(self.topic[partition]):
-            self.coordinator.replay(partition, offset, record)
-        self.coordinator.loaded(partition, self.now)
+    def load(self, load: Load) -> None:
+        for offset, record in enumerate(self.topic[load.partition]):
+            self.coordinator.replay(load, offset, record)
+        self.coordinator.loaded(load, self.now)
         self.turn()
 
     def resign(self) -> None:
@@ -106,6 +107,7 @@ class Room:
                 assert answer.ticket not in self.answers, "every ticket is answered once"
                 self.answers[answer.ticket] = answer.reply
             self.notes += ready.notes
+            self.loads += ready.loads
             self.held += ready.appends
             if self.holding or not self.held:
                 return

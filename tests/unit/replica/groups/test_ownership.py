@@ -151,6 +151,7 @@ def test_members_parked_in_sync_hear_it_too() -> None:
         assert reply.error is E.NOT_COORDINATOR
 
 
+@pytest.mark.mechanism(42)
 def test_the_next_coordinator_knows_members_generation_assignments_and_positions() -> None:
     room = Room()
     first, second = Client(room, "a"), Client(room, "b")
@@ -231,12 +232,16 @@ def test_a_load_that_ends_after_the_partition_was_lost_changes_nothing() -> None
     room = Room(lead=False)
     room.coordinator.elected(0, 1)
     room.coordinator.resigned(0, 2, room.now)
-    room.coordinator.loaded(0, room.now)
-    assert room.coordinator.epoch(0) is None
     room.coordinator.elected(1, 1)
     room.coordinator.resigned(1, None, room.now)  # its replica was taken away
-    room.coordinator.loaded(1, room.now)
-    assert room.coordinator.epoch(1) is None
+    room.coordinator.elected(0, 3)
+    room.turn()
+    first, second, third = room.loads
+    room.coordinator.loaded(first, room.now)
+    room.coordinator.loaded(second, room.now)
+    assert (room.coordinator.epoch(0), room.coordinator.epoch(1)) == (None, None)
+    room.coordinator.loaded(third, room.now)
+    assert room.coordinator.epoch(0) == 3
 
 
 def test_a_group_that_has_become_too_large_is_made_smaller() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from replica.core.errors import ErrorCode as E
 from replica.core.groups.messages import Identity, Join, Joined, Offer, Sync, Synced
 from replica.core.groups.ready import Dropped, GroupRecord, Refused
@@ -11,6 +13,7 @@ from tests.unit.replica.groups.room import T0, Client, Room, share, stable, subs
 S = GroupState
 
 
+@pytest.mark.mechanism(41)
 def test_a_member_is_given_its_id_first_and_its_group_waits_a_little_for_others() -> None:
     room = Room()
     first, second = Client(room, "a"), Client(room, "b")
@@ -94,6 +97,7 @@ def test_a_newcomer_makes_everybody_join_again() -> None:
     assert room.causes() == ["member-joined", "member-joined"]
 
 
+@pytest.mark.mechanism(41)
 def test_who_does_not_join_again_in_time_is_out() -> None:
     room = Room()
     first, second, third = Client(room, "a"), Client(room, "b"), Client(room, "c")

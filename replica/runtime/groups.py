@@ -1,0 +1,292 @@
+"""Drives the coordinator of groups: time, the offsets topic, and whoever waits for an answer.
+
+groups = Groups(storage, look, settings)
+await nursery.start(groups.run)
+groups.role_taken(where, leads, epoch)     # of each partition of the offsets topic, in the order in which it happens
+reply = await groups.ask(Join(...))
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable, Collection
+from typing import Final, Protocol
+from uuid import uuid4
+
+import trio
+from attrs import define, field
+
+from kraft_controller.core.names import TopicPartition
+from replica.core.errors import ErrorCode, KafkaError
+from replica.core.groups.coordinator import Coordinator
+from replica.core.groups.desk import Settings
+from replica.core.groups.messages import Ask, Reply, Ticket
+from replica.core.groups.ready import (
+    Append,
+    Dropped,
+    Expired,
+    Load,
+    Loaded,
+    Note,
+    NotWritten,
+    Rebalancing,
+    Refused,
+    StateChanged,
+    Unloaded,
+)
+from replica.core.groups.states import Cause
+from replica.core.log import Log as PartitionLog
+from replica.runtime.logs import Log
+from replica.runtime.offsets_topic import OFFSETS_TOPIC
+from replica.wire import batch, group_records, records
+
+READ_BYTES: Final = 1024 * 1024
+LOOK_AGAIN_S: Final = 0.05
+"""How often it is looked whether followers have what a load has read, and whether there is an offsets topic by now."""
+LOAD_AGAIN_S: Final = 1.0
+"""A partition whose log cannot be read is tried again after this, for as long as it is led here."""
+
+
+class Storage(Protocol):
+    """What is asked of the replica manager."""
+
+    def append(
+        self, where: TopicPartition, records: bytes, timeout_ms: int, done: Callable[[ErrorCode, int], None]
+    ) -> None:
+        """With acks = all. What is called first is written first. `done` is called once, at once or later: NONE and the
+        offset of the first record, or the error."""
+
+    def held(self, where: TopicPartition) -> tuple[PartitionLog, int] | None:
+        """Its log, and its high watermark now; None where this broker has no replica of it."""
+
+
+@define(eq=False)
+class _Waiter:
+    answered: trio.Event = field(factory=trio.Event)
+    reply: Reply | None = None
+
+
+class Groups:
+    """One broker's. `count`: how many partitions the offsets topic has, as the store knows it; None: there is none."""
+
+    def __init__(
+        self,
+        storage: Storage,
+        count: Callable[[], Awaitable[int | None]],
+        log: Log,
+        settings: Settings | None = None,
+        commit_timeout_ms: int = 5_000,
+    ) -> None:
+        self.settings = settings or Settings()
+        self.rebalances: Counter[Cause] = Counter()
+        """By what they began with, since this broker was started."""
+        self._storage = storage
+        self._count = count
+        self._log = log
+        self._commit_timeout_ms = commit_timeout_ms
+        # Times are kept in the topic and compared by other brokers, so they are those of a wall clock; but one that
+        # nobody can set: sessions would be over before their time.
+        self._origin = time.time() - trio.current_time()
+        self.coordinator = Coordinator(self.settings, self.now(), _new_id, group_records.topics_of)
+        self._waiting: dict[Ticket, _Waiter] = {}
+        self._last_ticket = 0
+        self._bell = trio.Event()
+        self._wanted = trio.Event()
+        self._nursery: trio.Nursery | None = None
+        self._turning = self._again = False
+
+    def now(self) -> int:
+        return int((self._origin + trio.current_time()) * 1000)
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        async with trio.open_nursery() as nursery:
+            self._nursery = nursery
+            nursery.start_soon(self._count_partitions)
+            self._turn()
+            task_status.started()
+            while True:
+                self._bell = trio.Event()
+                left = (self.coordinator.deadline - self.now()) / 1000
+                with trio.move_on_after(max(left, 0)):
+                    await self._bell.wait()
+                self.coordinator.tick(self.now())
+                self._turn()
+
+    # -- who asks --------------------------------------------------------------------------------------------
+
+    async def ask(self, ask: Ask) -> Reply:
+        if self.coordinator.partitions is None:
+            self._wanted.set()
+        self._last_ticket += 1
+        ticket, waiter = Ticket(self._last_ticket), _Waiter()
+        self._waiting[ticket] = waiter
+        try:
+            self.coordinator.step(ticket, ask, self.now())
+            self._turn()
+            if waiter.reply is None:
+                await waiter.answered.wait()
+            assert waiter.reply is not None
+            return waiter.reply
+        finally:
+            del self._waiting[ticket]  # an answer to somebody who has gone is thrown away
+
+    # -- what happens to the topic -----------------------------------------------------------------------------
+
+    def role_taken(self, where: TopicPartition, leads: bool | None, epoch: int) -> None:
+        """`leads` None: there is no replica of it here any more."""
+        if where.topic != OFFSETS_TOPIC:
+            return
+        self._wanted.set()
+        if leads:
+            self.coordinator.elected(where.partition, epoch)
+        else:
+            self.coordinator.resigned(where.partition, None if leads is None else epoch, self.now())
+        self._turn()
+
+    def topics_deleted(self, topics: Collection[str]) -> None:
+        self.coordinator.forget_topics(topics, self.now())
+        self._turn()
+
+    async def _count_partitions(self) -> None:
+        """Asked of the store, when somebody wants to know it: what a command tells may be a part of the topic only, and
+        a group that is looked for in the wrong partition has lost its positions."""
+        while self.coordinator.partitions is None:
+            await self._wanted.wait()
+            try:
+                self.coordinator.partitions = await self._count()
+            except KafkaError as error:
+                self._log.grumble("offsets-topic-unknown", "", why=error)
+            await trio.sleep(LOOK_AGAIN_S)
+
+    # -- what the coordinator wants ------------------------------------------------------------------------------
+
+    def _turn(self) -> None:
+        self._again = True
+        if self._nursery is None or self._turning:
+            return  # it is seen to when `run` begins, or before the turn ends in whose middle we are
+        self._turning = True
+        while self._again:
+            self._again = False
+            ready = self.coordinator.ready()
+            for answer in ready.answers:
+                waiter = self._waiting.get(answer.ticket)
+                if waiter is not None:
+                    waiter.reply = answer.reply
+                    waiter.answered.set()
+            for note in ready.notes:
+                self._tell(note)
+            for load in ready.loads:
+                self._nursery.start_soon(self._load, load)
+            for append in ready.appends:
+                self._append(append)
+        self._turning = False
+        self._bell.set()
+
+    def _append(self, append: Append) -> None:
+        where = TopicPartition(OFFSETS_TOPIC, append.partition)
+
+        def done(error: ErrorCode, offset: int) -> None:
+            self.coordinator.appended(append.id, error, offset, self.now())
+            self._turn()
+
+        try:
+            pairs = [(group_records.encode_key(each), group_records.encode_value(each)) for each in append.records]
+        except group_records.RecordError as error:
+            self._log.say("group-record-refused", logging.WARNING, partition=append.partition, why=error)
+            done(ErrorCode.MESSAGE_TOO_LARGE, -1)
+            return
+        self._storage.append(where, records.batch_of(pairs, append.now_ms), self._commit_timeout_ms, done)
+
+    # -- loading -------------------------------------------------------------------------------------------------
+
+    async def _load(self, load: Load) -> None:
+        where, began = TopicPartition(OFFSETS_TOPIC, load.partition), trio.current_time()
+        while self.coordinator.awaits(load):
+            try:
+                if await self._read(load, where):
+                    self.coordinator.loaded(load, self.now())
+                    self._turn()
+                    self._log.say("groups-load-took", partition=load.partition, s=f"{trio.current_time() - began:.3f}")
+                    return
+            except (KafkaError, OSError) as error:
+                self._log.grumble("groups-not-loaded", load.partition, logging.ERROR, partition=where, why=error)
+            await trio.sleep(LOAD_AGAIN_S)
+
+    async def _read(self, load: Load, where: TopicPartition) -> bool:
+        """From its start to where it ended when this began, and until all of that is committed. False: not here."""
+        found = self._storage.held(where)
+        if found is None:
+            return False
+        log, _ = found
+        at, end = log.start_offset, log.end_offset
+        while at < end:
+            at = self._replay(load, where, log.read(at, READ_BYTES, end).records, at, end)
+            await trio.lowlevel.checkpoint()
+            if not self.coordinator.awaits(load):
+                return False
+        # What is only on this broker may be lost with it. Nobody shall see a position that moves back then.
+        while (found := self._storage.held(where)) is not None and found[1] < end:
+            await trio.sleep(LOOK_AGAIN_S)
+            if not self.coordinator.awaits(load):
+                return False
+        return found is not None
+
+    def _replay(self, load: Load, where: TopicPartition, data: bytes, at: int, end: int) -> int:
+        """Returns where to go on."""
+        following = end  # behind the last batch there may be nothing, where the cleaner was
+        for position, header in batch.walk(data):
+            following = header.next_offset
+            if header.control:
+                continue
+            for record in records.read_records(data, position):
+                if record.offset < at or record.key is None:
+                    continue
+                try:
+                    entry = group_records.decode(record.key, record.value)
+                except group_records.RecordError as error:
+                    self._log.say(
+                        "group-record-unreadable", logging.ERROR, partition=where, offset=record.offset, why=error
+                    )
+                    continue
+                if entry is not None:
+                    self.coordinator.replay(load, record.offset, entry)
+        return following
+
+    # -- telling -------------------------------------------------------------------------------------------------
+
+    def _tell(self, note: Note) -> None:
+        say = self._log.say
+        match note:
+            case Rebalancing(group, cause, why, generation):
+                self.rebalances[cause] += 1
+                say("group-rebalances", group=group, cause=cause.value, why=why, generation=generation)
+            case StateChanged(group, before, after, generation, members):
+                say(
+                    "group-state",
+                    logging.DEBUG,
+                    group=group,
+                    before=before.value,
+                    after=after.value,
+                    generation=generation,
+                    members=members,
+                )
+            case Dropped(group, member, why):
+                say("group-member-dropped", group=group, member=member, why=why)
+            case Refused(group, member, error, why):
+                self._log.grumble(
+                    "group-member-refused", (group, error), group=group, member=member, error=error.name, why=why
+                )
+            case NotWritten(group, what, error):
+                say("group-not-written", logging.WARNING, group=group, what=what, error=error.name)
+            case Expired(group, offsets, group_too):
+                say("group-offsets-forgotten", group=group, offsets=offsets, group_too=group_too)
+            case Loaded(partition, epoch, groups, offsets):
+                say("groups-loaded", partition=partition, epoch=epoch, groups=groups, offsets=offsets)
+            case Unloaded(partition, groups):
+                say("groups-unloaded", partition=partition, groups=groups)
+
+
+def _new_id() -> str:
+    return str(uuid4())

@@ -1,0 +1,108 @@
+"""`FindCoordinator`: whom to ask about a group. The first one who asks causes the offsets topic to be made."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any, Final, Protocol
+
+import trio
+from attrs import define, field
+
+from kraft_controller.core.names import BrokerId, TopicPartition
+from kraft_controller.core.state import Endpoint
+from replica.core.errors import ErrorCode, KafkaError
+from replica.core.groups.partitioning import partition_of
+from replica.runtime.logs import Log
+from replica.runtime.offsets_topic import OFFSETS_TOPIC
+from replica.runtime.requests import ApiKey, Body, Handlers, Request
+
+GROUP: Final = 0
+TRANSACTION: Final = 1
+
+
+class Metadata(Protocol):
+    """What is asked of the broker's picture of the cluster."""
+
+    def leader(self, where: TopicPartition) -> BrokerId | None: ...
+    def endpoint(self, broker: BrokerId, listener: str) -> Endpoint | None: ...
+
+
+def handlers(
+    metadata: Metadata,
+    partitions: Callable[[], Awaitable[int | None]],
+    make_topic: Callable[[], Awaitable[None]],
+    log: Log,
+) -> Handlers:
+    """`partitions`: of the offsets topic, None where there is none. `make_topic` makes it; there may be one by then."""
+    return {ApiKey.FIND_COORDINATOR: Coordinators(metadata, partitions, make_topic, log).find}
+
+
+@define(eq=False)
+class Coordinators:
+    metadata: Metadata
+    partitions: Callable[[], Awaitable[int | None]]
+    make_topic: Callable[[], Awaitable[None]]
+    log: Log
+    _count: int | None = None
+    _making: trio.Lock = field(factory=trio.Lock)
+
+    async def find(self, request: Request) -> Body:
+        body, kind = request.body, request.body["key_type"]
+        keys = body["coordinator_keys"] if request.version >= 4 else [body["key"]]
+        answers = [await self._one(key, kind, request.listener) for key in keys]
+        if request.version >= 4:
+            return {"coordinators": [{"key": key, **each} for key, each in zip(keys, answers, strict=True)]}
+        return answers[0]
+
+    async def _one(self, key: str, kind: int, listener: str) -> dict[str, Any]:
+        try:
+            broker, endpoint = await self._find(key, kind, listener)
+        except KafkaError as error:
+            return _answer(-1, "", -1, error.code, error.text)
+        return _answer(broker, endpoint.host, endpoint.port, ErrorCode.NONE, None)
+
+    async def _find(self, key: str, kind: int, listener: str) -> tuple[BrokerId, Endpoint]:
+        if kind != GROUP:
+            what = "transactions" if kind == TRANSACTION else f"coordinators of type {kind}"
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"{what} are not served by this broker")
+        where = TopicPartition(OFFSETS_TOPIC, partition_of(key, await self._partitions()))
+        leader = self.metadata.leader(where)
+        if leader is None:
+            raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"{where} has no leader now, as far as is known here")
+        endpoint = self.metadata.endpoint(leader, listener)
+        if endpoint is None:
+            text = f"broker {leader}, which leads {where}, has no listener {listener}"
+            raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, text)
+        return leader, endpoint
+
+    async def _partitions(self) -> int:
+        if self._count is None:
+            async with self._making:  # one of those who ask is enough
+                if self._count is None:
+                    self._count = await self._look()
+        if self._count is None:
+            raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"{OFFSETS_TOPIC} is being made")
+        return self._count
+
+    async def _look(self) -> int | None:
+        """What keeps the topic from being made, too few brokers say, may pass: clients come again."""
+        try:
+            count = await self.partitions()
+            if count is None:
+                self.log.say("offsets-topic-made", topic=OFFSETS_TOPIC)
+                await self.make_topic()
+                count = await self.partitions()
+        except KafkaError as error:
+            self.log.grumble("offsets-topic-not-made", "", why=error)
+            raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"{OFFSETS_TOPIC}: {error.text}") from error
+        return count
+
+
+def _answer(node: int, host: str, port: int, error: ErrorCode, text: str | None) -> dict[str, Any]:
+    return {
+        "node_id": node,
+        "host": host,
+        "port": port,
+        "error_code": error,
+        "error_message": text,
+    }

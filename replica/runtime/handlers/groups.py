@@ -1,0 +1,302 @@
+"""Requests of consumers and their tools: from the fields of the protocol to what the coordinator knows, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, Final, TypeVar
+
+from attrs import frozen
+
+from kraft_controller.core.names import TopicPartition
+from replica.core.errors import ErrorCode
+from replica.core.groups.messages import (
+    Ask,
+    Beaten,
+    Commit,
+    Committed,
+    Delete,
+    Deleted,
+    DeleteOffsets,
+    Describe,
+    Described,
+    Fetch,
+    Fetched,
+    Heartbeat,
+    Identity,
+    Join,
+    Joined,
+    Leave,
+    Leaver,
+    Left,
+    Listed,
+    ListGroups,
+    Offer,
+    OffsetsDeleted,
+    Position,
+    Sync,
+    Synced,
+)
+from replica.runtime.groups import Groups
+from replica.runtime.requests import ApiKey, Body, Handlers, Request
+
+GROUP_OPERATIONS: Final = 0x0148
+"""READ, DELETE and DESCRIBE: what can be done with a group, as bits. Here everybody may."""
+CLASSIC: Final = "classic"
+
+R = TypeVar("R")
+
+
+def handlers(groups: Groups, known: Callable[[TopicPartition], bool]) -> Handlers:
+    """`known`: whether there is such a partition. Positions in others are not kept."""
+    desk = _Desk(groups, known)
+    return {
+        ApiKey.JOIN_GROUP: desk.join,
+        ApiKey.SYNC_GROUP: desk.sync,
+        ApiKey.HEARTBEAT: desk.heartbeat,
+        ApiKey.LEAVE_GROUP: desk.leave,
+        ApiKey.OFFSET_COMMIT: desk.commit,
+        ApiKey.OFFSET_FETCH: desk.fetch,
+        ApiKey.DESCRIBE_GROUPS: desk.describe,
+        ApiKey.LIST_GROUPS: desk.list_groups,
+        ApiKey.DELETE_GROUPS: desk.delete,
+        ApiKey.OFFSET_DELETE: desk.delete_offsets,
+    }
+
+
+@frozen
+class _Desk:
+    groups: Groups
+    known: Callable[[TopicPartition], bool]
+
+    async def _ask(self, ask: Ask, expected: type[R]) -> R:
+        reply = await self.groups.ask(ask)
+        assert isinstance(reply, expected)
+        return reply
+
+    # -- members ---------------------------------------------------------------------------------------------
+
+    async def join(self, request: Request) -> Body:
+        body, version = request.body, request.version
+        session = body["session_timeout_ms"]
+        ask = Join(
+            _identity(body),
+            body["protocol_type"],
+            tuple(Offer(each["name"], bytes(each["metadata"])) for each in body["protocols"]),
+            session,
+            body["rebalance_timeout_ms"] if version >= 1 else session,
+            client_id=request.client_id or "",
+            client_host=f"/{request.host}",
+            id_first=version >= 4,
+            can_skip=version >= 9,
+            reason=body["reason"] or "",
+        )
+        joined = await self._ask(ask, Joined)
+        return {
+            "error_code": joined.error,
+            "generation_id": joined.generation,
+            "protocol_type": joined.protocol_type,
+            "protocol_name": joined.protocol if joined.protocol is not None or version >= 7 else "",
+            "leader": joined.leader,
+            "skip_assignment": joined.skip_assignment,
+            "member_id": joined.member,
+            "members": [
+                {"member_id": each.member, "group_instance_id": each.instance, "metadata": each.metadata}
+                for each in joined.members
+            ],
+        }
+
+    async def sync(self, request: Request) -> Body:
+        body = request.body
+        given = {each["member_id"]: bytes(each["assignment"]) for each in body["assignments"]}
+        synced = await self._ask(Sync(_identity(body), given, body["protocol_type"], body["protocol_name"]), Synced)
+        return {
+            "error_code": synced.error,
+            "protocol_type": synced.protocol_type,
+            "protocol_name": synced.protocol,
+            "assignment": synced.assignment,
+        }
+
+    async def heartbeat(self, request: Request) -> Body:
+        return {"error_code": (await self._ask(Heartbeat(_identity(request.body)), Beaten)).error}
+
+    async def leave(self, request: Request) -> Body:
+        body = request.body
+        if request.version < 3:
+            left = await self._ask(Leave(body["group_id"], (Leaver(body["member_id"]),)), Left)
+            return {"error_code": left.each[0][1] if left.each else left.error}
+        leavers = tuple(
+            Leaver(each["member_id"], each["group_instance_id"], each["reason"] or "") for each in body["members"]
+        )
+        left = await self._ask(Leave(body["group_id"], leavers), Left)
+        return {
+            "error_code": left.error,
+            "members": [
+                {"member_id": leaver.member, "group_instance_id": leaver.instance, "error_code": error}
+                for leaver, error in left.each
+            ],
+        }
+
+    # -- positions -------------------------------------------------------------------------------------------
+
+    async def commit(self, request: Request) -> Body:
+        body = request.body
+        positions: dict[TopicPartition, Position] = {}
+        unknown: dict[TopicPartition, ErrorCode] = {}
+        for topic in body["topics"]:
+            for each in topic["partitions"]:
+                where = TopicPartition(topic["name"], each["partition_index"])
+                if self.known(where):
+                    positions[where] = Position(
+                        each["committed_offset"], each["committed_leader_epoch"], each["committed_metadata"] or ""
+                    )
+                else:
+                    unknown[where] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        ask = Commit(_identity(body), positions, body["retention_time_ms"])
+        errors = {**(await self._ask(ask, Committed)).errors, **unknown}
+        return {"topics": _by_topic(body["topics"], errors)}
+
+    async def fetch(self, request: Request) -> Body:
+        body = request.body
+        if request.version < 8:
+            topics, error = await self._fetch(body["group_id"], body["topics"], body["require_stable"])
+            if error is not ErrorCode.NONE and request.version < 2:  # it has no place for an error of the whole
+                topics = [
+                    {
+                        "name": topic["name"],
+                        "partitions": [_nothing(index, error) for index in topic["partition_indexes"]],
+                    }
+                    for topic in body["topics"] or ()
+                ]
+            return {"topics": topics, "error_code": error}
+        answers = []
+        for group in body["groups"]:
+            topics, error = await self._fetch(group["group_id"], group["topics"], body["require_stable"])
+            answers.append({"group_id": group["group_id"], "topics": topics, "error_code": error})
+        return {"groups": answers}
+
+    async def _fetch(
+        self, group: str, topics: list[dict[str, Any]] | None, stable: bool
+    ) -> tuple[list[dict[str, Any]], ErrorCode]:
+        asked = None
+        if topics is not None:
+            asked = tuple(
+                TopicPartition(topic["name"], index) for topic in topics for index in topic["partition_indexes"]
+            )
+        fetched = await self._ask(Fetch(group, asked, stable), Fetched)
+        found: dict[str, list[dict[str, Any]]] = {}
+        for where, position in fetched.positions.items():
+            found.setdefault(where.topic, []).append(_position(where.partition, position))
+        return [{"name": name, "partitions": partitions} for name, partitions in found.items()], fetched.error
+
+    # -- tools -----------------------------------------------------------------------------------------------
+
+    async def describe(self, request: Request) -> Body:
+        described = []
+        for name in request.body["groups"]:
+            one = await self._ask(Describe(name), Described)
+            failed = one.error is not ErrorCode.NONE
+            described.append(
+                {
+                    "error_code": one.error,
+                    "group_id": name,
+                    "group_state": "" if failed else one.state.value,
+                    "protocol_type": one.protocol_type,
+                    "protocol_data": one.protocol,
+                    "members": [
+                        {
+                            "member_id": each.member,
+                            "group_instance_id": each.instance,
+                            "client_id": each.client_id,
+                            "client_host": each.client_host,
+                            "member_metadata": each.metadata,
+                            "member_assignment": each.assignment,
+                        }
+                        for each in one.members
+                    ],
+                }
+            )
+            if request.body["include_authorized_operations"] and not failed:
+                described[-1]["authorized_operations"] = GROUP_OPERATIONS
+        return {"groups": described}
+
+    async def list_groups(self, request: Request) -> Body:
+        body = request.body
+        listed = await self._ask(ListGroups(tuple(body["states_filter"])), Listed)
+        types = {each.lower() for each in body["types_filter"]}
+        return {
+            "error_code": listed.error,
+            "groups": [
+                {
+                    "group_id": each.group,
+                    "protocol_type": each.protocol_type,
+                    "group_state": each.state.value,
+                    "group_type": CLASSIC,
+                }
+                for each in listed.groups
+                if not types or CLASSIC in types
+            ],
+        }
+
+    async def delete(self, request: Request) -> Body:
+        results = []
+        for name in request.body["groups_names"]:
+            results.append({"group_id": name, "error_code": (await self._ask(Delete(name), Deleted)).error})
+        return {"results": results}
+
+    async def delete_offsets(self, request: Request) -> Body:
+        body = request.body
+        asked = tuple(
+            TopicPartition(topic["name"], each["partition_index"])
+            for topic in body["topics"]
+            for each in topic["partitions"]
+        )
+        deleted = await self._ask(DeleteOffsets(body["group_id"], asked), OffsetsDeleted)
+        failed = deleted.error is not ErrorCode.NONE
+        return {
+            "error_code": deleted.error,
+            "topics": [] if failed else _by_topic(body["topics"], dict(deleted.errors)),
+        }
+
+
+def _identity(body: Body) -> Identity:
+    """Not all that have one also have a generation: who joins does not, who commits for itself has -1."""
+    return Identity(body["group_id"], body["member_id"], body.get("generation_id", -1), body.get("group_instance_id"))
+
+
+def _by_topic(topics: Iterable[dict[str, Any]], errors: dict[TopicPartition, ErrorCode]) -> list[dict[str, Any]]:
+    """In the order of the request."""
+    return [
+        {
+            "name": topic["name"],
+            "partitions": [
+                {
+                    "partition_index": each["partition_index"],
+                    "error_code": errors[TopicPartition(topic["name"], each["partition_index"])],
+                }
+                for each in topic["partitions"]
+            ],
+        }
+        for topic in topics
+    ]
+
+
+def _position(index: int, position: Position | ErrorCode | None) -> dict[str, Any]:
+    if not isinstance(position, Position):
+        return _nothing(index, ErrorCode.NONE if position is None else position)
+    return {
+        "partition_index": index,
+        "committed_offset": position.offset,
+        "committed_leader_epoch": position.leader_epoch,
+        "metadata": position.metadata,
+        "error_code": ErrorCode.NONE,
+    }
+
+
+def _nothing(index: int, error: ErrorCode) -> dict[str, Any]:
+    return {
+        "partition_index": index,
+        "committed_offset": -1,
+        "committed_leader_epoch": -1,
+        "metadata": "",
+        "error_code": error,
+    }
