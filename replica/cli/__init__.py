@@ -26,6 +26,7 @@ class Command:
 
 
 COMMANDS: Final[Mapping[str, Command]] = {
+    "serve": Command("replica.cli.serve", "run a broker, as its server.properties says"),
     "topics": Command("kraft_controller.cli.topics", "make, list, describe, grow and delete topics"),
     "reassign": Command(
         "kraft_controller.cli.reassign", "move replicas to other brokers: plan, begin, look, take back"

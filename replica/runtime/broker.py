@@ -27,7 +27,7 @@ from kraft_controller.runtime.controller import Chance, Controller
 from kraft_controller.runtime.links import BrokerLinks, LinkSettings
 from kraft_controller.runtime.orders import Orders
 from kraft_controller.runtime.registration import Registration, cluster_id, prepare
-from replica.runtime.config import CONTROLLER, BrokerConfig, Listener
+from replica.runtime.config import CONTROLLER, EVERYWHERE, BrokerConfig, Listener
 from replica.runtime.configs import TopicConfigs
 from replica.runtime.handlers import configs as config_handlers
 from replica.runtime.handlers import metadata as metadata_handlers
@@ -44,7 +44,6 @@ from replica.runtime.topics import Defaults, Topics
 OpenSession = Callable[[], AbstractAsyncContextManager[zab.Session]]
 OFFSETS_TOPIC: Final = INTERNAL[0]
 OFFSETS_CONFIG: Final = {"cleanup.policy": "compact", "compression.type": "producer", "segment.bytes": "104857600"}
-EVERYWHERE: Final = (None, "", "0.0.0.0", "::")
 
 
 class Broker:

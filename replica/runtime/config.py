@@ -18,6 +18,8 @@ from replica.storage.config import LogConfig
 CONTROLLER: Final = "CONTROLLER"
 """The name of the listener where brokers hear the controller. Clients are never told of it."""
 PLAINTEXT: Final = "PLAINTEXT"
+EVERYWHERE: Final = (None, "", "0.0.0.0", "::")
+"""Hosts that say where to listen, and not whom to dial."""
 
 
 @frozen

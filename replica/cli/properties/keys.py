@@ -1,0 +1,218 @@
+"""The keys of `server.properties`, and what becomes of each here: as data.
+
+What is read, what is warned of and what the reference page says come from this table. `sets` names the setting that a key
+becomes, as `group.field`; a key of `log` becomes the topic setting of that name, for topics that say nothing themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from attrs import frozen
+
+Convert = Callable[[str], Any]
+
+
+@frozen
+class Key:
+    name: str
+    default: str
+    does: str
+    """Of one without effect: why it has none."""
+    convert: Convert = str
+    sets: str = ""
+    """Empty: it is read by hand, or without effect."""
+    ignored: bool = False
+    agreed: tuple[str, ...] = ()
+    """Values that say what happens anyway: not worth a warning."""
+
+
+def whole(text: str) -> int:
+    return int(text)
+
+
+def positive(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise ValueError("it must be 1 or more")
+    return number
+
+
+def flag(text: str) -> bool:
+    if text.lower() not in ("true", "false"):
+        raise ValueError("it is true or false")
+    return text.lower() == "true"
+
+
+def seconds(text: str) -> float:
+    """Of milliseconds."""
+    return int(text) / 1000
+
+
+def minutes_as_ms(text: str) -> int:
+    return int(text) * 60_000
+
+
+def _sets(name: str, default: str, sets: str, convert: Convert, does: str) -> Key:
+    return Key(name, default, does, convert, sets)
+
+
+def _log(name: str, default: str, topic_key: str, does: str) -> Key:
+    return Key(name, default, does, str, f"log.{topic_key}")
+
+
+def _read(name: str, default: str, does: str) -> Key:
+    return Key(name, default, does)
+
+
+def _ignored(name: str, default: str, why: str, *agreed: str) -> Key:
+    return Key(name, default, why, ignored=True, agreed=agreed or ((default,) if default else ()))
+
+
+_NO_THREADS: Final = "one event loop does it; there are no such threads"
+_KERNEL: Final = "the system's own choice is used"
+_NO_TRANSACTIONS: Final = "there are no transactions here"
+_NO_KRAFT: Final = "the store holds the metadata, as with ZooKeeper"
+
+SECTIONS: Final[tuple[tuple[str, tuple[Key, ...]], ...]] = (
+    (
+        "Who and where",
+        (
+            _read("broker.id", "-1", "the number of this broker; -1: one that the store gives out, kept in the log directory"),
+            _sets("reserved.broker.max.id", "1000", "plan.reserved_max", whole, "numbers that the store gives out are greater"),
+            _read("log.dirs", "/tmp/kafka-logs", "where the logs are; one directory"),
+            _read("log.dir", "/tmp/kafka-logs", "the same, when `log.dirs` is not said"),
+            _read("listeners", "PLAINTEXT://:9092", "where clients and other brokers come in; a listener called CONTROLLER is where controllers do"),
+            _read("advertised.listeners", "= listeners", "what clients and other brokers are told to dial"),
+            _read("listener.security.protocol.map", "each its own name", "what each listener speaks"),
+            _read("inter.broker.listener.name", "the first", "at which listener other brokers fetch"),
+            _read("security.inter.broker.protocol", "PLAINTEXT", "the same, by what it speaks"),
+            _sets("broker.rack", "none", "config.rack", str, "the rack of this broker: replicas of a partition stand in different ones"),
+        ),
+    ),
+    (
+        "The store",
+        (
+            _read("zookeeper.connect", "required", "its servers, and the path under which this cluster is: `host:2181,host:2181/path`"),
+            _sets("zookeeper.session.timeout.ms", "18000", "config.session_timeout_ms", positive, "how long this broker counts as alive while nothing is heard of it"),
+            _ignored("zookeeper.connection.timeout.ms", "18000", "the first connection is waited for for 30 s"),
+            _ignored("zookeeper.max.in.flight.requests", "10", "how many requests are under way is bounded by the session itself"),
+            _ignored("zookeeper.set.acl", "false", "nodes are open to all"),
+        ),
+    ),
+    (
+        "Topics",
+        (
+            _sets("num.partitions", "1", "config.partitions", positive, "of a topic that does not say how many"),
+            _sets("default.replication.factor", "1", "config.replication_factor", positive, "of a topic that does not say how many replicas"),
+            _sets("auto.create.topics.enable", "true", "config.auto_create", flag, "a topic is made when somebody asks for it"),
+            _sets("delete.topic.enable", "true", "config.deletion", flag, "topics can be deleted"),
+            _log("min.insync.replicas", "1", "min.insync.replicas", "how many must have a record before acks=all is answered"),
+            _log("unclean.leader.election.enable", "false", "unclean.leader.election.enable", "somebody who lacks records may lead when nobody else is left"),
+            _log("compression.type", "producer", "compression.type", "how batches are kept"),
+            _log("message.max.bytes", "1048588", "max.message.bytes", "the greatest batch"),
+        ),
+    ),
+    (
+        "Logs",
+        (
+            _read("log.retention.ms", "7 days", "how long records are kept"),
+            _read("log.retention.minutes", "7 days", "the same"),
+            _read("log.retention.hours", "168", "the same"),
+            _log("log.retention.bytes", "-1", "retention.bytes", "how much of a partition is kept"),
+            _log("log.segment.bytes", "1073741824", "segment.bytes", "how large a file of a log becomes"),
+            _read("log.roll.ms", "7 days", "how old a file becomes before the next is begun"),
+            _read("log.roll.hours", "168", "the same"),
+            _log("log.roll.jitter.ms", "0", "segment.jitter.ms", "so much less, by lot"),
+            _log("log.cleanup.policy", "delete", "cleanup.policy", "old records go, or all but the last of each key"),
+            _log("log.index.interval.bytes", "4096", "index.interval.bytes", "how far apart entries of an index are"),
+            _log("log.index.size.max.bytes", "10485760", "segment.index.bytes", "how large an index becomes"),
+            _log("log.flush.interval.messages", "none", "flush.messages", "after so many records a log is synced to the disk"),
+            _log("log.flush.interval.ms", "none", "flush.ms", "after so long"),
+            _log("log.message.timestamp.type", "CreateTime", "message.timestamp.type", "whose clock stamps records"),
+            _log("log.message.timestamp.before.max.ms", "none", "message.timestamp.before.max.ms", "how old a stamp may be"),
+            _log("log.message.timestamp.after.max.ms", "3600000", "message.timestamp.after.max.ms", "how far ahead"),
+            _log("log.cleaner.delete.retention.ms", "86400000", "delete.retention.ms", "how long it can be seen that a key was deleted"),
+            _log("log.cleaner.min.cleanable.ratio", "0.5", "min.cleanable.dirty.ratio", "how much must be dirty before it is cleaned"),
+            _log("log.cleaner.min.compaction.lag.ms", "0", "min.compaction.lag.ms", "how long everything is kept"),
+            _log("log.cleaner.max.compaction.lag.ms", "none", "max.compaction.lag.ms", "after how long it is cleaned in any case"),
+            _log("log.segment.delete.delay.ms", "60000", "file.delete.delay.ms", "how long a file that is not needed stays"),
+            _log("log.preallocate", "false", "preallocate", "a new file has its size from the start"),
+            _ignored("log.retention.check.interval.ms", "300000", "it is looked often enough"),
+            _ignored("num.recovery.threads.per.data.dir", "1", _NO_THREADS),
+        ),
+    ),
+    (
+        "Groups",
+        (
+            _sets("offsets.topic.num.partitions", "50", "config.offsets_partitions", positive, "of the topic that remembers groups"),
+            _sets("offsets.topic.replication.factor", "3", "config.offsets_factor", positive, "its replicas; fewer while there are fewer brokers"),
+            _sets("group.min.session.timeout.ms", "6000", "groups.group_min_session_timeout_ms", whole, "what members may ask for at least"),
+            _sets("group.max.session.timeout.ms", "1800000", "groups.group_max_session_timeout_ms", whole, "and at most"),
+            _sets("group.initial.rebalance.delay.ms", "3000", "groups.group_initial_rebalance_delay_ms", whole, "how long a new group waits for more members"),
+            _sets("group.max.size", "none", "groups.group_max_size", positive, "how many members a group may have"),
+            _sets("offset.metadata.max.bytes", "4096", "groups.offset_metadata_max_bytes", whole, "what may be said beside a commit"),
+            _sets("offsets.retention.minutes", "10080", "groups.offsets_retention_ms", minutes_as_ms, "how long commits of a group without members are kept"),
+            _sets("offsets.retention.check.interval.ms", "600000", "groups.offsets_retention_check_interval_ms", positive, "how often that is looked at"),
+        ),
+    ),
+    (
+        "Connections",
+        (
+            _sets("socket.request.max.bytes", "104857600", "port.request_bytes_max", positive, "the greatest request"),
+            _sets("max.connections", "10000", "port.connections_max", positive, "of one listener"),
+            _sets("max.connections.per.ip", "0", "port.connections_per_host_max", whole, "from one address; 0: as many as there may be"),
+            _sets("connections.max.idle.ms", "600000", "port.idle_s", seconds, "after which a connection that asks nothing is closed"),
+            _sets("queued.max.request.bytes", "536870912", "port.waiting_bytes_total_max", positive, "of all requests that wait for their turn"),
+            _ignored("queued.max.requests", "500", "each connection has a bound of its own"),
+            _ignored("socket.send.buffer.bytes", "102400", _KERNEL),
+            _ignored("socket.receive.buffer.bytes", "102400", _KERNEL),
+            _ignored("socket.listen.backlog.size", "50", _KERNEL),
+            _ignored("num.network.threads", "3", _NO_THREADS),
+            _ignored("num.io.threads", "8", _NO_THREADS),
+            _ignored("background.threads", "10", _NO_THREADS),
+        ),
+    ),
+    (
+        "Replication",
+        (
+            _sets("replica.lag.time.max.ms", "30000", "replication.lag_time_max_ms", positive, "who has not had everything for so long is not in sync"),
+            _sets("replica.fetch.wait.max.ms", "500", "replication.fetch_wait_ms", whole, "how long a leader may wait for something to answer"),
+            _sets("replica.fetch.max.bytes", "1048576", "replication.partition_bytes_max", positive, "of one partition, in one answer"),
+            _sets("replica.fetch.response.max.bytes", "10485760", "replication.fetch_bytes_max", positive, "of all partitions, in one answer"),
+            _sets("replica.fetch.backoff.ms", "1000", "replication.fetch_backoff_ms", whole, "before a partition whose fetch went wrong is tried again"),
+            _sets("fetch.max.bytes", "57671680", "replication.answer_bytes_max", positive, "the greatest answer to a consumer"),
+            _ignored("num.replica.fetchers", "1", "there is one connection to each leader"),
+            _ignored("replica.fetch.min.bytes", "1", "a leader answers as soon as there is something"),
+            _ignored("replica.socket.timeout.ms", "30000", "an answer is waited for for as long as it may take"),
+        ),
+    ),
+    (
+        "The controller",
+        (
+            _read("auto.leader.rebalance.enable", "true", "now and then leadership goes back to those who are preferred"),
+            _sets("leader.imbalance.check.interval.seconds", "300", "pace.balance_s", float, "how often"),
+            _sets("leader.imbalance.per.broker.percentage", "10", "control.imbalance_percent", whole, "when so much of a broker's is led by others"),
+            _ignored("controlled.shutdown.enable", "true", "a broker that ends gives up its session, and its partitions are led by others at once"),
+            _ignored("controlled.shutdown.max.retries", "3", "see controlled.shutdown.enable"),
+            _ignored("controlled.shutdown.retry.backoff.ms", "5000", "see controlled.shutdown.enable"),
+            _ignored("process.roles", "", _NO_KRAFT),
+            _ignored("node.id", "", _NO_KRAFT),
+            _ignored("controller.quorum.voters", "", _NO_KRAFT),
+            _ignored("controller.listener.names", "", _NO_KRAFT),
+        ),
+    ),
+    (
+        "Transactions",
+        (
+            _ignored("transaction.state.log.replication.factor", "3", _NO_TRANSACTIONS, "1", "2", "3"),
+            _ignored("transaction.state.log.min.isr", "2", _NO_TRANSACTIONS, "1", "2"),
+            _ignored("transaction.state.log.num.partitions", "50", _NO_TRANSACTIONS),
+            _ignored("transaction.max.timeout.ms", "900000", _NO_TRANSACTIONS),
+            _ignored("transactional.id.expiration.ms", "604800000", _NO_TRANSACTIONS),
+        ),
+    ),
+)  # fmt: skip
+
+KEYS: Final = {key.name: key for _, keys in SECTIONS for key in keys}

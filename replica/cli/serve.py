@@ -1,0 +1,87 @@
+"""Run a broker, as its server.properties says.
+
+Kafka's own file will do: every key that has no effect here is named. --check only says what the file means.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import signal
+import sys
+from pathlib import Path
+
+import trio
+from attrs import evolve
+
+import zab
+from kraft_controller.cli.common import DONE, Failed, Misuse
+from kraft_controller.runtime.identity import WrongIdentity
+from kraft_controller.runtime.registration import BrokerIdTaken, generated_id, prepare
+from kraft_controller.runtime.together import sole
+from replica.cli.properties.plan import Misconfigured, Plan, numbered, plan_of
+from replica.runtime.broker import Broker
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("properties", type=Path, metavar="server.properties")
+    parser.add_argument(
+        "--override", action="append", default=[], metavar="KEY=VALUE", help="stands before what the file says"
+    )
+    parser.add_argument("--check", action="store_true", help="say what has no effect, and end")
+    parser.add_argument(
+        "--log-level", choices=("debug", "info", "warning", "error"), default="info", help="on stderr (default info)"
+    )
+
+
+def act(arguments: argparse.Namespace) -> int:
+    overrides = {}
+    for one in arguments.override:
+        key, equals, value = one.partition("=")
+        if not equals:
+            raise Misuse(f"--override {one}: it is KEY=VALUE")
+        overrides[key.strip()] = value.strip()
+    try:
+        text = arguments.properties.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise Misuse(f"{arguments.properties}: {error}") from None
+    try:
+        plan = plan_of(str(arguments.properties), text, overrides)
+    except Misconfigured as error:
+        raise Misuse(str(error)) from None
+    for warning in plan.warnings:
+        print(f"{arguments.properties}: {warning}", file=sys.stderr)
+    if arguments.check:
+        return DONE
+    logging.basicConfig(
+        level=arguments.log_level.upper(), stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s %(message)s"
+    )
+    try:
+        trio.run(_serve, plan)
+    except BaseExceptionGroup as group:
+        raise _plain(sole(group)) from None
+    except (zab.ZabError, OSError, WrongIdentity, BrokerIdTaken) as error:
+        raise _plain(error) from None
+    return DONE
+
+
+def _plain(error: BaseException) -> BaseException:
+    if isinstance(error, (zab.ZabError, OSError, WrongIdentity, BrokerIdTaken)):
+        return Failed(str(error))
+    return error
+
+
+async def _serve(plan: Plan) -> None:
+    ident = numbered(plan)
+    if ident is None:
+        async with zab.connect(plan.config.store) as session:
+            await prepare(session)
+            ident = await generated_id(session, plan.reserved_max)
+    broker = Broker(evolve(plan.config, id=ident))
+    async with trio.open_nursery() as nursery:
+        with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+            nursery.start_soon(broker.run)
+            async for number in signals:
+                logging.getLogger("replica").info("ended broker=%d by=%s", ident, signal.Signals(number).name)
+                nursery.cancel_scope.cancel()
+                break
