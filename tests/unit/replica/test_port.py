@@ -1,0 +1,296 @@
+"""A listener and its connections, with handlers that a test decides on: order, bounds, and who is cut off."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from struct import Struct
+from typing import Any
+
+import pytest
+import trio
+
+from replica.core.errors import ErrorCode, KafkaError
+from replica.runtime.logs import Log
+from replica.runtime.port import Port
+from replica.runtime.requests import ApiKey, Handlers, Reply, Request
+from replica.runtime.settings import PortSettings
+from replica.wire.messages import decode_reply, encode_request
+
+LENGTH = Struct(">i")
+HEARTBEAT = ApiKey.HEARTBEAT
+
+
+class Client:
+    def __init__(self, stream: trio.SocketStream) -> None:
+        self.stream = stream
+        self._data = b""
+
+    async def ask(self, key: ApiKey, version: int, correlation: int, body: dict[str, Any]) -> None:
+        await self.stream.send_all(encode_request(key, version, correlation, "test", body))
+
+    async def hear(self, key: ApiKey, version: int) -> tuple[int, dict[str, Any]]:
+        return decode_reply(key, version, await self.frame())
+
+    async def frame(self) -> bytes:
+        (length,) = LENGTH.unpack(await self._exactly(4))
+        return await self._exactly(length)
+
+    async def _exactly(self, count: int) -> bytes:
+        while len(self._data) < count:
+            data = await self.stream.receive_some(65536)
+            assert data, "it hung up"
+            self._data += data
+        taken, self._data = self._data[:count], self._data[count:]
+        return taken
+
+    async def hung_up_on(self) -> bool:
+        with trio.fail_after(30):
+            try:
+                while await self.stream.receive_some(65536):
+                    pass
+            except trio.BrokenResourceError:
+                pass
+            return True
+
+
+def group(name: str) -> dict[str, Any]:
+    return {"group_id": name, "generation_id": 1, "member_id": "m"}
+
+
+async def answer(request: Request) -> Reply:
+    return {"error_code": len(request.body["group_id"])}
+
+
+@asynccontextmanager
+async def listening(
+    handlers: Handlers | None = None, settings: PortSettings | None = None
+) -> AsyncIterator[Callable[[], Awaitable[Client]]]:
+    port = Port("PLAINTEXT", "127.0.0.1", 0, handlers or {HEARTBEAT: answer}, Log(1), settings)
+    number = await port.bind()
+    clients: list[trio.SocketStream] = []
+
+    async def connect() -> Client:
+        clients.append(await trio.open_tcp_stream("127.0.0.1", number))
+        return Client(clients[-1])
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(port.run)
+        with trio.fail_after(60):
+            yield connect
+        nursery.cancel_scope.cancel()
+    for each in clients:
+        await trio.aclose_forcefully(each)
+
+
+def test_answers_come_in_the_order_of_the_questions() -> None:
+    async def main() -> None:
+        async def slow_first(request: Request) -> Reply:
+            if request.correlation == 1:
+                await trio.sleep(0.05)
+            return await answer(request)
+
+        async with listening({HEARTBEAT: slow_first}) as connect:
+            client = await connect()
+            for number in range(1, 200):
+                await client.ask(HEARTBEAT, number % 5, number, group("g" * (number % 7)))
+            for number in range(1, 200):
+                correlation, reply = await client.hear(HEARTBEAT, number % 5)
+                assert (correlation, reply["error_code"]) == (number, number % 7)
+
+    trio.run(main)
+
+
+def test_a_question_in_many_pieces() -> None:
+    async def main() -> None:
+        async with listening() as connect:
+            client = await connect()
+            for byte in encode_request(HEARTBEAT, 4, 7, "me", group("gg")):
+                await client.stream.send_all(bytes([byte]))
+            assert await client.hear(HEARTBEAT, 4) == (7, {"throttle_time_ms": 0, "error_code": 2})
+
+    trio.run(main)
+
+
+def test_one_who_waits_holds_up_nobody_else_and_is_forgotten_when_it_leaves() -> None:
+    async def main() -> None:
+        dropped, waiting = trio.Event(), trio.Event()
+
+        async def wait(request: Request) -> Reply:
+            if request.body["group_id"] != "wait":
+                return await answer(request)
+            waiting.set()
+            try:
+                await trio.sleep_forever()
+            finally:
+                dropped.set()
+            raise AssertionError
+
+        async with listening({HEARTBEAT: wait}) as connect:
+            one, other = await connect(), await connect()
+            await one.ask(HEARTBEAT, 4, 1, group("wait"))
+            await waiting.wait()
+            await other.ask(HEARTBEAT, 4, 2, group("g"))
+            assert (await other.hear(HEARTBEAT, 4))[0] == 2
+            await one.stream.aclose()
+            await dropped.wait()
+
+    trio.run(main)
+
+
+def test_no_answer_where_none_is_wanted() -> None:
+    async def main() -> None:
+        async def silent(request: Request) -> Reply:
+            return None if request.correlation == 1 else await answer(request)
+
+        async with listening({HEARTBEAT: silent}) as connect:
+            client = await connect()
+            await client.ask(HEARTBEAT, 4, 1, group("a"))
+            await client.ask(HEARTBEAT, 4, 2, group("bb"))
+            assert (await client.hear(HEARTBEAT, 4))[0] == 2
+
+    trio.run(main)
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        bytes.fromhex("7fffffff"),
+        bytes.fromhex("00000000"),
+        bytes.fromhex("ffffffff"),
+        bytes.fromhex("00000003 000000"),
+        bytes.fromhex("00000008 7fff 0001 00000007"),
+        bytes.fromhex("0000000a 000c 0063 00000007 ffff"),
+        bytes.fromhex("0000000c 000c 0001 00000007 ffff 00ff"),
+        encode_request(ApiKey.METADATA, 12, 7, "me", {"topics": []}),
+        encode_request(ApiKey.SASL_HANDSHAKE, 1, 7, "me", {"mechanism": "PLAIN"}),
+        b"GET / HTTP/1.1\r\n\r\n",
+    ],
+)
+def test_who_makes_no_sense_is_cut_off_and_others_are_served(sent: bytes) -> None:
+    async def main() -> None:
+        async with listening() as connect:
+            odd, good = await connect(), await connect()
+            await odd.stream.send_all(sent)
+            assert await odd.hung_up_on()
+            await good.ask(HEARTBEAT, 4, 1, group("g"))
+            assert (await good.hear(HEARTBEAT, 4))[0] == 1
+
+    trio.run(main)
+
+
+def test_what_goes_wrong_here_costs_one_connection(caplog: pytest.LogCaptureFixture) -> None:
+    async def main() -> None:
+        async def broken(request: Request) -> Reply:
+            match request.correlation:
+                case 1:
+                    raise RuntimeError("a mistake of ours")
+                case 2:
+                    raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "and nobody waits for an answer")
+                case 3:
+                    return {"no_such_field": 1}
+                case _:
+                    pass
+            return await answer(request)
+
+        async with listening({HEARTBEAT: broken}) as connect:
+            for number in (1, 2, 3):
+                client = await connect()
+                await client.ask(HEARTBEAT, 4, number, group("g"))
+                assert await client.hung_up_on()
+            client = await connect()
+            await client.ask(HEARTBEAT, 4, 4, group("g"))
+            assert (await client.hear(HEARTBEAT, 4))[0] == 4
+
+    trio.run(main)
+    assert "a mistake of ours" in caplog.text
+    assert "no_such_field" in caplog.text
+    assert "nobody waits for an answer" in caplog.text
+
+
+def test_versions_are_told_to_whoever_asks_in_whichever_version() -> None:
+    async def main() -> None:
+        async with listening() as connect:
+            client = await connect()
+            for version in range(5):
+                await client.ask(
+                    ApiKey.API_VERSIONS,
+                    version,
+                    version,
+                    {"client_software_name": "librdkafka", "client_software_version": "2.15.0"},
+                )
+                correlation, reply = await client.hear(ApiKey.API_VERSIONS, version)
+                assert correlation == version
+                told = {each["api_key"]: (each["min_version"], each["max_version"]) for each in reply["api_keys"]}
+                assert told == {int(HEARTBEAT): (0, 4), int(ApiKey.API_VERSIONS): (0, 4)}
+            await client.stream.send_all(bytes.fromhex("0000000d 0012 0009 00000063 0001 63 0001"))
+            correlation, reply = decode_reply(ApiKey.API_VERSIONS, 0, await client.frame())
+            assert (correlation, reply["error_code"]) == (0x63, ErrorCode.UNSUPPORTED_VERSION)
+            assert {each["api_key"] for each in reply["api_keys"]} == {12, 18}
+            await client.ask(ApiKey.API_VERSIONS, 3, 5, {"client_software_name": "?", "client_software_version": ""})
+            _, reply = await client.hear(ApiKey.API_VERSIONS, 3)
+            assert reply["error_code"] == ErrorCode.INVALID_REQUEST
+
+    trio.run(main)
+
+
+def test_a_client_that_never_reads_is_not_answered_for_ever() -> None:
+    async def main() -> None:
+        answered = 0
+
+        async def big(request: Request) -> Reply:
+            nonlocal answered
+            answered += 1
+            return {"groups": [{"group_id": "x" * 30_000} for _ in range(10)]}
+
+        settings = PortSettings(unsent_bytes_max=100_000, waiting_max=10, stalled_s=0.5)
+        async with listening({ApiKey.DESCRIBE_GROUPS: big}, settings) as connect:
+            client = await connect()
+            asked = encode_request(ApiKey.DESCRIBE_GROUPS, 5, 1, "me", {"groups": ["g"]})
+            with pytest.raises((trio.BrokenResourceError, trio.TooSlowError)), trio.fail_after(20):
+                while True:
+                    await client.stream.send_all(asked * 100)
+            assert answered < 1_000
+
+    trio.run(main)
+
+
+def test_idle_connections_are_closed_but_not_those_that_wait_for_an_answer() -> None:
+    async def main() -> None:
+        release = trio.Event()
+
+        async def wait(request: Request) -> Reply:
+            await release.wait()
+            return await answer(request)
+
+        async with listening({HEARTBEAT: wait}, PortSettings(idle_s=0.2)) as connect:
+            idle, waits = await connect(), await connect()
+            await waits.ask(HEARTBEAT, 4, 1, group("g"))
+            assert await idle.hung_up_on()
+            await trio.sleep(0.5)
+            release.set()
+            assert (await waits.hear(HEARTBEAT, 4))[0] == 1
+
+    trio.run(main)
+
+
+def test_there_are_as_many_as_there_may_be() -> None:
+    async def main() -> None:
+        async with listening(settings=PortSettings(connections_max=2)) as connect:
+            first, second = await connect(), await connect()
+            for client in (first, second):
+                await client.ask(HEARTBEAT, 4, 1, group("g"))
+                await client.hear(HEARTBEAT, 4)
+            assert await (await connect()).hung_up_on()
+            await first.stream.aclose()
+            with trio.fail_after(30):
+                while True:
+                    client = await connect()
+                    try:
+                        await client.ask(HEARTBEAT, 4, 1, group("g"))
+                        await client.hear(HEARTBEAT, 4)
+                        break
+                    except (AssertionError, trio.BrokenResourceError):
+                        await trio.sleep(0.01)
+
+    trio.run(main)
