@@ -150,8 +150,7 @@ class Groups:
         self._turn()
 
     async def _count_partitions(self) -> None:
-        """Asked of the store, when somebody wants to know it: what a command tells may be a part of the topic only, and
-        a group that is looked for in the wrong partition has lost its positions."""
+        """When somebody wants to know it, and until there is such a topic: its number never changes."""
         while self.coordinator.partitions is None:
             await self._wanted.wait()
             try:

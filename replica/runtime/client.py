@@ -1,0 +1,284 @@
+"""A client of brokers, as small as our own commands need it: connections, versions, who leads what, whom to ask again.
+
+    async with connect([("127.0.0.1", 9092)]) as client:
+        reply = await client.ask(ApiKey.METADATA, {"topics": None})
+        reply = await client.ask_coordinator("my-group", ApiKey.DESCRIBE_GROUPS, {"groups": ["my-group"]}, error_of)
+
+Bodies are dicts with the fields of `replica.wire.schemas`. Requests on one connection go one after the other.
+"""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from contextlib import asynccontextmanager
+from typing import Any, Final, TypeVar
+
+import trio
+from attrs import frozen
+
+from kraft_controller.core.names import TopicPartition
+from replica.core.errors import ErrorCode, KafkaError, WireError
+from replica.wire.api import ApiKey
+from replica.wire.framing import Framing
+from replica.wire.messages import decode_reply, encode_request
+from replica.wire.schemas import APIS
+
+Body = dict[str, Any]
+T = TypeVar("T")
+Address = tuple[str, int]
+
+RECEIVE_BYTES: Final = 256 * 1024
+PAUSE_S: Final = 0.1
+
+
+class Unreachable(Exception):
+    """No broker could be asked, or none answered in time. The message says which, and what was wrong with each."""
+
+
+@frozen
+class ClientSettings:
+    """request_s    for one connection to be made, or one request to be answered
+    patience_s   for what is to be tried again: a leader or coordinator that is being elected, say
+    reply_bytes_max  a longer one is taken for damage
+    """
+
+    client_id: str = "zab-broker"
+    request_s: float = 30.0
+    patience_s: float = 30.0
+    reply_bytes_max: int = 256 * 1024 * 1024
+
+
+# -- one connection ----------------------------------------------------------------------------------------
+
+
+class Connection:
+    def __init__(self, stream: trio.abc.Stream, settings: ClientSettings) -> None:
+        self._stream = stream
+        self._settings = settings
+        self._framing = Framing(settings.reply_bytes_max)
+        self._frames: list[bytes] = []
+        self._turn = trio.Lock()
+        self._correlation = 0
+        self._versions: dict[int, tuple[int, int]] | None = None
+        self.broken = False
+
+    async def ask(self, api: ApiKey, body: Body, version_max: int | None = None) -> Body:
+        """In the newest version that both speak, up to `version_max`."""
+        async with self._turn:
+            if self._versions is None:
+                said = await self._exchange(ApiKey.API_VERSIONS, 0, {})
+                self._versions = {
+                    each["api_key"]: (each["min_version"], each["max_version"]) for each in said["api_keys"]
+                }
+            return await self._exchange(api, self._version(api, version_max), body)
+
+    def _version(self, api: ApiKey, version_max: int | None) -> int:
+        ours = APIS[api]
+        assert self._versions is not None
+        first, last = self._versions.get(api, (0, -1))
+        version = min(last, ours.last if version_max is None else min(ours.last, version_max))
+        if version < max(first, ours.first):
+            raise KafkaError(
+                ErrorCode.UNSUPPORTED_VERSION,
+                f"{api.name}: the broker speaks versions {first} to {last}, here {ours.first} to {ours.last} are spoken"
+                if last >= 0
+                else f"the broker does not know {api.name}",
+            )
+        return version
+
+    async def _exchange(self, api: ApiKey, version: int, body: Body) -> Body:
+        self._correlation += 1
+        request = encode_request(api, version, self._correlation, self._settings.client_id, body)
+        try:
+            with trio.fail_after(self._settings.request_s):
+                await self._stream.send_all(request)
+                while not self._frames:
+                    data = await self._stream.receive_some(RECEIVE_BYTES)
+                    if not data:
+                        raise Unreachable("the broker ended the connection")
+                    self._frames = self._framing.feed(data)
+        except trio.TooSlowError:
+            self.broken = True
+            raise Unreachable(f"{api.name} was not answered within {self._settings.request_s} s") from None
+        except (trio.BrokenResourceError, trio.ClosedResourceError, OSError) as error:
+            self.broken = True
+            raise Unreachable(f"the connection broke: {error.__cause__ or error}") from error
+        except BaseException:  # its answer may come while the next one is waited for
+            self.broken = True
+            raise
+        correlation, reply = decode_reply(api, version, self._frames.pop(0))
+        if correlation != self._correlation:
+            self.broken = True
+            raise WireError(f"an answer to request {correlation}, where {self._correlation} was asked")
+        return reply
+
+    async def aclose(self) -> None:
+        await trio.aclose_forcefully(self._stream)
+
+
+# -- the cluster -------------------------------------------------------------------------------------------
+
+
+class Client:
+    """addresses of brokers, and connections to those that were asked. Learns where all of them are from any."""
+
+    def __init__(
+        self, bootstrap: Sequence[Address], settings: ClientSettings | None = None, tls: ssl.SSLContext | None = None
+    ) -> None:
+        self.settings = settings or ClientSettings()
+        self._bootstrap = tuple(bootstrap)
+        self._tls = tls
+        self._brokers: dict[int, Address] = {}
+        self._connections: dict[Address, Connection] = {}
+        self._connecting = trio.Lock()
+
+    # -- asking ------------------------------------------------------------------------------------------------
+
+    async def ask(self, api: ApiKey, body: Body, version_max: int | None = None) -> Body:
+        """Whichever broker can be reached."""
+        wrong = []
+        for address in dict.fromkeys((*self._connections, *self._brokers.values(), *self._bootstrap)):
+            try:
+                return await self._ask_at(address, api, body, version_max)
+            except Unreachable as error:
+                wrong.append(f"{address[0]}:{address[1]}: {error}")
+        raise Unreachable("; ".join(wrong) or "no broker is known")
+
+    async def ask_broker(self, broker: int, api: ApiKey, body: Body, version_max: int | None = None) -> Body:
+        """This one and no other."""
+        if broker not in self._brokers:
+            await self.metadata([])
+        if broker not in self._brokers:
+            raise Unreachable(f"broker {broker} is not there; there are {sorted(self._brokers)}")
+        return await self._ask_at(self._brokers[broker], api, body, version_max)
+
+    async def ask_coordinator(
+        self, group: str, api: ApiKey, body: Body, error_of: Callable[[Body], int], version_max: int | None = None
+    ) -> Body:
+        """Whoever coordinates the group, found anew for as long as it moves. `error_of`: the reply's error, or 0."""
+
+        async def once() -> Body:
+            reply = await self.ask_broker(await self.coordinator(group), api, body, version_max)
+            raise_for(error_of(reply), f"group {group}: {api.name}")
+            return reply
+
+        return await self.patiently(once)
+
+    async def coordinator(self, group: str) -> int:
+        found = await self.ask(ApiKey.FIND_COORDINATOR, {"key": group, "key_type": 0}, version_max=3)
+        raise_for(found["error_code"], f"the coordinator of group {group}", found["error_message"])
+        node: int = found["node_id"]
+        self._brokers[node] = (found["host"], found["port"])
+        return node
+
+    async def patiently(self, act: Callable[[], Awaitable[T]]) -> T:
+        """Again while what is wrong may pass: nobody leads yet, somebody else does, a broker is gone."""
+        began = trio.current_time()
+        pause = PAUSE_S
+        while True:
+            try:
+                return await act()
+            except (KafkaError, Unreachable) as error:
+                passes = isinstance(error, Unreachable) or error.code.retriable
+                if not passes or trio.current_time() + pause - began > self.settings.patience_s:
+                    raise
+            await trio.sleep(pause)
+            pause = min(pause * 2, 2.0)
+
+    # -- what there is -------------------------------------------------------------------------------------------
+
+    async def metadata(self, topics: Iterable[str] | None) -> Body:
+        """Of these topics; None: of all. Topics are not made by being asked for."""
+        asked = None if topics is None else [{"name": name} for name in topics]
+        reply = await self.ask(ApiKey.METADATA, {"topics": asked, "allow_auto_topic_creation": False})
+        self._brokers = {each["node_id"]: (each["host"], each["port"]) for each in reply["brokers"]}
+        return reply
+
+    @property
+    def brokers(self) -> list[int]:
+        """As of the last metadata."""
+        return sorted(self._brokers)
+
+    async def leaders(self, topics: Iterable[str]) -> dict[TopicPartition, int]:
+        """Of the partitions of these topics. What is not there, and what nobody leads, is left out."""
+        reply = await self.metadata(topics)
+        return {
+            TopicPartition(topic["name"], each["partition_index"]): each["leader_id"]
+            for topic in reply["topics"]
+            for each in topic["partitions"]
+            if each["leader_id"] >= 0
+        }
+
+    # -- connections -----------------------------------------------------------------------------------------------
+
+    async def _ask_at(self, address: Address, api: ApiKey, body: Body, version_max: int | None) -> Body:
+        connection = await self._connected(address)
+        try:
+            return await connection.ask(api, body, version_max)
+        finally:
+            if connection.broken:
+                if self._connections.get(address) is connection:
+                    del self._connections[address]
+                await connection.aclose()
+
+    async def _connected(self, address: Address) -> Connection:
+        async with self._connecting:
+            connection = self._connections.get(address)
+            if connection is None:
+                connection = self._connections[address] = Connection(await self._dial(address), self.settings)
+            return connection
+
+    async def _dial(self, address: Address) -> trio.abc.Stream:
+        host, port = address
+        try:
+            with trio.fail_after(self.settings.request_s):
+                plain = await trio.open_tcp_stream(host, port)
+                if self._tls is None:
+                    return plain
+                secured = trio.SSLStream(plain, self._tls, server_hostname=host)
+                await secured.do_handshake()
+                return secured
+        except trio.TooSlowError:
+            raise Unreachable(f"no connection within {self.settings.request_s} s") from None
+        except (OSError, trio.BrokenResourceError) as error:
+            raise Unreachable(str(error.__cause__ or error)) from error
+
+    async def aclose(self) -> None:
+        connections, self._connections = list(self._connections.values()), {}
+        for connection in connections:
+            await connection.aclose()
+
+
+@asynccontextmanager
+async def connect(
+    bootstrap: Sequence[Address], settings: ClientSettings | None = None, tls: ssl.SSLContext | None = None
+) -> AsyncIterator[Client]:
+    """Nothing is dialled before something is asked."""
+    client = Client(bootstrap, settings, tls)
+    try:
+        yield client
+    finally:
+        with trio.CancelScope(shield=True):
+            await client.aclose()
+
+
+def raise_for(code: int, what: str, text: str | None = None) -> None:
+    """`KafkaError` unless the number says that nothing is wrong."""
+    if code:
+        try:
+            error = ErrorCode(code)
+        except ValueError:
+            raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"{what}: error {code}, which is not known here") from None
+        raise KafkaError(error, f"{what}: {text}" if text else what)
+
+
+def parse_bootstrap(text: str) -> list[Address]:
+    """`host:port,host:port`; IPv6 in brackets. `ValueError` says what is wrong."""
+    addresses = []
+    for each in text.split(","):
+        host, colon, port = each.strip().rpartition(":")
+        if not colon or not host or not port.isdecimal() or not 0 < int(port) < 65536:
+            raise ValueError(f"{each.strip()!r} is no host:port")
+        addresses.append((host.removeprefix("[").removesuffix("]"), int(port)))
+    return addresses
