@@ -13,13 +13,12 @@ import socket
 import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager
-from typing import Final
 
 import trio
 
 import zab
 from kraft_controller.core.commands import Command, UpdateMetadata
-from kraft_controller.core.names import INTERNAL, BrokerEpoch, BrokerId, TopicPartition
+from kraft_controller.core.names import BrokerEpoch, BrokerId, TopicPartition
 from kraft_controller.core.state import Broker as Described
 from kraft_controller.core.state import Endpoint
 from kraft_controller.runtime import identity
@@ -36,14 +35,13 @@ from replica.runtime.handlers import producers as producer_handlers
 from replica.runtime.handlers import topics as topic_handlers
 from replica.runtime.logs import Log
 from replica.runtime.metadata import MetadataCache
+from replica.runtime.offsets_topic import OFFSETS_TOPIC, OffsetsTopic
 from replica.runtime.port import Port
 from replica.runtime.producers import ProducerIds
 from replica.runtime.requests import Handlers
 from replica.runtime.topics import Defaults, Topics
 
 OpenSession = Callable[[], AbstractAsyncContextManager[zab.Session]]
-OFFSETS_TOPIC: Final = INTERNAL[0]
-OFFSETS_CONFIG: Final = {"cleanup.policy": "compact", "compression.type": "producer", "segment.bytes": "104857600"}
 
 
 class Broker:
@@ -69,6 +67,7 @@ class Broker:
             os.urandom,
             deletion=config.deletion,
         )
+        self.offsets_topic = OffsetsTopic(self.topics, config.offsets)
         self.producer_ids = ProducerIds(config.id, self.session)
         self.registration: Registration | None = None
         self.controller: Controller | None = None
@@ -141,9 +140,7 @@ class Broker:
     async def make_topic(self, name: str) -> None:
         """Because somebody asked for one that is not there."""
         if name == OFFSETS_TOPIC:
-            config = self.config
-            factor = min(config.offsets_factor, max(len(self.cache.brokers), 1))
-            await self.topics.make_if_missing(name, config.offsets_partitions, factor, OFFSETS_CONFIG)
+            await self.offsets_topic.make()
         else:
             await self.topics.make_if_missing(name)
 

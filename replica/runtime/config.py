@@ -12,6 +12,7 @@ from kraft_controller.core.desk import Settings as ControllerSettings
 from kraft_controller.core.names import BrokerId
 from kraft_controller.runtime.controller import Pace
 from replica.core.groups.desk import Settings as GroupSettings
+from replica.runtime.offsets_topic import OffsetsTopicSettings
 from replica.runtime.settings import PortSettings
 from replica.storage.config import LogConfig
 
@@ -58,8 +59,7 @@ class BrokerConfig:
     replication_factor: int = 1
     auto_create: bool = True
     deletion: bool = True
-    offsets_partitions: int = 50
-    offsets_factor: int = 3
+    offsets: OffsetsTopicSettings = field(factory=OffsetsTopicSettings)
     log: LogConfig = field(factory=LogConfig)
     log_said: frozenset[str] = frozenset()
     """Which keys of `log` the configuration has set."""

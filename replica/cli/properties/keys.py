@@ -146,8 +146,9 @@ SECTIONS: Final[tuple[tuple[str, tuple[Key, ...]], ...]] = (
     (
         "Groups",
         (
-            _sets("offsets.topic.num.partitions", "50", "config.offsets_partitions", positive, "of the topic that remembers groups"),
-            _sets("offsets.topic.replication.factor", "3", "config.offsets_factor", positive, "its replicas; fewer while there are fewer brokers"),
+            _sets("offsets.topic.num.partitions", "50", "offsets.partitions", positive, "of the topic that remembers groups"),
+            _sets("offsets.topic.replication.factor", "3", "offsets.factor", positive, "its replicas: until there are so many brokers, no group is coordinated"),
+            _sets("offsets.topic.segment.bytes", "104857600", "offsets.segment_bytes", positive, "how large its files become"),
             _sets("group.min.session.timeout.ms", "6000", "groups.group_min_session_timeout_ms", whole, "what members may ask for at least"),
             _sets("group.max.session.timeout.ms", "1800000", "groups.group_max_session_timeout_ms", whole, "and at most"),
             _sets("group.initial.rebalance.delay.ms", "3000", "groups.group_initial_rebalance_delay_ms", whole, "how long a new group waits for more members"),

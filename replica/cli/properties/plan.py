@@ -17,6 +17,7 @@ from replica.cli.properties.syntax import Entry, parse
 from replica.core.errors import KafkaError
 from replica.core.groups.desk import Settings as GroupSettings
 from replica.runtime.config import CONTROLLER, EVERYWHERE, BrokerConfig, Listener
+from replica.runtime.offsets_topic import OffsetsTopicSettings
 from replica.runtime.settings import PortSettings
 from replica.storage.config import LogConfig
 
@@ -86,6 +87,7 @@ def plan_of(path: str, text: str, overrides: Mapping[str, str] | None = None) ->
         log=log,
         log_said=said,
         port=PortSettings(**settings["port"]),
+        offsets=OffsetsTopicSettings(**settings["offsets"]),
         groups=GroupSettings(**settings["groups"]),
         control=ControllerSettings(
             unclean_election=log.unclean_leader_election_enable,
@@ -114,7 +116,7 @@ def _without_effect(source: Source) -> list[str]:
 
 def _settings(source: Source) -> dict[str, dict[str, Any]]:
     made: dict[str, dict[str, Any]] = {
-        group: {} for group in ("config", "port", "groups", "control", "pace", "replication", "plan")
+        group: {} for group in ("config", "port", "offsets", "groups", "control", "pace", "replication", "plan")
     }
     for key in source.entries:
         known = KEYS.get(key)

@@ -44,7 +44,7 @@ def test_kafkas_own_file_is_understood_without_a_warning() -> None:
     assert (config.id, config.store, config.log_dirs) == (0, "localhost:2181", (Path("/tmp/kafka-logs"),))
     assert [(each.name, each.host, each.port) for each in config.listeners] == [("PLAINTEXT", None, 9092)]
     assert config.groups.group_initial_rebalance_delay_ms == 0
-    assert config.offsets_factor == 1
+    assert config.offsets.factor == 1
     assert config.log.retention_ms == 7 * 24 * 3_600_000
 
 
