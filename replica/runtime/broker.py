@@ -13,6 +13,7 @@ import socket
 import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager
+from typing import Final
 
 import trio
 
@@ -35,12 +36,18 @@ from replica.runtime.handlers import producers as producer_handlers
 from replica.runtime.handlers import topics as topic_handlers
 from replica.runtime.logs import Log
 from replica.runtime.metadata import MetadataCache
-from replica.runtime.offsets_topic import OFFSETS_TOPIC, OffsetsTopic
+from replica.runtime.offsets_topic import OFFSETS_TOPIC
 from replica.runtime.port import Port
 from replica.runtime.producers import ProducerIds
 from replica.runtime.requests import Handlers
 from replica.runtime.topics import Defaults, Topics
 
+OFFSETS_CONFIG: Final = {
+    "cleanup.policy": "compact",
+    "compression.type": "producer",
+    # A coordinator's clock is not set while it runs; a broker's that is set back would refuse its records.
+    "message.timestamp.after.max.ms": str(2**63 - 1),
+}
 OpenSession = Callable[[], AbstractAsyncContextManager[zab.Session]]
 
 
@@ -67,7 +74,6 @@ class Broker:
             os.urandom,
             deletion=config.deletion,
         )
-        self.offsets_topic = OffsetsTopic(self.topics, config.offsets)
         self.producer_ids = ProducerIds(config.id, self.session)
         self.registration: Registration | None = None
         self.controller: Controller | None = None
@@ -140,7 +146,13 @@ class Broker:
     async def make_topic(self, name: str) -> None:
         """Because somebody asked for one that is not there."""
         if name == OFFSETS_TOPIC:
-            await self.offsets_topic.make()
+            offsets = self.config.offsets
+            await self.topics.make_if_missing(
+                name,
+                offsets.partitions,
+                offsets.factor,
+                {**OFFSETS_CONFIG, "segment.bytes": str(offsets.segment_bytes)},
+            )
         else:
             await self.topics.make_if_missing(name)
 

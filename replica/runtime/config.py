@@ -12,7 +12,6 @@ from kraft_controller.core.desk import Settings as ControllerSettings
 from kraft_controller.core.names import BrokerId
 from kraft_controller.runtime.controller import Pace
 from replica.core.groups.desk import Settings as GroupSettings
-from replica.runtime.offsets_topic import OffsetsTopicSettings
 from replica.runtime.settings import PortSettings
 from replica.storage.config import LogConfig
 
@@ -36,6 +35,18 @@ class Listener:
     protocol: str = PLAINTEXT
     told_host: str | None = None
     told_port: int | None = None
+
+
+@frozen
+class OffsetsTopicSettings:
+    """partitions      `offsets.topic.num.partitions`: once positions are in them there can never be another number
+    factor          `offsets.topic.replication.factor`: until there are so many brokers no group can be coordinated
+    segment_bytes   `offsets.topic.segment.bytes`: small, so that compaction gets at most of it
+    """
+
+    partitions: int = 50
+    factor: int = 3
+    segment_bytes: int = 100 * 1024 * 1024
 
 
 @frozen

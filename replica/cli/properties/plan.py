@@ -16,8 +16,7 @@ from replica.cli.properties.keys import KEYS, SECTIONS
 from replica.cli.properties.syntax import Entry, parse
 from replica.core.errors import KafkaError
 from replica.core.groups.desk import Settings as GroupSettings
-from replica.runtime.config import CONTROLLER, EVERYWHERE, BrokerConfig, Listener
-from replica.runtime.offsets_topic import OffsetsTopicSettings
+from replica.runtime.config import CONTROLLER, EVERYWHERE, BrokerConfig, Listener, OffsetsTopicSettings
 from replica.runtime.settings import PortSettings
 from replica.storage.config import LogConfig
 
