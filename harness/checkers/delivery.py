@@ -66,18 +66,23 @@ class TotalOrder(Checker):
 class Agreement(Checker):
     """If f delivers a and g delivers b, then g delivers a or f delivers b.
 
-    That is: what any two servers have ever delivered are sets of which one contains the other. Kept as
-    the number of transactions that one has and the other has not, for each pair.
+    That is: what any two servers have ever delivered are sets of which one contains the other. As long as all
+    of them deliver in one order, each set is a beginning of it, and nothing needs to be compared. From the first
+    delivery on that is out of this order, it is kept for each pair how many one has and the other has not.
     """
 
     promise = "agreement"
 
     def __init__(self, ghost: Ghost) -> None:
         super().__init__(ghost)
-        servers = len(ghost.servers)
-        self._delivered: list[set[Zxid]] = [set() for _ in range(servers)]
         self._order: list[Zxid] = []
-        self._ahead = [[0] * servers for _ in range(servers)]
+        """Everything that anybody delivered, in the order in which that was for the first time."""
+        self._place: dict[Zxid, int] = {}
+        self._reached = [0] * len(ghost.servers)
+        """How much of this order each has delivered, and nothing else."""
+        self._in_order = True
+        self._delivered: list[set[Zxid]] = []
+        self._ahead: list[list[int]] = []
 
     def applied(self, who: Known, batch: Batch) -> None:
         for zxid in range(batch.first, batch.last + 1):
@@ -85,13 +90,38 @@ class Agreement(Checker):
 
     def restored(self, who: Known, zxid: Zxid) -> None:
         """With the state come, at one stroke, all deliveries that led to it."""
-        if zxid in self._delivered[who.id]:
+        if self._has(who.id, zxid):
             return
         for delivered in self._order:
             if delivered <= zxid:
                 self._deliver(who.id, delivered)
 
+    def _has(self, sid: ServerId, zxid: Zxid) -> bool:
+        if self._in_order:
+            return self._place.get(zxid, len(self._order)) < self._reached[sid]
+        return zxid in self._delivered[sid]
+
     def _deliver(self, sid: ServerId, zxid: Zxid) -> None:
+        if self._in_order:
+            order, reached = self._order, self._reached[sid]
+            place = self._place.get(zxid, len(order))
+            if place < reached:
+                return
+            if place == reached:
+                if place == len(order):
+                    self._place[zxid] = place
+                    order.append(zxid)
+                self._reached[sid] = reached + 1
+                return
+            self._compare_from_now_on()
+        self._compare(sid, zxid)
+
+    def _compare_from_now_on(self) -> None:
+        self._in_order = False
+        self._delivered = [set(self._order[:reached]) for reached in self._reached]
+        self._ahead = [[max(0, one - other) for other in self._reached] for one in self._reached]
+
+    def _compare(self, sid: ServerId, zxid: Zxid) -> None:
         mine = self._delivered[sid]
         if zxid in mine:
             return

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from zlib import crc32
 
 import msgpack
-from attrs import frozen
+from attrs import field, frozen
 
 from zab.core.errors import RemoteProtocolError
 from zab.core.zxid import COUNTER_MAX, Zxid, counter_of, show
@@ -29,9 +29,11 @@ class Batch:
     count: int
     body: bytes
     config: bool = False
+    last: Zxid = field(init=False, eq=False, repr=False)
+    """Asked for so often that it is computed once."""
 
-    @property
-    def last(self) -> Zxid:
+    @last.default
+    def _the_last(self) -> Zxid:
         return Zxid(self.first + self.count - 1)
 
     @property

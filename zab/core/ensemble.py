@@ -182,6 +182,10 @@ class Ensemble:
     # -- text ------------------------------------------------------------------------------------
 
     def text(self) -> str:
+        return self._text
+
+    @cached_property
+    def _text(self) -> str:
         lines = [server.text() for server in self.servers]
         lines += [f"group.{group.id}={':'.join(str(sid) for sid in group.members)}" for group in self.groups]
         lines += [f"weight.{sid}={weight}" for sid, weight in sorted(self.weights.items())]

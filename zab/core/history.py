@@ -23,7 +23,18 @@ def _last(batch: Batch) -> Zxid:
 class History:
     """`(base, last]` is in memory as batches; `(log_start, last]` is on disk; `log_start <= base`."""
 
-    __slots__ = ("_base_digest", "_batches", "_bytes", "_disk_start", "_ends", "_entries", "base", "configs", "last")
+    __slots__ = (
+        "_base_digest",
+        "_batches",
+        "_bytes",
+        "_digests",
+        "_disk_start",
+        "_ends",
+        "_entries",
+        "base",
+        "configs",
+        "last",
+    )
 
     def __init__(self, recovered: Recovered) -> None:
         self.base = recovered.snapshot
@@ -33,6 +44,8 @@ class History:
         """Membership changes in `(base, last]`; each one's version is its zxid."""
         self._base_digest = recovered.digest
         self._batches: list[Batch] = []
+        self._digests: list[int] = []
+        """At the end of each batch, of the first ones: as far as anybody has asked."""
         self._ends: list[Zxid] = []
         self._entries = self._bytes = 0
         for end in (recovered.log_start, *recovered.epoch_ends, recovered.snapshot):
@@ -63,6 +76,7 @@ class History:
         if keep < len(self._batches) and self._batches[keep].first <= zxid:
             kept.append(self._batches[keep].until(zxid))
         self._batches = kept
+        del self._digests[keep:]
         self._entries = sum(batch.count for batch in kept)
         self._bytes = sum(len(batch.body) for batch in kept)
         self.configs = [config for config in self.configs if config.version <= zxid]
@@ -76,6 +90,7 @@ class History:
         self.base = self.last = self._disk_start = zxid
         self._base_digest = digest
         self._batches = []
+        self._digests.clear()
         self._entries = self._bytes = 0
         self._ends = [zxid] if zxid else []
         self.configs = []
@@ -95,10 +110,11 @@ class History:
                 break
             entries -= batch.count
             size -= len(batch.body)
-            self._base_digest = digest_of(batch.payloads(), self._base_digest)
             self.base = batch.last
             drop += 1
+        self._base_digest = self._digest_behind(drop)
         del self._batches[:drop]
+        del self._digests[:drop]
         self._entries, self._bytes = entries, size
         self.configs = [config for config in self.configs if config.version > self.base]
 
@@ -150,10 +166,18 @@ class History:
         """The digest of the history up to `zxid`, where memory reaches."""
         if not self.base <= zxid <= self.last:
             return None
-        digest = self._base_digest
-        for batch in self.after(self.base, zxid):
-            digest = digest_of(batch.payloads(), digest)
+        whole = bisect_right(self._batches, zxid, key=_last)
+        digest = self._digest_behind(whole)
+        if whole < len(self._batches) and self._batches[whole].first <= zxid:
+            digest = digest_of(self._batches[whole].until(zxid).payloads(), digest)
         return digest
+
+    def _digest_behind(self, count: int) -> int:
+        """The digest of the history up to the end of the first `count` batches in memory."""
+        digests = self._digests
+        for batch in self._batches[len(digests) : count]:
+            digests.append(digest_of(batch.payloads(), digests[-1] if digests else self._base_digest))
+        return digests[count - 1] if count else self._base_digest
 
     def entries_between(self, after: Zxid, until: Zxid) -> int:
         """How many transactions lie in `(after, until]`, both from this history."""

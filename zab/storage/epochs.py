@@ -98,7 +98,8 @@ def decode(first: bytes | str, second: bytes | str) -> tuple[Record, tuple[str, 
 
     A copy is given as what was read, or as the reason why it could not be.
     """
-    copies = [copy if isinstance(copy, str) else _decode_copy(copy) for copy in (first, second)]
+    copies = [first if isinstance(first, str) else _decode_copy(first)]
+    copies += copies if first == second else [second if isinstance(second, str) else _decode_copy(second)]
     good = [copy for copy in copies if isinstance(copy, Record)]
     if not good:
         raise DamagedError(f"{NAME}: both copies are damaged: {copies[0]}; {copies[1]}")
@@ -200,4 +201,5 @@ class EpochsFile:
 
     def note(self, reaches: Zxid, segment: Zxid) -> None:
         """Say anew where the history is."""
-        self.save(evolve(self.record, reaches=reaches, segment=segment))
+        old = self.record
+        self.save(Record(old.accepted, old.current, old.ensemble, old.standing, old.forgotten, reaches, segment))

@@ -58,9 +58,10 @@ class SnapshotFile:
 
     def write(self, chunk: bytes) -> None:
         self._open()
-        self._put(_CHUNK.pack(_DATA_KIND, len(chunk)))
-        self._put(chunk)
-        self._put_sum()
+        head = _CHUNK.pack(_DATA_KIND, len(chunk))
+        self._sum = crc32(chunk, crc32(head, self._sum))
+        self._gathered += (head, chunk, _SUM.pack(self._sum))
+        self._gathered_bytes += len(head) + len(chunk) + _SUM.size
         self._chunks += 1
         if self._gathered_bytes > _GATHER_BYTES:
             self._flush()

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from attrs import evolve, frozen
+from attrs import frozen
 
 from zab.core.batch import Batch
 from zab.core.checks import check_settings
@@ -28,7 +28,7 @@ from zab.core.ready import (
 from zab.core.zxid import NOTHING, Zxid, epoch_of, show
 from zab.storage import snapshots
 from zab.storage.disk import Disk
-from zab.storage.epochs import Standing
+from zab.storage.epochs import Record, Standing
 from zab.storage.install import install
 from zab.storage.log import Log
 from zab.storage.reading import Purged, read_batches
@@ -160,17 +160,12 @@ class Storage:
             standing = Standing.WHOLE
         elif standing is Standing.WHOLE:  # not the disk's damage: the history contradicts that of the others
             standing, self._begun = Standing.DAMAGED, False
-        record = evolve(
-            self._epochs.record,
-            accepted=write.accepted,
-            current=write.current,
-            ensemble=write.ensemble,
-            standing=standing,
-            forgotten=write.forgotten,
-        )
+        reaches, segment = self._epochs.record.reaches, self._epochs.record.segment
         if self._begun:
-            record = evolve(record, reaches=self._log.durable, segment=self._log.newest)
-        self._epochs.save(record)
+            reaches, segment = self._log.durable, self._log.newest
+        self._epochs.save(
+            Record(write.accepted, write.current, write.ensemble, standing, write.forgotten, reaches, segment)
+        )
 
     def _truncate(self, zxid: Zxid) -> None:
         if not self._begun:

@@ -331,8 +331,10 @@ class Server:
         if ready.notes:
             for note in ready.notes:
                 world.noted(self, note)
-        if ready.apply and ready.wants_state:
+        apply = ready.apply
+        if apply and ready.send and ready.wants_state:
             self._apply(ready)
+            apply = ()
         for envelope in ready.send:
             self._send(envelope.to, envelope.message)
         network = world.network
@@ -343,7 +345,7 @@ class Server:
                 network.dial(self, link.to)
             else:
                 network.hang_up(self, link.peer, link.dialled)  # type: ignore[union-attr]  # not a Dial
-        if ready.apply and not ready.wants_state:
+        if apply:
             self._apply(ready)
         if self._broadcasts:
             # A membership change is prepared on nothing that is applied: what this turn hands out comes first.
@@ -372,10 +374,11 @@ class Server:
         if committed != self._committed:
             self._committed = committed
             judge.committed(self.id, committed, node.leader == self.id or self._leads)
-        seen = (node.state, node.epoch, node.leader, node.serving)
+        leader = node.leader
+        seen = (node.state, node.epoch, leader, node.serving)
         if seen != self._seen:
             self._seen = seen
-            self._leads = node.leader == self.id
+            self._leads = leader == self.id
             judge.role(self.id, *seen)
 
     # -- the disk --------------------------------------------------------------------------------------
