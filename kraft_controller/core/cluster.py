@@ -38,6 +38,8 @@ class Cluster:
         """Partitions whose replicas are on the move."""
         self.unclean: set[str] = set()
         """Topics that may be led by anybody when nobody in sync is left."""
+        self.min_isr: dict[str, int] = {}
+        """Of topics that say how many must be in sync for acks=all."""
         self._on: dict[BrokerId, dict[TopicPartition, None]] = {}
         self._led: dict[BrokerId, dict[TopicPartition, None]] = {}
 
@@ -119,6 +121,7 @@ class Cluster:
         self.deleting.pop(name, None)
         self.deletion_waits.pop(name, None)
         self.unclean.discard(name)
+        self.min_isr.pop(name, None)
 
     def forget_partition(self, where: TopicPartition) -> None:
         state = self.states.pop(where, None)

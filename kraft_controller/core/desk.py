@@ -24,11 +24,13 @@ class Settings:
     """unclean_election  topics without a word of their own may be led by who was not in sync
     deletion          `delete.topic.enable`
     imbalance_percent `leader.imbalance.per.broker.percentage`
+    min_isr           `min.insync.replicas`, of topics without a word of their own; only for what is counted
     """
 
     unclean_election: bool = False
     deletion: bool = True
     imbalance_percent: int = 10
+    min_isr: int = 1
 
 
 @define

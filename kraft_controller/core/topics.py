@@ -27,6 +27,7 @@ from kraft_controller.core.state import Topic
 from kraft_controller.core.transitions import PartitionPhase, ReplicaPhase
 
 UNCLEAN: Final = "unclean.leader.election.enable"
+MIN_ISR: Final = "min.insync.replicas"
 BROKER_DEFAULTS: Final = "brokers/<default>"
 
 
@@ -78,6 +79,11 @@ def read_configs(desk: Desk, names: Iterable[str]) -> Steps[None]:
         if isinstance(answer, Damaged):
             desk.note("damaged", why=answer.why)
             continue  # as it was
+        least = answer.values.get(MIN_ISR, "").strip() if isinstance(answer, Config) else ""
+        if least.isdecimal():
+            desk.cluster.min_isr[name] = int(least)
+        else:
+            desk.cluster.min_isr.pop(name, None)
         said = unclean_as_said(answer)
         if desk.unclean_by_default if said is None else said:
             desk.cluster.unclean.add(name)

@@ -32,7 +32,6 @@ class Counts:
     """Dealt with, by kind."""
     waited_ms: float = 0.0
     worked_ms: float = 0.0
-    waited_ms_max: float = 0.0
     recent: list[Spent] = field(factory=list)
     elections: int = 0
     """Of leaders of partitions, in reigns that are over; so are the following."""
@@ -40,11 +39,14 @@ class Counts:
     damaged: int = 0
     """Notes of nodes that could not be read."""
 
+    @property
+    def recent_waited_max(self) -> float:
+        return max((each.waited for each in self.recent[-WINDOW:]), default=0.0)
+
     def dealt(self, kind: str, waited_ms: float, worked_ms: float) -> None:
         self.events[kind] += 1
         self.waited_ms += waited_ms
         self.worked_ms += worked_ms
-        self.waited_ms_max = max(self.waited_ms_max, waited_ms)
         self.recent.append(Spent(waited_ms, worked_ms))
         if len(self.recent) > 2 * WINDOW:
             del self.recent[:WINDOW]

@@ -178,5 +178,9 @@ class BrokerLinks:
         """Commands that no answer has come to, by broker."""
         return {ident: len(link) for ident, link in self._links.items()}
 
+    def counts(self) -> dict[BrokerId, tuple[int, int]]:
+        """Of each broker: commands that no answer has come to, and how often one was said again."""
+        return {ident: (len(link), link.resent) for ident, link in self._links.items()}
+
     def _end(self, ident: BrokerId) -> None:
         self._links.pop(ident).scope.cancel()

@@ -1,0 +1,65 @@
+"""Where an operator looks: `/metrics` for Prometheus, `/health` for whoever restarts what is not well.
+
+Anybody may bring measurements of his own: a source is a function that gives samples when it is asked.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Sequence
+from http import HTTPStatus
+
+import trio
+
+from kraft_controller.core.health import health
+from kraft_controller.core.names import BrokerId
+from kraft_controller.runtime.controller import Controller
+from kraft_controller.runtime.metrics import CONTENT_TYPE, Sample, exposition
+from zab.core.zxid import Epoch, ServerId
+from zab.runtime.admin.http import HttpError, Reply, Request
+from zab.runtime.admin.port import AdminPort
+from zab.runtime.admin.settings import AdminSettings
+from zab.runtime.logs import Log
+
+Source = Callable[[], Iterable[Sample]]
+Look = Callable[[], dict[str, object]]
+
+
+class OperatorPort:
+    """Bounded as the store's own port for operators is."""
+
+    def __init__(self, settings: AdminSettings, sources: Sequence[Source], look: Look, me: BrokerId) -> None:
+        self._settings = settings
+        self._sources = sources
+        self._look = look
+        self._log = Log(ServerId(me), lambda: Epoch(0))
+
+    async def run(self, *, task_status: trio.TaskStatus[int] = trio.TASK_STATUS_IGNORED) -> None:
+        """Started with the number of the port."""
+        await AdminPort(self._settings, self._answer, self._log).run(task_status)
+
+    async def _answer(self, request: Request, _: str) -> Reply:
+        if request.method == "POST":
+            raise HttpError(HTTPStatus.METHOD_NOT_ALLOWED, "there is nothing to be changed here")
+        if request.path == self._settings.metrics_path:
+            text = exposition(sample for source in self._sources for sample in source())
+            return Reply(text.encode(), CONTENT_TYPE)
+        if request.path == "/health":
+            found = self._look()
+            status = HTTPStatus.OK if found["healthy"] else HTTPStatus.SERVICE_UNAVAILABLE
+            return Reply(json.dumps(found, indent=2).encode() + b"\n", "application/json", status)
+        raise HttpError(HTTPStatus.NOT_FOUND, f"there is {self._settings.metrics_path}, and there is /health")
+
+
+def controller_health(controller: Controller) -> dict[str, object]:
+    """`healthy`: it knows who is the controller, or is it. `worries` are of the cluster, for which no broker is to be
+    restarted."""
+    desk = controller.desk
+    worries = health(desk).worries if controller.active and desk is not None else ()
+    return {
+        "healthy": controller.controller is not None,
+        "active": controller.active,
+        "controller": controller.controller,
+        "epoch": desk.epoch if controller.active and desk is not None else None,
+        "worries": list(worries),
+    }

@@ -1,0 +1,93 @@
+"""Measurements and health over HTTP, read by Prometheus' own parser."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from urllib.error import HTTPError
+from urllib.request import urlopen
+
+import pytest
+import trio
+from prometheus_client.parser import text_string_to_metric_families
+
+from kraft_controller.core import events
+from kraft_controller.core.names import BrokerId, TopicPartition
+from kraft_controller.runtime.metrics import samples
+from kraft_controller.runtime.operators import OperatorPort, controller_health
+from tests.integration.kraft_controller.site import led, run, until
+from zab.runtime.admin.settings import AdminSettings
+
+
+def get(url: str) -> tuple[int, str]:
+    try:
+        with urlopen(url, timeout=30) as reply:
+            return reply.status, reply.read().decode()
+    except HTTPError as error:
+        return error.code, error.read().decode()
+
+
+def values(text: str) -> Iterator[tuple[str, float]]:
+    for family in text_string_to_metric_families(text):
+        for sample in family.samples:
+            yield sample.name + "".join(f" {value}" for value in sample.labels.values()), sample.value
+
+
+def test_what_an_operator_asks_first(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with led(tmp_path, dict.fromkeys((1, 2, 3))) as (here, wires), trio.open_nursery() as nursery:
+            controller = wires.controller
+            look = partial(controller_health, controller)
+            port = OperatorPort(AdminSettings(port=0), [partial(samples, controller)], look, BrokerId(1))
+            url = f"http://127.0.0.1:{await nursery.start(port.run)}"
+            await here.done("topics", "create", "t", "--replica-assignment", "1:2:3,2:3:1", "--wait")
+            wires.stuck.add(3)
+            await here.session.delete("/brokers/ids/2")
+
+            async def measured(name: str, value: float) -> bool:
+                _, text = await trio.to_thread.run_sync(get, f"{url}/metrics")
+                return dict(values(text)).get(name) == value
+
+            await until(lambda: measured("kafka_controller_under_replicated_partitions_count", 2))
+            await here.register(2)
+            await until(lambda: measured("kafka_controller_under_replicated_partitions_count", 0))
+            code, text = await trio.to_thread.run_sync(get, f"{url}/metrics")
+            found = dict(values(text))
+            assert code == 200
+            assert found["kafka_controller_active_controller_count"] == 1
+            assert found["kafka_controller_global_partition_count"] == 2
+            assert found["kafka_controller_preferred_replica_imbalance_count"] == 1
+            assert found["kafka_controller_broker_leader_count 3"] == 1
+            assert found["kafka_controller_controller_stats_leader_elections_total"] == 1
+            assert found["kafka_controller_controller_stats_controller_elections_won_total"] == 1
+            assert found["kafka_controller_controller_stats_controller_failover_time_ms"] > 0
+            assert found["kafka_controller_controller_event_manager_events_by_kind_total BrokersChanged"] >= 2
+            assert found["kafka_controller_controller_epoch"] == 1
+            await controller.ask(events.ElectionAsked((TopicPartition("t", 1),)))
+            assert await measured("kafka_controller_preferred_replica_imbalance_count", 0)
+
+            code, text = await trio.to_thread.run_sync(get, f"{url}/health")
+            assert (code, json.loads(text)) == (
+                200, {"healthy": True, "active": True, "controller": 1, "epoch": 1, "worries": []},
+            )  # fmt: skip
+            assert (await trio.to_thread.run_sync(get, f"{url}/elsewhere"))[0] == 404
+            nursery.cancel_scope.cancel()
+
+    run(test)
+
+
+@pytest.mark.parametrize("known", [None, 2])
+def test_who_is_not_the_controller_says_nothing_of_the_cluster(known: int | None, tmp_path: Path) -> None:
+    async def test() -> None:
+        async with led(tmp_path, {1: None}) as (_, wires):
+            controller = wires.controller
+            controller._queue = None  # as between two reigns
+            controller.controller = None if known is None else BrokerId(known)
+            found = {sample.name: sample.value for sample in samples(controller)}
+            assert found["kafka_controller_active_controller_count"] == 0
+            assert found["kafka_controller_active_broker_count"] == 0
+            assert controller_health(controller)["healthy"] is (known is not None)
+
+    run(test)
