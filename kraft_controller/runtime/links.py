@@ -113,7 +113,11 @@ class Link:
             stream: trio.abc.Stream = await trio.open_tcp_stream(endpoint.host, endpoint.port)
             if self._settings.tls is not None:
                 secure = trio.SSLStream(stream, self._settings.tls, server_hostname=endpoint.host)
-                await secure.do_handshake()
+                try:
+                    await secure.do_handshake()
+                except BaseException:
+                    await trio.aclose_forcefully(secure)
+                    raise
                 stream = secure
         return Frames(stream)
 

@@ -1,0 +1,110 @@
+"""Commands over TLS: both ends show who they are, and who shows nothing, or somebody else's name, is told nothing."""
+
+from __future__ import annotations
+
+import logging
+import ssl
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+
+import pytest
+import trio
+import trustme
+
+from kraft_controller.core.commands import Command, UpdateMetadata
+from kraft_controller.core.names import BrokerEpoch, BrokerId, ControllerEpoch, TopicPartition
+from kraft_controller.core.state import Broker, Endpoint
+from kraft_controller.runtime.links import BrokerLinks, LinkSettings
+from kraft_controller.runtime.orders import Orders
+
+ONE = BrokerId(1)
+
+
+class Ear:
+    def __init__(self) -> None:
+        self.heard: list[Command] = []
+        self.refused = 0
+        self.orders = Orders(lambda: BrokerEpoch(5), self.obey)
+
+    def obey(self, command: Command) -> Mapping[TopicPartition, int]:
+        self.heard.append(command)
+        return {}
+
+
+def server_side(authority: trustme.CA, *names: str) -> ssl.SSLContext:
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    authority.issue_cert(*names).configure_cert(context)
+    authority.configure_trust(context)
+    context.verify_mode = ssl.CERT_REQUIRED
+    return context
+
+
+def client_side(authority: trustme.CA, *, known: bool = True) -> ssl.SSLContext:
+    context = ssl.create_default_context()
+    authority.configure_trust(context)
+    if known:
+        authority.issue_cert("controller.example").configure_cert(context)
+    return context
+
+
+@asynccontextmanager
+async def linked(ear: Ear, there: ssl.SSLContext, here: ssl.SSLContext | None) -> AsyncIterator[BrokerLinks]:
+    async def serve(stream: trio.SocketStream) -> None:
+        secure = trio.SSLStream(stream, there, server_side=True)
+        try:
+            await secure.do_handshake()
+        except trio.BrokenResourceError:
+            ear.refused += 1
+            await trio.aclose_forcefully(secure)
+            return
+        await ear.orders.serve(secure)
+
+    async with trio.open_nursery() as nursery:
+        [listener] = await trio.open_tcp_listeners(0, host="127.0.0.1")
+        nursery.start_soon(trio.serve_listeners, serve, [listener])
+        links = BrokerLinks(lambda event: None, LinkSettings(backoff_s=0.01, listener="CONTROLLER", tls=here))
+        await nursery.start(links.run)
+        ends = (Endpoint("CLIENTS", "127.0.0.1", 1), Endpoint("CONTROLLER", "127.0.0.1", _port(listener)))
+        links.know({ONE: Broker(ONE, BrokerEpoch(5), ends)})
+        for epoch in range(1, 20):
+            links.send(ONE, UpdateMetadata(BrokerId(9), ControllerEpoch(epoch), BrokerEpoch(5), (), ()))
+        yield links
+        nursery.cancel_scope.cancel()
+
+
+def _port(listener: trio.SocketListener) -> int:
+    port: int = listener.socket.getsockname()[1]
+    return port
+
+
+def run(ear: Ear, there: ssl.SSLContext, here: ssl.SSLContext | None, *, arrives: bool) -> None:
+    async def main() -> None:
+        with trio.fail_after(60):
+            async with linked(ear, there, here) as links:
+                while (len(ear.heard) < 19) if arrives else (links.counts()[ONE][1] < 3):
+                    await trio.sleep(0.01)
+                if not arrives:
+                    assert links.waiting() == {ONE: 19}  # and none is ever left out
+
+    trio.run(main)
+
+
+def test_both_ends_know_each_other() -> None:
+    ear, authority = Ear(), trustme.CA()
+    run(ear, server_side(authority, "127.0.0.1"), client_side(authority), arrives=True)
+    assert [command.controller_epoch for command in ear.heard] == list(range(1, 20))
+
+
+@pytest.mark.parametrize("why", ["plain", "stranger", "nobody", "another-name"])
+def test_who_is_not_who_he_should_be_is_told_nothing(why: str, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    ear, authority = Ear(), trustme.CA()
+    there = server_side(authority, "elsewhere.example" if why == "another-name" else "127.0.0.1")
+    here: dict[str, ssl.SSLContext | None] = {
+        "plain": None,
+        "stranger": client_side(trustme.CA()),
+        "nobody": client_side(authority, known=False),
+        "another-name": client_side(authority),
+    }
+    run(ear, there, here[why], arrives=False)
+    assert ear.heard == []
