@@ -27,6 +27,7 @@ class Command:
 
 COMMANDS: Final[Mapping[str, Command]] = {
     "serve": Command("replica.cli.serve", "run a broker, as its server.properties says"),
+    "dev": Command("replica.cli.dev", "run brokers and the store that they need, all in this process"),
     "topics": Command("kraft_controller.cli.topics", "make, list, describe, grow and delete topics"),
     "reassign": Command(
         "kraft_controller.cli.reassign", "move replicas to other brokers: plan, begin, look, take back"
@@ -81,7 +82,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         parser = parser_of(name)
     except ModuleNotFoundError as error:
-        if error.name not in ("cramjam", "google_crc32c", "prometheus_client", "rich"):
+        if error.name not in ("cramjam", "google_crc32c", "prometheus_client", "rich", "click"):
             raise
         print(
             f"zab-broker {name} needs {error.name}, which is not installed: pip install 'zab[broker]'", file=sys.stderr

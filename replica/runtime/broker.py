@@ -131,7 +131,7 @@ class Broker:
             **metadata_handlers.handlers(
                 self.cache,
                 metadata_handlers.MetadataSettings(self.cluster, config.auto_create),
-                self._who_controls,
+                self.who_controls,
                 self.make_topic,
             ),
             **topic_handlers.handlers(self.topics, self.cache, self.configs),
@@ -140,7 +140,7 @@ class Broker:
             **producer_handlers.handlers(self.producer_ids),
         }
 
-    def _who_controls(self) -> BrokerId | None:
+    def who_controls(self) -> BrokerId | None:
         return self.controller.controller if self.controller is not None and self._live else None
 
     async def make_topic(self, name: str) -> None:

@@ -143,26 +143,31 @@ def _kept_layout(kept: Path) -> Layout:
 
 
 async def run_dev(data: Path, layout: Layout, settings: Settings) -> None:
-    ensemble = layout.ensemble()
-    doors = DoorSettings(tick_ms=settings.tick_ms, words=frozenset(WORDS.values()), connections_per_host_max=0)
     async with trio.open_nursery() as nursery:
         await nursery.start(stop_on_signal, nursery.cancel_scope)
-        servers: list[StoreServer] = []
-        for sid in ensemble.by_id:
-            server = make_server(
-                data / str(sid),
-                store=StoreSettings(extended_types=True),
-                doors=doors,
-                server_id=sid,
-                ensemble=ensemble,
-                settings=settings,
-            )
-            admin = AdminSettings(HOST, free_or_any(layout.client_port(sid) + ADMIN_OFFSET))
-            await nursery.start(run_server, server, HOST, layout.client_port(sid), [admin])
-            servers.append(server)
-        for server in servers:
-            await server.member.wait_serving()
-        click.echo(introduction(data, layout, servers))
+        click.echo(introduction(data, layout, await start_servers(nursery, data, layout, settings)))
+
+
+async def start_servers(nursery: trio.Nursery, data: Path, layout: Layout, settings: Settings) -> list[StoreServer]:
+    """They run in the nursery, and when this returns all of them serve."""
+    ensemble = layout.ensemble()
+    doors = DoorSettings(tick_ms=settings.tick_ms, words=frozenset(WORDS.values()), connections_per_host_max=0)
+    servers: list[StoreServer] = []
+    for sid in ensemble.by_id:
+        server = make_server(
+            data / str(sid),
+            store=StoreSettings(extended_types=True),
+            doors=doors,
+            server_id=sid,
+            ensemble=ensemble,
+            settings=settings,
+        )
+        admin = AdminSettings(HOST, free_or_any(layout.client_port(sid) + ADMIN_OFFSET))
+        await nursery.start(run_server, server, HOST, layout.client_port(sid), [admin])
+        servers.append(server)
+    for server in servers:
+        await server.member.wait_serving()
+    return servers
 
 
 def free_or_any(port: int) -> int:
