@@ -170,6 +170,20 @@ def topics_of(subscription: bytes) -> frozenset[str] | None:
         return None
 
 
+def assigned_in(assignment: bytes) -> tuple[TopicPartition, ...]:
+    """What a consumer was assigned; nothing where it is not written as consumers write it."""
+    try:
+        reader = _Reader(assignment)
+        reader.i16()
+        return tuple(
+            TopicPartition(topic, partition)
+            for topic, partitions in [(reader.text(), reader.numbers()) for _ in range(reader.count())]
+            for partition in partitions
+        )
+    except RecordError:
+        return ()
+
+
 class _Reader:
     def __init__(self, data: bytes) -> None:
         self._data = data
@@ -195,6 +209,9 @@ class _Reader:
         if count < 0 or count > len(self._data) - self._at:  # each of them has at least one byte
             raise RecordError(f"{count} things announced in {len(self._data) - self._at} bytes")
         return count
+
+    def numbers(self) -> list[int]:
+        return [self.i32() for _ in range(self.count())]
 
     def maybe_text(self) -> str | None:
         size = self.i16()

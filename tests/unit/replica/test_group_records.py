@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from kraft_controller.core.names import TopicPartition
 from replica.core.groups.messages import Position
 from replica.core.groups.ready import GroupRecord, OffsetRecord, Record, SavedGroup, SavedMember
-from replica.wire.group_records import RecordError, decode, encode_key, encode_value, topics_of
+from replica.wire.group_records import RecordError, assigned_in, decode, encode_key, encode_value, topics_of
 
 WHERE = TopicPartition("t", 3)
 GOLDEN: list[tuple[Record, str, str | None]] = [
@@ -102,6 +102,13 @@ def test_noise_is_an_error_of_ours_or_nothing(key: bytes, value: bytes | None, v
         except RecordError:
             pass
     topics_of(key)
+    assigned_in(key)
+
+
+def test_what_a_consumer_was_assigned() -> None:
+    data = bytes.fromhex("0001 00000002 0001 61 00000002 00000000 00000003 0001 62 00000001 00000001 ffffffff")
+    assert assigned_in(data) == (TopicPartition("a", 0), TopicPartition("a", 3), TopicPartition("b", 1))
+    assert assigned_in(b"") == assigned_in(data[:12]) == ()
 
 
 def test_topics_that_a_consumer_wants() -> None:

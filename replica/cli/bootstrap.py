@@ -1,0 +1,90 @@
+"""For commands that ask brokers: where to find one, and how an answer that is none ends the command."""
+
+from __future__ import annotations
+
+import argparse
+import ssl
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Final
+
+from kraft_controller.cli.common import Failed, Misuse, output_arguments
+from replica.core.errors import KafkaError, WireError
+from replica.runtime.client import Address, Client, ClientSettings, Unreachable, connect, parse_bootstrap
+
+BOOTSTRAP: Final = "127.0.0.1:9092"
+
+Work = Callable[[Client, argparse.Namespace], Awaitable[int]]
+
+
+def bootstrap_arguments(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("the brokers")
+    group.add_argument(
+        "--bootstrap",
+        type=_bootstrap,
+        default=_bootstrap(BOOTSTRAP),
+        metavar="HOST:PORT,...",
+        help=f"brokers to begin with; one is enough, it knows the others (default {BOOTSTRAP})",
+    )
+    group.add_argument(
+        "--within",
+        type=_seconds,
+        default=30.0,
+        metavar="SECONDS",
+        help="how long to try again what may pass, an election say (default 30)",
+    )
+    group.add_argument("--tls", action="store_true", help="speak TLS; --ca means it, too")
+    group.add_argument("--ca", type=Path, metavar="FILE", help="who signs the brokers' certificates (PEM)")
+
+
+def verbs(parser: argparse.ArgumentParser) -> Callable[[str, Work, str], argparse.ArgumentParser]:
+    """What a command can do. Each verb is a parser, with the arguments that all of them have."""
+    made = parser.add_subparsers(required=True, metavar="VERB")
+
+    def verb(name: str, work: Work, about: str) -> argparse.ArgumentParser:
+        one = made.add_parser(name, help=about, description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
+        one.set_defaults(work=work)
+        output_arguments(one)
+        bootstrap_arguments(one)
+        return one
+
+    return verb
+
+
+def asked(arguments: argparse.Namespace) -> int:
+    """The `work` of a verb, with a client. What brokers have against it ends the command with a line."""
+    import trio
+
+    async def main() -> int:
+        settings = ClientSettings(request_s=arguments.within, patience_s=arguments.within)
+        async with connect(arguments.bootstrap, settings, _tls(arguments)) as client:
+            code: int = await arguments.work(client, arguments)
+            return code
+
+    try:
+        return trio.run(main)
+    except (KafkaError, WireError, Unreachable) as error:
+        raise Failed(str(error)) from None
+
+
+def _bootstrap(text: str) -> list[Address]:
+    try:
+        return parse_bootstrap(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def _seconds(text: str) -> float:
+    seconds = float(text)
+    if not 0 < seconds < 1e6:
+        raise ValueError(text)
+    return seconds
+
+
+def _tls(arguments: argparse.Namespace) -> ssl.SSLContext | None:
+    if not arguments.tls and arguments.ca is None:
+        return None
+    try:
+        return ssl.create_default_context(cafile=arguments.ca)
+    except OSError as error:
+        raise Misuse(f"--ca {arguments.ca}: {error}") from None
