@@ -1,0 +1,136 @@
+"""Where a replica manager works: the partitions that this broker holds, what it knows of others, and what it wants."""
+
+from __future__ import annotations
+
+import heapq
+from typing import Protocol
+
+from attrs import define, field
+
+from kraft_controller.core.names import BrokerId, TopicId, TopicPartition
+from kraft_controller.core.state import Broker
+from replica.core.errors import ErrorCode, KafkaError
+from replica.core.following import Following
+from replica.core.leading import Leading
+from replica.core.log import Log
+from replica.core.partition import Partition
+from replica.core.purgatory import Line, Purgatory
+from replica.core.settings import Settings
+from replica.core.throttle import Throttle
+from replica.core.wants import Flush, Note, ReadIsr, Ready, RoleTaken, WriteIsr
+
+
+class Logs(Protocol):
+    """The logs of a broker. Errors are a `KafkaError` of KAFKA_STORAGE_ERROR, or of INCONSISTENT_TOPIC_ID."""
+
+    def open(self, where: TopicPartition, topic_id: TopicId | None) -> Log:
+        """Made, if there is none."""
+
+    def high_watermark(self, where: TopicPartition) -> int:
+        """As it was kept last; 0 where nothing was."""
+
+    def delete(self, where: TopicPartition) -> None:
+        """Nothing happens if there is none."""
+
+
+@define(eq=False)
+class Source:
+    """A leader, and what is fetched from him, in the order in which it is asked for."""
+
+    partitions: dict[TopicPartition, None] = field(factory=dict)
+
+
+@define(eq=False)
+class Desk:
+    """live       brokers, as the controller says
+    known      partitions that there are, here or elsewhere, as the controller says
+    offline    partitions whose disk failed
+    behind     partitions with a follower that lacks something: only they can lose one from the ISR
+    """
+
+    me: BrokerId
+    logs: Logs
+    settings: Settings
+    partitions: dict[TopicPartition, Partition] = field(factory=dict)
+    live: dict[BrokerId, Broker] = field(factory=dict)
+    known: dict[TopicPartition, None] = field(factory=dict)
+    offline: dict[TopicPartition, None] = field(factory=dict)
+    min_insync: dict[str, int] = field(factory=dict)
+    behind: dict[TopicPartition, None] = field(factory=dict)
+    purgatory: Purgatory = field(factory=Purgatory)
+    sources: dict[BrokerId, Source] = field(factory=dict)
+    throttled: dict[TopicPartition, None] = field(factory=dict)
+    throttle: Throttle = field(init=False)
+    doubts: list[tuple[int, TopicPartition]] = field(factory=list)
+    """When to look again into changes of ISRs whose outcome is not known."""
+    writes: list[WriteIsr] = field(factory=list)
+    reads: list[ReadIsr] = field(factory=list)
+    flushes: dict[TopicPartition, Flush] = field(factory=dict)
+    leaders: dict[BrokerId, None] = field(factory=dict)
+    appended: dict[TopicPartition, None] = field(factory=dict)
+    """Since the last turn: there is more, more is committed, or everything may be different."""
+    committed: dict[TopicPartition, None] = field(factory=dict)
+    changed: dict[TopicPartition, None] = field(factory=dict)
+    roles: list[RoleTaken] = field(factory=list)
+    notes: list[Note] = field(factory=list)
+
+    def __attrs_post_init__(self) -> None:
+        self.throttle = Throttle(self.settings.throttled_bytes_s)
+
+    def note(self, event: str, **fields: object) -> None:
+        self.notes.append(Note(event, tuple(fields.items())))
+
+    def find(self, where: TopicPartition) -> Partition:
+        partition = self.partitions.get(where)
+        if partition is not None:
+            return partition
+        if where in self.offline:
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"the disk of {where} failed")
+        if where in self.known:
+            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"broker {self.me} holds no replica of {where}")
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no partition {where}")
+
+    def ready(self) -> Ready:
+        replies = self.purgatory.replies
+        made = Ready(
+            tuple(replies), tuple(self.writes), tuple(self.reads), tuple(self.flushes.values()), tuple(self.leaders),
+            tuple(self.roles), tuple(self.notes),
+        )  # fmt: skip
+        for each in (replies, self.writes, self.reads, self.flushes, self.leaders, self.roles, self.notes):
+            each.clear()
+        return made
+
+    def look_again(self, where: TopicPartition, now: int) -> None:
+        heapq.heappush(self.doubts, (now + self.settings.isr_backoff_ms, where))
+
+    def wish_flush(self, partition: Partition) -> None:
+        if self.settings.sync_writes:
+            self.flushes[partition.where] = Flush(partition.where, partition.cuts)
+
+    def ask_isr(self, partition: Partition, leading: Leading, members: tuple[BrokerId, ...]) -> None:
+        self.note("isr_asked", partition=str(partition.where), isr=members, before=leading.isr.members)
+        leading.isr.ask(members)
+        self.writes.append(WriteIsr(partition.where, leading.state(members)))
+
+    def stop_following(self, partition: Partition) -> None:
+        if isinstance(partition.role, Following):
+            leader = partition.role.leader
+            source = self.sources[leader].partitions
+            source.pop(partition.where, None)
+            if not source:
+                del self.sources[leader]
+            self.leaders[leader] = None
+
+    def fail(self, partition: Partition, text: str) -> None:
+        """Its disk did. The rest of the broker carries on."""
+        where = partition.where
+        self.note("log_failed", partition=str(where), why=text)
+        self.stop_following(partition)
+        partition.role = None
+        self.partitions.pop(where, None)
+        self.behind.pop(where, None)
+        self.offline[where] = None
+        self.changed[where] = None
+        self.roles.append(RoleTaken(where, None, partition.leader_epoch))
+        for line in Line:
+            self.purgatory.failed(where, line, ErrorCode.KAFKA_STORAGE_ERROR, text)

@@ -1,0 +1,195 @@
+"""Answering fetches, of followers and of consumers."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from kraft_controller.core.names import BrokerEpoch, BrokerId
+from replica.core import upkeep
+from replica.core.desk import Desk
+from replica.core.errors import ErrorCode, KafkaError, OffsetOutOfRange
+from replica.core.followers import UNKNOWN, Follower
+from replica.core.following import Following, diverges
+from replica.core.leading import Leading
+from replica.core.partition import Partition
+from replica.core.purgatory import ParkedFetch
+from replica.core.wants import CONSUMER, Fetch, Fetched, Wanted
+
+_SAY_WHO_LEADS: Final = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
+
+
+def fetch(desk: Desk, token: int, asked: Fetch, now: int) -> list[Fetched] | None:
+    """None: it is parked, and answered when there is enough, or when its time is over."""
+    results = read(desk, asked, now, counts=asked.replica >= 0)
+    if (
+        asked.wait_ms <= 0
+        or not asked.parts
+        or _is_enough(asked, results)
+        or len(desk.purgatory) >= desk.settings.parked_max
+    ):
+        return results
+    desk.purgatory.park_fetch(ParkedFetch(token, now + asked.wait_ms, asked))
+    return None
+
+
+def _is_enough(asked: Fetch, results: list[Fetched]) -> bool:
+    size = 0
+    for result in results:
+        if result.error or result.diverging is not None or result.preferred >= 0:
+            return True
+        size += len(result.records)
+    return size >= asked.bytes_min
+
+
+def wake(desk: Desk, now: int) -> None:
+    """After a turn. Followers wait for what is appended, consumers for what is committed, and both have to know when
+    this broker has become something else, or the log begins elsewhere."""
+    while desk.changed or desk.appended or desk.committed:
+        changed, appended, committed = tuple(desk.changed), set(desk.appended), set(desk.committed)
+        for each in (desk.changed, desk.appended, desk.committed):
+            each.clear()
+        for where in changed:
+            for parked in desk.purgatory.fetches(where):
+                answer(desk, parked, now)
+        for where in sorted(appended | committed):
+            for parked in desk.purgatory.fetches(where):
+                _look(desk, parked, now, appended=where in appended, committed=where in committed)
+
+
+def _look(desk: Desk, parked: ParkedFetch, now: int, *, appended: bool, committed: bool) -> None:
+    asked = parked.fetch
+    if asked.replica == CONSUMER:
+        if not committed:
+            return
+    elif not (appended or desk.settings.follower_reads):
+        # A follower that waits hears of a commit with its next answer. To hear at once matters only to those who read
+        # there, and costs as many fetches again.
+        return
+    results = read(desk, asked, now)
+    if _is_enough(asked, results) or (asked.replica != CONSUMER and committed and desk.settings.follower_reads):
+        desk.purgatory.answer(parked.token, results)
+
+
+def answer(desk: Desk, parked: ParkedFetch, now: int) -> None:
+    desk.purgatory.answer(parked.token, read(desk, parked.fetch, now))
+
+
+def read(desk: Desk, asked: Fetch, now: int, *, counts: bool = False) -> list[Fetched]:
+    """In the order of the request, until there are bytes enough. Whoever comes first gets one batch whole, whatever its
+    size, or he would never get on.
+
+    counts   who asks is a follower, and this says what he has: once, when the request comes, not when it is answered
+    """
+    room = min(asked.bytes_max, desk.settings.answer_bytes_max)
+    first = True
+    results = []
+    for part in asked.parts:
+        partition = None
+        try:
+            partition = desk.find(part.where)
+            result = _read_one(desk, partition, asked, part, now, room, first, counts)
+        except KafkaError as error:
+            if error.code is ErrorCode.KAFKA_STORAGE_ERROR and partition is not None:
+                desk.fail(partition, error.text)
+            known = partition is not None and error.code in _SAY_WHO_LEADS
+            leader = (partition.leader, partition.leader_epoch) if partition is not None and known else None
+            result = Fetched(part.where, error.code, leader=leader)
+        if result.records:
+            room -= len(result.records)
+            first = False
+        results.append(result)
+    return results
+
+
+def _read_one(
+    desk: Desk, partition: Partition, asked: Fetch, part: Wanted, now: int, room: int, first: bool, counts: bool
+) -> Fetched:
+    role, log = partition.role, partition.log
+    partition.check_epoch(part.leader_epoch)
+    if not (isinstance(role, Following) and asked.any_replica and desk.settings.follower_reads):
+        partition.leading()  # raises if it is another, and says who
+    follower = None
+    if asked.replica >= 0:
+        follower = _follower(partition, partition.leading(), asked, part)
+    diverging = diverges(log, part.last_epoch, part.offset)
+    if diverging is not None:
+        # What it has beyond that is not ours, so nothing is learned of what it has.
+        return Fetched(
+            part.where,
+            ErrorCode.NONE,
+            partition.high_watermark,
+            partition.stable_offset,
+            log.start_offset,
+            b"",
+            diverging,
+        )
+    if not log.start_offset <= part.offset <= log.end_offset:
+        _out_of_range(partition, part)
+    if follower is not None and counts:
+        assert isinstance(role, Leading)
+        upkeep.follower_has(desk, partition, role, follower, part.offset, part.start_offset, now)
+    watermark = partition.high_watermark  # read once: the bound of what is handed out is the one that is told
+    stable = partition.stable_offset
+    if follower is None and isinstance(role, Leading) and asked.rack and desk.settings.follower_reads:
+        preferred = _preferred(desk, partition, role, asked.rack, part.offset)
+        if preferred != desk.me:
+            return Fetched(part.where, ErrorCode.NONE, watermark, stable, log.start_offset, preferred=preferred)
+    if follower is not None:
+        bound = log.end_offset
+    else:
+        bound = stable if asked.committed else watermark
+        if part.offset > watermark and isinstance(role, Following):
+            raise KafkaError(
+                ErrorCode.OFFSET_NOT_AVAILABLE,
+                f"{part.where}: {part.offset} is not known to be committed; {watermark} is",
+            )
+    records = b""
+    if part.offset < bound and room > 0:
+        records = log.read(part.offset, min(part.bytes_max, room), bound, at_least_one=first).records
+    return Fetched(part.where, ErrorCode.NONE, watermark, stable, log.start_offset, records)
+
+
+def _follower(partition: Partition, leading: Leading, asked: Fetch, part: Wanted) -> Follower:
+    """Who fetches to replicate says for which leader epoch. A request that does not could come from any time."""
+    if part.leader_epoch == -1:
+        raise KafkaError(ErrorCode.FENCED_LEADER_EPOCH, f"{part.where}: a replica fetches under no leader epoch")
+    follower = leading.followers.get(asked.replica)
+    if follower is None:
+        # It may have been told already that it is to hold one, and we not yet.
+        raise KafkaError(
+            ErrorCode.UNKNOWN_LEADER_EPOCH, f"{part.where}: broker {asked.replica} holds no replica, for all we know"
+        )
+    if asked.broker_epoch == BrokerEpoch(-1) or asked.broker_epoch == follower.broker_epoch:
+        return follower
+    if asked.broker_epoch < follower.broker_epoch:
+        raise KafkaError(
+            ErrorCode.STALE_BROKER_EPOCH,
+            f"broker {asked.replica} has been started again since, as {follower.broker_epoch}",
+        )
+    if follower.broker_epoch != -1:
+        # Another life: what it had is not what it has. How long it may still be in the ISR is as before.
+        follower = leading.followers[follower.id] = Follower(follower.id, follower.caught_up_ms)
+    follower.broker_epoch = asked.broker_epoch
+    return follower
+
+
+def _out_of_range(partition: Partition, part: Wanted) -> None:
+    log, role = partition.log, partition.role
+    if isinstance(role, Following) and log.end_offset < part.offset <= role.leader_high_watermark:
+        raise KafkaError(ErrorCode.OFFSET_NOT_AVAILABLE, f"{part.where}: {part.offset} is not here yet")
+    raise OffsetOutOfRange(f"{part.where} has {log.start_offset} to {log.end_offset}, not {part.offset}")
+
+
+def _preferred(desk: Desk, partition: Partition, leading: Leading, rack: str, offset: int) -> BrokerId:
+    """Of those in the consumer's rack the one who has most; ourselves if we are there, or nobody is."""
+    mine = desk.live.get(desk.me)
+    if mine is not None and mine.rack == rack:
+        return desk.me
+    best, most = desk.me, UNKNOWN
+    for broker in leading.isr.members:
+        follower, there = leading.followers.get(broker), desk.live.get(broker)
+        if follower is None or there is None or there.rack != rack:
+            continue
+        if follower.start_offset <= offset <= follower.end_offset and follower.end_offset > most:
+            best, most = broker, follower.end_offset
+    return best

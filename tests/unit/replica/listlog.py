@@ -1,0 +1,208 @@
+"""A partition's log as a list, with a disk that keeps only what was flushed when its machine dies."""
+
+from __future__ import annotations
+
+from random import Random
+from struct import Struct
+
+from attrs import evolve, frozen
+
+from kraft_controller.core.names import TopicId, TopicPartition
+from replica.core.errors import ErrorCode, KafkaError, OffsetOutOfRange
+from replica.core.log import NO_EPOCH, NO_OFFSET, Appended, EpochEnd, Fetched, Found
+
+_HEADER = Struct(">qiqi")
+
+
+@frozen
+class Batch:
+    base: int
+    epoch: int
+    timestamp: int
+    records: tuple[bytes, ...]
+
+    @property
+    def end(self) -> int:
+        return self.base + len(self.records)
+
+    def encode(self) -> bytes:
+        body = b"\0".join(self.records)
+        return _HEADER.pack(self.base, self.epoch, self.timestamp, len(body)) + body
+
+
+def batch(*records: str, timestamp: int = 0) -> bytes:
+    """As a client would send it."""
+    return Batch(0, -1, timestamp, tuple(record.encode() for record in records)).encode()
+
+
+def decode(encoded: bytes) -> list[Batch]:
+    found, at = [], 0
+    while at < len(encoded):
+        base, epoch, timestamp, size = _HEADER.unpack_from(encoded, at)
+        at += _HEADER.size
+        found.append(Batch(base, epoch, timestamp, tuple(encoded[at : at + size].split(b"\0"))))
+        at += size
+    return found
+
+
+class ListLog:
+    def __init__(self) -> None:
+        self.batches: list[Batch] = []
+        self.epochs: list[tuple[int, int]] = []
+        self.flushed = 0
+        self.broken = False
+        self._start = 0
+        self._end = 0
+
+    @property
+    def start_offset(self) -> int:
+        return self._start
+
+    @property
+    def end_offset(self) -> int:
+        return self._end
+
+    @property
+    def latest_epoch(self) -> int:
+        return self.epochs[-1][0] if self.epochs else NO_EPOCH
+
+    def append_as_leader(self, batches: bytes, epoch: int, now_ms: int, *, origin: int = 0) -> Appended:
+        self._works()
+        first = self._end
+        for each in decode(batches):
+            self._append(evolve(each, base=self._end, epoch=epoch))
+        return Appended(first, self._end - 1)
+
+    def append_as_follower(self, batches: bytes) -> Appended:
+        self._works()
+        first = self._end
+        for each in decode(batches):
+            if each.base < self._end:
+                raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"{each.base} does not follow on {self._end}")
+            self._append(each)
+        return Appended(first, self._end - 1)
+
+    def _append(self, each: Batch) -> None:
+        self.assign_epoch(each.epoch, each.base)
+        self.batches.append(each)
+        self._end = each.end
+
+    def read(self, offset: int, max_bytes: int, upto: int, *, at_least_one: bool = True) -> Fetched:
+        self._works()
+        if not self._start <= offset <= self._end:
+            raise OffsetOutOfRange(f"{offset} is not in {self._start} to {self._end}")
+        found = b""
+        for each in self.batches:
+            if each.end <= offset or each.base >= upto:
+                continue
+            encoded = each.encode()
+            if len(found) + len(encoded) > max_bytes and (found or not at_least_one):
+                break
+            found += encoded
+        return Fetched(offset, found)
+
+    def assign_epoch(self, epoch: int, start: int) -> None:
+        if self.epochs and epoch <= self.epochs[-1][0]:
+            return
+        self.epochs = [entry for entry in self.epochs if entry[1] < start]
+        self.epochs.append((epoch, start))
+
+    def epoch_end(self, epoch: int) -> EpochEnd:
+        known = [entry for entry in self.epochs if entry[0] <= epoch]
+        if not known:
+            return EpochEnd(NO_EPOCH, NO_OFFSET)
+        later = [start for each, start in self.epochs if each > epoch]
+        return EpochEnd(known[-1][0], later[0] if later else self._end)
+
+    def epoch_at(self, offset: int) -> int:
+        known = [epoch for epoch, start in self.epochs if start <= offset]
+        return known[-1] if known else NO_EPOCH
+
+    def find_timestamp(self, timestamp: int) -> Found | None:
+        return next((self._found(each) for each in self.batches if each.timestamp >= timestamp), None)
+
+    def greatest_timestamp(self) -> Found | None:
+        return self._found(max(self.batches, key=lambda each: each.timestamp)) if self.batches else None
+
+    def _found(self, each: Batch) -> Found:
+        return Found(each.timestamp, max(each.base, self._start), each.epoch)
+
+    def truncate_to(self, offset: int) -> None:
+        kept = [each for each in self.batches if each.base < offset]
+        if kept and kept[-1].end > offset:
+            kept[-1] = evolve(kept[-1], records=kept[-1].records[: offset - kept[-1].base])
+        self.batches = kept
+        self._end = min(self._end, offset)
+        self.flushed = min(self.flushed, offset)
+        self.epochs = [entry for entry in self.epochs if entry[1] < offset]
+
+    def start_over_at(self, offset: int) -> None:
+        self.batches, self.epochs = [], []
+        self._start = self._end = self.flushed = offset
+
+    def move_start(self, offset: int) -> None:
+        self._start = max(self._start, offset)
+        self.batches = [each for each in self.batches if each.end > self._start]
+        before = [entry for entry in self.epochs if entry[1] <= self._start]
+        after = [entry for entry in self.epochs if entry[1] > self._start]
+        self.epochs = ([(before[-1][0], self._start)] if before else []) + after
+
+    def flush(self) -> int:
+        self.flushed = self._end
+        return self._end
+
+    def _works(self) -> None:
+        if self.broken:
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "the disk does not answer")
+
+    # -- for the tests ---------------------------------------------------------------------------------------------
+
+    def lose(self, offset: int) -> None:
+        """The machine died, and what is from this offset on had not been written yet. What was flushed stays."""
+        offset = max(offset, self.flushed)
+        if offset < self._end:
+            self.truncate_to(offset)
+        self.epochs = [entry for entry in self.epochs if entry[1] < self._end]
+
+    def lose_some(self, chance: Random) -> None:
+        self.lose(chance.randint(min(self.flushed, self._end), self._end))
+
+    def records(self) -> list[str]:
+        """From the first offset on."""
+        flat = {
+            each.base + place: record.decode() for each in self.batches for place, record in enumerate(each.records)
+        }
+        return [flat[offset] for offset in range(self._start, self._end)]
+
+    def written(self) -> dict[int, tuple[int, bytes]]:
+        """By offset: under which epoch, and what."""
+        return {
+            each.base + place: (each.epoch, record)
+            for each in self.batches
+            for place, record in enumerate(each.records)
+            if each.base + place >= self._start
+        }
+
+
+class ListLogs:
+    """The disk of one broker."""
+
+    def __init__(self) -> None:
+        self.logs: dict[TopicPartition, ListLog] = {}
+        self.topic_ids: dict[TopicPartition, TopicId | None] = {}
+        self.watermarks: dict[TopicPartition, int] = {}
+
+    def open(self, where: TopicPartition, topic_id: TopicId | None) -> ListLog:
+        if self.topic_ids.setdefault(where, topic_id) != topic_id:
+            raise KafkaError(ErrorCode.INCONSISTENT_TOPIC_ID, f"{where} is of topic {self.topic_ids[where]}")
+        log = self.logs.setdefault(where, ListLog())
+        if log.broken:
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{where}: the disk does not answer")
+        return log
+
+    def high_watermark(self, where: TopicPartition) -> int:
+        return self.watermarks.get(where, 0)
+
+    def delete(self, where: TopicPartition) -> None:
+        for kept in (self.logs, self.topic_ids, self.watermarks):
+            kept.pop(where, None)

@@ -1,0 +1,171 @@
+"""What the controller says, and what becomes of those who wait when a broker becomes something else."""
+
+from __future__ import annotations
+
+from attrs import evolve
+
+from kraft_controller.core.commands import LeaderAndIsr
+from kraft_controller.core.names import BrokerId, LeaderEpoch, TopicId, TopicPartition
+from replica.core.errors import ErrorCode
+from replica.core.offsets import Lookup
+from replica.core.wants import Fetch, Wanted
+from tests.unit.replica.listlog import batch
+from tests.unit.replica.world import CE, T0, World
+
+T1 = TopicPartition("t", 1)
+
+
+def obey(world: World, broker: int, *wheres: TopicPartition, full: bool = False) -> dict[TopicPartition, int]:
+    server = world.servers[broker]
+    roles = tuple(world.role(where) for where in wheres)
+    errors = server.replicas.obey(LeaderAndIsr(BrokerId(9), CE, server.epoch, full, roles, ()), world.now)
+    world.collect(server)
+    return errors
+
+
+def test_an_older_leader_epoch_is_refused_and_the_same_one_does_no_harm() -> None:
+    world = World(2)
+    world.create(replicas=(1, 2))
+    before = world.role(T0)
+    world.elect(2, [1, 2])
+    assert obey(world, 1, T0) == {}
+    server = world.servers[1]
+    errors = server.replicas.obey(LeaderAndIsr(BrokerId(9), CE, server.epoch, False, (before,), ()), world.now)
+    assert errors == {T0: ErrorCode.STALE_CONTROLLER_EPOCH}
+    assert server.replicas.partitions[T0].leader == 2
+
+
+def test_told_the_same_again_a_follower_goes_on_where_it_was() -> None:
+    world = World(2)
+    world.create(replicas=(1, 2))
+    world.produce(1, "a")
+    request = world.ask(2)
+    assert request is not None
+    world.tell()
+    world.hear(2, request, world.serve(request))
+    assert world.log(2).records() == ["a"]
+
+
+def test_a_topic_that_was_made_anew_is_not_the_one_that_is_held() -> None:
+    world = World(1)
+    world.create(replicas=(1,))
+    server = world.servers[1]
+    role = evolve(world.role(T0), topic_id=TopicId("another".ljust(22, "x")))
+    role = evolve(role, state=evolve(role.state, leader_epoch=LeaderEpoch(5)))
+    errors = server.replicas.obey(LeaderAndIsr(BrokerId(9), CE, server.epoch, False, (role,), ()), world.now)
+    assert errors == {T0: ErrorCode.INCONSISTENT_TOPIC_ID}
+
+
+def test_who_is_to_hold_no_replica_makes_none() -> None:
+    world = World(2)
+    world.create(replicas=(1,))
+    assert obey(world, 2, T0) == {T0: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+    assert world.servers[2].disk.logs == {}
+
+
+def test_who_waits_at_a_leader_hears_that_it_leads_no_more() -> None:
+    world = World(2)
+    world.create(replicas=(1, 2))
+    written = world.produce(1, "a", acks=-1)
+    server = world.servers[1].replicas
+    consumer = world.token()
+    assert server.fetch(consumer, Fetch((Wanted(T0, 0, 1 << 20),), wait_ms=10_000), world.now) is None
+    assert server.parked == 2
+    world.elect(2, [1, 2])
+    assert world.error(written) is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert world.error(consumer) is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert server.parked == 0
+
+
+def test_a_leader_that_leads_on_in_the_next_epoch_keeps_what_its_followers_have() -> None:
+    world = World(3)
+    world.create()
+    world.produce(1, "a")
+    world.pull(2, 3)
+    world.pull(2)
+    assert world.hw(1) == 0
+    world.kill(3)
+    world.elect(1, [1, 2])
+    assert world.hw(1) == 1
+
+
+def test_nobody_leads() -> None:
+    world = World(2)
+    world.create(replicas=(1, 2))
+    world.produce(1, "a")
+    world.pull(2, rounds=2)
+    world.kill(1)
+    world.elect(-1, [1])
+    assert world.latest(2).error is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert list(world.servers[2].replicas.leaders) == []
+    # Still kept: left out of the checkpoint it would begin at 0 after a crash.
+    assert world.servers[2].replicas.high_watermarks() == {T0: 1}
+
+
+def test_a_watermark_that_was_kept_is_believed_as_far_as_there_is_a_log() -> None:
+    world = World(2)
+    world.create(replicas=(1, 2))
+    world.produce(1, "a", "b", "c")
+    world.pull(2, rounds=2)
+    world.checkpoint(2)
+    world.kill(2, keeps=1)
+    world.start(2)
+    world.tell(to=[2])
+    assert world.hw(2) == 1
+
+
+def test_stopping_needs_an_epoch_that_is_not_old() -> None:
+    world = World(2)
+    world.create(replicas=(1, 2))
+    world.elect(1, [1, 2])
+    assert world.stop(2, delete=False, epoch=0) == {T0: ErrorCode.FENCED_LEADER_EPOCH}
+    assert world.stop(2, delete=False) == {}
+    assert list(world.servers[2].replicas.leaders) == []
+    assert T0 in world.servers[2].disk.logs
+    world.elect(1, [1, 2])
+    world.pull(2)
+
+
+def test_deletion_is_believed_whatever_the_epoch_and_leaves_nothing() -> None:
+    world = World(2)
+    world.create(replicas=(1, 2))
+    world.produce(1, "a")
+    waits = world.produce(1, "b", acks=-1)
+    assert world.stop(1, delete=True, epoch=-2) == {}
+    assert world.error(waits) is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert world.servers[1].disk.logs == {}
+    assert world.error(world.produce(1, "c")) is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert world.stop(1, delete=True, epoch=-2) == {}
+
+
+def test_what_a_full_command_does_not_name_is_let_go_but_not_deleted() -> None:
+    world = World(1)
+    world.create(replicas=(1,))
+    world.create(T1, replicas=(1,))
+    obey(world, 1, T0, full=True)
+    assert world.error(world.produce(1, "a", where=T1)) is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert T1 in world.servers[1].disk.logs
+    assert "stray" in world.events(1)
+
+
+def test_what_nobody_has_heard_of_and_what_is_elsewhere() -> None:
+    world = World(2)
+    world.create(replicas=(1,))
+    assert world.error(world.produce(2, "a")) is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert world.error(world.produce(2, "a", where=TopicPartition("u", 0))) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def test_a_disk_that_fails_takes_its_partitions_with_it_and_no_others() -> None:
+    world = World(1)
+    world.create(replicas=(1,))
+    world.create(T1, replicas=(1,))
+    world.log(1, T0).broken = True
+    server = world.servers[1].replicas
+    answer = server.produce(world.token(), 1, 0, [(T0, batch("a")), (T1, batch("b"))], world.now)
+    assert answer is not None
+    assert [each.error for each in answer] == [ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.NONE]
+    assert server.look_up(Lookup(T0, -1)).error is ErrorCode.KAFKA_STORAGE_ERROR
+    world.collect(world.servers[1])
+    assert "log_failed" in world.events(1)
+    world.elect(1, [1])
+    assert obey(world, 1, T0) == {T0: ErrorCode.KAFKA_STORAGE_ERROR}

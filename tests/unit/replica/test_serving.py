@@ -1,0 +1,257 @@
+"""Fetches that wait, fetches of many partitions, followers that serve, and where offsets are."""
+
+from __future__ import annotations
+
+from kraft_controller.core.names import BrokerId, TopicPartition
+from replica.core.errors import ErrorCode
+from replica.core.offsets import Lookup
+from replica.core.settings import Settings
+from replica.core.wants import Deleted, Fetch, Fetched, Wanted
+from tests.unit.replica.listlog import batch, decode
+from tests.unit.replica.world import T0, World
+
+T1 = TopicPartition("t", 1)
+BIG = 1 << 20
+
+
+def alone(**settings: int) -> World:
+    world = World(1, settings=Settings(**settings))  # type: ignore[arg-type]
+    for where in (T0, T1):
+        world.create(where, replicas=(1,))
+    return world
+
+
+def fetched(world: World, token: int) -> list[Fetched]:
+    results = world.answers[token]
+    assert all(isinstance(each, Fetched) for each in results)
+    return [each for each in results if isinstance(each, Fetched)]
+
+
+def sizes(results: list[Fetched]) -> list[int]:
+    return [len(decode(each.records)) for each in results]
+
+
+def wait(world: World, broker: int, *parts: Wanted, ms: int = 5_000, least: int = 1) -> int:
+    token = world.token()
+    server = world.servers[broker]
+    assert server.replicas.fetch(token, Fetch(parts, wait_ms=ms, bytes_min=least), world.now) is None
+    return token
+
+
+def test_a_consumer_waits_for_what_is_committed_and_gets_it_at_once() -> None:
+    world = World(2)
+    world.create(replicas=(1, 2))
+    token = wait(world, 1, Wanted(T0, 0, BIG))
+    world.produce(1, "a")
+    world.pull(2)
+    assert token not in world.answers  # written, and not committed
+    world.pull(2)
+    [answer] = fetched(world, token)
+    assert [each.records for each in decode(answer.records)] == [(b"a",)]
+    assert answer.high_watermark == 1
+
+
+def test_a_follower_waits_for_what_is_appended() -> None:
+    world = World(2)
+    world.create(replicas=(1, 2))
+    request = world.ask(2)
+    assert request is not None
+    assert request.fetch is not None
+    token = world.token()
+    assert world.servers[1].replicas.fetch(token, request.fetch, world.now) is None
+    world.produce(1, "a")
+    world.hear(2, request, fetched(world, token))
+    assert world.log(2).records() == ["a"]
+
+
+def test_who_waits_in_vain_gets_an_empty_answer_in_time() -> None:
+    world = alone()
+    token = wait(world, 1, Wanted(T0, 0, BIG), Wanted(T1, 0, BIG), ms=500)
+    world.pass_time(499)
+    assert token not in world.answers
+    world.pass_time(1)
+    assert sizes(fetched(world, token)) == [0, 0]
+    assert world.servers[1].replicas.parked == 0
+
+
+def test_who_wants_many_bytes_waits_for_them_from_all_partitions_together() -> None:
+    world = alone()
+    one = len(batch("aaaa"))
+    token = wait(world, 1, Wanted(T0, 0, BIG), Wanted(T1, 0, BIG), least=2 * one)
+    world.produce(1, "aaaa", where=T0)
+    assert token not in world.answers
+    world.produce(1, "bbbb", where=T1)
+    assert sizes(fetched(world, token)) == [1, 1]
+
+
+def test_an_error_or_enough_bytes_are_answered_without_waiting() -> None:
+    world = alone()
+    server = world.servers[1].replicas
+    results = server.fetch(world.token(), Fetch((Wanted(T0, 7, BIG), Wanted(T1, 0, BIG)), wait_ms=5_000), world.now)
+    assert results is not None
+    assert [each.error for each in results] == [ErrorCode.OFFSET_OUT_OF_RANGE, ErrorCode.NONE]
+    assert (results[0].high_watermark, results[0].start_offset) == (-1, -1)
+
+
+def test_the_first_batch_comes_whole_whatever_its_size_and_the_rest_has_to_fit() -> None:
+    world = alone()
+    for where in (T0, T1):
+        world.produce(1, "x" * 1_000, where=where)
+        world.produce(1, "y" * 1_000, where=where)
+    server = world.servers[1].replicas
+    small = (Wanted(T0, 0, 10), Wanted(T1, 0, 10))
+    results = server.fetch(world.token(), Fetch(small), world.now)
+    assert results is not None
+    assert sizes(results) == [1, 0]
+    wide = (Wanted(T0, 0, BIG), Wanted(T1, 0, BIG))
+    results = server.fetch(world.token(), Fetch(wide, bytes_max=3_100), world.now)
+    assert results is not None
+    assert sizes(results) == [2, 1]
+
+
+def test_only_so_many_may_wait() -> None:
+    world = alone(parked_max=1)
+    wait(world, 1, Wanted(T0, 0, BIG))
+    server = world.servers[1].replicas
+    assert server.fetch(world.token(), Fetch((Wanted(T0, 0, BIG),), wait_ms=5_000), world.now) is not None
+    assert world.error(world.produce(1, "a", acks=1)) is ErrorCode.REQUEST_TIMED_OUT
+    assert world.log(1).records() == []
+
+
+def test_who_has_hung_up_is_forgotten() -> None:
+    world = alone()
+    token = wait(world, 1, Wanted(T0, 0, BIG))
+    server = world.servers[1].replicas
+    server.forget(token)
+    world.produce(1, "a")
+    world.pass_time(10_000)
+    assert token not in world.answers
+    assert server.parked == 0
+
+
+def test_alarms_of_what_is_answered_are_not_kept() -> None:
+    world = World(2)
+    world.create(replicas=(1, 2))
+    for _ in range(500):
+        world.produce(1, "a", acks=-1, timeout_ms=1_000_000)
+        world.pull(2, rounds=2)
+    assert world.servers[1].replicas.parked == 0
+    assert world.servers[1].replicas._desk.purgatory.alarms < 100
+
+
+def test_a_consumer_is_sent_to_the_replica_in_its_rack_and_reads_what_that_knows_to_be_committed() -> None:
+    world = World(2, racks=("east", "west"), settings=Settings(follower_reads=True))
+    world.create(replicas=(1, 2))
+    world.produce(1, "a")
+    world.pull(2, rounds=2)
+    [answer] = world.fetch_as_consumer(1, 0, rack="west", any_replica=True)
+    assert answer.preferred == 2
+    assert answer.records == b""
+    assert world.consume(2, 0, any_replica=True) == ["a"]
+    assert world.consume(1, 0, rack="east", any_replica=True) == ["a"]
+    assert world.consume(1, 0, rack="north", any_replica=True) == ["a"]
+    [old] = world.fetch_as_consumer(2, 0)
+    assert old.error is ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+def test_a_follower_tells_what_it_has_not_yet_from_what_there_is_not() -> None:
+    world = World(2, settings=Settings(follower_reads=True))
+    world.create(replicas=(1, 2))
+    world.produce(1, "a")
+    world.pull(2)
+    [answer] = world.fetch_as_consumer(2, 1, any_replica=True)
+    assert answer.error is ErrorCode.OFFSET_NOT_AVAILABLE
+    [answer] = world.fetch_as_consumer(2, 5, any_replica=True)
+    assert answer.error is ErrorCode.OFFSET_OUT_OF_RANGE
+
+
+def test_one_who_reads_at_a_follower_is_woken_when_it_learns_of_a_commit() -> None:
+    world = World(2, settings=Settings(follower_reads=True))
+    world.create(replicas=(1, 2))
+    token = world.token()
+    follower = world.servers[2].replicas
+    assert follower.fetch(token, Fetch((Wanted(T0, 0, BIG),), wait_ms=5_000, any_replica=True), world.now) is None
+    world.produce(1, "a")
+    world.pull(2, rounds=2)
+    assert sizes(fetched(world, token)) == [1]
+
+
+def test_where_the_log_begins_and_ends_and_what_was_written_when() -> None:
+    world = World(2)
+    world.create(replicas=(1, 2))
+    leader = world.servers[1].replicas
+    for timestamp in (100, 300, 200):
+        leader.produce(world.token(), 1, 0, [(T0, batch("x", timestamp=timestamp))], world.now)
+    world.pull(2)
+
+    def at(timestamp: int, replica: int = -1) -> tuple[int, int]:
+        answer = leader.look_up(Lookup(T0, timestamp), replica=BrokerId(replica))
+        assert not answer.error
+        return answer.offset, answer.timestamp
+
+    assert (at(-1), at(-2)) == ((0, -1), (0, -1))
+    assert at(-1, replica=2) == (3, -1)
+    assert at(150) == (-1, -1)  # it is there, and not committed
+    world.pull(2)
+    assert at(-1) == (3, -1)
+    assert at(150) == (1, 300)
+    assert at(301) == (-1, -1)
+    assert at(-3) == (1, 300)
+
+
+def test_what_is_deleted_is_gone_when_every_living_replica_has_dropped_it() -> None:
+    world = World(3)
+    world.create()
+    world.produce(1, "a", "b", "c")
+    world.pull(2, 3, rounds=2)
+    leader = world.servers[1].replicas
+    token = world.token()
+    assert leader.delete_records(token, 10_000, [(T0, -1)], world.now) is None
+    assert world.log(1).start_offset == 3
+    world.pull(2, rounds=2)
+    world.pull(3)
+    assert token not in world.answers
+    world.pull(3)
+    assert world.answers[token] == [Deleted(T0, low_watermark=3)]
+    assert (world.log(2).start_offset, world.log(3).start_offset) == (3, 3)
+
+
+def test_nobody_waits_for_the_dead_to_delete() -> None:
+    world = World(2)
+    world.create(replicas=(1, 2))
+    world.produce(1, "a")
+    world.pull(2, rounds=2)
+    token = world.token()
+    leader = world.servers[1].replicas
+    assert leader.delete_records(token, 10_000, [(T0, 1)], world.now) is None
+    world.kill(2)
+    world.tell_metadata()
+    assert world.answers[token] == [Deleted(T0, low_watermark=1)]
+
+
+def test_what_is_not_committed_cannot_be_deleted() -> None:
+    world = World(2)
+    world.create(replicas=(1, 2))
+    world.produce(1, "a")
+    leader = world.servers[1].replicas
+    assert leader.delete_records(world.token(), 0, [(T0, 1)], world.now) == [Deleted(T0, ErrorCode.OFFSET_OUT_OF_RANGE)]
+
+
+def test_replicas_on_the_move_fetch_no_more_than_they_may() -> None:
+    world = World(3)
+    world.create()
+    world.elect(1, [1, 2])
+    for broker in (2, 3):
+        world.servers[broker].replicas.throttle([T0], 1_000)
+    world.produce(1, "x" * 2_000)
+    world.pull(2, 3)
+    world.produce(1, "y" * 2_000)
+    assert world.ask(2) is not None  # who is in sync has to keep up
+    assert world.ask(3) is None
+    follower = world.servers[3].replicas
+    resume = follower.resume_at(BrokerId(1), world.now)
+    assert resume is not None
+    assert resume > world.now + 1_900
+    world.now = resume
+    world.pull(3)
+    assert world.log(3).end_offset == 2
