@@ -105,7 +105,7 @@ class Log(Protocol):
     def greatest_timestamp(self) -> Found | None: ...
 
     def truncate_to(self, offset: int) -> None:
-        """The log ends there, or where the batch begins that holds this offset. When it ends before, or there, only
+        """The log ends there, or behind the last batch that ends before it. When it does so already, only
         epochs that begin there or later are forgotten: who wrote nothing as a leader must not look newer than it is.
         """
 

@@ -21,6 +21,7 @@ class MemoryLog(PartitionLog):
         self._lasts: list[int] = []
         self._batches: list[bytes] = []
         self._before = Producers()  # as of the first batch that is still held
+        self._floor = start  # where the one before it ended
 
     def flush(self) -> int:
         self.durable = self._end
@@ -68,9 +69,8 @@ class MemoryLog(PartitionLog):
 
     def _cut(self, offset: int) -> int:
         keep = bisect_left(self._lasts, offset)
-        end = self._end
+        end = self._headers[keep - 1].next_offset if keep else self._floor
         if keep < len(self._headers):
-            end = min(offset, self._headers[keep].base_offset)
             del self._headers[keep:]
             del self._lasts[keep:]
             del self._batches[keep:]
@@ -82,13 +82,15 @@ class MemoryLog(PartitionLog):
         self._lasts.clear()
         self._batches.clear()
         self._before = Producers()
-        self.durable = offset
+        self.durable = self._floor = offset
 
     def _started_later(self) -> None:
         """Batches that nobody can read any more go."""
         gone = bisect_left(self._lasts, self._start)
         for header, batch in zip(self._headers[:gone], self._batches[:gone], strict=True):
             remember(self._before, header, batch, 0)
+        if gone:
+            self._floor = self._lasts[gone - 1] + 1
         del self._headers[:gone]
         del self._lasts[:gone]
         del self._batches[:gone]

@@ -10,7 +10,10 @@ import pytest
 from replica.core.errors import ErrorCode, KafkaError, OffsetOutOfRange
 from replica.core.log import Appended, EpochEnd, Found, Log, Origin
 from replica.storage.config import LogConfig
+from replica.storage.files import Handles
+from replica.storage.memory_files import MemoryFiles
 from replica.storage.memory_log import MemoryLog
+from replica.storage.recovery import Known, open_log
 from replica.wire.batch import parse_header, walk
 from replica.wire.compression import Codec
 from replica.wire.records import ControlType, control_batch
@@ -19,12 +22,18 @@ from tests.unit.replica.storage.logs import ALL, NOW, batch, numbered, of_produc
 Make: TypeAlias = Callable[..., Log]
 
 
-@pytest.fixture(params=["memory"])
+@pytest.fixture(params=["memory", "files", "small files"])
 def make(request: pytest.FixtureRequest) -> Make:
-    def memory(**settings: str) -> Log:
-        return MemoryLog(config=LogConfig.of({key.replace("_", "."): value for key, value in settings.items()}))
+    def made(**settings: str) -> Log:
+        small = {"segment_bytes": "200", "index_interval_bytes": "0"} if request.param == "small files" else {}
+        config = LogConfig.of({key.replace("_", "."): value for key, value in (small | settings).items()})
+        if request.param == "memory":
+            return MemoryLog(config=config)
+        files = MemoryFiles()
+        files.make_folder("t-0")
+        return open_log("t-0", config, Handles(files), "t-0", Known())
 
-    return memory
+    return made
 
 
 def code_of(act: Callable[[], object]) -> ErrorCode:

@@ -1,0 +1,117 @@
+"""The small text files of a log directory, as Kafka lays them out: version, count, a line an entry; and properties."""
+
+from __future__ import annotations
+
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Iterable, Mapping
+from itertools import pairwise
+from json import dumps, loads
+from typing import Final, TypeAlias
+
+from replica.storage.files import DamagedLog, Files, MissingFile, read_all, write_atomically
+
+TopicPartition: TypeAlias = tuple[str, int]
+
+HIGH_WATERMARKS: Final = "replication-offset-checkpoint"
+RECOVERY_POINTS: Final = "recovery-point-offset-checkpoint"
+START_OFFSETS: Final = "log-start-offset-checkpoint"
+CLEANED: Final = "cleaner-offset-checkpoint"
+EPOCHS: Final = "leader-epoch-checkpoint"
+METADATA: Final = "partition.metadata"
+META: Final = "meta.properties"
+CLEAN_SHUTDOWN: Final = ".kafka_cleanshutdown"
+_VERSION: Final = "0"
+
+
+def encode(rows: Iterable[Iterable[object]]) -> bytes:
+    lines = [" ".join(map(str, row)) for row in rows]
+    return "\n".join([_VERSION, str(len(lines)), *lines, ""]).encode()
+
+
+def decode(data: bytes, name: str, columns: int) -> list[list[str]]:
+    """`DamagedLog` where that is no such file."""
+    try:
+        lines = data.decode().splitlines()
+        version, count = lines[0], int(lines[1])
+        rows = [line.split(" ") for line in lines[2:] if line]
+    except (UnicodeDecodeError, ValueError, IndexError):
+        raise DamagedLog(f"{name} is no checkpoint: its first lines should be a version and a count") from None
+    if version != _VERSION:
+        raise DamagedLog(f"{name} is of version {version}, and {_VERSION} is known")
+    if len(rows) != count:
+        raise DamagedLog(f"{name} says it has {count} entries, and has {len(rows)}")
+    for row in rows:
+        if len(row) != columns or not all(_is_number(each) for each in row[columns - 2 :]):
+            raise DamagedLog(f"{name} has the line {' '.join(row)!r}")
+    return rows
+
+
+def read_offsets(files: Files, name: str) -> dict[TopicPartition, int]:
+    try:
+        data = read_all(files, name)
+    except MissingFile:
+        return {}
+    return {(topic, int(partition)): int(offset) for topic, partition, offset in decode(data, name, 3)}
+
+
+def write_offsets(files: Files, name: str, offsets: Mapping[TopicPartition, int]) -> None:
+    rows = ((topic, partition, offset) for (topic, partition), offset in sorted(offsets.items()))
+    write_atomically(files, name, encode(rows))
+
+
+def decode_epochs(data: bytes, name: str = EPOCHS) -> list[tuple[int, int]]:
+    entries = [(int(epoch), int(start)) for epoch, start in decode(data, name, 2)]
+    for (epoch, start), (later, behind) in pairwise(entries):
+        if epoch >= later or start >= behind:
+            raise DamagedLog(f"{name}: epoch {later} from {behind} on cannot follow epoch {epoch} from {start} on")
+    if entries and min(entries[0]) < 0:
+        raise DamagedLog(f"{name}: {entries[0]} is no epoch")
+    return entries
+
+
+# -- properties ----------------------------------------------------------------------------------------
+
+
+def encode_properties(values: Mapping[str, object]) -> bytes:
+    return "".join(f"{key}={value}\n" for key, value in values.items()).encode()
+
+
+def decode_properties(data: bytes) -> dict[str, str]:
+    lines = [line.strip() for line in data.decode(errors="replace").splitlines()]
+    pairs = [line.partition("=") for line in lines if line and not line.startswith("#")]
+    return {key.strip(): value.strip() for key, _, value in pairs}
+
+
+def encode_metadata(topic_id: bytes) -> bytes:
+    """Sixteen bytes, told as Kafka's tools do."""
+    return f"version: 0\ntopic_id: {urlsafe_b64encode(topic_id).decode().rstrip('=')}".encode()
+
+
+def decode_metadata(data: bytes) -> bytes:
+    pairs = [line.partition(": ") for line in data.decode(errors="replace").splitlines()]
+    values = {key: value.strip() for key, _, value in pairs}
+    try:
+        if values["version"] != _VERSION:
+            raise DamagedLog(f"{METADATA} is of version {values['version']}, and {_VERSION} is known")
+        topic_id = urlsafe_b64decode(values["topic_id"] + "==")
+    except (KeyError, ValueError):
+        raise DamagedLog(f"{METADATA} should have a version and a topic_id") from None
+    if len(topic_id) != 16:
+        raise DamagedLog(f"{METADATA} has a topic_id of {len(topic_id)} bytes, and not of 16")
+    return topic_id
+
+
+def encode_clean(broker_epoch: int) -> bytes:
+    return dumps({"version": 0, "brokerEpoch": broker_epoch}).encode()
+
+
+def decode_clean(data: bytes) -> int:
+    """The broker's epoch of then; -1 where an old version did not say."""
+    try:
+        return int(loads(data)["brokerEpoch"])
+    except (ValueError, KeyError, TypeError):
+        return -1
+
+
+def _is_number(text: str) -> bool:
+    return text.removeprefix("-").isdigit()

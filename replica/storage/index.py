@@ -1,0 +1,129 @@
+"""Where in a segment an offset or a time is to be looked for. Sparse, and a hint: it can be made again from the log.
+
+Held as two arrays, in the memory of the machine's own numbers, and searched without a step of Python for each entry.
+"""
+
+from __future__ import annotations
+
+import sys
+from array import array
+from bisect import bisect_left, bisect_right
+from operator import lt
+from struct import Struct
+from typing import Final
+
+_OFFSET: Final = Struct(">ii")
+_TIME: Final = Struct(">qi")
+
+
+class OffsetIndex:
+    """(offset of a batch's last record, told from the segment's first; where that batch begins in the file)"""
+
+    ENTRY_BYTES: Final = _OFFSET.size
+
+    def __init__(self, data: bytes = b"", log_bytes: int | None = None) -> None:
+        """`ValueError` where these are no entries for a log file of that size."""
+        if len(data) % _OFFSET.size:
+            raise ValueError(f"{len(data)} bytes are no whole entries")
+        both = array("i")
+        both.frombytes(data)
+        if sys.byteorder == "little":
+            both.byteswap()
+        self._offsets, self._positions = both[0::2], both[1::2]
+        while (
+            len(self) > 1 and not self._offsets[-1] and not self._positions[-1]
+        ):  # space that was reserved, and not used
+            self._offsets.pop()
+            self._positions.pop()
+        if not all(map(lt, self._offsets, self._offsets[1:])) or not all(map(lt, self._positions, self._positions[1:])):
+            raise ValueError("the entries do not ascend")
+        if len(self) and (self._offsets[0] < 0 or self._positions[0] < 0):
+            raise ValueError("an entry is negative")
+        if len(self) and log_bytes is not None and self._positions[-1] >= log_bytes:
+            raise ValueError(f"an entry points to {self._positions[-1]}, and the log has {log_bytes} bytes")
+
+    def __len__(self) -> int:
+        return len(self._offsets)
+
+    @property
+    def size(self) -> int:
+        return len(self._offsets) * _OFFSET.size
+
+    @property
+    def entries(self) -> list[tuple[int, int]]:
+        return list(zip(self._offsets, self._positions, strict=True))
+
+    def append(self, offset: int, position: int) -> bytes:
+        """What to write to the file."""
+        self._offsets.append(offset)
+        self._positions.append(position)
+        return _OFFSET.pack(offset, position)
+
+    def floor(self, offset: int) -> int:
+        """A position at or before the batch that holds this offset."""
+        at = bisect_right(self._offsets, offset) - 1
+        return self._positions[at] if at >= 0 else 0
+
+    def floor_position(self, position: int) -> int:
+        """The last known beginning of a batch that is not behind this position."""
+        at = bisect_right(self._positions, position) - 1
+        return self._positions[at] if at >= 0 else 0
+
+    def cut(self, position: int) -> None:
+        """The log ends there."""
+        keep = bisect_left(self._positions, position)
+        del self._offsets[keep:]
+        del self._positions[keep:]
+
+
+class TimeIndex:
+    """(greatest time so far, last offset of the batch that has it): no record up to there is later."""
+
+    ENTRY_BYTES: Final = _TIME.size
+
+    def __init__(self, data: bytes = b"") -> None:
+        if len(data) % _TIME.size:
+            raise ValueError(f"{len(data)} bytes are no whole entries")
+        rows = list(_TIME.iter_unpack(data))
+        while len(rows) > 1 and rows[-1] == (0, 0):
+            rows.pop()
+        self._times = array("q", [row[0] for row in rows])
+        self._offsets = array("i", [row[1] for row in rows])
+        if not all(map(lt, self._times, self._times[1:])) or (rows and self._offsets[0] < 0):
+            raise ValueError("the times do not ascend")
+
+    def __len__(self) -> int:
+        return len(self._times)
+
+    @property
+    def size(self) -> int:
+        return len(self._times) * _TIME.size
+
+    @property
+    def entries(self) -> list[tuple[int, int]]:
+        return list(zip(self._times, self._offsets, strict=True))
+
+    @property
+    def last(self) -> tuple[int, int] | None:
+        return (self._times[-1], self._offsets[-1]) if len(self) else None
+
+    def append(self, time: int, offset: int) -> bytes:
+        self._times.append(time)
+        self._offsets.append(offset)
+        return _TIME.pack(time, offset)
+
+    def before(self, time: int) -> int:
+        """Up to this offset nobody is as late as that time; -1: nothing is known."""
+        at = bisect_left(self._times, time) - 1
+        return self._offsets[at] if at >= 0 else -1
+
+    def cut(self, offset: int) -> None:
+        """The log ends before this offset."""
+        keep = bisect_left(self._offsets, offset)
+        del self._times[keep:]
+        del self._offsets[keep:]
+
+
+def decode_last_time(data: bytes) -> tuple[int, int]:
+    time, offset = _TIME.unpack(data)
+    return time, offset

@@ -1,0 +1,265 @@
+"""A log as it is found again: taken as it is up to the recovery point, and checked batch by batch behind it.
+
+Before the recovery point everything was durable once. What is missing there is damage, and the log is not offered.
+Behind it nothing was promised: the first batch that is not whole and sound ends the log, and the rest is cut off.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from attrs import frozen
+
+from replica.core.errors import KafkaError
+from replica.storage.checkpoints import EPOCHS, decode_epochs
+from replica.storage.config import LogConfig
+from replica.storage.epochs import EpochCache
+from replica.storage.file_log import DELETED, FileLog
+from replica.storage.files import DamagedLog, File, Handles, MissingFile, Stat, read_all
+from replica.storage.index import OffsetIndex, TimeIndex
+from replica.storage.segment import INDEX, LOG, SUFFIXES, TIMES, Segment, file_name
+from replica.wire.batch import HEADER_BYTES, PREFIX, Header, check
+
+CLEANED: Final = ".cleaned"
+SWAP: Final = ".swap"
+_CHUNK_BYTES: Final = 4 << 20
+
+
+@frozen
+class Known:
+    """What the checkpoints of the directory say about this log."""
+
+    recovery_point: int = 0
+    start_offset: int = 0
+
+
+def open_log(
+    name: str,
+    config: LogConfig,
+    handles: Handles,
+    folder: str,
+    known: Known,
+    lower_recovery_point: Callable[[int], None] = lambda offset: None,
+) -> FileLog:
+    """`DamagedLog` where something is missing that was durable."""
+    notes: list[str] = []
+    files = handles.files
+    clear_up(handles, folder, notes)
+    found = files.list(folder)
+    segments = _segments(handles, folder, found)
+    if not segments:
+        if known.recovery_point > known.start_offset:
+            raise DamagedLog(
+                f"{files.where}/{folder} is empty, and its log was durable up to offset {known.recovery_point}: if "
+                "that is intended, remove the directory while the broker is down, and it is copied from the others"
+            )
+        segments = [Segment.create(handles, folder, known.start_offset)]
+    epochs = _epochs(files.list(folder), handles, folder, notes)
+    batches = _recover(segments, known, config, notes)
+    if known.start_offset > segments[-1].end:
+        notes.append(f"it should begin at offset {known.start_offset}, and ends at {segments[-1].end}: all of it goes")
+    log = FileLog(
+        name, config, handles, folder, segments, max(known.start_offset, segments[0].base), lower_recovery_point
+    )
+    log.notes = notes
+    log.recovery_point = min(known.recovery_point, log.end_offset)
+    _restore_epochs(log, epochs, batches)
+    if known.start_offset > log.end_offset:
+        log.start_over_at(known.start_offset)
+    log._remove_snapshots(lambda at: at > log.end_offset)
+    log.producers = log._producers_at(log.end_offset)
+    return log
+
+
+def clear_up(handles: Handles, folder: str, notes: list[str]) -> None:
+    """What a delete or a cleaning left: a cleaning that had come to its swap is finished, others are undone."""
+    files = handles.files
+    swaps = []
+    for name in files.list(folder):
+        if name.endswith((DELETED, CLEANED, ".tmp")):
+            files.delete(f"{folder}/{name}")
+        elif name.endswith(LOG + SWAP):
+            swaps.append(name)
+    for name in swaps:
+        finish_swap(handles, folder, int(name.removesuffix(LOG + SWAP)))
+        notes.append(f"the cleaning of {name.removesuffix(SWAP)} is finished")
+    names = files.list(folder)
+    for name in names:
+        stem, dot, suffix = name.rpartition(".")
+        if f"{dot}{suffix}" in (INDEX, TIMES) and stem + LOG not in names:
+            files.delete(f"{folder}/{name}")
+
+
+def finish_swap(handles: Handles, folder: str, base: int) -> None:
+    """The cleaned segment takes the place of all that it was made of: those that begin where it reaches."""
+    files = handles.files
+    swapped = f"{folder}/{file_name(base, LOG)}{SWAP}"
+    end = _end_of(handles, swapped, base)
+    for name in files.list(folder):
+        stem, dot, suffix = name.rpartition(".")
+        if f"{dot}{suffix}" in SUFFIXES and base < int(stem) < end:
+            handles.forget(f"{folder}/{name}")
+            files.delete(f"{folder}/{name}")
+    for suffix in (INDEX, TIMES):
+        handles.forget(f"{folder}/{file_name(base, suffix)}")
+        files.delete(f"{folder}/{file_name(base, suffix)}")
+    handles.forget(f"{folder}/{file_name(base, LOG)}")
+    files.rename(swapped, f"{folder}/{file_name(base, LOG)}")
+    files.sync_folder(folder)
+
+
+def _end_of(handles: Handles, path: str, base: int) -> int:
+    file = handles.files.open(path)
+    try:
+        end, position, size = base, 0, file.size()
+        while position < size:
+            header = check(*_whole(file, position, size))
+            end, position = header.next_offset, position + header.size
+        return end
+    except KafkaError as error:
+        raise DamagedLog(f"{handles.files.where}/{path} was durable, and is damaged: {error.text}") from error
+    finally:
+        file.close()
+
+
+def _whole(file: File, position: int, size: int) -> tuple[bytes, int]:
+    head = file.read(position, HEADER_BYTES)
+    if len(head) < HEADER_BYTES:
+        return head, 0
+    length = PREFIX.unpack_from(head)[1] + PREFIX.size
+    return (file.read(position, length) if 0 < length <= size - position else head), 0
+
+
+def _segments(handles: Handles, folder: str, found: dict[str, Stat]) -> list[Segment]:
+    """Each ends where the next one begins; where the last one ends is found out by who asks."""
+    bases = sorted((int(name.removesuffix(LOG)), stat) for name, stat in found.items() if name.endswith(LOG))
+    segments = []
+    for index, (base, stat) in enumerate(bases):
+        end = bases[index + 1][0] if index + 1 < len(bases) else base
+        segments.append(Segment(handles, folder, base, stat.size, end, stat.modified_ms))
+    return segments
+
+
+def _recover(segments: list[Segment], known: Known, config: LogConfig, notes: list[str]) -> list[tuple[int, int]]:
+    """Reads what is behind the recovery point, and cuts where it breaks off. Epochs and offsets of what it saw."""
+    point = known.recovery_point
+    first = max((index for index, each in enumerate(segments) if each.base <= point), default=0)
+    seen: list[tuple[int, int]] = []
+    index = first
+    while index < len(segments):
+        segment = segments[index]
+        broken = _scan(segment, point if index == first else segment.base, config, seen)
+        if broken is None and index + 1 < len(segments) and segments[index + 1].base != segment.end:
+            broken = f"the next segment begins at offset {segments[index + 1].base}"
+        if broken is not None:
+            if segment.end < point:
+                raise segment.damaged(segment.size, f"{broken}; it was durable up to offset {point}")
+            later = segments[index + 1 :]
+            lost = sum(each.size for each in later)
+            notes.append(
+                f"{file_name(segment.base, LOG)} ends at byte {segment.size}, offset {segment.end}: {broken}"
+                + (f"; {len(later)} later segments, {lost} bytes, are deleted" if later else "")
+            )
+            _cut_here(segment, later)
+            del segments[index + 1 :]
+            break
+        index += 1
+    end = segments[-1].end
+    if end < point:
+        raise segments[-1].damaged(segments[-1].size, f"it ends at offset {end}, and was durable up to {point}")
+    return seen
+
+
+def _cut_here(segment: Segment, later: list[Segment]) -> None:
+    for each in reversed(later):
+        for suffix in SUFFIXES:
+            segment.handles.files.delete(each.path(suffix))
+    segment.handles.get(segment.log_path).truncate(segment.size)
+    segment.handles.files.sync_folder(segment.folder)
+
+
+def _scan(segment: Segment, since: int, config: LogConfig, seen: list[tuple[int, int]]) -> str | None:
+    """Checks from the last known batch before `since` on, with new index entries; why it breaks."""
+    position, end = _known_start(segment, since)
+    segment.end = end
+    file = segment.handles.files.open(segment.log_path)
+    chunk, begins = b"", 0
+    try:
+        while position < segment.size:
+            at = position - begins
+            header, broken = _next(chunk, at)
+            if header is None:
+                chunk, begins = file.read(position, _CHUNK_BYTES), position
+                header, broken = _next(chunk, 0)
+                if header is None and broken.startswith("a batch of"):
+                    length = PREFIX.unpack_from(chunk)[1] + PREFIX.size
+                    if len(chunk) < length <= segment.size - position:
+                        chunk = file.read(position, length)
+                        header, broken = _next(chunk, 0)
+            if header is not None and (header.base_offset < segment.end or header.last_delta < 0):
+                broken = f"offset {header.base_offset} cannot follow offset {segment.end - 1}"
+                header = None
+            if header is None:
+                segment.size = position
+                return broken
+            seen.append((header.leader_epoch, header.base_offset))
+            segment.note(position, header, config.index_interval_bytes)
+            position += header.size
+    finally:
+        file.close()
+        segment.note_time()
+    return None
+
+
+def _next(chunk: bytes, at: int) -> tuple[Header | None, str]:
+    try:
+        return check(chunk, at), ""
+    except KafkaError as error:
+        return None, error.text
+
+
+def _known_start(segment: Segment, since: int) -> tuple[int, int]:
+    """A position where a batch begins that is durable, and the offset there; the indexes end there."""
+    try:
+        index = OffsetIndex(read_all(segment.handles.files, segment.path(INDEX)))
+        times = TimeIndex(read_all(segment.handles.files, segment.path(TIMES)))
+    except (ValueError, MissingFile):
+        index, times = OffsetIndex(), TimeIndex()
+    position = index.floor(since - segment.base - 1) if since > segment.base else 0
+    data = segment.handles.get(segment.log_path).read(position, HEADER_BYTES)
+    base = PREFIX.unpack_from(data)[0] if position and len(data) == HEADER_BYTES else -1
+    if not segment.base <= base <= since:
+        position, base = 0, segment.base
+    if not position:
+        for suffix in (INDEX, TIMES):
+            segment.handles.create(segment.path(suffix))
+    segment.cut_indexes(position, base, index, times)
+    return position, base
+
+
+def _epochs(found: dict[str, Stat], handles: Handles, folder: str, notes: list[str]) -> list[tuple[int, int]] | None:
+    """None: they must be read from the batches."""
+    if EPOCHS not in found:
+        return None
+    try:
+        return decode_epochs(read_all(handles.files, f"{folder}/{EPOCHS}"))
+    except DamagedLog as error:
+        notes.append(f"{error.text}: it is made again from the batches")
+        return None
+
+
+def _restore_epochs(log: FileLog, kept: list[tuple[int, int]] | None, seen: list[tuple[int, int]]) -> None:
+    """Those of the batches win over the file: they are what the log holds. Epoch 0 is one like any other."""
+    log.epochs = EpochCache(kept or ())
+    if kept is not None:
+        log.epochs_are_kept()
+    elif log.size:
+        seen = [(header.leader_epoch, header.base_offset) for each in log.segments for _, header in each.headers()]
+    for epoch, start in seen:
+        if epoch >= 0 and log.epochs.epoch_at(start) != epoch:
+            log.epochs.assign(epoch, start)
+    log.epochs.truncate_from_end(log.end_offset + 1)
+    log.epochs.truncate_from_start(log.start_offset)
+    if log.epochs.entries or kept is not None:
+        log._keep_epochs()

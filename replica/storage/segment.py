@@ -1,0 +1,273 @@
+"""One segment of a log: a file of batches back to back, and two indexes beside it, all named by the first offset.
+
+Only the last segment of a log grows. The others are looked into; their indexes are read when they are needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from replica.core.log import NO_OFFSET, NO_TIMESTAMP
+from replica.storage.files import DamagedLog, Handles, MissingFile, read_all
+from replica.storage.index import OffsetIndex, TimeIndex, decode_last_time
+from replica.wire.batch import HEADER_BYTES, MAGIC, PREFIX, Header, parse_header
+
+LOG: Final = ".log"
+INDEX: Final = ".index"
+TIMES: Final = ".timeindex"
+SUFFIXES: Final = (LOG, INDEX, TIMES)
+_LOOK_BYTES: Final = 16 << 10
+_WALK_BYTES: Final = 1 << 20
+
+
+def file_name(base: int, suffix: str) -> str:
+    return f"{base:020d}{suffix}"
+
+
+class Segment:
+    """`end` is the offset behind its last record, or, of one that is closed, where the next one begins."""
+
+    def __init__(self, handles: Handles, folder: str, base: int, size: int, end: int, modified_ms: int = 0) -> None:
+        self.handles = handles
+        self.base = base
+        self.size = size
+        self.end = end
+        self.modified_ms = modified_ms
+        self.first_timestamp: int | None = None
+        self.max_timestamp: int | None = None  # None: not looked for yet
+        self.offset_of_max = NO_OFFSET
+        self.folder = folder
+        self.log_path = self.path(LOG)
+        self._since_index = 0
+        self._index: OffsetIndex | None = None
+        self._times: TimeIndex | None = None
+
+    def path(self, suffix: str) -> str:
+        return f"{self.folder}/{file_name(self.base, suffix)}"
+
+    @staticmethod
+    def create(handles: Handles, folder: str, base: int, *, reserve: int = 0) -> Segment:
+        segment = Segment(handles, folder, base, 0, base)
+        for suffix in SUFFIXES:
+            handles.create(segment.path(suffix))
+        segment.max_timestamp = NO_TIMESTAMP
+        segment._index, segment._times = OffsetIndex(), TimeIndex()
+        return segment
+
+    # -- growing -----------------------------------------------------------------------------------
+
+    def append(self, buffer: bytes | bytearray, placed: list[tuple[int, Header]], interval: int) -> None:
+        """The bytes first: an index never points to what is not there."""
+        start = self.size
+        self.handles.get(self.log_path).write(start, buffer)
+        for at, header in placed:
+            self.note(start + at, header, interval)
+        self.size = start + len(buffer)
+
+    def note(self, position: int, header: Header, interval: int) -> None:
+        """A batch stands at this position. Now and then that is worth an entry in the indexes."""
+        time = header.max_timestamp
+        if self.first_timestamp is None:
+            self.first_timestamp = time
+        if self.max_timestamp is None or time > self.max_timestamp:
+            self.max_timestamp, self.offset_of_max = time, header.last_offset
+        if self._since_index > interval:
+            index = self.index
+            at = index.size
+            self.handles.get(self.path(INDEX)).write(at, index.append(header.last_offset - self.base, position))
+            self.note_time()
+            self._since_index = 0
+        self._since_index += header.length + PREFIX.size
+        self.end = header.next_offset
+
+    def note_time(self) -> None:
+        """The greatest time so far, if it is greater than the one that was written last."""
+        time = self.max_timestamp
+        if time is None or time < 0:
+            return
+        times = self.times
+        if (last := times.last) is None or time > last[0]:
+            at = times.size
+            self.handles.get(self.path(TIMES)).write(at, times.append(time, self.offset_of_max - self.base))
+
+    def is_full(self, index_bytes: int) -> bool:
+        """No room for two more entries: one of them is for the end."""
+        return (
+            self.index.size + 2 * OffsetIndex.ENTRY_BYTES > index_bytes
+            or self.times.size + 2 * TimeIndex.ENTRY_BYTES > index_bytes
+        )
+
+    # -- indexes -----------------------------------------------------------------------------------
+
+    @property
+    def index(self) -> OffsetIndex:
+        if self._index is None:
+            self._load()
+        assert self._index is not None
+        return self._index
+
+    @property
+    def times(self) -> TimeIndex:
+        if self._times is None:
+            self._load()
+        assert self._times is not None
+        return self._times
+
+    @property
+    def loaded_bytes(self) -> int:
+        """What its indexes take in memory, about."""
+        return (self._index.size if self._index else 0) + (self._times.size if self._times else 0)
+
+    def unload(self) -> None:
+        self._index = self._times = None
+
+    def _load(self) -> None:
+        files = self.handles.files
+        try:
+            index = OffsetIndex(read_all(files, self.path(INDEX)), self.size)
+            if not len(index) and self.size > _WALK_BYTES:
+                raise ValueError("it is empty")
+            self._index, self._times = index, TimeIndex(read_all(files, self.path(TIMES)))
+        except (ValueError, MissingFile):
+            self.rebuild()
+
+    def rebuild(self, interval: int = 4096) -> None:
+        """Both indexes, from the batches."""
+        for suffix in (INDEX, TIMES):
+            self.handles.create(self.path(suffix))
+        self._index, self._times = OffsetIndex(), TimeIndex()
+        self.max_timestamp, self.offset_of_max, self.first_timestamp = NO_TIMESTAMP, NO_OFFSET, None
+        end, self._since_index = self.end, 0
+        for position, header in self.headers():
+            self.note(position, header, interval)
+        self.note_time()
+        self.end = end
+
+    def cut_indexes(self, position: int, end: int, index: OffsetIndex, times: TimeIndex) -> None:
+        """What they say of batches from this position and offset on is forgotten. Sets where it ends by its batches."""
+        self._index, self._times = index, times
+        index.cut(position)
+        times.cut(end - self.base)
+        self.handles.get(self.path(INDEX)).truncate(index.size)
+        self.handles.get(self.path(TIMES)).truncate(times.size)
+        self.max_timestamp, self.offset_of_max, start = NO_TIMESTAMP, NO_OFFSET, 0
+        if (last := times.last) is not None:
+            self.max_timestamp, self.offset_of_max = last[0], self.base + last[1]
+            start = index.floor(last[1])
+        self.end = self.base
+        if not position:
+            self.first_timestamp = None
+        start = min(start, index.floor_position(position - 1)) if position else 0
+        for at, header in self.headers(start) if start < position else ():
+            if at >= position:
+                break
+            self.end = header.next_offset
+            if header.max_timestamp > self.max_timestamp:
+                self.max_timestamp, self.offset_of_max = header.max_timestamp, header.last_offset
+
+    def greatest(self) -> tuple[int, int]:
+        """The greatest time in it, and the last offset of the first batch that has it."""
+        if self.max_timestamp is None:
+            self._find_greatest()
+        assert self.max_timestamp is not None
+        return self.max_timestamp, self.offset_of_max
+
+    def _find_greatest(self) -> None:
+        """A closed segment wrote it down when it was closed; the others are walked through."""
+        try:
+            file = self.handles.files.open(self.path(TIMES))
+        except MissingFile:
+            file = None
+        if file is not None:
+            try:
+                size = file.size()
+                if size and size % TimeIndex.ENTRY_BYTES == 0:
+                    time, offset = decode_last_time(file.read(size - TimeIndex.ENTRY_BYTES, TimeIndex.ENTRY_BYTES))
+                    if time > 0 and offset >= 0:
+                        self.max_timestamp, self.offset_of_max = time, self.base + offset
+                        return
+            finally:
+                file.close()
+        self.max_timestamp = NO_TIMESTAMP
+        for _, header in self.headers():
+            if header.max_timestamp > self.max_timestamp:
+                self.max_timestamp, self.offset_of_max = header.max_timestamp, header.last_offset
+
+    def first_time(self) -> int:
+        """Of its first batch: how old a segment is counts from there."""
+        if self.first_timestamp is None:
+            self.first_timestamp = next((each.max_timestamp for _, each in self.headers()), None)
+        return NO_TIMESTAMP if self.first_timestamp is None else self.first_timestamp
+
+    # -- looking -----------------------------------------------------------------------------------
+
+    def headers(self, position: int = 0, *, chunk_bytes: int = _WALK_BYTES) -> Iterator[tuple[int, Header]]:
+        """Every batch from this position on, which must be the beginning of one. `DamagedLog` where there is none."""
+        file = self.handles.files.open(self.log_path) if chunk_bytes == _WALK_BYTES else self.handles.get(self.log_path)
+        try:
+            chunk, begins = b"", position
+            while position < self.size:
+                at = position - begins
+                if len(chunk) - at < HEADER_BYTES:
+                    chunk, begins, at = file.read(position, chunk_bytes), position, 0
+                if len(chunk) < HEADER_BYTES:
+                    raise self.damaged(position, "it ends in the midst of a header")
+                header = parse_header(chunk, at)
+                size = header.length + PREFIX.size
+                if (
+                    size < HEADER_BYTES
+                    or header.magic != MAGIC
+                    or header.last_delta < 0
+                    or header.base_offset < self.base
+                ):
+                    raise self.damaged(position, f"size {size}, magic {header.magic}, offset {header.base_offset}")
+                if position + size > self.size:
+                    raise self.damaged(position, f"a batch of {size} bytes, and the file has {self.size}")
+                yield position, header
+                position += size
+        finally:
+            if chunk_bytes == _WALK_BYTES:
+                file.close()
+
+    def locate(self, offset: int) -> tuple[int, Header] | None:
+        """The first batch whose last record is not before this offset."""
+        start = self.index.floor(offset - self.base)
+        for position, header in self.headers(start, chunk_bytes=_LOOK_BYTES):
+            if header.last_offset >= offset:
+                return position, header
+        return None
+
+    def boundary(self, start: int, limit: int) -> tuple[int, int | None]:
+        """The last beginning or end of a batch up to `limit`, and the offset there when that was seen on the way."""
+        at = max(start, self.index.floor_position(limit))
+        offset: int | None = None
+        for position, header in self.headers(at, chunk_bytes=_LOOK_BYTES):
+            after = position + header.size
+            if after > limit:
+                break
+            at, offset = after, header.next_offset
+        return at, offset
+
+    def end_before(self, position: int) -> int:
+        """Behind the last batch before that position."""
+        end = self.base
+        if position:
+            for at, header in self.headers(self.index.floor_position(position - 1), chunk_bytes=_LOOK_BYTES):
+                if at >= position:
+                    break
+                end = header.next_offset
+        return end
+
+    def bytes_at(self, position: int, length: int) -> bytes:
+        data = self.handles.get(self.log_path).read(position, length)
+        if len(data) < length:
+            raise self.damaged(position, f"{length} bytes should follow, and {len(data)} do")
+        return data
+
+    def damaged(self, position: int, text: str) -> DamagedLog:
+        return DamagedLog(
+            f"{self.handles.files.where}/{self.log_path} is damaged at byte {position}: {text}. Remove "
+            "this partition's directory while the broker is down, and it is copied from the others; without another "
+            "replica `zab-broker dump` shows what is left"
+        )
