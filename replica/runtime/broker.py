@@ -89,6 +89,11 @@ class Broker:
     def epoch(self) -> BrokerEpoch:
         return BrokerEpoch(-1) if self.registration is None else self.registration.epoch
 
+    @property
+    def controls(self) -> bool:
+        """This broker is the controller."""
+        return self.controller is not None and self.controller.active
+
     # -- from start to end -----------------------------------------------------------------------------------
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:

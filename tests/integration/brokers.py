@@ -1,0 +1,100 @@
+"""Brokers in the test's own loop, on a store in the same process; clients that we did not write run in threads."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+import trio
+from attrs import define, evolve, field
+
+import zab
+from kraft_controller.core.names import BrokerId
+from replica.core.groups.desk import Settings as GroupSettings
+from replica.runtime.broker import Broker
+from replica.runtime.config import PLAINTEXT, BrokerConfig, Listener, OffsetsTopicSettings
+from replica.storage.config import LogConfig
+from tests.ports import free_port
+
+T = TypeVar("T")
+PATIENCE_S = 120.0
+
+
+@define(eq=False)
+class Cluster:
+    path: Path
+    store: zab.StoreServer
+    nursery: trio.Nursery
+    base: BrokerConfig
+    brokers: dict[int, Broker] = field(factory=dict)
+    ports: dict[int, int] = field(factory=dict)
+    _scopes: dict[int, trio.CancelScope] = field(factory=dict)
+    _ended: dict[int, trio.Event] = field(factory=dict)
+
+    @property
+    def hosts(self) -> str:
+        return ",".join(f"127.0.0.1:{port}" for port in self.ports.values())
+
+    async def start(self, number: int) -> Broker:
+        """Also one that was stopped before: it finds its directory and its port again."""
+        port = self.ports.setdefault(number, free_port())
+        config = evolve(
+            self.base,
+            id=BrokerId(number),
+            log_dirs=(self.path / f"broker{number}",),
+            listeners=(Listener(PLAINTEXT, "127.0.0.1", port),),
+        )
+        broker = self.brokers[number] = Broker(config, self.store.session)
+        await self.nursery.start(self._run, number, broker)
+        return broker
+
+    async def _run(
+        self, number: int, broker: Broker, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
+    ) -> None:
+        self._ended[number] = trio.Event()
+        with trio.CancelScope() as scope:
+            self._scopes[number] = scope
+            await broker.run(task_status=task_status)
+        self._ended[number].set()
+
+    async def stop(self, number: int) -> None:
+        self._scopes[number].cancel()
+        await self._ended[number].wait()
+        del self.brokers[number]
+
+    async def all_know_all(self) -> None:
+        """Each broker has heard of each."""
+        await until(lambda: all(broker.cache.brokers.keys() == self.brokers.keys() for broker in self.brokers.values()))
+
+
+@asynccontextmanager
+async def cluster(path: Path, brokers: int, **settings: Any) -> AsyncIterator[Cluster]:
+    base = BrokerConfig(
+        BrokerId(0),
+        (),
+        partitions=1,
+        replication_factor=min(brokers, 3),
+        log=LogConfig(min_insync_replicas=2 if brokers > 2 else 1),
+        offsets=OffsetsTopicSettings(partitions=4, factor=min(brokers, 3)),
+        groups=GroupSettings(group_initial_rebalance_delay_ms=0),
+    )
+    with trio.fail_after(PATIENCE_S):
+        async with zab.open_store(path / "store") as store, trio.open_nursery() as nursery:
+            made = Cluster(path, store, nursery, evolve(base, **settings))
+            for number in range(1, brokers + 1):
+                await made.start(number)
+            await made.all_know_all()
+            yield made
+            nursery.cancel_scope.cancel()
+
+
+async def until(true: Callable[[], object]) -> None:
+    """Or the patience of the whole test is at its end."""
+    while not true():
+        await trio.sleep(0.01)
+
+
+async def in_thread(function: Callable[..., T], *arguments: object) -> T:
+    return await trio.to_thread.run_sync(function, *arguments, abandon_on_cancel=True)

@@ -1,0 +1,154 @@
+"""Clients of Kafka that we did not write look at a cluster, and make, change and delete topics."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import aiokafka.errors
+import confluent_kafka
+import confluent_kafka.admin
+import pytest
+import trio
+from aiokafka.admin import AIOKafkaAdminClient
+from aiokafka.admin import NewTopic as AioNewTopic
+from kafka import KafkaAdminClient
+from kafka import errors as kafka_errors
+from kafka.admin import NewPartitions, NewTopic
+
+from tests.integration.brokers import cluster, in_thread, until
+
+pytestmark = pytest.mark.slow
+librdkafka: Any = confluent_kafka.admin
+
+
+def test_kafka_python_makes_grows_and_deletes_topics(tmp_path: Path) -> None:
+    def work(hosts: str) -> None:
+        admin = KafkaAdminClient(bootstrap_servers=hosts)
+        try:
+            assert {each["broker_id"] for each in admin.describe_cluster()["brokers"]} == {1, 2, 3}
+            admin.create_topics([NewTopic("t", 4, 3), NewTopic("one", 1, 2)])
+            assert set(admin.list_topics()) == {"t", "one"}
+            [topic] = admin.describe_topics(["one"])
+            [partition] = topic["partitions"]
+            assert len(set(partition["replica_nodes"])) == 2
+            assert partition["leader_id"] == partition["replica_nodes"][0]
+            with pytest.raises(kafka_errors.TopicAlreadyExistsError):
+                admin.create_topics([NewTopic("t", 1, 1)])
+            with pytest.raises(kafka_errors.InvalidTopicError):
+                admin.create_topics([NewTopic("no/name", 1, 1)])
+            with pytest.raises(kafka_errors.InvalidReplicationFactorError):
+                admin.create_topics([NewTopic("too-many", 1, 4)])
+            with pytest.raises(kafka_errors.InvalidConfigurationError):
+                admin.create_topics([NewTopic("odd", 1, 1, topic_configs={"retention.ms": "soon"})])
+            admin.create_partitions({"t": NewPartitions(6)})
+            [topic] = admin.describe_topics(["t"])
+            assert len(topic["partitions"]) == 6
+            admin.delete_topics(["t", "one"])
+            assert admin.list_topics() == []
+        finally:
+            admin.close()
+
+    async def main() -> None:
+        async with cluster(tmp_path, 3) as running:
+            await in_thread(work, running.hosts)
+
+    trio.run(main)
+
+
+def test_librdkafka_configures_topics(tmp_path: Path) -> None:
+    def resource(name: str, **values: str) -> Any:
+        kind = librdkafka.ResourceType.TOPIC
+        return librdkafka.ConfigResource(kind, name, set_config=values or None)
+
+    def done(futures: dict[Any, Any]) -> Any:
+        [future] = futures.values()
+        return future.result(30)
+
+    def work(hosts: str) -> None:
+        admin = librdkafka.AdminClient({"bootstrap.servers": hosts})
+        config = {"retention.ms": "1000", "cleanup.policy": "compact"}
+        done(admin.create_topics([librdkafka.NewTopic("t", 2, 1, config=config)]))
+        found = done(admin.describe_configs([resource("t")]))
+        assert found["retention.ms"].value == "1000"
+        assert found["retention.ms"].source == 1
+        assert found["segment.bytes"].is_default
+        with pytest.warns(DeprecationWarning, match="alter_configs"):  # it is, in the protocol as in this client
+            done(admin.alter_configs([resource("t", **{"retention.ms": "2000"})]))
+        found = done(admin.describe_configs([resource("t")]))
+        assert (found["retention.ms"].value, found["cleanup.policy"].value) == ("2000", "delete")
+        change = resource("t")
+        change.add_incremental_config(
+            librdkafka.ConfigEntry(
+                "cleanup.policy", "compact", incremental_operation=librdkafka.AlterConfigOpType.APPEND
+            )
+        )
+        done(admin.incremental_alter_configs([change]))
+        found = done(admin.describe_configs([resource("t")]))
+        assert (found["retention.ms"].value, found["cleanup.policy"].value) == ("2000", "compact")
+        with pytest.raises(confluent_kafka.KafkaException, match=r"there is no topic nobody"):
+            done(admin.describe_configs([resource("nobody")]))
+        with (
+            pytest.raises(confluent_kafka.KafkaException, match=r"retention\.ms=x"),
+            pytest.warns(DeprecationWarning, match="alter_configs"),
+        ):
+            done(admin.alter_configs([resource("t", **{"retention.ms": "x"})]))
+
+    async def main() -> None:
+        async with cluster(tmp_path, 1) as running:
+            await in_thread(work, running.hosts)
+            broker = running.brokers[1]
+            await until(lambda: broker.configs["t"].retention_ms == 2000)
+
+    trio.run(main)
+
+
+def test_topics_are_made_when_somebody_asks_for_them_if_they_may_be(tmp_path: Path) -> None:
+    def asked(hosts: str, topic: str) -> Any:
+        admin = librdkafka.AdminClient({"bootstrap.servers": hosts, "allow.auto.create.topics": True})
+        return admin.list_topics(topic, timeout=30).topics[topic]
+
+    async def main() -> None:
+        async with cluster(tmp_path, 1, auto_create=True, partitions=3) as running:
+            while (found := await in_thread(asked, running.hosts, "made")).error is not None:
+                assert found.error.code() == confluent_kafka.KafkaError.LEADER_NOT_AVAILABLE
+            assert len(found.partitions) == 3
+        async with cluster(tmp_path / "other", 1, auto_create=False) as running:
+            found = await in_thread(asked, running.hosts, "not-made")
+            assert found.error.code() == confluent_kafka.KafkaError.UNKNOWN_TOPIC_OR_PART
+
+    trio.run(main)
+
+
+def test_aiokafka_sees_leaders_move_when_a_broker_ends_and_comes_back(tmp_path: Path) -> None:
+    async def made(hosts: str) -> None:
+        admin = AIOKafkaAdminClient(bootstrap_servers=hosts)
+        await admin.start()
+        await admin.create_topics([AioNewTopic("t", 6, 3)])
+        await admin.close()
+
+    async def leaders(hosts: str) -> set[int]:
+        admin = AIOKafkaAdminClient(bootstrap_servers=hosts)
+        try:
+            await admin.start()
+            [topic] = await admin.describe_topics(["t"])
+        except aiokafka.errors.KafkaError:
+            return set()  # it was told of a broker that had just gone
+        finally:
+            await admin.close()
+        return {each["leader"] for each in topic["partitions"]}
+
+    async def main() -> None:
+        async with cluster(tmp_path, 3) as running:
+            await in_thread(asyncio.run, made(running.hosts))
+            assert await in_thread(asyncio.run, leaders(running.hosts)) == {1, 2, 3}
+            controller = next(number for number in running.brokers if running.brokers[number].controls)
+            await running.stop(controller)
+            others = set(running.brokers)
+            while await in_thread(asyncio.run, leaders(running.hosts)) != others:
+                await trio.sleep(0.05)
+            await running.start(controller)
+            await running.all_know_all()
+
+    trio.run(main)
