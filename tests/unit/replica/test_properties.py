@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from replica.cli.properties.keys import KEYS
+from replica.cli.properties.page import PAGE, page
 from replica.cli.properties.plan import Misconfigured, Plan, plan_of
 from replica.cli.properties.syntax import Entry, parse
 
@@ -143,3 +144,8 @@ def test_no_key_stands_in_the_table_twice() -> None:
 
     names = [key.name for _, keys in SECTIONS for key in keys]
     assert len(names) == len(set(names)) == len(KEYS)
+
+
+def test_the_reference_page_is_current() -> None:
+    """To write it anew: python -m replica.cli.properties.page"""
+    assert (Path(__file__).resolve().parents[3] / PAGE).read_text() == page()
