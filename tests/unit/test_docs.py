@@ -21,6 +21,7 @@ import attrs
 import pytest
 
 import zab
+from replica.cli.properties.keys import KEYS
 from tests.ports import free_ports
 from zab.core import errors
 
@@ -94,7 +95,7 @@ def named(page: Path) -> Iterator[str]:
 def test_names_in_backticks_exist(page: Path) -> None:
     for code in named(page):
         dotted = re.fullmatch(rf"((?:{PACKAGES})(?:\.\w+)+)(?:\(.*\))?", code)
-        if dotted and not (ROOT / code).exists():
+        if dotted and not (ROOT / code).exists() and code not in KEYS:  # some of Kafka's keys begin like a package
             try:
                 resolve(dotted[1])
             except (AttributeError, ImportError) as error:
