@@ -201,13 +201,12 @@ class Groups:
     # -- loading -------------------------------------------------------------------------------------------------
 
     async def _load(self, load: Load) -> None:
-        where, began = TopicPartition(OFFSETS_TOPIC, load.partition), trio.current_time()
+        where = TopicPartition(OFFSETS_TOPIC, load.partition)
         while self.coordinator.awaits(load):
             try:
                 if await self._read(load, where):
                     self.coordinator.loaded(load, self.now())
                     self._turn()
-                    self._log.say("groups-load-took", partition=load.partition, s=f"{trio.current_time() - began:.3f}")
                     return
             except (KafkaError, OSError) as error:
                 self._log.grumble("groups-not-loaded", load.partition, logging.ERROR, partition=where, why=error)
@@ -282,9 +281,11 @@ class Groups:
             case Expired(group, offsets, group_too):
                 say("group-offsets-forgotten", group=group, offsets=offsets, group_too=group_too)
             case Loaded(partition, epoch, groups, offsets):
-                say("groups-loaded", partition=partition, epoch=epoch, groups=groups, offsets=offsets)
+                # Most of them are empty in a young cluster, and there are fifty of them.
+                level = logging.INFO if groups else logging.DEBUG
+                say("groups-loaded", level, partition=partition, epoch=epoch, groups=groups, offsets=offsets)
             case Unloaded(partition, groups):
-                say("groups-unloaded", partition=partition, groups=groups)
+                say("groups-unloaded", logging.INFO if groups else logging.DEBUG, partition=partition, groups=groups)
 
 
 def _new_id() -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from replica.core.errors import ErrorCode as E
@@ -456,3 +458,8 @@ def test_no_way_leads_out_of_death_and_every_state_can_be_reached() -> None:
     assert all(GROUP_FROM[state] for state in S)
     assert "    CompletingRebalance --> Stable" in drawn().splitlines()
     assert "    Stable --> CompletingRebalance" not in drawn()
+
+
+def test_the_page_shows_the_table() -> None:
+    page = Path(__file__).resolve().parents[4] / "docs" / "protocol" / "groups.md"
+    assert f"```mermaid\n{drawn()}\n```" in page.read_text()

@@ -1,0 +1,48 @@
+"""Deadlines: set, moved, cleared; none is late, and none is reported twice."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from replica.core.groups.alarms import Alarm, Alarms, Kind
+
+NAMES = [Alarm("g", Kind.SESSION, name) for name in "abc"]
+steps = st.lists(
+    st.tuples(st.sampled_from(["set", "clear", "pass"]), st.sampled_from(NAMES), st.integers(0, 20)), max_size=60
+)
+
+
+@given(steps)
+def test_like_a_dict_that_is_looked_through(moves: list[tuple[str, Alarm, int]]) -> None:
+    alarms, model, now = Alarms(), dict[Alarm, int](), 0
+    for what, alarm, ms in moves:
+        if what == "set":
+            alarms.set(alarm, now + ms)
+            model[alarm] = now + ms
+        elif what == "clear":
+            alarms.clear(alarm)
+            model.pop(alarm, None)
+        else:
+            now += ms
+            rung = []
+            while (one := alarms.pop(now)) is not None:
+                rung.append(one)
+            over = [each for each, due in model.items() if due <= now]
+            assert sorted(rung) == sorted(over)
+            for each in over:
+                del model[each]
+        assert len(alarms) == len(model)
+        assert all(each in alarms for each in model)
+        assert (alarms.next is None) == (not model)
+        if model:
+            assert alarms.next is not None
+            assert alarms.next <= min(model.values())
+
+
+def test_a_heartbeat_leaves_nothing_in_the_heap() -> None:
+    alarms = Alarms()
+    for now in range(10_000):
+        alarms.set(NAMES[0], now + 1_000)
+        assert alarms.pop(now) is None
+    assert len(alarms._heap) == 1
