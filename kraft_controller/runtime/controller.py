@@ -24,6 +24,7 @@ from kraft_controller.core.events import Event
 from kraft_controller.core.names import BrokerId, TopicPartition
 from kraft_controller.core.state import Broker
 from kraft_controller.runtime.counts import Counts
+from kraft_controller.runtime.feed import sweep
 from kraft_controller.runtime.queue import NotController, Queue, Waiter
 from kraft_controller.runtime.store import Nodes, Store
 from kraft_controller.runtime.together import sole
@@ -54,12 +55,15 @@ class Pace:
     pause_s           after a reign that failed, before it stands for election again; doubled from one to the next, so
                       that what fails each time does not keep the store and the brokers busy
     pause_s_max       and this is the longest
+    sweep_s           between looks for notes of changed configurations that are older than `notes_s`, which go
     """
 
     first_balance_s: float = 5.0
     balance_s: float | None = 300.0
     pause_s: float = 0.25
     pause_s_max: float = 10.0
+    sweep_s: float = 300.0
+    notes_s: float = 900.0
 
 
 @frozen
@@ -183,6 +187,7 @@ class Controller:
                 store = Store(self._session, elected.version, watch)
                 nursery.start_soon(self._listen, watch, queue)
                 nursery.start_soon(self._balance, queue)
+                nursery.start_soon(self._sweep)
                 nursery.start_soon(self._deposed, nursery.cancel_scope)
                 try:
                     await self._loop(desk, store, queue)
@@ -284,6 +289,13 @@ class Controller:
         while True:
             queue.note(events.TimeToBalance())
             await trio.sleep(every)
+
+    async def _sweep(self) -> None:
+        while True:
+            await trio.sleep(self._pace.sweep_s)
+            gone = await sweep(self._session, self._chance.wall_ms(), int(self._pace.notes_s * 1000))
+            if gone:
+                logger.info("%d notes of changed configurations are old, and gone", gone)
 
     async def _deposed(self, scope: trio.CancelScope) -> None:
         """The node of this controller goes, or is another's already."""

@@ -1,0 +1,72 @@
+"""Which replicas of one broker are slowed down, and to what rate: as topics and brokers are configured."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from kraft_controller.core.configs import DEFAULT, read_throttled
+from kraft_controller.core.names import BrokerId, TopicPartition
+
+LEADER_RATE: Final = "leader.replication.throttled.rate"
+FOLLOWER_RATE: Final = "follower.replication.throttled.rate"
+LEADER_REPLICAS: Final = "leader.replication.throttled.replicas"
+FOLLOWER_REPLICAS: Final = "follower.replication.throttled.replicas"
+
+All = None
+"""Of the partitions of a topic."""
+
+
+class Throttles:
+    """Fed with configurations as they change (`heard`), asked whenever it matters."""
+
+    def __init__(self, me: BrokerId) -> None:
+        self._me = me
+        self._rates: dict[str, Mapping[str, str]] = {}
+        self._leading: dict[str, frozenset[int] | None] = {}
+        self._following: dict[str, frozenset[int] | None] = {}
+
+    def heard(self, entity: str, said: Mapping[str, str]) -> bool:
+        """Of `topics/t`, `brokers/1` or `brokers/<default>`. Whether it concerns this broker."""
+        kind, _, name = entity.partition("/")
+        if kind == "brokers" and name in (str(self._me), DEFAULT):
+            self._rates[name] = dict(said)
+            return True
+        if kind != "topics":
+            return False
+        for replicas, key in ((self._leading, LEADER_REPLICAS), (self._following, FOLLOWER_REPLICAS)):
+            text = said.get(key, "")
+            pairs = read_throttled(text)
+            mine = All if pairs is None else frozenset(partition for partition, broker in pairs if broker == self._me)
+            if mine is All or mine:
+                replicas[name] = mine
+            else:
+                replicas.pop(name, None)
+        return True
+
+    def leader_rate(self) -> int | None:
+        """Bytes a second that throttled replicas of others may be sent, all together. None: as many as they want."""
+        return self._rate(LEADER_RATE)
+
+    def follower_rate(self) -> int | None:
+        return self._rate(FOLLOWER_RATE)
+
+    def slows_leader(self, where: TopicPartition) -> bool:
+        return _among(self._leading, where)
+
+    def slows_follower(self, where: TopicPartition) -> bool:
+        return _among(self._following, where)
+
+    def _rate(self, key: str) -> int | None:
+        for name in (str(self._me), DEFAULT):
+            text = self._rates.get(name, {}).get(key, "").strip()
+            if text.isdecimal():
+                return int(text)
+        return None
+
+
+def _among(replicas: Mapping[str, frozenset[int] | None], where: TopicPartition) -> bool:
+    if where.topic not in replicas:
+        return False
+    mine = replicas[where.topic]
+    return mine is All or where.partition in mine

@@ -1,0 +1,116 @@
+"""A broker's ear for configurations: all that is said of topics, brokers, clients and users, and every change of it.
+
+Whoever changes something leaves a note with a number. All that is configured is read once at the beginning, then what
+the notes name, in their order. With a new session it begins anew, so nothing is missed that was said in between.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Final
+
+import trio
+
+import zab
+from kraft_controller.runtime.admin.configs import Entity, entities, read_configs
+from kraft_controller.runtime.together import together
+from kraft_controller.wire import znodes
+from kraft_controller.wire.znodes import DamagedNode
+
+logger: Final = logging.getLogger("kraft_controller")
+
+KINDS: Final = ("brokers", "topics", "clients", "users", "ips")
+
+Apply = Callable[[Entity, Mapping[str, str]], None]
+"""All that is said of somebody from now on; empty: nothing any more. What it means is `core.configs.values_of`."""
+
+
+class ConfigFeed:
+    """`apply` is called only where something is different from what it was told last, over all sessions."""
+
+    def __init__(self, apply: Apply, kinds: Sequence[str] = KINDS) -> None:
+        self._apply = apply
+        self._kinds = kinds
+        self._known: dict[Entity, Mapping[str, str]] = {}
+
+    async def run(self, session: zab.Session, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """For as long as the session lasts. Started when all that is configured has been applied."""
+        await session.ensure_path(znodes.CONFIG_CHANGES)
+        async with session.watcher() as heard:
+            # The watch before the reading: what changes from here on leaves a note that is seen.
+            seen = max((number for number, _ in await self._notes(session, heard)), default=-1)
+            await self._read_all(session)
+            task_status.started()
+            while True:
+                notes = await self._notes(session, heard)
+                await self._follow(session, [path for number, path in notes if number > seen])
+                seen = max((seen, *(number for number, _ in notes)))
+                await anext(heard)
+
+    @staticmethod
+    async def _notes(session: zab.Session, heard: zab.Watch) -> list[tuple[int, str]]:
+        paths = [f"{znodes.CONFIG_CHANGES}/{name}" for name in await session.children(znodes.CONFIG_CHANGES, heard)]
+        return sorted((number, path) for path in paths if (number := znodes.sequence_of(path)) is not None)
+
+    async def _read_all(self, session: zab.Session) -> None:
+        listed = await together([partial(entities, session, kind) for kind in self._kinds])
+        there = [entity for some in listed for entity in some]
+        await self._read(session, there)
+        for entity in [entity for entity in self._known if entity not in set(there)]:
+            self._tell(entity, {})
+
+    async def _follow(self, session: zab.Session, paths: Sequence[str]) -> None:
+        named: dict[Entity, None] = {}
+        for path, data in zip(paths, await together([partial(_get, session, path) for path in paths]), strict=True):
+            try:
+                entity = Entity(znodes.read_config_change(path, data))
+            except DamagedNode as damaged:
+                logger.error("damaged why=%s", damaged)
+                continue
+            if entity.path.partition("/")[0] in self._kinds:
+                named[entity] = None
+        await self._read(session, list(named))
+
+    async def _read(self, session: zab.Session, some: Sequence[Entity]) -> None:
+        for entity, found in (await read_configs(session, some)).items():
+            if isinstance(found, DamagedNode):
+                logger.error("damaged why=%s", found)  # what was said before stays in force
+            else:
+                self._tell(entity, found)
+
+    def _tell(self, entity: Entity, said: Mapping[str, str]) -> None:
+        if said == self._known.get(entity, {}):
+            return
+        if said:
+            self._known[entity] = said
+        else:
+            self._known.pop(entity, None)
+        self._apply(entity, said)
+
+
+async def _get(session: zab.Session, path: str) -> bytes | None:
+    try:
+        return (await session.get(path))[0]
+    except zab.NoNode:
+        return None
+
+
+async def sweep(session: zab.Session, now_ms: int, keep_ms: int) -> int:
+    """Remove notes that every broker has had time to see. Returns how many."""
+    try:
+        paths = [f"{znodes.CONFIG_CHANGES}/{name}" for name in await session.children(znodes.CONFIG_CHANGES)]
+    except zab.NoNode:
+        return 0
+    stats = await together([partial(session.exists, path) for path in paths])
+    old = [path for path, stat in zip(paths, stats, strict=True) if stat is not None and stat.ctime < now_ms - keep_ms]
+    await together([partial(_delete, session, path) for path in old])
+    return len(old)
+
+
+async def _delete(session: zab.Session, path: str) -> None:
+    try:
+        await session.delete(path)
+    except (zab.NoNode, zab.OutcomeUnknown):
+        pass  # it is gone, or goes the next time
