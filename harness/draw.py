@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from random import Random
-from typing import Final
+from typing import Any, Final
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from harness.faults import (
     LEADER,
@@ -20,6 +20,7 @@ from harness.faults import (
     Ask,
     Barrier,
     Connect,
+    CreateTopic,
     CutLinks,
     Fault,
     Isolate,
@@ -38,6 +39,9 @@ from harness.faults import (
 )
 from harness.script.chance import Draw
 from harness.script.kinds import (
+    BROKER_KINDS,
+    BROKERS_MAX,
+    BROKERS_MIN,
     CLIENTS_MAX,
     KINDS,
     LOSS,
@@ -45,6 +49,7 @@ from harness.script.kinds import (
     PARTS,
     PARTS_MAX,
     STEPS,
+    TOPICS_MAX,
     Kind,
 )
 
@@ -82,7 +87,7 @@ class Chosen:
     """A kind of fault that this run has, and how often it has it."""
 
     weight: float
-    kind: type[Fault]
+    kind: type[Any]
 
 
 def _chosen(draw: Draw) -> list[Chosen]:
@@ -214,6 +219,30 @@ def _goes(draw: Draw, at: int, client: int, length_ms: int) -> list[Op]:
     return [Leave(at, client), Connect(again, client, draw.upto(1, draw.servers), _timeout(draw))]
 
 
+# -- brokers and their controller ----------------------------------------------------------------------
+
+BUSY_FROM_MS: Final = 400
+"""Brokers need a moment until there is a controller."""
+
+
+def _broker_ops(draw: Draw, most: int, length_ms: int) -> list[Op]:
+    """Topics to begin with, and then a random few of the kinds. Often several at almost the same time."""
+    begin = min(BUSY_FROM_MS, length_ms - 1)
+    ops: list[Op] = [
+        CreateTopic(begin, topic, draw.upto(1, 3), draw.upto(1, 3)) for topic in range(1, draw.upto(1, TOPICS_MAX) + 1)
+    ]
+    kinds = [Chosen(kind.weight * (0.3 + draw.random.random()), op) for op, kind in BROKER_KINDS.items()]
+    kinds = [chosen for chosen in kinds if draw.chance(0.6)] or kinds
+    at = begin
+    for _ in range(draw.upto(most // 8, most // 3)):
+        close = draw.chance(0.5)
+        at = min(length_ms - 1, at + draw.short(1, 150)) if close else draw.upto(begin, length_ms - 1)
+        chosen = draw.weighted(kinds)
+        ops.append(chosen.kind(at=at, **draw.fields(BROKER_KINDS[chosen.kind].fields)))
+    ops.sort(key=lambda op: op.at)
+    return ops
+
+
 # -- the rest ------------------------------------------------------------------------------------------
 
 
@@ -262,12 +291,18 @@ def script_from_seed(
         observers = int(random.random() < 0.2)
     draw = Draw(random, voters, observers)
     timing, knobs = _timing(draw), _knobs(draw)
-    ask = _ops if machine == MACHINES[0] else _client_ops
+    if machine == "controller":
+        knobs = evolve(
+            knobs, counter_max=Knobs().counter_max
+        )  # brokers would not come to their work between two epochs
+    ask = {"list": _ops, "store": _client_ops, "controller": _broker_ops}[machine]
+    brokers = draw.upto(BROKERS_MIN, BROKERS_MAX) if machine == "controller" else 0
     return Script(
         seed=seed,
         voters=voters,
         observers=observers,
         machine=machine,
+        brokers=brokers,
         length_ms=length_ms,
         timing=timing,
         knobs=knobs,

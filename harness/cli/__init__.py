@@ -14,6 +14,7 @@ from importlib import import_module
 from typing import Final
 
 from harness.cli.common import MISUSED, Misuse
+from harness.script.checks import ScriptError
 
 COMMANDS: Final = {
     "drill": "a first look: the leader of three servers is cut off, and it is drawn",
@@ -83,7 +84,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         code: int = command.act(parser.parse_args(rest))
         sys.stdout.flush()
-    except Misuse as error:
+    except (Misuse, ScriptError) as error:
         print(f"{error}", file=sys.stderr)
         return MISUSED
     except BrokenPipeError:  # whoever read has seen enough

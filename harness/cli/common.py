@@ -50,7 +50,10 @@ def size_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--faults", type=natural, default=20, help="at most so many faults (default 20)")
     parser.add_argument("--ops", type=natural, default=100, help="at most so many operations (default 100)")
     parser.add_argument(
-        "--machine", choices=MACHINES, default=MACHINES[0], help="what is replicated: a list (default), or the store"
+        "--machine",
+        choices=MACHINES,
+        default=MACHINES[0],
+        help="what is replicated: a list (default), the store, or the store with brokers and their controller",
     )
     parser.add_argument(
         "--length-ms", type=positive, default=3_000, help="virtual time before all is healed (default 3000)"

@@ -93,7 +93,9 @@ def _planted(where: str, edits: Sequence[Edit]) -> Iterator[None]:
         places += [
             (other, name)
             for key, other in sorted(sys.modules.items())
-            if key.startswith(("zab.", "harness.")) and other is not module and getattr(other, name, None) is kept
+            if key.startswith(("zab.", "kraft_controller.", "harness."))
+            and other is not module
+            and getattr(other, name, None) is kept
         ]
     rows = [(table, key) for table in tables for key, value in table.items() if value is kept]
     for place, attribute in places:

@@ -8,7 +8,17 @@ from __future__ import annotations
 
 from typing import Final
 
-from harness.mutants import broadcast, epochs, membership, pipeline, runtime, serving, storage, synchronization
+from harness.mutants import (
+    broadcast,
+    controller,
+    epochs,
+    membership,
+    pipeline,
+    runtime,
+    serving,
+    storage,
+    synchronization,
+)
 from harness.mutants.edit import Mutant
 
 MUTANTS: Final[tuple[Mutant, ...]] = (
@@ -20,6 +30,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     *runtime.MUTANTS,
     *pipeline.MUTANTS,
     *serving.MUTANTS,
+    *controller.MUTANTS,
 )
 
 IMPOSSIBLE: Final[dict[str, str]] = {
@@ -32,6 +43,10 @@ IMPOSSIBLE: Final[dict[str, str]] = {
     "M26": "ZOOKEEPER-4837, a snapshot newer than the cut: snapshots are of applied state, and no cut goes below that",
     "M28": "memory ahead of the log after a failed TRUNC: a disk that fails stops the server, and memory is made anew",
     "ZOOKEEPER-1573, 3306, 4846": "fuzzy snapshots: one is the state at exactly one zxid, so nothing is replayed twice",
+    "KAFKA-4229, 6517, 8532": "whoever hears of a session's end waits for the controller's loop: it ends by cancellation",
+    "KAFKA-5642, 7299": "stores asked and brokers told one by one: nothing is wrong but the time; `bench controller`",
+    "KAFKA-9866": "elections of who is not in sync, again and again: each is refused; the tests of balance count them",
+    "KAFKA-14154": "an answer of a deposed controller to a leader that asks for an ISR: leaders write theirs themselves",
     "ZOOKEEPER-2355": "a follower that lost part of a proposal goes on: a broken link ends what it follows",
 }
 """Bugs of the catalogue that cannot be written down in this design, and why."""

@@ -4,10 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from random import Random
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
-from harness.script.kinds import Among, Anyone, Groups, Kind, Short, Sid, Together, Upto, Value, Who
+from harness.script.kinds import Among, Anyone, Groups, Short, Sid, Together, Upto, Value, Who
 from harness.script.names import FOLLOWER, LEADER
+
+
+class Weighted(Protocol):
+    @property
+    def weight(self) -> float: ...
+
+
+W = TypeVar("W", bound=Weighted)
 
 
 class Draw:
@@ -36,7 +44,7 @@ class Draw:
             return FOLLOWER
         return self.upto(1, self.servers)
 
-    def weighted(self, kinds: Sequence[Kind]) -> Kind:
+    def weighted(self, kinds: Sequence[W]) -> W:
         left = self.random.random() * sum(kind.weight for kind in kinds)
         for kind in kinds:
             left -= kind.weight

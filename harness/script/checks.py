@@ -8,6 +8,7 @@ from typing import Any, Final
 import attrs
 
 from harness.history import MODES, OPERATIONS, WATCHES
+from harness.script.brokers import WAYS
 from harness.script.names import (
     CHANGES,
     DEEDS,
@@ -24,6 +25,7 @@ from harness.script.script import Fault, Knobs, Script
 from harness.script.workload import Op, Step
 
 SERVERS_MAX: Final = 30
+BROKERS_MAX: Final = 30
 
 CHOICES: Final[Mapping[str, tuple[str, ...]]] = {
     "loss": LOSSES,
@@ -37,6 +39,7 @@ CHOICES: Final[Mapping[str, tuple[str, ...]]] = {
     "op": tuple(op for op in OPERATIONS if op != "multi"),
     "mode": MODES,
     "watch": WATCHES,
+    "way": WAYS,
 }
 """Names of fields whose value is one of these words."""
 
@@ -46,7 +49,10 @@ WHO: Final = ("server", "source", "target")
 SIGNED: Final = ("by_ms",)
 """Names of fields that may be negative."""
 
-POSITIVE: Final = ("nth", "acts", "count", "slower", "client", "rate_percent", "every_ms", "most")
+POSITIVE: Final = (
+    "nth", "acts", "count", "slower", "client", "rate_percent", "every_ms", "most", "topic", "partitions",
+    "factor", "first",
+)  # fmt: skip
 """Names of fields that are 1 at least; other numbers are 0 at least."""
 
 SHARES: Final = ("percent", "loss_percent", "double_percent", "spike_percent")
@@ -67,6 +73,8 @@ def check(script: Script) -> None:
         raise ScriptError(f"script.voters: from 1 to {SERVERS_MAX} servers, at least one of them a voter")
     if script.machine not in MACHINES:
         raise ScriptError(f"script.machine: {script.machine!r} is none of {', '.join(MACHINES)}")
+    if (script.machine == "controller") != (0 < script.brokers <= BROKERS_MAX):
+        raise ScriptError(f"script.brokers: from 1 to {BROKERS_MAX} where the machine is the controller, else none")
     if script.length_ms < 1:
         raise ScriptError("script.length_ms: a run takes time")
     for place in ("timing", "knobs"):

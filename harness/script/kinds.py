@@ -11,6 +11,24 @@ from typing import Final, TypeAlias
 
 from attrs import frozen
 
+from harness.script.brokers import (
+    WAYS,
+    Balance,
+    BounceBroker,
+    BrokerOp,
+    CancelMove,
+    CreateTopic,
+    DeleteTopic,
+    Depart,
+    ElectPreferred,
+    GrowTopic,
+    KillBroker,
+    LoseController,
+    LoseStore,
+    PauseBroker,
+    Reassign,
+    Resign,
+)
 from harness.script.disks import FailDisk, FlipBit, FullDisk, LoseDisk, LoseFsync, MisdirectRecord, OldDisk, SlowDisk
 from harness.script.names import DEEDS, DISK_ERRORS, LOSSES, MANNERS, MOMENTS, SHAPES
 from harness.script.network import (
@@ -228,3 +246,34 @@ PARTS: Final[tuple[Kind, ...]] = (
 """What may be part of a multi."""
 
 PARTS_MAX: Final = 4
+
+# -- brokers and their controller ----------------------------------------------------------------------
+
+BROKERS_MIN, BROKERS_MAX = 3, 5
+TOPICS_MAX: Final = 3
+_TOPIC: Final = Upto(1, TOPICS_MAX)
+_PARTITION: Final = Short(0, 2)
+_FACTOR: Final = Among((1, 2, 2, 3, 3))
+_BROKER: Final = Among((0, 0, 1, 2, 3, 4, 5))
+"""0: the controller."""
+
+BROKER_KINDS: Final[Mapping[type[BrokerOp], Kind]] = {
+    CreateTopic: Kind(2.0, {"topic": _TOPIC, "partitions": Upto(1, 3), "factor": _FACTOR}),
+    GrowTopic: Kind(1.0, {"topic": _TOPIC, "partitions": Upto(1, 2)}),
+    DeleteTopic: Kind(1.0, {"topic": _TOPIC}),
+    Reassign: Kind(
+        4.0,
+        {"topic": _TOPIC, "partition": _PARTITION, "first": Upto(1, 5), "factor": _FACTOR, "way": Among(WAYS)},
+    ),
+    CancelMove: Kind(1.0, {"topic": _TOPIC, "partition": _PARTITION}),
+    ElectPreferred: Kind(1.0, {"topic": _TOPIC, "partition": _PARTITION, "way": Among(WAYS)}),
+    Balance: Kind(0.7, {}),
+    Resign: Kind(1.0, {}),
+    KillBroker: Kind(3.0, {"down_ms": Short(1, 2_000), "broker": _BROKER}),
+    BounceBroker: Kind(2.0, {"broker": _BROKER}),
+    Depart: Kind(1.5, {"down_ms": Short(1, 1_500), "broker": _BROKER}),
+    PauseBroker: Kind(2.0, {"for_ms": Short(10, 3_000), "broker": _BROKER}),
+    LoseStore: Kind(2.0, {"for_ms": Short(10, 3_000), "broker": _BROKER}),
+    LoseController: Kind(1.5, {"for_ms": Short(10, 1_000), "broker": _BROKER}),
+}
+"""What people ask of a controller, and what happens to it and to its brokers."""

@@ -49,5 +49,6 @@ DISK_ERRORS: Final = ("write", "fsync", "full", "read")
 
 CHANGES: Final = ("add", "remove", "observe", "promote")
 
-MACHINES: Final = ("list", "store")
-"""What is replicated: a list of all that was ever written, or the coordination store with its clients."""
+MACHINES: Final = ("list", "store", "controller")
+"""What is replicated: a list of all that was ever written, the coordination store with its clients, or the store with
+brokers for clients, of which one is the controller."""

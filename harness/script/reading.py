@@ -25,13 +25,14 @@ import attrs
 from attrs import evolve, frozen
 
 from harness.script.checks import CHOICES, WHO, ScriptError, check, check_item
+from harness.script.names import MACHINES
 from harness.script.script import FAULTS, Fault, Knobs, Script, Timing
 from harness.script.workload import OPS, Op, Step
 from harness.script.writing import NAMES, key, phrase
 
 KINDS: Final[dict[str, type]] = {phrase(kind): kind for kind in (*FAULTS, *OPS)}
 SERVERS: Final = {name: number for number, name in NAMES.items()}
-TOPOLOGY: Final = ("seed", "voters", "observers", "machine", "length")
+TOPOLOGY: Final = ("seed", "voters", "observers", "machine", "brokers", "length")
 _TOKEN: Final = re.compile(r'\s*(?:,\s*)?(#.*|"(?:[^"\\]|\\.)*"|[|+=]|[^\s",|+=]+|\S)')
 _TIME: Final = re.compile(r"(-?\d+(?:\.\d+)?)(ms|s)?")
 
@@ -156,7 +157,7 @@ def _topology(line: Line, first: Token, given: dict[str, Any]) -> None:
     if first.text == "length":
         given["length_ms"] = line.time()
     elif first.text == "machine":
-        given["machine"] = line.take("list or store").text
+        given["machine"] = line.take(" or ".join(MACHINES)).text
     else:
         given[first.text] = line.number()
 

@@ -68,6 +68,8 @@ class Script:
     voters: int = 3
     observers: int = 0
     machine: str = "list"
+    brokers: int = 0
+    """Where the machine is the controller."""
     length_ms: int = 3_000
     timing: Timing = field(factory=Timing)
     knobs: Knobs = field(factory=Knobs)

@@ -6,6 +6,7 @@ from typing import Final, TypeAlias
 
 from attrs import frozen
 
+from harness.script.brokers import BROKER_OPS, BrokerOp
 from harness.script.names import LEADER
 
 
@@ -94,5 +95,7 @@ class Vanish:
     client: int = 1
 
 
-Op: TypeAlias = Write | Barrier | Snapshot | Reconfigure | Connect | Ask | Leave | Vanish
-OPS: Final[tuple[type[Op], ...]] = (Write, Barrier, Snapshot, Reconfigure, Connect, Ask, Leave, Vanish)
+Op: TypeAlias = Write | Barrier | Snapshot | Reconfigure | Connect | Ask | Leave | Vanish | BrokerOp
+OPS: Final[tuple[type[Op], ...]] = (
+    Write, Barrier, Snapshot, Reconfigure, Connect, Ask, Leave, Vanish, *BROKER_OPS,
+)  # fmt: skip

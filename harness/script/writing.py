@@ -39,6 +39,8 @@ def describe(script: Script) -> str:
         lines.append(f"observers {script.observers}")
     if script.machine != MACHINES[0]:
         lines.append(f"machine {script.machine}")
+    if script.brokers:
+        lines.append(f"brokers {script.brokers}")
     lines.append(f"length {script.length_ms} ms")
     lines += _differences("timing", script.timing, Timing())
     lines += _differences("knobs", script.knobs, Knobs())

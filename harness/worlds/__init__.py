@@ -8,11 +8,16 @@ from typing import Any, Final, Protocol
 
 from attrs import evolve, frozen
 
-from harness.faults import Ask, Connect, Fault, Leave, Op, Script, Vanish, Write
+from harness.faults import BROKER_OPS, MACHINES, Ask, Connect, Fault, Leave, Op, Script, Vanish, Write
 from harness.outcome import Outcome
+from harness.script.checks import ScriptError
 
 OF_CLIENTS: Final = (Connect, Ask, Leave, Vanish)
-ALIEN: Final = {"list": OF_CLIENTS, "store": (Write,)}
+ALIEN: Final = {
+    "list": (*OF_CLIENTS, *BROKER_OPS),
+    "store": (Write, *BROKER_OPS),
+    "controller": (Write, *OF_CLIENTS),
+}
 """By the machine of a script: what can only be asked of another one."""
 
 
@@ -28,8 +33,13 @@ class World:
     about: str
     can: Callable[[Fault | Op], bool]
     run: Run
+    machines: tuple[str, ...] = MACHINES
+    """What can be replicated there."""
 
     def playable(self, script: Script) -> Playable:
+        if script.machine not in self.machines:
+            where = f"the world of {self.name}"
+            raise ScriptError(f"script.machine: {where} has {', '.join(self.machines)}, and no {script.machine}")
         items = (*script.faults, *script.ops)
         alien = ALIEN[script.machine]
 

@@ -67,6 +67,8 @@ class UpdateMetadata:
     """A leader of `DELETED` means: forget it."""
     brokers: tuple[Broker, ...]
     """All that are alive, always."""
+    full: bool = False
+    """All that there is is named: what is known beside is of topics that are gone, of whose end nobody told in time."""
 
 
 @frozen
@@ -90,6 +92,7 @@ class Batch:
         self._stops: dict[BrokerId, dict[TopicPartition, Stop]] = {}
         self._metadata: dict[BrokerId, dict[TopicPartition, None]] = {}
         self._full: set[BrokerId] = set()
+        self._all_metadata: set[BrokerId] = set()
 
     def tell_role(self, brokers: Iterable[BrokerId], where: TopicPartition, *, is_new: bool = False) -> None:
         """Its role in this partition, and to everybody what has become of the partition."""
@@ -116,6 +119,12 @@ class Batch:
             if broker in self._cluster.brokers:
                 self._metadata.setdefault(broker, {}).update(dict.fromkeys(partitions))
 
+    def tell_all_metadata(self, brokers: Iterable[BrokerId]) -> None:
+        """What is said to these now of partitions is all that there is."""
+        brokers = list(brokers)
+        self.tell_metadata(brokers, self._cluster.all_partitions())
+        self._all_metadata.update(brokers)
+
     def tell_stop(self, broker: BrokerId, where: TopicPartition, *, delete: bool) -> None:
         cluster = self._cluster
         if broker not in cluster.brokers:
@@ -141,14 +150,14 @@ class Batch:
             )
         for broker, partitions in self._metadata.items():
             known = tuple(role for role in map(self._as_metadata, partitions) if role is not None)
-            made.append((broker, UpdateMetadata(*self._from(broker), known, everybody)))
+            made.append((broker, UpdateMetadata(*self._from(broker), known, everybody, broker in self._all_metadata)))
         for broker, stops in self._stops.items():
             made.append((broker, StopReplica(*self._from(broker), tuple(stops.values()))))
         self.clear()
         return [(broker, command) for broker, command in made if broker in cluster.brokers]
 
     def clear(self) -> None:
-        for told in (self._roles, self._stops, self._metadata, self._full):
+        for told in (self._roles, self._stops, self._metadata, self._full, self._all_metadata):
             told.clear()
 
     def _from(self, broker: BrokerId) -> tuple[BrokerId, ControllerEpoch, BrokerEpoch]:

@@ -42,7 +42,7 @@ def take_over(desk: Desk, new_id: Callable[[], TopicId]) -> Steps[None]:
     yield from _read_all_states(desk)
     yield from deletion.ask_for(desk, deletions.names if isinstance(deletions, Names) else ())
     # Who is told to follow must know where the others are before he can fetch.
-    batch.tell_metadata(cluster.brokers, cluster.all_partitions())
+    batch.tell_all_metadata(cluster.brokers)
     batch.tell_all(cluster.brokers)
     gone = _start_replicas(desk)
     yield from _start_partitions(desk)

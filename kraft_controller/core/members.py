@@ -93,7 +93,7 @@ def on_startup(desk: Desk, arrived: Iterable[BrokerId]) -> Steps[None]:
         cluster.offline_dirs.pop(broker, None)
         cluster.leaving.discard(broker)
     batch.tell_metadata([broker for broker in cluster.brokers if broker not in arrived])
-    batch.tell_metadata(arrived, cluster.states)
+    batch.tell_all_metadata(arrived)
     batch.tell_all(arrived)
     held = [
         (where, broker) for broker in arrived for where in cluster.on(broker) if not cluster.is_deleting(where.topic)

@@ -91,9 +91,11 @@ def _begin(desk: Desk, where: TopicPartition, target: tuple[BrokerId, ...], fail
         return
     desk.note("reassignment", partition=str(where), replicas=before.origin, target=target)
     _announce(desk, where)
-    if not after.moving:
-        yield [DropMoves((where,))]  # it was cancelled, and is where it began
-    yield from go_on(desk, where)
+    if after.moving:
+        yield from go_on(desk, where)
+    else:  # another order of the same, or everything taken back: nobody comes, and nobody goes any more
+        yield [DropMoves((where,))]
+        desk.note("reassigned", partition=str(where), replicas=after.replicas)
 
 
 def _drop(desk: Desk, where: TopicPartition, brokers: Sequence[BrokerId]) -> Steps[bool]:

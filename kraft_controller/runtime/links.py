@@ -76,7 +76,9 @@ class Link:
                     command = self._waiting[0]
                     answer = await self._said(command)
                     self._waiting.popleft()
-                    self._tell(command, answer)
+                    event = meaning_of(self.broker, command, answer)
+                    if event is not None:
+                        self._answered(event)
             finally:
                 if self._frames is not None:
                     with trio.CancelScope(shield=True):
@@ -121,19 +123,18 @@ class Link:
                 stream = secure
         return Frames(stream)
 
-    def _tell(self, command: Command, answer: Answer) -> None:
-        """What the controller has to know of an answer. That it is old, it hears from the store."""
-        ident, epoch = self.broker.id, self.broker.epoch
-        if isinstance(command, LeaderAndIsr):
-            offline = tuple(where for where, error in answer.errors.items() if error == STORAGE_ERROR)
-            if offline:
-                self._answered(events.RolesAnswered(ident, epoch, offline))
-        elif isinstance(command, StopReplica):
-            deleted = [stop.where for stop in command.stops if stop.delete]
-            failed = tuple(where for where in deleted if answer.error or answer.errors.get(where))
-            done: tuple[TopicPartition, ...] = tuple(where for where in deleted if where not in failed)
-            if deleted:
-                self._answered(events.DeletionAnswered(ident, epoch, done, failed))
+
+def meaning_of(broker: Broker, command: Command, answer: Answer) -> Event | None:
+    """What the controller has to know of an answer. That it is old, it hears from the store."""
+    if isinstance(command, LeaderAndIsr):
+        offline = tuple(where for where, error in answer.errors.items() if error == STORAGE_ERROR)
+        return events.RolesAnswered(broker.id, broker.epoch, offline) if offline else None
+    if isinstance(command, StopReplica):
+        deleted = [stop.where for stop in command.stops if stop.delete]
+        failed = tuple(where for where in deleted if answer.error or answer.errors.get(where))
+        done: tuple[TopicPartition, ...] = tuple(where for where in deleted if where not in failed)
+        return events.DeletionAnswered(broker.id, broker.epoch, done, failed) if deleted else None
+    return None
 
 
 def endpoint_of(broker: Broker, listener: str | None) -> Endpoint:

@@ -23,6 +23,11 @@ NONE: Final = 0
 STALE_CONTROLLER_EPOCH: Final = 11
 STALE_BROKER_EPOCH: Final = 77
 
+UNREGISTERED: Final = BrokerEpoch((1 << 63) - 1)
+"""Of a broker that has just started, and does not know yet which commands are of an earlier life: it obeys none. Before
+it registers it learns when a child of `/brokers/ids` changed last. All its earlier lives are not after that, and the
+one that begins will be: so until it is told its own epoch, that zxid and one is its epoch."""
+
 Obey = Callable[[Command], Mapping[TopicPartition, int]]
 """Do as you are told, and say what went wrong with which partition. At once: nothing else is heard meanwhile."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from typing import Any
 
 import trio
@@ -37,7 +38,8 @@ class Waiter:
 class Queue:
     """Events that nobody waits for are notes that something is different, so one of a kind is enough."""
 
-    def __init__(self) -> None:
+    def __init__(self, now_s: Callable[[], float] = trio.current_time) -> None:
+        self._now_s = now_s
         self._waiting: deque[tuple[Event, Waiter | None, float]] = deque()
         self._noted: set[Event] = set()
         self._bell = trio.Event()
@@ -62,7 +64,7 @@ class Queue:
         while not self._waiting:
             await self._bell.wait()
         event, waiter, since = self._waiting.popleft()
-        self.waited_s = trio.current_time() - since
+        self.waited_s = self._now_s() - since
         if waiter is None:
             self._noted.discard(event)
         return event, waiter
@@ -76,7 +78,7 @@ class Queue:
         self._noted.clear()
 
     def _put(self, event: Event, waiter: Waiter | None) -> None:
-        self._waiting.append((event, waiter, trio.current_time()))
+        self._waiting.append((event, waiter, self._now_s()))
         self.longest = max(self.longest, len(self._waiting))
         self._bell.set()
         self._bell = trio.Event()

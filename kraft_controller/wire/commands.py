@@ -72,7 +72,7 @@ def encode(frame: Frame) -> bytes:
                 made = [LEADER_AND_ISR, *head, command.full, roles, leaders]
             case UpdateMetadata():
                 roles, brokers = [_role(role) for role in command.roles], [_broker(each) for each in command.brokers]
-                made = [UPDATE_METADATA, *head, roles, brokers]
+                made = [UPDATE_METADATA, *head, roles, brokers, command.full]
             case StopReplica():
                 stops = [[*stop.where, stop.leader_epoch, stop.delete] for stop in command.stops]
                 made = [STOP_REPLICA, *head, stops]
@@ -221,11 +221,12 @@ def _leader_and_isr(number: object, *fields: object) -> Frame:
 
 
 def _update_metadata(number: object, *fields: object) -> Frame:
-    controller, epoch, broker_epoch, roles, brokers = _row(list(fields), 5)
+    controller, epoch, broker_epoch, roles, brokers, full = _row(list(fields), 6)
     command = UpdateMetadata(
         *_from(controller, epoch, broker_epoch),
         tuple(map(_read_role, _list(roles))),
         tuple(map(_read_broker, _list(brokers))),
+        _flag(full),
     )
     return Numbered(_whole(number, 0), command)
 

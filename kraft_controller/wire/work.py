@@ -94,6 +94,8 @@ class Node:
     """The zxid that made it."""
     owner: int
     """The session whose end is its end; 0: none."""
+    below: int = 0
+    """The zxid at which a child of it came or went last."""
 
 
 @frozen

@@ -32,6 +32,8 @@ class Stage(Enum):
 class Liveness:
     def __init__(self, world: World) -> None:
         self._world = world
+        self.promise = PROMISE
+        """What is broken when what is waited for now does not come."""
         self._stage = Stage.QUORUM
         self._wanted = 0
         settings = world.settings
@@ -69,7 +71,7 @@ class Liveness:
             world.stop()
             return
         if world.now >= self._until:
-            raise Violation(PROMISE, f"waited {self.bound_ms} ms for {self._stage.value}: {waits_for}")
+            raise Violation(self.promise, f"waited {self.bound_ms} ms for {self._stage.value}: {waits_for}")
         world.push(world.now + 10_000, self._look, None, None)
 
     def _missing(self) -> str | None:

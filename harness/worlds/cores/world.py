@@ -15,7 +15,7 @@ from typing import Final
 from harness import worlds
 from harness.checkers import ALL, Checker, Violation
 from harness.checkers.service import NoCrash
-from harness.faults import Reconfigure, Script
+from harness.faults import BROKER_OPS, Reconfigure, Script
 from harness.outcome import Outcome
 from harness.watchdog import RunAway
 from harness.worlds.common import Common
@@ -171,6 +171,10 @@ def world_of(script: Script, *, trace: bool = False, checkers: Sequence[type[Che
     """Of the machine that the script names. The store's is loaded only when it is wanted."""
     if script.machine == "list":
         return World(script, trace=trace, checkers=checkers)
+    if script.machine == "controller":
+        from harness.worlds.cores.controller.world import ControllerWorld
+
+        return ControllerWorld(script, trace=trace, checkers=checkers)
     from harness.worlds.cores.store.world import StoreWorld
 
     return StoreWorld(script, trace=trace, checkers=checkers)
@@ -179,6 +183,10 @@ def world_of(script: Script, *, trace: bool = False, checkers: Sequence[type[Che
 WORLD: Final = worlds.World(
     "cores",
     "the consensus cores alone, turned by hand",
-    lambda item: type(item) in Nemesis.STRIKES or type(item) in Workload.PERFORM or isinstance(item, worlds.OF_CLIENTS),
+    lambda item: (
+        type(item) in Nemesis.STRIKES
+        or type(item) in Workload.PERFORM
+        or isinstance(item, (*worlds.OF_CLIENTS, *BROKER_OPS))
+    ),
     run,
 )

@@ -89,7 +89,7 @@ def _network(script: Script, *, spaces: bool) -> tuple[Places, Fabric]:
 
 
 WORLD: Final = worlds.World(
-    "processes", "real servers on loopback, real files, signals, a proxy on every link", can, run
+    "processes", "real servers on loopback, real files, signals, a proxy on every link", can, run, ("list", "store")
 )
 WITH_SPACES: Final = evolve(WORLD, can=lambda item: can(item) and netns.can(item))
 """The same with `spaces`."""

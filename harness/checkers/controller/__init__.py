@@ -1,0 +1,33 @@
+"""What a controller and its brokers promise, and whether they kept it: from what was committed, asked and obeyed.
+
+Each promise is a function over a `Case` and says where it was broken. That everything comes to its end after the last
+fault is judged while the run lasts (`settled`), because somebody must wait for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final
+
+from harness.checkers.controller import assignments, epochs, fenced, leaders, obedience, versions
+from harness.checkers.controller.case import Broken, Case
+from harness.checkers.controller.facts import Fact
+from harness.history import History
+
+ALL: Final[tuple[Callable[[Case], Iterator[Broken]], ...]] = (
+    epochs.check,
+    fenced.check,
+    leaders.check,
+    versions.check,
+    assignments.check,
+    obedience.check,
+)
+
+
+def judged(history: History, facts: Sequence[Fact]) -> Broken | None:
+    """The first that was broken, in the order of `ALL`."""
+    case = Case.of(history, facts)
+    return next((broken for promise in ALL for broken in promise(case)), None)
+
+
+__all__ = ["ALL", "Broken", "Case", "judged"]

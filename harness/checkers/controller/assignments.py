@@ -1,0 +1,46 @@
+"""Topics: who holds a partition is told without a contradiction, none is lost, and each topic has an id of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from harness.checkers.controller.case import TOPIC, Broken, Case
+from kraft_controller.core.names import Version
+from kraft_controller.core.state import Topic
+from kraft_controller.wire import znodes
+
+PROMISE: Final = "assignments are legal"
+
+
+def check(case: Case) -> Iterator[Broken]:
+    ids: dict[object, int] = {}
+    doomed: set[str] = set()
+    for write in case.writes:
+        if write.path.startswith(znodes.DELETE_TOPICS + "/"):
+            (doomed.discard if write.kind == "delete" else doomed.add)(write.path.rpartition("/")[2])
+        named = TOPIC.fullmatch(write.path)
+        if named is None or write.kind == "delete":
+            continue
+        topic = znodes.read_topic(named[1], write.data, Version(write.version))
+        before = None if write.kind == "create" else znodes.read_topic(named[1], write.before, Version(0))
+        yield from _legal(topic)
+        if before is None:
+            if topic.id in ids:
+                yield Broken(PROMISE, f"topic {topic.name} has the id {topic.id} of one that was there before")
+            ids[topic.id] = write.zxid
+            continue
+        if topic.id != before.id:
+            yield Broken(PROMISE, f"topic {topic.name} had the id {before.id}, and has {topic.id}")
+        lost = sorted(set(before.partitions) - set(topic.partitions))
+        if lost and topic.name not in doomed:  # what it grew by while it was being deleted is taken back
+            yield Broken(PROMISE, f"topic {topic.name} lost its partitions {lost}")
+
+
+def _legal(topic: Topic) -> Iterator[Broken]:
+    for number, held in topic.partitions.items():
+        replicas = held.replicas
+        if not replicas or len(set(replicas)) != len(replicas) or min(replicas) < 0:
+            yield Broken(PROMISE, f"{topic.name}-{number} is held by {list(replicas)}")
+        if not {*held.adding, *held.removing} <= set(replicas) or not held.target or not held.origin:
+            yield Broken(PROMISE, f"{topic.name}-{number} moves {held}")

@@ -1,0 +1,93 @@
+"""After the last fault: is anything left undone, and does every broker know what the store says?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from harness.checkers.controller.case import STATE, TOPIC
+from harness.worlds.controller.replicas import Replicas
+from kraft_controller.core.names import NOBODY, BrokerId, TopicPartition, Version
+from kraft_controller.core.state import PartitionState, Topic
+from kraft_controller.wire import znodes
+
+UNFINISHED: Final = "what was begun comes to its end"
+APART: Final = "brokers agree with the store"
+
+Data = Mapping[str, bytes | None]
+
+
+def unfinished(data: Data) -> str | None:
+    """What people asked for, and what followed from it."""
+    for path in (znodes.REASSIGN, znodes.PREFERRED):
+        if path in data:
+            return f"{path} is still there: {data[path]!r}"
+    for path in data:
+        if path.startswith((znodes.DELETE_TOPICS + "/", znodes.ISR_CHANGES + "/", znodes.LOG_DIR_EVENTS + "/")):
+            return f"{path} is still there"
+    for topic in _topics(data):
+        for number, held in topic.partitions.items():
+            where = TopicPartition(topic.name, number)
+            if held.moving:
+                return f"{where} is still on the move: {held}"
+            node = data.get(znodes.state_path(where))
+            if node is None:
+                return f"{where} has no state"
+            state = znodes.read_partition_state(where, node, Version(0))
+            if state.leader == NOBODY:
+                return f"nobody leads {where}: {state}"
+            if set(state.isr) != set(held.replicas):
+                return f"{where}: {list(state.isr)} are in sync, and {list(held.replicas)} hold it"
+    return None
+
+
+def apart(data: Data, versions: Mapping[str, int], replicas: Mapping[BrokerId, Replicas], brokers: int) -> str | None:
+    """All are there, are led by somebody, know what they hold, and know who leads whatever there is."""
+    if znodes.CONTROLLER not in data:
+        return "nobody is the controller"
+    for number in range(1, brokers + 1):
+        if znodes.broker_path(BrokerId(number)) not in data or BrokerId(number) not in replicas:
+            return f"broker {number} is not registered"
+    topics = {topic.name: topic for topic in _topics(data)}
+    states: dict[TopicPartition, PartitionState] = {}
+    for path, node in data.items():
+        found = STATE.fullmatch(path)
+        if found is not None:
+            where = TopicPartition(found[1], int(found[2]))
+            states[where] = znodes.read_partition_state(where, node, Version(versions[path]))
+    for broker, known in replicas.items():
+        missing = _unlike(broker, known, topics, states)
+        if missing is not None:
+            return missing
+    return None
+
+
+def _unlike(
+    broker: BrokerId, known: Replicas, topics: Mapping[str, Topic], states: Mapping[TopicPartition, PartitionState]
+) -> str | None:
+    for where, state in states.items():
+        held = topics[where.topic].partitions[where.partition]
+        told = known.metadata.get(where)
+        if told is None or (told.leader, told.leader_epoch, told.isr) != (state.leader, state.leader_epoch, state.isr):
+            return f"broker {broker} takes {told} for {where}, which is {state}"
+        role = known.roles.get(where)
+        if broker in held.replicas:
+            if role is None:
+                return f"broker {broker} was never told of {where}"
+            if (role.state.leader, role.state.leader_epoch) != (state.leader, state.leader_epoch):
+                return f"broker {broker} believes {role.state} of {where}, which is {state}"
+            if role.assignment.replicas != held.replicas or where in known.stopped:
+                return f"broker {broker} has {where} as {role.assignment}, which is {held}"
+            if broker == state.leader and role.state.version != state.version:
+                return f"broker {broker} leads {where} and knows version {role.state.version}, not {state.version}"
+    for where in (*known.roles, *known.disk):
+        if where not in states or broker not in topics[where.topic].partitions[where.partition].replicas:
+            return f"broker {broker} still holds {where}"
+    for where in known.metadata:
+        if where not in states:
+            return f"broker {broker} still knows of {where}"
+    return None
+
+
+def _topics(data: Data) -> list[Topic]:
+    return [znodes.read_topic(named[1], data[path], Version(0)) for path in data if (named := TOPIC.fullmatch(path))]

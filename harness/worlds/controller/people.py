@@ -1,0 +1,96 @@
+"""What people ask through nodes: topics, growth, deletions, reassignments and elections, as work on the store."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from attrs import evolve
+
+from harness.script.brokers import CreateTopic, DeleteTopic, ElectPreferred, GrowTopic, Reassign
+from kraft_controller.core.names import BrokerId, TopicId, TopicPartition
+from kraft_controller.core.state import Assignment
+from kraft_controller.wire import znodes
+from kraft_controller.wire.work import Create, Get, Multi, Node, Set, Work
+
+
+def name_of(topic: int) -> str:
+    return f"t{topic}"
+
+
+def where_of(topic: int, partition: int) -> TopicPartition:
+    return TopicPartition(name_of(topic), partition)
+
+
+def in_turn(brokers: int, first: int, factor: int) -> tuple[BrokerId, ...]:
+    return tuple(BrokerId((first - 1 + place) % brokers + 1) for place in range(min(factor, brokers)))
+
+
+def wanted_by(op: Reassign, brokers: int) -> tuple[BrokerId, ...]:
+    return in_turn(brokers, op.first, op.factor)
+
+
+def create_topic(op: CreateTopic, brokers: int, ident: TopicId) -> Work[None]:
+    held = {number: Assignment(in_turn(brokers, op.topic + number, op.factor)) for number in range(op.partitions)}
+    yield [Multi((Create(znodes.topic_path(name_of(op.topic)), znodes.topic(ident, held)),))]
+
+
+def grow_topic(op: GrowTopic) -> Work[None]:
+    path = znodes.topic_path(name_of(op.topic))
+    [node] = yield [Get(path)]
+    if not isinstance(node, Node):
+        return
+    topic = znodes.read_topic(name_of(op.topic), node.data, node.version)
+    model = topic.partitions[0].target
+    more = {
+        len(topic.partitions) + place: Assignment(model[place % len(model) :] + model[: place % len(model)])
+        for place in range(op.partitions)
+    }
+    grown = evolve(topic, partitions={**topic.partitions, **more})
+    yield [Multi((Set(path, znodes.topic(grown.id, grown.partitions), node.version),))]
+
+
+def delete_topic(op: DeleteTopic) -> Work[None]:
+    name = name_of(op.topic)
+    [node] = yield [Get(znodes.topic_path(name))]
+    if isinstance(node, Node):
+        yield [Multi((Create(f"{znodes.DELETE_TOPICS}/{name}"),))]
+
+
+def reassign(op: Reassign, brokers: int) -> Work[None]:
+    wanted = {where_of(op.topic, op.partition): wanted_by(op, brokers)}
+    yield [Multi((Create(znodes.REASSIGN, znodes.reassignment(wanted)),))]
+
+
+def elect_preferred(op: ElectPreferred) -> Work[None]:
+    asked = znodes.partitions([where_of(op.topic, op.partition)])
+    yield [Multi((Create(znodes.PREFERRED, asked),))]
+
+
+def prepare(paths: Sequence[str]) -> Work[None]:
+    """The nodes that every broker needs, and whatever stands above them. Others may be making them, too."""
+    every: dict[str, None] = {}
+    for path in paths:
+        parts = path.split("/")[1:]
+        every.update(dict.fromkeys("/" + "/".join(parts[: place + 1]) for place in range(len(parts))))
+    found = yield [Get(path) for path in every]
+    for path, node in zip(every, found, strict=True):
+        if not isinstance(node, Node):
+            yield [Multi((Create(path, b""),))]
+
+
+def topic_ids() -> Callable[[], TopicId]:
+    """Another one each time."""
+    made = 0
+
+    def ident() -> TopicId:
+        nonlocal made
+        made += 1
+        return TopicId(f"T{made:021}")
+
+    return ident
+
+
+NEEDED = (
+    znodes.BROKERS, znodes.TOPICS, znodes.DELETE_TOPICS, znodes.ISR_CHANGES, znodes.LOG_DIR_EVENTS, "/config/topics",
+)  # fmt: skip
+"""Of what brokers make when they start, what these here need."""

@@ -1,0 +1,1 @@
+"""Brokers around the store: each a client of it, and one of them the controller."""

@@ -1,0 +1,276 @@
+"""A broker: a process with a session of the store, replicas that obey, and a candidacy.
+
+Everything that it does by itself goes through `later`: a process that is gone does nothing, and one that stands still
+does it when it goes on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+from typing import TYPE_CHECKING, Any, Final
+
+from harness.checkers.controller.facts import Obeyed, Registered
+from harness.checkers.ghost import Violation
+from harness.checkers.service import NoCrash
+from harness.worlds.controller.people import NEEDED, prepare
+from harness.worlds.controller.replicas import Replicas
+from harness.worlds.cores.controller.nodes import Job, NodesClient, Note, Pause
+from harness.worlds.cores.controller.office import Office
+from kraft_controller.core.commands import Command, Role
+from kraft_controller.core.names import BrokerEpoch, BrokerId, LeaderEpoch, TopicPartition
+from kraft_controller.core.state import Broker as Known
+from kraft_controller.core.state import Endpoint, PartitionState
+from kraft_controller.runtime.orders import UNREGISTERED, Orders
+from kraft_controller.wire import znodes
+from kraft_controller.wire.commands import Answer, Numbered
+from kraft_controller.wire.work import Create, Done, Exists, Failed, Get, Multi, Node, Set, Sync, Why, Work
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from harness.worlds.cores.controller.world import ControllerWorld
+
+LOOKS_MS: Final = 40
+"""At its followers."""
+WAITS_MS: Final = 30
+"""For the node of its last life to go."""
+
+
+class Broker:
+    def __init__(self, world: ControllerWorld, number: int) -> None:
+        self.world = world
+        self.id = BrokerId(number)
+        self.replicas = Replicas(self.id)
+        self.random = Random(f"{world.script.seed}/broker/{number}")
+        self.up = self.paused = False
+        self.unheard = False
+        """No controller can reach it."""
+        self.life = 0
+        self.session = 0
+        self.epoch = UNREGISTERED
+        """The zxid of its node, or the least that it will be."""
+        self.client: NodesClient | None = None
+        self.office: Office | None = None
+        self._jobs: list[Job] = []
+        self._writing: set[TopicPartition] = set()
+        self._backlog: list[Callable[[], None]] = []
+        self._was_sure = False
+
+    # -- the process -------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        if self.up:
+            return
+        self.up, self.life = True, self.life + 1
+        self.epoch, self.session = UNREGISTERED, 0
+        self.replicas.restarted()
+        self.orders = Orders(lambda: self.epoch, self._obey)
+        self._writing.clear()
+        self._begin()
+        self.later(LOOKS_MS * 1_000, self._look_at_followers)
+
+    def _begin(self) -> None:
+        life = self.life
+
+        def fired(path: str) -> None:
+            if self.life == life:
+                self._fired(path)
+
+        def became(state: str) -> None:
+            if self.life == life:
+                self._became(state)
+
+        client = self.client = self.world.new_client(fired, became)
+        server = self.world.servers[1 + int(self.random.random() * self.world.script.voters)]
+        client.connect(server, self.world.session_ms)
+
+    def die(self) -> None:
+        """Killed: its session ends when its time is over."""
+        if self.up:
+            self._stop()
+            assert self.client is not None
+            self.client.die()
+
+    def end(self) -> None:
+        """In good order: its session ends now."""
+        if self.up:
+            client = self.client
+            assert client is not None
+            reachable = not client.vanished
+            self._stop()
+            client.leave()
+            if not reachable:  # then it ends when its time is over
+                client.die()
+
+    def _stop(self) -> None:
+        self._over()
+        self.up = self.paused = self._was_sure = False
+        self._backlog.clear()
+
+    def _over(self) -> None:
+        """Everything that belongs to its session."""
+        for job in self._jobs:
+            job.drop()
+        self._jobs.clear()
+        self._writing.clear()
+        if self.office is not None:
+            self.office.end()
+            self.office = None
+        self.session = 0
+
+    def pause(self) -> bool:
+        if not self.up or self.paused:
+            return False
+        assert self.client is not None
+        self.paused = True
+        self.client.vanish()
+        return True
+
+    def go_on(self) -> None:
+        """It does first what it was about to do, and hears then what has become of its session."""
+        if not self.paused:
+            return
+        self.paused = False
+        backlog, self._backlog = self._backlog, []
+        for act in backlog:
+            act()
+        self.find_store()
+
+    def lose_store(self) -> bool:
+        return self.up and self.client is not None and self.client.vanish()
+
+    def find_store(self) -> None:
+        if self.client is not None and not self.paused:
+            self.client.come_back()
+
+    def later(self, wait_us: int, act: Callable[[], None]) -> None:
+        self.world.push(self.world.now + wait_us, self._now, act, self.life)
+
+    def _now(self, act: Callable[[], None], life: int) -> None:
+        if life != self.life or not self.up:
+            return
+        if self.paused:
+            self._backlog.append(lambda: self._now(act, life))
+        else:
+            act()
+
+    def do(self, work: Any, done: Callable[[Any], None], failed: Callable[[Exception], None] | None = None) -> None:
+        """For as long as its session lasts."""
+        assert self.client is not None
+        self._jobs = [job for job in self._jobs if not job.over]
+        self._jobs.append(Job(self.client, self.later, work, done, failed or self._fell))
+
+    def _fell(self, error: Exception) -> None:
+        self.world.violated(Violation(NoCrash.promise, f"broker {self.id} fell over {error!r}"))
+
+    # -- its session -------------------------------------------------------------------------------------
+
+    def _became(self, state: str) -> None:
+        client = self.client
+        if client is None or not self.up:
+            return
+        if state == "connected" and client.session != self.session:
+            self.session = client.session
+            self.do(self._register(), self._registered)
+        elif state in ("expired", "closed"):
+            self._over()
+            self.later(1_000, self._anew)
+
+    def _anew(self) -> None:
+        if not self.session and self.client is not None and not self.client.wanted:
+            server = self.world.servers[1 + int(self.random.random() * self.world.script.voters)]
+            self.client.connect(server, self.world.session_ms)
+
+    def _register(self) -> Work[int]:
+        """Its node, of this session: that of an earlier one must go first."""
+        yield from prepare(NEEDED)
+        path, session = znodes.broker_path(self.id), self.session
+        if self.epoch == UNREGISTERED:
+            yield [Sync(znodes.BROKERS)]
+            [above] = yield [Exists(znodes.BROKERS)]
+            assert isinstance(above, Node)
+            self.epoch = BrokerEpoch(above.below + 1)
+        endpoint = Endpoint("PLAINTEXT", f"b{self.id}", 9_092)
+        known = Known(self.id, BrokerEpoch(0), (endpoint,), {"PLAINTEXT": "PLAINTEXT"})
+        while True:
+            [there] = yield [Exists(path)]
+            if isinstance(there, Node):
+                if there.owner == session:
+                    return there.made
+                yield [Pause(WAITS_MS)]  # type: ignore[list-item]  # who carries it out knows of pauses
+                continue
+            data = znodes.broker(known, self.world.now_ms)
+            [made] = yield [Multi((Create(path, data, ephemeral=True),))]
+            if isinstance(made, Failed) and made.why is Why.UNKNOWN:
+                yield [Sync(path)]
+
+    def _registered(self, made: int) -> None:
+        self.epoch = BrokerEpoch(made)
+        self.world.fact(Registered(self.world.now, self.id, self.life, self.session, made))
+        self.office = Office(self)
+
+    def _fired(self, path: str) -> None:
+        if self.up and self.office is not None:
+            office = self.office
+            self.later(0, lambda: office.fired(path))
+
+    # -- commands ----------------------------------------------------------------------------------------
+
+    def hear(self, numbered: Numbered, answered: Callable[[Answer], None]) -> None:
+        self.later(0, lambda: answered(self.orders.answer(numbered)))
+
+    def _obey(self, command: Command) -> Mapping[TopicPartition, int]:
+        world = self.world
+        if world.trace is not None:
+            world.record(0, f"broker {self.id}", 0, f"obeys {command}")
+        world.fact(
+            Obeyed(
+                world.now, self.id, self.life, command.broker_epoch, command.controller,
+                command.controller_epoch,
+            )
+        )  # fmt: skip
+        return self.replicas.obey(command)
+
+    # -- the ISRs of what it leads -------------------------------------------------------------------------
+
+    def _look_at_followers(self) -> None:
+        self.later(LOOKS_MS * 1_000, self._look_at_followers)
+        if not self.session or self.office is None:
+            return
+        for where, isr in self.replicas.wishes(self.world.now_ms, self._fetches).items():
+            if where not in self._writing:
+                self._writing.add(where)
+                role = self.replicas.roles[where]
+                self.do(self._write_isr(role, isr), lambda _, where=where: self._writing.discard(where))  # type: ignore[misc]
+
+    def _fetches(self, follower: BrokerId, where: TopicPartition, epoch: LeaderEpoch) -> bool:
+        other = self.world.brokers[follower]
+        return other.up and not other.paused and other.replicas.fetches(self.id, where, epoch)
+
+    def _write_isr(self, role: Role, isr: tuple[BrokerId, ...]) -> Work[None]:
+        """Only on the state that it knows. If that is not the one any more, what is there is looked at, not written."""
+        where, path = role.where, znodes.state_path(role.where)
+        wished = self.replicas.wish(role, isr)
+        [outcome] = yield [Multi((Set(path, znodes.partition_state(wished), wished.version),))]
+        if isinstance(outcome, Done):
+            [version] = outcome.versions
+            assert version is not None
+        elif outcome.why is Why.NO_NODE:  # type: ignore[union-attr]
+            return
+        else:
+            yield [Sync(path)]
+        [node] = yield [Get(path)]
+        if not isinstance(node, Node):
+            return
+        state = znodes.read_partition_state(where, node.data, node.version)
+        self.replicas.written(role, state)
+        if _is_from(state, wished):
+            self.world.counted("isr written")
+            note = Note(f"{znodes.ISR_CHANGES}/isr_change_", znodes.partitions([where]))
+            while isinstance((yield [note])[0], Failed):  # type: ignore[list-item]
+                pass
+
+
+def _is_from(state: PartitionState, wished: PartitionState) -> bool:
+    return (state.leader_epoch, state.isr) == (wished.leader_epoch, wished.isr)

@@ -1,0 +1,48 @@
+"""After the last fault: the store as always, and then brokers that agree, and nothing left undone."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from harness.checkers.controller.settled import APART, UNFINISHED, apart, unfinished
+from harness.worlds.cores.store.liveness import StoreLiveness
+
+if TYPE_CHECKING:
+    from harness.worlds.cores.controller.world import ControllerWorld
+    from harness.worlds.cores.server import Server
+
+ROUNDS_MS: Final = 3_000
+"""For what takes its time when everybody is there: sessions that end, reassignments, followers that catch up."""
+
+
+class ControllerLiveness(StoreLiveness):
+    def __init__(self, world: ControllerWorld) -> None:
+        super().__init__(world)
+        self._controller_world = world
+        self.bound_ms += ROUNDS_MS + 4 * world.session_ms
+
+    def begin(self) -> None:
+        for broker in self._controller_world.brokers.values():
+            broker.unheard = False
+            broker.go_on()
+            broker.find_store()
+            if not broker.up:
+                self._controller_world.start_later(broker, 1)
+        super().begin()
+
+    def _unequal(self, leader: Server) -> str | None:
+        world = self._controller_world
+        nodes = world.servers[leader.id].machine.store.tree.nodes
+        data = {path: node[0] for path, node in nodes.items()}
+        versions = {path: node[6] for path, node in nodes.items()}
+        missing = unfinished(data)
+        if missing is not None:
+            self.promise = UNFINISHED
+            return missing
+        replicas = {broker.id: broker.replicas for broker in world.brokers.values() if broker.up}
+        missing = apart(data, versions, replicas, world.script.brokers)
+        if missing is not None:
+            self.promise = APART
+            return missing
+        self.promise = "liveness"
+        return super()._unequal(leader)

@@ -1,0 +1,203 @@
+"""Work on the store's nodes, as calls of a simulated client, and a client that tells who asked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from attrs import frozen
+
+from harness.history import Became, Event, Fired, Lost, Reply, Request, Told
+from harness.worlds.cores.store.calls import Call
+from harness.worlds.cores.store.client import Client
+from kraft_controller.core.names import Version
+from kraft_controller.wire.work import (
+    Change,
+    Check,
+    Children,
+    Create,
+    Delete,
+    Done,
+    Exists,
+    Failed,
+    Get,
+    Listing,
+    Multi,
+    Node,
+    Operation,
+    Result,
+    Set,
+    Sync,
+    Why,
+)
+
+if TYPE_CHECKING:
+    from harness.worlds.cores.controller.world import ControllerWorld
+
+_WHY: Final = {
+    "NO_NODE": Why.NO_NODE, "NODE_EXISTS": Why.EXISTS, "BAD_VERSION": Why.BAD_VERSION, "NOT_EMPTY": Why.NOT_EMPTY,
+}  # fmt: skip
+_NOT_THE_REASON: Final = ("", "OK", "RUNTIME_INCONSISTENCY")
+
+
+@frozen
+class Pause:
+    """Of who carries out the work: nothing happens for a while."""
+
+    ms: int
+
+
+@frozen
+class Note:
+    """A sequential node, as brokers leave them for the controller."""
+
+    path: str
+    data: bytes
+
+
+class NodesClient(Client):
+    """Tells each answer to who asked for it, and everything else to its owner; None: the answer was lost."""
+
+    def __init__(
+        self, world: ControllerWorld, number: int, fired: Callable[[str], None], became: Callable[[str], None]
+    ) -> None:
+        super().__init__(world, number)
+        self._fired, self._became_so = fired, became
+        self._askers: dict[int, Callable[[Reply | None], None]] = {}
+
+    def request(self, request: Request, done: Callable[[Reply | None], None]) -> None:
+        call = Call(self.world.next_call(), request)
+        self._askers[call.number] = done
+        self.call(call)
+
+    def saw(self, event: Event) -> None:
+        super().saw(event)
+        if isinstance(event, Told):
+            self._askers.pop(event.call)(event.reply)
+        elif isinstance(event, Lost):
+            self._askers.pop(event.call)(None)
+        elif isinstance(event, Fired):
+            self._fired(event.path)
+        elif isinstance(event, Became):
+            self._became_so(event.state)
+
+    def die(self) -> None:
+        """The process is gone: nobody hears what it is told, and nobody pings."""
+        self._give_up()
+        self._attempt += 1
+        self.vanished, self.wanted, self.leaving = True, False, False
+        self.session = 0
+        self.queue.clear()
+
+
+class Job:
+    """One work in progress. Its answers are gathered, and it goes on in a later turn of the world."""
+
+    def __init__(
+        self,
+        client: NodesClient,
+        later: Callable[[int, Callable[[], None]], None],
+        work: Any,
+        done: Callable[[Any], None],
+        failed: Callable[[Exception], None],
+    ) -> None:
+        self._client, self._later, self._work = client, later, work
+        self._done, self._failed = done, failed
+        self._found: list[Any] = []
+        self._open = 0
+        self.over = False
+        self._step(None)
+
+    def drop(self) -> None:
+        """Whatever is under way, nobody waits for it any more."""
+        self.over = True
+
+    def _step(self, heard: Sequence[Result] | None) -> None:
+        if self.over:
+            return
+        try:
+            asked = next(self._work) if heard is None else self._work.send(heard)
+        except StopIteration as end:
+            self.over = True
+            self._done(end.value)
+            return
+        except Exception as error:  # whoever began it knows what it means
+            self.over = True
+            self._failed(error)
+            return
+        self._found, self._open = [None] * len(asked), len(asked)
+        for place, operation in enumerate(asked):
+            if isinstance(operation, Pause):
+                self._later(operation.ms * 1_000, lambda place=place: self._put(place, Done()))  # type: ignore[misc]
+            else:
+                self._ask(place, operation)
+
+    def _ask(self, place: int, operation: Operation | Note) -> None:
+        self._client.request(request_of(operation), lambda reply: self._heard(place, operation, reply))
+
+    def _heard(self, place: int, operation: Operation | Note, reply: Reply | None) -> None:
+        if self.over:
+            return
+        if reply is None and not isinstance(operation, Multi | Note):
+            self._later(0, lambda: None if self.over else self._ask(place, operation))  # a read may be asked twice
+        else:
+            self._put(place, result_of(operation, reply))
+
+    def _put(self, place: int, result: Result) -> None:
+        self._found[place] = result
+        self._open -= 1
+        if not self._open:
+            self._later(0, lambda: self._step(self._found))
+
+
+def request_of(operation: Operation | Note) -> Request:
+    match operation:
+        case Get(path, watch):
+            return Request("get", path, watch="once" if watch else "")
+        case Exists(path, watch):
+            return Request("exists", path, watch="once" if watch else "")
+        case Children(path, watch):
+            return Request("children", path, watch="once" if watch else "")
+        case Sync(path):
+            return Request("sync", path)
+        case Multi(changes):
+            return Request("multi", parts=tuple(map(_part, changes)))
+        case Note(path, data):
+            return Request("create", path, data, mode="sequential")
+
+
+def _part(change: Change) -> Request:
+    match change:
+        case Check(path, version):
+            return Request("check", path, version=version)
+        case Create(path, data, ephemeral):
+            return Request("create", path, data, mode="ephemeral" if ephemeral else "")
+        case Set(path, data, version):
+            return Request("set", path, data, version)
+        case Delete(path, version):
+            return Request("delete", path, version=version)
+
+
+def result_of(operation: Operation | Note, reply: Reply | None) -> Result:
+    if reply is None:
+        return Failed(Why.UNKNOWN)
+    if isinstance(operation, Multi):
+        for place, part in enumerate(reply.parts):
+            if part.error not in _NOT_THE_REASON:
+                return Failed(_WHY[part.error], place)
+        assert not reply.error, f"{operation}: {reply}"
+        sets = [isinstance(change, Set) for change in operation.changes]
+        return Done(
+            tuple(
+                Version(part.stat.version) if is_set and part.stat is not None else None
+                for is_set, part in zip(sets, reply.parts, strict=True)
+            )
+        )
+    if reply.error:
+        return Failed(_WHY[reply.error])
+    if isinstance(operation, Children):
+        return Listing(reply.children or ())
+    if reply.stat is None or isinstance(operation, Note):
+        return Done()
+    stat = reply.stat
+    return Node(reply.data, Version(stat.version), stat.czxid, stat.owner, stat.pzxid)

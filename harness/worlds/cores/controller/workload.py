@@ -1,0 +1,199 @@
+"""What the script has people ask, and what it does to brokers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+from harness.faults import (
+    Balance,
+    BounceBroker,
+    CancelMove,
+    CreateTopic,
+    DeleteTopic,
+    Depart,
+    ElectPreferred,
+    GrowTopic,
+    KillBroker,
+    LoseController,
+    LoseStore,
+    Op,
+    PauseBroker,
+    Reassign,
+    Resign,
+)
+from harness.worlds.controller import people
+from harness.worlds.cores.controller.nodes import Job, NodesClient
+from harness.worlds.cores.store.workload import StoreWorkload
+from kraft_controller.core import events
+
+if TYPE_CHECKING:
+    from harness.worlds.cores.controller.broker import Broker
+    from harness.worlds.cores.controller.world import ControllerWorld
+
+FAREWELLS_MAX: Final = 5
+"""So often a broker asks to be let go, before it goes."""
+FAREWELL_US: Final = 30_000
+
+
+class ControllerWorkload(StoreWorkload):
+    def __init__(self, world: ControllerWorld) -> None:
+        super().__init__(world)
+        self.world = world
+        self._person: NodesClient | None = None
+
+    def perform(self, op: Op, _: object) -> None:
+        act = self._OPS.get(type(op))
+        if act is None:
+            super().perform(op, _)
+        else:
+            act(self, op)
+
+    # -- people ------------------------------------------------------------------------------------------
+
+    def _ask(self, work: Any) -> None:
+        """Once: who is told that it is not known what became of it does not try again."""
+        if self._person is None:
+            self._person = self.world.new_client(lambda path: None, lambda state: None)
+        Job(self._person, self._later, work, lambda _: None, self._fell)
+
+    def _later(self, wait_us: int, act: Callable[[], None]) -> None:
+        self.world.push(self.world.now + wait_us, lambda *_: act(), None, None)
+
+    @staticmethod
+    def _fell(error: Exception) -> None:
+        raise error
+
+    def _create(self, op: CreateTopic) -> None:
+        self._ask(people.create_topic(op, self.world.script.brokers, self.world.new_id()))
+
+    def _grow(self, op: GrowTopic) -> None:
+        self._ask(people.grow_topic(op))
+
+    def _delete(self, op: DeleteTopic) -> None:
+        self._ask(people.delete_topic(op))
+
+    def _reassign(self, op: Reassign) -> None:
+        if op.way == "node":
+            self._ask(people.reassign(op, self.world.script.brokers))
+        else:
+            where = people.where_of(op.topic, op.partition)
+            self._call(events.MovesAsked({where: people.wanted_by(op, self.world.script.brokers)}))
+
+    def _cancel(self, op: CancelMove) -> None:
+        self._call(events.MovesAsked({people.where_of(op.topic, op.partition): None}))
+
+    def _elect(self, op: ElectPreferred) -> None:
+        if op.way == "node":
+            self._ask(people.elect_preferred(op))
+        else:
+            self._call(events.ElectionAsked((people.where_of(op.topic, op.partition),)))
+
+    def _balance(self, _: Balance) -> None:
+        controller = self.world.controller()
+        if controller is not None and controller.office is not None:
+            controller.office.note(events.TimeToBalance())
+
+    def _call(self, event: events.Event, told: Callable[[Any], None] = lambda result: None) -> None:
+        controller = self.world.controller()
+        if controller is None or controller.office is None or controller.paused:
+            told(None)
+        else:
+            controller.office.ask(event, told)
+
+    def _resign(self, _: Resign) -> None:
+        controller = self.world.controller()
+        if controller is not None and controller.office is not None and not controller.paused:
+            self.world.counted("hit Resign")
+            controller.office.resign()
+
+    # -- brokers -----------------------------------------------------------------------------------------
+
+    def _who(self, op: Any) -> Broker | None:
+        """A number beyond the last begins again at the first."""
+        if op.broker:
+            found: Broker | None = self.world.brokers[(op.broker - 1) % self.world.script.brokers + 1]
+        else:
+            found = self.world.controller()
+        if found is None or not found.up:
+            return None
+        self.world.counted(f"hit {type(op).__name__}")
+        return found
+
+    def _kill(self, op: KillBroker) -> None:
+        if (broker := self._who(op)) is not None:
+            broker.die()
+            self.world.start_later(broker, op.down_ms)
+
+    def _bounce(self, op: BounceBroker) -> None:
+        if (broker := self._who(op)) is not None:
+            broker.end()
+            self.world.start_later(broker, 1)
+
+    def _depart(self, op: Depart) -> None:
+        if (broker := self._who(op)) is not None:
+            self._farewell(broker, broker.life, op, FAREWELLS_MAX)
+
+    def _farewell(self, broker: Broker, life: int, op: Depart, tries: int) -> None:
+        if not broker.up or broker.life != life:
+            return
+
+        def told(left: Any) -> None:
+            """What it still leads; None if there was nobody to ask."""
+            if left != () and tries > 1:
+                broker.later(FAREWELL_US, lambda: self._farewell(broker, life, op, tries - 1))
+            else:
+                broker.later(0, gone)
+
+        def gone() -> None:
+            broker.end()
+            self.world.start_later(broker, op.down_ms)
+
+        self._call(events.ShutdownAsked(broker.id, broker.epoch), told)
+
+    def _pause(self, op: PauseBroker) -> None:
+        broker = self._who(op)
+        if broker is not None and broker.pause():
+            self.world.push_fault_end(self.world.now + op.for_ms * 1_000, self._go_on, broker, broker.life)
+
+    @staticmethod
+    def _go_on(broker: Broker, life: int) -> None:
+        if broker.life == life:
+            broker.go_on()
+
+    def _lose_store(self, op: LoseStore) -> None:
+        broker = self._who(op)
+        if broker is not None and broker.lose_store():
+            self.world.push_fault_end(self.world.now + op.for_ms * 1_000, self._find_store, broker, broker.life)
+
+    @staticmethod
+    def _find_store(broker: Broker, life: int) -> None:
+        if broker.life == life:
+            broker.find_store()
+
+    def _lose_controller(self, op: LoseController) -> None:
+        broker = self._who(op)
+        if broker is not None and not broker.unheard:
+            broker.unheard = True
+            self.world.push_fault_end(self.world.now + op.for_ms * 1_000, self._find_controller, broker, None)
+
+    @staticmethod
+    def _find_controller(broker: Broker, _: None) -> None:
+        broker.unheard = False
+
+    _OPS: Final[dict[type, Callable[[Any, Any], None]]] = {
+        CreateTopic: _create,
+        GrowTopic: _grow,
+        DeleteTopic: _delete,
+        Reassign: _reassign,
+        CancelMove: _cancel,
+        ElectPreferred: _elect,
+        Balance: _balance,
+        Resign: _resign,
+        KillBroker: _kill,
+        BounceBroker: _bounce,
+        Depart: _depart,
+        PauseBroker: _pause,
+        LoseStore: _lose_store,
+        LoseController: _lose_controller,
+    }

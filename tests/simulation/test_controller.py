@@ -1,0 +1,220 @@
+"""The controller in the cores world: brokers around the store, and what is promised of who commands them."""
+
+from __future__ import annotations
+
+import pytest
+
+from harness.checkers.controller import judged
+from harness.checkers.controller.facts import Fact, Obeyed, Registered, Reigns
+from harness.draw import script_from_seed
+from harness.faults import (
+    BounceBroker,
+    CreateTopic,
+    DeleteTopic,
+    GrowTopic,
+    KillBroker,
+    LoseStore,
+    Op,
+    PauseBroker,
+    Reassign,
+    Resign,
+    Script,
+)
+from harness.history import Change, History
+from harness.outcome import Outcome
+from harness.script.checks import ScriptError
+from harness.worlds import world
+from harness.worlds.cores.world import run, world_of
+from kraft_controller.core.names import BrokerId, TopicId, Version
+from kraft_controller.core.state import Assignment
+from kraft_controller.wire import znodes
+from tests.simulation.elsewhere import printed
+
+SEEDS = range(12)
+
+
+def script(*ops: Op, brokers: int = 3, length_ms: int = 2_000) -> Script:
+    return Script(1, voters=3, machine="controller", brokers=brokers, ops=ops, length_ms=length_ms)
+
+
+def held(outcome: Outcome) -> dict[str, int]:
+    assert outcome.held, f"{outcome.promise}: {outcome.what}"
+    return dict(outcome.counts)
+
+
+def states(outcome: Outcome) -> dict[str, bytes | None]:
+    """What the store holds in the end."""
+    assert outcome.history is not None
+    found: dict[str, bytes | None] = {}
+    for change in outcome.history.changes:
+        if change.kind in ("create", "set"):
+            found[change.path] = change.data
+        elif change.kind == "delete":
+            found.pop(change.path, None)
+    return found
+
+
+# -- what is asked comes about ---------------------------------------------------------------------------
+
+
+def test_topics_are_made_grow_and_go() -> None:
+    outcome = run(
+        script(
+            CreateTopic(400, 1, partitions=2, factor=3),
+            CreateTopic(450, 2, partitions=1, factor=2),
+            GrowTopic(700, 1, partitions=2),
+            DeleteTopic(900, 2),
+        )
+    )
+    counts = held(outcome)
+    assert counts["controller topic_deleted"] == 1
+    topics = {path for path in states(outcome) if path.startswith("/brokers/topics/t") and path.endswith("state")}
+    assert topics == {f"/brokers/topics/t1/partitions/{number}/state" for number in range(4)}
+
+
+@pytest.mark.parametrize("way", ["node", "call"])
+def test_replicas_move_while_the_controller_dies(way: str) -> None:
+    outcome = run(
+        script(
+            CreateTopic(400, 1, partitions=1, factor=2),
+            Reassign(800, 1, 0, first=4, factor=2, way=way),
+            KillBroker(815, down_ms=400),
+            brokers=5,
+        )
+    )
+    assert held(outcome)["controller elected"] >= 2
+    found = znodes.read_topic("t1", states(outcome)["/brokers/topics/t1"], Version(0))
+    assert found.partitions[0] in (assignment(4, 5), assignment(2, 3))  # or it never began
+
+
+def test_a_move_that_only_changes_the_order_ends_too() -> None:
+    outcome = run(
+        script(CreateTopic(400, 1, partitions=1, factor=3), Reassign(700, 1, 0, first=1, factor=3, way="node"))
+    )
+    held(outcome)
+    assert znodes.REASSIGN not in states(outcome)
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [KillBroker(800), BounceBroker(800), PauseBroker(800, 1_500), LoseStore(800, 1_500), Resign(800)],
+    ids=lambda fault: type(fault).__name__,
+)
+def test_another_controller_takes_over(fault: Op) -> None:
+    counts = held(run(script(CreateTopic(400, 1, partitions=3, factor=3), fault, length_ms=3_000)))
+    assert counts["controller elected"] == 2
+    assert counts[f"hit {type(fault).__name__}"] == 1
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_drawn(seed: int) -> None:
+    held(run(script_from_seed(seed, machine="controller", faults=seed % 3 * 5)))
+
+
+# -- a run is a function of its script -------------------------------------------------------------------
+
+PROGRAM = """
+from harness.draw import script_from_seed
+from harness.worlds.cores.world import run
+for seed in (1, 5):
+    print(run(script_from_seed(seed, machine="controller"), trace=True).trace.hash())
+"""
+
+
+def test_equal_in_another_process_under_another_hash_seed() -> None:
+    here = []
+    for seed in (1, 5):
+        trace = run(script_from_seed(seed, machine="controller"), trace=True).trace
+        assert trace is not None
+        here.append(trace.hash())
+    assert here[0] != here[1]
+    assert printed(PROGRAM, "4711") == here
+
+
+def test_brokers_are_named_where_there_are_some() -> None:
+    made = world_of(script(brokers=4))
+    assert [type(made).__name__, len(made.script.faults)] == ["ControllerWorld", 0]
+    with pytest.raises(ScriptError, match="no controller"):
+        world("processes").playable(script())
+
+
+# -- those who judge -------------------------------------------------------------------------------------
+
+
+def change(zxid: int, path: str, data: bytes | None, *, session: int = 7, version: int = 0) -> Change:
+    return Change(zxid, session, "set" if version else "create", path, data, version)
+
+
+def topic(partition: int, *replicas: int) -> bytes:
+    return znodes.topic(TopicId("a" * 22), {partition: assignment(*replicas)})
+
+
+def assignment(*replicas: int) -> Assignment:
+    return Assignment(tuple(map(BrokerId, replicas)))
+
+
+ONE = (
+    change(1, znodes.CONTROLLER_EPOCH, b"0"),
+    change(2, znodes.CONTROLLER_EPOCH, b"1", version=1),
+    change(3, "/brokers/topics/t1", topic(0, 1, 2), session=9),
+)
+RULES = (Registered(10, 1, 1, 7, 1), Reigns(20, 1, 7, 1))
+
+
+def verdict(changes: tuple[Change, ...], facts: tuple[Fact, ...] = RULES) -> str:
+    broken = judged(History(changes=changes), facts)
+    return "" if broken is None else broken.promise
+
+
+def state(zxid: int, leader: int, isr: list[int], epoch: int, *, by: int = 1, session: int = 7) -> Change:
+    data = b'{"controller_epoch":%d,"leader":%d,"version":1,"leader_epoch":%d,"isr":%s}' % (
+        by, leader, epoch, str(isr).encode(),
+    )  # fmt: skip
+    return change(zxid, "/brokers/topics/t1/partitions/0/state", data, session=session, version=zxid - 4)
+
+
+@pytest.mark.parametrize(
+    ("promise", "changes", "facts"),
+    [
+        ("", (state(4, 1, [1, 2], 0), state(5, 2, [2], 1)), ()),
+        ("one controller per epoch", (change(4, znodes.CONTROLLER_EPOCH, b"3", version=2),), ()),
+        ("one controller per epoch", (), (Reigns(30, 2, 8, 1),)),
+        ("one controller per epoch", (), (Obeyed(30, 2, 1, 5, 3, 1),)),
+        ("no write of a fenced controller takes effect", (state(4, 1, [1], 0), state(5, 1, [1], 1, by=0)), ()),
+        (
+            "no write of a fenced controller takes effect",
+            (change(4, "/brokers/topics/t1", topic(0, 1, 2), session=8, version=1),),
+            (Registered(5, 2, 1, 8, 1),),
+        ),
+        ("a leader is in sync", (state(4, 1, [2], 0),), ()),
+        ("a leader is in sync", (state(4, -1, [], 0),), ()),
+        ("who is in sync holds a replica", (state(4, 1, [1, 3], 0),), ()),
+        ("who is elected was in sync before", (state(4, 1, [1], 0), state(5, 2, [2], 1)), ()),
+        ("leader epochs go upwards", (state(4, 1, [1], 3), state(5, 1, [1], 2)), ()),
+        ("states are written under their versions", (state(4, 1, [1, 2], 0), state(5, 1, [1], 2)), ()),
+        ("states are written under their versions", (state(4, 1, [1, 2], 0), state(5, 1, [1], 0, session=9)), ()),
+        (
+            "assignments are legal",
+            (change(4, "/brokers/topics/t1", topic(1, 1), session=9, version=1),),
+            (),
+        ),
+        (
+            "assignments are legal",
+            (change(4, "/brokers/topics/t2", topic(0, 1), session=9),),
+            (),
+        ),
+        (
+            "no command for an earlier life is obeyed",
+            (),
+            (Registered(40, 1, 2, 11, 9), Obeyed(50, 1, 2, 1, 1, 1)),
+        ),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_has_a_name(promise: str, changes: tuple[Change, ...], facts: tuple[Fact, ...]) -> None:
+    assert verdict((*ONE, *changes), (*RULES, *facts)) == promise
+
+
+def test_an_older_controller_is_not_obeyed_behind_a_newer_one() -> None:
+    changes = (*ONE, change(4, znodes.CONTROLLER_EPOCH, b"2", session=8, version=2))
+    facts = (*RULES, Reigns(30, 2, 8, 2), Obeyed(40, 3, 1, -1, 2, 2), Obeyed(50, 3, 1, -1, 1, 1))
+    assert verdict(changes, facts) == "no controller is obeyed when a newer one was"
