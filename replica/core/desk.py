@@ -110,7 +110,8 @@ class Desk:
     def ask_isr(self, partition: Partition, leading: Leading, members: tuple[BrokerId, ...]) -> None:
         self.note("isr_asked", partition=str(partition.where), isr=members, before=leading.isr.members)
         leading.isr.ask(members)
-        self.writes.append(WriteIsr(partition.where, leading.state(members)))
+        joins = tuple(each for each in members if each not in leading.isr.members)
+        self.writes.append(WriteIsr(partition.where, leading.state(members), joins))
 
     def stop_following(self, partition: Partition) -> None:
         if isinstance(partition.role, Following):

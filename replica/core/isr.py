@@ -39,6 +39,8 @@ class Isr:
     """As it stands in the store, as far as is known."""
     version: Version
     asked: tuple[BrokerId, ...] | None = None
+    doubtful: bool = False
+    """Whether an answer to what is asked for was lost: it may have happened, or happen yet."""
     superseded: bool = False
     maximal: frozenset[BrokerId] = field(init=False)
 
@@ -52,7 +54,17 @@ class Isr:
     def ask(self, members: tuple[BrokerId, ...]) -> None:
         assert not self.changing, "one change at a time"
         self.asked = members
+        self.doubtful = False
         self.maximal = frozenset(self.members).union(members)
+
+    def give_up(self) -> bool:
+        """What was asked for is not to be any more. True: it is not. False: as an answer was lost, that has to be
+        written: the ISR as it is, under the version that the lost one needs. Only one of them can happen."""
+        if not self.doubtful:
+            self.adopt(self.members, self.version)
+            return True
+        self.asked = self.members
+        return False
 
     def written(self, version: Version) -> None:
         """What was asked for stands."""

@@ -169,11 +169,16 @@ class Replicas:
 
     def isr_refused(self, write: WriteIsr) -> None:
         """The node is at another version."""
-        upkeep.isr_doubtful(self._desk, write)
+        upkeep.isr_doubtful(self._desk, write, lost=False)
 
     def isr_lost(self, write: WriteIsr) -> None:
         """Nobody knows whether it was written."""
-        upkeep.isr_doubtful(self._desk, write)
+        upkeep.isr_doubtful(self._desk, write, lost=True)
+
+    def isr_unwanted(self, write: WriteIsr, now: int) -> None:
+        """One who was to join is not registered. Nothing was written."""
+        upkeep.isr_unwanted(self._desk, write, now)
+        self._turn(now)
 
     def isr_read(self, where: TopicPartition, epoch: LeaderEpoch, state: PartitionState | None, now: int) -> None:
         """None: there is no such node."""

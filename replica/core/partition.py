@@ -99,10 +99,12 @@ class Partition:
         return True
 
     def cut(self, offset: int) -> None:
+        """There, or where the batch begins that holds the offset: a batch is not taken apart."""
         self.log.truncate_to(offset)
         self.cuts += 1
-        self.high_watermark = min(self.high_watermark, offset)
-        self.durable = min(self.durable, offset)
+        end = self.log.end_offset
+        self.high_watermark = min(self.high_watermark, end)
+        self.durable = min(self.durable, end)
 
     def start_over(self, offset: int) -> None:
         self.log.start_over_at(offset)

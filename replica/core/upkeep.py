@@ -81,10 +81,23 @@ def isr_written(desk: Desk, write: WriteIsr, version: Version, now: int) -> None
         isr_changed(desk, *found, now)
 
 
-def isr_doubtful(desk: Desk, write: WriteIsr) -> None:
+def isr_unwanted(desk: Desk, write: WriteIsr, now: int) -> None:
+    """It was not written, since one who was to join is not there any more."""
+    found = _asked(desk, write.where, write.state.leader_epoch)
+    if found is None or found[1].isr.asked != write.state.isr or found[1].isr.superseded:
+        return
+    partition, leading = found
+    if leading.isr.give_up():
+        isr_changed(desk, partition, leading, now)
+    else:
+        desk.writes.append(WriteIsr(write.where, leading.state(leading.isr.members)))
+
+
+def isr_doubtful(desk: Desk, write: WriteIsr, *, lost: bool) -> None:
     """It was refused, because of its version, or the answer was lost. In both cases the node knows more."""
     found = _asked(desk, write.where, write.state.leader_epoch)
     if found is not None and found[1].isr.asked == write.state.isr:
+        found[1].isr.doubtful |= lost
         desk.reads.append(ReadIsr(write.where, found[1].epoch))
 
 
@@ -106,7 +119,8 @@ def isr_read(desk: Desk, where: TopicPartition, epoch: LeaderEpoch, state: Parti
         case Doubt.SETTLED:
             isr_changed(desk, partition, leading, now)
         case Doubt.ASK_AGAIN:
-            desk.writes.append(WriteIsr(where, leading.state(asked)))
+            joins = tuple(each for each in asked if each not in leading.isr.members)
+            desk.writes.append(WriteIsr(where, leading.state(asked), joins))
         case Doubt.READ_AGAIN:
             desk.look_again(where, now)
         case Doubt.SUPERSEDED:

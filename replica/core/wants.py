@@ -108,11 +108,13 @@ class Reply:
 
 @frozen
 class WriteIsr:
-    """To the partition's state node, if it is still at `state.version`. The answer goes to `Replicas.isr_written` and
-    its like."""
+    """To the partition's state node, if it is still at `state.version`. The answer goes to `Replicas.isr_written` or
+    another of these."""
 
     where: TopicPartition
     state: PartitionState
+    joins: tuple[BrokerId, ...] = ()
+    """Who is new in it, and has to be registered when it is written."""
 
 
 @frozen

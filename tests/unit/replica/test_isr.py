@@ -270,3 +270,43 @@ def test_a_broker_that_holds_no_replica_is_not_counted() -> None:
     [answer] = world.serve(silent)
     assert answer.error is ErrorCode.FENCED_LEADER_EPOCH
     assert BrokerId(3) not in world.leading(1).followers
+
+
+def test_who_is_not_registered_any_more_is_not_waited_for() -> None:
+    world = World(2)
+    world.create(replicas=(1, 2))
+    world.elect(1, [1])
+    world.pull(2)
+    token = world.produce(1, "a", acks=-1)
+    server = world.servers[1]
+    [write] = server.writes
+    assert write.joins == (2,)
+    world.kill(2)
+    world.tell_metadata()
+    server.replicas.isr_unwanted(write, world.now)
+    world.collect(server)
+    assert world.error(token) is ErrorCode.NONE
+
+
+def test_what_may_have_been_written_is_given_up_only_by_writing_what_is() -> None:
+    """The first answer was lost, and then 2 was gone. Were it only dropped, the first could still let 2 in, without
+    what is committed by then."""
+    world = World(2)
+    world.create(replicas=(1, 2))
+    world.elect(1, [1])
+    world.pull(2)
+    world.produce(1, "a")
+    server = world.servers[1]
+    lost = server.writes.pop()
+    server.replicas.isr_lost(lost)
+    world.collect(server)
+    again = server.writes.pop()
+    world.kill(2)
+    world.tell_metadata()
+    server.replicas.isr_unwanted(again, world.now)
+    world.collect(server)
+    assert world.hw(1) == 0
+    world.write_isrs(1)
+    assert world.hw(1) == 1
+    assert world.written(lost) is None
+    assert world.isr() == (1,)

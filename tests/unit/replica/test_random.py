@@ -229,8 +229,13 @@ class Chaos(World):
             lost = self.chance.random()
             version = None
             if lost > 0.1:
-                # The write is refused if one of them is not registered: a check in the same transaction.
-                there = all(self.servers[each].alive for each in write.state.isr)
+                # Who is to join must be registered: that is checked in the same transaction.
+                there = all(self.servers[each].alive for each in write.joins)
+                if not there and lost >= 0.25:
+                    if self.here(server):
+                        server.replicas.isr_unwanted(write, self.now)
+                        self.collect(server)
+                    return
                 version = self.written(write) if there else None
                 self.trace.append(f"ISR {write.state.isr} at {write.state.version}: {version}")
             if not self.here(server):
