@@ -47,6 +47,10 @@ class Replicas:
     # -- looking at it -----------------------------------------------------------------------------------------
 
     @property
+    def me(self) -> BrokerId:
+        return self._desk.me
+
+    @property
     def settings(self) -> Settings:
         return self._desk.settings
 
@@ -195,6 +199,12 @@ class Replicas:
     def flushed(self, where: TopicPartition, cuts: int, upto: int, now: int) -> None:
         producing.flushed(self._desk, where, cuts, upto, now)
         self._turn(now)
+
+    def disk_failed(self, where: TopicPartition, why: str, now: int) -> None:
+        partition = self._desk.partitions.get(where)
+        if partition is not None:
+            self._desk.fail(partition, why)
+            self._turn(now)
 
     def tick(self, now: int) -> None:
         desk = self._desk

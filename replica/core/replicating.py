@@ -24,21 +24,27 @@ def begin(desk: Desk, partition: Partition, following: Following) -> None:
     desk.leaders[following.leader] = None
 
 
+def _when(desk: Desk, partition: Partition, role: Following, now: int) -> int | None:
+    """From when on he may be asked about this one; None: something has to happen before."""
+    if role.step is Step.STOP:
+        return None
+    if desk.settings.sync_writes and partition.durable < partition.log.end_offset:
+        return None  # to ask for what is next is to say that all before it is kept
+    if partition.where in desk.throttled and not role.in_sync:
+        return max(role.resume_ms, desk.throttle.open_at(now))
+    return role.resume_ms
+
+
 def _due(desk: Desk, leader: BrokerId, now: int) -> list[tuple[Partition, Following]]:
     source = desk.sources.get(leader)
     found = []
-    slow = not desk.throttle.open(now)
     for where in source.partitions if source is not None else ():
         partition = desk.partitions[where]
         role = partition.role
         assert isinstance(role, Following)
-        if role.step is Step.STOP or role.resume_ms > now:
-            continue
-        if desk.settings.sync_writes and partition.durable < partition.log.end_offset:
-            continue  # to ask for what is next is to say that all before it is kept
-        if slow and not role.in_sync and where in desk.throttled:
-            continue
-        found.append((partition, role))
+        when = _when(desk, partition, role, now)
+        if when is not None and when <= now:
+            found.append((partition, role))
     return found
 
 
@@ -83,10 +89,10 @@ def resume_at(desk: Desk, leader: BrokerId, now: int) -> int | None:
     source = desk.sources.get(leader)
     times = []
     for where in source.partitions if source is not None else ():
-        role = desk.partitions[where].role
-        if isinstance(role, Following) and role.step is not Step.STOP:
-            times.append(max(role.resume_ms, now if where not in desk.throttled else desk.throttle.open_at(now)))
-    return min(times, default=None)
+        partition = desk.partitions[where]
+        if isinstance(partition.role, Following):
+            times.append(_when(desk, partition, partition.role, now))
+    return min((time for time in times if time is not None), default=None)
 
 
 def failed(desk: Desk, request: Request, now: int) -> None:

@@ -20,8 +20,5 @@ class Throttle:
         if self.bytes_s:
             self.free_at = max(self.free_at, now) + size * 1000 / self.bytes_s
 
-    def open(self, now: int) -> bool:
-        return self.bytes_s is None or self.free_at <= now
-
     def open_at(self, now: int) -> int:
-        return now if self.bytes_s is None else max(now, int(self.free_at) + 1)
+        return now if self.bytes_s is None or self.free_at <= now else int(self.free_at) + 1

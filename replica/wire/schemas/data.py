@@ -52,6 +52,9 @@ FETCH: Final = Api(
     12,
     request=(
         text("cluster_id", since=12, null=0, tag=0, default=None),
+        struct(
+            "replica_state", (i32("replica_id", default=-1), i64("replica_epoch", default=-1)), since=12, tag=1
+        ),  # as in later versions; between brokers it says which life of a replica asks
         i32("replica_id", default=-1),
         i32("max_wait_ms"),
         i32("min_bytes"),

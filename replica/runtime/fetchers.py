@@ -1,0 +1,264 @@
+"""Fetching from leaders: for each of them a task, a connection, and one request under way.
+
+What is asked and what comes of it is decided by the core; here it becomes Kafka's Fetch, ListOffsets and
+OffsetForLeaderEpoch, in at most the versions that have what replicas need.
+"""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final
+
+import trio
+from attrs import frozen
+
+from kraft_controller.core.names import BrokerEpoch, BrokerId, TopicPartition
+from replica.core.errors import ErrorCode, KafkaError, WireError
+from replica.core.log import EpochEnd
+from replica.core.manager import Replicas
+from replica.core.wants import EpochAnswer, EpochAsk, Fetch, Fetched, OffsetAnswer, OffsetAsk, Request
+from replica.runtime.client import ClientSettings, Connection, Unreachable
+from replica.runtime.logs import Log
+from replica.runtime.requests import ApiKey, Body
+
+Answers = Sequence[Fetched | EpochAnswer | OffsetAnswer]
+LATEST: Final = -1
+EARLIEST: Final = -2
+
+
+@frozen
+class FetcherSettings:
+    """connect_s   for a connection to a leader
+    answer_s    `replica.socket.timeout.ms`: for one answer, beside what it is told to wait
+    reply_bytes_max  of one answer; batches are sent whole, so one may be larger than what was asked for
+    pause_s     before a leader of whom nobody knows where he is, or that did not answer, is asked again
+    """
+
+    connect_s: float = 5.0
+    answer_s: float = 30.0
+    reply_bytes_max: int = 256 * 1024 * 1024
+    pause_s: float = 0.2
+
+
+class Fetchers:
+    """address   where a broker is reached by other brokers; None if it is not known
+    turned    to be called after each answer
+    """
+
+    def __init__(
+        self,
+        replicas: Replicas,
+        epoch: Callable[[], BrokerEpoch],
+        address: Callable[[BrokerId], tuple[str, int] | None],
+        now: Callable[[], int],
+        turned: Callable[[], None],
+        log: Log,
+        settings: FetcherSettings | None = None,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
+        self.settings = settings or FetcherSettings()
+        self._replicas = replicas
+        self._epoch = epoch
+        self._address = address
+        self._now = now
+        self._turned = turned
+        self._log = log
+        self._tls = tls
+        self._bells: dict[BrokerId, trio.Event] = {}
+        self._nursery: trio.Nursery | None = None
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        async with trio.open_nursery() as self._nursery:
+            for leader in self._replicas.leaders:
+                self.wake(leader)
+            task_status.started()
+            await trio.sleep_forever()
+
+    def wake(self, leader: BrokerId) -> None:
+        """There is something new to be asked of this one, or nothing any more."""
+        if leader in self._bells:
+            self._bells[leader].set()
+        elif self._nursery is not None and leader in self._replicas.leaders:
+            self._bells[leader] = trio.Event()
+            self._nursery.start_soon(self._follow, leader)
+
+    async def _follow(self, leader: BrokerId) -> None:
+        """For as long as this broker follows him in anything."""
+        connection: Connection | None = None
+        try:
+            while leader in self._replicas.leaders:
+                self._bells[leader] = trio.Event()
+                request = self._replicas.next_request(leader, self._epoch(), self._now())
+                if request is None:
+                    await self._rest(leader)
+                    continue
+                try:
+                    if connection is None:
+                        connection = await self._dial(leader)
+                    answers = await _ask(connection, request, self._replicas.me)
+                except (Unreachable, KafkaError, WireError, OSError, trio.BrokenResourceError) as error:
+                    self._log.grumble("leader-not-reached", leader, leader=leader, why=error)
+                    self._replicas.failed(request, self._now())
+                    if connection is not None:
+                        await connection.aclose()
+                        connection = None
+                    with trio.move_on_after(self.settings.pause_s):
+                        await self._bells[leader].wait()
+                    continue
+                self._replicas.answered(request, answers, self._now())
+                self._turned()
+        finally:
+            del self._bells[leader]
+            if connection is not None:
+                with trio.CancelScope(shield=True):
+                    await connection.aclose()
+
+    async def _rest(self, leader: BrokerId) -> None:
+        now = self._now()
+        resume = self._replicas.resume_at(leader, now)
+        with trio.move_on_after(float("inf") if resume is None else max(resume - now, 1) / 1000):
+            await self._bells[leader].wait()
+
+    async def _dial(self, leader: BrokerId) -> Connection:
+        address = self._address(leader)
+        if address is None:
+            raise Unreachable(f"nobody has said where broker {leader} is")
+        with trio.move_on_after(self.settings.connect_s):
+            stream: trio.abc.Stream = await trio.open_tcp_stream(*address)
+            try:
+                if self._tls is not None:
+                    secure = trio.SSLStream(stream, self._tls, server_hostname=address[0])
+                    await secure.do_handshake()
+                    stream = secure
+            except BaseException:
+                await trio.aclose_forcefully(stream)
+                raise
+            wait_s = self._replicas.settings.fetch_wait_ms / 1000
+            settings = ClientSettings(
+                client_id=f"broker-{self._replicas.me}-fetcher",
+                request_s=self.settings.answer_s + wait_s,
+                reply_bytes_max=self.settings.reply_bytes_max,
+            )
+            return Connection(stream, settings)
+        raise Unreachable(f"{address[0]}:{address[1]}: no connection within {self.settings.connect_s} s")
+
+
+# -- in the words of the protocol --------------------------------------------------------------------------
+
+
+async def _ask(connection: Connection, request: Request, me: BrokerId) -> Answers:
+    if request.fetch is not None:
+        return fetched(await connection.ask(ApiKey.FETCH, fetch_body(request.fetch)))
+    if request.epochs:
+        return _epochs(await connection.ask(ApiKey.OFFSET_FOR_LEADER_EPOCH, _epoch_body(request.epochs, me)))
+    return _offsets(await connection.ask(ApiKey.LIST_OFFSETS, _offset_body(request.offsets, me)))
+
+
+def _by_topic(parts: Iterable[tuple[TopicPartition, Body]], name: str) -> list[Body]:
+    topics: dict[str, list[Body]] = {}
+    for where, part in parts:
+        topics.setdefault(where.topic, []).append(part)
+    return [{name: topic, "partitions": each} for topic, each in topics.items()]
+
+
+def fetch_body(asked: Fetch) -> Body:
+    parts = (
+        (
+            part.where,
+            {
+                "partition": part.where.partition,
+                "current_leader_epoch": part.leader_epoch,
+                "fetch_offset": part.offset,
+                "last_fetched_epoch": part.last_epoch,
+                "log_start_offset": part.start_offset,
+                "partition_max_bytes": part.bytes_max,
+            },
+        )
+        for part in asked.parts
+    )
+    return {
+        "replica_id": asked.replica,
+        "replica_state": {"replica_id": asked.replica, "replica_epoch": asked.broker_epoch},
+        "max_wait_ms": asked.wait_ms,
+        "min_bytes": asked.bytes_min,
+        "max_bytes": asked.bytes_max,
+        "isolation_level": 0,
+        "session_id": 0,
+        "session_epoch": -1,
+        "topics": _by_topic(parts, "topic"),
+        "forgotten_topics_data": [],
+        "rack_id": "",
+    }
+
+
+def fetched(reply: Body) -> list[Fetched]:
+    if reply["error_code"]:
+        raise KafkaError(_error(reply["error_code"]), "the leader answers to the whole request")
+    return [_fetched(topic["topic"], part) for topic in reply["responses"] for part in topic["partitions"]]
+
+
+def _fetched(topic: str, part: Body) -> Fetched:
+    end = part["diverging_epoch"]
+    return Fetched(
+        TopicPartition(topic, part["partition_index"]),
+        _error(part["error_code"]),
+        part["high_watermark"],
+        part["last_stable_offset"],
+        part["log_start_offset"],
+        part["records"] or b"",
+        None if end is None else EpochEnd(end["epoch"], end["end_offset"]),
+    )
+
+
+def _epoch_body(asks: Sequence[EpochAsk], me: BrokerId) -> Body:
+    parts = (
+        (
+            ask.where,
+            {"partition": ask.where.partition, "current_leader_epoch": ask.leader_epoch, "leader_epoch": ask.epoch},
+        )
+        for ask in asks
+    )
+    return {"replica_id": me, "topics": _by_topic(parts, "topic")}
+
+
+def _epochs(reply: Body) -> list[EpochAnswer]:
+    return [
+        EpochAnswer(
+            TopicPartition(topic["topic"], part["partition"]),
+            _error(part["error_code"]),
+            EpochEnd(part["leader_epoch"], part["end_offset"]),
+        )
+        for topic in reply["topics"]
+        for part in topic["partitions"]
+    ]
+
+
+def _offset_body(asks: Sequence[OffsetAsk], me: BrokerId) -> Body:
+    parts: list[tuple[TopicPartition, dict[str, Any]]] = [
+        (
+            ask.where,
+            {
+                "partition_index": ask.where.partition,
+                "current_leader_epoch": ask.leader_epoch,
+                "timestamp": LATEST if ask.latest else EARLIEST,
+            },
+        )
+        for ask in asks
+    ]
+    return {"replica_id": me, "isolation_level": 0, "topics": _by_topic(parts, "name")}
+
+
+def _offsets(reply: Body) -> list[OffsetAnswer]:
+    return [
+        OffsetAnswer(TopicPartition(topic["name"], part["partition_index"]), _error(part["error_code"]), part["offset"])
+        for topic in reply["topics"]
+        for part in topic["partitions"]
+    ]
+
+
+def _error(number: int) -> ErrorCode:
+    try:
+        return ErrorCode(number)
+    except ValueError:
+        return ErrorCode.UNKNOWN_SERVER_ERROR

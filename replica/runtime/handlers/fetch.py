@@ -1,0 +1,94 @@
+"""`Fetch`: of consumers, and of the replicas of other brokers.
+
+There are no fetch sessions. Whoever asks for one is answered in full under the session id 0, as the protocol has it for
+brokers that have no room for more; whoever believes to have one is told that there is none, and asks in full.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from kraft_controller.core.names import BrokerEpoch, BrokerId, TopicPartition
+from replica.core.errors import ErrorCode
+from replica.core.wants import CONSUMER, Fetch, Fetched, Wanted
+from replica.runtime.replicas import Replication
+from replica.runtime.requests import ApiKey, Body, Handlers, Request
+
+ANY_REPLICA_SINCE: Final = 11
+READ_COMMITTED: Final = 1
+
+
+def handlers(replicas: Replication, inter_broker: str) -> Handlers:
+    """`inter_broker`: the listener at which replicas are believed to be what they say."""
+
+    async def fetch(request: Request) -> Body:
+        body = request.body
+        if body["session_id"] and body["session_epoch"] != -1:
+            return {"error_code": ErrorCode.FETCH_SESSION_ID_NOT_FOUND, "session_id": 0, "responses": []}
+        if body["replica_id"] >= 0 and request.listener != inter_broker:
+            results = [
+                Fetched(TopicPartition(topic["topic"], part["partition"]), ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+                for topic in body["topics"]
+                for part in topic["partitions"]
+            ]
+        else:
+            results = await replicas.fetch(_asked(request))
+        given = iter(results)
+        committed = body["isolation_level"] == READ_COMMITTED
+        return {
+            "throttle_time_ms": 0,
+            "error_code": ErrorCode.NONE,
+            "session_id": 0,
+            "responses": [
+                {"topic": topic["topic"], "partitions": [_part(next(given), committed) for _ in topic["partitions"]]}
+                for topic in body["topics"]
+            ],
+        }
+
+    return {ApiKey.FETCH: fetch}
+
+
+def _asked(request: Request) -> Fetch:
+    body = request.body
+    parts = []
+    for topic in body["topics"]:
+        name = topic["topic"]
+        for part in topic["partitions"]:
+            parts.append(
+                Wanted(
+                    TopicPartition(name, part["partition"]),
+                    part["fetch_offset"],
+                    max(part["partition_max_bytes"], 0),
+                    part["current_leader_epoch"],
+                    part["last_fetched_epoch"],
+                    part["log_start_offset"],
+                )
+            )
+    replica, state = body["replica_id"], body["replica_state"]
+    return Fetch(
+        tuple(parts),
+        BrokerId(replica) if replica >= 0 else CONSUMER,
+        BrokerEpoch(-1 if state is None else state["replica_epoch"]),
+        body["max_wait_ms"],
+        body["min_bytes"],
+        max(body["max_bytes"], 0),
+        body["isolation_level"] == READ_COMMITTED,
+        body["rack_id"],
+        request.version >= ANY_REPLICA_SINCE,
+    )
+
+
+def _part(result: Fetched, committed: bool) -> Body:
+    end, leader = result.diverging, result.leader
+    return {
+        "partition_index": result.where.partition,
+        "error_code": result.error,
+        "high_watermark": result.high_watermark,
+        "last_stable_offset": result.stable_offset,
+        "log_start_offset": result.start_offset,
+        "diverging_epoch": None if end is None else {"epoch": end.epoch, "end_offset": end.end_offset},
+        "current_leader": None if leader is None else {"leader_id": leader[0], "leader_epoch": leader[1]},
+        "aborted_transactions": [] if committed else None,
+        "preferred_read_replica": result.preferred,
+        "records": result.records,
+    }

@@ -1,0 +1,96 @@
+"""`ListOffsets`, `OffsetForLeaderEpoch` and `DeleteRecords`: where a log begins and ends, and where it is to begin."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from kraft_controller.core.names import BrokerId, TopicPartition
+from replica.core.errors import ErrorCode
+from replica.core.offsets import Lookup
+from replica.core.wants import CONSUMER
+from replica.runtime.replicas import Replication
+from replica.runtime.requests import ApiKey, Body, Handlers, Request
+
+NOT_AVAILABLE_SINCE: Final = 5
+READ_COMMITTED: Final = 1
+
+
+def handlers(replicas: Replication, inter_broker: str) -> Handlers:
+    def replica_of(request: Request) -> BrokerId:
+        """A consumer, if it is said anywhere but where brokers come in."""
+        replica = request.body["replica_id"]
+        return BrokerId(replica) if replica >= 0 and request.listener == inter_broker else CONSUMER
+
+    async def list_offsets(request: Request) -> Body:
+        replica, committed = replica_of(request), request.body["isolation_level"] == READ_COMMITTED
+        answered = []
+        for topic in request.body["topics"]:
+            parts = []
+            for part in topic["partitions"]:
+                where = TopicPartition(topic["name"], part["partition_index"])
+                lookup = Lookup(where, part["timestamp"], part["current_leader_epoch"])
+                found = replicas.look_up(lookup, replica=replica, committed=committed)
+                error = found.error
+                if error is ErrorCode.OFFSET_NOT_AVAILABLE and request.version < NOT_AVAILABLE_SINCE:
+                    error = ErrorCode.LEADER_NOT_AVAILABLE
+                parts.append(
+                    {
+                        "partition_index": where.partition,
+                        "error_code": error,
+                        "timestamp": found.timestamp,
+                        "offset": found.offset,
+                        "leader_epoch": found.leader_epoch,
+                    }
+                )
+            answered.append({"name": topic["name"], "partitions": parts})
+        return {"throttle_time_ms": 0, "topics": answered}
+
+    async def epoch_ends(request: Request) -> Body:
+        answered = []
+        for topic in request.body["topics"]:
+            parts = []
+            for part in topic["partitions"]:
+                where = TopicPartition(topic["topic"], part["partition"])
+                found = replicas.epoch_end(where, part["current_leader_epoch"], part["leader_epoch"])
+                parts.append(
+                    {
+                        "error_code": found.error,
+                        "partition": where.partition,
+                        "leader_epoch": found.end.epoch,
+                        "end_offset": found.end.end_offset,
+                    }
+                )
+            answered.append({"topic": topic["topic"], "partitions": parts})
+        return {"throttle_time_ms": 0, "topics": answered}
+
+    async def delete_records(request: Request) -> Body:
+        topics = request.body["topics"]
+        entries = [
+            (TopicPartition(topic["name"], part["partition_index"]), part["offset"])
+            for topic in topics
+            for part in topic["partitions"]
+        ]
+        done = iter(await replicas.delete_records(request.body["timeout_ms"], entries))
+        return {
+            "throttle_time_ms": 0,
+            "topics": [
+                {
+                    "name": topic["name"],
+                    "partitions": [
+                        {
+                            "partition_index": result.where.partition,
+                            "low_watermark": result.low_watermark if not result.error else -1,
+                            "error_code": result.error,
+                        }
+                        for result in (next(done) for _ in topic["partitions"])
+                    ],
+                }
+                for topic in topics
+            ],
+        }
+
+    return {
+        ApiKey.LIST_OFFSETS: list_offsets,
+        ApiKey.OFFSET_FOR_LEADER_EPOCH: epoch_ends,
+        ApiKey.DELETE_RECORDS: delete_records,
+    }

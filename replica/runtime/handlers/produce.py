@@ -1,0 +1,86 @@
+"""`Produce`: batches for the leaders of partitions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from kraft_controller.core.names import INTERNAL, TopicPartition
+from replica.core.errors import ErrorCode, KafkaError
+from replica.core.wants import Produced
+from replica.runtime.replicas import Replication
+from replica.runtime.requests import ApiKey, Body, Handlers, Reply, Request
+from replica.wire.validation import refuse_zstd_before
+
+_OF_RECORDS: Final = frozenset({ErrorCode.INVALID_RECORD, ErrorCode.INVALID_TIMESTAMP})
+"""A batch is refused as a whole; clients make the error of each record from what is said of the first."""
+
+
+def handlers(replicas: Replication) -> Handlers:
+    async def produce(request: Request) -> Reply:
+        body = request.body
+        places: list[TopicPartition] = []
+        refused: dict[int, Produced] = {}
+        entries: list[tuple[TopicPartition, bytes]] = []
+        for topic in body["topic_data"]:
+            name = topic["name"]
+            for part in topic["partition_data"]:
+                where, records = TopicPartition(name, part["index"]), part["records"]
+                wrong = _wrong_with(request, where, records, where in places)
+                if wrong is None:
+                    entries.append((where, records))
+                else:
+                    refused[len(places)] = Produced(where, wrong.code, wrong.text)
+                places.append(where)
+        results = await replicas.produce(body["acks"], body["timeout_ms"], entries) if entries else []
+        written = iter(results)
+        answers = [refused[place] if place in refused else next(written) for place in range(len(places))]
+        if body["acks"] == 0:
+            failed = next((answer for answer in answers if answer.error), None)
+            if failed is None:
+                return None
+            # There is no answer in which to say it. A connection that ends makes the client look for the leader.
+            raise KafkaError(failed.error, f"{failed.where}, of a producer who wants no answer: {failed.text}")
+        return _reply(body, iter(answers))
+
+    return {ApiKey.PRODUCE: produce}
+
+
+def _wrong_with(request: Request, where: TopicPartition, records: bytes | None, twice: bool) -> KafkaError | None:
+    if request.body["transactional_id"] is not None:
+        return KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "there are no transactions here")
+    if where.topic in INTERNAL:
+        return KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{where.topic} is written by brokers only")
+    if twice:
+        return KafkaError(ErrorCode.INVALID_REQUEST, f"{where} stands twice in one request")
+    if not records:
+        return KafkaError(ErrorCode.INVALID_RECORD, f"{where}: there is no batch")
+    try:
+        refuse_zstd_before(records, request.version)
+    except KafkaError as error:
+        return error
+    return None
+
+
+def _reply(body: Body, answers: Iterator[Produced]) -> Body:
+    return {
+        "responses": [
+            {"name": topic["name"], "partition_responses": [_part(next(answers)) for _ in topic["partition_data"]]}
+            for topic in body["topic_data"]
+        ],
+        "throttle_time_ms": 0,
+    }
+
+
+def _part(answer: Produced) -> Body:
+    return {
+        "index": answer.where.partition,
+        "error_code": answer.error,
+        "base_offset": answer.base_offset,
+        "log_append_time_ms": answer.append_time,
+        "log_start_offset": answer.start_offset,
+        "record_errors": [{"batch_index": 0, "batch_index_error_message": answer.text}]
+        if answer.error in _OF_RECORDS
+        else [],
+        "error_message": answer.text or None,
+    }

@@ -1,0 +1,388 @@
+"""What turns a broker's replicas: the clock, the disk, the store, other brokers, and those who wait for an answer.
+
+Everything goes into the core at once and by one task at a time, and what the core then wants is done behind it: answers
+wake who waits, fetchers are rung, ISRs go to the store, flushes to threads. Nothing in the core waits for any of it.
+"""
+
+from __future__ import annotations
+
+import logging
+import ssl
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any, Final, Protocol
+
+import trio
+from attrs import define, field, frozen
+
+import zab
+from kraft_controller.core.commands import Command
+from kraft_controller.core.names import BrokerEpoch, BrokerId, TopicPartition, Version
+from kraft_controller.wire.znodes import DamagedNode
+from replica.core.desk import Logs as CoreLogs
+from replica.core.errors import ErrorCode, KafkaError
+from replica.core.log import Log as PartitionLog
+from replica.core.log import Origin
+from replica.core.manager import Replicas
+from replica.core.notices import Notices
+from replica.core.offsets import Lookup
+from replica.core.settings import Settings
+from replica.core.wants import (
+    CONSUMER,
+    Deleted,
+    EpochAnswer,
+    Fetch,
+    Fetched,
+    Flush,
+    OffsetAnswer,
+    Produced,
+    ReadIsr,
+    Results,
+    WriteIsr,
+)
+from replica.runtime import isr_store
+from replica.runtime.fetchers import Fetchers, FetcherSettings
+from replica.runtime.isr_store import Outcome
+from replica.runtime.logs import Log
+
+LOUD: Final = {"committed_records_cut": logging.ERROR, "log_failed": logging.ERROR, "stray": logging.WARNING}
+"""Notes that somebody has to see. Others are told as they are."""
+QUIET: Final = frozenset({"fetch_refused", "role_refused", "not_appended"})
+"""Notes that may come again and again."""
+
+RoleTaken = Callable[[TopicPartition, bool | None, int], None]
+"""Leads, follows, or (None) has nothing to do with it any more; in which leader epoch."""
+
+
+class Logs(CoreLogs, Protocol):
+    def keep_high_watermarks(self, watermarks: Mapping[TopicPartition, int]) -> None:
+        """They are durable when it returns. Slow; called from a thread."""
+
+
+@frozen
+class Pace:
+    """checkpoint_s    `replica.high.watermark.checkpoint.interval.ms`
+    notices_s       how often it is looked whether the controller is to be told of changed ISRs
+    store_s         before the store is asked again, when it could not be
+    writes_max      ISRs under way to the store at a time
+    """
+
+    checkpoint_s: float = 5.0
+    notices_s: float = 2.5
+    store_s: float = 0.5
+    writes_max: int = 64
+
+
+@define(eq=False)
+class _Waiter:
+    answered: trio.Event = field(factory=trio.Event)
+    results: Any = None
+
+    def answer(self, results: Results) -> None:
+        self.results = results
+        self.answered.set()
+
+
+class Replication:
+    """One broker's replicas at work.
+
+    epoch     of this broker's life
+    session   the one that lasts, if one does
+    address   where another broker is reached by brokers
+    """
+
+    def __init__(
+        self,
+        me: BrokerId,
+        logs: Logs,
+        log: Log,
+        epoch: Callable[[], BrokerEpoch],
+        session: Callable[[], zab.Session | None],
+        address: Callable[[BrokerId], tuple[str, int] | None],
+        settings: Settings | None = None,
+        pace: Pace | None = None,
+        fetching: FetcherSettings | None = None,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
+        self.core = Replicas(me, logs, settings)
+        self.role_taken: list[RoleTaken] = []
+        """Called whenever the controller has given this broker another role."""
+        self._logs = logs
+        self._log = log
+        self._session = session
+        self._pace = pace or Pace()
+        # Timestamps are compared with it, so it is the time of day; but one that nobody can set while it runs.
+        self._origin = time.time() - trio.current_time()
+        self._fetchers = Fetchers(self.core, epoch, address, self.now, self._turn, log, fetching, tls)
+        self._notices = Notices()
+        self._waiting: dict[int, Callable[[Results], None]] = {}
+        self._last_token = 0
+        self._bell = trio.Event()
+        self._store_bell = trio.Event()
+        self._disk_bell = trio.Event()
+        self._at_store: dict[TopicPartition, WriteIsr | ReadIsr] = {}
+        """At most one for each partition: the core asks for the next when it knows what became of the one before."""
+        self._to_flush: dict[TopicPartition, Flush] = {}
+        self._turning = self._again = False
+
+    def now(self) -> int:
+        return int((self._origin + trio.current_time()) * 1000)
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        try:
+            async with trio.open_nursery() as nursery:
+                await nursery.start(self._fetchers.run)
+                nursery.start_soon(self._write_isrs)
+                nursery.start_soon(self._flush)
+                nursery.start_soon(self._checkpoint)
+                nursery.start_soon(self._tell_controller)
+                task_status.started()
+                await self._tick()
+        finally:
+            with trio.CancelScope(shield=True):
+                await self._keep_watermarks()
+
+    # -- the controller --------------------------------------------------------------------------------------
+
+    def obey(self, command: Command) -> Mapping[TopicPartition, int]:
+        errors = self.core.obey(command, self.now())
+        self._turn()
+        return errors
+
+    def require_in_sync(self, topic: str, replicas: int | None) -> None:
+        """`min.insync.replicas` of a topic; None: as of all that do not say."""
+        self.core.require_in_sync(topic, replicas, self.now())
+        self._turn()
+
+    # -- those who ask, and wait -----------------------------------------------------------------------------
+
+    async def produce(
+        self, acks: int, timeout_ms: int, entries: Sequence[tuple[TopicPartition, bytes]]
+    ) -> list[Produced]:
+        token, waiter = self._waiter()
+        try:
+            results = self.core.produce(token, acks, timeout_ms, entries, self.now())
+            self._turn()
+            if results is not None:
+                return results
+            await waiter.answered.wait()
+            found: list[Produced] = waiter.results
+            return found
+        finally:
+            self._forget(token)
+
+    async def fetch(self, asked: Fetch) -> list[Fetched]:
+        token, waiter = self._waiter()
+        try:
+            results = self.core.fetch(token, asked, self.now())
+            self._turn()
+            if results is not None:
+                return results
+            await waiter.answered.wait()
+            found: list[Fetched] = waiter.results
+            return found
+        finally:
+            self._forget(token)
+
+    async def delete_records(self, timeout_ms: int, entries: Iterable[tuple[TopicPartition, int]]) -> list[Deleted]:
+        token, waiter = self._waiter()
+        try:
+            results = self.core.delete_records(token, timeout_ms, entries, self.now())
+            self._turn()
+            if results is not None:
+                return results
+            await waiter.answered.wait()
+            found: list[Deleted] = waiter.results
+            return found
+        finally:
+            self._forget(token)
+
+    def look_up(self, asked: Lookup, *, replica: BrokerId = CONSUMER, committed: bool = False) -> OffsetAnswer:
+        return self.core.look_up(asked, replica=replica, committed=committed)
+
+    def epoch_end(self, where: TopicPartition, current: int, epoch: int) -> EpochAnswer:
+        return self.core.epoch_end(where, current, epoch)
+
+    def _waiter(self) -> tuple[int, _Waiter]:
+        self._last_token += 1
+        waiter = _Waiter()
+        self._waiting[self._last_token] = waiter.answer
+        return self._last_token, waiter
+
+    def _forget(self, token: int) -> None:
+        """Answered, or its connection is gone."""
+        if self._waiting.pop(token, None) is not None:
+            self.core.forget(token)
+
+    # -- the coordinator of groups ---------------------------------------------------------------------------
+
+    def append(
+        self, where: TopicPartition, records: bytes, timeout_ms: int, done: Callable[[ErrorCode, int], None]
+    ) -> None:
+        """With acks = all. `done` is called once, at once or later: NONE and the first offset, or the error."""
+        self._last_token += 1
+        token = self._last_token
+
+        def answer(results: Results) -> None:
+            [result] = results
+            assert isinstance(result, Produced)
+            done(result.error, result.base_offset)
+
+        self._waiting[token] = answer
+        results = self.core.produce(token, -1, timeout_ms, [(where, records)], self.now(), origin=Origin.COORDINATOR)
+        if results is not None:
+            del self._waiting[token]
+            answer(results)
+        self._turn()
+
+    def held(self, where: TopicPartition) -> tuple[PartitionLog, int] | None:
+        """Its log, and its high watermark now; None where this broker has no replica of it."""
+        partition = self.core.partitions.get(where)
+        return None if partition is None else (partition.log, partition.high_watermark)
+
+    # -- what the core wants ---------------------------------------------------------------------------------
+
+    def _turn(self) -> None:
+        self._again = True
+        if self._turning:
+            return  # it is seen to before the turn ends in whose middle we are
+        self._turning = True
+        try:
+            while self._again:
+                self._again = False
+                self._act()
+        finally:
+            self._turning = False
+        self._bell.set()
+
+    def _act(self) -> None:
+        ready = self.core.ready()
+        for reply in ready.replies:
+            waiting = self._waiting.pop(reply.token, None)
+            if waiting is not None:
+                waiting(reply.results)
+        wishes: list[WriteIsr | ReadIsr] = [*ready.writes, *ready.reads]
+        for wish in wishes:
+            self._at_store[wish.where] = wish
+            self._store_bell.set()
+        for flush in ready.flushes:
+            self._to_flush[flush.where] = flush
+            self._disk_bell.set()
+        for leader in ready.leaders:
+            self._fetchers.wake(leader)
+        for taken in ready.roles:
+            for hear in self.role_taken:
+                hear(taken.where, taken.leads, taken.epoch)
+        for note in ready.notes:
+            fields, event = dict(note.fields), note.event.replace("_", "-")
+            if note.event in QUIET:
+                self._log.grumble(event, fields.get("partition"), **fields)
+            else:
+                self._log.say(event, LOUD.get(note.event, logging.INFO), **fields)
+
+    async def _tick(self) -> None:
+        while True:
+            self._bell = trio.Event()
+            deadline = self.core.deadline
+            wait = float("inf") if deadline is None else max(deadline - self.now(), 0) / 1000
+            with trio.move_on_after(wait):
+                await self._bell.wait()
+            deadline = self.core.deadline
+            if deadline is not None and deadline <= self.now():
+                self.core.tick(self.now())
+                self._turn()
+
+    # -- the store -------------------------------------------------------------------------------------------
+
+    async def _write_isrs(self) -> None:
+        limit = trio.CapacityLimiter(self._pace.writes_max)
+        async with trio.open_nursery() as nursery:
+            while True:
+                await self._store_bell.wait()
+                self._store_bell = trio.Event()
+                wishes, self._at_store = self._at_store, {}
+                for wish in wishes.values():
+                    await limit.acquire_on_behalf_of(wish)
+                    nursery.start_soon(self._one_at_store, wish, limit)
+
+    async def _one_at_store(self, wish: WriteIsr | ReadIsr, limit: trio.CapacityLimiter) -> None:
+        try:
+            session = self._session()
+            if session is None:
+                raise zab.ZabError("there is no session")
+            if isinstance(wish, WriteIsr):
+                self._wrote(wish, await isr_store.write(session, wish))
+            else:
+                state = await isr_store.read(session, wish.where)
+                self._notices.changed(wish.where, self.now())  # perhaps; one notice too many does no harm
+                self.core.isr_read(wish.where, wish.epoch, state, self.now())
+        except (zab.ZabError, DamagedNode) as error:
+            self._log.grumble("isr-not-written", "", why=error, partition=wish.where)
+            await trio.sleep(self._pace.store_s)
+            # What a session did that is over may have come to be: nothing is known of it, as if the answer were lost.
+            if isinstance(wish, WriteIsr):
+                self.core.isr_lost(wish)
+            else:
+                self.core.isr_unread(wish.where, self.now())
+        finally:
+            limit.release_on_behalf_of(wish)
+        self._turn()
+
+    def _wrote(self, wish: WriteIsr, outcome: Version | Outcome) -> None:
+        match outcome:
+            case Outcome.REFUSED:
+                self.core.isr_refused(wish)
+            case Outcome.LOST:
+                self.core.isr_lost(wish)
+            case Outcome.UNWANTED:
+                self.core.isr_unwanted(wish, self.now())
+            case Outcome.GONE:
+                self.core.isr_read(wish.where, wish.state.leader_epoch, None, self.now())
+            case version:
+                self._notices.changed(wish.where, self.now())
+                self.core.isr_written(wish, version, self.now())
+
+    async def _tell_controller(self) -> None:
+        while True:
+            await trio.sleep(self._pace.notices_s)
+            due = self._notices.due(self.now())
+            session = self._session()
+            if due and session is not None:
+                try:
+                    await isr_store.tell(session, due)
+                    self._notices.told(due, self.now())
+                except zab.ZabError as error:
+                    self._log.grumble("isr-changes-not-told", "", why=error)
+
+    # -- the disk --------------------------------------------------------------------------------------------
+
+    async def _flush(self) -> None:
+        """What has to be durable before it counts. All that is wished meanwhile is one flush for each partition."""
+        while True:
+            await self._disk_bell.wait()
+            self._disk_bell = trio.Event()
+            wishes, self._to_flush = self._to_flush, {}
+            for where, wish in wishes.items():
+                partition = self.core.partitions.get(where)
+                if partition is None or partition.cuts != wish.cuts:
+                    continue
+                try:
+                    upto = await trio.to_thread.run_sync(partition.log.flush)
+                except KafkaError as error:
+                    self.core.disk_failed(where, error.text, self.now())
+                else:
+                    self.core.flushed(where, wish.cuts, upto, self.now())
+                self._turn()
+
+    async def _checkpoint(self) -> None:
+        while True:
+            await trio.sleep(self._pace.checkpoint_s)
+            await self._keep_watermarks()
+
+    async def _keep_watermarks(self) -> None:
+        values = self.core.high_watermarks()
+        try:
+            await trio.to_thread.run_sync(partial(self._logs.keep_high_watermarks, values))
+        except (KafkaError, OSError) as error:
+            self._log.grumble("watermarks-not-kept", "", logging.ERROR, why=error)
