@@ -323,6 +323,13 @@ class FileLog(PartitionLog):
             if first >= 0 and now_ms - first > self.config.segment_ms - self.config.segment_jitter_ms:
                 self.roll()
 
+    def replace(self, bases: list[int], size: int, end: int) -> None:
+        """The cleaner has put one segment in the place of these."""
+        at = self._bases.index(bases[0])
+        self._segments[at : at + len(bases)] = [Segment(self.handles, self.folder, bases[0], size, end)]
+        self._bases[at : at + len(bases)] = [bases[0]]
+        self._hints.clear()
+
     # -- durability --------------------------------------------------------------------------------
 
     def flush_due(self, now_ms: int) -> bool:

@@ -13,7 +13,7 @@ from attrs import frozen
 
 from replica.core.errors import KafkaError
 from replica.storage.checkpoints import EPOCHS, decode_epochs
-from replica.storage.config import LogConfig
+from replica.storage.config import RELATIVE_MAX, LogConfig
 from replica.storage.epochs import EpochCache
 from replica.storage.file_log import DELETED, FileLog
 from replica.storage.files import DamagedLog, File, Handles, MissingFile, Stat, read_all
@@ -91,11 +91,11 @@ def clear_up(handles: Handles, folder: str, notes: list[str]) -> None:
             files.delete(f"{folder}/{name}")
 
 
-def finish_swap(handles: Handles, folder: str, base: int) -> None:
+def finish_swap(handles: Handles, folder: str, base: int, end: int | None = None) -> None:
     """The cleaned segment takes the place of all that it was made of: those that begin where it reaches."""
     files = handles.files
     swapped = f"{folder}/{file_name(base, LOG)}{SWAP}"
-    end = _end_of(handles, swapped, base)
+    end = _end_of(handles, swapped, base) if end is None else end
     for name in files.list(folder):
         stem, dot, suffix = name.rpartition(".")
         if f"{dot}{suffix}" in SUFFIXES and base < int(stem) < end:
@@ -197,8 +197,10 @@ def _scan(segment: Segment, since: int, config: LogConfig, seen: list[tuple[int,
                     if len(chunk) < length <= segment.size - position:
                         chunk = file.read(position, length)
                         header, broken = _next(chunk, 0)
-            if header is not None and (header.base_offset < segment.end or header.last_delta < 0):
-                broken = f"offset {header.base_offset} cannot follow offset {segment.end - 1}"
+            if header is not None and not _follows(header, segment):
+                broken = (
+                    f"offset {header.base_offset}, epoch {header.leader_epoch} cannot follow offset {segment.end - 1}"
+                )
                 header = None
             if header is None:
                 segment.size = position
@@ -210,6 +212,14 @@ def _scan(segment: Segment, since: int, config: LogConfig, seen: list[tuple[int,
         file.close()
         segment.note_time()
     return None
+
+
+def _follows(header: Header, segment: Segment) -> bool:
+    """Neither the offset nor the epoch is under the checksum."""
+    return (
+        segment.end <= header.base_offset <= segment.base + RELATIVE_MAX - header.last_delta
+        and header.leader_epoch >= 0
+    )
 
 
 def _next(chunk: bytes, at: int) -> tuple[Header | None, str]:

@@ -159,9 +159,7 @@ class Segment:
         if not position:
             self.first_timestamp = None
         start = min(start, index.floor_position(position - 1)) if position else 0
-        for at, header in self.headers(start) if start < position else ():
-            if at >= position:
-                break
+        for _, header in self.headers(start, upto=position):
             self.end = header.next_offset
             if header.max_timestamp > self.max_timestamp:
                 self.max_timestamp, self.offset_of_max = header.max_timestamp, header.last_offset
@@ -202,12 +200,14 @@ class Segment:
 
     # -- looking -----------------------------------------------------------------------------------
 
-    def headers(self, position: int = 0, *, chunk_bytes: int = _WALK_BYTES) -> Iterator[tuple[int, Header]]:
-        """Every batch from this position on, which must be the beginning of one. `DamagedLog` where there is none."""
+    def headers(
+        self, position: int = 0, *, upto: int | None = None, chunk_bytes: int = _WALK_BYTES
+    ) -> Iterator[tuple[int, Header]]:
+        """Every batch from this position on, which must be the beginning of one, up to `upto`. Raises `DamagedLog`."""
         file = self.handles.files.open(self.log_path) if chunk_bytes == _WALK_BYTES else self.handles.get(self.log_path)
         try:
             chunk, begins = b"", position
-            while position < self.size:
+            while position < (self.size if upto is None else upto):
                 at = position - begins
                 if len(chunk) - at < HEADER_BYTES:
                     chunk, begins, at = file.read(position, chunk_bytes), position, 0
@@ -253,9 +253,8 @@ class Segment:
         """Behind the last batch before that position."""
         end = self.base
         if position:
-            for at, header in self.headers(self.index.floor_position(position - 1), chunk_bytes=_LOOK_BYTES):
-                if at >= position:
-                    break
+            start = self.index.floor_position(position - 1)
+            for _, header in self.headers(start, upto=position, chunk_bytes=_LOOK_BYTES):
                 end = header.next_offset
         return end
 

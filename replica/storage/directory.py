@@ -1,0 +1,213 @@
+"""One log directory: whose it is, the logs in it, and its checkpoints. When its disk fails, others carry on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from threading import Lock
+from typing import Final
+from uuid import uuid4
+
+from replica.storage import checkpoints as files_of
+from replica.storage.checkpoints import TopicPartition
+from replica.storage.config import LogConfig
+from replica.storage.file_log import FileLog
+from replica.storage.files import DamagedLog, Files, Handles, MissingFile, StorageFailure, read_all, write_atomically
+from replica.storage.recovery import Known, open_log
+
+DELETE: Final = "-delete"
+FUTURE: Final = "-future"
+STRAY: Final = "-stray"
+_META_VERSION: Final = "0"
+
+
+def folder_of(partition: TopicPartition) -> str:
+    return f"{partition[0]}-{partition[1]}"
+
+
+def partition_of(folder: str) -> TopicPartition | None:
+    """The last dash separates; None where that is no partition's folder."""
+    topic, _, number = folder.rpartition("-")
+    return (topic, int(number)) if topic and number.isdigit() else None
+
+
+class LogDirectory:
+    def __init__(self, files: Files, *, open_files_max: int) -> None:
+        self.files = files
+        self.handles = Handles(files, open_files_max)
+        self.logs: dict[TopicPartition, FileLog] = {}
+        self.damaged: dict[TopicPartition, StorageFailure] = {}
+        self.high_watermarks: dict[TopicPartition, int] = {}
+        self.cleaned: dict[TopicPartition, int] = {}
+        self.was_clean = False
+        self.previous_broker_epoch = -1
+        self.notes: list[str] = []
+        self._recovery_points: dict[TopicPartition, int] = {}
+        self._start_offsets: dict[TopicPartition, int] = {}
+        self._doomed: list[tuple[str, int]] = []
+        self._lock = Lock()
+
+    @property
+    def failed(self) -> StorageFailure | None:
+        return self.files.failed
+
+    # -- at the start ------------------------------------------------------------------------------
+
+    def claim(self, broker_id: int, cluster_id: str) -> None:
+        """Its `meta.properties` must be of this broker, or not be there yet."""
+        try:
+            found = files_of.decode_properties(read_all(self.files, files_of.META))
+        except MissingFile:
+            if self.files.folders():
+                self.notes.append(
+                    f"{self.files.where} has logs and no {files_of.META}: it is taken for this broker's own"
+                )
+            values = {"version": _META_VERSION, "broker.id": broker_id, "cluster.id": cluster_id}
+            write_atomically(self.files, files_of.META, files_of.encode_properties(values))
+            return
+        for key, wanted in (("version", _META_VERSION), ("broker.id", str(broker_id)), ("cluster.id", cluster_id)):
+            if found.get(key, wanted) != wanted:
+                raise StorageFailure(
+                    f"{self.files.where}/{files_of.META} says {key}={found[key]}, and this broker's is {wanted}: it is "
+                    "another broker's directory, or another cluster's. Correct log.dirs, or move it away"
+                )
+
+    def load(self, config_of: Callable[[str], LogConfig]) -> Iterator[TopicPartition]:
+        """One log after the other; a damaged one is told in `damaged`, and the others are loaded."""
+        self._read_clean_marker()
+        self._recovery_points = self._offsets(files_of.RECOVERY_POINTS)
+        self._start_offsets = self._offsets(files_of.START_OFFSETS)
+        self.high_watermarks = self._offsets(files_of.HIGH_WATERMARKS)
+        self.cleaned = self._offsets(files_of.CLEANED)
+        for folder in self.files.folders():
+            if folder.endswith(DELETE):
+                self.files.delete_folder(folder)
+                continue
+            if folder.endswith((FUTURE, STRAY)):
+                self.notes.append(f"{self.files.where}/{folder} is no partition of this broker, and is left alone")
+                continue
+            if (partition := partition_of(folder)) is None:
+                self.notes.append(f"{self.files.where}/{folder} is no partition, and is left alone")
+                continue
+            try:
+                self.logs[partition] = self._open(partition, config_of(partition[0]))
+            except StorageFailure as error:
+                if self.failed is not None:
+                    raise
+                self.damaged[partition] = error
+            yield partition
+
+    def _read_clean_marker(self) -> None:
+        try:
+            self.previous_broker_epoch = files_of.decode_clean(read_all(self.files, files_of.CLEAN_SHUTDOWN))
+        except MissingFile:
+            return
+        self.was_clean = True
+        self.files.delete(files_of.CLEAN_SHUTDOWN)  # before anything is loaded: a crash from now on is one
+        self.files.sync_folder("")
+
+    def _offsets(self, name: str) -> dict[TopicPartition, int]:
+        """Nothing is sure without it: all logs are read from their beginnings then."""
+        try:
+            return files_of.read_offsets(self.files, name)
+        except DamagedLog as error:
+            self.notes.append(f"{self.files.where}/{error.text}: it is not used")
+            return {}
+
+    def _open(self, partition: TopicPartition, config: LogConfig) -> FileLog:
+        known = Known(self._recovery_points.get(partition, 0), self._start_offsets.get(partition, 0))
+        folder = folder_of(partition)
+        log = open_log(
+            folder, config, self.handles, folder, known, lambda offset: self._lower_recovery_point(partition, offset)
+        )
+        self.notes += [f"{self.files.where}/{folder}: {note}" for note in log.notes]
+        return log
+
+    # -- logs come and go --------------------------------------------------------------------------
+
+    def create(self, partition: TopicPartition, config: LogConfig, topic_id: bytes | None) -> FileLog:
+        folder = folder_of(partition)
+        self._recovery_points.pop(partition, None)
+        self._start_offsets.pop(partition, None)
+        self.high_watermarks.pop(partition, None)
+        self.cleaned.pop(partition, None)
+        self.files.make_folder(folder)
+        log = self.logs[partition] = self._open(partition, config)
+        if topic_id is not None:
+            self.keep_topic_id(partition, topic_id)
+        self.files.sync_folder("")
+        return log
+
+    def keep_topic_id(self, partition: TopicPartition, topic_id: bytes) -> None:
+        path = f"{folder_of(partition)}/{files_of.METADATA}"
+        write_atomically(self.files, path, files_of.encode_metadata(topic_id), durably=False)
+
+    def topic_id(self, partition: TopicPartition) -> bytes | None:
+        try:
+            return files_of.decode_metadata(read_all(self.files, f"{folder_of(partition)}/{files_of.METADATA}"))
+        except MissingFile:
+            return None
+
+    def delete(self, partition: TopicPartition, now_ms: int) -> None:
+        """Gone at once for everybody, from the disk when `sweep` comes by."""
+        log = self.logs.pop(partition, None)
+        delay = log.config.file_delete_delay_ms if log is not None else 0
+        if log is not None:
+            log.abandon()
+        self.damaged.pop(partition, None)
+        folder = folder_of(partition)
+        self.handles.forget_folder(folder)
+        doomed = f"{folder[:200]}.{uuid4().hex}{DELETE}"
+        self.files.rename_folder(folder, doomed)
+        self._doomed.append((doomed, now_ms + delay))
+        for offsets in (self._recovery_points, self._start_offsets, self.high_watermarks, self.cleaned):
+            offsets.pop(partition, None)
+        self.checkpoint()
+
+    def sweep(self, now_ms: int) -> None:
+        for doomed in [each for each in self._doomed if each[1] <= now_ms]:
+            self.files.delete_folder(doomed[0])
+            self._doomed.remove(doomed)
+        for log in list(self.logs.values()):
+            log.sweep(now_ms)
+
+    # -- checkpoints -------------------------------------------------------------------------------
+
+    def checkpoint(self) -> None:
+        """Recovery points and starts, as they are now."""
+        with self._lock:
+            self._recovery_points |= {each: log.recovery_point for each, log in self.logs.items()}
+            self._start_offsets |= {each: log.start_offset for each, log in self.logs.items() if log.start_offset}
+            files_of.write_offsets(self.files, files_of.RECOVERY_POINTS, self._recovery_points)
+            files_of.write_offsets(self.files, files_of.START_OFFSETS, self._start_offsets)
+
+    def checkpoint_high_watermarks(self, values: Mapping[TopicPartition, int]) -> None:
+        """Those of logs that are here; one that nobody names keeps what was known of it."""
+        with self._lock:
+            known = {each: values.get(each, self.high_watermarks.get(each)) for each in self.logs}
+            self.high_watermarks |= {each: value for each, value in known.items() if value is not None}
+            files_of.write_offsets(self.files, files_of.HIGH_WATERMARKS, self.high_watermarks)
+
+    def checkpoint_cleaned(self, partition: TopicPartition, upto: int) -> None:
+        with self._lock:
+            self.cleaned[partition] = upto
+            files_of.write_offsets(self.files, files_of.CLEANED, self.cleaned)
+
+    def _lower_recovery_point(self, partition: TopicPartition, offset: int) -> None:
+        with self._lock:
+            if self._recovery_points.get(partition, 0) > offset:
+                self._recovery_points[partition] = offset
+                files_of.write_offsets(self.files, files_of.RECOVERY_POINTS, self._recovery_points)
+            if self.cleaned.get(partition, 0) > offset:
+                self.cleaned[partition] = offset
+                files_of.write_offsets(self.files, files_of.CLEANED, self.cleaned)
+
+    def close(self, broker_epoch: int) -> None:
+        """The marker is the last that is written: it says that everything before it was."""
+        if self.failed is None:
+            for log in self.logs.values():
+                log.close()
+            self.checkpoint()
+            if not self.damaged:
+                write_atomically(self.files, files_of.CLEAN_SHUTDOWN, files_of.encode_clean(broker_epoch))
+        self.handles.close()
+        self.files.close()

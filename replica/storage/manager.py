@@ -1,0 +1,253 @@
+"""All logs of a broker, in one directory or in several, and what must be done with them now and then.
+
+The tasks are plain functions: whoever runs the broker calls them at their times, the slow ones (`flush`, `clean_one`,
+`load`, `close`) in a thread. A directory whose disk has failed is told once by `failures`; its logs raise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+from attrs import frozen
+
+from replica.core.errors import ErrorCode, KafkaError
+from replica.storage.checkpoints import TopicPartition
+from replica.storage.cleaner import KEYS_MAX, Cleanable, Cleaned, clean, cleanable, worth_it
+from replica.storage.config import LogConfig
+from replica.storage.directory import LogDirectory, folder_of
+from replica.storage.file_log import FileLog
+from replica.storage.files import OPEN_FILES_MAX, Files, StorageFailure
+from replica.storage.producers import EXPIRATION_MS
+from replica.storage.real_files import RealFiles
+
+Progress = Callable[[int, int], None]
+
+
+@frozen
+class ManagerSettings:
+    """open_files_max           for each directory
+    index_bytes_max          what indexes of closed segments may take in memory, in all
+    cleaner_keys_max         keys that one round of cleaning remembers
+    """
+
+    open_files_max: int = OPEN_FILES_MAX
+    index_bytes_max: int = 64 << 20
+    cleaner_keys_max: int = KEYS_MAX
+    producer_id_expiration_ms: int = EXPIRATION_MS
+
+
+# Periods of the tasks, as Kafka has them.
+HIGH_WATERMARK_CHECKPOINT_MS: Final = 5_000
+CHECKPOINT_MS: Final = 60_000
+FLUSH_CHECK_MS: Final = 1_000
+RETENTION_CHECK_MS: Final = 300_000
+CLEANER_BACKOFF_MS: Final = 15_000
+PRODUCER_CHECK_MS: Final = 600_000
+
+
+class LogManager:
+    """`config_of` says what is set for a topic now."""
+
+    def __init__(
+        self,
+        directories: Sequence[Files],
+        config_of: Callable[[str], LogConfig],
+        settings: ManagerSettings | None = None,
+    ) -> None:
+        self.settings = settings or ManagerSettings()
+        self.directories = [LogDirectory(each, open_files_max=self.settings.open_files_max) for each in directories]
+        self._config_of = config_of
+        self._told: set[str] = set()
+
+    @staticmethod
+    def open(
+        paths: Sequence[str], config_of: Callable[[str], LogConfig], settings: ManagerSettings | None = None
+    ) -> LogManager:
+        """Locks every directory of `log.dirs`, or none."""
+        opened: list[RealFiles] = []
+        try:
+            for path in paths:
+                opened.append(RealFiles(path))
+        except BaseException:
+            for each in opened:
+                each.close()
+            raise
+        return LogManager(opened, config_of, settings)
+
+    # -- the start and the end ---------------------------------------------------------------------
+
+    def load(self, broker_id: int, cluster_id: str, progress: Progress = lambda done, total: None) -> None:
+        """Every log that is there. A directory that cannot be used is out; without any it raises."""
+        total = sum(len(each.files.folders()) for each in self.directories)
+        done = 0
+        for directory in self.directories:
+            try:
+                directory.claim(broker_id, cluster_id)
+                for _ in directory.load(self._config_of):
+                    done += 1
+                    progress(done, total)
+            except StorageFailure:
+                if directory.failed is None:
+                    raise
+        if all(each.failed is not None for each in self.directories):
+            raise StorageFailure("; ".join(each.failed.text for each in self.directories if each.failed is not None))
+        seen: dict[TopicPartition, LogDirectory] = {}
+        for directory in self.directories:
+            for partition in directory.logs:
+                if partition in seen:
+                    raise StorageFailure(
+                        f"{folder_of(partition)} is in {seen[partition].files.where} and in {directory.files.where}: "
+                        "remove the one of them that is not wanted"
+                    )
+                seen[partition] = directory
+
+    @property
+    def was_clean(self) -> bool:
+        """Whether the last run ended in order, everywhere."""
+        return all(each.was_clean for each in self.directories)
+
+    @property
+    def notes(self) -> list[str]:
+        """What was found and done at the start, for the log."""
+        return [note for each in self.directories for note in each.notes]
+
+    def close(self, broker_epoch: int = -1) -> None:
+        for directory in self.directories:
+            directory.close(broker_epoch)
+
+    def failures(self) -> list[tuple[str, StorageFailure]]:
+        """Directories that have failed since the last time somebody asked."""
+        found = [(each.files.where, each.failed) for each in self.directories if each.failed is not None]
+        fresh = [each for each in found if each[0] not in self._told]
+        self._told.update(where for where, _ in fresh)
+        return fresh
+
+    # -- logs --------------------------------------------------------------------------------------
+
+    @property
+    def logs(self) -> dict[TopicPartition, FileLog]:
+        return {partition: log for each in self.directories for partition, log in each.logs.items()}
+
+    @property
+    def damaged(self) -> dict[TopicPartition, StorageFailure]:
+        return {partition: error for each in self.directories for partition, error in each.damaged.items()}
+
+    def directory_of(self, partition: TopicPartition) -> LogDirectory | None:
+        found = (each for each in self.directories if partition in each.logs or partition in each.damaged)
+        return next(found, None)
+
+    def get(self, partition: TopicPartition) -> FileLog | None:
+        """None: there is no log of it here. Raises where there is one that cannot be used."""
+        directory = self.directory_of(partition)
+        if directory is None:
+            return None
+        if (error := directory.damaged.get(partition)) is not None:
+            raise error
+        if directory.failed is not None:
+            raise StorageFailure(f"{folder_of(partition)} is offline: {directory.failed.text}")
+        return directory.logs[partition]
+
+    def get_or_create(self, partition: TopicPartition, topic_id: bytes | None = None) -> FileLog:
+        """A new one goes where the fewest are."""
+        log = self.get(partition)
+        if log is not None:
+            return log
+        usable = [each for each in self.directories if each.failed is None]
+        if not usable:
+            raise StorageFailure("every log directory has failed")
+        directory = min(usable, key=lambda each: len(each.logs))
+        return directory.create(partition, self._config_of(partition[0]), topic_id)
+
+    def topic_id(self, partition: TopicPartition) -> bytes | None:
+        directory = self.directory_of(partition)
+        return None if directory is None else directory.topic_id(partition)
+
+    def delete(self, partition: TopicPartition, now_ms: int) -> None:
+        directory = self.directory_of(partition)
+        if directory is None:
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no log of {folder_of(partition)} here")
+        directory.delete(partition, now_ms)
+
+    def reconfigure(self, topic: str) -> None:
+        """Its settings have changed."""
+        config = self._config_of(topic)
+        for (name, _), log in self.logs.items():
+            if name == topic:
+                log.config = config
+
+    # -- checkpoints -------------------------------------------------------------------------------
+
+    def high_watermark(self, partition: TopicPartition) -> int:
+        """As it was saved last: a lower bound, never a place to cut to."""
+        directory = self.directory_of(partition)
+        log = self.get(partition)
+        if directory is None or log is None:
+            return 0
+        return max(log.start_offset, min(directory.high_watermarks.get(partition, 0), log.end_offset))
+
+    def checkpoint_high_watermarks(self, values: Mapping[TopicPartition, int]) -> None:
+        for directory in self._usable():
+            directory.checkpoint_high_watermarks(values)
+
+    def checkpoint(self) -> None:
+        for directory in self._usable():
+            directory.checkpoint()
+
+    # -- tasks -------------------------------------------------------------------------------------
+
+    def due_for_flush(self, now_ms: int) -> list[FileLog]:
+        """Call `flush` of each, in a thread."""
+        return [log for each in self._usable() for log in each.logs.values() if log.flush_due(now_ms)]
+
+    def retire(self, now_ms: int, high_watermarks: Mapping[TopicPartition, int]) -> int:
+        """Retention of all logs; where no watermark is known, nothing goes. How many segments went."""
+        gone = 0
+        for directory in self._usable():
+            for partition, log in list(directory.logs.items()):
+                log.roll_if_old(now_ms)
+                gone += log.retire(now_ms, high_watermarks.get(partition, 0))
+        if gone:
+            self.checkpoint()
+        return gone
+
+    def clean_one(
+        self, now_ms: int, high_watermarks: Mapping[TopicPartition, int]
+    ) -> tuple[TopicPartition, Cleaned] | None:
+        """The log that needs it most, if any does. Takes long: for a thread."""
+        best: tuple[float, TopicPartition, LogDirectory] | None = None
+        for directory in self._usable():
+            for partition, log in list(directory.logs.items()):
+                if log.config.compact:
+                    found = self._cleanable(directory, partition, now_ms, high_watermarks)
+                    if worth_it(log, found) and (best is None or found.ratio > best[0]):
+                        best = found.ratio, partition, directory
+        if best is None:
+            return None
+        _, partition, directory = best
+        found = self._cleanable(directory, partition, now_ms, high_watermarks)
+        done = clean(directory.logs[partition], found, now_ms, keys_max=self.settings.cleaner_keys_max)
+        directory.checkpoint_cleaned(partition, done.upto)
+        return partition, done
+
+    def sweep(self, now_ms: int) -> None:
+        """Files whose time has come are deleted, and indexes that nobody needs now leave the memory."""
+        for directory in self._usable():
+            directory.sweep(now_ms)
+        closed = [segment for log in self.logs.values() for segment in log.segments[:-1]]
+        if sum(segment.loaded_bytes for segment in closed) > self.settings.index_bytes_max:
+            for segment in closed:
+                segment.unload()
+
+    def expire_producers(self, now_ms: int) -> None:
+        for log in self.logs.values():
+            log.producers.expire(now_ms, self.settings.producer_id_expiration_ms)
+
+    def _cleanable(
+        self, directory: LogDirectory, partition: TopicPartition, now_ms: int, bounds: Mapping[TopicPartition, int]
+    ) -> Cleanable:
+        log = directory.logs[partition]
+        return cleanable(log, directory.cleaned.get(partition, 0), now_ms, bounds.get(partition, 0))
+
+    def _usable(self) -> list[LogDirectory]:
+        return [each for each in self.directories if each.failed is None]

@@ -1,0 +1,299 @@
+"""All logs of a broker: found again, given up when they are old, out when their disk fails."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable
+
+import pytest
+
+from replica.core.errors import ErrorCode, KafkaError
+from replica.storage.checkpoints import (
+    CLEAN_SHUTDOWN,
+    EPOCHS,
+    HIGH_WATERMARKS,
+    META,
+    METADATA,
+    RECOVERY_POINTS,
+    START_OFFSETS,
+    TopicPartition,
+    decode_properties,
+    read_offsets,
+)
+from replica.storage.config import LogConfig
+from replica.storage.files import StorageFailure
+from replica.storage.manager import LogManager, ManagerSettings
+from replica.storage.memory_files import MemoryFiles
+from replica.wire.records import batch_of
+from tests.unit.replica.storage.logs import NOW, batch, of_producer, values_in
+
+T0: TopicPartition = ("t", 0)
+DASHED: TopicPartition = ("a-b.c_d", 12)
+
+
+class Broker:
+    def __init__(self, *disks: MemoryFiles, **settings: str) -> None:
+        self.disks = disks or (MemoryFiles(),)
+        self.config = LogConfig.of({key.replace("_", "."): value for key, value in settings.items()})
+        self.manager = self.start()
+
+    def start(self) -> LogManager:
+        settings = ManagerSettings(open_files_max=4, index_bytes_max=16)
+        self.manager = LogManager(self.disks, lambda topic: self.config, settings)
+        self.manager.load(1, "cluster")
+        return self.manager
+
+    def kill(self) -> LogManager:
+        for disk in self.disks:
+            disk.kill()
+        return self.start()
+
+
+def code_of(act: Callable[[], object]) -> ErrorCode:
+    with pytest.raises(KafkaError) as caught:
+        act()
+    return caught.value.code
+
+
+def test_everything_is_found_again() -> None:
+    broker = Broker()
+    manager = broker.manager
+    for partition in (T0, DASHED):
+        log = manager.get_or_create(partition, topic_id=bytes(range(16)))
+        log.append_as_leader(batch(b"a", b"b", b"c"), 3, NOW)
+        log.append_as_leader(batch(b"d"), 4, NOW)
+    manager.get_or_create(T0).move_start(2)
+    manager.checkpoint_high_watermarks({T0: 4})
+    manager.close(broker_epoch=77)
+    assert CLEAN_SHUTDOWN in broker.disks[0].paths()
+    again = broker.start()
+    assert (again.was_clean, again.directories[0].previous_broker_epoch) == (True, 77)
+    assert CLEAN_SHUTDOWN not in broker.disks[0].paths()
+    assert sorted(again.logs) == [DASHED, T0]
+    log = again.get_or_create(T0)
+    assert (log.start_offset, log.end_offset, log.latest_epoch, values_in(log)) == (2, 4, 4, [b"c", b"d"])
+    assert (again.high_watermark(T0), again.high_watermark(DASHED)) == (4, 0)
+    assert again.topic_id(DASHED) == bytes(range(16))
+    assert again.get(("u", 0)) is None
+    assert again.notes == []
+
+
+def test_after_a_kill_without_checkpoints() -> None:
+    broker = Broker()
+    broker.manager.get_or_create(T0).append_as_leader(of_producer(7, 0, b"a"), 3, NOW)
+    again = broker.kill()
+    assert not again.was_clean
+    log = again.get_or_create(T0)
+    assert (log.end_offset, log.latest_epoch) == (1, 3)
+    assert log.append_as_leader(of_producer(7, 0, b"a"), 3, NOW).duplicate
+
+
+def test_the_files_of_a_directory() -> None:
+    broker = Broker()
+    log = broker.manager.get_or_create(T0, topic_id=bytes(16))
+    log.append_as_leader(batch(b"a"), 3, NOW)
+    log.move_start(1)
+    log.flush()
+    broker.manager.checkpoint()
+    broker.manager.checkpoint_high_watermarks({T0: 1})
+    disk = broker.disks[0]
+    assert disk.get(RECOVERY_POINTS) == disk.get(START_OFFSETS) == disk.get(HIGH_WATERMARKS) == b"0\n1\nt 0 1\n"
+    assert disk.get(f"t-0/{EPOCHS}") == b"0\n1\n3 1\n"
+    assert disk.get(f"t-0/{METADATA}") == b"version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAA"
+    assert decode_properties(disk.get(META)) == {"version": "0", "broker.id": "1", "cluster.id": "cluster"}
+    assert "t-0/00000000000000000000.log" in disk.paths()
+
+
+def test_another_brokers_directory_is_refused() -> None:
+    broker = Broker()
+    with pytest.raises(StorageFailure, match=r"broker\.id=1, and this broker's is 2"):
+        LogManager(broker.disks, lambda topic: LogConfig()).load(2, "cluster")
+
+
+def test_a_deleted_log_is_gone_at_once_and_from_the_disk_later() -> None:
+    broker = Broker(file_delete_delay_ms="1000")
+    manager = broker.manager
+    manager.get_or_create(T0).append_as_leader(batch(b"a"), 0, NOW)
+    manager.checkpoint_high_watermarks({T0: 1})
+    manager.delete(T0, NOW)
+    assert manager.get(T0) is None
+    assert code_of(lambda: manager.delete(T0, NOW)) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert read_offsets(broker.disks[0], RECOVERY_POINTS) == {}
+    [folder] = broker.disks[0].folders()
+    assert folder.startswith("t-0.")
+    assert folder.endswith("-delete")
+    log = manager.get_or_create(T0)
+    assert (log.end_offset, manager.high_watermark(T0)) == (0, 0)
+    manager.sweep(NOW + 999)
+    assert len(broker.disks[0].folders()) == 2
+    manager.sweep(NOW + 1000)
+    assert broker.disks[0].folders() == ["t-0"]
+    manager.delete(T0, NOW)
+    assert broker.kill().logs == {}
+    assert broker.disks[0].folders() == []
+
+
+def test_what_is_no_partition_is_left_alone() -> None:
+    broker = Broker()
+    for folder in ("lost+found", "t-0.0123-future", "t-1-stray"):
+        broker.disks[0].make_folder(folder)
+    again = broker.kill()
+    assert again.logs == {}
+    assert len(again.notes) == 3
+
+
+def test_retention_by_time_size_and_start() -> None:
+    broker = Broker(segment_bytes="150", retention_ms="1000", retention_bytes="400", file_delete_delay_ms="10")
+    log = broker.manager.get_or_create(T0)
+    for n in range(6):
+        log.append_as_leader(batch(b"x" * 60, time=NOW + n), 0, NOW)
+    assert len(log.segments) == 6
+    assert broker.manager.retire(NOW + 5, {}) == 0, "nothing goes that may not be committed"
+    assert broker.manager.retire(NOW + 5, {T0: 6}) == 2
+    assert (log.start_offset, log.size < 400 + 140) == (2, True)
+    log.move_start(4)
+    assert broker.manager.retire(NOW + 5, {T0: 6}) == 2
+    assert broker.manager.retire(NOW + 1005, {T0: 6}) == 1
+    assert (log.start_offset, log.end_offset) == (5, 6)
+    assert broker.manager.retire(NOW + 1006, {T0: 6}) == 1
+    assert (log.start_offset, log.end_offset, len(log.segments)) == (6, 6, 1)
+    assert log.epochs.entries == [(0, 6)]
+    assert any(name.endswith(".deleted") for name in broker.disks[0].paths())
+    broker.manager.sweep(NOW + 2000)
+    assert not any(name.endswith(".deleted") for name in broker.disks[0].paths())
+    assert broker.kill().get_or_create(T0).start_offset == 6
+
+
+def test_a_segment_that_nobody_adds_to_is_closed_by_the_clock() -> None:
+    broker = Broker(segment_ms="1000", retention_ms="-1")
+    log = broker.manager.get_or_create(T0)
+    log.append_as_leader(batch(b"x"), 0, NOW)
+    broker.manager.retire(NOW + 1000, {T0: 1})
+    assert len(log.segments) == 1
+    broker.manager.retire(NOW + 1001, {T0: 1})
+    assert len(log.segments) == 2
+
+
+def test_the_policies_of_flushing() -> None:
+    broker = Broker(flush_messages="2", flush_ms="500")
+    log = broker.manager.get_or_create(T0)
+    log.append_as_leader(batch(b"x"), 0, NOW)
+    assert broker.manager.due_for_flush(NOW) == []
+    assert broker.manager.due_for_flush(NOW + 499) == []
+    assert broker.manager.due_for_flush(NOW + 500) == [log]
+    log.flush()
+    log.append_as_leader(batch(b"x", b"y"), 0, NOW)
+    assert broker.manager.due_for_flush(NOW + 501) == [log]
+    log.flush()
+    log.append_as_leader(batch(b"x"), 0, NOW)
+    log.roll()
+    assert broker.manager.due_for_flush(NOW + 502) == [log], "a closed segment is made durable soon"
+
+
+def test_compaction_finds_the_log_that_needs_it() -> None:
+    broker = Broker(cleanup_policy="compact", segment_bytes="300")
+    log = broker.manager.get_or_create(T0)
+    for n in range(8):
+        log.append_as_leader(batch_of([(b"k", b"%d" % n * 40)], NOW), 0, NOW)
+    assert broker.manager.clean_one(NOW, {T0: 8}) is None, "nothing is durable yet"
+    log.flush()
+    cleaned = broker.manager.clean_one(NOW, {T0: 8})
+    assert cleaned is not None
+    assert cleaned[1].records_after == 1
+    assert broker.manager.clean_one(NOW, {T0: 8}) is None
+    assert broker.kill().directories[0].cleaned == {T0: cleaned[1].upto}
+
+
+@pytest.mark.parametrize(("kind", "number"), [("write", errno.ENOSPC), ("sync", errno.EIO), ("read", errno.EIO)])
+def test_a_disk_that_fails_is_out_and_the_others_carry_on(kind: str, number: int) -> None:
+    bad, good = MemoryFiles(), MemoryFiles()
+    broker = Broker(bad, good)
+    manager = broker.manager
+    first, second = manager.get_or_create(T0), manager.get_or_create(DASHED)
+    first.append_as_leader(batch(b"a"), 0, NOW)
+    bad.fail(kind, number=number)
+    assert code_of(lambda: (first.append_as_leader(batch(b"b"), 0, NOW), first.flush(), values_in(first))) is (
+        ErrorCode.KAFKA_STORAGE_ERROR
+    )
+    [(where, error)] = manager.failures()
+    assert where == "memory"
+    assert errno.errorcode[number] in error.text
+    assert manager.failures() == []
+    for act in (lambda: first.append_as_leader(batch(b"c"), 0, NOW), lambda: manager.get(T0), first.flush):
+        assert code_of(act) is ErrorCode.KAFKA_STORAGE_ERROR
+    second.append_as_leader(batch(b"d"), 0, NOW)
+    assert manager.get_or_create(("new", 0)) is not None
+    manager.checkpoint()
+    manager.close()
+    assert CLEAN_SHUTDOWN in good.paths()
+    assert CLEAN_SHUTDOWN not in bad.paths()
+
+
+def test_a_full_disk() -> None:
+    broker = Broker()
+    log = broker.manager.get_or_create(T0)
+    broker.disks[0].capacity = broker.disks[0].used() + 1000
+    written = 0
+    with pytest.raises(KafkaError, match="free some space"):
+        while True:
+            log.append_as_leader(batch(b"x" * 50), 0, NOW)
+            written += 1
+    broker.disks[0].capacity = None
+    assert broker.kill().get_or_create(T0).end_offset == written
+
+
+def test_one_damaged_log_does_not_stop_the_others() -> None:
+    broker = Broker()
+    for partition in (T0, DASHED):
+        broker.manager.get_or_create(partition).append_as_leader(batch(b"abc", b"def"), 0, NOW)
+    broker.manager.close()
+    broker.disks[0].flip("t-0/00000000000000000000.log", 70)
+    again = broker.start()
+    assert sorted(again.logs) == [DASHED]
+    assert code_of(lambda: again.get(T0)) is ErrorCode.KAFKA_STORAGE_ERROR
+    with pytest.raises(KafkaError, match="durable up to offset 2"):
+        again.get_or_create(T0)
+    again.delete(T0, NOW)
+    assert again.get_or_create(T0).end_offset == 0
+
+
+def test_settings_change_while_it_runs() -> None:
+    broker = Broker()
+    log = broker.manager.get_or_create(T0)
+    broker.config = LogConfig.of({"max.message.bytes": "10"})
+    broker.manager.reconfigure("t")
+    assert code_of(lambda: log.append_as_leader(batch(b"x"), 0, NOW)) is ErrorCode.MESSAGE_TOO_LARGE
+
+
+def test_producers_are_forgotten() -> None:
+    broker = Broker()
+    log = broker.manager.get_or_create(T0)
+    log.append_as_leader(of_producer(7, 0, b"a"), 0, NOW)
+    broker.manager.expire_producers(NOW + 2 * 86_400_000)
+    assert len(log.producers) == 0
+
+
+def test_damaged_checkpoints_make_it_read_everything() -> None:
+    broker = Broker()
+    broker.manager.get_or_create(T0).append_as_leader(batch(b"a"), 2, NOW)
+    broker.manager.close()
+    broker.disks[0].put(RECOVERY_POINTS, b"0\n7\nt 0 1\n")
+    broker.disks[0].put(f"t-0/{EPOCHS}", b"0\n1\nx y\n")
+    again = broker.start()
+    assert "7 entries" in "".join(again.notes)
+    log = again.get_or_create(T0)
+    assert (values_in(log), log.latest_epoch) == ([b"a"], 2)
+
+
+def test_few_files_are_open_at_a_time() -> None:
+    broker = Broker(segment_bytes="150", index_interval_bytes="0")
+    logs = [broker.manager.get_or_create(("t", number)) for number in range(6)]
+    for _ in range(8):
+        for log in logs:
+            log.append_as_leader(batch(b"x" * 60), 0, NOW)
+    for log in logs:
+        assert len(values_in(log)) == 8
+    assert len(broker.manager.directories[0].handles) <= 4
+    broker.manager.sweep(NOW)
+    assert sum(segment.loaded_bytes for log in logs for segment in log.segments[:-1]) == 0
+    assert len(values_in(logs[0])) == 8

@@ -1,0 +1,199 @@
+"""What a log is after its process or machine died: cut where it breaks off, not offered where it was durable once."""
+
+from __future__ import annotations
+
+import pytest
+
+from replica.storage.config import LogConfig
+from replica.storage.file_log import FileLog
+from replica.storage.files import DamagedLog, Handles
+from replica.storage.memory_files import MemoryFiles
+from replica.storage.recovery import Known, open_log
+from replica.wire.batch import walk
+from tests.unit.replica.storage.logs import NOW, batch, of_producer, records_in, values_in
+
+CONFIG = LogConfig.of({"segment.bytes": "500", "index.interval.bytes": "150"})
+LAST = "t-0/00000000000000000000.log"
+
+
+def opened(files: MemoryFiles, point: int = 0, start: int = 0, config: LogConfig = CONFIG) -> FileLog:
+    return open_log("t-0", config, Handles(files), "t-0", Known(point, start))
+
+
+def fresh(config: LogConfig = CONFIG) -> tuple[MemoryFiles, FileLog]:
+    files = MemoryFiles()
+    files.make_folder("t-0")
+    return files, opened(files, config=config)
+
+
+def filled(count: int = 20, config: LogConfig = CONFIG) -> tuple[MemoryFiles, FileLog]:
+    files, log = fresh(config)
+    for n in range(count):
+        log.append_as_leader(of_producer(7, n, b"value %d" % n, time=NOW + n), n // 8, NOW)
+    return files, log
+
+
+def test_cut_at_every_byte_of_the_last_batches() -> None:
+    files, _ = filled(6)
+    data = files.get(LAST)
+    ends = [at + header.size for at, header in walk(data)]
+    for size in range(ends[1], len(data) + 1):
+        torn = files.clone()
+        torn.put(LAST, data[:size])
+        again = opened(torn, 2)
+        whole = sum(end <= size for end in ends)
+        assert again.end_offset == whole
+        assert values_in(again) == [b"value %d" % n for n in range(whole)]
+        assert bool(again.notes) == (size not in ends)
+        assert again.append_as_leader(of_producer(7, whole - 1, b"value %d" % (whole - 1)), 1, NOW).duplicate
+        assert again.append_as_leader(of_producer(7, whole, b"new"), 1, NOW).first == whole
+
+
+def test_every_flipped_byte_of_the_last_batch() -> None:
+    files, _ = filled(4)
+    data = files.get(LAST)
+    last = [at for at, _ in walk(data)][-1]
+    for at in range(last, len(data)):
+        rotten = files.clone()
+        rotten.flip(LAST, at, 0x40)
+        again = opened(rotten)
+        unseen = (*range(last + 4, last + 8), *range(last + 12, last + 16))  # offset and epoch: not under the checksum
+        assert (again.end_offset > 3) == (at in unseen)
+
+
+def test_zeros_at_the_end_are_no_batches() -> None:
+    """What some file systems leave where the length was durable and the data was not."""
+    files, _ = filled(3)
+    files.put(LAST, files.get(LAST) + bytes(5000))
+    assert opened(files).end_offset == 3
+
+
+@pytest.mark.parametrize("point", [20, 15])
+def test_what_was_durable_and_is_missing_is_told(point: int) -> None:
+    files, log = filled(20)
+    [first, *_, last] = [segment.log_path for segment in log.segments]
+    cut = files.clone()
+    cut.put(last, files.get(last)[:-10])
+    if point == 20:
+        with pytest.raises(DamagedLog, match="durable up to offset 20"):
+            opened(cut, point)
+    else:
+        assert opened(cut, point).end_offset == 19
+    lost = files.clone()
+    lost.delete(last)
+    with pytest.raises(DamagedLog, match="durable"):
+        opened(lost, 20)
+    for path in files.paths():
+        files.delete(path)
+    with pytest.raises(DamagedLog, match="is empty"):
+        opened(files, point)
+    assert first != last
+
+
+def test_a_damaged_segment_in_the_middle_is_told_by_who_reads_it() -> None:
+    files, log = filled(20)
+    middle = log.segments[1]
+    assert len(log.segments) > 2
+    files.flip(middle.log_path, 16)  # the magic of its first batch
+    again = opened(files, 20)
+    assert again.end_offset == 20
+    with pytest.raises(DamagedLog, match=r"is damaged at byte 0.*Remove this partition's directory"):
+        records_in(again)
+    harmed = opened(files, 0)
+    assert harmed.end_offset == middle.base, "nothing of it was durable: the log ends there"
+    assert "later segments" in harmed.notes[0]
+
+
+@pytest.mark.parametrize("harm", ["lose", "empty", "odd", "garbage", "beyond"])
+@pytest.mark.parametrize("suffix", [".index", ".timeindex"])
+@pytest.mark.parametrize("point", [0, 20])
+def test_an_index_is_made_again(harm: str, suffix: str, point: int) -> None:
+    files, log = filled(20)
+    expected = records_in(log)
+    log.close()
+    for segment in log.segments:
+        path = segment.log_path.replace(".log", suffix)
+        match harm:
+            case "lose":
+                files.delete(path)
+            case "empty":
+                files.put(path, b"")
+            case "odd":
+                files.put(path, files.get(path) + b"x")
+            case "garbage":
+                files.put(path, bytes(range(255, 231, -1)))
+            case _:
+                files.put(path, files.get(path) + bytes.fromhex("7fffffff7fffffff7fffffff7fffffff7fffffff7fffffff"))
+    again = opened(files, point)
+    assert records_in(again) == expected
+    for each in expected:
+        found = again.find_timestamp(each.timestamp)
+        assert found is not None
+        assert found.offset == each.offset
+        assert values_in(again, each.offset)[0] == each.value
+    again.flush()
+
+
+def test_only_what_is_behind_the_recovery_point_is_read() -> None:
+    config = LogConfig.of({"segment.bytes": "100000", "index.interval.bytes": "300"})
+    files, log = filled(200, config)
+    log.flush()
+    files.calls.clear()
+    opened(files, 200, config=config)
+    few = files.calls["read"]
+    data = files.get(LAST)
+    harmed = files.clone()
+    harmed.flip(LAST, len(data) // 2)
+    assert opened(harmed, 200, config=config).end_offset == 200
+    assert opened(harmed, 0, config=config).end_offset < 200
+    assert few < 20
+
+
+def test_epochs_are_read_from_the_batches_when_their_file_is_gone() -> None:
+    """Epoch 0 is one like any other."""
+    for point in (0, 20):
+        files, log = filled(20)
+        log.flush()
+        expected = log.epochs.entries
+        assert expected[0] == (0, 0)
+        files.delete("t-0/leader-epoch-checkpoint")
+        assert opened(files, point).epochs.entries == expected
+
+
+def test_a_leader_that_wrote_nothing_still_knows_its_epoch() -> None:
+    files, log = filled(3)
+    log.assign_epoch(9, 3)
+    log.abandon()
+    assert opened(files).latest_epoch == 9
+
+
+def test_a_start_behind_the_end_leaves_nothing() -> None:
+    files, _ = filled(3)
+    again = opened(files, 0, start=50)
+    assert (again.start_offset, again.end_offset) == (50, 50)
+    assert "all of it goes" in again.notes[-1]
+
+
+def test_flushed_records_are_cut_only_after_it_is_known_that_they_may_be_missing() -> None:
+    told: list[int] = []
+    files, log = filled(10)
+    log.flush()
+    log._lower_recovery_point = told.append
+    log.truncate_to(7)
+    assert (told, log.recovery_point, log.flush()) == ([7], 7, 7)
+    log.append_as_leader(batch(b"x"), 3, NOW)
+    log.truncate_to(7)
+    assert told == [7], "that one was not flushed"
+    log.start_over_at(30)
+    assert told == [7, 0]
+    assert opened(files, 0).end_offset == 30
+
+
+def test_leftovers_of_deleting_and_cleaning() -> None:
+    files, log = filled(20)
+    expected = values_in(log)
+    for name in ("00000000000000000099.log.deleted", "00000000000000000000.log.cleaned", "x.snapshot.tmp"):
+        files.put(f"t-0/{name}", b"rest")
+    files.put("t-0/00000000000000000077.index", bytes(8))
+    assert values_in(opened(files)) == expected
+    assert not [path for path in files.paths() if "77" in path or "99" in path or path.endswith((".cleaned", ".tmp"))]
