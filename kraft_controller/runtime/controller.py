@@ -86,7 +86,7 @@ class Controller:
     ) -> None:
         self._session = session
         self._me = me
-        self._links = links
+        self.links = links
         self._chance = chance
         self._settings = settings or Settings()
         self._pace = pace or Pace()
@@ -209,7 +209,7 @@ class Controller:
             return False
         finally:
             self._queue = None
-            self._links.close()
+            self.links.close()
             queue.end()
             self.counts.elections += desk.elections
             self.counts.unclean_elections += desk.unclean_elections
@@ -256,9 +256,9 @@ class Controller:
                 result = end.value
                 break
             answers = await store.answer(asked)
-        self._links.know(desk.cluster.brokers)
+        self.links.know(desk.cluster.brokers)
         for to, command in desk.say():
-            self._links.send(to, command)
+            self.links.send(to, command)
         for note in desk.notes:
             self.counts.damaged += note.event == "damaged"
             logger.log(

@@ -28,9 +28,9 @@ class Sample:
     labels: Mapping[str, str] = field(factory=dict)
 
 
-def samples(controller: Controller, links: BrokerLinks | None = None) -> Iterator[Sample]:
+def samples(controller: Controller) -> Iterator[Sample]:
     """As of now. It looks at every partition, so not more often than a person or an exporter would."""
-    desk = controller.desk
+    desk, links = controller.desk, controller.links
     found = health(desk) if controller.active and desk is not None else Health()
     yield Sample(
         "kafka_controller_active_controller_count",
@@ -47,7 +47,8 @@ def samples(controller: Controller, links: BrokerLinks | None = None) -> Iterato
         labels = {"broker": str(broker)}
         yield Sample("kafka_controller_broker_partition_count", GAUGE, "replicas that it holds", count, labels)
     yield from _of_itself(controller)
-    for broker, (waiting, resent) in (links.counts() if links is not None else {}).items():
+    told = links.counts() if isinstance(links, BrokerLinks) else {}
+    for broker, (waiting, resent) in told.items():
         labels = {"broker": str(broker)}
         yield Sample(
             "kafka_controller_controller_channel_manager_queue_size",
@@ -63,14 +64,12 @@ def samples(controller: Controller, links: BrokerLinks | None = None) -> Iterato
             resent,
             labels,
         )
-    if links is not None:
-        waiting = sum(count for count, _ in links.counts().values())
-        yield Sample(
-            "kafka_controller_controller_channel_manager_total_queue_size",
-            GAUGE,
-            "commands that some broker has not answered",
-            waiting,
-        )
+    yield Sample(
+        "kafka_controller_controller_channel_manager_total_queue_size",
+        GAUGE,
+        "commands that some broker has not answered",
+        sum(waiting for waiting, _ in told.values()),
+    )
 
 
 _OF_CLUSTER: Final = (

@@ -14,7 +14,7 @@ import trio
 from kraft_controller.core.health import health
 from kraft_controller.core.names import BrokerId
 from kraft_controller.runtime.controller import Controller
-from kraft_controller.runtime.metrics import CONTENT_TYPE, Sample, exposition
+from kraft_controller.runtime.metrics import CONTENT_TYPE, Sample, exposition, samples
 from zab.core.zxid import Epoch, ServerId
 from zab.runtime.admin.http import HttpError, Reply, Request
 from zab.runtime.admin.port import AdminPort
@@ -51,9 +51,21 @@ class OperatorPort:
         raise HttpError(HTTPStatus.NOT_FOUND, f"there is {self._settings.metrics_path}, and there is /health")
 
 
-def controller_health(controller: Controller) -> dict[str, object]:
+def of_candidate(find: Callable[[], Controller | None]) -> tuple[list[Source], Look]:
+    """What a port needs of a broker that is a new candidate with each session; None: it has no session."""
+
+    def source() -> Iterable[Sample]:
+        controller = find()
+        return () if controller is None else samples(controller)
+
+    return [source], lambda: controller_health(find())
+
+
+def controller_health(controller: Controller | None) -> dict[str, object]:
     """`healthy`: it knows who is the controller, or is it. `worries` are of the cluster, for which no broker is to be
     restarted."""
+    if controller is None:
+        return {"healthy": False, "active": False, "controller": None, "epoch": None, "worries": []}
     desk = controller.desk
     worries = health(desk).worries if controller.active and desk is not None else ()
     return {

@@ -17,16 +17,21 @@ from attrs import evolve
 import zab
 from kraft_controller.cli.common import DONE, Failed, Misuse
 from kraft_controller.runtime.identity import WrongIdentity
+from kraft_controller.runtime.operators import OperatorPort, of_candidate
 from kraft_controller.runtime.registration import BrokerIdTaken, generated_id, prepare
 from kraft_controller.runtime.together import sole
 from replica.cli.properties.plan import Misconfigured, Plan, numbered, plan_of
 from replica.runtime.broker import Broker
+from zab.runtime.admin.settings import AdminSettings
 
 
 def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("properties", type=Path, metavar="server.properties")
     parser.add_argument(
         "--override", action="append", default=[], metavar="KEY=VALUE", help="stands before what the file says"
+    )
+    parser.add_argument(
+        "--operators", metavar="[HOST:]PORT", help="serve /metrics (for Prometheus) and /health there, over HTTP"
     )
     parser.add_argument("--check", action="store_true", help="say what has no effect, and end")
     parser.add_argument(
@@ -49,6 +54,7 @@ def act(arguments: argparse.Namespace) -> int:
         plan = plan_of(str(arguments.properties), text, overrides)
     except Misconfigured as error:
         raise Misuse(str(error)) from None
+    operators = None if arguments.operators is None else _operators(arguments.operators)
     for warning in plan.warnings:
         print(f"{arguments.properties}: {warning}", file=sys.stderr)
     if arguments.check:
@@ -57,7 +63,7 @@ def act(arguments: argparse.Namespace) -> int:
         level=arguments.log_level.upper(), stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s %(message)s"
     )
     try:
-        trio.run(_serve, plan)
+        trio.run(_serve, plan, operators)
     except BaseExceptionGroup as group:
         raise _plain(sole(group)) from None
     except (zab.ZabError, OSError, WrongIdentity, BrokerIdTaken) as error:
@@ -71,7 +77,14 @@ def _plain(error: BaseException) -> BaseException:
     return error
 
 
-async def _serve(plan: Plan) -> None:
+def _operators(text: str) -> AdminSettings:
+    host, _, port = text.rpartition(":")
+    if not port.isdecimal() or not 0 <= int(port) < 65_536:
+        raise Misuse(f"--operators {text}: it is PORT or HOST:PORT")
+    return AdminSettings(host=host.strip("[]") or "127.0.0.1", port=int(port))
+
+
+async def _serve(plan: Plan, operators: AdminSettings | None) -> None:
     ident = numbered(plan)
     if ident is None:
         async with zab.connect(plan.config.store) as session:
@@ -80,6 +93,8 @@ async def _serve(plan: Plan) -> None:
     broker = Broker(evolve(plan.config, id=ident))
     async with trio.open_nursery() as nursery:
         with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+            if operators is not None:
+                await nursery.start(OperatorPort(operators, *of_candidate(lambda: broker.controller), ident).run)
             nursery.start_soon(broker.run)
             async for number in signals:
                 logging.getLogger("replica").info("ended broker=%d by=%s", ident, signal.Signals(number).name)

@@ -89,7 +89,13 @@ class Wires:
         self.said: list[tuple[BrokerId, Command]] = []
         self.stuck: set[int] = set()
         self.silent: set[int] = set()
+        self.scope = trio.CancelScope()
         self._nursery = nursery
+
+    async def run(self) -> None:
+        """Its controller, until `scope` is cancelled."""
+        with self.scope:
+            await self.controller.run()
 
     def know(self, brokers: Mapping[BrokerId, Broker]) -> None:
         self.known = dict(brokers)
@@ -129,7 +135,7 @@ async def led(path: Path, racks: Mapping[int, str | None], **pace: Any) -> Async
         chance = Chance(lambda: 1_700_000_000_000, secrets.token_bytes)
         slow = Pace(**{"balance_s": None, "pause_s": 0.01, **pace})
         wires.controller = Controller(session, BrokerId(1), wires, chance, pace=slow)
-        nursery.start_soon(wires.controller.run)
+        nursery.start_soon(wires.run)
         while not wires.controller.active:
             await trio.sleep(0.01)
         yield here, wires

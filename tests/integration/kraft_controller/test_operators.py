@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
+import sys
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
-from urllib.error import HTTPError
+from urllib.error import HTTPError, URLError
 from urllib.request import urlopen
 
 import pytest
@@ -17,7 +19,9 @@ from kraft_controller.core import events
 from kraft_controller.core.names import BrokerId, TopicPartition
 from kraft_controller.runtime.metrics import samples
 from kraft_controller.runtime.operators import OperatorPort, controller_health
-from tests.integration.kraft_controller.site import led, run, until
+from tests.integration.kraft_controller.site import command, led, run, site, until
+from tests.integration.processes import ROOT
+from tests.ports import free_port
 from zab.runtime.admin.settings import AdminSettings
 
 
@@ -91,3 +95,48 @@ def test_who_is_not_the_controller_says_nothing_of_the_cluster(known: int | None
             assert controller_health(controller)["healthy"] is (known is not None)
 
     run(test)
+
+
+def test_a_broker_of_its_own_process_shows_how_it_is(tmp_path: Path) -> None:
+    """`zab-broker serve --operators`, from before it has a session until it is the controller."""
+    port = free_port()
+    url = f"http://127.0.0.1:{port}"
+
+    async def answers(path: str) -> tuple[int, str]:
+        while True:
+            try:
+                return await trio.to_thread.run_sync(get, f"{url}{path}")
+            except URLError:
+                await trio.sleep(0.05)
+
+    async def test() -> None:
+        async with site(tmp_path / "store") as here, trio.open_nursery() as nursery:
+            file = tmp_path / "server.properties"
+            file.write_text(
+                f"broker.id=7\nzookeeper.connect={here.at}\nlog.dirs={tmp_path / 'logs'}\n"
+                f"listeners=PLAINTEXT://127.0.0.1:{free_port()}\n"
+            )
+            words = [sys.executable, "-m", "replica.cli", "serve", str(file), "--operators", str(port)]
+            environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+            process = await nursery.start(partial(trio.run_process, words, env=environment, capture_stderr=True))
+            while (await answers("/health"))[0] != 200:
+                await trio.sleep(0.05)
+            code, text = await answers("/health")
+            assert (code, json.loads(text)["controller"]) == (200, 7)
+
+            async def took_over() -> bool:
+                found = dict(values((await answers("/metrics"))[1]))
+                return found.get("kafka_controller_active_broker_count") == 1
+
+            await until(took_over)
+            process.terminate()
+
+    run(test)
+
+
+@pytest.mark.parametrize("where", ["here", "127.0.0.1:x", "99999"])
+def test_where_operators_cannot_look(where: str, tmp_path: Path) -> None:
+    file = tmp_path / "server.properties"
+    file.write_text(f"broker.id=7\nzookeeper.connect=h\nlog.dirs={tmp_path}\n")
+    said = command("serve", str(file), "--operators", where)
+    assert (said.code, "PORT or HOST:PORT" in said.err) == (2, True)
