@@ -42,7 +42,8 @@ from replica.runtime.logs import Log
 from replica.runtime.offsets_topic import OFFSETS_TOPIC
 from replica.wire import batch, group_records, records
 
-READ_BYTES: Final = 1024 * 1024
+READ_BYTES: Final = 64 * 1024
+"""A few hundred records: while they are taken in nobody else is served."""
 LOOK_AGAIN_S: Final = 0.05
 """How often it is looked whether followers have what a load has read, and whether there is an offsets topic by now."""
 LOAD_AGAIN_S: Final = 1.0
