@@ -12,11 +12,13 @@ import trio.testing
 
 from kraft_controller.core.names import BrokerId, TopicPartition
 from kraft_controller.core.state import Endpoint
+from kraft_controller.runtime.metrics import exposition
 from replica.core.errors import ErrorCode as E
 from replica.core.errors import KafkaError
 from replica.core.groups.partitioning import partition_of
 from replica.core.groups.states import Cause
 from replica.core.log import Origin
+from replica.runtime import group_metrics
 from replica.runtime.groups import Groups
 from replica.runtime.handlers import coordinators
 from replica.runtime.handlers import groups as group_handlers
@@ -341,6 +343,27 @@ def test_a_log_that_cannot_be_read_is_read_again() -> None:
 
     play(first, storage)
     play(second, storage)
+
+
+def test_what_an_operator_wants_to_know() -> None:
+    async def story(broker: Broker, _: trio.Nursery) -> None:
+        broker.lead()
+        assert read(broker)["kafka_coordinator_group_partitions_loading"] == PARTITIONS
+        await broker.served()
+        ident, generation = await member(broker, 7)
+        await broker.commit(8, 42, member_id=ident, generation_id=generation)
+        found = read(broker)
+        assert found['kafka_coordinator_group_num_groups{state="Stable"}'] == 1
+        assert found['kafka_coordinator_group_num_groups{state="Empty"}'] == 0
+        assert found["kafka_coordinator_group_num_members"] == found["kafka_coordinator_group_num_offsets"] == 1
+        assert found["kafka_coordinator_group_partitions_loading"] == 0
+        assert found['kafka_coordinator_group_rebalances_total{cause="member-joined"}'] == 1
+
+    def read(broker: Broker) -> dict[str, float]:
+        lines = exposition(group_metrics.samples(broker.groups)).splitlines()
+        return {name: float(value) for name, value in (line.rsplit(" ", 1) for line in lines if line[0] != "#")}
+
+    play(story)
 
 
 # -- whom to ask -----------------------------------------------------------------------------------------------

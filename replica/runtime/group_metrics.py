@@ -1,0 +1,39 @@
+"""Measurements of the groups that one broker coordinates: how many, in which state, and why they rebalance."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Final
+
+from kraft_controller.runtime.metrics import COUNTER, GAUGE, Sample
+from replica.core.groups.states import Cause, GroupState
+from replica.runtime.groups import Groups
+
+PREFIX: Final = "kafka_coordinator_group"
+
+
+def samples(groups: Groups) -> Iterator[Sample]:
+    """As of now. It looks at every group, so not more often than a person or an exporter would."""
+    states: Counter[GroupState] = Counter()
+    members = offsets = 0
+    for group in groups.coordinator.groups():
+        states[group.state] += 1
+        members += len(group.members)
+        offsets += len(group.offsets.positions)
+    for state in GroupState:
+        if state is not GroupState.DEAD:
+            labels = {"state": state.value}
+            yield Sample(f"{PREFIX}_num_groups", GAUGE, "groups that are coordinated here", states[state], labels)
+    yield Sample(f"{PREFIX}_num_members", GAUGE, "their members", members)
+    yield Sample(f"{PREFIX}_num_offsets", GAUGE, "positions that are kept for them", offsets)
+    yield Sample(
+        f"{PREFIX}_partitions_loading",
+        GAUGE,
+        "partitions of the offsets topic that are led here, and whose groups are not served yet",
+        len(groups.coordinator.loading),
+    )
+    for cause in Cause:
+        labels = {"cause": cause.value}
+        about = "rebalances that began, by what they began with"
+        yield Sample(f"{PREFIX}_rebalances_total", COUNTER, about, groups.rebalances[cause], labels)
