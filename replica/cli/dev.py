@@ -15,6 +15,7 @@ import trio
 from kraft_controller.cli.common import DONE, Misuse
 from kraft_controller.core.names import BrokerId
 from replica.core.groups.desk import Settings as GroupSettings
+from replica.core.settings import Settings as ReplicationSettings
 from replica.runtime.broker import Broker
 from replica.runtime.config import BrokerConfig, Listener, OffsetsTopicSettings
 from replica.storage.config import LogConfig
@@ -59,6 +60,7 @@ def _within(option: str, number: int | None, least: int, most: int) -> None:
 def configs(data: Path, layout: Layout, brokers: int, port_base: int) -> list[BrokerConfig]:
     """Every topic on three brokers, if there are so many, and what is acknowledged on two of them."""
     copies = min(brokers, 3)
+    insync = 2 if copies > 2 else 1
     return [
         BrokerConfig(
             BrokerId(number),
@@ -67,7 +69,8 @@ def configs(data: Path, layout: Layout, brokers: int, port_base: int) -> list[Br
             listeners=(Listener("PLAINTEXT", HOST, port_base + number - 1),),
             partitions=3,
             replication_factor=copies,
-            log=LogConfig(min_insync_replicas=2 if copies > 2 else 1),
+            log=LogConfig(min_insync_replicas=insync),
+            replication=ReplicationSettings(min_insync=insync),
             offsets=OffsetsTopicSettings(factor=copies),
             groups=GroupSettings(group_initial_rebalance_delay_ms=0),
             session_timeout_ms=6_000,

@@ -13,6 +13,7 @@ import socket
 import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager
+from functools import partial
 from typing import Final
 
 import trio
@@ -29,18 +30,27 @@ from kraft_controller.runtime.orders import Orders
 from kraft_controller.runtime.registration import Registration, cluster_id, prepare
 from replica.runtime.config import CONTROLLER, EVERYWHERE, BrokerConfig, Listener
 from replica.runtime.configs import TopicConfigs
+from replica.runtime.disk import Disk
+from replica.runtime.groups import Groups
 from replica.runtime.handlers import configs as config_handlers
+from replica.runtime.handlers import coordinators as coordinator_handlers
+from replica.runtime.handlers import fetch as fetch_handlers
+from replica.runtime.handlers import groups as group_handlers
 from replica.runtime.handlers import metadata as metadata_handlers
 from replica.runtime.handlers import moves as move_handlers
+from replica.runtime.handlers import offsets as offset_handlers
+from replica.runtime.handlers import produce as produce_handlers
 from replica.runtime.handlers import producers as producer_handlers
 from replica.runtime.handlers import topics as topic_handlers
 from replica.runtime.logs import Log
 from replica.runtime.metadata import MetadataCache
-from replica.runtime.offsets_topic import OFFSETS_TOPIC
+from replica.runtime.offsets_topic import OFFSETS_TOPIC, count_partitions
 from replica.runtime.port import Port
 from replica.runtime.producers import ProducerIds
+from replica.runtime.replicas import Replication
 from replica.runtime.requests import Handlers
 from replica.runtime.topics import Defaults, Topics
+from replica.storage.config import LogConfig
 
 OFFSETS_CONFIG: Final = {
     "cleanup.policy": "compact",
@@ -75,6 +85,15 @@ class Broker:
             deletion=config.deletion,
         )
         self.producer_ids = ProducerIds(config.id, self.session)
+        self.disk = Disk(config.log_dirs, self.configs, self.log, _wall_ms, config.disk)
+        self.replication = Replication(
+            config.id, self.disk, self.log, lambda: self.epoch, self.session, self._address, config.replication
+        )
+        self.groups = Groups(
+            self.replication, partial(count_partitions, self.topics), self.log, config.groups, config.commit_timeout_ms
+        )
+        self.replication.role_taken.append(self.groups.role_taken)
+        self.configs.apply = self._reconfigured
         self.registration: Registration | None = None
         self.controller: Controller | None = None
         self.links: BrokerLinks | None = None
@@ -102,7 +121,15 @@ class Broker:
         async with self._open() as session:
             await prepare(session)
             self.cluster = await cluster_id(session, os.urandom)
-        identity.claim(config.log_dirs, self.cluster, config.id)
+        try:
+            await self.disk.load(config.id, self.cluster)
+            await self._run(task_status)
+        finally:
+            with trio.CancelScope(shield=True):
+                await self.disk.close(self.epoch)
+
+    async def _run(self, task_status: trio.TaskStatus[None]) -> None:
+        config = self.config
         async with trio.open_nursery() as nursery:
             orders = Orders(lambda: self.epoch, self._obey)
             ears = await self._listen(config.controller)
@@ -122,6 +149,9 @@ class Broker:
             )
             for ear in ears:
                 nursery.start_soon(self._hear, ear, orders, nursery)
+            await nursery.start(self.replication.run)
+            nursery.start_soon(self.disk.run, self.replication.core.high_watermarks)
+            await nursery.start(self.groups.run)
             await nursery.start(registration.run, self._live_with)
             await self._told.wait()
             for door in doors:
@@ -132,6 +162,7 @@ class Broker:
 
     def _handlers(self) -> Handlers:
         config = self.config
+        inter_broker = self._inter_broker
         return {
             **metadata_handlers.handlers(
                 self.cache,
@@ -143,6 +174,16 @@ class Broker:
             **config_handlers.handlers(config.id, self.configs, self.cache, self.session, config.said),
             **move_handlers.handlers(lambda: self.controller),
             **producer_handlers.handlers(self.producer_ids),
+            **produce_handlers.handlers(self.replication),
+            **fetch_handlers.handlers(self.replication, inter_broker),
+            **offset_handlers.handlers(self.replication, inter_broker),
+            **group_handlers.handlers(self.groups, self.cache.__contains__),
+            **coordinator_handlers.handlers(
+                self.cache,
+                partial(count_partitions, self.topics),
+                partial(self.make_topic, OFFSETS_TOPIC),
+                self.log,
+            ),
         }
 
     def who_controls(self) -> BrokerId | None:
@@ -207,10 +248,32 @@ class Broker:
         await trio.serve_listeners(orders.serve, [listener], handler_nursery=nursery)
 
     def _obey(self, command: Command) -> Mapping[TopicPartition, int]:
+        """Replicas first: a client that is told of a leader finds one."""
+        errors: Mapping[TopicPartition, int] = self.replication.obey(command)
         if isinstance(command, UpdateMetadata):
+            before = self.cache.topics.keys() | ()
             self.cache.update(command)
+            gone = before - self.cache.topics.keys()
+            if gone:
+                for topic in gone:
+                    self.configs.forget(topic)
+                self.groups.topics_deleted(gone)
             self._told.set()
-        return {}
+        return errors
+
+    def _reconfigured(self, topic: str, config: LogConfig) -> None:
+        self.disk.reconfigure(topic, config)
+        self.replication.require_in_sync(topic, config.min_insync_replicas)
+
+    # -- other brokers -----------------------------------------------------------------------------------------
+
+    @property
+    def _inter_broker(self) -> str:
+        return self.config.inter_broker or self.config.listeners[0].name
+
+    def _address(self, broker: BrokerId) -> tuple[str, int] | None:
+        endpoint = self.cache.endpoint(broker, self._inter_broker)
+        return None if endpoint is None else (endpoint.host, endpoint.port)
 
 
 def told_host(listener: Listener) -> str:

@@ -12,6 +12,8 @@ from kraft_controller.core.desk import Settings as ControllerSettings
 from kraft_controller.core.names import BrokerId
 from kraft_controller.runtime.controller import Pace
 from replica.core.groups.desk import Settings as GroupSettings
+from replica.core.settings import Settings as ReplicationSettings
+from replica.runtime.disk import DiskPace
 from replica.runtime.settings import PortSettings
 from replica.storage.config import LogConfig
 
@@ -74,8 +76,11 @@ class BrokerConfig:
     log: LogConfig = field(factory=LogConfig)
     log_said: frozenset[str] = frozenset()
     """Which keys of `log` the configuration has set."""
+    replication: ReplicationSettings = field(factory=ReplicationSettings)
+    disk: DiskPace = field(factory=DiskPace)
     port: PortSettings = field(factory=PortSettings)
     groups: GroupSettings = field(factory=GroupSettings)
+    commit_timeout_ms: int = 5_000
     control: ControllerSettings = field(factory=ControllerSettings)
     pace: Pace = field(factory=Pace)
     said: Mapping[str, tuple[str | None, bool]] = field(factory=dict)

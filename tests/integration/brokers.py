@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import warnings
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -11,8 +13,10 @@ import trio
 from attrs import define, evolve, field
 
 import zab
+from kraft_controller.core.commands import Role
 from kraft_controller.core.names import BrokerId
 from replica.core.groups.desk import Settings as GroupSettings
+from replica.core.settings import Settings as ReplicationSettings
 from replica.runtime.broker import Broker
 from replica.runtime.config import PLAINTEXT, BrokerConfig, Listener, OffsetsTopicSettings
 from replica.storage.config import LogConfig
@@ -64,6 +68,11 @@ class Cluster:
         await self._ended[number].wait()
         del self.brokers[number]
 
+    def roles(self, topic: str) -> list[Role]:
+        """Of its partitions, as some broker knows them."""
+        broker = next(iter(self.brokers.values()))
+        return list(broker.cache.topics[topic].partitions.values())
+
     async def all_know_all(self) -> None:
         """Each broker has heard of each."""
         await until(lambda: all(broker.cache.brokers.keys() == self.brokers.keys() for broker in self.brokers.values()))
@@ -71,12 +80,14 @@ class Cluster:
 
 @asynccontextmanager
 async def cluster(path: Path, brokers: int, **settings: Any) -> AsyncIterator[Cluster]:
+    insync = 2 if brokers > 2 else 1
     base = BrokerConfig(
         BrokerId(0),
         (),
         partitions=1,
         replication_factor=min(brokers, 3),
-        log=LogConfig(min_insync_replicas=2 if brokers > 2 else 1),
+        log=LogConfig(min_insync_replicas=insync),
+        replication=ReplicationSettings(min_insync=insync),
         offsets=OffsetsTopicSettings(partitions=4, factor=min(brokers, 3)),
         groups=GroupSettings(group_initial_rebalance_delay_ms=0),
     )
@@ -97,4 +108,10 @@ async def until(true: Callable[[], object]) -> None:
 
 
 async def in_thread(function: Callable[..., T], *arguments: object) -> T:
-    return await trio.to_thread.run_sync(function, *arguments, abandon_on_cancel=True)
+    try:
+        return await trio.to_thread.run_sync(function, *arguments, abandon_on_cancel=True)
+    finally:
+        # Some of these clients leave a socket behind that could not be connected.
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ResourceWarning)
+            gc.collect()

@@ -16,7 +16,9 @@ from replica.cli.properties.keys import KEYS, SECTIONS
 from replica.cli.properties.syntax import Entry, parse
 from replica.core.errors import KafkaError
 from replica.core.groups.desk import Settings as GroupSettings
+from replica.core.settings import Settings as ReplicationSettings
 from replica.runtime.config import CONTROLLER, EVERYWHERE, BrokerConfig, Listener, OffsetsTopicSettings
+from replica.runtime.disk import DiskPace
 from replica.runtime.settings import PortSettings
 from replica.storage.config import LogConfig
 
@@ -78,7 +80,7 @@ def plan_of(path: str, text: str, overrides: Mapping[str, str] | None = None) ->
     listeners, controller = _listeners(source)
     config = BrokerConfig(
         id=_id(source),
-        log_dirs=(_log_dir(source, warnings),),
+        log_dirs=_log_dirs(source),
         store=_store(source),
         listeners=listeners,
         controller=controller,
@@ -87,6 +89,8 @@ def plan_of(path: str, text: str, overrides: Mapping[str, str] | None = None) ->
         log_said=said,
         port=PortSettings(**settings["port"]),
         offsets=OffsetsTopicSettings(**settings["offsets"]),
+        replication=ReplicationSettings(min_insync=log.min_insync_replicas, **settings["replication"]),
+        disk=DiskPace(**settings["disk"]),
         groups=GroupSettings(**settings["groups"]),
         control=ControllerSettings(
             unclean_election=log.unclean_leader_election_enable,
@@ -115,7 +119,7 @@ def _without_effect(source: Source) -> list[str]:
 
 def _settings(source: Source) -> dict[str, dict[str, Any]]:
     made: dict[str, dict[str, Any]] = {
-        group: {} for group in ("config", "port", "offsets", "groups", "control", "pace", "replication", "plan")
+        group: {} for group in ("config", "port", "offsets", "groups", "control", "pace", "replication", "disk", "plan")
     }
     for key in source.entries:
         known = KEYS.get(key)
@@ -138,14 +142,12 @@ def _id(source: Source) -> BrokerId:
         raise source.wrong("broker.id", "it is a whole number, another one for each broker") from None
 
 
-def _log_dir(source: Source, warnings: list[str]) -> Path:
+def _log_dirs(source: Source) -> tuple[Path, ...]:
     key = "log.dirs" if "log.dirs" in source.entries else "log.dir"
     named = [one.strip() for one in source.text(key, "/tmp/kafka-logs").split(",") if one.strip()]
     if not named:
         raise source.wrong(key, "it names no directory")
-    if len(named) > 1:
-        raise source.wrong(key, "there can be one directory: join the disks below it, or run a broker on each")
-    return Path(named[0])
+    return tuple(map(Path, named))
 
 
 def _store(source: Source) -> str:

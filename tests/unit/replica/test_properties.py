@@ -108,7 +108,7 @@ def test_the_finest_unit_counts() -> None:
         ("num.partitions=0", "it must be 1 or more"),
         ("auto.create.topics.enable=yes", "it is true or false"),
         ("broker.id=one", "it is a whole number"),
-        ("log.dirs=/a,/b", "there can be one directory"),
+        ("log.dirs=,", "it names no directory"),
         ("log.cleanup.policy=forget", "cleanup.policy=forget"),
         ("log.retention.hours=soon", "it is a whole number"),
         ("listeners=PLAINTEXT//:9092", "it is NAME://host:port"),

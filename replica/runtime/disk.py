@@ -1,0 +1,149 @@
+"""The logs of a broker as its replicas want them, and what has to be done with them now and then.
+
+Short calls are made in the loop; what takes long, a flush, a round of cleaning, the start, in a thread.
+"""
+
+from __future__ import annotations
+
+import logging
+from base64 import urlsafe_b64decode
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Final, cast
+
+import trio
+from attrs import frozen
+
+from kraft_controller.core.names import BrokerId, TopicId, TopicPartition
+from replica.core.errors import ErrorCode, KafkaError
+from replica.core.log import Log as PartitionLog
+from replica.runtime.configs import TopicConfigs
+from replica.runtime.logs import Log
+from replica.storage import manager
+from replica.storage.config import LogConfig
+from replica.storage.manager import LogManager
+
+Watermarks = Mapping[TopicPartition, int]
+_MS: Final = 1000
+
+
+@frozen
+class DiskPace:
+    """flush_check_s       how often it is looked whose records have waited for long enough
+    checkpoint_s        how often it is written down how far all is durable
+    retention_check_s   `log.retention.check.interval.ms`
+    clean_pause_s       `log.cleaner.backoff.ms`: between two looks for something to clean
+    sweep_s             how often files whose time has come are deleted
+    """
+
+    flush_check_s: float = manager.FLUSH_CHECK_MS / _MS
+    checkpoint_s: float = manager.CHECKPOINT_MS / _MS
+    retention_check_s: float = manager.RETENTION_CHECK_MS / _MS
+    clean_pause_s: float = manager.CLEANER_BACKOFF_MS / _MS
+    sweep_s: float = 10.0
+
+
+def _plain(watermarks: Watermarks) -> Mapping[tuple[str, int], int]:
+    """The same: a partition is a pair."""
+    return cast("Mapping[tuple[str, int], int]", watermarks)
+
+
+class Disk:
+    """Its own lock on each directory is taken when it is made."""
+
+    def __init__(
+        self,
+        directories: tuple[Path, ...],
+        configs: TopicConfigs,
+        log: Log,
+        now: Callable[[], int],
+        pace: DiskPace | None = None,
+    ) -> None:
+        for each in directories:
+            each.mkdir(parents=True, exist_ok=True)
+        self._logs = LogManager.open([str(each) for each in directories], configs.__getitem__)
+        self._log = log
+        self._now = now
+        self._pace = pace or DiskPace()
+
+    # -- the start and the end -------------------------------------------------------------------------------
+
+    async def load(self, me: BrokerId, cluster: str) -> None:
+        """Every log that is there. Raises where a directory is another's, or where none can be used."""
+        began = trio.current_time()
+        await trio.to_thread.run_sync(self._logs.load, me, cluster)
+        for note in self._logs.notes:
+            self._log.say("found", why=note)
+        took = f"{trio.current_time() - began:.3f}"
+        self._log.say("logs-loaded", logs=len(self._logs.logs), clean=self._logs.was_clean, s=took)
+        for where, error in self._logs.damaged.items():
+            self._log.say("log-damaged", logging.ERROR, partition=where, why=error.text)
+
+    async def close(self, epoch: int) -> None:
+        await trio.to_thread.run_sync(self._logs.close, epoch)
+
+    # -- what replicas want ------------------------------------------------------------------------------------
+
+    def open(self, where: TopicPartition, topic_id: TopicId | None) -> PartitionLog:
+        ident = None if topic_id is None else urlsafe_b64decode(f"{topic_id}==")
+        log = self._logs.get_or_create(where, ident)
+        kept = self._logs.topic_id(where)
+        if ident is not None and kept is not None and kept != ident:
+            text = f"{where} is here as a partition of another topic of that name, and not of {topic_id}"
+            raise KafkaError(ErrorCode.INCONSISTENT_TOPIC_ID, text)
+        return log
+
+    def high_watermark(self, where: TopicPartition) -> int:
+        return self._logs.high_watermark(where)
+
+    def delete(self, where: TopicPartition) -> None:
+        if self._logs.directory_of(where) is not None:
+            self._logs.delete(where, self._now())
+
+    def keep_high_watermarks(self, watermarks: Watermarks) -> None:
+        self._logs.checkpoint_high_watermarks(_plain(watermarks))
+
+    def reconfigure(self, topic: str, config: LogConfig) -> None:
+        self._logs.reconfigure(topic)
+
+    # -- now and then ------------------------------------------------------------------------------------------
+
+    async def run(self, watermarks: Callable[[], Watermarks]) -> None:
+        """`watermarks`: what is committed; nothing behind that is cleaned or goes for its age."""
+        pace, logs, now = self._pace, self._logs, self._now
+
+        async def flush() -> None:
+            for log in logs.due_for_flush(now()):
+                await trio.to_thread.run_sync(log.flush)
+
+        async def clean() -> None:
+            while (done := await trio.to_thread.run_sync(logs.clean_one, now(), _plain(watermarks()))) is not None:
+                self._log.say("cleaned", partition=done[0], upto=done[1].upto)
+
+        async def retire() -> None:
+            gone = logs.retire(now(), _plain(watermarks()))
+            if gone:
+                self._log.say("segments-gone", count=gone)
+
+        async def sweep() -> None:
+            logs.sweep(now())
+            logs.expire_producers(now())
+            for directory, error in logs.failures():
+                self._log.say("directory-failed", logging.ERROR, directory=directory, why=error.text)
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._every, pace.flush_check_s, flush)
+            nursery.start_soon(self._every, pace.clean_pause_s, clean)
+            nursery.start_soon(self._every, pace.retention_check_s, retire)
+            nursery.start_soon(self._every, pace.sweep_s, sweep)
+            nursery.start_soon(self._every, pace.checkpoint_s, partial(trio.to_thread.run_sync, logs.checkpoint))
+
+    async def _every(self, pause_s: float, act: Callable[[], Awaitable[None]]) -> None:
+        while True:
+            await trio.sleep(pause_s)
+            try:
+                await act()
+            except KafkaError as error:
+                # The log, or its directory, says so to everybody who wants something of it.
+                self._log.grumble("disk", error.text, logging.ERROR, why=error)
