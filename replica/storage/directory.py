@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from threading import Lock
 from typing import Final
 from uuid import uuid4
@@ -18,6 +19,7 @@ DELETE: Final = "-delete"
 FUTURE: Final = "-future"
 STRAY: Final = "-stray"
 _META_VERSION: Final = "0"
+_CLOSING_THREADS: Final = 8
 
 
 def folder_of(partition: TopicPartition) -> str:
@@ -134,7 +136,6 @@ class LogDirectory:
         log = self.logs[partition] = self._open(partition, config)
         if topic_id is not None:
             self.keep_topic_id(partition, topic_id)
-        self.files.sync_folder("")
         return log
 
     def keep_topic_id(self, partition: TopicPartition, topic_id: bytes) -> None:
@@ -204,8 +205,8 @@ class LogDirectory:
     def close(self, broker_epoch: int) -> None:
         """The marker is the last that is written: it says that everything before it was."""
         if self.failed is None:
-            for log in self.logs.values():
-                log.close()
+            with ThreadPoolExecutor(_CLOSING_THREADS) as pool:  # the disk does many syncs in the time of one
+                list(pool.map(FileLog.close, self.logs.values()))
             self.checkpoint()
             if not self.damaged:
                 write_atomically(self.files, files_of.CLEAN_SHUTDOWN, files_of.encode_clean(broker_epoch))

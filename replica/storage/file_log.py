@@ -24,6 +24,8 @@ SNAPSHOT: Final = ".snapshot"
 DELETED: Final = ".deleted"
 SNAPSHOT_BYTES: Final = 8 << 20
 """So much is at most read again at a start to know the producers, besides what was not flushed."""
+FLUSH_BYTES: Final = 64 << 20
+"""So much of one log is at most checked again at a start, whatever the topic says about flushing."""
 _HINTS_MAX: Final = 16
 
 
@@ -59,6 +61,7 @@ class FileLog(PartitionLog):
         self._epochs_in_file = False
         self._names_changed = True
         self._since_snapshot = 0
+        self._since_flush = 0
         self._last_flush_ms: int | None = None
         self._hints: OrderedDict[int, tuple[Segment, int]] = OrderedDict()
 
@@ -93,6 +96,7 @@ class FileLog(PartitionLog):
             active = self._roll(placed[0][1].base_offset if far else self._end)
         active.append(buffer, placed, self.config.index_interval_bytes)
         self._since_snapshot += len(buffer)
+        self._since_flush += len(buffer)
 
     def _must_roll(self, active: Segment, length: int, placed: list[Placed]) -> bool:
         first = active.first_time()
@@ -333,7 +337,7 @@ class FileLog(PartitionLog):
     # -- durability --------------------------------------------------------------------------------
 
     def flush_due(self, now_ms: int) -> bool:
-        """By `flush.messages` and `flush.ms`, or because a closed segment is not durable yet."""
+        """By `flush.messages` and `flush.ms`, or because much is not durable yet, or a closed segment."""
         behind = self._end - self.recovery_point
         if behind <= 0:
             self._last_flush_ms = now_ms
@@ -343,6 +347,7 @@ class FileLog(PartitionLog):
         return (
             behind >= self.config.flush_messages
             or now_ms - self._last_flush_ms >= self.config.flush_ms
+            or self._since_flush >= FLUSH_BYTES
             or self.recovery_point < self._segments[-1].base
         )
 
@@ -357,7 +362,11 @@ class FileLog(PartitionLog):
                 for segment in self._segments
                 if segment.end > self.recovery_point or segment is self._segments[-1]
                 for suffix in SUFFIXES
+                if suffix == LOG or segment.indexes_changed
             ]
+            for segment in self._segments:
+                segment.indexes_changed = False
+            self._since_flush = 0
             if self._epochs_in_file:
                 paths.append(f"{self.folder}/{EPOCHS}")
             names_changed, self._names_changed = self._names_changed, False
@@ -368,9 +377,12 @@ class FileLog(PartitionLog):
                 sync(self.files, path)
             if names_changed:
                 self.files.sync_folder(self.folder)
+                self.files.sync_folder("")  # the folder itself may be new
         except MissingFile:
             with self._lock:
                 self._names_changed = True
+                for segment in self._segments:
+                    segment.indexes_changed = True
                 if generation == self._generation:
                     raise
                 return self.recovery_point  # cut or cleaned meanwhile: the next flush sees what there is now

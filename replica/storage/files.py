@@ -181,8 +181,9 @@ class Handles:
                 file.close()
 
     def forget_folder(self, folder: str) -> None:
-        for path in [each for each in self._open if each.startswith(f"{folder}/")]:
-            self.forget(path)
+        with self._lock:
+            for path in [each for each in self._open if each.startswith(f"{folder}/")]:
+                self._open.pop(path).close()
 
     def close(self) -> None:
         for path in list(self._open):

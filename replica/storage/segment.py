@@ -39,6 +39,7 @@ class Segment:
         self.offset_of_max = NO_OFFSET
         self.folder = folder
         self.log_path = self.path(LOG)
+        self.indexes_changed = False  # since the last flush
         self._since_index = 0
         self._index: OffsetIndex | None = None
         self._times: TimeIndex | None = None
@@ -75,6 +76,7 @@ class Segment:
         if self._since_index > interval:
             index = self.index
             at = index.size
+            self.indexes_changed = True
             self.handles.get(self.path(INDEX)).write(at, index.append(header.last_offset - self.base, position))
             self.note_time()
             self._since_index = 0
@@ -89,6 +91,7 @@ class Segment:
         times = self.times
         if (last := times.last) is None or time > last[0]:
             at = times.size
+            self.indexes_changed = True
             self.handles.get(self.path(TIMES)).write(at, times.append(time, self.offset_of_max - self.base))
 
     def is_full(self, index_bytes: int) -> bool:
@@ -138,6 +141,7 @@ class Segment:
             self.handles.create(self.path(suffix))
         self._index, self._times = OffsetIndex(), TimeIndex()
         self.max_timestamp, self.offset_of_max, self.first_timestamp = NO_TIMESTAMP, NO_OFFSET, None
+        self.indexes_changed = True
         end, self._since_index = self.end, 0
         for position, header in self.headers():
             self.note(position, header, interval)
@@ -147,6 +151,7 @@ class Segment:
     def cut_indexes(self, position: int, end: int, index: OffsetIndex, times: TimeIndex) -> None:
         """What they say of batches from this position and offset on is forgotten. Sets where it ends by its batches."""
         self._index, self._times = index, times
+        self.indexes_changed = True
         index.cut(position)
         times.cut(end - self.base)
         self.handles.get(self.path(INDEX)).truncate(index.size)

@@ -1,0 +1,198 @@
+"""Show what is in the files of a log directory. Nothing is changed, and a broker may run meanwhile.
+
+FILE is a segment (.log), an index (.index, .timeindex), a snapshot of producers (.snapshot), or one of the small text
+files: leader-epoch-checkpoint, the checkpoints of offsets, partition.metadata, meta.properties.
+
+Each batch of a segment is one line, checked as a recovery would; --records shows what is in it, too. The first thing
+that is not as it should be ends the command with status 1.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+from kraft_controller.cli.common import Failed, Misuse
+from replica.core.errors import KafkaError
+from replica.storage import checkpoints
+from replica.storage.index import OffsetIndex, TimeIndex
+from replica.storage.producers import Producers
+from replica.wire.batch import HEADER_BYTES, PREFIX, Header, check
+from replica.wire.records import Record, read_control, read_records
+
+_SUFFIXES_OF_THE_MOMENT: Final = (".deleted", ".cleaned", ".swap", ".tmp")
+_OFFSETS: Final = (
+    checkpoints.HIGH_WATERMARKS,
+    checkpoints.RECOVERY_POINTS,
+    checkpoints.START_OFFSETS,
+    checkpoints.CLEANED,
+)
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("file", metavar="FILE", type=Path, nargs="+")
+    parser.add_argument("--records", action="store_true", help="the records of each batch, too")
+    parser.add_argument("--from", dest="first", metavar="OFFSET", type=int, default=0, help="not what came before")
+    parser.add_argument("--count", metavar="N", type=int, default=None, help="so many batches at most")
+
+
+def act(arguments: argparse.Namespace) -> int:
+    for path in arguments.file:
+        if len(arguments.file) > 1:
+            print(f"== {path}")
+        if not path.is_file():
+            raise Misuse(f"{path} is no file")
+        show = _reader_of(path)
+        if show is None:
+            raise Misuse(f"{path}: no file of a log directory has such a name; see --help for those that have")
+        try:
+            for line in show(path, arguments):
+                print(line)
+        except (KafkaError, ValueError) as error:
+            text = error.text if isinstance(error, KafkaError) else str(error)
+            raise Failed(f"{path}: {text}") from error
+    return 0
+
+
+def _reader_of(path: Path) -> Callable[[Path, argparse.Namespace], Iterator[str]] | None:
+    name = path.name
+    for suffix in _SUFFIXES_OF_THE_MOMENT:
+        name = name.removesuffix(suffix)
+    if name in _OFFSETS:
+        return _offsets
+    by_name = {
+        checkpoints.EPOCHS: _epochs,
+        checkpoints.METADATA: _metadata,
+        checkpoints.META: _meta,
+        checkpoints.CLEAN_SHUTDOWN: _clean,
+    }
+    by_suffix = {".log": _log, ".index": _index, ".timeindex": _times, ".snapshot": _snapshot}
+    return by_name.get(name) or by_suffix.get(Path(name).suffix)
+
+
+def _log(path: Path, arguments: argparse.Namespace) -> Iterator[str]:
+    position, shown, size = 0, 0, path.stat().st_size
+    with path.open("rb") as file:
+        while position < size and (arguments.count is None or shown < arguments.count):
+            file.seek(position)
+            head = file.read(HEADER_BYTES)
+            length = PREFIX.unpack_from(head)[1] + PREFIX.size if len(head) == HEADER_BYTES else 0
+            batch = head + file.read(length - HEADER_BYTES) if HEADER_BYTES < length <= size - position else head
+            try:
+                header = check(batch)
+            except KafkaError as error:
+                raise ValueError(f"byte {position} of {size}: {error.text}") from error
+            if header.last_offset >= arguments.first:
+                yield _batch_line(position, header)
+                shown += 1
+                if arguments.records:
+                    yield from (f"  {_record_line(header, record)}" for record in read_records(batch))
+            position += header.size
+
+
+def _batch_line(position: int, header: Header) -> str:
+    words = [
+        f"offsets {header.base_offset}-{header.last_offset}",
+        f"records {header.record_count}",
+        f"epoch {header.leader_epoch}",
+        f"position {position}",
+        f"bytes {header.size}",
+        f"time {_time(header.max_timestamp)}",
+        header.codec.label,
+    ]
+    if header.log_append_time:
+        words.append("log-append-time")
+    if header.producer_id >= 0:
+        words.append(
+            f"producer {header.producer_id} epoch {header.producer_epoch} "
+            f"sequences {header.base_sequence}-{header.last_sequence}"
+        )
+    if header.transactional:
+        words.append("transactional")
+    if header.control:
+        words.append("control")
+    if header.delete_horizon is not None:
+        words.append(f"delete-horizon {_time(header.delete_horizon)}")
+    return ", ".join(words)
+
+
+def _record_line(header: Header, record: Record) -> str:
+    if header.control:
+        kind, epoch = read_control(record)
+        return (
+            f"{record.offset} {_time(record.timestamp)} {kind.name if kind is not None else '?'} by coordinator {epoch}"
+        )
+    headers = "".join(f" {name}={_shown(value)}" for name, value in record.headers)
+    return f"{record.offset} {_time(record.timestamp)} {_shown(record.key)}: {_shown(record.value)}{headers}"
+
+
+def _shown(data: bytes | None) -> str:
+    """As text where it is some, so that a terminal survives it."""
+    if data is None:
+        return "null"
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        return f"0x{data.hex()}"
+    return repr(text)
+
+
+def _time(timestamp: int) -> str:
+    try:
+        return datetime.fromtimestamp(timestamp / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3] + "Z"
+    except (ValueError, OverflowError, OSError):
+        return str(timestamp)
+
+
+def _base(path: Path) -> int:
+    stem = path.name.partition(".")[0]
+    return int(stem) if stem.isdigit() else 0
+
+
+def _index(path: Path, arguments: argparse.Namespace) -> Iterator[str]:
+    for offset, position in OffsetIndex(path.read_bytes()).entries:
+        if _base(path) + offset >= arguments.first:
+            yield f"offset {_base(path) + offset}, position {position}"
+
+
+def _times(path: Path, arguments: argparse.Namespace) -> Iterator[str]:
+    for time, offset in TimeIndex(path.read_bytes()).entries:
+        if _base(path) + offset >= arguments.first:
+            yield f"time {_time(time)} ({time}), offset {_base(path) + offset}"
+
+
+def _snapshot(path: Path, arguments: argparse.Namespace) -> Iterator[str]:
+    for producer_id, known in sorted(Producers.decode(path.read_bytes()).all().items()):
+        batches = "; ".join(
+            f"{each.first_sequence}-{each.last_sequence} at {each.first_offset}-{each.last_offset}"
+            for each in known.batches
+        )
+        open_from = f", transaction open from {known.txn_start}" if known.txn_start >= 0 else ""
+        about = f"producer {producer_id}, epoch {known.epoch}, last {_time(known.timestamp)}"
+        yield f"{about}, sequences {batches}{open_from}"
+
+
+def _offsets(path: Path, arguments: argparse.Namespace) -> Iterator[str]:
+    for topic, partition, offset in checkpoints.decode(path.read_bytes(), path.name, 3):
+        yield f"{topic}-{partition} {offset}"
+
+
+def _epochs(path: Path, arguments: argparse.Namespace) -> Iterator[str]:
+    for epoch, start in checkpoints.decode_epochs(path.read_bytes(), path.name):
+        yield f"epoch {epoch} from offset {start}"
+
+
+def _metadata(path: Path, arguments: argparse.Namespace) -> Iterator[str]:
+    checkpoints.decode_metadata(path.read_bytes())
+    yield from path.read_text().splitlines()
+
+
+def _meta(path: Path, arguments: argparse.Namespace) -> Iterator[str]:
+    yield from (f"{key}={value}" for key, value in checkpoints.decode_properties(path.read_bytes()).items())
+
+
+def _clean(path: Path, arguments: argparse.Namespace) -> Iterator[str]:
+    yield f"the broker ended in order, with the epoch {checkpoints.decode_clean(path.read_bytes())}"

@@ -1,0 +1,83 @@
+"""`zab-broker dump`: what is in the files of a log directory, for a person."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from replica.cli import main
+from replica.core.log import Origin
+from replica.storage.config import LogConfig
+from replica.storage.manager import LogManager
+from replica.wire.records import ControlType, Record, build, control_batch
+from tests.unit.replica.storage.logs import NOW, of_producer
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    manager = LogManager.open([str(tmp_path)], lambda topic: LogConfig.of({"index.interval.bytes": "0"}))
+    manager.load(1, "cluster")
+    log = manager.get_or_create(("t", 0), bytes(range(16)))
+    rows = [Record(0, NOW, b"k", None, (("h", b"x"),)), Record(1, NOW + 1, b"\xff", b"v")]
+    log.append_as_leader(build(rows), 3, NOW)
+    log.append_as_leader(of_producer(7, 0, b"a", b"b"), 4, NOW)
+    log.append_as_leader(control_batch(ControlType.COMMIT, 7, 0, 5, NOW), 4, NOW, origin=Origin.COORDINATOR)
+    manager.close(broker_epoch=12)
+    return tmp_path
+
+
+def said(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> list[str]:
+    assert main(["dump", *map(str, arguments)]) == 0
+    return capsys.readouterr().out.splitlines()
+
+
+def test_a_segment(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = folder / "t-0" / "00000000000000000000.log"
+    lines = said(capsys, path)
+    assert [line.split(",")[0] for line in lines] == ["offsets 0-1", "offsets 2-3", "offsets 4-4"]
+    assert "epoch 3, position 0, bytes" in lines[0]
+    assert "time 2023-11-14T22:13:20.001Z, uncompressed" in lines[0]
+    assert lines[1].endswith("producer 7 epoch 0 sequences 0-1")
+    assert lines[2].endswith("transactional, control")
+    lines = said(capsys, path, "--records", "--from", "1", "--count", "1")
+    assert lines[1:] == ["  0 2023-11-14T22:13:20.000Z 'k': null h='x'", "  1 2023-11-14T22:13:20.001Z 0xff: 'v'"]
+    assert "COMMIT by coordinator 5" in said(capsys, path, "--records", "--from", "4")[1]
+
+
+def test_the_files_beside_it(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    partition = folder / "t-0"
+    assert said(capsys, partition / "00000000000000000000.index")[0].startswith("offset 3, position ")
+    [first] = said(capsys, partition / "00000000000000000000.timeindex")
+    assert first.endswith(f"({NOW + 1}), offset 1")
+    [producer] = said(capsys, partition / "00000000000000000005.snapshot")
+    assert "producer 7, epoch 0" in producer
+    assert "sequences 0-1 at 2-3" in producer
+    assert said(capsys, partition / "leader-epoch-checkpoint") == ["epoch 3 from offset 0", "epoch 4 from offset 2"]
+    assert said(capsys, partition / "partition.metadata")[0] == "version: 0"
+    both = said(capsys, folder / "recovery-point-offset-checkpoint", folder / "meta.properties")
+    assert "t-0 5" in both
+    assert "broker.id=1" in both
+    assert said(capsys, folder / ".kafka_cleanshutdown") == ["the broker ended in order, with the epoch 12"]
+
+
+def test_what_is_damaged_is_shown_up_to_there(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = folder / "t-0" / "00000000000000000000.log"
+    data = path.read_bytes()
+    path.write_bytes(data[:-5])
+    assert main(["dump", str(path)]) == 1
+    shown = capsys.readouterr()
+    assert len(shown.out.splitlines()) == 2
+    assert "zab-broker dump:" in shown.err
+    assert f"of {len(data) - 5}: " in shown.err
+    for name in ("00000000000000000005.snapshot", "leader-epoch-checkpoint", "00000000000000000000.index"):
+        (folder / "t-0" / name).write_bytes(b"rot")
+        assert main(["dump", str(folder / "t-0" / name)]) == 1
+        assert name in capsys.readouterr().err
+
+
+def test_misuse(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "notes.txt").write_text("x")
+    for path in (folder / "notes.txt", folder / "nothing", folder):
+        assert main(["dump", str(path)]) == 2
+        assert str(path) in capsys.readouterr().err
