@@ -46,6 +46,8 @@ READ_BYTES: Final = 64 * 1024
 """A few hundred records: while they are taken in nobody else is served."""
 LOOK_AGAIN_S: Final = 0.05
 """How often it is looked whether followers have what a load has read, and whether there is an offsets topic by now."""
+LATE_MS: Final = 1_000
+GRACE_S: Final = 1.0
 LOAD_AGAIN_S: Final = 1.0
 """A partition whose log cannot be read is tried again after this, for as long as it is led here."""
 
@@ -109,9 +111,14 @@ class Groups:
             task_status.started()
             while True:
                 self._bell = trio.Event()
-                left = (self.coordinator.deadline - self.now()) / 1000
-                with trio.move_on_after(max(left, 0)):
+                deadline = self.coordinator.deadline
+                with trio.move_on_after(max((deadline - self.now()) / 1000, 0)):
                     await self._bell.wait()
+                if (late := self.now() - deadline) > LATE_MS:
+                    # This process stood still. What members said meanwhile lies unread in its sockets: they are heard
+                    # first, or all of them would be dead at once.
+                    self._log.say("groups-stood-still", logging.WARNING, ms=late)
+                    await trio.sleep(GRACE_S)
                 self.coordinator.tick(self.now())
                 self._turn()
 
@@ -154,10 +161,12 @@ class Groups:
         """When somebody wants to know it, and until there is such a topic: its number never changes."""
         while self.coordinator.partitions is None:
             await self._wanted.wait()
+            self._wanted = trio.Event()
             try:
                 self.coordinator.partitions = await self._count()
             except KafkaError as error:
                 self._log.grumble("offsets-topic-unknown", "", why=error)
+                self._wanted.set()
             await trio.sleep(LOOK_AGAIN_S)
 
     # -- what the coordinator wants ------------------------------------------------------------------------------

@@ -129,9 +129,11 @@ class Coordinator:
 
     def resigned(self, partition: int, epoch: int | None, now: int) -> None:
         """Somebody else leads it, or nobody. `epoch` None: this broker has no replica of it any more."""
-        if epoch is not None:
-            if epoch < self._seen.get(partition, -1):
-                return
+        if epoch is None:
+            self._seen.pop(partition, None)  # a topic that is made anew counts its epochs anew
+        elif epoch < self._seen.get(partition, -1):
+            return
+        else:
             self._seen[partition] = epoch
         self._loading.pop(partition, None)
         if self._desk.epochs.pop(partition, None) is None:

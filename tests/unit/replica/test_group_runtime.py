@@ -312,6 +312,34 @@ def test_somebody_who_hangs_up_leaves_nothing_behind() -> None:
     play(story)
 
 
+def test_who_speaks_as_soon_as_this_process_goes_on_is_not_taken_for_dead() -> None:
+    """It was stopped for longer than the session lasts, and its members could not be heard."""
+
+    async def main() -> None:
+        clock.autojump_threshold = 0
+        async with trio.open_nursery() as nursery:
+            broker = Broker(Storage())
+            await nursery.start(broker.groups.run)
+            broker.lead()
+            await broker.served()
+            ident, generation = await member(broker, 7)
+            clock.jump(60)
+            await trio.sleep(0.1)
+            who = {"generation_id": generation, "member_id": ident}
+            beat = await broker.call(ApiKey.HEARTBEAT, 4, group_id=GROUP, **who)
+            assert beat["error_code"] == E.NONE
+            await trio.sleep(9)
+            beat = await broker.call(ApiKey.HEARTBEAT, 4, group_id=GROUP, **who)
+            assert beat["error_code"] == E.NONE
+            await trio.sleep(11)
+            beat = await broker.call(ApiKey.HEARTBEAT, 4, group_id=GROUP, **who)
+            assert beat["error_code"] == E.UNKNOWN_MEMBER_ID
+            nursery.cancel_scope.cancel()
+
+    clock = trio.testing.MockClock()
+    trio.run(main, clock=clock)
+
+
 def test_a_log_that_cannot_be_read_is_read_again() -> None:
     class Damaged(MemoryLog):
         tries = 0

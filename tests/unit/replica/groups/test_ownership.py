@@ -244,6 +244,19 @@ def test_a_load_that_ends_after_the_partition_was_lost_changes_nothing() -> None
     assert room.coordinator.epoch(0) == 3
 
 
+def test_a_topic_that_is_made_anew_counts_its_epochs_anew() -> None:
+    room = Room()
+    for _ in range(4):
+        room.epoch += 1
+        for partition in range(PARTITIONS):
+            room.coordinator.elected(partition, room.epoch)
+    for partition in range(PARTITIONS):
+        room.coordinator.resigned(partition, None, room.now)
+        room.coordinator.elected(partition, 0)
+    room.turn()
+    assert len(room.coordinator.loading) == PARTITIONS
+
+
 def test_a_group_that_has_become_too_large_is_made_smaller() -> None:
     room = Room()
     first, second, third = Client(room, "a"), Client(room, "b"), Client(room, "c")
