@@ -9,6 +9,7 @@ import argparse
 import logging
 import signal
 import sys
+from functools import partial
 from pathlib import Path
 
 import trio
@@ -22,6 +23,7 @@ from kraft_controller.runtime.registration import BrokerIdTaken, generated_id, p
 from kraft_controller.runtime.together import sole
 from replica.cli.properties.plan import Misconfigured, Plan, numbered, plan_of
 from replica.runtime.broker import Broker
+from replica.runtime.group_metrics import samples
 from zab.runtime.admin.settings import AdminSettings
 
 
@@ -94,7 +96,10 @@ async def _serve(plan: Plan, operators: AdminSettings | None) -> None:
     async with trio.open_nursery() as nursery:
         with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
             if operators is not None:
-                await nursery.start(OperatorPort(operators, *of_candidate(lambda: broker.controller), ident).run)
+                sources, look = of_candidate(lambda: broker.controller)
+                await nursery.start(
+                    OperatorPort(operators, [*sources, partial(samples, broker.groups)], look, ident).run
+                )
             nursery.start_soon(broker.run)
             async for number in signals:
                 logging.getLogger("replica").info("ended broker=%d by=%s", ident, signal.Signals(number).name)
