@@ -25,7 +25,7 @@ from harness.checkers.history import (
     SameZxidSameTransaction,
 )
 from harness.checkers.judge import Checker, Judge
-from harness.checkers.leadership import LeaderCompleteness, OneLeaderPerEpoch, StepDown
+from harness.checkers.leadership import LeaderCompleteness, OneLeaderPerEpoch, RemovedLeaderEnds, StepDown
 from harness.checkers.primary_order import GlobalPrimaryOrder, LocalPrimaryOrder, PrimaryIntegrity
 from harness.checkers.recovery import MachineIsHistory, RestartIsTheDisk
 from harness.checkers.refinement import Refinement
@@ -35,6 +35,7 @@ ALL: Final[tuple[type[Checker], ...]] = (
     OneLeaderPerEpoch,
     LeaderCompleteness,
     StepDown,
+    RemovedLeaderEnds,
     SameZxidSameTransaction,
     LogMatching,
     Contiguity,

@@ -74,6 +74,28 @@ class LeaderCompleteness(Checker):
             )
 
 
+class RemovedLeaderEnds(Checker):
+    """A leader that has committed a membership in which it does not vote proposes nothing more."""
+
+    promise = "a removed leader proposes nothing"
+
+    def __init__(self, ghost: Ghost) -> None:
+        super().__init__(ghost)
+        self._left: dict[ServerId, int] = {}
+        """In which of its times as a leader."""
+
+    def committed(self, who: Known, zxid: Zxid, path: list[Zxid] | None) -> None:
+        ghost = self.ghost
+        for change in path or ():
+            ensemble = ghost.governing[change]
+            if ensemble is not ghost.governing[ghost.parent[change]] and who.id not in ensemble.voters:
+                self._left[who.id] = who.stint
+
+    def proposed(self, who: Known, first: Zxid, payloads: Sequence[bytes]) -> None:
+        if self._left.get(who.id) == who.stint:
+            self.fail(f"server {who.id} proposes {show(first)}, and has committed that it does not vote any more")
+
+
 class StepDown(Checker):
     """A leader that cannot hear a quorum stops serving in good time."""
 

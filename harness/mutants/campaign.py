@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Iterator
+from typing import Final
 
 from attrs import frozen
 
@@ -10,6 +12,8 @@ from harness.checkers.service import NoCrash
 from harness.draw import script_from_seed
 from harness.faults import Script
 from harness.mutants.edit import Mutant, planted
+from harness.mutants.table import PROFILES
+from harness.profiles import BY_NAME
 from harness.watchdog import watchdog
 from harness.worlds import world
 
@@ -30,22 +34,37 @@ class Verdict:
         return self.promise is not None
 
 
+USUAL_SHARE: Final = 0.25
+"""Of its time, before a hunt turns from the usual scripts to the profile that leads to the bug's situation."""
+
+
 def hunt(mutant: Mutant, *, seconds: float = 60.0, runs_max: int = 1_000_000, base: int = 0) -> Verdict:
     """Run seeds from `base` on, with the ensemble sizes of the mutant in turn, until one fails."""
-    runs = 0
-    there = world(mutant.world)
     with planted(mutant.edits):
-        began = time.process_time()
-        while runs < runs_max and time.process_time() - began < seconds:
-            seed = base + runs
-            script = script_from_seed(seed, voters=mutant.voters[seed % len(mutant.voters)], machine=mutant.machine)
-            runs += 1
-            try:
-                with watchdog():
-                    outcome = there.run(script)
-            except Exception as error:  # where the world stands for a driver, a bug may make it stumble
-                return Verdict(mutant.name, NoCrash.promise, repr(error), runs, time.process_time() - began, script)
-            if outcome.promise is not None:
-                spent = time.process_time() - began
-                return Verdict(mutant.name, outcome.promise, outcome.what, runs, spent, script)
+        began, runs = time.process_time(), 0
+        for draw, until in _ways(mutant, seconds):
+            while runs < runs_max and time.process_time() - began < until:
+                seed = base + runs
+                script = draw(seed, voters=mutant.voters[seed % len(mutant.voters)], machine=mutant.machine)
+                runs += 1
+                promise, what = _broken(mutant, script)
+                if promise is not None:
+                    return Verdict(mutant.name, promise, what, runs, time.process_time() - began, script)
         return Verdict(mutant.name, None, "", runs, time.process_time() - began, None)
+
+
+def _ways(mutant: Mutant, seconds: float) -> Iterator[tuple[Callable[..., Script], float]]:
+    """How scripts are drawn, and until when: as usual first."""
+    profile = PROFILES.get(mutant.name)
+    yield script_from_seed, seconds if profile is None else seconds * USUAL_SHARE
+    if profile is not None:
+        yield BY_NAME[profile].script, seconds
+
+
+def _broken(mutant: Mutant, script: Script) -> tuple[str | None, str]:
+    try:
+        with watchdog():
+            outcome = world(mutant.world).run(script)
+    except Exception as error:  # where the world stands for a driver, a bug may make it stumble
+        return NoCrash.promise, repr(error)
+    return outcome.promise, outcome.what

@@ -11,9 +11,9 @@ LEADING: Final = "zab.core.leading:Leading"
 LEARNING: Final = "zab.core.learning:Learning"
 
 WHOEVER_LEADS: Final = (
-    f"{ELECTION}:Election._has_quorum",
-    "return all(",
-    "return wanted.state is State.LEADING or all(",
+    f"{ELECTION}:Election._is_followed",
+    "return any(view.is_quorum(agreeing) for view in self._views) and self._leader_confirms(votes, heard)",
+    "return self._leader_confirms(votes, heard)",
 )
 """A second guard that must fall before some bugs matter: a server in search of a leader follows anybody who says
 that it leads, although no quorum follows that one."""

@@ -126,24 +126,6 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         machine="store",
     ),
     mutant(
-        "older-state-shown",
-        "a client is taken in by a server that is behind what the client has seen",
-        (f"{DOOR}.greeted", "if error is not None or hello.seen > self.store.zxid:", "if error is not None:"),
-        (
-            f"{DOOR}.greeted",
-            """
-            if hello.seen > self.store.zxid:
-                self.barrier(caught_up)
-            else:
-                caught_up(None, None)
-            """,
-            """
-            caught_up(None, None)
-            """,
-        ),
-        machine="store",
-    ),
-    mutant(
         "multi-seen-in-its-midst",
         "ZOOKEEPER-3127: the zxid goes on although not all of a multi has been applied",
         (

@@ -48,8 +48,24 @@ IMPOSSIBLE: Final[dict[str, str]] = {
     "KAFKA-9866": "elections of who is not in sync, again and again: each is refused; the tests of balance count them",
     "KAFKA-14154": "an answer of a deposed controller to a leader that asks for an ISR: leaders write theirs themselves",
     "ZOOKEEPER-2355": "a follower that lost part of a proposal goes on: a broken link ends what it follows",
+    "older-state-shown": "a client is taken in by a server that is behind: to take it in is a transaction, and who has applied that is behind no more",
 }
 """Bugs of the catalogue that cannot be written down in this design, and why."""
 
 BY_NAME: Final = {mutant.name: mutant for mutant in MUTANTS}
 assert len(BY_NAME) == len(MUTANTS)
+
+PROFILES: Final[dict[str, str]] = {
+    "old-leader-accepted": "two reigns",
+    "forgotten-promise-counted": "two reigns",
+    "barrier-without-proof": "deposed",
+    "barrier-by-old-pong": "deposed",
+    "removed-leader-stays": "leaders leave",
+    "epoch-saved-before-the-log": "behind",
+    "M31c": "crowded disk",
+    "asked-again-after-a-snapshot": "cut off",
+    "events-lost-in-a-snapshot": "cut off",
+    "events-before-their-snapshot": "cut off",
+}
+"""Bugs whose situation random scripts seldom reach, and the profile of `harness.profiles` that leads to it."""
+assert not PROFILES.keys() - BY_NAME.keys()

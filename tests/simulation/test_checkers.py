@@ -27,7 +27,7 @@ from harness.checkers.history import (
     ProcessConsistency,
     SameZxidSameTransaction,
 )
-from harness.checkers.leadership import LeaderCompleteness, OneLeaderPerEpoch, StepDown
+from harness.checkers.leadership import LeaderCompleteness, OneLeaderPerEpoch, RemovedLeaderEnds, StepDown
 from harness.checkers.primary_order import GlobalPrimaryOrder, LocalPrimaryOrder, PrimaryIntegrity
 from harness.checkers.recovery import MachineIsHistory, RestartIsTheDisk
 from harness.checkers.refinement import Refinement
@@ -137,6 +137,15 @@ def a_deposed_leader_commits_more(story: Story, bad: bool) -> None:
     story.logs(first, *((ONE, THREE) if bad else (ONE, TWO, THREE)))
     story.leads(TWO, 2)
     story.judge.committed(THREE, first.last, True)
+
+
+def a_leader_that_has_left_proposes(story: Story, bad: bool) -> None:
+    story.leads(THREE, 1)
+    changed = ENSEMBLE.changed(leaving=(THREE if bad else TWO,), version=z(1, 1))
+    batch = pack(z(1, 1), [changed.text().encode()], config=True)
+    story.logs(batch, ONE, TWO, THREE)
+    story.judge.committed(THREE, batch.last, True)
+    story.judge.proposed(THREE, z(1, 2), [b"more"])
 
 
 def a_leader_that_hears_nobody(story: Story, bad: bool) -> None:
@@ -587,6 +596,7 @@ STORIES: Final[tuple[tuple[type[Checker], Bad], ...]] = (
     (OneLeaderPerEpoch, two_say_new_leader),
     (LeaderCompleteness, a_leader_without_what_was_committed),
     (LeaderCompleteness, a_deposed_leader_commits_more),
+    (RemovedLeaderEnds, a_leader_that_has_left_proposes),
     (StepDown, a_leader_that_hears_nobody),
     (SameZxidSameTransaction, one_zxid_two_contents),
     (SameZxidSameTransaction, one_zxid_two_contents_inside_a_batch),

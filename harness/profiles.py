@@ -1,0 +1,241 @@
+"""Scripts that lead where random ones seldom get: each profile draws one situation again and again.
+
+A profile takes a script that was drawn as usual and puts other faults, speeds, settings or operations into it; all
+else in it stays as it was drawn, so that no two of its scripts are alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from random import Random
+from typing import Any, Final
+
+from attrs import evolve, frozen
+
+from harness.draw import PROMISES, script_from_seed
+from harness.faults import (
+    FOLLOWER,
+    LEADER,
+    Ask,
+    Barrier,
+    ClockFreeze,
+    Connect,
+    Crash,
+    CrashAll,
+    Fault,
+    Isolate,
+    LoseDisk,
+    Op,
+    Reconfigure,
+    Script,
+    SlowDisk,
+    Step,
+    When,
+    Write,
+)
+from harness.script.chance import Draw
+from harness.script.kinds import CHILDREN, CLIENTS_MAX, PARENTS, Short, Upto, Value
+
+Pattern = Callable[[Draw, int, int], Sequence[Fault]]
+"""What strikes from a time on, which the next pattern follows after so many milliseconds."""
+Asks = Callable[[Draw, int], Sequence[Op]]
+
+
+@frozen
+class Profile:
+    name: str
+    what: str
+    """The situation that its scripts lead to."""
+    faults: Pattern
+    every_ms: tuple[int, int]
+    knobs: Mapping[str, Value]
+    timing: Mapping[str, Value]
+    ops: Asks | None = None
+    """What is asked; None: what was drawn as usual."""
+
+    def script(self, seed: int, *, voters: int, machine: str = "list") -> Script:
+        usual = script_from_seed(seed, voters=voters, machine=machine)
+        draw = Draw(Random(f"profile/{self.name}/{seed}/{voters}"), voters, usual.observers)
+        faults: list[Fault] = []
+        at = draw.upto(300, 600)
+        while at < usual.length_ms - 300:
+            gap = draw.upto(*self.every_ms)
+            faults += self.faults(draw, at, gap)
+            at += gap
+        return evolve(
+            usual,
+            knobs=evolve(usual.knobs, **_drawn(draw, self.knobs)),
+            timing=evolve(usual.timing, **_drawn(draw, self.timing)),
+            ops=usual.ops if self.ops is None else tuple(sorted(self.ops(draw, usual.length_ms), key=_at)),
+            faults=tuple(sorted((each for each in faults if each.at < usual.length_ms), key=_at)),
+        )
+
+
+def _drawn(draw: Draw, wanted: Mapping[str, Value]) -> dict[str, Any]:
+    return {name: draw.value(value) for name, value in wanted.items()}
+
+
+def _at(what: Fault | Op) -> int:
+    return what.at
+
+
+QUICK: Final[Mapping[str, Value]] = {"turn_us_max": Upto(0, 0), "loss_percent": Upto(0, 0), "spike_percent": Upto(0, 0)}
+
+
+# -- leaders that do not know that they are none any more ------------------------------------------------
+
+
+def _deposed(draw: Draw, at: int, gap: int) -> Sequence[Fault]:
+    """Its clock stands still, so it does not notice that nobody is there."""
+    return ClockFreeze(at, gap - 50, LEADER), Isolate(at + draw.upto(0, 20), gap - draw.upto(60, 150), LEADER)
+
+
+def _asked_everywhere(draw: Draw, length_ms: int) -> Sequence[Op]:
+    ops: list[Op] = [Write(at, 1, 8) for at in range(200, length_ms, 12)]
+    return [*ops, *(Barrier(at, draw.upto(1, draw.servers)) for at in range(300, length_ms, 9))]
+
+
+def _two_reigns(draw: Draw, at: int, gap: int) -> Sequence[Fault]:
+    """The deposed leader is heard again by those who left it, when they have just lost the next one."""
+    freeze = ClockFreeze(at, gap, LEADER)
+    if draw.chance(0.5):
+        moment = "quorum promised" if draw.chance(0.7) else PROMISES[draw.upto(0, len(PROMISES) - 1)]
+        alone = When(at + 20, draw.upto(500, 900), None, moment, 1, "isolate", "keep")
+        return freeze, Isolate(at, draw.upto(150, 350), LEADER), alone
+    lost = at + draw.upto(200, 400)
+    return (
+        freeze,
+        Isolate(at, lost - at + draw.upto(-20, 60), LEADER),
+        Isolate(lost - 2, draw.upto(500, 900), LEADER),
+        LoseDisk(lost, draw.upto(1, 30), FOLLOWER),
+    )
+
+
+def _steadily(draw: Draw, length_ms: int) -> Sequence[Op]:
+    return [Write(at, 1, 8) for at in range(200, length_ms, draw.upto(5, 15))]
+
+
+# -- disks -----------------------------------------------------------------------------------------------
+
+
+def _behind(draw: Draw, at: int, gap: int) -> Sequence[Fault]:
+    """Somebody is brought up to date, and the power fails while that is on its way to a slow disk."""
+    if draw.chance(0.5):
+        return (CrashAll(at, draw.upto(1, 40), "lose"),)
+    who = draw.upto(1, draw.servers)
+    away = draw.upto(60, 250)
+    return (Isolate(at, away, who), Crash(at + away + draw.upto(5, 150), draw.upto(1, 60), who, "lose"))
+
+
+def _crowded(draw: Draw, at: int, gap: int) -> Sequence[Fault]:
+    who = draw.upto(1, draw.servers)
+    return SlowDisk(at, gap, who, draw.upto(2, 6)), Crash(at + draw.upto(20, gap), draw.upto(1, 60), who, "keep")
+
+
+def _much(draw: Draw, length_ms: int) -> Sequence[Op]:
+    return [Write(at, 1, draw.upto(100, 250)) for at in range(200, length_ms, draw.upto(4, 10))]
+
+
+# -- members ---------------------------------------------------------------------------------------------
+
+
+def _little(draw: Draw, at: int, gap: int) -> Sequence[Fault]:
+    return (Crash(at, draw.upto(1, 100), LEADER),) if draw.chance(0.3) else ()
+
+
+def _leaders_leave(draw: Draw, length_ms: int) -> Sequence[Op]:
+    ops: list[Op] = [Write(at, 1, 8) for at in range(200, length_ms, 15)]
+    for at in range(500, length_ms, draw.upto(200, 400)):
+        change = ("remove", "observe", "add")[draw.upto(0, 2)]
+        ops.append(Reconfigure(at, change, draw.upto(1, draw.servers + 1) if change == "add" else LEADER))
+    return ops
+
+
+# -- clients of servers that fall behind -----------------------------------------------------------------
+
+
+def _cut_off(draw: Draw, at: int, gap: int) -> Sequence[Fault]:
+    """A follower misses so much that only a snapshot helps it, and its clients are still there."""
+    who = FOLLOWER if draw.chance(0.7) else draw.upto(1, draw.servers)
+    faults: list[Fault] = [Isolate(at, draw.upto(150, gap), who)]
+    if draw.chance(0.3):
+        faults.append(Crash(at + draw.upto(50, gap), draw.upto(1, 100), LEADER))
+    return faults
+
+
+def _connected(draw: Draw, clients: int) -> list[Op]:
+    ops: list[Op] = [Connect(60 + each, each, draw.upto(1, draw.servers), 2_000) for each in range(1, clients + 1)]
+    return [*ops, *(Ask(260, 1, (Step("create", path),)) for path in PARENTS)]
+
+
+def _watchers(draw: Draw, length_ms: int) -> Sequence[Op]:
+    """Everybody watches everything, and changes it, from a server of its own."""
+    clients = draw.upto(2, CLIENTS_MAX)
+    ops = _connected(draw, clients)
+    for at in range(300, length_ms - 20, draw.upto(10, 25)):
+        client, share = draw.upto(1, clients), draw.random.random()
+        path = CHILDREN[draw.upto(0, len(CHILDREN) - 1)]
+        if share < 0.25:
+            watch = ("persistent", "recursive", "recursive")[draw.upto(0, 2)]
+            ops.append(Ask(at, client, (Step("watch", PARENTS[draw.upto(0, 1)], watch=watch),)))
+        elif share < 0.4:
+            ops.append(Ask(at, client, (Step("exists", path, watch="once"),)))
+        elif share < 0.7:
+            ops.append(Ask(at, client, (Step("create", path),)))
+        elif share < 0.9:
+            ops.append(Ask(at, client, (Step("delete", path),)))
+        else:
+            ops.append(Ask(at, client, (Step("get", path),)))
+    return ops
+
+
+PROFILES: Final = (
+    Profile(
+        "deposed",
+        "a leader that is none any more, and does not know it, is asked",
+        _deposed,
+        (700, 1_100),
+        {"tick_ms": Upto(50, 50)},
+        QUICK,
+        _asked_everywhere,
+    ),
+    Profile(
+        "two reigns",
+        "a deposed leader is heard again by servers that have promised a newer epoch, or forgotten it",
+        _two_reigns,
+        (900, 1_300),
+        {"tick_ms": Upto(50, 50), "init_limit": Upto(3, 4), "outstanding_max": Upto(1_000, 1_000)},
+        {**QUICK, "break_ms_max": Upto(20, 60)},
+        _steadily,
+    ),
+    Profile(
+        "behind",
+        "the power fails while a synchronization is on its way to a slow disk",
+        _behind,
+        (150, 400),
+        {"tick_ms": Upto(50, 50), "finalize_wait_ms": Upto(5, 20)},
+        {**QUICK, "fsync_us_min": Upto(2_000, 8_000), "fsync_us_max": Upto(10_000, 40_000)},
+    ),
+    Profile(
+        "crowded disk",
+        "the log rolls again and again while a snapshot is being stored",
+        _crowded,
+        (200, 500),
+        {"segment_bytes": Upto(300, 350), "snapshot_every": Short(3, 20)},
+        {"fsync_us_min": Upto(500, 2_000), "fsync_us_max": Upto(4_000, 20_000)},
+        _much,
+    ),
+    Profile(
+        "leaders leave", "the leader leaves the membership", _little, (300, 700), {}, {}, _leaders_leave
+    ),
+    Profile(
+        "cut off",
+        "clients sit at a server that catches up by a snapshot",
+        _cut_off,
+        (300, 700),
+        {"window_entries": Upto(2, 2), "log_sync_entries_max": Upto(0, 0), "tick_ms": Upto(50, 50)},
+        QUICK,
+        _watchers,
+    ),
+)  # fmt: skip
+BY_NAME: Final = {profile.name: profile for profile in PROFILES}
