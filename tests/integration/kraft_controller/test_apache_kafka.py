@@ -53,6 +53,7 @@ def test_kafkas_controller_obeys_our_commands_and_ours_goes_on_from_there(tmp_pa
 
 @needs_kafka
 @pytest.mark.slow
+@pytest.mark.mechanism(45, 46, 48, 49)
 def test_kafkas_controller_goes_on_where_ours_stopped(tmp_path: Path) -> None:
     """Brokers 8 and 9 are ours, 1 is Kafka's: it joins our controller's cluster, and becomes the controller itself."""
 

@@ -271,6 +271,7 @@ def test_what_fails_each_time_is_tried_after_longer_and_longer_pauses(
     run(test)
 
 
+@pytest.mark.mechanism(51)
 def test_a_bounce_within_one_delay_of_the_watch(tmp_path: Path) -> None:
     """Gone and back in one step of the store: to who lists names nothing has happened, and yet it is another life."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 import trio
 
 from kraft_controller.core.names import BrokerId, ControllerEpoch
@@ -47,6 +48,7 @@ def test_brokers_with_what_they_hold_and_lead(tmp_path: Path) -> None:
     run(test)
 
 
+@pytest.mark.mechanism(48)
 def test_the_controller_is_shown_and_asked_to_step_down(tmp_path: Path) -> None:
     async def test() -> None:
         async with site(tmp_path) as here, trio.open_nursery() as nursery:

@@ -139,6 +139,7 @@ def run(test: Any) -> None:
     trio.run(main)
 
 
+@pytest.mark.mechanism(34, 35, 37, 57, 58, 59, 70)
 def test_one_of_three_is_elected_and_a_topic_gets_its_leaders(tmp_path: Path) -> None:
     async def test() -> None:
         async with cluster(tmp_path, 3) as (session, candidates):
@@ -165,6 +166,7 @@ def test_one_of_three_is_elected_and_a_topic_gets_its_leaders(tmp_path: Path) ->
     run(test)
 
 
+@pytest.mark.mechanism(36, 49, 57, 59, 76)
 def test_the_controller_goes_and_another_comes_with_the_next_epoch(tmp_path: Path) -> None:
     async def test() -> None:
         async with cluster(tmp_path, 3) as (session, candidates):
@@ -186,6 +188,7 @@ def test_the_controller_goes_and_another_comes_with_the_next_epoch(tmp_path: Pat
     run(test)
 
 
+@pytest.mark.mechanism(55, 79, 84)
 def test_who_was_deposed_unnoticed_writes_nothing(tmp_path: Path) -> None:
     """The epoch is counted up behind its back: its next change fails as a whole, and it steps down."""
 
@@ -204,6 +207,7 @@ def test_who_was_deposed_unnoticed_writes_nothing(tmp_path: Path) -> None:
     run(test)
 
 
+@pytest.mark.mechanism(50, 52, 66)
 def test_a_broker_dies_and_comes_back(tmp_path: Path) -> None:
     async def test() -> None:
         async with cluster(tmp_path) as (session, [candidate]):
@@ -230,6 +234,7 @@ def test_a_broker_dies_and_comes_back(tmp_path: Path) -> None:
     run(test)
 
 
+@pytest.mark.mechanism(61, 65)
 def test_a_move_and_a_deletion_through_the_nodes_that_people_write(tmp_path: Path) -> None:
     async def test() -> None:
         async with cluster(tmp_path) as (session, [candidate]):

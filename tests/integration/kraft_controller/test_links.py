@@ -107,6 +107,7 @@ def test_what_is_not_answered_is_said_again_before_anything_else() -> None:
     run(test)
 
 
+@pytest.mark.mechanism(82)
 def test_nothing_leaves_when_the_controller_is_none_any_more() -> None:
     async def test() -> None:
         broker = Broken()
@@ -156,6 +157,7 @@ def test_answers_come_back_as_events() -> None:
     run(test)
 
 
+@pytest.mark.mechanism(82)
 def test_who_may_command() -> None:
     obeyed: list[Command] = []
 

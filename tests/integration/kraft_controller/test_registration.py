@@ -23,7 +23,7 @@ from kraft_controller.runtime.registration import (
     prepare,
 )
 from kraft_controller.wire import znodes
-from tests.integration.kraft_controller.site import Site, run, site
+from tests.integration.kraft_controller.site import Site, led, run, site
 from zab.client.session import RemoteSession
 
 ENDS = (Endpoint("EXTERNAL", "h1", 9092), Endpoint("CONTROLLER", "h1", 9093))
@@ -46,6 +46,7 @@ async def until(check: Callable[[], Awaitable[bool]]) -> None:
         await trio.sleep(0.01)
 
 
+@pytest.mark.mechanism(45)
 def test_the_node_is_as_kafkas_tools_read_it(tmp_path: Path) -> None:
     async def test() -> None:
         async with site(tmp_path) as here, trio.open_nursery() as nursery:
@@ -128,6 +129,7 @@ def test_a_lost_session_is_followed_by_another_and_what_lives_begins_anew(tmp_pa
     run(test)
 
 
+@pytest.mark.mechanism(51)
 def test_a_ghost_of_its_own_is_replaced_in_one_step(tmp_path: Path) -> None:
     """Nobody who watches sees the broker gone; only its epoch says that it was."""
 
@@ -225,3 +227,18 @@ def test_an_empty_store_is_made_ready_and_names_the_cluster_once(tmp_path: Path)
 def test_a_description_that_helps_nobody_is_refused(broker: Broker, why: str) -> None:
     with pytest.raises(ValueError, match=why):
         Registration(lambda: zab.connect("h"), broker, lambda: 1)
+
+
+@pytest.mark.mechanism(43, 44)
+def test_the_tree_is_kafkas(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with led(tmp_path, {1: None}) as (here, _):
+            await prepare(here.session)
+            await cluster_id(here.session, lambda size: b"\x01" * size)
+            assert set(await here.session.children("/")) == {
+                "cluster", "controller_epoch", "controller", "brokers", "zookeeper", "admin", "isr_change_notification",
+                "consumers", "log_dir_event_notification", "latest_producer_id_block", "config",
+            }  # fmt: skip
+            assert set(await here.session.children("/brokers")) == {"ids", "topics", "seqid"}
+
+    run(test)

@@ -32,10 +32,12 @@ def lists(text: str) -> list[tuple[int, ...]]:
     return [tuple(map(int, part.split(","))) for part in text.split()]
 
 
+@pytest.mark.mechanism(33)
 def test_the_formula_everybody_quotes() -> None:
     assert plain(ids(0, 1, 2), 4, 2) == lists("0,1 1,2 2,0 0,1")
 
 
+@pytest.mark.mechanism(33)
 def test_followers_are_shifted_after_each_round() -> None:
     assert spread(ids(0, 1, 2, 3, 4), 15, 3, FIXED) == lists(
         "0,1,2 1,2,3 2,3,4 3,4,0 4,0,1 0,2,3 1,3,4 2,4,0 3,0,1 4,1,2 0,3,4 1,4,0 2,0,1 3,1,2 4,2,3"
@@ -43,6 +45,7 @@ def test_followers_are_shifted_after_each_round() -> None:
     assert spread(ids(0, 1, 2), 7, 2, FIXED) == lists("0,1 1,2 2,0 0,2 1,0 2,1 0,1")
 
 
+@pytest.mark.mechanism(33)
 def test_a_start_that_was_drawn() -> None:
     assert spread(ids(1, 2, 3, 4), 6, 3, Start(2, 1)) == lists("3,1,2 4,2,3 1,3,4 2,4,1 3,2,4 4,3,1")
 

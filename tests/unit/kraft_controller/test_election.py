@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -23,6 +24,7 @@ def state(leader: int, *isr: int) -> PartitionState:
     return PartitionState(BrokerId(leader), ids(*isr), LeaderEpoch(4), ControllerEpoch(6), version=Version(9))
 
 
+@pytest.mark.mechanism(38)
 def test_the_order_of_the_assignment_counts_and_not_that_of_the_isr() -> None:
     chosen = election.offline(AR, state(1, 3, 2, 1), {2, 3}, BY)
     assert chosen is not None
@@ -32,16 +34,19 @@ def test_the_order_of_the_assignment_counts_and_not_that_of_the_isr() -> None:
     assert not chosen.unclean
 
 
+@pytest.mark.mechanism(84)
 def test_each_decision_has_a_leader_epoch_of_its_own_and_holds_under_the_version_read() -> None:
     chosen = election.offline(AR, state(1, 1, 2), {2, 3}, BY)
     assert chosen is not None
     assert (chosen.state.leader_epoch, chosen.state.controller_epoch, chosen.state.version) == (5, 7, 9)
 
 
+@pytest.mark.mechanism(10, 40)
 def test_nobody_in_sync_is_alive_and_consistency_counts() -> None:
     assert election.offline(AR, state(1, 1), {2, 3}, BY) is None
 
 
+@pytest.mark.mechanism(40)
 def test_nobody_in_sync_is_alive_and_availability_counts() -> None:
     chosen = election.offline(AR, state(1, 1), {2, 3}, BY, unclean=True)
     assert chosen is not None
@@ -84,6 +89,7 @@ def test_who_leaves_leads_no_more_and_still_hears_it() -> None:
     assert election.controlled_shutdown(AR, state(1, 1), {2, 3}, {1}, BY) is None
 
 
+@pytest.mark.mechanism(54)
 def test_the_last_in_sync_replica_stays_on_record() -> None:
     assert election.without(state(2, 1, 2), BrokerId(3), BY) is None
     shrunk = election.without(state(2, 1, 2), BrokerId(1), BY)

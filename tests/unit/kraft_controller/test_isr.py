@@ -35,6 +35,7 @@ def ask(controller: Controller, wanted: Wish, broker: int = 1, epoch: int = 1) -
     return granted
 
 
+@pytest.mark.mechanism(39, 77)
 def test_a_leader_shrinks_its_isr_and_its_leader_epoch_stays() -> None:
     controller = three()
     granted = ask(controller, wish(1, 3))
@@ -94,6 +95,7 @@ def test_who_is_leaving_or_dead_does_not_come_in() -> None:
     assert ask(controller, wish(1, 2, 3, version=1)).error is Error.INELIGIBLE_REPLICA
 
 
+@pytest.mark.mechanism(84)
 def test_somebody_wrote_the_node_meanwhile() -> None:
     controller = three()
     controller.store.shrink(T0, 1, 2)
@@ -101,6 +103,7 @@ def test_somebody_wrote_the_node_meanwhile() -> None:
     assert controller.desk.cluster.states[T0].isr == (1, 2)
 
 
+@pytest.mark.mechanism(62)
 def test_leaders_that_write_themselves_leave_a_note() -> None:
     controller = three()
     controller.store.shrink(T0, 1, 2)

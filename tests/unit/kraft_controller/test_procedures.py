@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from attrs import evolve
 
 from kraft_controller.core import deletion, members, moves, rebalance, topics
@@ -48,6 +49,7 @@ def come(controller: Controller, number: int, epoch: int) -> None:
 # -- beginnings ------------------------------------------------------------------------------------------
 
 
+@pytest.mark.mechanism(1, 2, 37)
 def test_new_partitions_are_led_by_their_first_replica_and_all_are_in_sync() -> None:
     controller = three()
     assert controller.leaders() == {"t-0": (1, (1, 2, 3)), "t-1": (2, (2, 3, 1)), "t-2": (3, (3, 1, 2))}
@@ -58,6 +60,7 @@ def test_new_partitions_are_led_by_their_first_replica_and_all_are_in_sync() -> 
     assert set(controller.desk.cluster.replicas.values()) == {ReplicaPhase.ONLINE}
 
 
+@pytest.mark.mechanism(56, 73, 80)
 def test_each_broker_is_told_once_and_of_the_living_before_anything_else() -> None:
     said = three().heard()
     kinds = [(to, type(command)) for to, command in said]
@@ -76,6 +79,7 @@ def test_a_partition_none_of_whose_brokers_lives_stays_new() -> None:
     assert controller.leaders()["t-0"] == (3, (3,))
 
 
+@pytest.mark.mechanism(64)
 def test_a_topic_that_appears_gets_its_id_and_its_leaders() -> None:
     controller = three()
     controller.store.topic("u", (2, 1), ident=None)
@@ -85,6 +89,7 @@ def test_a_topic_that_appears_gets_its_id_and_its_leaders() -> None:
     assert controller.roles() == {(1, "u-0"): (2, (2, 1), True), (2, "u-0"): (2, (2, 1), True)}
 
 
+@pytest.mark.mechanism(67)
 def test_a_topic_that_grows() -> None:
     controller = three()
     held = controller.store.topics["t"]
@@ -108,6 +113,7 @@ def test_a_damaged_node_is_left_and_all_else_goes_on() -> None:
 # -- brokers -------------------------------------------------------------------------------------------
 
 
+@pytest.mark.mechanism(52, 53, 54, 77)
 def test_a_broker_dies() -> None:
     """It is seen, the living are listed, what it held is found, leaders and ISRs are written, and all are told."""
     controller = three()
@@ -130,6 +136,7 @@ def test_every_change_has_a_leader_epoch_of_its_own() -> None:
     }
 
 
+@pytest.mark.mechanism(40, 54)
 def test_nobody_in_sync_is_left_and_the_last_one_stays_on_record() -> None:
     controller = three()
     die(controller, 2, 3)
@@ -141,6 +148,7 @@ def test_nobody_in_sync_is_left_and_the_last_one_stays_on_record() -> None:
     assert controller.leaders()["t-0"] == (1, (1,))
 
 
+@pytest.mark.mechanism(10, 40)
 def test_nobody_in_sync_is_left_and_availability_counts() -> None:
     controller = three(Settings(unclean_election=True))
     die(controller, 2, 3)
@@ -159,6 +167,7 @@ def test_a_topic_may_say_for_itself_whether_availability_counts() -> None:
     assert controller.desk.cluster.unclean == set()
 
 
+@pytest.mark.mechanism(51)
 def test_a_broker_that_bounced_has_died_and_come_back() -> None:
     controller = three()
     come(controller, 1, 5)
@@ -169,6 +178,7 @@ def test_a_broker_that_bounced_has_died_and_come_back() -> None:
     assert {type(command) for command in to_it} >= {LeaderAndIsr, UpdateMetadata}
 
 
+@pytest.mark.mechanism(85)
 def test_a_leader_shrinks_its_isr_between_reading_and_writing() -> None:
     """The write is refused, the node is read, and the decision is taken again, on what is there now."""
     controller = three()
@@ -183,6 +193,7 @@ def test_a_leader_shrinks_its_isr_between_reading_and_writing() -> None:
     assert controller.leaders()["t-0"] == (3, (3,))
 
 
+@pytest.mark.mechanism(84)
 def test_a_newer_controller_has_decided_and_this_one_does_not() -> None:
     controller = three()
     where = T0
@@ -259,6 +270,7 @@ def test_a_move_only_ends_when_somebody_of_the_target_can_lead() -> None:
     assert T0 in controller.desk.cluster.moving
 
 
+@pytest.mark.mechanism(71)
 def test_a_new_controller_goes_on_with_a_move() -> None:
     controller = six()
     controller.run(moves.start(controller.desk, {T0: ids(4, 2)}))
@@ -293,6 +305,7 @@ def test_moves_that_make_no_sense() -> None:
     assert controller.run(moves.start(controller.desk, {T0: ()})).keys() == {T0}
 
 
+@pytest.mark.mechanism(61)
 def test_moves_that_people_left_in_the_node() -> None:
     controller = six()
     controller.store.moves = {T0: ids(4, 5), TopicPartition("gone", 0): ids(1)}
@@ -373,6 +386,7 @@ def test_a_broker_dies_in_the_middle_of_a_deletion() -> None:
     assert "illegal_transition" not in controller.noted()
 
 
+@pytest.mark.mechanism(75)
 def test_the_controller_dies_in_the_middle_of_a_deletion() -> None:
     controller = three()
     delete(controller)
@@ -405,6 +419,7 @@ def test_deletions_that_are_not_to_be() -> None:
 # -- elections on request --------------------------------------------------------------------------------
 
 
+@pytest.mark.mechanism(63, 72)
 def test_preferred_elections_that_people_left_in_the_node() -> None:
     controller = three()
     die(controller, 1)
@@ -429,6 +444,7 @@ def test_an_unclean_election_on_request_only_where_nobody_leads() -> None:
     assert verdicts == {T0: rebalance.Verdict.NOT_NEEDED}
 
 
+@pytest.mark.mechanism(74)
 def test_balance_takes_only_what_its_preferred_leader_is_in_sync_with() -> None:
     controller = three()
     die(controller, 1)
@@ -445,6 +461,7 @@ def test_balance_takes_only_what_its_preferred_leader_is_in_sync_with() -> None:
 # -- failover --------------------------------------------------------------------------------------------
 
 
+@pytest.mark.mechanism(55)
 def test_a_new_controller_decides_under_its_own_epoch() -> None:
     controller = three()
     del controller.store.brokers[BrokerId(1)]
@@ -454,6 +471,7 @@ def test_a_new_controller_decides_under_its_own_epoch() -> None:
     assert {command.controller_epoch for _, command in after.heard()} == {2}
 
 
+@pytest.mark.mechanism(68, 78)
 def test_taking_over_takes_few_rounds_however_many_partitions_there_are() -> None:
     rounds = []
     for size in (5, 50):

@@ -341,6 +341,7 @@ class World:
 
 
 @pytest.mark.parametrize("block", range(4))
+@pytest.mark.mechanism(26, 87)
 def test_everything_at_once(block: int) -> None:
     for seed in range(block * 25, block * 25 + 25):
         world: Any = None

@@ -32,6 +32,7 @@ def ids(*numbers: int) -> tuple[BrokerId, ...]:
     return tuple(BrokerId(number) for number in numbers)
 
 
+@pytest.mark.mechanism(48, 49)
 def test_the_controller() -> None:
     assert json.loads(znodes.controller(BrokerId(3), 1_700_000_000_000)) == {
         "version": 2, "brokerid": 3, "timestamp": "1700000000000", "kraftControllerEpoch": -1,
@@ -41,6 +42,7 @@ def test_the_controller() -> None:
     assert znodes.read_controller_epoch(b"12") == 12
 
 
+@pytest.mark.mechanism(45)
 def test_a_broker() -> None:
     registered = Broker(
         BrokerId(1), BrokerEpoch(77),
@@ -93,6 +95,7 @@ def test_topic_ids() -> None:
     assert len(made) == 22
 
 
+@pytest.mark.mechanism(46)
 def test_a_partition() -> None:
     led = PartitionState(BrokerId(1), ids(1, 2), LeaderEpoch(4), ControllerEpoch(7), version=Version(9))
     data = znodes.partition_state(led)

@@ -1,0 +1,56 @@
+"""Many requests at a time, and not more than so many."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import pytest
+import trio
+import trio.testing
+
+from kraft_controller.core.asks import ControllerMoved
+from kraft_controller.runtime.together import together
+
+
+def run(calls: int, window: int) -> tuple[list[int], int]:
+    """What came back, and how many were under way at once."""
+    under_way = most = 0
+
+    async def one(number: int) -> int:
+        nonlocal under_way, most
+        under_way += 1
+        most = max(most, under_way)
+        await trio.sleep(1 + number % 3)
+        under_way -= 1
+        return number
+
+    async def main() -> list[int]:
+        return await together([partial(one, number) for number in range(calls)], window)
+
+    found = trio.run(main, clock=trio.testing.MockClock(autojump_threshold=0))
+    return found, most
+
+
+@pytest.mark.parametrize(("calls", "window", "most"), [(0, 5, 0), (1, 5, 1), (4, 5, 4), (50, 5, 5)])
+def test_in_their_order_and_within_the_window(calls: int, window: int, most: int) -> None:
+    assert run(calls, window) == (list(range(calls)), most)
+
+
+def test_the_first_error_ends_it_and_being_deposed_comes_first() -> None:
+    began: list[int] = []
+
+    async def one(number: int) -> None:
+        began.append(number)
+        await trio.sleep(1)
+        if number == 1:
+            raise ValueError
+        if number == 2:
+            raise ControllerMoved
+        await trio.sleep(1)
+
+    async def main() -> None:
+        with pytest.raises(ControllerMoved):
+            await together([partial(one, number) for number in range(100)], 4)
+
+    trio.run(main, clock=trio.testing.MockClock(autojump_threshold=0))
+    assert len(began) == 4
