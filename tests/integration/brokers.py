@@ -111,7 +111,11 @@ async def in_thread(function: Callable[..., T], *arguments: object) -> T:
     try:
         return await trio.to_thread.run_sync(function, *arguments, abandon_on_cancel=True)
     finally:
-        # Some of these clients leave a socket behind that could not be connected.
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ResourceWarning)
-            gc.collect()
+        forget_sockets()
+
+
+def forget_sockets() -> None:
+    """Some of these clients leave a socket behind that could not be connected. It is not for the next test to find."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)
+        gc.collect()
