@@ -5,16 +5,18 @@ VENV := .venv
 BIN := $(VENV)/bin
 SERVERS ?= 3
 DATA ?= ./data
+BROKERS ?= 3
 RUNS ?= 10000
 ROUNDS ?= 100
 OPERATIONS ?= 100000
 SEED ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check docs fuzz fuzz-port differential drill kill9 bench
+.PHONY: help run brokers test check docs fuzz fuzz-port differential drill kill9 bench
 
 help:
 	@echo 'make run     an ensemble of $(SERVERS) on loopback, data in $(DATA); Ctrl-C ends it'
+	@echo 'make brokers  $(BROKERS) Kafka brokers with their store on loopback, data in $(DATA)/kafka; Ctrl-C ends it'
 	@echo 'make test    format, lint, types, contracts and every test'
 	@echo 'make check   the same without the tests'
 	@echo 'make docs    follow every link of the docs and run every example in them'
@@ -27,6 +29,9 @@ help:
 
 run: $(VENV)/.with-cli
 	@$(BIN)/zab dev --servers $(SERVERS) --data $(DATA)
+
+brokers: $(VENV)/.with-broker
+	@$(BIN)/zab-broker dev --brokers $(BROKERS) --data $(DATA)/kafka
 
 test: $(VENV)/.with-dev
 	@scripts/check --tests

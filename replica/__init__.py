@@ -1,5 +1,4 @@
-"""NOT THERE YET. The place of a replica manager that will serve Kafka clients, led by `kraft_controller`.
+"""A Kafka broker: partitions replicated between brokers, consumer groups, and the protocol that Kafka's clients speak.
 
-The package exists today so that the contracts between packages hold from the first line written in it.
-It exports nothing, and nothing may be built on it.
+Led by `kraft_controller`, on the store that `zab` is. What people use is the command `zab-broker`: nothing is exported.
 """

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import gc
-import warnings
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -108,14 +106,4 @@ async def until(true: Callable[[], object]) -> None:
 
 
 async def in_thread(function: Callable[..., T], *arguments: object) -> T:
-    try:
-        return await trio.to_thread.run_sync(function, *arguments, abandon_on_cancel=True)
-    finally:
-        forget_sockets()
-
-
-def forget_sockets() -> None:
-    """Some of these clients leave a socket behind that could not be connected. It is not for the next test to find."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ResourceWarning)
-        gc.collect()
+    return await trio.to_thread.run_sync(function, *arguments, abandon_on_cancel=True)

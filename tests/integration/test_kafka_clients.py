@@ -10,7 +10,7 @@ import trio
 from tests.integration.brokers import cluster, in_thread, until
 from tests.integration.kafka_clients import CLIENTS, Client
 
-pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")]
+pytestmark = pytest.mark.slow
 EACH = pytest.mark.parametrize("client", CLIENTS, ids=lambda client: client.name)
 ODD_PAIRS = [
     (b"k", b"v"),

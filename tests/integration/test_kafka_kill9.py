@@ -20,10 +20,10 @@ from replica.core.groups.partitioning import partition_of
 from replica.runtime.offsets_topic import OFFSETS_TOPIC
 from replica.runtime.requests import Body
 from tests.integration.broker_processes import PATIENCE_S, Processes, broker_processes, store_port
-from tests.integration.brokers import forget_sockets, in_thread
+from tests.integration.brokers import in_thread
 from tests.integration.kafka_clients import Confluent
 
-pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")]
+pytestmark = pytest.mark.slow
 GROUP = "those who go on"
 
 
@@ -148,7 +148,4 @@ def test_leader_controller_and_coordinator_are_killed(tmp_path: Path) -> None:
                 reader.enough.set()
                 await in_thread(reader.join)
 
-    try:
-        trio.run(main)
-    finally:
-        forget_sockets()
+    trio.run(main)
