@@ -29,6 +29,8 @@ COMMANDS: Final[Mapping[str, Command]] = {
     "serve": Command("replica.cli.serve", "run a broker, as its server.properties says"),
     "dev": Command("replica.cli.dev", "run brokers and the store that they need, all in this process"),
     "topics": Command("kraft_controller.cli.topics", "make, list, describe, grow and delete topics"),
+    "produce": Command("replica.cli.produce", "write records to a topic, a line each"),
+    "consume": Command("replica.cli.consume", "read records of a topic, and print them"),
     "groups": Command("replica.cli.groups", "list, describe, set back and delete consumer groups"),
     "reassign": Command(
         "kraft_controller.cli.reassign", "move replicas to other brokers: plan, begin, look, take back"

@@ -1,0 +1,212 @@
+"""Read records of a topic, and print one a line.
+
+examples:
+  zab-broker consume orders                                    what comes from now on, until Ctrl-C
+  zab-broker consume orders --from-beginning --until-end
+  zab-broker consume orders --partition 2 --offset 1000 --count 10 --json
+  zab-broker consume orders --from-beginning --keys | sort
+
+Without a group: nothing is committed, and nobody else is told. Values that are no text are shown with escapes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from typing import Any, Final
+
+from attrs import define
+
+from kraft_controller.cli.common import DONE, Failed, progress
+from kraft_controller.core.names import TopicPartition
+from replica.cli.bootstrap import asked, bootstrap_arguments
+from replica.core.errors import ErrorCode, KafkaError
+from replica.runtime.client import Client, raise_for
+from replica.wire.api import ApiKey
+from replica.wire.batch import walk
+from replica.wire.records import Record, read_records
+
+LATEST: Final = -1
+EARLIEST: Final = -2
+WAIT_MS: Final = 500
+PARTITION_BYTES_MAX: Final = 1 << 20
+act = asked
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    parser.set_defaults(work=_consume)
+    parser.add_argument("topic", metavar="TOPIC")
+    parser.add_argument("--partition", type=int, action="append", default=[], metavar="N", help="may be repeated")
+    start = parser.add_mutually_exclusive_group()
+    start.add_argument("--from-beginning", action="store_true", help="from the first record that is there")
+    start.add_argument("--offset", type=int, metavar="N", help="from here on, in each partition")
+    start.add_argument("--since", type=int, metavar="MS", help="from the first record that is not older, in Unix time")
+    parser.add_argument("--count", type=int, metavar="N", help="no more than so many")
+    parser.add_argument("--until-end", action="store_true", help="end where the partitions ended at the start")
+    parser.add_argument("--keys", action="store_true", help="key, tab, value")
+    parser.add_argument("--json", action="store_true", help="an object for each record, with all that there is to it")
+    bootstrap_arguments(parser)
+
+
+@define
+class Position:
+    where: TopicPartition
+    offset: int
+    end: int | None
+    """None: there is none."""
+
+    @property
+    def done(self) -> bool:
+        return self.end is not None and self.offset >= self.end
+
+
+Found = tuple[Position, Record, int]
+"""A record, and where to go on behind it."""
+
+
+async def _consume(client: Client, arguments: argparse.Namespace) -> int:
+    positions = await _start(client, arguments)
+    left = arguments.count
+    while (left is None or left > 0) and not all(each.done for each in positions):
+
+        async def once() -> list[Found]:
+            return await _fetch(client, [each for each in positions if not each.done])
+
+        for position, record, after in (await client.patiently(once))[:left]:
+            _show(arguments, position.where, record)
+            position.offset = after
+            left = None if left is None else left - 1
+        sys.stdout.flush()
+    return DONE
+
+
+async def _start(client: Client, arguments: argparse.Namespace) -> list[Position]:
+    async def once() -> list[Position]:
+        leaders = await client.leaders([arguments.topic])
+        wanted = [
+            where for where in sorted(leaders) if not arguments.partition or where.partition in arguments.partition
+        ]
+        if len(wanted) < max(len(set(arguments.partition)), 1):
+            missing = f"partitions {sorted(arguments.partition)}" if arguments.partition else "a partition"
+            raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, f"{missing} of {arguments.topic} with a leader")
+        ends = {where: await _look_up(client, leaders[where], where, LATEST) for where in wanted}
+        return [
+            Position(
+                where,
+                await _first(client, leaders[where], where, arguments, ends[where]),
+                ends[where] if arguments.until_end else None,
+            )
+            for where in wanted
+        ]
+
+    return await client.patiently(once)
+
+
+async def _first(client: Client, leader: int, where: TopicPartition, arguments: argparse.Namespace, end: int) -> int:
+    if arguments.offset is not None:
+        first: int = arguments.offset
+        return first
+    if arguments.from_beginning:
+        return await _look_up(client, leader, where, EARLIEST)
+    if arguments.since is not None:
+        found = await _look_up(client, leader, where, arguments.since)
+        return end if found < 0 else found
+    return end
+
+
+async def _look_up(client: Client, leader: int, where: TopicPartition, timestamp: int) -> int:
+    part = {"partition_index": where.partition, "timestamp": timestamp}
+    body = {"replica_id": -1, "topics": [{"name": where.topic, "partitions": [part]}]}
+    reply = await client.ask_broker(leader, ApiKey.LIST_OFFSETS, body)
+    answer = reply["topics"][0]["partitions"][0]
+    raise_for(answer["error_code"], str(where))
+    offset: int = answer["offset"]
+    return offset
+
+
+async def _fetch(client: Client, positions: list[Position]) -> list[Found]:
+    """From each leader once; who has nothing is waited for a little."""
+    leaders = await client.leaders({each.where.topic for each in positions})
+    by_leader: dict[int, list[Position]] = {}
+    for position in positions:
+        if position.where not in leaders:
+            raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, f"nobody leads {position.where}")
+        by_leader.setdefault(leaders[position.where], []).append(position)
+    found: list[Found] = []
+    for leader, theirs in by_leader.items():
+        reply = await client.ask_broker(leader, ApiKey.FETCH, _body(theirs, WAIT_MS // len(by_leader)))
+        raise_for(reply["error_code"], f"broker {leader}")
+        known = {each.where: each for each in theirs}
+        for topic in reply["responses"]:
+            for part in topic["partitions"]:
+                position = known[TopicPartition(topic["topic"], part["partition_index"])]
+                if part["error_code"] == ErrorCode.OFFSET_OUT_OF_RANGE:
+                    position.offset = await _back_in_range(client, leader, position)
+                    continue
+                raise_for(part["error_code"], str(position.where))
+                found.extend(_records(position, part["records"] or b""))
+    return found
+
+
+def _body(positions: list[Position], wait_ms: int) -> dict[str, Any]:
+    parts = [
+        {"partition": each.where.partition, "fetch_offset": each.offset, "partition_max_bytes": PARTITION_BYTES_MAX}
+        for each in positions
+    ]
+    return {
+        "max_wait_ms": wait_ms,
+        "min_bytes": 1,
+        "topics": [{"topic": positions[0].where.topic, "partitions": parts}],
+    }
+
+
+async def _back_in_range(client: Client, leader: int, position: Position) -> int:
+    start = await _look_up(client, leader, position.where, EARLIEST)
+    if position.offset > start:
+        raise Failed(f"{position.where} has no offset {position.offset}")
+    progress(f"{position.where}: what was before {start} is gone")
+    return start
+
+
+def _records(position: Position, data: bytes) -> list[Found]:
+    """A batch comes whole, so it may begin before what was asked for, and go on behind the end. And it may be empty, or
+    end behind its last record, where the cleaner was: then there is nothing more to come in it."""
+    found: list[Found] = []
+    following = position.offset
+    for at, header in walk(data):
+        following = header.next_offset
+        if not header.control:
+            found.extend(
+                (position, record, record.offset + 1)
+                for record in read_records(data, at)
+                if record.offset >= position.offset and (position.end is None or record.offset < position.end)
+            )
+    if found:
+        found[-1] = (*found[-1][:2], following)
+    else:
+        position.offset = following
+    return found
+
+
+def _show(arguments: argparse.Namespace, where: TopicPartition, record: Record) -> None:
+    key, value = _text(record.key), _text(record.value)
+    if arguments.json:
+        shown = {
+            "partition": where.partition,
+            "offset": record.offset,
+            "timestamp": record.timestamp,
+            "key": key,
+            "value": value,
+            "headers": [[name, _text(content)] for name, content in record.headers],
+        }
+        line = json.dumps(shown, ensure_ascii=False)
+    elif arguments.keys:
+        line = f"{'' if key is None else key}\t{'' if value is None else value}"
+    else:
+        line = "" if value is None else value
+    sys.stdout.write(f"{line}\n")
+
+
+def _text(content: bytes | None) -> str | None:
+    return None if content is None else content.decode(errors="backslashreplace")

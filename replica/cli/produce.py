@@ -1,0 +1,195 @@
+"""Write records to a topic: each line of stdin is one.
+
+examples:
+  echo hello | zab-broker produce orders
+  zab-broker produce orders --key-separator : < keys-and-values.txt
+  seq 1000000 | zab-broker produce numbers --codec zstd --acks 1
+
+Records of one key go to one partition, the one that other clients would choose; those without a key go in turns. What
+is written again, because nobody answered, is written once: each batch has a number that the broker knows it by.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+from collections.abc import Iterator
+from typing import Final
+
+import trio
+
+from kraft_controller.cli.common import DONE, Failed, progress
+from kraft_controller.core.names import TopicPartition
+from replica.cli.bootstrap import asked, bootstrap_arguments
+from replica.core.errors import ErrorCode, KafkaError
+from replica.runtime.client import Client, raise_for
+from replica.wire.api import ApiKey
+from replica.wire.compression import Codec
+from replica.wire.records import Record, build
+
+RECORDS_MAX: Final = 2_000
+BYTES_MAX: Final = 512 * 1024
+"""Of one request. No record is taken apart for it."""
+
+Pair = tuple[bytes | None, bytes]
+act = asked
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    parser.set_defaults(work=_produce)
+    parser.add_argument("topic", metavar="TOPIC")
+    parser.add_argument("--partition", type=int, metavar="N", help="all to this one, whatever their keys")
+    parser.add_argument(
+        "--key-separator", metavar="TEXT", help="what is before it in a line is the key; a line without it has none"
+    )
+    parser.add_argument(
+        "--acks", choices=("1", "all"), default="all", help="who has to have it: the leader, or all that are in sync"
+    )
+    parser.add_argument("--codec", choices=[each.name.lower() for each in Codec], default="none")
+    bootstrap_arguments(parser)
+
+
+async def _produce(client: Client, arguments: argparse.Namespace) -> int:
+    producer = Producer(client, arguments.topic, arguments.acks, Codec[arguments.codec.upper()], arguments.partition)
+    await producer.begin()
+    separator = None if arguments.key_separator is None else arguments.key_separator.encode()
+    chunks = _chunks(separator)
+    while (chunk := await trio.to_thread.run_sync(next, chunks, None, abandon_on_cancel=True)) is not None:
+        await producer.send(chunk)
+    progress(f"{producer.sent} records written to {arguments.topic}")
+    return DONE
+
+
+def _chunks(separator: bytes | None) -> Iterator[list[Pair]]:
+    """A chunk ends when it is large enough, or when whoever writes to us pauses."""
+    rest = b""
+    while data := os.read(sys.stdin.fileno(), BYTES_MAX):
+        *lines, rest = (rest + data).split(b"\n")
+        for first in range(0, len(lines), RECORDS_MAX):
+            yield [_pair(line, separator) for line in lines[first : first + RECORDS_MAX]]
+    if rest:
+        yield [_pair(rest, separator)]
+
+
+def _pair(line: bytes, separator: bytes | None) -> Pair:
+    if separator is None:
+        return None, line
+    key, found, value = line.partition(separator)
+    return (key, value) if found else (None, line)
+
+
+class Producer:
+    """Of one topic. One request at a time to each leader, so what is sent first stands first."""
+
+    def __init__(self, client: Client, topic: str, acks: str, codec: Codec, partition: int | None = None) -> None:
+        self.sent = 0
+        self._client = client
+        self._topic = topic
+        self._acks = -1 if acks == "all" else int(acks)
+        self._codec = codec
+        self._partition = partition
+        self._partitions: list[int] = []
+        self._leaders: dict[TopicPartition, int] = {}
+        self._turn = 0
+        self._id = -1
+        self._epoch = -1
+        self._sequences: dict[int, int] = {}
+
+    async def begin(self) -> None:
+        async def look() -> list[int]:
+            reply = await self._client.ask(
+                ApiKey.METADATA, {"topics": [{"name": self._topic}], "allow_auto_topic_creation": True}
+            )
+            [topic] = reply["topics"]
+            raise_for(topic["error_code"], f"topic {self._topic}")
+            return sorted(each["partition_index"] for each in topic["partitions"])
+
+        async def identify() -> tuple[int, int]:
+            reply = await self._client.ask(ApiKey.INIT_PRODUCER_ID, {"transactional_id": None})
+            raise_for(reply["error_code"], "an id for this producer")
+            return reply["producer_id"], reply["producer_epoch"]
+
+        self._partitions = await self._client.patiently(look)
+        if self._partition is not None and self._partition not in self._partitions:
+            raise Failed(f"{self._topic} has partitions {self._partitions}, and none of number {self._partition}")
+        if self._acks == -1:
+            self._id, self._epoch = await self._client.patiently(identify)
+
+    async def send(self, pairs: list[Pair]) -> None:
+        batches: dict[int, list[Pair]] = {}
+        for key, value in pairs:
+            batches.setdefault(self._partition_of(key), []).append((key, value))
+        self._turn += 1
+        for partition, batch in batches.items():
+            for part in _parts(batch):
+                await self._send(partition, part)
+
+    def _partition_of(self, key: bytes | None) -> int:
+        if self._partition is not None:
+            return self._partition
+        if key is None:
+            return self._partitions[self._turn % len(self._partitions)]
+        return self._partitions[(murmur2(key) & 0x7FFF_FFFF) % len(self._partitions)]
+
+    async def _send(self, partition: int, pairs: list[Pair]) -> None:
+        now = time.time_ns() // 1_000_000
+        sequence = self._sequences.get(partition, 0) if self._id >= 0 else -1
+        data = build(
+            [Record(place, now, key, value) for place, (key, value) in enumerate(pairs)],
+            codec=self._codec,
+            producer_id=self._id,
+            producer_epoch=self._epoch,
+            base_sequence=sequence,
+        )
+        where = TopicPartition(self._topic, partition)
+        part = {"index": partition, "records": data}
+        body = {
+            "acks": self._acks,
+            "timeout_ms": int(self._client.settings.request_s * 500),
+            "topic_data": [{"name": self._topic, "partition_data": [part]}],
+        }
+
+        async def once() -> None:
+            leaders = self._leaders or await self._client.leaders([self._topic])
+            self._leaders = {}  # looked for anew, unless all goes well
+            if where not in leaders:
+                raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, f"nobody leads {where}")
+            reply = await self._client.ask_broker(leaders[where], ApiKey.PRODUCE, body)
+            answer = reply["responses"][0]["partition_responses"][0]
+            raise_for(answer["error_code"], str(where), answer["error_message"])
+            self._leaders = leaders
+
+        await self._client.patiently(once)
+        self._sequences[partition] = (sequence + len(pairs)) % (1 << 31)
+        self.sent += len(pairs)
+
+
+def _parts(pairs: list[Pair]) -> Iterator[list[Pair]]:
+    part: list[Pair] = []
+    size = 0
+    for key, value in pairs:
+        more = len(key or b"") + len(value)
+        if part and size + more > BYTES_MAX:
+            yield part
+            part, size = [], 0
+        part.append((key, value))
+        size += more
+    if part:
+        yield part
+
+
+def murmur2(data: bytes) -> int:
+    """The hash by which clients choose a partition for a key. 32 bits, unsigned."""
+    mix, mask = 0x5BD1E995, 0xFFFF_FFFF
+    value = 0x9747B28C ^ len(data)
+    whole = len(data) & ~3
+    for at in range(0, whole, 4):
+        word = int.from_bytes(data[at : at + 4], "little") * mix & mask
+        word = (word ^ word >> 24) * mix & mask
+        value = value * mix & mask ^ word
+    if whole < len(data):
+        value = (value ^ int.from_bytes(data[whole:], "little")) * mix & mask
+    value = (value ^ value >> 13) * mix & mask
+    return value ^ value >> 15
