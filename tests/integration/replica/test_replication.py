@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
 import trio
 from attrs import evolve
 
@@ -161,6 +162,7 @@ def values(data: bytes) -> list[bytes | None]:
     return [record.value for at, _ in walk(data) for record in records.read_records(data, at)]
 
 
+@pytest.mark.mechanism(1, 16, 31)
 async def test_what_is_acknowledged_is_on_all_and_survives_the_leader(tmp_path: Path) -> None:
     async with cluster(tmp_path) as brokers:
         answer = await brokers.produce(1, b"a", b"b")
@@ -177,6 +179,7 @@ async def test_what_is_acknowledged_is_on_all_and_survives_the_leader(tmp_path: 
         assert brokers.logs[3].logs[T0].end_offset == 3
 
 
+@pytest.mark.mechanism(5, 6)
 async def test_who_is_gone_leaves_the_isr_at_the_store_and_who_returns_comes_back(tmp_path: Path) -> None:
     settings = Settings(lag_time_max_ms=300, fetch_wait_ms=50, fetch_backoff_ms=50)
     async with cluster(tmp_path, settings) as brokers:

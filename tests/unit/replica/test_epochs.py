@@ -17,6 +17,7 @@ def pair(*, diverges: bool = True, min_insync: int = 1) -> World:
     return world
 
 
+@pytest.mark.mechanism(25, 24)
 @BOTH_WAYS
 def test_a_follower_that_restarts_keeps_what_is_above_its_watermark(diverges: bool) -> None:
     """KAFKA-1211, KIP-101 first case. Both have m0 and m1, both were acknowledged; the follower has not heard yet that
@@ -66,6 +67,7 @@ def test_it_keeps_it_too_if_the_leader_dies_before_it_has_fetched_again(diverges
     assert world.hw(2) == 2  # alone in sync: what it has is committed
 
 
+@pytest.mark.mechanism(19, 25)
 @BOTH_WAYS
 def test_two_records_at_one_offset_are_told_apart_by_their_epochs(diverges: bool) -> None:
     """KIP-101, second case. Both machines die, and the one that comes back first has lost its tail. It writes another
@@ -94,6 +96,7 @@ def test_two_records_at_one_offset_are_told_apart_by_their_epochs(diverges: bool
     assert world.log(1).records() == ["m0", "other"]
 
 
+@pytest.mark.mechanism(19)
 @BOTH_WAYS
 def test_a_leader_that_does_not_know_our_epoch_is_asked_again_about_an_older_one(diverges: bool) -> None:
     """KIP-279. Unclean elections in a row: each leads alone for a while, and the logs are
@@ -156,6 +159,7 @@ def test_an_epoch_in_which_nothing_was_written_does_not_keep_them_asking(diverge
     assert world.hw(1) == 2
 
 
+@pytest.mark.mechanism(22)
 @BOTH_WAYS
 def test_what_a_diverging_follower_asks_for_says_nothing_of_what_it_has(diverges: bool) -> None:
     world = pair(diverges=diverges)
@@ -242,6 +246,7 @@ def test_fetches_of_another_leader_epoch_are_refused_and_change_nothing() -> Non
     assert world.ask(3) is not None
 
 
+@pytest.mark.mechanism(17, 18)
 def test_consumers_too_may_say_which_epoch_they_believe_in() -> None:
     world = pair()
     world.elect(1, [1, 2])

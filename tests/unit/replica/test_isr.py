@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from attrs import evolve
 
 from kraft_controller.core.names import BrokerEpoch, BrokerId, Version
@@ -25,6 +26,7 @@ def behind() -> World:
     return world
 
 
+@pytest.mark.mechanism(3, 4, 5, 8, 9)
 def test_who_is_silent_for_too_long_leaves_within_one_and_a_half_times() -> None:
     world = World(3)
     world.create()
@@ -52,6 +54,7 @@ def test_who_has_everything_stays_however_silent() -> None:
     assert world.servers[1].replicas.deadline is None  # and nobody looks any more
 
 
+@pytest.mark.mechanism(3, 9)
 def test_who_is_always_a_little_behind_a_busy_leader_stays() -> None:
     """KIP-16: it never has all that there is, but always what there was when it asked before."""
     world = World(2)
@@ -68,6 +71,7 @@ def test_who_is_always_a_little_behind_a_busy_leader_stays() -> None:
     assert world.isr() == (1, 2)
 
 
+@pytest.mark.mechanism(9)
 def test_who_falls_back_steadily_leaves_though_it_fetches_all_the_time() -> None:
     settings = Settings()
     slow = Follower(BrokerId(2), caught_up_ms=0)
@@ -78,6 +82,7 @@ def test_who_falls_back_steadily_leaves_though_it_fetches_all_the_time() -> None
     assert not slow.in_sync(end, LAG + 1_000, settings)
 
 
+@pytest.mark.mechanism(7)
 def test_the_old_rule_counted_messages_and_drops_a_healthy_one_in_a_burst() -> None:
     healthy = Follower(BrokerId(2), caught_up_ms=0)
     healthy.fetched(0, 0, 0, 0)
@@ -86,6 +91,7 @@ def test_the_old_rule_counted_messages_and_drops_a_healthy_one_in_a_burst() -> N
     assert healthy.in_sync(4_000, 1, Settings(lag_messages_max=4_000))
 
 
+@pytest.mark.mechanism(16)
 def test_fewer_in_sync_commit_more_though_nobody_fetches() -> None:
     """KAFKA-13091: nothing else happens that would move the watermark."""
     world = World(2)
@@ -110,6 +116,7 @@ def test_the_leader_never_leaves() -> None:
     assert world.isr() == (1,)
 
 
+@pytest.mark.mechanism(15, 6)
 def test_while_one_is_about_to_come_in_he_has_to_have_everything_too() -> None:
     """The store may have let him in already. Then he may be elected, and has to have what is committed by then."""
     world = World(3)

@@ -369,6 +369,7 @@ class Chaos(World):
             self.judge()
 
 
+@pytest.mark.mechanism(26, 19)
 @pytest.mark.parametrize("block", range(10))
 def test_random(block: int) -> None:
     for seed in range(block * SEEDS // 10, (block + 1) * SEEDS // 10):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from attrs import evolve
 
 from kraft_controller.core.commands import LeaderAndIsr
@@ -89,6 +90,7 @@ def test_a_leader_that_leads_on_in_the_next_epoch_keeps_what_its_followers_have(
     assert world.hw(1) == 1
 
 
+@pytest.mark.mechanism(27)
 def test_nobody_leads() -> None:
     world = World(2)
     world.create(replicas=(1, 2))

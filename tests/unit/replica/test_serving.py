@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from kraft_controller.core.names import BrokerId, TopicPartition
 from replica.core.errors import ErrorCode
 from replica.core.offsets import Lookup
@@ -139,6 +141,7 @@ def test_alarms_of_what_is_answered_are_not_kept() -> None:
     assert world.servers[1].replicas._desk.purgatory.alarms < 100
 
 
+@pytest.mark.mechanism(17)
 def test_a_consumer_is_sent_to_the_replica_in_its_rack_and_reads_what_that_knows_to_be_committed() -> None:
     world = World(2, racks=("east", "west"), settings=Settings(follower_reads=True))
     world.create(replicas=(1, 2))
@@ -255,3 +258,20 @@ def test_replicas_on_the_move_fetch_no_more_than_they_may() -> None:
     world.now = resume
     world.pull(3)
     assert world.log(3).end_offset == 2
+
+
+@pytest.mark.mechanism(28)
+def test_a_follower_asks_for_all_its_partitions_at_once_and_whoever_had_something_comes_last_next_time() -> None:
+    world = World(2)
+    for where in (T0, T1):
+        world.create(where, replicas=(1, 2))
+    request = world.ask(2)
+    assert request is not None
+    assert request.fetch is not None
+    assert [part.where for part in request.fetch.parts] == [T0, T1]
+    world.produce(1, "a")
+    world.hear(2, request, world.serve(request))
+    request = world.ask(2)
+    assert request is not None
+    assert request.fetch is not None
+    assert [part.where for part in request.fetch.parts] == [T1, T0]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from replica.core.errors import ErrorCode
 from replica.core.settings import Settings
 from tests.unit.replica.listlog import batch
@@ -12,6 +14,7 @@ def numbered(count: int, first: int = 0) -> list[str]:
     return [f"m{number}" for number in range(first, first + count)]
 
 
+@pytest.mark.mechanism(11, 12, 13, 14, 20)
 def test_of_nine_messages_six_are_committed_and_can_be_read() -> None:
     """LEO 9, high watermark 6: offsets 0 to 5 can be read, and the message at 6 cannot."""
     world = World()
@@ -28,6 +31,7 @@ def test_of_nine_messages_six_are_committed_and_can_be_read() -> None:
     assert world.latest(1).offset == 6
 
 
+@pytest.mark.mechanism(15, 13)
 def test_the_watermark_is_the_smallest_end_among_those_in_sync() -> None:
     world = World()
     world.create()
@@ -44,6 +48,7 @@ def test_the_watermark_is_the_smallest_end_among_those_in_sync() -> None:
     assert world.hw(1) == 9
 
 
+@pytest.mark.mechanism(16, 22)
 def test_a_follower_acknowledges_by_asking_for_what_comes_next() -> None:
     world = World(2)
     world.create(replicas=(1, 2))
@@ -56,6 +61,7 @@ def test_a_follower_acknowledges_by_asking_for_what_comes_next() -> None:
     assert world.base_offset(token) == 0
 
 
+@pytest.mark.mechanism(21, 23, 24)
 def test_a_follower_learns_the_watermark_with_the_answer_and_so_lags_behind_it() -> None:
     world = World(2)
     world.create(replicas=(1, 2))
@@ -66,6 +72,7 @@ def test_a_follower_learns_the_watermark_with_the_answer_and_so_lags_behind_it()
     assert (world.hw(1), world.hw(2)) == (2, 2)
 
 
+@pytest.mark.mechanism(29, 30, 31)
 def test_acks_of_none_of_one_and_of_all() -> None:
     world = World(2)
     world.create(replicas=(1, 2))
@@ -100,6 +107,7 @@ def test_who_waits_too_long_is_told_so_and_the_record_stays() -> None:
     assert world.consume(1, 0) == ["a"]
 
 
+@pytest.mark.mechanism(31)
 def test_with_too_few_in_sync_nothing_is_written_for_those_who_want_all() -> None:
     world = World(3, settings=Settings(min_insync=2))
     world.create()
@@ -123,6 +131,7 @@ def test_with_too_few_in_sync_what_was_written_for_less_is_not_committed_either(
     assert world.consume(1, 0) == ["a"]
 
 
+@pytest.mark.mechanism(31)
 def test_when_too_few_are_left_while_one_waits_he_is_told_that_it_is_written() -> None:
     world = World(3, settings=Settings(min_insync=2))
     world.create()
@@ -151,6 +160,7 @@ def test_a_topic_may_ask_for_more_in_sync_than_others() -> None:
     assert world.error(world.produce(1, "a", acks=-1)) is ErrorCode.NONE
 
 
+@pytest.mark.mechanism(15)
 def test_who_is_about_to_join_is_waited_for() -> None:
     """Else a busy leader would always have committed something that he does not have yet."""
     world = World(2)
@@ -166,6 +176,7 @@ def test_who_is_about_to_join_is_waited_for() -> None:
     assert world.hw(1) == 1
 
 
+@pytest.mark.mechanism(32)
 def test_writes_that_must_be_on_the_disk_count_when_they_are() -> None:
     world = World(2, settings=Settings(sync_writes=True))
     world.create(replicas=(1, 2))
