@@ -31,6 +31,7 @@ from kraft_controller.runtime.registration import Registration, cluster_id, prep
 from replica.runtime.config import CONTROLLER, EVERYWHERE, BrokerConfig, Listener
 from replica.runtime.configs import TopicConfigs
 from replica.runtime.disk import Disk
+from replica.runtime.dynamic import DynamicConfigs
 from replica.runtime.groups import Groups
 from replica.runtime.handlers import configs as config_handlers
 from replica.runtime.handlers import coordinators as coordinator_handlers
@@ -93,6 +94,8 @@ class Broker:
             self.replication, partial(count_partitions, self.topics), self.log, config.groups, config.commit_timeout_ms
         )
         self.replication.role_taken.append(self.groups.role_taken)
+        self.dynamic = DynamicConfigs(config.id, self.configs, self.replication, self.log)
+        self.replication.role_taken.append(self.dynamic.role_taken)
         self.configs.apply = self._reconfigured
         self.registration: Registration | None = None
         self.controller: Controller | None = None
@@ -214,6 +217,7 @@ class Broker:
                 await nursery.start(links.run)
                 nursery.start_soon(controller.run)
                 nursery.start_soon(self.configs.run, session)
+                nursery.start_soon(self.dynamic.feed.run, session)
         finally:
             self._live = False
 

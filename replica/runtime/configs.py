@@ -66,6 +66,14 @@ class TopicConfigs:
             return self.defaults
         return self._config(topic, values)
 
+    def set_defaults(self, defaults: LogConfig) -> None:
+        """Other ones, while topics are open: what they did not say themselves has changed."""
+        if defaults == self.defaults:
+            return
+        self.defaults = defaults
+        for topic, values in self._known.items():
+            self.apply(topic, self._config(topic, values))
+
     def forget(self, topic: str) -> None:
         self._known.pop(topic, None)
         self._wanted.pop(topic, None)

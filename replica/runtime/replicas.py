@@ -155,6 +155,11 @@ class Replication:
         self.core.require_in_sync(topic, replicas, self.now())
         self._turn()
 
+    def throttle(self, partitions: Iterable[TopicPartition], bytes_s: int | None) -> None:
+        """Of these, replicas that are not in sync fetch no more than so much together; None: as much as comes."""
+        self.core.throttle(partitions, bytes_s)
+        self._turn()
+
     # -- those who ask, and wait -----------------------------------------------------------------------------
 
     async def produce(

@@ -1,0 +1,73 @@
+"""What is configured while brokers run is what they do, at once; and in the next session, too."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+
+import trio
+
+from kraft_controller.core.names import TopicPartition
+from kraft_controller.runtime.admin import moves
+from kraft_controller.runtime.admin.configs import Entity, alter_config
+from kraft_controller.runtime.admin.picture import read_picture
+from kraft_controller.runtime.admin.topics import create_topic
+from replica.runtime.broker import Broker
+from tests.integration.brokers import cluster, until
+
+HOUR_MS = 3_600_000
+T0 = TopicPartition("t", 0)
+
+
+def rate(broker: Broker) -> int | None:
+    return broker.replication.core._desk.throttle.bytes_s
+
+
+def slowed(broker: Broker) -> set[TopicPartition]:
+    return set(broker.replication.core._desk.throttled)
+
+
+def held(broker: Broker, where: TopicPartition) -> bool:
+    return where in broker.replication.core.high_watermarks()
+
+
+def test_defaults_of_brokers_reach_the_logs_of_topics_that_say_nothing(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with cluster(tmp_path, 1) as made, made.store.session() as session:
+            broker = made.brokers[1]
+            for name, said in (("t", {}), ("u", {"retention.ms": "5"})):
+                await create_topic(session, name, {0: [broker.config.id]}, said, lambda size: bytes(range(1, size + 1)))
+                await until(partial(held, broker, TopicPartition(name, 0)))
+            everybody, me = Entity.of("brokers"), Entity.of("brokers", "1")
+            await alter_config(session, everybody, {"log.retention.ms": str(HOUR_MS)})
+            await until(lambda: broker.configs["t"].retention_ms == HOUR_MS)
+            await alter_config(session, me, {"log.retention.ms": str(2 * HOUR_MS)})
+            await until(lambda: broker.configs["t"].retention_ms == 2 * HOUR_MS)
+            assert broker.configs["u"].retention_ms == 5
+            await session.set(me.node, b'{"version":1,"config":{"log.retention.ms":"long","log.segment.bytes":"4096"}}')
+            await alter_config(session, me, {"num.replica.fetchers": "2"})
+            await until(lambda: broker.configs["t"].segment_bytes == 4096)
+            assert broker.configs["t"].retention_ms == HOUR_MS
+            await alter_config(session, everybody, {}, ["log.retention.ms"])
+            await alter_config(session, me, {}, ["log.segment.bytes", "log.retention.ms"])
+            await until(lambda: broker.configs["t"] == broker.config.log)
+
+    trio.run(main)
+
+
+def test_who_is_to_come_fetches_no_faster_than_he_is_told(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with cluster(tmp_path, 2) as made, made.store.session() as session:
+            one, two = made.brokers[1].config.id, made.brokers[2].config.id
+            await create_topic(session, "t", {0: [one]}, {}, lambda size: bytes(range(1, size + 1)))
+            plan = {T0: (one, two)}
+            await moves.throttle(session, await read_picture(session), plan, 1_000)
+            await moves.ask_for(session, plan)
+            await until(lambda: slowed(made.brokers[2]) == {T0} and rate(made.brokers[2]) == 1_000)
+            assert slowed(made.brokers[1]) == set()  # who leads it fetches nothing
+            while moves.moving(picture := await read_picture(session)) or picture.isr(T0) != (one, two):
+                await trio.sleep(0.05)
+            await moves.unthrottle(session, picture, ["t"])
+            await until(lambda: slowed(made.brokers[2]) == set() and rate(made.brokers[2]) is None)
+
+    trio.run(main)
