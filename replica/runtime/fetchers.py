@@ -69,11 +69,14 @@ class Fetchers:
         self._nursery: trio.Nursery | None = None
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        async with trio.open_nursery() as self._nursery:
-            for leader in self._replicas.leaders:
-                self.wake(leader)
-            task_status.started()
-            await trio.sleep_forever()
+        try:
+            async with trio.open_nursery() as self._nursery:
+                for leader in self._replicas.leaders:
+                    self.wake(leader)
+                task_status.started()
+                await trio.sleep_forever()
+        finally:
+            self._nursery = None
 
     def wake(self, leader: BrokerId) -> None:
         """There is something new to be asked of this one, or nothing any more."""
