@@ -13,6 +13,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from bench import (
+    broker_log,
     clients,
     failover,
     fsync,
@@ -57,6 +58,9 @@ def parser() -> argparse.ArgumentParser:
     one.add_argument("--count", type=int, default=1000)
     one = add("micro", micro.__doc__)
     one.add_argument("--repeats", type=int, default=5)
+    one = add("broker-log", broker_log.__doc__)
+    one.add_argument("--repeats", type=int, default=3)
+    one.add_argument("--partitions", type=int, default=1000, help="of the start after a kill")
     one = add("import", importing.__doc__)
     one.add_argument("--repeats", type=int, default=15)
     one = add("clients", clients.__doc__)
@@ -83,6 +87,7 @@ def perform(arguments: argparse.Namespace, data: Path) -> bool:
         "simulator": lambda: simulator.run(arguments.runs),
         "fsync": lambda: fsync.run(arguments.count, data),
         "micro": lambda: micro.run(arguments.repeats),
+        "broker-log": lambda: broker_log.run(arguments.repeats, arguments.partitions, data),
         "import": lambda: importing.run(arguments.repeats),
         "clients": lambda: clients.run(arguments.runs, arguments.operations, data),
         "million": lambda: million.run(arguments.nodes, data),
@@ -102,6 +107,7 @@ def main() -> int:
         "fsync",
         "import",
         "micro",
+        "broker-log",
         "simulator",
         "latency",
         "failover",

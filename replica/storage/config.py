@@ -105,7 +105,7 @@ class LogConfig:
         """What batches are compressed with here; None: as the producer did."""
         return next((each for each in Codec if each.label == self.compression_type), None)
 
-    def rules(self, *, many: bool = False, check_records: bool = True) -> Rules:
+    def rules(self, *, many: bool = False) -> Rules:
         return Rules(
             bytes_max=self.max_message_bytes,
             segment_bytes=self.segment_bytes,
@@ -113,7 +113,6 @@ class LogConfig:
             append_time=self.append_time,
             before_max_ms=self.message_timestamp_before_max_ms,
             after_max_ms=self.message_timestamp_after_max_ms,
-            check_records=check_records,
             many=many,
         )
 

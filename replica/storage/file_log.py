@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from typing import Final
 
@@ -424,8 +424,7 @@ class FileLog(PartitionLog):
         self._epochs_in_file = True
 
     def _snapshots(self) -> list[int]:
-        names = self.files.list(self.folder)
-        return sorted(int(name.removesuffix(SNAPSHOT)) for name in names if name.endswith(SNAPSHOT))
+        return snapshots_in(self.files.list(self.folder))
 
     def _write_snapshot(self, offset: int) -> None:
         path = f"{self.folder}/{file_name(offset, SNAPSHOT)}"
@@ -452,6 +451,11 @@ class FileLog(PartitionLog):
                 self.files.delete(path)  # an older one, and more batches, tell the same
         replay(producers, self._segments, since, offset)
         return producers
+
+
+def snapshots_in(names: Iterable[str]) -> list[int]:
+    stems = (name.removesuffix(SNAPSHOT) for name in names if name.endswith(SNAPSHOT))
+    return sorted(int(stem) for stem in stems if stem.isdigit())
 
 
 def replay(producers: Producers, segments: list[Segment], since: int, upto: int) -> None:

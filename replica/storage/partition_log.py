@@ -30,13 +30,24 @@ class PartitionLog(ABC):
 
     def __init__(self, name: str, config: LogConfig, start: int = 0) -> None:
         self.name = name
-        self.config = config
         self.check_records = True
+        self.config = config
         self.epochs = EpochCache()
         self.producers = Producers()
         self._start = start
         self._end = start
         self._lock = threading.RLock()
+
+    @property
+    def config(self) -> LogConfig:
+        return self._config
+
+    @config.setter
+    def config(self, config: LogConfig) -> None:
+        self._config = config
+        self._rules = config.rules()
+        self._rules_of_many = config.rules(many=True)
+        self._codec = config.codec
 
     @property
     def start_offset(self) -> int:
@@ -54,7 +65,8 @@ class PartitionLog(ABC):
 
     def append_as_leader(self, batches: bytes, epoch: int, now_ms: int, *, origin: int = Origin.CLIENT) -> Appended:
         many = origin != Origin.CLIENT
-        checked = validate(batches, self.config.rules(many=many, check_records=self.check_records), now_ms)
+        rules = self._rules_of_many if many else self._rules
+        checked = validate(batches, rules, now_ms, check_records=self.check_records)
         with self._lock:
             self._usable()
             if not many and (written := self._written_before(checked[0].header)) is not None:
@@ -108,7 +120,7 @@ class PartitionLog(ABC):
         self, batches: bytes, checked: Sequence[Checked], epoch: int, now_ms: int
     ) -> tuple[bytearray, list[Placed]]:
         buffer = bytearray()
-        wanted = self.config.codec
+        wanted = self._codec
         offset = self._end
         placed: list[Placed] = []
         for each in checked:

@@ -15,7 +15,7 @@ from replica.core.errors import KafkaError
 from replica.storage.checkpoints import EPOCHS, decode_epochs
 from replica.storage.config import RELATIVE_MAX, LogConfig
 from replica.storage.epochs import EpochCache
-from replica.storage.file_log import DELETED, FileLog
+from replica.storage.file_log import DELETED, FileLog, snapshots_in
 from replica.storage.files import DamagedLog, File, Handles, MissingFile, Stat, read_all
 from replica.storage.index import OffsetIndex, TimeIndex
 from replica.storage.segment import INDEX, LOG, SUFFIXES, TIMES, Segment, file_name
@@ -45,8 +45,7 @@ def open_log(
     """`DamagedLog` where something is missing that was durable."""
     notes: list[str] = []
     files = handles.files
-    clear_up(handles, folder, notes)
-    found = files.list(folder)
+    found = clear_up(handles, folder, notes)
     segments = _segments(handles, folder, found)
     if not segments:
         if known.recovery_point > known.start_offset:
@@ -55,7 +54,7 @@ def open_log(
                 "that is intended, remove the directory while the broker is down, and it is copied from the others"
             )
         segments = [Segment.create(handles, folder, known.start_offset)]
-    epochs = _epochs(files.list(folder), handles, folder, notes)
+    epochs = _epochs(found, handles, folder, notes)
     batches = _recover(segments, known, config, notes)
     if known.start_offset > segments[-1].end:
         notes.append(f"it should begin at offset {known.start_offset}, and ends at {segments[-1].end}: all of it goes")
@@ -67,28 +66,33 @@ def open_log(
     _restore_epochs(log, epochs, batches)
     if known.start_offset > log.end_offset:
         log.start_over_at(known.start_offset)
-    log._remove_snapshots(lambda at: at > log.end_offset)
+    if any(at > log.end_offset for at in snapshots_in(found)):
+        log._remove_snapshots(lambda at: at > log.end_offset)
     log.producers = log._producers_at(log.end_offset)
     return log
 
 
-def clear_up(handles: Handles, folder: str, notes: list[str]) -> None:
+def clear_up(handles: Handles, folder: str, notes: list[str]) -> dict[str, Stat]:
     """What a delete or a cleaning left: a cleaning that had come to its swap is finished, others are undone."""
     files = handles.files
     swaps = []
-    for name in files.list(folder):
+    found = files.list(folder)
+    for name in list(found):
         if name.endswith((DELETED, CLEANED, ".tmp")):
             files.delete(f"{folder}/{name}")
+            del found[name]
         elif name.endswith(LOG + SWAP):
             swaps.append(name)
     for name in swaps:
         finish_swap(handles, folder, int(name.removesuffix(LOG + SWAP)))
         notes.append(f"the cleaning of {name.removesuffix(SWAP)} is finished")
-    names = files.list(folder)
-    for name in names:
+    found = files.list(folder) if swaps else found
+    for name in list(found):
         stem, dot, suffix = name.rpartition(".")
-        if f"{dot}{suffix}" in (INDEX, TIMES) and stem + LOG not in names:
+        if f"{dot}{suffix}" in (INDEX, TIMES) and stem + LOG not in found:
             files.delete(f"{folder}/{name}")
+            del found[name]
+    return found
 
 
 def finish_swap(handles: Handles, folder: str, base: int, end: int | None = None) -> None:

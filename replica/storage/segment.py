@@ -152,10 +152,13 @@ class Segment:
         """What they say of batches from this position and offset on is forgotten. Sets where it ends by its batches."""
         self._index, self._times = index, times
         self.indexes_changed = True
+        sizes = index.size, times.size
         index.cut(position)
         times.cut(end - self.base)
-        self.handles.get(self.path(INDEX)).truncate(index.size)
-        self.handles.get(self.path(TIMES)).truncate(times.size)
+        if index.size < sizes[0]:
+            self.handles.get(self.path(INDEX)).truncate(index.size)
+        if times.size < sizes[1]:
+            self.handles.get(self.path(TIMES)).truncate(times.size)
         self.max_timestamp, self.offset_of_max, start = NO_TIMESTAMP, NO_OFFSET, 0
         if (last := times.last) is not None:
             self.max_timestamp, self.offset_of_max = last[0], self.base + last[1]

@@ -45,6 +45,9 @@ _LZ4_PLAIN: Final = 1 << 31
 _NO_ROOM: Final = "failed to write whole buffer"
 
 
+_CODECS: Final = tuple(Codec)
+
+
 def codec_of(attributes: int) -> Codec:
     number = attributes & 7
     if number > Codec.ZSTD:
@@ -52,7 +55,7 @@ def codec_of(attributes: int) -> Codec:
             ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
             f"codec {number} of a batch: none, gzip, snappy, lz4 and zstd are known",
         )
-    return Codec(number)
+    return _CODECS[number]
 
 
 def deflate(codec: Codec, data: bytes) -> bytes:

@@ -35,7 +35,6 @@ class Rules:
     append_time: bool = False
     before_max_ms: int = LONG_MAX
     after_max_ms: int = LONG_MAX
-    check_records: bool = True
     inflated_bytes_max: int = INFLATED_BYTES_MAX
     many: bool = False
 
@@ -49,7 +48,7 @@ class Checked:
     max_timestamp: int
 
 
-def validate(data: Bytes, rules: Rules, now_ms: int) -> list[Checked]:
+def validate(data: Bytes, rules: Rules, now_ms: int, *, check_records: bool = True) -> list[Checked]:
     """All of `data` is batches that may be kept, or it raises the `KafkaError` that the producer is told."""
     checked: list[Checked] = []
     at = 0
@@ -60,7 +59,9 @@ def validate(data: Bytes, rules: Rules, now_ms: int) -> list[Checked]:
         _check_size(header, rules)
         check(data, at)
         _check_header(header, rules)
-        max_timestamp = _check_records(data, at, header, rules)
+        max_timestamp = header.max_timestamp
+        if check_records or rules.compacted:
+            max_timestamp = _check_records(data, at, header, rules)
         if not rules.append_time:
             _check_times(header, max_timestamp, rules, now_ms)
         checked.append(Checked(at, header, max_timestamp))
@@ -120,11 +121,10 @@ def _check_header(header: Header, rules: Rules) -> None:
 
 
 def _check_records(data: Bytes, at: int, header: Header, rules: Rules) -> int:
-    """The greatest timestamp of the records, or the header's where nobody looked."""
-    if not (rules.check_records or rules.compacted):
-        return header.max_timestamp
-    body = memoryview(data)[at + HEADER_BYTES : at + header.size]
-    records = bytes(inflate(header.codec, body, rules.inflated_bytes_max))
+    """The greatest timestamp of the records."""
+    records = bytes(data[at + HEADER_BYTES : at + header.size])
+    if header.attributes & 7:
+        records = bytes(inflate(header.codec, records, rules.inflated_bytes_max))
     try:
         least, greatest = step_through(records, header.record_count, keys=rules.compacted and not header.control)
     except IndexError:
@@ -146,45 +146,49 @@ def step_through(data: bytes, count: int, *, keys: bool) -> tuple[int, int]:
     decode = varint.decode
     for number in range(count):
         size = data[at]
-        if size < 0x80:
-            at, size = at + 1, (size >> 1) ^ -(size & 1)
+        if size < 0x80 and not size & 1:
+            at, size = at + 1, size >> 1
         else:
             size, at = decode(data, at, 32)
         stop = at + size
         if size < 0 or stop > end:
             raise ValueError(f"record {number} says it has {size} bytes, and {end - at} are left")
-        at += 1
-        delta = data[at]
-        if delta < 0x80:
-            at, delta = at + 1, (delta >> 1) ^ -(delta & 1)
+        delta = data[at + 1]  # behind the attributes, of which there are none
+        if delta < 0x80 and not delta & 1:
+            at, delta = at + 2, delta >> 1
         else:
-            delta, at = decode(data, at)
+            delta, at = decode(data, at + 1)
         if delta < least:
             least = delta
         if delta > greatest:
             greatest = delta
-        if number < 4096 and data.startswith(_DELTAS[number], at):
+        if number < 64 and data[at] == number << 1:
+            at += 1
+        elif number < 4096 and data.startswith(_DELTAS[number], at):
             at += len(_DELTAS[number])
         else:
             found, at = decode(data, at, 32)
             if found != number:
                 raise ValueError(f"record {number} says it is number {found}")
         size = data[at]  # of the key
-        if size < 0x80:
-            at, size = at + 1, (size >> 1) ^ -(size & 1)
+        if size == 1:
+            at += 1
+            if keys:
+                raise ValueError(f"record {number} has no key: a compacted topic keeps the last record of each key")
+        elif size < 0x80 and not size & 1:
+            at += 1 + (size >> 1)
         else:
             size, at = decode(data, at, 32)
-        if size >= 0:
+            if size < 0:
+                raise ValueError(f"record {number} has a key of {size} bytes")
             at += size
-        elif keys:
-            raise ValueError(f"record {number} has no key: a compacted topic keeps the last record of each key")
         size = data[at]  # of the value
-        if size < 0x80:
-            at, size = at + 1, (size >> 1) ^ -(size & 1)
+        if size < 0x80 and not size & 1:
+            at += 1 + (size >> 1)
         else:
             size, at = decode(data, at, 32)
-        if size > 0:
-            at += size
+            if size > 0:
+                at += size
         if at >= stop or data[at]:
             at = _step_over_headers(data, at, stop, number)
         else:
