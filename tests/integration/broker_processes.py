@@ -12,11 +12,12 @@ from pathlib import Path
 import trio
 from attrs import define, field
 
-import zab
 from replica.core.errors import ErrorCode
 from replica.runtime.client import Unreachable, connect
 from replica.runtime.requests import ApiKey, Body
 from tests.ports import free_port
+from zab.core.ensemble import Ensemble, Server
+from zab.core.zxid import ServerId
 
 ROOT = Path(__file__).resolve().parents[2]
 SESSION_MS = 2_000
@@ -106,8 +107,55 @@ async def broker_processes(path: Path, store: str) -> AsyncIterator[Processes]:
             process.wait()
 
 
+@define(eq=False)
+class StoreProcesses:
+    running: dict[int, subprocess.Popen[bytes]]
+    ports: dict[int, int]
+
+    @property
+    def hosts(self) -> str:
+        return ",".join(f"127.0.0.1:{port}" for port in self.ports.values())
+
+    async def leader(self) -> int:
+        while True:
+            for sid in self.running:
+                try:
+                    async with await trio.open_tcp_stream("127.0.0.1", self.ports[sid]) as stream:
+                        await stream.send_all(b"srvr")
+                        told = b"".join([chunk async for chunk in stream])
+                    if b"Mode: leader" in told:
+                        return sid
+                except (OSError, trio.BrokenResourceError):
+                    pass
+            await trio.sleep(0.1)
+
+    def kill(self, sid: int) -> None:
+        process = self.running.pop(sid)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+
+
+def _store_process(sid: int, ensemble: Ensemble, path: Path, port: int) -> subprocess.Popen[bytes]:
+    arguments = [str(sid), ensemble.text(), str(path), str(port)]
+    with path.with_suffix(".log").open("ab") as log:
+        return subprocess.Popen(
+            [sys.executable, "-m", "tests.integration.store_process", *arguments],
+            cwd=ROOT,
+            stdout=subprocess.DEVNULL,
+            stderr=log,
+        )
+
+
 @asynccontextmanager
-async def store_port(path: Path) -> AsyncIterator[str]:
-    """A store of one server, with a port."""
-    async with zab.open_store(path / "store", client_port=(port := free_port())):
-        yield f"127.0.0.1:{port}"
+async def store_processes(path: Path) -> AsyncIterator[StoreProcesses]:
+    """A store of three servers, each a process of its own."""
+    ensemble = Ensemble(tuple(Server(ServerId(sid), "127.0.0.1", free_port(), free_port()) for sid in (1, 2, 3)))
+    made = StoreProcesses({}, {sid: free_port() for sid in (1, 2, 3)})
+    try:
+        for sid, port in made.ports.items():
+            made.running[sid] = _store_process(sid, ensemble, path / f"store{sid}", port)
+        await made.leader()
+        yield made
+    finally:
+        for sid in list(made.running):
+            made.kill(sid)

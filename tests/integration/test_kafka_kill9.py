@@ -1,10 +1,12 @@
-"""Brokers are killed while clients that we did not write produce and consume: leader, controller, coordinator.
+"""Processes are killed while clients that we did not write produce and consume: the leader of the store, and brokers
+that lead a partition, control or coordinate.
 
 What was acknowledged is there, once, and in its order; and consumers go on where they were.
 """
 
 from __future__ import annotations
 
+import signal
 import threading
 import time
 from collections import Counter
@@ -19,7 +21,7 @@ import trio
 from replica.core.groups.partitioning import partition_of
 from replica.runtime.offsets_topic import OFFSETS_TOPIC
 from replica.runtime.requests import Body
-from tests.integration.broker_processes import PATIENCE_S, Processes, broker_processes, store_port
+from tests.integration.broker_processes import PATIENCE_S, Processes, broker_processes, store_processes
 from tests.integration.brokers import in_thread
 from tests.integration.kafka_clients import Confluent
 
@@ -110,10 +112,10 @@ async def killed_and_back(running: Processes, number: int, writers: list[Writer]
     await running.settled()
 
 
-def test_leader_controller_and_coordinator_are_killed(tmp_path: Path) -> None:
+def test_the_store_a_leader_the_controller_and_a_coordinator_are_killed(tmp_path: Path) -> None:
     async def main() -> None:
         with trio.fail_after(PATIENCE_S):
-            async with store_port(tmp_path) as store, broker_processes(tmp_path, store) as running:
+            async with store_processes(tmp_path) as store, broker_processes(tmp_path, store.hosts) as running:
                 await in_thread(Confluent().write, running.hosts, "t", [(b"k", b"first")])
                 reader = Reader(running.hosts)
                 writers = [ConfluentWriter("confluent", running.hosts), KafkaPythonWriter("python", running.hosts)]
@@ -121,6 +123,7 @@ def test_leader_controller_and_coordinator_are_killed(tmp_path: Path) -> None:
                     thread.start()
                 while not reader.found:
                     await trio.sleep(0.05)
+                store.kill(await store.leader())
                 for who in ("leader", "controller", "coordinator"):
                     cluster = await running.settled()
                     number = {
@@ -147,5 +150,29 @@ def test_leader_controller_and_coordinator_are_killed(tmp_path: Path) -> None:
                     await trio.sleep(0.05)
                 reader.enough.set()
                 await in_thread(reader.join)
+
+    trio.run(main)
+
+
+def test_a_broker_that_stood_still_for_longer_than_its_session_comes_back(tmp_path: Path) -> None:
+    pairs = [(b"%d" % number, b"%d" % number) for number in range(100)]
+
+    async def main() -> None:
+        with trio.fail_after(PATIENCE_S):
+            async with store_processes(tmp_path) as store, broker_processes(tmp_path, store.hosts) as running:
+                await in_thread(Confluent().write, running.hosts, "t", pairs)
+                cluster = await running.settled()
+                still = running.running.pop(leader_of(cluster, "t", 0))
+                try:
+                    still.send_signal(signal.SIGSTOP)
+                    await running.settled()
+                    await in_thread(Confluent().write, running.hosts, "t", pairs)
+                finally:
+                    still.send_signal(signal.SIGCONT)
+                    running.running[next(iter(running.ports.keys() - running.running.keys()))] = still
+                await running.settled()
+                await in_thread(Confluent().write, running.hosts, "t", pairs)
+                found = await in_thread(Confluent().read, running.hosts, "t", "g", 300)
+                assert sorted(found, key=repr) == sorted(pairs * 3, key=repr)
 
     trio.run(main)
