@@ -20,7 +20,7 @@ from harness.embed.held import SAME
 from harness.embed.model import Make
 from harness.embed.there import CHILD, shown
 
-SECONDS_MAX: Final = 30
+SECONDS_MAX: Final = 120
 
 
 def check(make: Make, done: Sequence[tuple[bytes, object]]) -> bool:

@@ -45,7 +45,7 @@ async def answer_to(server: Server, port: int, data: bytes) -> bytes:
     reply = b""
     async with stream:
         await stream.send_all(data)
-        with trio.fail_after(5):
+        with trio.fail_after(30):
             try:
                 while part := await stream.receive_some():
                     reply += part
@@ -146,13 +146,13 @@ async def test_who_says_nothing_is_not_waited_for(tmp_path: Path) -> None:
         silent = [await trio.open_tcp_stream(server.host, server.quorum_port) for _ in range(5)]
         # One more, and the first of these has had its time. It is not the sixth who has to wait.
         assert await answer_to(server, server.quorum_port, hello(ensemble="other")) != b""
-        with trio.fail_after(2):
+        with trio.fail_after(20):
             assert await silent[0].receive_some() == b""
         with trio.move_on_after(0.1) as still_waited_for:
             await silent[1].receive_some()
         assert still_waited_for.cancelled_caught
         for stream in silent:
-            with trio.fail_after(5):
+            with trio.fail_after(30):
                 assert await stream.receive_some() == b""
             await stream.aclose()
         assert await answer_to(server, server.quorum_port, hello(ensemble="other")) != b""
@@ -382,7 +382,7 @@ async def test_a_peer_that_does_not_read_is_cut_and_comes_back(tmp_path: Path) -
         networks[slow].deafen()
         with healed(networks[slow]):
             for number in range(200):  # far more than the link's queue and the kernel's buffers hold
-                with trio.fail_after(5):
+                with trio.fail_after(30):
                     await leader.submit(b"%d " % number + os.urandom(50_000))
             assert all(link.peer != slow or link.queued_bytes <= 1 << 20 for link in leader.status().links)
         await made.members[slow].barrier()
