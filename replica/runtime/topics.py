@@ -32,6 +32,8 @@ T = TypeVar("T")
 Manual = Mapping[int, Sequence[int]]
 """Replicas of each partition, as somebody wrote them down."""
 
+STORE_S: Final = 10.0
+"""Without a leader a store answers nothing, and whoever waits for it holds up a connection."""
 TRIES_MAX: Final = 10
 """How often what somebody else was quicker with is looked at anew."""
 
@@ -272,7 +274,10 @@ async def at_the_store(session: zab.Session | None, act: Callable[[zab.Session],
     if session is None:
         raise KafkaError(ErrorCode.NOT_CONTROLLER, "this broker has no session with the store now")
     try:
-        return await act(session)
+        with trio.fail_after(STORE_S):
+            return await act(session)
+    except trio.TooSlowError:
+        raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, f"the store has not answered for {STORE_S:g} s") from None
     except InvalidPartitions as error:
         raise KafkaError(ErrorCode.INVALID_PARTITIONS, str(error)) from error
     except InvalidReplicationFactor as error:
