@@ -12,7 +12,7 @@ OPERATIONS ?= 100000
 SEED ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help run brokers test check docs fuzz fuzz-port differential drill kill9 bench
+.PHONY: help run brokers test check docs fuzz fuzz-port differential drill kill9 kill9-controller bench
 
 help:
 	@echo 'make run     an ensemble of $(SERVERS) on loopback, data in $(DATA); Ctrl-C ends it'
@@ -25,6 +25,7 @@ help:
 	@echo 'make differential  $(OPERATIONS) random operations at Apache ZooKeeper and at ours, compared (OPERATIONS=n, SEED=n)'
 	@echo 'make drill   three servers, their leader cut off, and a picture of it: drill.html'
 	@echo 'make kill9   kill -9 the leader of real processes under load, $(ROUNDS) times (ROUNDS=n)'
+	@echo 'make kill9-controller  kill -9 the controller of three brokers in the midst of its work, $(ROUNDS) times (ROUNDS=n)'
 	@echo 'make bench   side by side with a peer, in one run'
 
 run: $(VENV)/.with-cli
@@ -56,6 +57,9 @@ drill: $(VENV)/.with-cli
 
 kill9: $(VENV)/.with-dev
 	@$(BIN)/python -m bench kill9 --rounds $(ROUNDS)
+
+kill9-controller: $(VENV)/.with-dev
+	@$(BIN)/python -m bench controller-kill9 --rounds $(ROUNDS)
 
 bench: $(VENV)/.with-bench
 	@$(BIN)/python -m bench

@@ -15,6 +15,7 @@ from tempfile import TemporaryDirectory
 from bench import (
     broker_log,
     clients,
+    controller,
     failover,
     fsync,
     importing,
@@ -66,6 +67,13 @@ def parser() -> argparse.ArgumentParser:
     one = add("clients", clients.__doc__)
     one.add_argument("--runs", type=int, default=3)
     one.add_argument("--operations", type=int, default=20_000, help="of a phase; a tenth where only one is outstanding")
+    one = add("controller", controller.__doc__)
+    one.add_argument("--partitions", type=int, nargs="+", default=list(controller.SIZES), help="ascending")
+    one.add_argument("--rounds", type=int, default=3)
+    one.add_argument("--picture", type=Path, help="draw it there, as SVG")
+    one = add("controller-kill9", controller.campaign.__doc__)
+    one.add_argument("--rounds", type=int, default=100)
+    one.add_argument("--seed", type=int, default=1)
     one = add("million", million.__doc__)
     one.add_argument("--nodes", type=int, default=1_000_000)
     one = add("zookeeper", zookeeper.__doc__)
@@ -90,6 +98,8 @@ def perform(arguments: argparse.Namespace, data: Path) -> bool:
         "broker-log": lambda: broker_log.run(arguments.repeats, arguments.partitions, data),
         "import": lambda: importing.run(arguments.repeats),
         "clients": lambda: clients.run(arguments.runs, arguments.operations, data),
+        "controller": lambda: controller.speed.run(arguments.partitions, arguments.rounds, data, arguments.picture),
+        "controller-kill9": lambda: controller.campaign.run(arguments.rounds, arguments.seed, data),
         "million": lambda: million.run(arguments.nodes, data),
         "zookeeper": lambda: zookeeper.run(
             arguments.phases, arguments.runs, arguments.operations, arguments.warm_up, data, arguments.profile

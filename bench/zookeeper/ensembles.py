@@ -97,7 +97,7 @@ def apache(directory: Path) -> Iterator[Apache]:
                 processes.append(
                     subprocess.Popen(
                         command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=home,
-                        start_new_session=True, preexec_fn=_end_with_parent,
+                        start_new_session=True, preexec_fn=end_with_parent,
                     )
                 )  # fmt: skip
         for i, process in enumerate(processes):
@@ -115,7 +115,7 @@ def apache(directory: Path) -> Iterator[Apache]:
                 process.wait()
 
 
-def _end_with_parent() -> None:
+def end_with_parent() -> None:
     """A server that outlives whoever measures it would disturb whatever is measured next."""
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 

@@ -91,6 +91,9 @@ class Batch:
         self._roles: dict[BrokerId, dict[TopicPartition, Role]] = {}
         self._stops: dict[BrokerId, dict[TopicPartition, Stop]] = {}
         self._metadata: dict[BrokerId, dict[TopicPartition, None]] = {}
+        self._everybodys: dict[TopicPartition, None] = {}
+        """What all are told of partitions: most of it, so it is kept and made once."""
+        self._everybody = False
         self._full: set[BrokerId] = set()
         self._all_metadata: set[BrokerId] = set()
 
@@ -114,6 +117,10 @@ class Batch:
                 self._roles.setdefault(broker, {})
 
     def tell_metadata(self, brokers: Iterable[BrokerId], partitions: Iterable[TopicPartition] = ()) -> None:
+        if brokers is self._cluster.brokers:
+            self._everybody = True
+            self._everybodys.update(dict.fromkeys(partitions))
+            return
         partitions = list(partitions)
         for broker in brokers:
             if broker in self._cluster.brokers:
@@ -121,7 +128,6 @@ class Batch:
 
     def tell_all_metadata(self, brokers: Iterable[BrokerId]) -> None:
         """What is said to these now of partitions is all that there is."""
-        brokers = list(brokers)
         self.tell_metadata(brokers, self._cluster.all_partitions())
         self._all_metadata.update(brokers)
 
@@ -148,8 +154,10 @@ class Batch:
             made.append(
                 (broker, LeaderAndIsr(*self._from(broker), broker in self._full, tuple(roles.values()), living))
             )
-        for broker, partitions in self._metadata.items():
-            known = tuple(role for role in map(self._as_metadata, partitions) if role is not None)
+        common = self._as_metadata(self._everybodys)
+        for broker in {**(dict.fromkeys(cluster.brokers) if self._everybody else {}), **self._metadata}:
+            own = [where for where in self._metadata.get(broker, ()) if where not in self._everybodys]
+            known = (*common, *self._as_metadata(own)) if own else common
             made.append((broker, UpdateMetadata(*self._from(broker), known, everybody, broker in self._all_metadata)))
         for broker, stops in self._stops.items():
             made.append((broker, StopReplica(*self._from(broker), tuple(stops.values()))))
@@ -157,18 +165,25 @@ class Batch:
         return [(broker, command) for broker, command in made if broker in cluster.brokers]
 
     def clear(self) -> None:
-        for told in (self._roles, self._stops, self._metadata, self._full, self._all_metadata):
+        for told in (
+            self._roles, self._stops, self._metadata, self._everybodys, self._full, self._all_metadata,
+        ):  # fmt: skip
             told.clear()
+        self._everybody = False
 
     def _from(self, broker: BrokerId) -> tuple[BrokerId, ControllerEpoch, BrokerEpoch]:
         known = self._cluster.brokers.get(broker)
         return self._controller, self._cluster.epoch, BrokerEpoch(-1) if known is None else known.epoch
 
-    def _as_metadata(self, where: TopicPartition) -> Role | None:
+    def _as_metadata(self, partitions: Iterable[TopicPartition]) -> tuple[Role, ...]:
+        """Of those of which there is something to say."""
         cluster = self._cluster
-        topic, state = cluster.topics.get(where.topic), cluster.states.get(where)
-        if topic is None or state is None:
-            return None
-        if cluster.is_deleting(where.topic):
-            state = evolve(state, leader=DELETED)
-        return Role(where, topic.id, state, cluster.assignment(where))
+        roles = []
+        for where in partitions:
+            topic, state = cluster.topics.get(where.topic), cluster.states.get(where)
+            if topic is None or state is None:
+                continue
+            if cluster.is_deleting(where.topic):
+                state = evolve(state, leader=DELETED)
+            roles.append(Role(where, topic.id, state, cluster.assignment(where)))
+        return tuple(roles)

@@ -17,6 +17,7 @@ from attrs import evolve, frozen
 import zab
 from kraft_controller.core.names import BrokerEpoch, BrokerId
 from kraft_controller.core.state import Broker
+from kraft_controller.runtime.orders import UNREGISTERED
 from kraft_controller.runtime.together import sole
 from kraft_controller.wire import znodes
 from kraft_controller.wire.znodes import DamagedNode
@@ -78,10 +79,16 @@ class Registration:
         self._remember = remember
         self._settings = settings or RegistrationSettings()
         self._path = znodes.broker_path(broker.id)
+        self._least = UNREGISTERED
 
     @property
     def epoch(self) -> BrokerEpoch:
         return self.broker.epoch
+
+    @property
+    def obeys_from(self) -> BrokerEpoch:
+        """Commands for an older life than this are not for this process: see `UNREGISTERED`."""
+        return self._least if self.epoch == NO_EPOCH else self.epoch
 
     # -- for as long as the broker runs --------------------------------------------------------------------
 
@@ -153,6 +160,12 @@ class Registration:
             self._former.add(session.id)
             if self._remember is not None:
                 self._remember(session.id)
+        if self._least == UNREGISTERED:
+            await session.ensure_path(znodes.BROKERS)
+            await session.sync(znodes.BROKERS)
+            above = await session.exists(znodes.BROKERS)
+            assert above is not None
+            self._least = BrokerEpoch(above.pzxid + 1)
         with trio.move_on_after(self._settings.taken_s):
             async with session.watcher() as heard:
                 while True:

@@ -71,13 +71,32 @@ def encode(frame: Frame) -> bytes:
                 roles, leaders = [_role(role) for role in command.roles], [_broker(each) for each in command.leaders]
                 made = [LEADER_AND_ISR, *head, command.full, roles, leaders]
             case UpdateMetadata():
-                roles, brokers = [_role(role) for role in command.roles], [_broker(each) for each in command.brokers]
-                made = [UPDATE_METADATA, *head, roles, brokers, command.full]
+                fields = (UPDATE_METADATA, *head), ([_broker(each) for each in command.brokers], command.full)
+                front, behind = (b"".join(map(msgpack.packb, each)) for each in fields)
+                return b"".join((_EIGHT, front, _ROLES.packed(command.roles), behind))
             case StopReplica():
                 stops = [[*stop.where, stop.leader_epoch, stop.delete] for stop in command.stops]
                 made = [STOP_REPLICA, *head, stops]
     packed: bytes = msgpack.packb(made)
     return packed
+
+
+class _Roles:
+    """What all brokers are told is the same value for each, and is packed for the first: the rest get those bytes."""
+
+    def __init__(self) -> None:
+        self._roles: tuple[Role, ...] | None = None
+        self._packed = b""
+
+    def packed(self, roles: tuple[Role, ...]) -> bytes:
+        if roles is not self._roles:
+            self._roles, self._packed = roles, msgpack.packb([_role(role) for role in roles])
+        return self._packed
+
+
+_ROLES: Final = _Roles()
+_EIGHT: Final = b"\x98"
+"""The head of a list of eight."""
 
 
 def _role(role: Role) -> list[object]:

@@ -26,7 +26,7 @@ from kraft_controller.core.state import Endpoint
 from kraft_controller.runtime import identity
 from kraft_controller.runtime.controller import Chance, Controller
 from kraft_controller.runtime.links import BrokerLinks, LinkSettings
-from kraft_controller.runtime.orders import Orders
+from kraft_controller.runtime.orders import UNREGISTERED, Orders
 from kraft_controller.runtime.registration import Registration, cluster_id, prepare
 from replica.runtime.config import CONTROLLER, EVERYWHERE, BrokerConfig, Listener
 from replica.runtime.configs import TopicConfigs
@@ -111,6 +111,9 @@ class Broker:
     def epoch(self) -> BrokerEpoch:
         return BrokerEpoch(-1) if self.registration is None else self.registration.epoch
 
+    def _obeys_from(self) -> BrokerEpoch:
+        return UNREGISTERED if self.registration is None else self.registration.obeys_from
+
     @property
     def controls(self) -> bool:
         """This broker is the controller."""
@@ -134,7 +137,7 @@ class Broker:
     async def _run(self, task_status: trio.TaskStatus[None]) -> None:
         config = self.config
         async with trio.open_nursery() as nursery:
-            orders = Orders(lambda: self.epoch, self._obey)
+            orders = Orders(self._obeys_from, self._obey)
             ears = await self._listen(config.controller)
             self.ports[CONTROLLER] = ears[0].socket.getsockname()[1]
             handlers = self._handlers()

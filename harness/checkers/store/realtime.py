@@ -48,7 +48,10 @@ def synced(case: Case) -> Iterator[Broken]:
 
 def _seen_before(case: Case, asked: list[Call]) -> Iterator[tuple[Call, int, Told | Fired | Became]]:
     """For each of these, in the order in which they were asked: the largest zxid that was shown before, and where."""
-    closed = {change.session: change.zxid for change in case.history.changes if change.kind == "close"}
+    closed: dict[int, int] = {}
+    for change in case.history.changes:
+        if change.kind == "close":
+            closed.setdefault(change.session, change.zxid)  # its end is the first: a leader may be asked for it twice
     shown = sorted(
         (event for event in case.history.events if isinstance(event, Told | Fired | Became)),
         key=lambda event: event.at,

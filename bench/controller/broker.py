@@ -1,0 +1,120 @@
+"""A broker without data in a process of its own: registration, candidacy, links, and a replica manager that obeys.
+
+`python -m bench.controller.broker ID STORE FOLDER`. What happens is said on stdout, a line of JSON each, with the time
+of the clock that all processes of this machine share.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+import trio
+
+import zab
+from harness.worlds.controller.replicas import Replicas
+from kraft_controller.core.commands import Command, Role
+from kraft_controller.core.names import BrokerEpoch, BrokerId, LeaderEpoch, TopicPartition, Version
+from kraft_controller.core.state import Broker, Endpoint
+from kraft_controller.runtime.controller import Chance, Controller, Pace
+from kraft_controller.runtime.links import BrokerLinks
+from kraft_controller.runtime.orders import UNREGISTERED, Orders
+from kraft_controller.runtime.registration import Registration, prepare
+from kraft_controller.wire import znodes
+
+LOOKS_S: Final = 0.05
+SESSION_MS: Final = 1_500
+
+
+def say(event: str, **fields: object) -> None:
+    sys.stdout.write(json.dumps({"at": time.monotonic(), "event": event, **fields}) + "\n")
+    sys.stdout.flush()
+
+
+class Fake:
+    def __init__(self, ident: int, store: str, folder: Path) -> None:
+        self.me = BrokerId(ident)
+        self._store = store
+        self._former = folder / f"sessions-{ident}"
+        self.replicas = Replicas(self.me)
+        self.registration: Registration | None = None
+        self.controller: Controller | None = None
+
+    async def run(self) -> None:
+        async with trio.open_nursery() as nursery:
+            orders = Orders(self._epoch, self._obey)
+            [ear] = await trio.open_tcp_listeners(0, host="127.0.0.1")
+            port: int = ear.socket.getsockname()[1]
+            nursery.start_soon(trio.serve_listeners, orders.serve, [ear])
+            described = Broker(
+                self.me, BrokerEpoch(0), (Endpoint("PLAINTEXT", "127.0.0.1", port),), {"PLAINTEXT": "PLAINTEXT"}
+            )
+            async with zab.connect(self._store, timeout_ms=SESSION_MS) as session:
+                await prepare(session)
+            known = self._former.read_text().split() if self._former.exists() else []
+            self.registration = Registration(
+                lambda: zab.connect(self._store, timeout_ms=SESSION_MS),
+                described,
+                lambda: time.time_ns() // 1_000_000,
+                former=set(map(int, known)),
+                remember=self._remember,
+            )
+            await self.registration.run(self._live)
+
+    def _remember(self, session: int) -> None:
+        with self._former.open("a") as file:
+            file.write(f"{session}\n")
+
+    def _epoch(self) -> BrokerEpoch:
+        return UNREGISTERED if self.registration is None else self.registration.obeys_from
+
+    def _obey(self, command: Command) -> Mapping[TopicPartition, int]:
+        return self.replicas.obey(command)
+
+    async def _live(self, session: zab.Session) -> None:
+        links = BrokerLinks(lambda event: None if self.controller is None else self.controller.note(event))
+        chance = Chance(lambda: time.time_ns() // 1_000_000, os.urandom)
+        controller = self.controller = Controller(session, self.me, links, chance, pace=Pace(balance_s=None))
+        say("registered", broker=self.me, session=session.id)
+        async with trio.open_nursery() as nursery:
+            await nursery.start(links.run)
+            nursery.start_soon(controller.run)
+            nursery.start_soon(self._keep_isrs, session)
+
+    async def _keep_isrs(self, session: zab.Session) -> None:
+        """Whoever is alive follows, and has everything after a moment: there is nothing to be had."""
+        while True:
+            await trio.sleep(LOOKS_S)
+            now_ms = int(trio.current_time() * 1_000)
+            for where, isr in self.replicas.wishes(now_ms, self._fetches).items():
+                await self._write(session, self.replicas.roles[where], isr)
+
+    def _fetches(self, follower: BrokerId, where: TopicPartition, epoch: LeaderEpoch) -> bool:
+        return follower in self.replicas.live
+
+    async def _write(self, session: zab.Session, role: Role, isr: tuple[BrokerId, ...]) -> None:
+        path = znodes.state_path(role.where)
+        wished = self.replicas.wish(role, isr)
+        try:
+            await session.set(path, znodes.partition_state(wished), version=wished.version)
+        except (zab.BadVersion, zab.NoNode):
+            return  # somebody has decided on it, and a command is on its way
+        except zab.OutcomeUnknown:
+            await session.sync(path)
+        try:
+            data, stat = await session.get(path)
+        except zab.NoNode:
+            return
+        state = znodes.read_partition_state(role.where, data, Version(stat.version))
+        self.replicas.written(role, state)
+        note = znodes.partitions([role.where])
+        await session.create(f"{znodes.ISR_CHANGES}/isr_change_", note, sequential=True)
+
+
+if __name__ == "__main__":
+    trio.run(Fake(int(sys.argv[1]), sys.argv[2], Path(sys.argv[3])).run)

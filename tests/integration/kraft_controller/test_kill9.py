@@ -1,0 +1,11 @@
+"""Real brokers and a real store: the controller is killed in the midst of its work, once of each kind."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from bench.controller import campaign
+
+
+def test_what_the_dead_controller_began_is_finished(tmp_path: Path) -> None:
+    assert campaign.run(len(campaign.DEATHS), 3, tmp_path)
