@@ -140,13 +140,13 @@ async def test_garbage_behind_a_proper_hello(tmp_path: Path) -> None:
 
 
 async def test_who_says_nothing_is_not_waited_for(tmp_path: Path) -> None:
-    limits = Limits(handshake_ms=3_000, handshakes_max=5)
+    limits = Limits(handshake_ms=6_000, handshakes_max=5)
     async with cluster(tmp_path, 1, limits=limits) as made:
         server = made.ensemble.servers[0]
         silent = [await trio.open_tcp_stream(server.host, server.quorum_port) for _ in range(5)]
         # One more, and the first of these has had its time. It is not the sixth who has to wait.
         assert await answer_to(server, server.quorum_port, hello(ensemble="other")) != b""
-        with trio.fail_after(20):
+        with trio.fail_after(5):
             assert await silent[0].receive_some() == b""
         with trio.move_on_after(0.1) as still_waited_for:
             await silent[1].receive_some()
