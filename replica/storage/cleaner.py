@@ -97,7 +97,8 @@ def clean(log: FileLog, found: Cleanable, now_ms: int, *, keys_max: int = KEYS_M
         after = before - sum(each.size for each in touched)
         for group in _groups(touched, log.config.segment_bytes):
             after += work.clean_group(group)
-        return Cleaned(work.upto, work.records_before, work.records_after, before, after)
+        upto = found.dirty_since if work.given_up else work.upto
+        return Cleaned(upto, work.records_before, work.records_after, before, after)
     finally:
         handles.close()
 
@@ -106,6 +107,7 @@ def clean(log: FileLog, found: Cleanable, now_ms: int, *, keys_max: int = KEYS_M
 class _Round:
     """latest      of each key in the dirty part the last offset
     aborted     of each producer the ranges of offsets that its aborted transactions span
+    given_up    some of it was not cleaned, so all of it must be looked at again
     binding     offsets of commits whose records are still there: without them a later abort would seem to mean those
     """
 
@@ -119,6 +121,7 @@ class _Round:
     binding: set[int] = field(factory=set)
     records_before: int = 0
     records_after: int = 0
+    given_up: bool = False
 
     def remember_keys(self, keys_max: int) -> None:
         """Up to a segment's end, or less far when the memory is used up."""
@@ -175,6 +178,7 @@ class _Round:
             bases = [each.base for each in log.segments]
             if any(each.base not in bases for each in group) or group[-1].end > log.recovery_point:
                 log.files.delete(path + CLEANED)  # cut or retired meanwhile: the next round sees what there is then
+                self.given_up = True
                 return sum(each.size for each in group)
             log.files.rename(path + CLEANED, path + SWAP)
             log.files.sync_folder(log.folder)

@@ -176,15 +176,16 @@ class LogDirectory:
     def checkpoint(self) -> None:
         """Recovery points and starts, as they are now."""
         with self._lock:
-            self._recovery_points |= {each: log.recovery_point for each, log in self.logs.items()}
-            self._start_offsets |= {each: log.start_offset for each, log in self.logs.items() if log.start_offset}
+            logs = list(self.logs.items())  # at once: another thread may make one meanwhile
+            self._recovery_points |= {each: log.recovery_point for each, log in logs}
+            self._start_offsets |= {each: log.start_offset for each, log in logs if log.start_offset}
             files_of.write_offsets(self.files, files_of.RECOVERY_POINTS, self._recovery_points)
             files_of.write_offsets(self.files, files_of.START_OFFSETS, self._start_offsets)
 
     def checkpoint_high_watermarks(self, values: Mapping[TopicPartition, int]) -> None:
         """Those of logs that are here; one that nobody names keeps what was known of it."""
         with self._lock:
-            known = {each: values.get(each, self.high_watermarks.get(each)) for each in self.logs}
+            known = {each: values.get(each, self.high_watermarks.get(each)) for each in list(self.logs)}
             self.high_watermarks |= {each: value for each, value in known.items() if value is not None}
             files_of.write_offsets(self.files, files_of.HIGH_WATERMARKS, self.high_watermarks)
 

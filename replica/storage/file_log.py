@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from typing import Final
 
+from replica.core.log import Appended
 from replica.storage.checkpoints import EPOCHS, encode
 from replica.storage.config import RELATIVE_MAX, UNBOUNDED, LogConfig
 from replica.storage.files import Handles, MissingFile, StorageFailure, read_all, sync, write_atomically
@@ -58,7 +59,7 @@ class FileLog(PartitionLog):
         self._lower_recovery_point = lower_recovery_point
         self._generation = 0
         self._epochs_kept = 0
-        self._epochs_in_file = False
+        self._epochs_written = False  # since the last flush
         self._names_changed = True
         self._since_snapshot = 0
         self._since_flush = 0
@@ -80,6 +81,13 @@ class FileLog(PartitionLog):
             raise StorageFailure(f"{self.name} is closed")
         if (failed := self.files.failed) is not None:
             raise StorageFailure(f"{self.name} is offline: {failed.text}")
+
+    def _append(self, buffer: bytes | bytearray, placed: list[Placed], append_time: int) -> Appended:
+        """With a bound on what may be lost, an append does not return before it is kept: it is acknowledged next."""
+        appended = super()._append(buffer, placed, append_time)
+        if self._end - self.recovery_point >= self._config.flush_messages:
+            self.flush()
+        return appended
 
     def _store(self, buffer: bytes | bytearray, placed: list[Placed]) -> None:
         first, last = placed[0][1], placed[-1][1]
@@ -367,8 +375,9 @@ class FileLog(PartitionLog):
             for segment in self._segments:
                 segment.indexes_changed = False
             self._since_flush = 0
-            if self._epochs_in_file:
+            if self._epochs_written:
                 paths.append(f"{self.folder}/{EPOCHS}")
+                self._epochs_written = False
             names_changed, self._names_changed = self._names_changed, False
             if self._since_snapshot >= SNAPSHOT_BYTES:
                 self._write_snapshot(target)
@@ -380,7 +389,7 @@ class FileLog(PartitionLog):
                 self.files.sync_folder("")  # the folder itself may be new
         except MissingFile:
             with self._lock:
-                self._names_changed = True
+                self._names_changed = self._epochs_written = True
                 for segment in self._segments:
                     segment.indexes_changed = True
                 if generation == self._generation:
@@ -417,11 +426,11 @@ class FileLog(PartitionLog):
         if self.epochs.changed != self._epochs_kept:
             write_atomically(self.files, f"{self.folder}/{EPOCHS}", encode(self.epochs.entries), durably=False)
             self._epochs_kept = self.epochs.changed
-            self._epochs_in_file = self._names_changed = True
+            self._epochs_written = self._names_changed = True
 
     def epochs_are_kept(self) -> None:
         self._epochs_kept = self.epochs.changed
-        self._epochs_in_file = True
+        self._epochs_written = True
 
     def _snapshots(self) -> list[int]:
         return snapshots_in(self.files.list(self.folder))

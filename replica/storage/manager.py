@@ -127,7 +127,7 @@ class LogManager:
 
     @property
     def logs(self) -> dict[TopicPartition, FileLog]:
-        return {partition: log for each in self.directories for partition, log in each.logs.items()}
+        return {partition: log for each in self.directories for partition, log in list(each.logs.items())}
 
     @property
     def damaged(self) -> dict[TopicPartition, StorageFailure]:
@@ -198,7 +198,7 @@ class LogManager:
 
     def due_for_flush(self, now_ms: int) -> list[FileLog]:
         """Call `flush` of each, in a thread."""
-        return [log for each in self._usable() for log in each.logs.values() if log.flush_due(now_ms)]
+        return [log for each in self._usable() for log in list(each.logs.values()) if log.flush_due(now_ms)]
 
     def retire(self, now_ms: int, high_watermarks: Mapping[TopicPartition, int]) -> int:
         """Retention of all logs; where no watermark is known, nothing goes. How many segments went."""

@@ -175,19 +175,37 @@ def test_a_segment_that_nobody_adds_to_is_closed_by_the_clock() -> None:
 
 
 def test_the_policies_of_flushing() -> None:
-    broker = Broker(flush_messages="2", flush_ms="500")
+    broker = Broker(flush_ms="500")
     log = broker.manager.get_or_create(T0)
     log.append_as_leader(batch(b"x"), 0, NOW)
     assert broker.manager.due_for_flush(NOW) == []
     assert broker.manager.due_for_flush(NOW + 499) == []
     assert broker.manager.due_for_flush(NOW + 500) == [log]
     log.flush()
-    log.append_as_leader(batch(b"x", b"y"), 0, NOW)
-    assert broker.manager.due_for_flush(NOW + 501) == [log]
-    log.flush()
+    assert broker.manager.due_for_flush(NOW + 9999) == []
     log.append_as_leader(batch(b"x"), 0, NOW)
     log.roll()
-    assert broker.manager.due_for_flush(NOW + 502) == [log], "a closed segment is made durable soon"
+    assert broker.manager.due_for_flush(NOW + 10_000) == [log], "a closed segment is made durable soon"
+
+
+def test_what_is_flushed_with_every_message_survives_lost_power() -> None:
+    broker = Broker(flush_messages="1", segment_bytes="300")
+    log = broker.manager.get_or_create(T0)
+    for n in range(10):
+        log.append_as_leader(batch(b"%d" % n * 20), n // 4, NOW)
+        assert log.recovery_point == n + 1
+    broker.disks[0].crash()
+    again = broker.start().get_or_create(T0)
+    assert values_in(again) == [b"%d" % n * 20 for n in range(10)]
+    assert again.epochs.entries == [(0, 0), (1, 4), (2, 8)]
+
+
+def test_a_bound_of_messages_that_may_be_lost() -> None:
+    broker = Broker(flush_messages="3")
+    log = broker.manager.get_or_create(T0)
+    for count, durable in ((1, 0), (1, 0), (1, 3), (2, 3), (2, 7)):
+        log.append_as_leader(batch(*[b"x"] * count), 0, NOW)
+        assert log.recovery_point == durable
 
 
 def test_compaction_finds_the_log_that_needs_it() -> None:
