@@ -242,12 +242,20 @@ class Client:
         except trio.TooSlowError:
             raise Unreachable(f"no connection within {self.settings.request_s} s") from None
         except (OSError, trio.BrokenResourceError) as error:
-            raise Unreachable(str(error.__cause__ or error)) from error
+            raise Unreachable(_why(error)) from error
 
     async def aclose(self) -> None:
         connections, self._connections = list(self._connections.values()), {}
         for connection in connections:
             await connection.aclose()
+
+
+def _why(error: BaseException) -> str:
+    """A host may have several addresses, and each of them says for itself what is wrong."""
+    cause = error.__cause__ or error
+    if isinstance(cause, BaseExceptionGroup):
+        return "; ".join(dict.fromkeys(str(each) for each in cause.exceptions))
+    return str(cause)
 
 
 @asynccontextmanager

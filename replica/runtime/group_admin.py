@@ -66,7 +66,7 @@ class Described:
 async def list_groups(client: Client, states: Iterable[str] = ()) -> list[Summary]:
     """Every broker knows its own only, so all of them are asked."""
     wanted = list(states)
-    await client.metadata([])
+    await client.patiently(lambda: client.metadata([]))
     found = []
     for broker in client.brokers:
 
@@ -147,7 +147,8 @@ async def offsets_at(client: Client, times: Mapping[TopicPartition, int]) -> dic
     found: dict[TopicPartition, int] = {}
     if not times:
         return found
-    leaders = await client.leaders(sorted({where.topic for where in times}))
+    topics = sorted({where.topic for where in times})
+    leaders = await client.patiently(lambda: client.leaders(topics))
     by_leader: dict[int, list[TopicPartition]] = {}
     for where in sorted(times):
         if where in leaders:
@@ -236,7 +237,7 @@ def _first_error(reply: Mapping[str, Any]) -> int:
 
 async def partitions_of(client: Client, topics: Iterable[str]) -> list[TopicPartition]:
     names = list(topics)
-    reply = await client.metadata(names)
+    reply = await client.patiently(lambda: client.metadata(names))
     for topic in reply["topics"]:
         if topic["error_code"] == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {topic['name']}")

@@ -214,4 +214,6 @@ async def test_nobody_there_is_said_in_one_line(capsys: pytest.CaptureFixture[st
     await listener.aclose()
     words = ["groups", "list", "--bootstrap", f"127.0.0.1:{port}", "--within", "0.3"]
     assert await trio.to_thread.run_sync(main, words) == 1
-    assert f"127.0.0.1:{port}" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert f"127.0.0.1:{port}: " in said
+    assert "refused" in said
