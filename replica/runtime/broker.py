@@ -28,6 +28,7 @@ from kraft_controller.runtime.controller import Chance, Controller
 from kraft_controller.runtime.links import BrokerLinks, LinkSettings
 from kraft_controller.runtime.orders import UNREGISTERED, Orders
 from kraft_controller.runtime.registration import Registration, cluster_id, prepare
+from kraft_controller.wire import znodes
 from replica.runtime.config import CONTROLLER, EVERYWHERE, BrokerConfig, Listener
 from replica.runtime.configs import TopicConfigs
 from replica.runtime.disk import Disk
@@ -59,6 +60,7 @@ OFFSETS_CONFIG: Final = {
     # A coordinator's clock is not set while it runs; a broker's that is set back would refuse its records.
     "message.timestamp.after.max.ms": str(2**63 - 1),
 }
+DOUBT_S: Final = 0.1
 OpenSession = Callable[[], AbstractAsyncContextManager[zab.Session]]
 
 
@@ -91,7 +93,12 @@ class Broker:
             config.id, self.disk, self.log, lambda: self.epoch, self.session, self._address, config.replication
         )
         self.groups = Groups(
-            self.replication, partial(count_partitions, self.topics), self.log, config.groups, config.commit_timeout_ms
+            self.replication,
+            partial(count_partitions, self.topics),
+            self.log,
+            config.groups,
+            config.commit_timeout_ms,
+            self._still_registered,
         )
         self.replication.role_taken.append(self.groups.role_taken)
         self.dynamic = DynamicConfigs(config.id, self.configs, self.replication, self.log)
@@ -106,6 +113,19 @@ class Broker:
     def session(self) -> zab.Session | None:
         """The one that lasts, if one does."""
         return self.registration.session if self.registration is not None and self._live else None
+
+    async def _still_registered(self) -> bool:
+        """The store says that the session of now lasts: nobody has been elected in the place of a broker that it took
+        for dead. False: the session is over. While the store does not answer, nobody knows."""
+        session = self.session()
+        while session is not None and self.session() is session:
+            try:
+                await session.exists(znodes.CONTROLLER)
+            except zab.ZabError:
+                await trio.sleep(DOUBT_S)
+            else:
+                return self.session() is session
+        return False
 
     @property
     def epoch(self) -> BrokerEpoch:

@@ -46,8 +46,11 @@ READ_BYTES: Final = 64 * 1024
 """A few hundred records: while they are taken in nobody else is served."""
 LOOK_AGAIN_S: Final = 0.05
 """How often it is looked whether followers have what a load has read, and whether there is an offsets topic by now."""
+AWAKE_S: Final = 0.25
 LATE_MS: Final = 1_000
-GRACE_S: Final = 1.0
+"""Who looks at the clock four times in a second and finds so much gone has stood still: stopped, or swapped out."""
+GRACE_MS: Final = 1_000
+"""What members said meanwhile lies unread in sockets. They are heard first, or all of them would be dead at once."""
 LOAD_AGAIN_S: Final = 1.0
 """A partition whose log cannot be read is tried again after this, for as long as it is led here."""
 
@@ -71,8 +74,16 @@ class _Waiter:
     reply: Reply | None = None
 
 
+async def _surely() -> bool:
+    return True
+
+
 class Groups:
-    """One broker's. `count`: how many partitions the offsets topic has, as the store knows it; None: there is none."""
+    """One broker's.
+
+    count        how many partitions the offsets topic has, as the store knows it; None: there is none
+    still_leads  asked when this process stood still: whether it is certain that nobody was put in its place meanwhile
+    """
 
     def __init__(
         self,
@@ -81,6 +92,7 @@ class Groups:
         log: Log,
         settings: Settings | None = None,
         commit_timeout_ms: int = 5_000,
+        still_leads: Callable[[], Awaitable[bool]] = _surely,
     ) -> None:
         self.settings = settings or Settings()
         self.rebalances: Counter[Cause] = Counter()
@@ -99,14 +111,19 @@ class Groups:
         self._wanted = trio.Event()
         self._nursery: trio.Nursery | None = None
         self._turning = self._again = False
+        self._still_leads = still_leads
+        self._awake = self.now()
+        self._sure = trio.Event()
+        self._grace_ends = 0
 
     def now(self) -> int:
         return int((self._origin + trio.current_time()) * 1000)
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         async with trio.open_nursery() as nursery:
-            self._nursery = nursery
+            self._nursery, self._awake = nursery, self.now()
             nursery.start_soon(self._count_partitions)
+            nursery.start_soon(self._look_at_the_clock)
             self._turn()
             task_status.started()
             while True:
@@ -114,19 +131,41 @@ class Groups:
                 deadline = self.coordinator.deadline
                 with trio.move_on_after(max((deadline - self.now()) / 1000, 0)):
                     await self._bell.wait()
-                if (late := self.now() - deadline) > LATE_MS:
-                    # This process stood still. What members said meanwhile lies unread in its sockets: they are heard
-                    # first, or all of them would be dead at once.
-                    self._log.say("groups-stood-still", logging.WARNING, ms=late)
-                    await trio.sleep(GRACE_S)
+                if self._stood_still:  # and whoever looks at the clock has not seen it yet
+                    await self._sure.wait()
+                if (grace := self._grace_ends - self.now()) > 0:
+                    await trio.sleep(grace / 1000)
                 self.coordinator.tick(self.now())
                 self._turn()
+
+    # -- standing still ----------------------------------------------------------------------------------------
+
+    @property
+    def _stood_still(self) -> bool:
+        return self.now() - self._awake > LATE_MS
+
+    async def _look_at_the_clock(self) -> None:
+        """Of a broker that stands still for longer than its session everybody thinks that it is dead. When it goes on
+        it must not answer with what it remembers before it has heard that."""
+        while True:
+            await trio.sleep(AWAKE_S)
+            if self._stood_still:
+                self._log.say("groups-stood-still", logging.WARNING, ms=self.now() - self._awake)
+                if not await self._still_leads():
+                    self.coordinator.resign_all(self.now())
+                    self._turn()
+                self._grace_ends = self.now() + GRACE_MS
+                sure, self._sure = self._sure, trio.Event()
+                sure.set()
+            self._awake = self.now()
 
     # -- who asks --------------------------------------------------------------------------------------------
 
     async def ask(self, ask: Ask) -> Reply:
         if self.coordinator.partitions is None:
             self._wanted.set()
+        if self._stood_still:
+            await self._sure.wait()
         self._last_ticket += 1
         ticket, waiter = Ticket(self._last_ticket), _Waiter()
         self._waiting[ticket] = waiter

@@ -147,6 +147,11 @@ class Coordinator:
             self._desk.writing.pop(ident).done(E.NOT_LEADER_OR_FOLLOWER, -1, now)
         self._desk.note(Unloaded(partition, len(groups)))
 
+    def resign_all(self, now: int) -> None:
+        """Somebody else may lead all that was led here. Whatever is led here again is so under a newer epoch."""
+        for partition in (*self._desk.epochs, *self._loading):
+            self.resigned(partition, self._seen[partition], now)
+
     def _dismiss(self, group: Group, now: int) -> None:
         """Whoever waits here shall look for the coordinator anew."""
         for member in group.members.values():

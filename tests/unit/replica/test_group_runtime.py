@@ -59,12 +59,16 @@ class Storage:
         return (self.logs[where], self.safe[where]) if where in self.logs else None
 
 
+async def surely() -> bool:
+    return True
+
+
 class Broker:
     """What a client reaches: each request goes over the wire and back, in whichever version."""
 
-    def __init__(self, storage: Storage) -> None:
+    def __init__(self, storage: Storage, still_leads: Callable[[], Awaitable[bool]] = surely) -> None:
         self.storage = storage
-        self.groups = Groups(storage, self._count, Log(1))
+        self.groups = Groups(storage, self._count, Log(1), still_leads=still_leads)
         self.handlers = group_handlers.handlers(self.groups, lambda where: where.topic == "t")
 
     async def _count(self) -> int | None:
@@ -337,6 +341,46 @@ def test_who_speaks_as_soon_as_this_process_goes_on_is_not_taken_for_dead() -> N
             nursery.cancel_scope.cancel()
 
     clock = trio.testing.MockClock()
+    trio.run(main, clock=clock)
+
+
+@pytest.mark.parametrize("leads", [True, False])
+def test_who_stood_still_shows_nothing_before_it_is_sure_that_it_still_coordinates(leads: bool) -> None:
+    async def main() -> None:
+        async with trio.open_nursery() as nursery:
+            broker = Broker(Storage(), still_leads)
+            await nursery.start(broker.groups.run)
+            broker.lead()
+            await broker.served()
+            await broker.commit(8, 7)
+            clock.autojump_threshold = float("inf")
+            clock.jump(60)
+            heard: list[Body] = []
+
+            async def fetch() -> None:
+                topics = [{"name": "t", "partition_indexes": [0]}]
+                heard.append(await broker.call(ApiKey.OFFSET_FETCH, 5, group_id=GROUP, topics=topics))
+
+            nursery.start_soon(fetch)
+            await trio.testing.wait_all_tasks_blocked()
+            assert asked.is_set()
+            assert heard == []
+            told.set()
+            await trio.testing.wait_all_tasks_blocked()
+            assert [each["error_code"] for each in heard] == [E.NONE if leads else E.NOT_COORDINATOR]
+            clock.autojump_threshold = 0
+            broker.lead(2)
+            await broker.served()
+            assert await broker.committed() == 7
+            nursery.cancel_scope.cancel()
+
+    async def still_leads() -> bool:
+        asked.set()
+        await told.wait()
+        return leads
+
+    clock = trio.testing.MockClock(autojump_threshold=0)
+    asked, told = trio.Event(), trio.Event()
     trio.run(main, clock=clock)
 
 
