@@ -112,16 +112,7 @@ class Link:
     async def _dial(self) -> Frames:
         endpoint = endpoint_of(self.broker, self._settings.listener)
         with trio.fail_after(self._settings.connect_s):
-            stream: trio.abc.Stream = await trio.open_tcp_stream(endpoint.host, endpoint.port)
-            if self._settings.tls is not None:
-                secure = trio.SSLStream(stream, self._settings.tls, server_hostname=endpoint.host)
-                try:
-                    await secure.do_handshake()
-                except BaseException:
-                    await trio.aclose_forcefully(secure)
-                    raise
-                stream = secure
-        return Frames(stream)
+            return Frames(await dialled(endpoint, self._settings.tls))
 
 
 def meaning_of(broker: Broker, command: Command, answer: Answer) -> Event | None:
@@ -135,6 +126,19 @@ def meaning_of(broker: Broker, command: Command, answer: Answer) -> Event | None
         done: tuple[TopicPartition, ...] = tuple(where for where in deleted if where not in failed)
         return events.DeletionAnswered(broker.id, broker.epoch, done, failed) if deleted else None
     return None
+
+
+async def dialled(endpoint: Endpoint, tls: ssl.SSLContext | None) -> trio.abc.Stream:
+    stream = await trio.open_tcp_stream(endpoint.host, endpoint.port)
+    if tls is None:
+        return stream
+    secure = trio.SSLStream(stream, tls, server_hostname=endpoint.host)
+    try:
+        await secure.do_handshake()
+    except BaseException:
+        await trio.aclose_forcefully(secure)
+        raise
+    return secure
 
 
 def endpoint_of(broker: Broker, listener: str | None) -> Endpoint:

@@ -7,7 +7,7 @@ of this broker is refused, and so is one of a controller older than one that was
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
 
 import trio
@@ -15,7 +15,7 @@ import trio
 from kraft_controller.core.commands import Command
 from kraft_controller.core.names import BrokerEpoch, ControllerEpoch, TopicPartition
 from kraft_controller.runtime.frames import Frames
-from kraft_controller.wire.commands import Answer, FrameError, Numbered, decode, encode
+from kraft_controller.wire.commands import Answer, FrameError, LetGo, Numbered, decode, encode
 
 logger: Final = logging.getLogger("kraft_controller")
 
@@ -31,11 +31,15 @@ one that begins will be: so until it is told its own epoch, that zxid and one is
 Obey = Callable[[Command], Mapping[TopicPartition, int]]
 """Do as you are told, and say what went wrong with which partition. At once: nothing else is heard meanwhile."""
 
+Grant = Callable[[LetGo], Awaitable[Answer]]
+"""What the controller says to a broker that is about to leave; here, because it may be this one."""
+
 
 class Orders:
-    def __init__(self, epoch: Callable[[], BrokerEpoch], obey: Obey) -> None:
+    def __init__(self, epoch: Callable[[], BrokerEpoch], obey: Obey, let_go: Grant | None = None) -> None:
         self._epoch = epoch
         self._obey = obey
+        self._let_go = let_go
         self.controller_epoch = ControllerEpoch(0)
         """The newest that was heard."""
 
@@ -50,14 +54,21 @@ class Orders:
         return Answer(numbered.number, NONE, dict(self._obey(command)))
 
     async def serve(self, stream: trio.abc.Stream) -> None:
-        """One controller's connection, to its end. Whatever is no command ends it, with a line that says why."""
+        """One connection of a controller, or of a broker that is about to leave, to its end.
+
+        Whatever is no command ends it, with a line that says why.
+        """
         frames = Frames(stream)
         try:
             while (body := await frames.receive()) is not None:
                 frame = decode(body)
-                if not isinstance(frame, Numbered):
+                if isinstance(frame, LetGo) and self._let_go is not None:
+                    answer = await self._let_go(frame)
+                elif isinstance(frame, Numbered):
+                    answer = self.answer(frame)
+                else:
                     raise FrameError("an answer, where commands come in")
-                await frames.send(encode(self.answer(frame)))
+                await frames.send(encode(answer))
         except (FrameError, trio.BrokenResourceError) as error:
             logger.warning("a controller's connection is cut: %s", error)
         finally:

@@ -50,9 +50,18 @@ class Numbered:
     command: Command
 
 
-Frame: TypeAlias = Numbered | Answer
+@frozen
+class LetGo:
+    """A broker to the controller: it is about to leave. The answer names what it leads still."""
 
-LEADER_AND_ISR, UPDATE_METADATA, STOP_REPLICA, ANSWER = 1, 2, 3, 4
+    number: int
+    broker: BrokerId
+    epoch: BrokerEpoch
+
+
+Frame: TypeAlias = Numbered | Answer | LetGo
+
+LEADER_AND_ISR, UPDATE_METADATA, STOP_REPLICA, ANSWER, LET_GO = 1, 2, 3, 4, 5
 
 
 # -- out -----------------------------------------------------------------------------------------------
@@ -63,6 +72,8 @@ def encode(frame: Frame) -> bytes:
     if isinstance(frame, Answer):
         errors = [[where.topic, where.partition, error] for where, error in frame.errors.items()]
         made = [ANSWER, frame.number, frame.error, errors]
+    elif isinstance(frame, LetGo):
+        made = [LET_GO, frame.number, frame.broker, frame.epoch]
     else:
         command = frame.command
         head = [frame.number, command.controller, command.controller_epoch, command.broker_epoch]
@@ -267,9 +278,15 @@ def _answer(number: object, *fields: object) -> Frame:
     return Answer(_whole(number, 0), _whole(error, -1, 32_767), errors)
 
 
+def _let_go(number: object, *fields: object) -> Frame:
+    broker, epoch = _row(list(fields), 2)
+    return LetGo(_whole(number, 0), BrokerId(_id(broker)), BrokerEpoch(_whole(epoch)))
+
+
 _READERS: Final[Mapping[int, Callable[..., Frame]]] = {
     LEADER_AND_ISR: _leader_and_isr,
     UPDATE_METADATA: _update_metadata,
     STOP_REPLICA: _stop_replica,
     ANSWER: _answer,
+    LET_GO: _let_go,
 }

@@ -9,6 +9,7 @@ import argparse
 import logging
 import signal
 import sys
+from collections.abc import AsyncIterator
 from functools import partial
 from pathlib import Path
 
@@ -86,6 +87,12 @@ def _operators(text: str) -> AdminSettings:
     return AdminSettings(host=host.strip("[]") or "127.0.0.1", port=int(port))
 
 
+async def _again(signals: AsyncIterator[int], scope: trio.CancelScope) -> None:
+    """Whoever says it twice does not want to wait."""
+    async for _ in signals:
+        scope.cancel()
+
+
 async def _serve(plan: Plan, operators: AdminSettings | None) -> None:
     ident = numbered(plan)
     if ident is None:
@@ -103,5 +110,7 @@ async def _serve(plan: Plan, operators: AdminSettings | None) -> None:
             nursery.start_soon(broker.run)
             async for number in signals:
                 logging.getLogger("replica").info("ended broker=%d by=%s", ident, signal.Signals(number).name)
+                nursery.start_soon(_again, signals, nursery.cancel_scope)
+                await broker.leave()
                 nursery.cancel_scope.cancel()
                 break

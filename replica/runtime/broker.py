@@ -8,6 +8,7 @@ the next one; replicas and connections live on.
 
 from __future__ import annotations
 
+import logging
 import os
 import socket
 import time
@@ -25,6 +26,7 @@ from kraft_controller.core.state import Broker as Described
 from kraft_controller.core.state import Endpoint
 from kraft_controller.runtime import identity
 from kraft_controller.runtime.controller import Chance, Controller
+from kraft_controller.runtime.leaving import ask_to_leave, grant
 from kraft_controller.runtime.links import BrokerLinks, LinkSettings
 from kraft_controller.runtime.orders import UNREGISTERED, Orders
 from kraft_controller.runtime.registration import Registration, cluster_id, prepare
@@ -157,7 +159,7 @@ class Broker:
     async def _run(self, task_status: trio.TaskStatus[None]) -> None:
         config = self.config
         async with trio.open_nursery() as nursery:
-            orders = Orders(self._obeys_from, self._obey)
+            orders = Orders(self._obeys_from, self._obey, lambda asked: grant(self.controller, asked))
             ears = await self._listen(config.controller)
             self.ports[CONTROLLER] = ears[0].socket.getsockname()[1]
             handlers = self._handlers()
@@ -243,6 +245,18 @@ class Broker:
                 nursery.start_soon(self.dynamic.feed.run, session)
         finally:
             self._live = False
+
+    async def leave(self) -> None:
+        """Before it is cancelled: what it leads goes to others. That may take a while, and be in vain."""
+
+        def controller() -> Endpoint | None:
+            acting = self.who_controls()
+            return None if acting is None else self.cache.endpoint(acting, CONTROLLER)
+
+        left = await ask_to_leave(self.config.id, lambda: self.epoch, controller, self.config.leaving)
+        if left is None or left:
+            why = "no controller has answered" if left is None else f"it still leads {', '.join(map(str, left))}"
+            self.log.say("leaves_anyway", logging.WARNING, why=why)
 
     def _answered(self, event: object) -> None:
         if self.controller is not None:

@@ -11,6 +11,7 @@ from attrs import field, frozen
 from kraft_controller.core.desk import Settings as ControllerSettings
 from kraft_controller.core.names import BrokerId
 from kraft_controller.runtime.controller import Pace
+from kraft_controller.runtime.leaving import LeaveSettings
 from replica.core.groups.desk import Settings as GroupSettings
 from replica.core.settings import Settings as ReplicationSettings
 from replica.runtime.disk import DiskPace
@@ -81,6 +82,8 @@ class BrokerConfig:
     port: PortSettings = field(factory=PortSettings)
     groups: GroupSettings = field(factory=GroupSettings)
     commit_timeout_ms: int = 5_000
+    leaving: LeaveSettings | None = field(factory=LeaveSettings)
+    """None: it goes without a word (`controlled.shutdown.enable=false`)."""
     control: ControllerSettings = field(factory=ControllerSettings)
     pace: Pace = field(factory=Pace)
     said: Mapping[str, tuple[str | None, bool]] = field(factory=dict)

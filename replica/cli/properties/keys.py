@@ -50,6 +50,10 @@ def seconds(text: str) -> float:
     return int(text) / 1000
 
 
+def one_more(text: str) -> int:
+    return whole(text) + 1
+
+
 def minutes_as_ms(text: str) -> int:
     return int(text) * 60_000
 
@@ -197,9 +201,9 @@ SECTIONS: Final[tuple[tuple[str, tuple[Key, ...]], ...]] = (
             _read("auto.leader.rebalance.enable", "true", "now and then leadership goes back to those who are preferred"),
             _sets("leader.imbalance.check.interval.seconds", "300", "pace.balance_s", float, "how often"),
             _sets("leader.imbalance.per.broker.percentage", "10", "control.imbalance_percent", whole, "when so much of a broker's is led by others"),
-            _ignored("controlled.shutdown.enable", "true", "a broker that ends gives up its session, and its partitions are led by others at once"),
-            _ignored("controlled.shutdown.max.retries", "3", "see controlled.shutdown.enable"),
-            _ignored("controlled.shutdown.retry.backoff.ms", "5000", "see controlled.shutdown.enable"),
+            _read("controlled.shutdown.enable", "true", "a broker that is told to end has what it leads given to others first"),
+            _sets("controlled.shutdown.max.retries", "3", "leaving.tries", one_more, "how often it asks again before it ends anyway"),
+            _sets("controlled.shutdown.retry.backoff.ms", "5000", "leaving.pause_s", seconds, "between two times"),
             _ignored("process.roles", "", _NO_KRAFT),
             _ignored("node.id", "", _NO_KRAFT),
             _ignored("controller.quorum.voters", "", _NO_KRAFT),

@@ -12,6 +12,7 @@ from kraft_controller.core.desk import Settings as ControllerSettings
 from kraft_controller.core.names import BrokerId
 from kraft_controller.runtime.controller import Pace
 from kraft_controller.runtime.identity import known_id
+from kraft_controller.runtime.leaving import LeaveSettings
 from replica.cli.properties.keys import KEYS, SECTIONS
 from replica.cli.properties.syntax import Entry, parse
 from replica.core.errors import KafkaError
@@ -94,10 +95,12 @@ def plan_of(path: str, text: str, overrides: Mapping[str, str] | None = None) ->
         groups=GroupSettings(**settings["groups"]),
         control=ControllerSettings(
             unclean_election=log.unclean_leader_election_enable,
+            min_isr=log.min_insync_replicas,
             deletion=settings["config"].get("deletion", True),
             **settings["control"],
         ),
         pace=_pace(source, settings["pace"]),
+        leaving=_leaving(source, settings["leaving"]),
         said=_said(source),
         **settings["config"],
     )
@@ -119,7 +122,19 @@ def _without_effect(source: Source) -> list[str]:
 
 def _settings(source: Source) -> dict[str, dict[str, Any]]:
     made: dict[str, dict[str, Any]] = {
-        group: {} for group in ("config", "port", "offsets", "groups", "control", "pace", "replication", "disk", "plan")
+        group: {}
+        for group in (
+            "config",
+            "port",
+            "offsets",
+            "groups",
+            "control",
+            "pace",
+            "leaving",
+            "replication",
+            "disk",
+            "plan",
+        )
     }
     for key in source.entries:
         known = KEYS.get(key)
@@ -155,6 +170,12 @@ def _store(source: Source) -> str:
     if not store:
         raise source.wrong("zookeeper.connect", "it is missing: the servers of the store, as host:2181,host:2181")
     return store
+
+
+def _leaving(source: Source, settings: dict[str, Any]) -> LeaveSettings | None:
+    if source.text("controlled.shutdown.enable", "true").lower() == "false":
+        return None
+    return LeaveSettings(**settings)
 
 
 def _pace(source: Source, settings: dict[str, Any]) -> Pace:
