@@ -42,6 +42,8 @@ def _due(desk: Desk, leader: BrokerId, now: int) -> list[tuple[Partition, Follow
         partition = desk.partitions[where]
         role = partition.role
         assert isinstance(role, Following)
+        if desk.settings.sync_writes and partition.durable < partition.log.end_offset:
+            return []  # it is a matter of milliseconds, and a request without this one may wait for much longer
         when = _when(desk, partition, role, now)
         if when is not None and when <= now:
             found.append((partition, role))

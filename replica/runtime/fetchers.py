@@ -66,6 +66,8 @@ class Fetchers:
         self._log = log
         self._tls = tls
         self._bells: dict[BrokerId, trio.Event] = {}
+        self._under_way: dict[BrokerId, tuple[Request, trio.CancelScope]] = {}
+        self._interrupted: dict[BrokerId, int] = {}
         self._nursery: trio.Nursery | None = None
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
@@ -82,9 +84,26 @@ class Fetchers:
         """There is something new to be asked of this one, or nothing any more."""
         if leader in self._bells:
             self._bells[leader].set()
+            self._interrupt(leader)
         elif self._nursery is not None and leader in self._replicas.leaders:
             self._bells[leader] = trio.Event()
             self._nursery.start_soon(self._follow, leader)
+
+    def _interrupt(self, leader: BrokerId) -> None:
+        """A fetch that waits at him does not know of partitions that are new. Without them it is given up, and its
+        connection with it; but not more often than it would have come back by itself."""
+        request, scope = self._under_way.get(leader, (None, None))
+        now = self._now()
+        if request is None or scope is None or request.fetch is None:
+            return
+        if now - self._interrupted.get(leader, 0) < request.fetch.wait_ms:
+            return
+        asked = {part.where for part in request.fetch.parts}
+        wanted = self._replicas.next_request(leader, self._epoch(), now)
+        if wanted is None or wanted.fetch is None or all(part.where in asked for part in wanted.fetch.parts):
+            return
+        self._interrupted[leader] = now
+        scope.cancel()
 
     async def _follow(self, leader: BrokerId) -> None:
         """For as long as this broker follows him in anything."""
@@ -99,7 +118,10 @@ class Fetchers:
                 try:
                     if connection is None:
                         connection = await self._dial(leader)
-                    answers = await _ask(connection, request, self._replicas.me)
+                    answers = None
+                    with trio.CancelScope() as scope:
+                        self._under_way[leader] = request, scope
+                        answers = await _ask(connection, request, self._replicas.me)
                 except (Unreachable, KafkaError, WireError, OSError, trio.BrokenResourceError) as error:
                     self._log.grumble("leader-not-reached", leader, leader=leader, why=error)
                     self._replicas.failed(request, self._now())
@@ -109,10 +131,17 @@ class Fetchers:
                     with trio.move_on_after(self.settings.pause_s):
                         await self._bells[leader].wait()
                     continue
+                finally:
+                    self._under_way.pop(leader, None)
+                if answers is None:  # interrupted
+                    await connection.aclose()
+                    connection = None
+                    continue
                 self._replicas.answered(request, answers, self._now())
                 self._turned()
         finally:
             del self._bells[leader]
+            self._interrupted.pop(leader, None)
             if connection is not None:
                 with trio.CancelScope(shield=True):
                     await connection.aclose()

@@ -103,8 +103,8 @@ class Cluster:
         self.state = evolve(after, version=Version(stat.version))
         self.tell()
 
-    def tell(self) -> None:
-        role = Role(T0, ID, self.state, Assignment((BrokerId(1), BrokerId(2), BrokerId(3))))
+    def tell(self, where: TopicPartition = T0) -> None:
+        role = Role(where, ID, self.state, Assignment((BrokerId(1), BrokerId(2), BrokerId(3))))
         for number, replicas in self.replicas.items():
             epoch = BrokerEpoch(number)
             assert not replicas.obey(LeaderAndIsr(BrokerId(9), CE, epoch, False, (role,), self.live()))
@@ -267,3 +267,19 @@ async def test_positions_are_written_for_the_coordinator_of_groups(tmp_path: Pat
         held = brokers.replicas[1].held(T0)
         assert held is not None
         assert held[1] == 1
+
+
+async def test_a_fetch_that_waits_is_given_up_for_partitions_that_are_new(tmp_path: Path) -> None:
+    """It would wait for ten minutes."""
+    async with cluster(tmp_path, Settings(fetch_wait_ms=600_000)) as brokers:
+        core = brokers.replicas[1].core
+        while core.parked < 2:
+            await trio.sleep(0.01)
+        new = TopicPartition("t", 1)
+        brokers.tell(new)
+        data = records.batch_of([(None, b"a")], brokers.replicas[1].now())
+        topics = [{"name": "t", "partition_data": [{"index": 1, "records": data}]}]
+        body = {"acks": -1, "timeout_ms": PATIENCE_S * 1_000, "topic_data": topics}
+        reply = await brokers.ask(1, ApiKey.PRODUCE, body)
+        assert reply["responses"][0]["partition_responses"][0]["error_code"] == 0
+        assert brokers.logs[3].logs[new].end_offset == 1
