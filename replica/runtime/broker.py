@@ -46,9 +46,11 @@ from replica.runtime.handlers import offsets as offset_handlers
 from replica.runtime.handlers import produce as produce_handlers
 from replica.runtime.handlers import producers as producer_handlers
 from replica.runtime.handlers import topics as topic_handlers
+from replica.runtime.login import OPEN
 from replica.runtime.logs import Log
 from replica.runtime.metadata import MetadataCache
 from replica.runtime.offsets_topic import OFFSETS_TOPIC, count_partitions
+from replica.runtime.plain import PlainSecurity
 from replica.runtime.port import Port
 from replica.runtime.producers import ProducerIds
 from replica.runtime.replicas import Replication
@@ -164,7 +166,17 @@ class Broker:
             self.ports[CONTROLLER] = ears[0].socket.getsockname()[1]
             handlers = self._handlers()
             doors = [
-                Port(each.name, each.host, each.port, handlers, self.log, config.port) for each in config.listeners
+                Port(
+                    each.name,
+                    each.host,
+                    each.port,
+                    handlers,
+                    self.log,
+                    config.port,
+                    OPEN if each.users is None else PlainSecurity(each.users),
+                    each.tls,
+                )
+                for each in config.listeners
             ]
             for door in doors:
                 self.ports[door.name] = await door.bind()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
@@ -38,6 +39,9 @@ class Listener:
     protocol: str = PLAINTEXT
     told_host: str | None = None
     told_port: int | None = None
+    tls: ssl.SSLContext | None = None
+    users: Mapping[str, str] | None = None
+    """Passwords by name, where clients have to say who they are."""
 
 
 @frozen

@@ -130,7 +130,7 @@ class Connection:
         login = self._login
         if login is not None and login.raw:
             self._put(login.raw_token(frame))
-            self._after_login()
+            await self._after_login()
             return
         try:
             asked = decode_request(frame)
@@ -161,7 +161,7 @@ class Connection:
             except Unwritable as error:
                 raise AssertionError(str(error)) from error
         if login is not None:
-            self._after_login()
+            await self._after_login()
 
     async def _handled(self, request: Request) -> Reply:
         handler = self._port.handlers.get(request.api)
@@ -172,10 +172,14 @@ class Connection:
         except KafkaError as error:
             raise Cut(f"{request.api.name}: {error}") from error
 
-    def _after_login(self) -> None:
+    async def _after_login(self) -> None:
         login = self._login
         assert login is not None
         if login.failed is not None:
+            with trio.move_on_after(self._settings.stalled_s):
+                while self._unsent_bytes:  # it is to hear why
+                    self._taken = trio.Event()
+                    await self._taken.wait()
             raise Cut(login.failed)
         if login.done:
             self.principal = login.principal

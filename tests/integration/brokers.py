@@ -30,6 +30,8 @@ class Cluster:
     store: zab.StoreServer
     nursery: trio.Nursery
     base: BrokerConfig
+    more: tuple[Listener, ...] = ()
+    """Listeners beside the plain one, of each broker."""
     brokers: dict[int, Broker] = field(factory=dict)
     ports: dict[int, int] = field(factory=dict)
     _scopes: dict[int, trio.CancelScope] = field(factory=dict)
@@ -46,7 +48,7 @@ class Cluster:
             self.base,
             id=BrokerId(number),
             log_dirs=(self.path / f"broker{number}",),
-            listeners=(Listener(PLAINTEXT, "127.0.0.1", port),),
+            listeners=(Listener(PLAINTEXT, "127.0.0.1", port), *self.more),
         )
         broker = self.brokers[number] = Broker(config, self.store.session)
         await self.nursery.start(self._run, number, broker)
@@ -77,7 +79,7 @@ class Cluster:
 
 
 @asynccontextmanager
-async def cluster(path: Path, brokers: int, **settings: Any) -> AsyncIterator[Cluster]:
+async def cluster(path: Path, brokers: int, more: tuple[Listener, ...] = (), **settings: Any) -> AsyncIterator[Cluster]:
     insync = 2 if brokers > 2 else 1
     base = BrokerConfig(
         BrokerId(0),
@@ -91,7 +93,7 @@ async def cluster(path: Path, brokers: int, **settings: Any) -> AsyncIterator[Cl
     )
     with trio.fail_after(PATIENCE_S):
         async with zab.open_store(path / "store") as store, trio.open_nursery() as nursery:
-            made = Cluster(path, store, nursery, evolve(base, **settings))
+            made = Cluster(path, store, nursery, evolve(base, **settings), more)
             for number in range(1, brokers + 1):
                 await made.start(number)
             await made.all_know_all()

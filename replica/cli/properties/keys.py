@@ -96,6 +96,18 @@ SECTIONS: Final[tuple[tuple[str, tuple[Key, ...]], ...]] = (
         ),
     ),
     (
+        "Listeners that are not for everybody",
+        (
+            _read("ssl.keystore.location", "none", "the certificate and its key, in one file"),
+            _read("ssl.keystore.type", "JKS", "PEM, or it is not read"),
+            _read("ssl.key.password", "none", "of the key"),
+            _read("ssl.truststore.location", "the system's", "who signs the certificates of clients"),
+            _read("ssl.truststore.type", "JKS", "PEM, or it is not read"),
+            _read("ssl.client.auth", "none", "whether clients have to show a certificate: none, requested, required"),
+            _read("sasl.enabled.mechanisms", "GSSAPI", "PLAIN; users are in `listener.name.NAME.plain.sasl.jaas.config`"),
+        ),
+    ),
+    (
         "The store",
         (
             _read("zookeeper.connect", "required", "its servers, and the path under which this cluster is: `host:2181,host:2181/path`"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import ssl
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -24,8 +26,9 @@ from replica.runtime.settings import PortSettings
 from replica.storage.config import LogConfig
 
 PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
-SPOKEN: Final = ("PLAINTEXT",)
+_USER: Final = re.compile(r'\buser_([^\s="]+)="([^"]*)"')
 SECRET: Final = ("password", "secret", "jaas.config")
+_CLIENT_AUTH: Final = {"none": ssl.CERT_NONE, "requested": ssl.CERT_OPTIONAL, "required": ssl.CERT_REQUIRED}
 _HOUR_MS: Final = 3_600_000
 _IN_UNITS: Final = (
     ("retention.ms", (("log.retention.ms", 1), ("log.retention.minutes", 60_000), ("log.retention.hours", _HOUR_MS))),
@@ -113,9 +116,9 @@ def _without_effect(source: Source) -> list[str]:
     told = []
     for key, entry in source.entries.items():
         known = KEYS.get(key)
-        if known is None:
+        if known is None and not key.endswith(".plain.sasl.jaas.config"):
             told.append(f"line {entry.line}: {key} is not known here and has no effect")
-        elif known.ignored and entry.value not in known.agreed:
+        elif known is not None and known.ignored and entry.value not in known.agreed:
             told.append(f"line {entry.line}: {key} has no effect: {known.does}")
     return told
 
@@ -221,13 +224,14 @@ def _listeners(source: Source) -> tuple[tuple[Listener, ...], Listener]:
     made = []
     for name, (host, port) in bound.items():
         protocol = protocols.get(name, name)
-        if name != CONTROLLER and protocol not in SPOKEN:
-            known = f"{', '.join(SPOKEN)} can be spoken" if protocol in PROTOCOLS else "it has no such protocol"
-            raise source.wrong("listeners", f"listener {name} is to speak {protocol}: {known}")
+        if name != CONTROLLER and protocol not in PROTOCOLS:
+            raise source.wrong("listeners", f"listener {name} is to speak {protocol}: it has no such protocol")
+        tls = _tls(source) if protocol.endswith("SSL") else None
+        users = _users(source, name) if protocol.startswith("SASL") else None
         told_host, told_port = told.get(name, (None, None))
         if told_host in EVERYWHERE and name in told:
             raise source.wrong("advertised.listeners", f"nobody can dial {name}://{told_host or ''}: name an address")
-        made.append(Listener(name, host or None, port, protocol, told_host, told_port))
+        made.append(Listener(name, host or None, port, protocol, told_host, told_port, tls, users))
     stray = sorted(set(told) - set(bound))
     if stray:
         raise source.wrong("advertised.listeners", f"{', '.join(stray)} is none of the listeners {', '.join(bound)}")
@@ -239,6 +243,37 @@ def _listeners(source: Source) -> tuple[tuple[Listener, ...], Listener]:
             return clients, evolve(each, protocol="PLAINTEXT")
     first = clients[0]
     return clients, Listener(CONTROLLER, first.host, 0, "PLAINTEXT", first.told_host)
+
+
+def _tls(source: Source) -> ssl.SSLContext:
+    """Of files in PEM: they need no other library, and every tool makes them."""
+    for key in ("ssl.keystore", "ssl.truststore"):
+        if f"{key}.location" in source.entries and source.text(f"{key}.type") != "PEM":
+            raise source.wrong(f"{key}.type", "it has to be PEM: other stores are not read")
+    own, trusted = source.text("ssl.keystore.location"), source.text("ssl.truststore.location")
+    wanted = source.text("ssl.client.auth", "none")
+    if not own:
+        raise source.wrong("ssl.keystore.location", "a listener speaks TLS: the file with its certificate and key")
+    if wanted not in _CLIENT_AUTH:
+        raise source.wrong("ssl.client.auth", f"it is {', '.join(_CLIENT_AUTH)}")
+    try:
+        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=trusted or None)
+        context.load_cert_chain(own, password=source.text("ssl.key.password") or None)
+    except (OSError, ssl.SSLError) as error:
+        raise source.wrong("ssl.keystore.location", error) from None
+    context.verify_mode = _CLIENT_AUTH[wanted]
+    return context
+
+
+def _users(source: Source, listener: str) -> dict[str, str]:
+    """As Kafka has them: `user_alice="her password"` in what is written for Java's module."""
+    key = f"listener.name.{listener.lower()}.plain.sasl.jaas.config"
+    users = dict(_USER.findall(source.text(key)))
+    if source.text("sasl.enabled.mechanisms", "PLAIN") != "PLAIN":
+        raise source.wrong("sasl.enabled.mechanisms", "PLAIN is spoken, and nothing else")
+    if not users:
+        raise source.wrong(key, 'it names nobody: it is like `... required user_alice="her password";`')
+    return users
 
 
 def _protocols(source: Source) -> dict[str, str]:
@@ -270,18 +305,23 @@ def _addresses(source: Source, key: str, text: str) -> dict[str, tuple[str, int]
 
 
 def _inter_broker(source: Source, listeners: tuple[Listener, ...]) -> str | None:
-    name = source.text("inter.broker.listener.name")
+    name, protocol = source.text("inter.broker.listener.name"), source.text("security.inter.broker.protocol")
+    key = "inter.broker.listener.name" if name or not protocol else "security.inter.broker.protocol"
     if name:
-        if all(each.name != name for each in listeners):
-            raise source.wrong("inter.broker.listener.name", f"there are {', '.join(each.name for each in listeners)}")
-        return name
-    protocol = source.text("security.inter.broker.protocol")
-    if protocol:
-        found = next((each.name for each in listeners if each.protocol == protocol), None)
+        found = next((each for each in listeners if each.name == name), None)
         if found is None:
-            raise source.wrong("security.inter.broker.protocol", "no listener speaks it")
-        return found
-    return None
+            raise source.wrong(key, f"there are {', '.join(each.name for each in listeners)}")
+    elif protocol:
+        found = next((each for each in listeners if each.protocol == protocol), None)
+        if found is None:
+            raise source.wrong(key, "no listener speaks it")
+    else:
+        found = listeners[0]
+    if found.protocol != "PLAINTEXT":
+        raise source.wrong(
+            key, f"brokers fetch from each other in plain text, and {found.name} speaks {found.protocol}"
+        )
+    return found.name
 
 
 def _said(source: Source) -> dict[str, tuple[str | None, bool]]:

@@ -11,7 +11,9 @@ import pytest
 import trio
 
 from replica.core.errors import ErrorCode, KafkaError
+from replica.runtime.login import OPEN, Security
 from replica.runtime.logs import Log
+from replica.runtime.plain import PlainSecurity
 from replica.runtime.port import Port
 from replica.runtime.requests import ApiKey, Handlers, Reply, Request
 from replica.runtime.settings import PortSettings
@@ -64,9 +66,9 @@ async def answer(request: Request) -> Reply:
 
 @asynccontextmanager
 async def listening(
-    handlers: Handlers | None = None, settings: PortSettings | None = None
+    handlers: Handlers | None = None, settings: PortSettings | None = None, security: Security = OPEN
 ) -> AsyncIterator[Callable[[], Awaitable[Client]]]:
-    port = Port("PLAINTEXT", "127.0.0.1", 0, handlers or {HEARTBEAT: answer}, Log(1), settings)
+    port = Port("PLAINTEXT", "127.0.0.1", 0, handlers or {HEARTBEAT: answer}, Log(1), settings, security)
     number = await port.bind()
     clients: list[trio.SocketStream] = []
 
@@ -292,5 +294,76 @@ def test_there_are_as_many_as_there_may_be() -> None:
                         break
                     except (AssertionError, trio.BrokenResourceError):
                         await trio.sleep(0.01)
+
+    trio.run(main)
+
+
+# -- saying who one is -----------------------------------------------------------------------------------
+
+USERS = PlainSecurity({"alice": "secret"})
+
+
+async def whoever(request: Request) -> Reply:
+    return {"error_code": 7 if request.principal == "User:alice" else 8}
+
+
+async def logged_in(client: Client, token: bytes, version: int = 1) -> dict[str, Any]:
+    await client.ask(ApiKey.SASL_HANDSHAKE, version, 1, {"mechanism": "PLAIN"})
+    assert (await client.hear(ApiKey.SASL_HANDSHAKE, version))[1] == {"error_code": 0, "mechanisms": ["PLAIN"]}
+    await client.ask(ApiKey.SASL_AUTHENTICATE, 2, 2, {"auth_bytes": token})
+    return (await client.hear(ApiKey.SASL_AUTHENTICATE, 2))[1]
+
+
+def test_who_said_who_he_is_is_served_as_that() -> None:
+    async def main() -> None:
+        async with listening({HEARTBEAT: whoever}, security=USERS) as connect:
+            client = await connect()
+            assert (await logged_in(client, b"\0alice\0secret"))["error_code"] == ErrorCode.NONE
+            await client.ask(HEARTBEAT, 4, 3, group("g"))
+            assert (await client.hear(HEARTBEAT, 4))[1]["error_code"] == 7
+
+    trio.run(main)
+
+
+def test_the_oldest_clients_send_their_token_bare() -> None:
+    async def main() -> None:
+        async with listening({HEARTBEAT: whoever}, security=USERS) as connect:
+            client = await connect()
+            await client.ask(ApiKey.SASL_HANDSHAKE, 0, 1, {"mechanism": "PLAIN"})
+            await client.hear(ApiKey.SASL_HANDSHAKE, 0)
+            await client.stream.send_all(LENGTH.pack(13) + b"\0alice\0secret")
+            assert await client.frame() == b""
+            await client.ask(HEARTBEAT, 4, 3, group("g"))
+            assert (await client.hear(HEARTBEAT, 4))[1]["error_code"] == 7
+
+    trio.run(main)
+
+
+@pytest.mark.parametrize("token", [b"\0alice\0wrong", b"\0bob\0secret", b"bob\0alice\0secret", b"alice", b"\xff\0\0"])
+def test_who_is_not_believed_hears_so_and_is_cut_off(token: bytes) -> None:
+    async def main() -> None:
+        async with listening({HEARTBEAT: whoever}, security=USERS) as connect:
+            client = await connect()
+            assert (await logged_in(client, token))["error_code"] == ErrorCode.SASL_AUTHENTICATION_FAILED
+            assert await client.hung_up_on()
+
+    trio.run(main)
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        encode_request(HEARTBEAT, 4, 1, "me", group("g")),
+        encode_request(ApiKey.SASL_AUTHENTICATE, 2, 1, "me", {"auth_bytes": b"\0alice\0secret"}),
+        encode_request(ApiKey.SASL_HANDSHAKE, 1, 1, "me", {"mechanism": "GSSAPI"}),
+        LENGTH.pack(1 << 20),
+    ],
+)
+def test_who_has_not_said_who_he_is_gets_no_further(asked: bytes) -> None:
+    async def main() -> None:
+        async with listening({HEARTBEAT: whoever}, security=USERS) as connect:
+            client = await connect()
+            await client.stream.send_all(asked)
+            assert await client.hung_up_on()
 
     trio.run(main)

@@ -114,6 +114,10 @@ def test_the_finest_unit_counts() -> None:
         ("listeners=PLAINTEXT//:9092", "it is NAME://host:port"),
         ("listeners=A://:1,A://:2", "listener A stands there twice"),
         ("listeners=A://:1", "it has no such protocol"),
+        ("listeners=SSL://:1", "the file with its certificate and key"),
+        ("ssl.keystore.location=/x\nlisteners=SSL://:1", "it has to be PEM"),
+        ("ssl.keystore.location=/x\nssl.keystore.type=PEM\nlisteners=SSL://:1", "ssl.keystore.location=/x"),
+        ("listeners=SASL_PLAINTEXT://:1", "it names nobody"),
         ("advertised.listeners=PLAINTEXT://0.0.0.0:9092", "nobody can dial PLAINTEXT://0.0.0.0"),
         ("advertised.listeners=OUT://h:1", "OUT is none of the listeners PLAINTEXT"),
         ("listener.security.protocol.map=A=B", "it is NAME:PLAINTEXT"),
@@ -124,6 +128,23 @@ def test_the_finest_unit_counts() -> None:
 def test_mistakes_are_named_with_their_line(line: str, why: str) -> None:
     with pytest.raises(Misconfigured, match=why):
         plan(line)
+
+
+def test_users_of_a_listener_and_brokers_that_are_not_asked_who_they_are() -> None:
+    made = plan(
+        "listeners=IN://:1,OUT://:2",
+        "listener.security.protocol.map=IN:PLAINTEXT,OUT:SASL_PLAINTEXT",
+        'listener.name.out.plain.sasl.jaas.config=x.PlainLoginModule required user_alice="a b" user_bob="c";',
+    )
+    assert made.warnings == ()
+    assert [each.users for each in made.config.listeners] == [None, {"alice": "a b", "bob": "c"}]
+    assert made.config.inter_broker == "IN"
+    with pytest.raises(Misconfigured, match="brokers fetch from each other in plain text, and OUT speaks"):
+        plan(
+            "listeners=OUT://:2",
+            "listener.security.protocol.map=OUT:SASL_PLAINTEXT",
+            'listener.name.out.plain.sasl.jaas.config=user_alice="a"',
+        )
 
 
 def test_without_a_store_there_is_no_broker() -> None:
