@@ -138,18 +138,21 @@ class Chaos(World):
         if not server.alive:
             return
         loses = self.chance.random() < 0.7
-        isr = set(self.states[T0].isr)
-        seen = [
-            each
-            for each in isr - {number}
-            if self.servers[each].alive and self.servers[each].epoch == self.registered.get(each)
-        ]
-        if number in isr and not seen:
-            # The last one in sync. What it loses is lost. And it may not die at all while the controller still takes
-            # somebody to be in sync who has lost something.
-            if self.lossy & isr:
-                return
-            loses = False
+        state = self.states[T0]
+        # Any of these may stand in the store in a moment, also one that was asked for by who is dead by then.
+        asked = [write.state.isr for _, write in self.isr_writes if write.state.version == state.version]
+        for isr in [set(state.isr), *map(set, asked)]:
+            seen = [
+                each
+                for each in isr - {number}
+                if self.servers[each].alive and self.servers[each].epoch == self.registered.get(each)
+            ]
+            if number in isr and not seen:
+                # The last one in sync. What it loses is lost. And it may not die at all while the controller still
+                # takes somebody to be in sync who has lost something.
+                if self.lossy & isr:
+                    return
+                loses = False
         if loses:
             self.lossy.add(number)
         if self.chance.random() < 0.5:
