@@ -14,7 +14,7 @@ from typing import Final
 from attrs import define, field, frozen
 
 from replica.storage.file_log import FileLog
-from replica.storage.files import Handles
+from replica.storage.files import DamagedLog, Handles, MissingFile
 from replica.storage.recovery import CLEANED, SWAP, finish_swap
 from replica.storage.segment import LOG, Segment, file_name
 from replica.wire.batch import DELETE_HORIZON, Header
@@ -29,6 +29,7 @@ _DIGEST_BYTES: Final = 16
 class Cleanable:
     """dirty_since  up to there it was cleaned before
     upto         from there on nothing may be cleaned yet
+    cuts         how often the log had been cut when somebody looked
     """
 
     clean_bytes: int
@@ -36,6 +37,7 @@ class Cleanable:
     dirty_since: int
     upto: int
     overdue: bool = False
+    cuts: int = 0
 
     @property
     def ratio(self) -> float:
@@ -56,6 +58,7 @@ class Cleaned:
 
 def cleanable(log: FileLog, cleaned_upto: int, now_ms: int, bound: int) -> Cleanable:
     """Nothing from `bound`, the high watermark, on; nor what is not durable yet, nor an open transaction."""
+    cuts = log.cuts
     since = max(cleaned_upto, log.start_offset)
     bound = min(bound, log.recovery_point)
     if (open_txn := log.producers.first_open) is not None:
@@ -75,7 +78,7 @@ def cleanable(log: FileLog, cleaned_upto: int, now_ms: int, bound: int) -> Clean
             first = segment.first_time()
             overdue |= first >= 0 and now_ms - first > log.config.max_compaction_lag_ms
             upto = segment.end
-    return Cleanable(clean, dirty, since, upto, overdue)
+    return Cleanable(clean, dirty, since, upto, overdue, cuts)
 
 
 def worth_it(log: FileLog, found: Cleanable) -> bool:
@@ -89,7 +92,7 @@ def clean(log: FileLog, found: Cleanable, now_ms: int, *, keys_max: int = KEYS_M
         with log._lock:
             closed = [each for each in log.segments[:-1] if each.end <= found.upto]
             segments = [Segment(handles, log.folder, each.base, each.size, each.end) for each in closed]
-        work = _Round(log, segments, found, now_ms)
+            work = _Round(log, segments, found, now_ms)
         work.remember_transactions()
         work.remember_keys(keys_max)
         before = sum(each.size for each in segments)
@@ -99,6 +102,10 @@ def clean(log: FileLog, found: Cleanable, now_ms: int, *, keys_max: int = KEYS_M
             after += work.clean_group(group)
         upto = found.dirty_since if work.given_up else work.upto
         return Cleaned(upto, work.records_before, work.records_after, before, after)
+    except (DamagedLog, MissingFile):
+        if not log.was_cut_since(found.cuts, closed):
+            raise
+        return Cleaned(found.dirty_since, 0, 0, 0, 0)
     finally:
         handles.close()
 
@@ -175,8 +182,7 @@ class _Round:
             file.close()
         with log._lock:
             log._usable()
-            bases = [each.base for each in log.segments]
-            if any(each.base not in bases for each in group) or group[-1].end > log.recovery_point:
+            if log.was_cut_since(self.found.cuts, group):
                 log.files.delete(path + CLEANED)  # cut or retired meanwhile: the next round sees what there is then
                 self.given_up = True
                 return sum(each.size for each in group)

@@ -57,7 +57,7 @@ class FileLog(PartitionLog):
         self._end = segments[-1].end
         self.recovery_point = self._end
         self._lower_recovery_point = lower_recovery_point
-        self._generation = 0
+        self.cuts = 0
         self._epochs_kept = 0
         self._epochs_written = False  # since the last flush
         self._names_changed = True
@@ -255,7 +255,7 @@ class FileLog(PartitionLog):
             self._lower_recovery_point(offset)
         with self._lock:
             self.recovery_point = min(self.recovery_point, offset)
-            self._generation += 1
+            self.cuts += 1
             self._hints.clear()
 
     def _remove_segments(self, keep: int) -> None:
@@ -342,6 +342,11 @@ class FileLog(PartitionLog):
         self._bases[at : at + len(bases)] = [bases[0]]
         self._hints.clear()
 
+    def was_cut_since(self, cuts: int, segments: list[Segment]) -> bool:
+        """For who looks at closed segments beside the thread that owns the log: they are not what they were."""
+        with self._lock:
+            return self.closed or self.cuts != cuts or any(each.base not in self._bases for each in segments)
+
     # -- durability --------------------------------------------------------------------------------
 
     def flush_due(self, now_ms: int) -> bool:
@@ -362,7 +367,7 @@ class FileLog(PartitionLog):
     def flush(self) -> int:
         with self._lock:
             self._usable()
-            target, generation = self._end, self._generation
+            target, cuts = self._end, self.cuts
             if target <= self.recovery_point and not self._names_changed:
                 return self.recovery_point
             paths = [
@@ -392,11 +397,11 @@ class FileLog(PartitionLog):
                 self._names_changed = self._epochs_written = True
                 for segment in self._segments:
                     segment.indexes_changed = True
-                if generation == self._generation:
+                if cuts == self.cuts:
                     raise
                 return self.recovery_point  # cut or cleaned meanwhile: the next flush sees what there is now
         with self._lock:
-            if generation == self._generation:
+            if cuts == self.cuts:
                 self.recovery_point = max(self.recovery_point, target)
                 self._last_flush_ms = None
             return self.recovery_point

@@ -17,7 +17,7 @@ from replica.storage.cleaner import KEYS_MAX, Cleanable, Cleaned, clean, cleanab
 from replica.storage.config import LogConfig
 from replica.storage.directory import LogDirectory, folder_of
 from replica.storage.file_log import FileLog
-from replica.storage.files import OPEN_FILES_MAX, Files, StorageFailure
+from replica.storage.files import OPEN_FILES_MAX, DamagedLog, Files, MissingFile, StorageFailure
 from replica.storage.producers import EXPIRATION_MS
 from replica.storage.real_files import RealFiles
 
@@ -215,19 +215,27 @@ class LogManager:
         self, now_ms: int, high_watermarks: Mapping[TopicPartition, int]
     ) -> tuple[TopicPartition, Cleaned] | None:
         """The log that needs it most, if any does. Takes long: for a thread."""
-        best: tuple[float, TopicPartition, LogDirectory] | None = None
+        best: tuple[Cleanable, TopicPartition, LogDirectory] | None = None
         for directory in self._usable():
             for partition, log in list(directory.logs.items()):
                 if log.config.compact:
-                    found = self._cleanable(directory, partition, now_ms, high_watermarks)
-                    if worth_it(log, found) and (best is None or found.ratio > best[0]):
-                        best = found.ratio, partition, directory
+                    cuts, segments = log.cuts, log.segments
+                    try:
+                        found = self._cleanable(directory, partition, now_ms, high_watermarks)
+                        wanted = worth_it(log, found)
+                    except (DamagedLog, MissingFile):
+                        if not log.was_cut_since(cuts, segments):
+                            raise
+                        continue  # there is another time
+                    if wanted and (best is None or found.ratio > best[0].ratio):
+                        best = found, partition, directory
         if best is None:
             return None
-        _, partition, directory = best
-        found = self._cleanable(directory, partition, now_ms, high_watermarks)
-        done = clean(directory.logs[partition], found, now_ms, keys_max=self.settings.cleaner_keys_max)
-        directory.checkpoint_cleaned(partition, done.upto)
+        found, partition, directory = best
+        log = directory.logs[partition]
+        done = clean(log, found, now_ms, keys_max=self.settings.cleaner_keys_max)
+        if not log.was_cut_since(found.cuts, []):  # else less of it is clean by now, and that is known already
+            directory.checkpoint_cleaned(partition, done.upto)
         return partition, done
 
     def sweep(self, now_ms: int) -> None:

@@ -6,13 +6,15 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from random import Random
+from threading import Event, Thread
 
 import pytest
 
 from replica.core.errors import KafkaError
 from replica.storage.config import LogConfig
 from replica.storage.files import StorageFailure
-from replica.storage.manager import LogManager
+from replica.storage.manager import LogManager, ManagerSettings
 from replica.wire.records import batch_of
 from tests.unit.replica.storage.logs import NOW, batch, records_in, values_in
 
@@ -107,6 +109,50 @@ def test_compaction_of_real_files(tmp_path: Path) -> None:
     found = again.get(("t", 0))
     assert found is not None
     assert values_in(found)[-5:] == expected
+    again.close()
+
+
+def test_flushes_and_cleanings_beside_whoever_appends_and_cuts(tmp_path: Path) -> None:
+    config = LogConfig.of({"cleanup.policy": "compact", "segment.bytes": "3000", "index.interval.bytes": "200"})
+    manager = LogManager.open([str(tmp_path)], lambda topic: config, ManagerSettings(open_files_max=2))
+    manager.load(1, "cluster")
+    logs = [manager.get_or_create(("t", number)) for number in range(3)]
+    done, failures, rounds = Event(), [], [0]
+
+    def beside() -> None:
+        try:
+            while not done.is_set() or rounds[0] < 3:
+                for log in logs:
+                    log.flush()
+                manager.checkpoint()
+                manager.clean_one(NOW, {partition: log.end_offset for partition, log in manager.logs.items()})
+                rounds[0] += 1
+        except BaseException as error:
+            failures.append(error)
+
+    thread = Thread(target=beside)
+    thread.start()
+    chance = Random(1)
+    for step in range(1500):
+        log = chance.choice(logs)
+        log.append_as_leader(batch_of([(b"%d" % chance.randrange(40), b"%d" % step)], NOW), 0, NOW)
+        if step % 50 == 49:
+            log.truncate_to(max(log.start_offset, log.end_offset - chance.randrange(60)))
+        log.read(chance.randint(log.start_offset, log.end_offset), 5000, log.end_offset)
+    done.set()
+    thread.join()
+    assert failures == []
+    newest = [{record.key: record.value for record in records_in(log)} for log in logs]
+    for directory in manager.directories:
+        directory.handles.close()
+        directory.files.close()
+    again = LogManager.open([str(tmp_path)], lambda topic: config)
+    again.load(1, "cluster")
+    assert again.damaged == {}
+    for number, kept in enumerate(newest):
+        found = again.get(("t", number))
+        assert found is not None
+        assert {record.key: record.value for record in records_in(found)} == kept
     again.close()
 
 
