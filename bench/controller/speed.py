@@ -158,7 +158,8 @@ class Stage:
 
     async def broker_dies(self, session: zab.Session) -> dict[str, float]:
         leaders = await self.states(session)
-        victim = max(self.holders, key=lambda holder: leaders.count(holder.id))
+        even = self.partitions // HOLDERS
+        victim = min(self.holders, key=lambda holder: abs(leaders.count(holder.id) - even))
         led = leaders.count(victim.id)
         ended: list[float] = []
 
