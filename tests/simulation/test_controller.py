@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from attrs import evolve
 
 from harness.checkers.controller import judged
 from harness.checkers.controller.facts import Fact, Obeyed, Registered, Reigns
@@ -13,6 +14,7 @@ from harness.faults import (
     DeleteTopic,
     GrowTopic,
     KillBroker,
+    LoseController,
     LoseStore,
     Op,
     PauseBroker,
@@ -21,6 +23,8 @@ from harness.faults import (
     Script,
 )
 from harness.history import Change, History
+from harness.mutants.edit import planted
+from harness.mutants.table import BY_NAME
 from harness.outcome import Outcome
 from harness.script.checks import ScriptError
 from harness.worlds import world
@@ -89,7 +93,7 @@ def test_replicas_move_while_the_controller_dies(way: str) -> None:
 
 def test_a_move_that_only_changes_the_order_ends_too() -> None:
     outcome = run(
-        script(CreateTopic(400, 1, partitions=1, factor=3), Reassign(700, 1, 0, first=1, factor=3, way="node"))
+        script(CreateTopic(400, 1, partitions=1, factor=3), Reassign(700, 1, 0, first=2, factor=3, way="node"))
     )
     held(outcome)
     assert znodes.REASSIGN not in states(outcome)
@@ -109,6 +113,31 @@ def test_another_controller_takes_over(fault: Op) -> None:
 @pytest.mark.parametrize("seed", SEEDS)
 def test_drawn(seed: int) -> None:
     held(run(script_from_seed(seed, machine="controller", faults=seed % 3 * 5)))
+
+
+# -- bugs that are seldom seen by chance -------------------------------------------------------------------
+
+OLD_COMMANDS: tuple[Op, ...] = (
+    CreateTopic(400, 1, 2, 3),
+    *(LoseController(900, 1_800, broker) for broker in (1, 2, 3, 4)),
+    CreateTopic(950, 2, 2, 3),
+    LoseStore(1_100, 2_500),
+    CreateTopic(2_500, 3, 2, 3),
+)
+"""What the first controller had to say of the second topic cannot be heard before there is another controller."""
+
+
+def test_a_bug_is_noticed_where_old_commands_wait() -> None:
+    told = evolve(script(*OLD_COMMANDS, brokers=4, length_ms=4_000), seed=2)
+    held(run(told))
+    with planted(BY_NAME["old-controller-obeyed"].edits):
+        assert run(told).promise == "no controller is obeyed when a newer one was"
+
+
+def test_a_bug_is_noticed_where_only_the_order_changes() -> None:
+    told = script(CreateTopic(400, 1, partitions=1, factor=3), Reassign(700, 1, 0, first=2, factor=3))
+    with planted(BY_NAME["move-of-order-never-ends"].edits):
+        assert run(told).promise == "what was begun comes to its end"
 
 
 # -- a run is a function of its script -------------------------------------------------------------------
