@@ -25,7 +25,13 @@ from harness.checkers.history import (
     SameZxidSameTransaction,
 )
 from harness.checkers.judge import Checker, Judge
-from harness.checkers.leadership import LeaderCompleteness, OneLeaderPerEpoch, RemovedLeaderEnds, StepDown
+from harness.checkers.leadership import (
+    FollowsALeader,
+    LeaderCompleteness,
+    OneLeaderPerEpoch,
+    RemovedLeaderEnds,
+    StepDown,
+)
 from harness.checkers.primary_order import GlobalPrimaryOrder, LocalPrimaryOrder, PrimaryIntegrity
 from harness.checkers.recovery import MachineIsHistory, RestartIsTheDisk
 from harness.checkers.refinement import Refinement
@@ -34,6 +40,7 @@ from harness.checkers.service import BarrierIsLinearizable, NoCrash, ServingIsCu
 ALL: Final[tuple[type[Checker], ...]] = (
     OneLeaderPerEpoch,
     LeaderCompleteness,
+    FollowsALeader,
     StepDown,
     RemovedLeaderEnds,
     SameZxidSameTransaction,

@@ -19,6 +19,13 @@ class DurableBeforeAck(Checker):
         if not self.ghost.holds(who.durable, message.zxid):
             self.fail(f"server {who.id} acknowledges {show(message.zxid)}, its disk ends at {show(who.durable)}")
 
+    def counts_durable(self, who: Known, zxid: Zxid) -> None:
+        """What its disk reports may belong to a history that it has given up meanwhile, for a snapshot."""
+        if not self.ghost.holds(who.tip, zxid):
+            self.fail(
+                f"server {who.id} takes {show(zxid)} to be durable, which its history up to {show(who.tip)} is not"
+            )
+
     def said_ack_new_leader(self, who: Known, to: ServerId, message: AckNewLeader) -> None:
         if who.current < message.epoch:
             self.fail(f"server {who.id} acknowledges epoch {message.epoch}, its disk says {who.current}")

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from harness.checkers.ghost import Ghost, Known, Violation
 from zab.core.batch import Batch
-from zab.core.messages import Ack, AckEpoch, AckNewLeader, LeaderInfo, NewLeader, State, UpToDate
+from zab.core.messages import Ack, AckEpoch, AckNewLeader, LeaderInfo, NewLeader, Notification, State, UpToDate
 from zab.core.ready import Recovered, Write
 from zab.core.zxid import Epoch, ServerId, Zxid
 
@@ -39,7 +39,11 @@ class Checker:
     def durable_append(self, who: Known, batch: Batch) -> None: ...
     def durable_epochs(self, who: Known, accepted: Epoch, current: Epoch) -> None: ...
 
+    def counts_durable(self, who: Known, zxid: Zxid) -> None:
+        """Its disk has reported back, and now it takes its history to be durable up to `zxid`."""
+
     # what was said to whom
+    def heard_notification(self, who: Known, source: ServerId, message: Notification) -> None: ...
     def said_leader_info(self, who: Known, to: ServerId, message: LeaderInfo) -> None: ...
     def said_ack_epoch(self, who: Known, to: ServerId, message: AckEpoch) -> None: ...
     def said_new_leader(self, who: Known, to: ServerId, message: NewLeader) -> None: ...
@@ -110,6 +114,8 @@ class Judge:
         self._installed = self._asking("installed")
         self._durable_append = self._asking("durable_append")
         self._durable_epochs = self._asking("durable_epochs")
+        self._counts_durable = self._asking("counts_durable")
+        self._heard_notification = self._asking("heard_notification")
         self._committed = self._asking("committed")
         self._believed = self._asking("believed")
         self._role = self._asking("role")
@@ -197,7 +203,17 @@ class Judge:
             who.impaired = False  # a leader has given it a whole history, and its promises are known or void
         who.accepted, who.current = accepted, current
 
+    def counts_durable(self, sid: ServerId, zxid: Zxid) -> None:
+        who = self.ghost.servers[sid]
+        for check in self._counts_durable:
+            check(who, zxid)
+
     # -- words ---------------------------------------------------------------------------------------
+
+    def heard_notification(self, sid: ServerId, source: ServerId, message: Notification) -> None:
+        who = self.ghost.servers[sid]
+        for check in self._heard_notification:
+            check(who, source, message)
 
     def heard_leader_info(self, sid: ServerId, epoch: Epoch) -> None:
         self.ghost.servers[sid].promised = epoch

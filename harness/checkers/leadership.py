@@ -1,13 +1,17 @@
-"""At most one server leads an epoch, and it does so once."""
+"""At most one server leads an epoch, and it does so once; and nobody follows who does not lead."""
 
 from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Sequence
 
+from attrs import define, field
+
 from harness.checkers.ghost import Ghost, Known
 from harness.checkers.judge import Checker
-from zab.core.messages import NewLeader, State
+from zab.core.ensemble import Ensemble
+from zab.core.messages import NewLeader, Notification, State
+from zab.core.ready import Recovered
 from zab.core.zxid import Epoch, ServerId, Zxid, make, show
 
 
@@ -94,6 +98,65 @@ class RemovedLeaderEnds(Checker):
     def proposed(self, who: Known, first: Zxid, payloads: Sequence[bytes]) -> None:
         if self._left.get(who.id) == who.stint:
             self.fail(f"server {who.id} proposes {show(first)}, and has committed that it does not vote any more")
+
+
+class FollowsALeader(Checker):
+    """Who ends its search by following somebody has heard from that one itself that it leads, or has taken part in
+    its election: has heard of somebody in search of a leader who votes for it, and of a quorum that does.
+
+    That others follow it proves nothing: they may not have noticed yet that it is gone, and as long as everybody
+    follows because everybody else does, nobody is elected.
+    """
+
+    promise = "only a leader is followed"
+
+    def __init__(self, ghost: Ghost) -> None:
+        super().__init__(ghost)
+        self._heard: dict[ServerId, _Heard] = {}
+
+    def heard_notification(self, who: Known, source: ServerId, message: Notification) -> None:
+        heard = self._heard.setdefault(who.id, _Heard())
+        if message.state is State.LEADING:
+            heard.leads.add(source)
+        elif message.state is State.LOOKING:
+            heard.searched.add(message.leader)
+        heard.votes.setdefault(message.leader, set()).add(source)
+        for view in (message.ensemble, message.pending):
+            if view is not None:
+                heard.views[id(view)] = view
+
+    def role(self, who: Known, state: State, epoch: Epoch, leader: ServerId | None, serving: bool) -> None:
+        if who.state != State.LOOKING or state not in (State.FOLLOWING, State.OBSERVING):
+            return
+        assert leader is not None
+        heard = self._heard.pop(who.id, _Heard())
+        if leader in heard.leads:
+            return
+        votes = {who.id, *heard.votes.get(leader, ())}
+        if leader not in heard.searched or not self._elected(who, votes, heard):
+            self.fail(
+                f"server {who.id} follows {leader}, which it has not heard to lead, nor to be elected: of it speak"
+                f" {sorted(votes - {who.id})}"
+            )
+
+    def _elected(self, who: Known, votes: set[ServerId], heard: _Heard) -> bool:
+        ghost = self.ghost
+        known = [ghost.initial_ensemble, ghost.governing[who.tip], ghost.governing[ghost.committed]]
+        return any(view.is_quorum(votes) for view in (*known, *heard.views.values()))
+
+    def started(self, who: Known, recovered: Recovered) -> None:
+        self._heard.pop(who.id, None)
+
+
+@define
+class _Heard:
+    """By one server, since it last ended a search."""
+
+    leads: set[ServerId] = field(factory=set)
+    searched: set[ServerId] = field(factory=set)
+    """Whom somebody votes for who is in search of a leader."""
+    votes: dict[ServerId, set[ServerId]] = field(factory=dict)
+    views: dict[int, Ensemble] = field(factory=dict)
 
 
 class StepDown(Checker):

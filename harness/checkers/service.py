@@ -53,7 +53,14 @@ class ServingIsCurrent(Checker):
 
     def serves(self, who: Known) -> None:
         floor = self._floor.get(who.id, NOTHING)
-        if who.state != State.LEADING and floor >> 32 <= who.epoch and who.applied < floor:
+        if who.state == State.LEADING:
+            initial = self.ghost.initial.get(who.epoch, NOTHING)
+            if who.applied < initial:
+                self.fail(
+                    f"server {who.id} serves as leader with {show(who.applied)} applied; epoch {who.epoch} began with"
+                    f" {show(initial)}"
+                )
+        elif floor >> 32 <= who.epoch and who.applied < floor:
             self.fail(
                 f"server {who.id} serves with {show(who.applied)} applied; its leader called {show(floor)} committed"
             )

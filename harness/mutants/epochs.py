@@ -190,6 +190,16 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         voters=(5,),
     ),
     mutant(
+        "dead-leader-followed",
+        "a server follows whom a quorum follows, although that one does not say that it leads, and may be gone",
+        (
+            f"{ELECTION}:Election._leader_confirms",
+            "return leader in votes and votes[leader].state is State.LEADING",
+            "return True",
+        ),
+        voters=(5,),
+    ),
+    mutant(
         "leader-stays-without-quorum",
         "a leader never notices that nobody follows it any more",
         (f"{LEADING}.tick", 'self.over = "a quorum no longer follows"', "pass"),

@@ -108,6 +108,12 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         machine="store",
     ),
     mutant(
+        "emptiness-by-the-past",
+        "whether a node has children is asked of what is applied, without what is outstanding",
+        (f"{PREPARER}._delete", "if node[11]:", "if self._nodes.get(path, node)[11]:"),
+        machine="store",
+    ),
+    mutant(
         "number-given-twice",
         "ZOOKEEPER-1046: the number of a sequential node is how many children there are, not how many there were",
         (f"{PREPARER}._create", 'path = f"{path}{cversion:010d}"', 'path = f"{path}{parent[11]:010d}"'),

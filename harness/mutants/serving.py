@@ -54,6 +54,16 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         machine="store",
     ),
     mutant(
+        "children-watch-misses-the-end",
+        "who watches the children of a node does not hear that the node itself was deleted",
+        (
+            f"{WATCHES}.deleted",
+            "more = {watcher: None for watcher in self._child.take(path) if watcher not in told}",
+            "more = {}",
+        ),
+        machine="store",
+    ),
+    mutant(
         "recursive-watch-is-flat",
         "a recursive watch hears of its own node only",
         (f"{WATCHES}._data_watchers", "if data.recursive:", "if False:"),
@@ -88,6 +98,12 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "events-lost-in-a-snapshot",
         "etcd 18089, 17529: who sat through a snapshot is not told what it missed",
         ("zab.store.store:Store.deliver_missed", "missed.tell(told, self.watches, self.zxid)", "pass"),
+        machine="store",
+    ),
+    mutant(
+        "snapshot-not-compared",
+        "what a snapshot changed below the watchers of a server is not looked for",
+        ("zab.store.store:Store.restore", "self._missed += missed.compare(self.tree, tree, self.watches)", "pass"),
         machine="store",
     ),
     mutant(

@@ -27,7 +27,13 @@ from harness.checkers.history import (
     ProcessConsistency,
     SameZxidSameTransaction,
 )
-from harness.checkers.leadership import LeaderCompleteness, OneLeaderPerEpoch, RemovedLeaderEnds, StepDown
+from harness.checkers.leadership import (
+    FollowsALeader,
+    LeaderCompleteness,
+    OneLeaderPerEpoch,
+    RemovedLeaderEnds,
+    StepDown,
+)
 from harness.checkers.primary_order import GlobalPrimaryOrder, LocalPrimaryOrder, PrimaryIntegrity
 from harness.checkers.recovery import MachineIsHistory, RestartIsTheDisk
 from harness.checkers.refinement import Refinement
@@ -36,7 +42,7 @@ from harness.worlds.cores.machine import Machine
 from harness.worlds.cores.workload import member
 from zab.core.batch import Batch, digest_of, pack
 from zab.core.ensemble import Ensemble, Role
-from zab.core.messages import Ack, AckEpoch, AckNewLeader, LeaderInfo, NewLeader, State, UpToDate
+from zab.core.messages import Ack, AckEpoch, AckNewLeader, LeaderInfo, NewLeader, Notification, State, UpToDate
 from zab.core.ready import Append, Recovered, SaveEpochs, Write
 from zab.core.zxid import NOTHING, Epoch, ServerId, Zxid, make
 
@@ -148,6 +154,37 @@ def a_leader_that_has_left_proposes(story: Story, bad: bool) -> None:
     story.judge.proposed(THREE, z(1, 2), [b"more"])
 
 
+def says(story: Story, source: ServerId, state: State, leader: ServerId) -> None:
+    """To server 1."""
+    story.judge.heard_notification(ONE, source, Notification(state, leader, z(1, 1), Epoch(1), 1, ENSEMBLE))
+
+
+def a_leader_that_others_speak_of(story: Story, bad: bool) -> None:
+    story.begins()
+    says(story, TWO, State.FOLLOWING, THREE)
+    says(story, FOUR, State.OBSERVING, THREE)
+    if not bad:
+        says(story, THREE, State.LEADING, THREE)
+    story.follows(ONE, THREE, 1)
+
+
+def a_leader_of_an_earlier_search(story: Story, bad: bool) -> None:
+    story.begins()
+    says(story, THREE, State.LEADING, THREE)
+    story.follows(ONE, THREE, 1)
+    story.judge.role(ONE, State.LOOKING, Epoch(1), None, False)
+    says(story, TWO, State.FOLLOWING, THREE)
+    if not bad:
+        says(story, THREE, State.LEADING, THREE)
+    story.follows(ONE, THREE, 1)
+
+
+def a_vote_that_is_not_a_quorum(story: Story, bad: bool) -> None:
+    story.begins()
+    says(story, FOUR if bad else TWO, State.LOOKING, THREE)
+    story.follows(ONE, THREE, 1)
+
+
 def a_leader_that_hears_nobody(story: Story, bad: bool) -> None:
     story.leads(THREE, 1)
     story.judge.observed(THREE, [ONE, TWO] if bad else [ONE])
@@ -224,6 +261,19 @@ def a_phantom_while_serving(story: Story, bad: bool) -> None:
 
 
 # -- durability ----------------------------------------------------------------------------------------
+
+
+def durable_in_a_history_that_is_gone(story: Story, bad: bool) -> None:
+    first = story.begins()
+    old = story.proposes(THREE, 1, 2)
+    story.logs(old, THREE, durably=False)
+    story.epochs(2, ONE, TWO)
+    story.leads(TWO, 2)
+    new = story.proposes(TWO, 2, 1)
+    story.logs(new, ONE, TWO)
+    story.judge.installed(THREE, new.last)
+    story.judge.durable_append(THREE, old)
+    story.judge.counts_durable(THREE, old.last if bad else first.last)
 
 
 def acknowledged_before_durable(story: Story, bad: bool) -> None:
@@ -557,6 +607,18 @@ def a_barrier_that_is_not_reached(story: Story, bad: bool) -> None:
     story.judge.barrier_answered(ONE, 7, first.last)
 
 
+def leading_with_an_old_state(story: Story, bad: bool) -> None:
+    story.begins()
+    second = story.proposes(THREE, 1, 2)
+    story.logs(second, ONE, TWO, THREE)
+    story.judge.committed(THREE, second.last, True)
+    story.epochs(2, ONE, TWO)
+    story.leads(TWO, 2)
+    if not bad:
+        story.applies(second, TWO)
+    story.judge.serves(TWO)
+
+
 def serving_an_old_state(story: Story, bad: bool) -> None:
     first = story.begins()
     story.judge.said[UpToDate](THREE, ONE, UpToDate(first.last))
@@ -597,6 +659,9 @@ STORIES: Final[tuple[tuple[type[Checker], Bad], ...]] = (
     (LeaderCompleteness, a_leader_without_what_was_committed),
     (LeaderCompleteness, a_deposed_leader_commits_more),
     (RemovedLeaderEnds, a_leader_that_has_left_proposes),
+    (FollowsALeader, a_leader_that_others_speak_of),
+    (FollowsALeader, a_leader_of_an_earlier_search),
+    (FollowsALeader, a_vote_that_is_not_a_quorum),
     (StepDown, a_leader_that_hears_nobody),
     (SameZxidSameTransaction, one_zxid_two_contents),
     (SameZxidSameTransaction, one_zxid_two_contents_inside_a_batch),
@@ -610,6 +675,7 @@ STORIES: Final[tuple[tuple[type[Checker], Bad], ...]] = (
     (ProcessConsistency, a_phantom),
     (ProcessConsistency, a_phantom_while_serving),
     (DurableBeforeAck, acknowledged_before_durable),
+    (DurableBeforeAck, durable_in_a_history_that_is_gone),
     (DurableBeforeAck, epoch_acknowledged_before_durable),
     (DurableBeforeAck, epoch_acknowledged_before_its_history),
     (DurableBeforeAck, promised_before_durable),
@@ -655,6 +721,7 @@ STORIES: Final[tuple[tuple[type[Checker], Bad], ...]] = (
     (BarrierIsLinearizable, a_barrier_from_the_past),
     (BarrierIsLinearizable, a_barrier_that_is_not_reached),
     (ServingIsCurrent, serving_an_old_state),
+    (ServingIsCurrent, leading_with_an_old_state),
     (ServingIsCurrent, up_to_date_with_what_is_not_committed),
     (NoCrash, it_falls_over),
     (Refinement, a_leader_that_nobody_promised_anything),

@@ -154,3 +154,25 @@ def test_who_may_forget() -> None:
     spare, forget = away.seen[2_400]
     assert spare == [True] * 3, "a disk of a server that is away is whole"
     assert forget == [False, False, True], "3 knows nothing that the others do not know; of them, each is needed"
+
+
+def test_syncs_that_lie_do_no_harm_where_a_damaged_disk_could_not_be_spared() -> None:
+    """What is left of a log may look damaged instead of short: of two servers, neither can be done without."""
+    run = played("voters 2\nat 700 ms lose fsync 2 for 100 ms down 50 ms tear\n", {1_400: durable})
+    _, found = run.started(2)[-1]
+    assert found.voting
+    assert not run.hit("LoseFsync")
+
+
+def test_a_disk_that_lied_and_looks_damaged_counts_as_damaged() -> None:
+    """Until it is healed, no other disk may go: here the second one is lost while the first has not come back."""
+    run = played("at 700 ms lose fsync 2 lose for 100 ms down 300 ms\nat 850 ms lose disk 3\n")
+    assert run.hit("LoseFsync") == 1
+    assert not run.hit("LoseDisk")
+
+
+def test_a_record_may_be_misdirected_on_a_disk_with_a_damaged_file() -> None:
+    """One server has its first log damaged, and is hit again before anybody has looked at that."""
+    flips = "".join(f"at 900 ms flip bit 2 down 300 ms where {where}\n" for where in (0, 1, 2, 3))
+    run = played(f"{flips}at 1000 ms misdirect record 2 where 500 down 50 ms\n{LONG_LOG}")
+    assert run.hit("FlipBit") == 4

@@ -352,6 +352,9 @@ class Node:
             self._role = self.learning_class(replica, self._vote.leader, now, observer)
             for sid in list(self._parked):
                 self._unpark(sid)
+        # The invitation was for this one search. Kept, it would have a server that is made an observer later on come
+        # as a follower again and again.
+        self._invited = None
 
     # -- links ---------------------------------------------------------------------------------------
 

@@ -212,6 +212,8 @@ class Server:
             world.record(self.id, "hears", source, message)
         if type(message) is LeaderInfo:
             world.judge.heard_leader_info(self.id, message.epoch)
+        elif type(message) is Notification:
+            world.judge.heard_notification(self.id, source, message)
         try:
             self.node.step(source, message, self.now_ms)
         except Exception as error:
@@ -409,10 +411,13 @@ class Server:
         world = self.world
         if world.trace is not None:
             world.record(self.id, "saved", 0, ticket)
+        before = self.node.durable
         try:
             self.node.saved(ticket, self.now_ms)
         except Exception as error:
             world.fell(self, f"was told that {ticket} is saved", error)
+        if self.node.durable != before:
+            world.judge.counts_durable(self.id, self.node.durable)
         self._turn()
 
     def snapshot(self) -> None:

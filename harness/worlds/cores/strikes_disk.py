@@ -17,6 +17,7 @@ from harness.faults import (
     SlowDisk,
 )
 from harness.worlds.cores.spare import can_forget, can_spare
+from zab.core.errors import DamagedError
 from zab.runtime.identity import NAME as IDENTITY
 from zab.storage.memory import MemoryDisk
 from zab.storage.segment import CONFIG, FILE_HEAD, MARK, OVERHEAD, PREFIX, decode_record_head, decode_segment
@@ -103,13 +104,19 @@ def _misdirect(nemesis: Nemesis, what: tuple[Server, MisdirectRecord, int]) -> N
 
 
 def _records(disk: MemoryDisk) -> list[tuple[str, int, int, bool]]:
-    """Of all logs: in which file, at what offset, how long, and whether it changes the membership."""
+    """Of all logs: in which file, at what offset, how long, and whether it changes the membership.
+
+    A file that another fault has damaged in its head has none.
+    """
     found = []
     for name in disk.names():
         data = disk.get(name)
         if not name.startswith(PREFIX) or name.endswith(".tmp") or len(data) < FILE_HEAD:
             continue
-        seed = decode_segment(name, data).seed
+        try:
+            seed = decode_segment(name, data).seed
+        except DamagedError:
+            continue
         at = FILE_HEAD
         while (head := decode_record_head(data, at, seed)) is not None:
             found.append((name, at, OVERHEAD + head.length, data[at + len(MARK)] == CONFIG))
@@ -173,8 +180,9 @@ def _lose_power(nemesis: Nemesis, what: tuple[Server, LoseFsync, int]) -> None:
 
 
 def _may_forget_since(nemesis: Nemesis, server: Server) -> bool:
-    same = _members(nemesis, server) is nemesis.lying[server.id]
-    return same and can_forget(nemesis.world, server)
+    """What is left may look like an earlier disk, or like a damaged one: the ensemble must be able to spare either."""
+    same, world = _members(nemesis, server) is nemesis.lying[server.id], nemesis.world
+    return same and can_forget(world, server) and can_spare(world, server)
 
 
 def power_fails(nemesis: Nemesis, server: Server) -> None:
@@ -184,6 +192,7 @@ def power_fails(nemesis: Nemesis, server: Server) -> None:
         return
     if _may_forget_since(nemesis, server):
         nemesis.world.counted(f"hit {LoseFsync.__name__}")
+        nemesis.world.judge.disk_lost(server.id)
         nemesis.world.judge.disk_went_back(server.id)
     else:
         disk.settle()

@@ -48,12 +48,17 @@ class ToldNode(Node):
         self._world.record(self.me, "hears", source, message)
         if type(message) is LeaderInfo:
             self._judge.heard_leader_info(self.me, message.epoch)
+        elif type(message) is Notification:
+            self._judge.heard_notification(self.me, source, message)
         super().step(source, message, now)
 
     def saved(self, ticket: Ticket, now: Millis) -> None:
         if not self._life.dead:
             self._world.record(self.me, "saved", 0, ticket)
+            before = self.durable
             super().saved(ticket, now)
+            if self.durable != before:
+                self._judge.counts_durable(self.me, self.durable)
 
     def propose(self, payloads: Sequence[bytes], now: Millis) -> Zxid:
         self._performed()
