@@ -7,6 +7,7 @@ favour what leads to different histories: crashes and partitions in the middle o
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from random import Random
 from typing import Any, Final
@@ -17,6 +18,7 @@ from harness.faults import (
     LEADER,
     MACHINES,
     MOMENTS,
+    Apart,
     Ask,
     Barrier,
     Connect,
@@ -28,6 +30,7 @@ from harness.faults import (
     Leave,
     OneWay,
     Op,
+    Overflow,
     Reconfigure,
     Script,
     Snapshot,
@@ -37,12 +40,17 @@ from harness.faults import (
     When,
     Write,
 )
-from harness.script.chance import Draw
+from harness.script.chance import Draw, apart
 from harness.script.kinds import (
     BROKER_KINDS,
     BROKERS_MAX,
     BROKERS_MIN,
+    AT_ONCE_MAX,
     CLIENTS_MAX,
+    FAMILIES,
+    FAMILY,
+    FLOOD,
+    FLOOD_MAX,
     KINDS,
     LOSS,
     PARENTS,
@@ -76,7 +84,8 @@ def _around_promises(draw: Draw, at: int) -> Fault:
     if share < 0.55:
         return CutLinks(at, who)
     if share < 0.65:
-        return OneWay(at, draw.short(20, 400), draw.who(), draw.upto(1, draw.servers))
+        between = {"source": draw.who(), "target": draw.upto(1, draw.servers)}
+        return OneWay(at, draw.short(20, 400), **apart(between, draw.servers))
     moment = PROMISES[draw.upto(0, len(PROMISES) - 1)]
     does = ("crash", "cut", "isolate", "pause", "lose disk")[draw.upto(0, 4)]
     return When(at, draw.short(1, 60), None, moment, draw.short(1, 3), does, draw.value(LOSS))
@@ -177,6 +186,31 @@ def _asked(draw: Draw, at: int, client: int, multis: float) -> Ask:
     return Ask(at, client, (_step(draw, STEPS),))
 
 
+def _at_once(draw: Draw, at: int, client: int, other: int) -> list[Op]:
+    """One client or two ask all at once about a node and its child: most is outstanding when the rest is judged."""
+    family = FAMILY[FAMILIES[draw.upto(0, len(FAMILIES) - 1)]]
+    count = draw.upto(2, AT_ONCE_MAX)
+    return [Ask(at, other if draw.chance(0.2) else client, (_step(draw, family),)) for _ in range(count)]
+
+
+def _hearsay(draw: Draw, at: int, client: int, other: int, length_ms: int) -> list[Op]:
+    """One writes, and as soon as it is told tells another by a way that no server sees, who wants to be shown it."""
+    path = PARENTS[draw.upto(0, len(PARENTS) - 1)]
+    ops: list[Op] = [Ask(at, client, (Step("set", path),))]
+    for wait in (4, 6, 8, 11, 15, 20):
+        ops.append(Ask(min(length_ms - 1, at + wait), other, (Step("sync", path),)))
+    return ops
+
+
+def _flood(draw: Draw, at: int, client: int, other: int) -> list[Op]:
+    """A client writes as fast as it can, and leaves whoever lags behind far behind; somebody watches that."""
+    parent = PARENTS[draw.upto(0, len(PARENTS) - 1)]
+    watch = Step("watch", parent, watch=("persistent", "recursive")[draw.upto(0, 1)])
+    before = max(0, at - draw.short(30, 300))
+    flood = [Ask(at, client, (_step(draw, FLOOD[parent]),)) for _ in range(draw.upto(FLOOD_MAX // 4, FLOOD_MAX))]
+    return [Ask(before, other, (watch,)), *flood]
+
+
 def _timeout(draw: Draw) -> int:
     return draw.upto(4, 20) * 100
 
@@ -189,13 +223,19 @@ def _client_ops(draw: Draw, most: int, length_ms: int) -> list[Op]:
     gone = 0.08 * draw.random.random() if draw.chance(0.5) else 0.0
     changes = 0.05 if draw.chance(0.15) else 0.0
     snapshots = 0.02 if draw.chance(0.3) else 0.0
+    at_once = 0.15 * draw.random.random() if draw.chance(0.4) else 0.0
+    floods = 0.05 if draw.chance(0.25) else 0.0
+    hearsay = 0.08 if draw.chance(0.3) else 0.0
     begin = min(draw.upto(20, 300), length_ms - 1)
     ops: list[Op] = []
     for client in range(1, clients + 1):
         ops.append(Connect(begin, client, draw.upto(1, draw.servers), _timeout(draw)))
     soon = min(begin + 200, length_ms - 1)
     ops += [Ask(soon, 1, (Step("create", path),)) for path in PARENTS]
+    first = len(ops)
     for _ in range(draw.upto(most // 3, most)):
+        if len(ops) - first >= most:
+            break
         at, client = draw.upto(soon, length_ms - 1), draw.upto(1, clients)
         share = draw.random.random()
         if share < moves:
@@ -206,8 +246,15 @@ def _client_ops(draw: Draw, most: int, length_ms: int) -> list[Op]:
             ops.append(_change(draw, at))
         elif share < moves + gone + changes + snapshots:
             ops.append(Snapshot(at, draw.upto(0, draw.servers)))
+        elif share < moves + gone + changes + snapshots + at_once:
+            ops += _at_once(draw, at, client, draw.upto(1, clients))
+        elif share < moves + gone + changes + snapshots + at_once + floods:
+            ops += _flood(draw, at, client, draw.upto(1, clients))
+        elif share < moves + gone + changes + snapshots + at_once + floods + hearsay:
+            ops += _hearsay(draw, at, client, draw.upto(1, clients), length_ms)
         else:
             ops.append(_asked(draw, at, client, multis))
+    del ops[first + most :]
     ops.sort(key=lambda op: op.at)
     return ops
 
@@ -241,6 +288,24 @@ def _broker_ops(draw: Draw, most: int, length_ms: int) -> list[Op]:
         ops.append(chosen.kind(at=at, **draw.fields(BROKER_KINDS[chosen.kind].fields)))
     ops.sort(key=lambda op: op.at)
     return ops
+
+
+def _lag(draw: Draw, script: Script, most: int) -> Script:
+    """Where clients write in floods, a server is now and then away for as long, and too far behind for anything but
+    a snapshot when it is back. Its clients may have stayed with it."""
+    floods = sorted(at for at, count in Counter(op.at for op in script.ops).items() if count >= FLOOD_MAX // 4)
+    if not floods or draw.chance(0.3):
+        return script
+    faults: list[Fault] = []
+    for at in floods:
+        before, who = max(0, at - draw.upto(0, 10)), draw.upto(1, draw.servers)
+        if draw.chance(0.7):
+            faults.append(Overflow(before, draw.upto(10, 60), LEADER, who, draw.upto(1, 3)))
+        else:
+            faults.append(Apart(before, draw.short(20, 200), LEADER, who))
+    knobs = evolve(script.knobs, window_entries=draw.upto(2, 6), log_sync_entries_max=draw.upto(0, 3))
+    kept = [*faults, *script.faults][:most]
+    return evolve(script, knobs=knobs, faults=tuple(sorted(kept, key=lambda fault: fault.at)))
 
 
 # -- the rest ------------------------------------------------------------------------------------------
@@ -297,7 +362,7 @@ def script_from_seed(
         )  # brokers would not come to their work between two epochs
     ask = {"list": _ops, "store": _client_ops, "controller": _broker_ops}[machine]
     brokers = draw.upto(BROKERS_MIN, BROKERS_MAX) if machine == "controller" else 0
-    return Script(
+    script = Script(
         seed=seed,
         voters=voters,
         observers=observers,
@@ -309,3 +374,4 @@ def script_from_seed(
         ops=tuple(ask(draw, ops, length_ms)) if ops else (),
         faults=tuple(_faults(draw, faults, length_ms)) if faults else (),
     )
+    return _lag(draw, script, faults) if faults and machine == "store" else script

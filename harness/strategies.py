@@ -31,6 +31,7 @@ from harness.faults import (
     Vanish,
     Write,
 )
+from harness.script.chance import apart
 from harness.script.kinds import (
     CLIENTS_MAX,
     KINDS,
@@ -84,7 +85,7 @@ def _fields(fields: Mapping[str, Value], servers: int) -> st.SearchStrategy[dict
 
 def _fault(kind: type[Fault], servers: int, length_ms: int) -> st.SearchStrategy[Fault]:
     at = st.integers(0, length_ms)
-    return st.builds(lambda at, given: kind(at=at, **given), at, _fields(KINDS[kind].fields, servers))
+    return st.builds(lambda at, given: kind(at=at, **apart(given, servers)), at, _fields(KINDS[kind].fields, servers))
 
 
 def _list_ops(servers: int, length_ms: int) -> st.SearchStrategy[Op]:

@@ -138,11 +138,6 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         ),
     ),
     mutant(
-        "appends-outlive-a-snapshot",
-        "what the disk still writes of a history that a snapshot replaced counts as durable history",
-        (f"{REPLICA}.install_snapshot", "self._appends.clear()", "pass"),
-    ),
-    mutant(
         "M23",
         "ZOOKEEPER-4394: a COMMIT between the acknowledgement of NEWLEADER and UPTODATE finds nothing",
         (

@@ -42,6 +42,12 @@ IMPOSSIBLE: Final[dict[str, str]] = {
     "M25": "a log writer that outlives its role: a learner tells its history when the disk has reported all of it",
     "M26": "ZOOKEEPER-4837, a snapshot newer than the cut: snapshots are of applied state, and no cut goes below that",
     "M28": "memory ahead of the log after a failed TRUNC: a disk that fails stops the server, and memory is made anew",
+    "appends-kept": "a snapshot leaves appends of the old history pending: whoever gets one has promised the epoch before,"
+    " and that promise was durable behind all that it had appended",
+    "commit-seen-dropped": "a COMMIT between NEWLEADER and UPTODATE is forgotten: UPTODATE comes behind it on the same link,"
+    " and tells what was committed when it was sent",
+    "leader-serves-early": "a leader serves before it has applied its initial history: the epoch is established behind that"
+    " history on its disk, and commits it in the same step",
     "ZOOKEEPER-1573, 3306, 4846": "fuzzy snapshots: one is the state at exactly one zxid, so nothing is replayed twice",
     "KAFKA-4229, 6517, 8532": "whoever hears of a session's end waits for the controller's loop: it ends by cancellation",
     "KAFKA-5642, 7299": "stores asked and brokers told one by one: nothing is wrong but the time; `bench controller`",
@@ -50,7 +56,7 @@ IMPOSSIBLE: Final[dict[str, str]] = {
     "ZOOKEEPER-2355": "a follower that lost part of a proposal goes on: a broken link ends what it follows",
     "older-state-shown": "a client is taken in by a server that is behind: to take it in is a transaction, and who has applied that is behind no more",
 }
-"""Bugs of the catalogue that cannot be written down in this design, and why."""
+"""Bugs that cannot be written down in this design, or that change nothing that anybody could see, and why."""
 
 BY_NAME: Final = {mutant.name: mutant for mutant in MUTANTS}
 assert len(BY_NAME) == len(MUTANTS)

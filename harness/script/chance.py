@@ -76,7 +76,7 @@ class Draw:
         for name, value in fields.items():
             drawn = self.value(value)
             made.update(drawn if isinstance(value, Together) else {name: drawn})
-        return made
+        return apart(made, self.servers)
 
     def groups(self) -> tuple[tuple[int, ...], ...]:
         ids = list(range(1, self.servers + 1))
@@ -86,3 +86,11 @@ class Draw:
         if self.chance(0.2):
             other = [*other, one[0]]  # one server is a bridge: it hears both sides
         return tuple(sorted(one)), tuple(sorted(other))
+
+
+def apart(fields: dict[str, Any], servers: int) -> dict[str, Any]:
+    """A fault between two servers is not one between a server and itself."""
+    target = fields.get("target")
+    if target is not None and target == fields.get("source"):
+        return fields | {"target": target % servers + 1}
+    return fields

@@ -229,10 +229,10 @@ STEPS: Final[tuple[Kind, ...]] = (
         },
     ),
     Kind(3.0, {"op": Among(("set",)), "path": Among(PATHS), "version": VERSION, "size": SIZE}),
-    Kind(1.0, {"op": Among(("delete",)), "path": Among(CHILDREN), "version": VERSION}),
+    Kind(1.0, {"op": Among(("delete",)), "path": Among((*CHILDREN, *CHILDREN, *PARENTS)), "version": VERSION}),
     Kind(3.0, {"op": Among(("get",)), "path": Among(PATHS), "watch": Among(("", "", "once"))}),
     Kind(1.0, {"op": Among(("exists",)), "path": Among(PATHS), "watch": Among(("", "once"))}),
-    Kind(1.0, {"op": Among(("children",)), "path": Among(PARENTS), "watch": Among(("", "once"))}),
+    Kind(1.2, {"op": Among(("children",)), "path": Among((*PARENTS, *PATHS)), "watch": Among(("", "once"))}),
     Kind(0.5, {"op": Among(("watch",)), "path": Among(PATHS), "watch": Among(("persistent", "recursive"))}),
     Kind(0.2, {"op": Among(("unwatch",)), "path": Among(PATHS), "watch": Among(("once", "persistent", "recursive"))}),
     Kind(0.7, {"op": Among(("sync",)), "path": Among(PARENTS)}),
@@ -277,3 +277,31 @@ BROKER_KINDS: Final[Mapping[type[BrokerOp], Kind]] = {
     LoseController: Kind(1.5, {"for_ms": Short(10, 1_000), "broker": _BROKER}),
 }
 """What people ask of a controller, and what happens to it and to its brokers."""
+FAMILIES: Final = (("/a", "/a/x"), ("/b", "/b/x"), ("/b/x", "/b/x/z"))
+FAMILY: Final[Mapping[tuple[str, str], tuple[Kind, ...]]] = {
+    (parent, child): (
+        Kind(2.0, {"op": Among(("create",)), "path": Among((child,)), "size": SIZE}),
+        Kind(1.0, {"op": Among(("create",)), "path": Among((parent,)), "size": SIZE}),
+        Kind(2.0, {"op": Among(("delete",)), "path": Among((parent, parent, child))}),
+        Kind(1.0, {"op": Among(("set",)), "path": Among((parent, child)), "size": SIZE}),
+        Kind(
+            1.0, {"op": Among(("children", "get", "exists")), "path": Among((parent, child)), "watch": Among(("once",))}
+        ),
+    )
+    for parent, child in FAMILIES
+}
+"""What is asked all at once of a node and its child, so that each is judged by what the others will have done."""
+
+AT_ONCE_MAX: Final = 8
+
+FLOOD: Final[Mapping[str, tuple[Kind, ...]]] = {
+    parent: (
+        Kind(6.0, {"op": Among(("set",)), "path": Among(tuple(path for path in PATHS if path.startswith(parent)))}),
+        Kind(2.0, {"op": Among(("create",)), "path": Among((f"{parent}/s-",)), "mode": Among(("sequential",))}),
+        Kind(1.0, {"op": Among(("create", "delete")), "path": Among((f"{parent}/x",))}),
+    )
+    for parent in PARENTS
+}
+"""Written in one moment, so that whoever is away then may need a snapshot when it is back."""
+
+FLOOD_MAX: Final = 40

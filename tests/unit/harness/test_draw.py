@@ -1,0 +1,48 @@
+"""What seeds draw: no nonsense, and what is needed for rare situations."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from harness.draw import script_from_seed
+from harness.faults import Ask, Overflow, Script
+from harness.script.chance import apart
+
+
+@pytest.mark.parametrize("voters", [1, 2, 3])
+def test_no_fault_is_between_a_server_and_itself(voters: int) -> None:
+    between = [
+        fault
+        for seed in range(300)
+        for fault in script_from_seed(seed, voters=voters, observers=0 if voters > 1 else 1).faults
+        if getattr(fault, "target", None) is not None
+    ]
+    assert between
+    assert all(fault.source != fault.target for fault in between)  # type: ignore[union-attr]
+
+
+def test_where_there_is_nobody_else_it_stays() -> None:
+    assert apart({"source": 1, "target": 1}, 1) == {"source": 1, "target": 1}
+    assert apart({"source": 3, "target": 3}, 3) == {"source": 3, "target": 1}
+    assert apart({"server": 3}, 3) == {"server": 3}
+
+
+def busiest(script: Script) -> int:
+    return max(Counter(op.at for op in script.ops if isinstance(op, Ask)).values(), default=0)
+
+
+def test_clients_of_the_store_ask_in_floods_that_somebody_misses() -> None:
+    scripts = [script_from_seed(seed, machine="store") for seed in range(60)]
+    floods = [script for script in scripts if busiest(script) >= 10]
+    assert 5 < len(floods) < 40
+    assert any(isinstance(fault, Overflow) for script in floods for fault in script.faults)
+
+
+@pytest.mark.parametrize("machine", ["list", "store"])
+def test_there_is_no_more_than_was_asked_for(machine: str) -> None:
+    for seed in range(100):
+        script = script_from_seed(seed, machine=machine, faults=3, ops=12)
+        assert len(script.faults) <= 3
+        assert sum(isinstance(op, Ask) for op in script.ops) <= 12 + 2, "two make the nodes to begin with"
