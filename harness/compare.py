@@ -36,7 +36,7 @@ class Comparison:
 
 
 def _verdict(outcome: Outcome) -> str:
-    return "held" if outcome.held else f"{outcome.promise}: {outcome.what}"
+    return "held" if outcome.held else f"{outcome.promise or 'undecided'}: {outcome.what}"
 
 
 def everywhere(script: Script, there: Iterable[World]) -> tuple[Script, tuple[str, ...]]:

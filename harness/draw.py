@@ -223,9 +223,9 @@ def _client_ops(draw: Draw, most: int, length_ms: int) -> list[Op]:
     gone = 0.08 * draw.random.random() if draw.chance(0.5) else 0.0
     changes = 0.05 if draw.chance(0.15) else 0.0
     snapshots = 0.02 if draw.chance(0.3) else 0.0
-    at_once = 0.15 * draw.random.random() if draw.chance(0.4) else 0.0
-    floods = 0.05 if draw.chance(0.25) else 0.0
-    hearsay = 0.08 if draw.chance(0.3) else 0.0
+    at_once = 0.06 * draw.random.random() if draw.chance(0.4) else 0.0
+    floods = 0.02 if draw.chance(0.25) else 0.0
+    hearsay = 0.03 if draw.chance(0.3) else 0.0
     begin = min(draw.upto(20, 300), length_ms - 1)
     ops: list[Op] = []
     for client in range(1, clients + 1):

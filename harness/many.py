@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import gc
+import multiprocessing
+import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from contextlib import contextmanager
 from typing import Final
 
 from attrs import field, frozen
@@ -71,6 +74,16 @@ class Failure:
 
 
 @frozen
+class Undecided:
+    """A run that was given up, and what had been spent on it."""
+
+    number: int
+    seed: int
+    voters: int
+    what: str
+
+
+@frozen
 class Tally:
     """What a number of runs add up to."""
 
@@ -84,6 +97,7 @@ class Tally:
     core_seconds: float = 0.0
     recovered_ms_max: int = 0
     counts: dict[str, int] = field(factory=dict)
+    undecided: tuple[Undecided, ...] = ()
 
     def __add__(self, other: Tally) -> Tally:
         counts = dict(self.counts)
@@ -100,6 +114,7 @@ class Tally:
             self.core_seconds + other.core_seconds,
             max(self.recovered_ms_max, other.recovered_ms_max),
             counts,
+            tuple(sorted((*self.undecided, *other.undecided), key=lambda each: each.number)),
         )
 
 
@@ -118,10 +133,12 @@ def tally(number: int, outcome: Outcome, core_seconds: float) -> Tally:
         core_seconds,
         outcome.recovered_ms,
         dict(outcome.counts),
+        (Undecided(number, outcome.script.seed, outcome.script.voters, outcome.what),) if outcome.undecided else (),
     )
 
 
-def run_some(plan: Plan, numbers: Sequence[int]) -> Tally:
+def run_some(plan: Plan, numbers: Sequence[int], stop_after: int = 0) -> Tally:
+    """With `stop_after`, no further than to so many failures."""
     total = Tally()
     where = world(plan.world)
     with planted(() if plan.mutant is None else BY_NAME[plan.mutant].edits):
@@ -130,6 +147,8 @@ def run_some(plan: Plan, numbers: Sequence[int]) -> Tally:
             with watchdog(60):
                 outcome = where.run(plan.script(number))
             total += tally(number, outcome, time.process_time() - began)
+            if stop_after and len(total.failures) >= stop_after:
+                break
     gc.collect()  # the collector slept during the runs
     return total
 
@@ -137,13 +156,14 @@ def run_some(plan: Plan, numbers: Sequence[int]) -> Tally:
 def campaign(
     plan: Plan, *, jobs: int = 1, stop_after: int = 0, seen: Callable[[Tally], None] = lambda _: None
 ) -> Tally:
-    """All runs of the plan; with `stop_after`, no more are begun when so many have failed.
+    """All runs of the plan; with `stop_after`, no more are begun when so many have failed. What several processes
+    have begun by then is counted, too.
 
     `seen` is called with the sum so far whenever some runs are done.
     """
     chunks = [range(start, min(start + CHUNK, plan.runs)) for start in range(0, plan.runs, CHUNK)]
     total = Tally()
-    for done in _spread(plan, chunks, jobs):
+    for done in _spread(plan, chunks, jobs, stop_after):
         total += done
         seen(total)
         if stop_after and len(total.failures) >= stop_after:
@@ -151,18 +171,39 @@ def campaign(
     return total
 
 
-def _spread(plan: Plan, chunks: Sequence[range], jobs: int) -> Iterator[Tally]:
+@contextmanager
+def workers(jobs: int) -> Iterator[ProcessPoolExecutor]:
+    """Whoever is told to end does not wait for them to finish what they have begun."""
+    with ProcessPoolExecutor(jobs, initializer=_as_usual) as pool:
+        try:
+            yield pool
+        except KeyboardInterrupt:
+            pool.shutdown(wait=False, cancel_futures=True)
+            for process in multiprocessing.active_children():
+                process.terminate()
+            raise
+
+
+def _as_usual() -> None:
+    """A worker that is told to end, ends: the command's own way to do that is not for it."""
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
+def _spread(plan: Plan, chunks: Sequence[range], jobs: int, stop_after: int) -> Iterator[Tally]:
     if jobs <= 1:
+        failed = 0
         for chunk in chunks:
-            yield run_some(plan, chunk)
+            some = run_some(plan, chunk, stop_after and stop_after - failed)
+            failed += len(some.failures)
+            yield some
         return
-    with ProcessPoolExecutor(jobs) as pool:
+    with workers(jobs) as pool:
         waiting = list(reversed(chunks))
         running: set[Future[Tally]] = set()
         try:
             while waiting or running:
                 while waiting and len(running) < 2 * jobs:
-                    running.add(pool.submit(run_some, plan, waiting.pop()))
+                    running.add(pool.submit(run_some, plan, waiting.pop(), stop_after))
                 done, running = wait(running, return_when=FIRST_COMPLETED)
                 for future in done:
                     yield future.result()

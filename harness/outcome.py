@@ -32,7 +32,7 @@ class Outcome:
 
     script: Script
     promise: str | None
-    """The promise that was broken, None when all were kept."""
+    """The promise that was broken, None when none was."""
     what: str
     at_ms: int
     events: int
@@ -53,9 +53,12 @@ class Outcome:
     trace: Trace | None = None
     history: History | None = None
     """What the clients of the store saw; None where there were none."""
+    undecided: bool = False
+    """It was given up before it had come to its end, with no promise broken by then. `what` says what was spent."""
     place: str | None = None
     """Where logs and data of the run are kept, when something is to be looked at."""
 
     @property
     def held(self) -> bool:
-        return self.promise is None
+        """Undecided is not held."""
+        return self.promise is None and not self.undecided

@@ -1,9 +1,13 @@
-"""The line that repeats a run, whole in itself: it can be sent to somebody who has nothing but the tree."""
+"""The line that repeats a run. If it is short it is whole in itself, and can be sent to somebody who has nothing but
+the tree; what is too long for a line is in a file that the line names.
+"""
 
 from __future__ import annotations
 
 import json
 import shlex
+import tempfile
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,13 +18,24 @@ from harness.scripts import VERSION
 from harness.worlds import WORLDS
 
 COMMAND: Final = "zab-harness replay --script"
+LINE_MAX: Final = 600
 
 
 def rerun(script: Script, *, world: str = WORLDS[0], mutant: str | None = None, file: Path | None = None) -> str:
     how = f"{f' --world {world}' if world != WORLDS[0] else ''}{f' --mutant {mutant}' if mutant else ''}"
-    if file is not None:
-        return f"{COMMAND} {shlex.quote(str(file))}{how}"
-    return f"echo {shlex.quote(terse(script))} | {COMMAND} -{how}"
+    line = f"echo {shlex.quote(terse(script))} | {COMMAND} -{how}"
+    if file is None and len(line) <= LINE_MAX:
+        return line
+    return f"{COMMAND} {shlex.quote(str(file or written(script)))}{how}"
+
+
+def written(script: Script) -> Path:
+    """Into a file of its own; the same script gets the same one."""
+    text = terse(script)
+    mark = blake2b(text.encode(), digest_size=6).hexdigest()
+    path = Path(tempfile.gettempdir()) / f"zab-harness-{mark}.json"
+    path.write_text(text)
+    return path
 
 
 def terse(script: Script) -> str:

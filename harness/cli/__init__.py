@@ -1,16 +1,22 @@
 """The command. Every subcommand is a module of this package, loaded when it is asked for.
 
 Such a module has `add(parser)`, which says what it takes, and `act(arguments)`, which does it and returns the exit
-code. Results go to stdout, progress to stderr. Exit 0: every promise was kept. 1: one was broken. 2: misused.
+code; it may have `left(arguments)`, which says what is left of it when it was told to end.
+
+Results go to stdout, progress to stderr. Exit 0: every promise was kept. 1: one was broken. 2: misused.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import signal
 import sys
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from importlib import import_module
+from types import FrameType
 from typing import Final
 
 from harness.cli.common import MISUSED, Misuse
@@ -81,8 +87,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     command.add(parser)
+    wanted = parser.parse_args(rest)
     try:
-        code: int = command.act(parser.parse_args(rest))
+        with _told_to_end():
+            code: int = command.act(wanted)
         sys.stdout.flush()
     except (Misuse, ScriptError) as error:
         print(f"{error}", file=sys.stderr)
@@ -90,7 +98,28 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # whoever read has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return MISUSED
-    except KeyboardInterrupt:
-        print("interrupted", file=sys.stderr)
-        return 130
+    except KeyboardInterrupt as end:
+        print("told to end" if isinstance(end, ToldToEnd) else "interrupted", file=sys.stderr)
+        if hasattr(command, "left"):
+            print(command.left(wanted), file=sys.stderr)
+        return 143 if isinstance(end, ToldToEnd) else 130
     return code
+
+
+class ToldToEnd(KeyboardInterrupt):
+    """By SIGTERM: whatever is under way ends as it would for its user at the keyboard."""
+
+
+@contextmanager
+def _told_to_end() -> Iterator[None]:
+    def end(_: int, __: FrameType | None) -> None:
+        raise ToldToEnd
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

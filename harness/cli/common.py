@@ -12,12 +12,13 @@ from typing import Final
 
 from attrs import asdict
 
-from harness.draw import script_from_seed
+from harness.draw import JOINERS, script_from_seed
 from harness.faults import MACHINES, Script
 from harness.kept import is_kept
 from harness.mutants.edit import Stale, planted
 from harness.mutants.table import BY_NAME
 from harness.outcome import Outcome
+from harness.script.checks import SERVERS_MAX
 from harness.scripts import ScriptError, from_json, loads, to_json
 from harness.worlds import WORLDS
 
@@ -159,6 +160,8 @@ def chosen(arguments: argparse.Namespace) -> Script:
             raise Misuse(f"{path}: {error}") from error
         except RecursionError as error:
             raise Misuse(f"{path}: lists within lists within lists; a script is flat") from error
+    if arguments.servers + (arguments.observers or 0) > SERVERS_MAX - JOINERS:
+        raise Misuse(too_many_servers(arguments.servers, arguments.observers))
     return script_from_seed(
         arguments.seed,
         voters=arguments.servers,
@@ -168,6 +171,11 @@ def chosen(arguments: argparse.Namespace) -> Script:
         length_ms=arguments.length_ms,
         machine=arguments.machine,
     )
+
+
+def too_many_servers(voters: int, observers: int | None) -> str:
+    most = SERVERS_MAX - JOINERS
+    return f"{voters + (observers or 0)} servers are too many to draw a script for; there may be {most} at most"
 
 
 def script_of_kept(text: str) -> Script | None:
@@ -202,12 +210,15 @@ def verdict(outcome: Outcome) -> str:
     )
     if outcome.held:
         return f"held: {counted}; all equal {outcome.recovered_ms} ms after the last fault"
+    if outcome.undecided:
+        return f"UNDECIDED after {outcome.at_ms} ms: {outcome.what}\n{counted}"
     return f"VIOLATED after {outcome.at_ms} ms: {outcome.promise}: {outcome.what}\n{counted}"
 
 
 def outcome_as_json(outcome: Outcome) -> dict[str, object]:
     return {
         "held": outcome.held,
+        "undecided": outcome.undecided,
         "promise": outcome.promise,
         "what": outcome.what,
         "at_ms": outcome.at_ms,

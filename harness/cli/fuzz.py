@@ -25,15 +25,18 @@ from harness.cli.common import (
     positive,
     size_arguments,
     sizes,
+    too_many_servers,
     with_mutant,
 )
 from harness.cli.show import draw
 from harness.cli.shrink import in_words, keep_script
+from harness.draw import JOINERS
 from harness.faults import Script
 from harness.many import Plan, Tally, campaign
 from harness.mutants.table import BY_NAME
 from harness.points.table import PREFIX, Point, missed
 from harness.rerun import rerun
+from harness.script.checks import SERVERS_MAX
 from harness.scripts import describe, loads, to_json
 from harness.shrink import same_promise, shrink
 from harness.worlds import WORLDS, world
@@ -80,8 +83,8 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
 
 
-def act(arguments: argparse.Namespace) -> int:
-    plan = Plan(
+def plan_of(arguments: argparse.Namespace) -> Plan:
+    return Plan(
         arguments.runs,
         arguments.seed_base,
         arguments.servers,
@@ -93,6 +96,12 @@ def act(arguments: argparse.Namespace) -> int:
         arguments.machine,
         arguments.mutant,
     )
+
+
+def act(arguments: argparse.Namespace) -> int:
+    plan = plan_of(arguments)
+    if max(plan.voters) + (plan.observers or 0) > SERVERS_MAX - JOINERS:
+        raise Misuse(too_many_servers(max(plan.voters), plan.observers))
     if arguments.output is not None:
         return kept(arguments, plan)
     if arguments.master not in (None, "none"):
@@ -120,11 +129,13 @@ def act(arguments: argparse.Namespace) -> int:
         for failure in total.failures:
             print(f"VIOLATED {failure.promise}: {failure.what}")
             print(f"  {plan.rerun(failure.script.seed, failure.script.voters)}")
+        for each in total.undecided:
+            print(f"UNDECIDED {each.what}\n  {plan.rerun(each.seed, each.voters)}")
         for point in _never(plan, total):
             late = point in _overdue(plan, total)
             print(f"{'OVERDUE' if late else 'never yet'} {point.name}: {point.what} (once in {point.budget} runs)")
     if not total.failures:
-        return VIOLATED if _overdue(plan, total) else HELD
+        return VIOLATED if total.undecided or _overdue(plan, total) else HELD
     first = total.failures[0]
     return show_smaller(arguments, first.script, first.promise, arguments.diagram)
 
@@ -234,6 +245,19 @@ def kept(arguments: argparse.Namespace, plan: Plan) -> int:
     if first is not None:
         return show_smaller(arguments, *first, arguments.diagram or made.layout.root / "first-failure.html")
     return VIOLATED if done.violated or done.errors else HELD
+
+
+def left(arguments: argparse.Namespace) -> str:
+    """What is there when it was told to end before it was done."""
+    if arguments.output is None:
+        return "nothing is kept of the runs so far; with --output they are, and the same command goes on from there"
+    from harness.spark.campaign import Campaign
+
+    try:
+        done = Campaign.at(arguments.output, plan_of(arguments), sample=arguments.sample).done().runs
+    except (OSError, Misuse):
+        return f"nothing is finished in {arguments.output}"
+    return f"{done} runs are finished and kept in {arguments.output}; the same command goes on from there"
 
 
 # -- words ---------------------------------------------------------------------------------------------

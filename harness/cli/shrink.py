@@ -59,9 +59,9 @@ def _shrink_script(arguments: argparse.Namespace, script: Script) -> int:
     there = chosen_world(arguments)
     script = there.playable(script).script
     outcome = there.run(script)
-    if outcome.held:
+    if outcome.promise is None:
         print(verdict(outcome))
-        return HELD
+        return HELD if outcome.held else VIOLATED
     with Progress(arguments.runs, "scripts tried") as progress:
         found = smaller(script, outcome.promise, arguments.runs, progress.step, run=there.run)
     last = there.run(found.script, trace=True)

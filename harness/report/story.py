@@ -25,7 +25,8 @@ def story(outcome: Outcome, picture: Picture) -> tuple[str, ...]:
             f" {outcome.acknowledged} writes that were acknowledged is among them"
         )
     else:
-        lines.append(f"{outcome.at_ms:>6} ms  broken: {outcome.promise}: {outcome.what}")
+        which = "not decided" if outcome.undecided else f"broken: {outcome.promise}"
+        lines.append(f"{outcome.at_ms:>6} ms  {which}: {outcome.what}")
     return tuple(lines)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 import attrs
@@ -22,7 +22,7 @@ from harness.script.names import (
     SHAPES,
 )
 from harness.script.script import Fault, Knobs, Script
-from harness.script.workload import Op, Step
+from harness.script.workload import Op, Reconfigure, Step
 
 SERVERS_MAX: Final = 30
 BROKERS_MAX: Final = 30
@@ -81,11 +81,42 @@ def check(script: Script) -> None:
         for name, value in fields(getattr(script, place)):
             if value < 0:
                 raise ScriptError(f"script.{place}.{name}: {value} is negative")
+    known = {*range(1, script.servers + 1), *_added(script)}
     for kind, items in (("ops", script.ops), ("faults", script.faults)):
         for number, item in enumerate(items):
             if item.at > script.length_ms:
                 raise ScriptError(f"script.{kind}[{number}].at: the run ends at {script.length_ms}")
             check_item(item, f"script.{kind}[{number}]")
+            _check_servers(item, known, f"script.{kind}[{number}]")
+
+
+def _added(script: Script) -> Iterator[int]:
+    for op in script.ops:
+        if isinstance(op, Reconfigure) and op.change == "add":
+            yield op.server
+
+
+def _check_servers(item: Fault | Op, known: set[int], where: str) -> None:
+    """A change of the members may be about a server that is not there: to refuse that is the leader's business."""
+    if isinstance(item, Reconfigure):
+        return
+    for name, value in fields(item):
+        named = [value] if name in WHO else [sid for group in value for sid in group] if name == "groups" else []
+        for sid in named:
+            if sid is not None and sid > LEADER and sid not in known:
+                raise ScriptError(f"{where}.{name}: there is no server {sid}; there are {_words(known)}")
+
+
+def _words(known: set[int]) -> str:
+    return ", ".join(map(str, sorted(known)))
+
+
+def is_sound(script: Script) -> bool:
+    try:
+        check(script)
+    except ScriptError:
+        return False
+    return True
 
 
 def check_item(item: Fault | Op | Step, where: str) -> None:

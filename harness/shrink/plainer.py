@@ -8,6 +8,7 @@ from typing import Any, Final, TypeAlias
 from attrs import evolve, fields
 
 from harness.faults import Ask, Knobs, Script, Timing, Write
+from harness.script.checks import is_sound
 from harness.shrink.items import Item
 from harness.shrink.trials import Trials
 
@@ -47,7 +48,7 @@ def calm(script: Script, trials: Trials) -> Script:
         evolve(script, timing=Timing()),
         evolve(script, knobs=usual),
     ):
-        if made != script and trials.fails(made):
+        if made != script and is_sound(made) and trials.fails(made):
             return made
     return script
 
@@ -55,6 +56,9 @@ def calm(script: Script, trials: Trials) -> Script:
 def settled(script: Script, trials: Trials) -> Script:
     """Setting by setting, those that calming as a whole did not bring back to what is usual."""
     changes = [*_fields_of("timing", script.timing, Timing()), *_fields_of("knobs", script.knobs, Knobs())]
+    alone = evolve(script, observers=0)
+    if alone != script and is_sound(alone):  # nothing that is left is about one of them
+        changes.append(lambda it: evolve(it, observers=0))
     return adopt(script, changes, trials)
 
 

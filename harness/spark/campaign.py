@@ -5,7 +5,7 @@ from __future__ import annotations
 import platform
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, Future, wait
 from pathlib import Path
 from typing import Any, Final, Protocol
 
@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from attrs import field, frozen
 
-from harness.many import Plan
+from harness.many import Plan, workers
 from harness.spark.chunk import Done, Work, finish, is_repeated
 from harness.spark.identity import campaign_name, code_hash, config_hash, settings
 from harness.spark.layout import Chunk, Layout, left
@@ -113,7 +113,7 @@ def in_processes(jobs: int, finish: Finish = finish) -> Spread:
     """A pool on this machine, without a JVM: for small campaigns. What it stores is the same."""
 
     def spread(work: Work, chunks: Sequence[Chunk], on: Callable[[], bool]) -> None:
-        with ProcessPoolExecutor(jobs) as pool:
+        with workers(jobs) as pool:
             waiting = list(reversed(chunks))
             running: set[Future[Done]] = set()
             while (waiting or running) and on():

@@ -102,7 +102,7 @@ def _first(work: Work, chunk: Chunk) -> Done:
     done = Done(
         len(rows),
         sum(row["outcome"] == "violated" for row in rows),
-        sum(row["outcome"] == "error" for row in rows),
+        sum(row["outcome"] in ("error", "undecided") for row in rows),  # neither of them has held
         sum(row["stored"] for row in rows),
         sum(row["core_seconds"] for row in rows),
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import accumulate
 from typing import Any, Final
@@ -143,9 +143,19 @@ def discovery(curve: Rows, runs: int, points: int) -> str:
     return made.svg
 
 
+FAILURES_MIN: Final = 5
+"""A ratio from fewer failures of one kind says nothing: then it is not drawn. The table has it all the same."""
+
+
+def _of(row: Mapping[str, Any]) -> str:
+    with_it, without = row["failed_with"], row["failed_without"]
+    return f"{with_it} of {with_it + without}"
+
+
 def odds(rows: Rows, most: int = 24) -> str:
     """Each fault's odds ratio with its interval, on a scale on which twice and half are equally far from 1."""
-    rows = sorted(rows, key=lambda row: row["odds_ratio"])[-most:]
+    enough = [row for row in rows if row["failed_with"] + row["failed_without"] >= FAILURES_MIN]
+    rows = sorted(enough, key=lambda row: row["odds_ratio"])[-most:]
     if not rows:
         return ""
     with _plot(7, 0.9 + 0.27 * len(rows)) as (made, axes):
@@ -156,6 +166,6 @@ def odds(rows: Rows, most: int = 24) -> str:
             axes.plot([row["odds_ratio"]], [y], "o", color=colour, markersize=5)
         axes.axvline(1, color=INK, linewidth=0.8, linestyle=":")
         axes.set_xscale("log")
-        axes.set_yticks(range(len(rows)), [f"{row['kind']}: {row['promise']}" for row in rows])
+        axes.set_yticks(range(len(rows)), [f"{row['kind']}: {row['promise']} ({_of(row)})" for row in rows])
         axes.set_xlabel("odds of this failure with the fault, over those without it; red: hardly chance")
     return made.svg

@@ -28,7 +28,7 @@ def run_row(outcome: Outcome, *, world: str, core_seconds: float, stored: int = 
     counts = dict(outcome.counts)
     row = _blank(script, world)
     row |= {
-        "outcome": "held" if outcome.held else "violated",
+        "outcome": "held" if outcome.held else "undecided" if outcome.undecided else "violated",
         "promise": outcome.promise,
         "what": outcome.what,
         "at_ms": outcome.at_ms,

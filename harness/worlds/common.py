@@ -10,10 +10,11 @@ from collections.abc import Callable, Sequence
 from heapq import heappush
 from itertools import count
 from random import Random
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Final, Generic, Protocol, TypeVar
 
 from harness.availability import Availability
 from harness.checkers import Checker, Ghost, Judge, Violation
+from harness.checkers.service import NoCrash
 from harness.faults import Script
 from harness.history import History
 from harness.oracle import Oracle, timeline
@@ -32,6 +33,33 @@ from zab.core.messages import State
 from zab.core.node import Node
 from zab.core.ready import Note
 from zab.core.zxid import Millis, ServerId
+
+LOOK_EVERY: Final = 50_000
+STUCK_US: Final = 20_000
+"""Within this time no run that goes on has so many events: it is some thousand for each millisecond."""
+
+
+class TooLong(Exception):
+    """A run needs more than it may have; says what it has had."""
+
+
+class Budget:
+    """Of events. A loop in which no time goes on is a server's mistake; to take long is nobody's."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._looked_at = 0
+        self.until = min(LOOK_EVERY, most)
+        """So many events may go by before somebody looks again."""
+
+    def look(self, events: int, now: int) -> None:
+        if events >= LOOK_EVERY and now - self._looked_at < STUCK_US:
+            took_ms = (now - self._looked_at) / 1_000
+            raise Violation(NoCrash.promise, f"{LOOK_EVERY} events within {took_ms:g} ms, and no end")
+        if events >= self._most:
+            raise TooLong(f"{events} events in {now // 1_000} ms of virtual time are as many as a run may have")
+        self._looked_at = now
+        self.until = min(events + LOOK_EVERY, self._most)
 
 
 class Process(Protocol):
@@ -83,6 +111,8 @@ class Common(ABC, Generic[S]):
         onlookers = [lambda _: self._oracle, lambda _: self._points, lambda _: self._acknowledged]
         self.judge = Judge(self.ghost, [*checkers, *onlookers], self.availability.looked)
         self.violation: Violation | None = None
+        self.undecided = ""
+        """Why nobody knows, if the run was given up."""
         self._heap: list[tuple[int, int, Callable[[Any, Any], None], Any, Any]] = []
         self._serial = count(1)
 
@@ -132,6 +162,13 @@ class Common(ABC, Generic[S]):
             self.record(0, "violation", 0, str(violation))
         self.stop()
 
+    def gave_up(self, spent: TooLong) -> None:
+        """It took more than a run may take. That breaks no promise, and keeps none."""
+        if self.violation is None and not self.over:
+            self.undecided = str(spent)
+            self.record(0, "gives up", 0, self.undecided)
+        self.stop()
+
     def history(self) -> History | None:
         """What the clients of the store saw."""
         return None
@@ -144,7 +181,8 @@ class Common(ABC, Generic[S]):
         return Outcome(
             script=self.script,
             promise=None if broken is None else broken.promise,
-            what="" if broken is None else broken.what,
+            what=self.undecided if broken is None else broken.what,
+            undecided=broken is None and bool(self.undecided),
             at_ms=self.now_ms,
             events=self.events,
             simulated_ms=self.now_ms,

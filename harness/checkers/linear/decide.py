@@ -29,10 +29,13 @@ CORE_STEPS_MIN: Final = 100_000
 
 
 def check(history: History, model: Model, budget: int = BUDGET) -> Verdict:
-    """The budget bounds the verdict; making an illegal core small has steps of its own, in proportion."""
+    """The budget bounds the verdict, the cheap ways to it included; a core has steps of its own, in proportion."""
     notes: tuple[str, ...] = ()
     spent = 0
     if history.operations and certificate.certifiable(history):
+        if len(history.operations) > budget:
+            each = f"all {len(history.operations)} operations, each of which takes a step to replay"
+            return Undecided(spent, (each,), notes)
         claim = certificate.certify(history, model)
         spent += claim.steps
         if isinstance(claim, certificate.Certified):

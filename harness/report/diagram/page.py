@@ -22,7 +22,8 @@ def page(outcome: Outcome, rerun: str, *, title: str = "", story: tuple[str, ...
     assert outcome.trace is not None, "only a run with its acts can be drawn"
     picture = read(outcome.trace, outcome.script.servers)
     found = frozenset(range(len(picture.events))) if outcome.held else causes(picture, outcome.what)
-    heading = title or ("Every promise was kept" if outcome.held else f"Broken: {outcome.promise}")
+    broken = "Not decided" if outcome.undecided else f"Broken: {outcome.promise}"
+    heading = title or ("Every promise was kept" if outcome.held else broken)
     said = outcome.what if not outcome.held else _held(outcome)
     parts = {
         "TITLE": html.escape(heading),

@@ -25,6 +25,7 @@ from harness.worlds import world
 
 SEEDS: Final = 5
 """So many seeds of a cluster are named."""
+NOTHING: Final = "no fault and no operation: servers that start and are healed"
 SLICES: Final = "seed bigint, slice string, small string, tries int"
 
 
@@ -84,7 +85,7 @@ def _slice(row: dict[str, Any], where: str, mutant: str | None, tries: int) -> d
     needed = sorted({type(item).__name__ for item in (*found.script.faults, *found.script.ops)})
     return {
         "seed": row["seed"],
-        "slice": ", ".join(needed) or "nothing",
+        "slice": ", ".join(needed) or NOTHING,
         "small": json.dumps(to_json(found.script)),
         "tries": found.runs,
     }

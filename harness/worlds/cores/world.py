@@ -18,7 +18,7 @@ from harness.checkers.service import NoCrash
 from harness.faults import BROKER_OPS, Reconfigure, Script
 from harness.outcome import Outcome
 from harness.watchdog import RunAway
-from harness.worlds.common import Common
+from harness.worlds.common import Budget, Common, TooLong
 from harness.worlds.cores.crashed import Crashed
 from harness.worlds.cores.liveness import Liveness
 from harness.worlds.cores.nemesis import Nemesis
@@ -30,7 +30,7 @@ from zab.core.messages import State
 from zab.core.zxid import ServerId, Zxid
 
 EVENTS_MAX = 300_000
-"""A run that needs more is stuck in a loop without time going on."""
+"""A run that needs more is given up, undecided."""
 
 
 class World(Common[Server]):
@@ -96,7 +96,8 @@ class World(Common[Server]):
 
     def _loop(self) -> None:
         heap, pop = self._heap, heappop
-        events = 0
+        events, budget = 0, Budget(EVENTS_MAX)
+        until = budget.until
         try:
             while not self.over:
                 try:
@@ -104,8 +105,9 @@ class World(Common[Server]):
                         self.now, _, act, one, other = pop(heap)
                         events += 1
                         act(one, other)
-                        if events > EVENTS_MAX:
-                            raise Violation(NoCrash.promise, f"{events} events, and no end")
+                        if events >= until:
+                            budget.look(events, self.now)
+                            until = budget.until
                 except Crashed as crash:
                     if crash.everybody:
                         self.crash_all(crash.loss, crash.down_ms)
@@ -113,6 +115,8 @@ class World(Common[Server]):
                         self.crash(crash.server, crash.loss, crash.down_ms)
         except RunAway as away:
             self.violated(Violation(NoCrash.promise, str(away)))
+        except TooLong as spent:
+            self.gave_up(spent)
         except Violation as violation:
             self.violated(violation)
         self.events, self.messages = events, self.network.messages

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import gc
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from heapq import heappop
 from math import inf
@@ -60,7 +60,7 @@ from harness.faults import (
     Write,
 )
 from harness.outcome import Outcome
-from harness.worlds.common import Common
+from harness.worlds.common import Budget, Common, TooLong
 from harness.worlds.cores.crashed import Crashed
 from harness.worlds.cores.liveness import Liveness
 from harness.worlds.cores.nemesis import Nemesis
@@ -77,7 +77,7 @@ from zab.runtime.doorbell import Doorbell
 from zab.runtime.errors import Stopped
 
 STEPS_MAX: Final = 300_000
-"""A run that needs more turns and deliveries is stuck in a loop without time going on."""
+"""A run that needs more turns and deliveries is given up, undecided."""
 
 CAN: Final = (
     Partition, Split, Isolate, Apart, OneWay, Deaf, Clog, Swizzle, Delay, Loss, CutLinks,
@@ -96,6 +96,20 @@ And what it cannot: Flaky and Reorder need an election channel that loses words,
 and
 Overflow act on words, and here are bytes; ClockDrift and ClockFreeze need a monotonic clock for each server.
 """
+
+
+MISTAKES: Final = ("client_failed",)
+"""What a server logs when code of its own stumbles over a client, whom it then lets go."""
+
+
+class Listens(logging.Handler):
+    def __init__(self, said: Callable[[str, Mapping[str, Any]], None]) -> None:
+        super().__init__()
+        self._said = said
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if hasattr(record, "event") and hasattr(record, "fields"):
+            self._said(record.event, record.fields)
 
 
 def can(item: Fault | Op) -> bool:
@@ -118,6 +132,7 @@ class World(Common[Server]):
         total = max([script.servers, *joining])
         super().__init__(script, total, trace=trace, checkers=checkers)
         self.failure: BaseException | None = None
+        self._budget = Budget(STEPS_MAX)
         self._bell = Doorbell()
         self._scope = trio.CancelScope()
         self._nursery: trio.Nursery
@@ -177,13 +192,17 @@ class World(Common[Server]):
         """To the end, or to the first broken promise."""
         collecting = gc.isenabled()
         gc.disable()  # what it would close, it would close whenever memory says so
-        logger = logging.getLogger("zab")
-        level = logger.level
-        logger.setLevel(logging.CRITICAL + 1)
+        logger, listens = logging.getLogger("zab"), Listens(self._said)
+        level, propagates = logger.level, logger.propagate
+        logger.setLevel(logging.ERROR)
+        logger.propagate = False
+        logger.addHandler(listens)
         try:
             with ordered_by(str(self.script.seed)):
                 trio.run(self._main, clock=trio.testing.MockClock(autojump_threshold=0))
         finally:
+            logger.removeHandler(listens)
+            logger.propagate = propagates
             logger.setLevel(level)
             if collecting:
                 gc.enable()
@@ -221,8 +240,19 @@ class World(Common[Server]):
 
     def step(self) -> None:
         self.events += 1
-        if self.events > STEPS_MAX:
-            raise Violation(NoCrash.promise, f"{self.events} steps, and no end")
+        if self.events >= self._budget.until:
+            try:
+                self._budget.look(self.events, self.now)
+            except TooLong as spent:
+                self.gave_up(spent)
+            except Violation as violation:
+                self.violated(violation)
+
+    def _said(self, event: str, fields: Mapping[str, Any]) -> None:
+        """What a server that is there says of its own mistakes. Of one that is being taken away it does not count."""
+        server = self.servers[fields["server"]]
+        if event in MISTAKES and server.up:
+            self.violated(Violation(NoCrash.promise, f"server {server.id} says {event}: {fields.get('why', '')}"))
 
     def stop(self) -> None:
         if not self.over:

@@ -11,9 +11,11 @@ from harness.changes import changes_of_batch
 from harness.checkers import ALL, Checker
 from harness.checkers.recovery import MachineIsHistory
 from harness.checkers.store import check
+from harness.checkers.store.promises import Kept
 from harness.faults import Script
 from harness.history import Event, History, Jump
 from harness.outcome import Outcome
+from harness.worlds.cores.liveness import PROMISE
 from harness.worlds.cores.network import Network
 from harness.worlds.cores.server import Server
 from harness.worlds.cores.store.checks import StoreIsHistory, committed
@@ -76,10 +78,19 @@ class StoreWorld(World):
         return History(tuple(self._events), tuple(changes), tuple(self._jumps))
 
     def outcome(self) -> Outcome:
-        """What the clients saw is judged when it is over, and only if nothing else was wrong before."""
+        """What the clients saw is judged when it is over, and only if nothing else was wrong before.
+
+        That they do not come to rest may be no more than a symptom: if they saw something wrong, that comes first.
+        """
         outcome = super().outcome()
-        if not outcome.held:
+        if outcome.promise not in (None, PROMISE):
             return outcome
         assert outcome.history is not None, "clients of a store see something"
-        kept = check(outcome.history)
-        return evolve(outcome, promise=kept.promise, what=kept.what)
+        return with_cause(outcome, check(outcome.history))
+
+
+def with_cause(outcome: Outcome, kept: Kept) -> Outcome:
+    if kept.promise is None:
+        return outcome
+    symptom = "" if outcome.promise is None else f"; and then {outcome.promise}: {outcome.what}"
+    return evolve(outcome, promise=kept.promise, what=f"{kept.what}{symptom}", undecided=False)

@@ -13,9 +13,10 @@ from harness.checkers.store import check
 from harness.faults import Script
 from harness.history import Event, History, Jump
 from harness.outcome import Outcome
+from harness.worlds.cores.liveness import PROMISE
 from harness.worlds.cores.store.checks import committed
 from harness.worlds.cores.store.workload import StoreWorkload as CoreWorkload
-from harness.worlds.cores.store.world import INSTEAD
+from harness.worlds.cores.store.world import INSTEAD, with_cause
 from harness.worlds.recorded import Tape
 from harness.worlds.stack.server import Server
 from harness.worlds.stack.store.client import Client
@@ -84,10 +85,9 @@ class StoreWorld(World):
         return History(tuple(self.tape.events), tuple(changes), tuple(self._jumps))
 
     def outcome(self) -> Outcome:
-        """What the clients saw is judged when it is over, and only if nothing else was wrong before."""
+        """What the clients saw is judged when it is over, as in the world of cores."""
         outcome = evolve(super().outcome(), acknowledged=self.tape.acknowledged)
-        if not outcome.held:
+        if outcome.promise not in (None, PROMISE):
             return outcome
         assert outcome.history is not None, "clients of a store see something"
-        kept = check(outcome.history)
-        return evolve(outcome, promise=kept.promise, what=kept.what)
+        return with_cause(outcome, check(outcome.history))
