@@ -42,10 +42,10 @@ from harness.faults import (
 )
 from harness.script.chance import Draw, apart
 from harness.script.kinds import (
+    AT_ONCE_MAX,
     BROKER_KINDS,
     BROKERS_MAX,
     BROKERS_MIN,
-    AT_ONCE_MAX,
     CLIENTS_MAX,
     FAMILIES,
     FAMILY,

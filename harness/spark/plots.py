@@ -143,19 +143,15 @@ def discovery(curve: Rows, runs: int, points: int) -> str:
     return made.svg
 
 
-FAILURES_MIN: Final = 5
-"""A ratio from fewer failures of one kind says nothing: then it is not drawn. The table has it all the same."""
-
-
 def _of(row: Mapping[str, Any]) -> str:
+    """How many failures a ratio is from: with few of them it says little."""
     with_it, without = row["failed_with"], row["failed_without"]
     return f"{with_it} of {with_it + without}"
 
 
 def odds(rows: Rows, most: int = 24) -> str:
     """Each fault's odds ratio with its interval, on a scale on which twice and half are equally far from 1."""
-    enough = [row for row in rows if row["failed_with"] + row["failed_without"] >= FAILURES_MIN]
-    rows = sorted(enough, key=lambda row: row["odds_ratio"])[-most:]
+    rows = sorted(rows, key=lambda row: row["odds_ratio"])[-most:]
     if not rows:
         return ""
     with _plot(7, 0.9 + 0.27 * len(rows)) as (made, axes):

@@ -48,7 +48,7 @@ def whole(items: list[Fault | Op]) -> Script:
     items = sorted(items, key=lambda item: item.at)
     ops: Any = tuple(item for item in items if isinstance(item, OPS))
     faults: Any = tuple(item for item in items if isinstance(item, FAULTS))
-    return Script(3, ops=ops, faults=faults)
+    return Script(3, voters=30, ops=ops, faults=faults)
 
 
 @pytest.mark.parametrize("kind", EVERY, ids=phrase)
