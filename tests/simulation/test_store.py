@@ -18,7 +18,7 @@ from harness.worlds.cores.store.door import PATIENCE, Door
 from harness.worlds.cores.world import WORLD, run
 from tests.simulation.elsewhere import printed
 
-SEEDS = range(16)
+SEEDS = (*range(12), 28, 33, 47, 54)  # in the last four, sessions expire
 
 
 def store_script(seed: int) -> Script:
