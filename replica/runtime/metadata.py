@@ -38,6 +38,8 @@ class MetadataCache:
     def update(self, command: UpdateMetadata) -> None:
         self.controller = command.controller
         self.brokers = {broker.id: broker for broker in command.brokers}
+        if command.full:
+            self._forget_all_but({role.where for role in command.roles})
         for role in command.roles:
             if role.state.leader == DELETED:
                 self._forget(role.where)
@@ -56,6 +58,12 @@ class MetadataCache:
             if role.topic_id is not None:
                 self._names[role.topic_id] = name
         topic.partitions[role.where.partition] = role
+
+    def _forget_all_but(self, named: set[TopicPartition]) -> None:
+        known = [TopicPartition(topic.name, number) for topic in self.topics.values() for number in topic.partitions]
+        for where in known:
+            if where not in named:
+                self._forget(where)
 
     def _forget(self, where: TopicPartition) -> None:
         topic = self.topics.get(where.topic)

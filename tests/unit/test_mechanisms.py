@@ -13,3 +13,7 @@ def test_every_mark_is_a_mechanism() -> None:
     known = {number for rows in MECHANISMS.values() for number in rows}
     assert set(marked()) <= known
     assert known == set(range(1, 123))
+
+
+def test_every_mechanism_is_shown() -> None:
+    assert [number for rows in MECHANISMS.values() for number in rows if number not in marked()] == []

@@ -69,6 +69,26 @@ def test_each_broker_is_told_once_and_of_the_living_before_anything_else() -> No
     assert all(c.full for _, c in said if isinstance(c, LeaderAndIsr))
 
 
+@pytest.mark.mechanism(69)
+def test_replicas_are_started_before_the_first_partition_is_decided() -> None:
+    store = Store()
+    store.topic("t", (1, 2, 3), (2, 3, 1))
+    Controller(store).take_over()
+    del store.brokers[BrokerId(1)]
+    controller = Controller(store, epoch=2, me=2)
+    started: list[dict[BrokerId, ReplicaPhase]] = []
+
+    def look(ask: Ask) -> None:
+        if isinstance(ask, WriteState):
+            started.append({broker: phase for (where, broker), phase in controller.desk.cluster.replicas.items()})
+
+    store.before = look
+    controller.take_over()
+    assert started
+    assert all(phases[BrokerId(2)] is phases[BrokerId(3)] is ReplicaPhase.ONLINE for phases in started)
+    assert all(phases[BrokerId(1)] is not ReplicaPhase.ONLINE for phases in started)
+
+
 def test_a_partition_none_of_whose_brokers_lives_stays_new() -> None:
     store = Store(2)
     store.topic("t", (3,), (1, 2))

@@ -131,6 +131,7 @@ def test_while_one_is_about_to_come_in_he_has_to_have_everything_too() -> None:
     assert world.hw(1) == 1
 
 
+@pytest.mark.mechanism(81)
 def test_while_one_is_about_to_leave_he_still_has_to_have_everything() -> None:
     world = behind()
     assert [write.state.isr for write in world.servers[1].writes] == [(1, 2)]
@@ -157,6 +158,7 @@ def test_a_lost_answer_to_a_write_that_stands_is_found_out() -> None:
     assert server.writes == []
 
 
+@pytest.mark.mechanism(84)
 def test_a_lost_write_is_written_once_more_under_the_same_version() -> None:
     world = behind()
     server = world.servers[1]
@@ -171,6 +173,7 @@ def test_a_lost_write_is_written_once_more_under_the_same_version() -> None:
     assert world.leading(1).isr.version == 1
 
 
+@pytest.mark.mechanism(86)
 def test_a_leader_that_was_replaced_does_not_overrule_the_controller() -> None:
     """It reads that another leads, and leaves the node alone, with whatever version it has read."""
     world = behind()

@@ -24,6 +24,7 @@ def obey(world: World, broker: int, *wheres: TopicPartition, full: bool = False)
     return errors
 
 
+@pytest.mark.mechanism(83)
 def test_an_older_leader_epoch_is_refused_and_the_same_one_does_no_harm() -> None:
     world = World(2)
     world.create(replicas=(1, 2))

@@ -1,0 +1,85 @@
+"""What a broker tells its clients of the cluster: what the newest controller said, and nothing besides."""
+
+from __future__ import annotations
+
+import pytest
+
+from kraft_controller.core.commands import Command, Role, UpdateMetadata
+from kraft_controller.core.names import (
+    DELETED,
+    BrokerEpoch,
+    BrokerId,
+    ControllerEpoch,
+    LeaderEpoch,
+    TopicId,
+    TopicPartition,
+)
+from kraft_controller.core.state import Assignment, Broker, Endpoint, PartitionState
+from kraft_controller.runtime.orders import STALE_CONTROLLER_EPOCH, Orders
+from kraft_controller.wire.commands import Numbered
+from replica.runtime.metadata import MetadataCache
+
+ONE, TWO = BrokerId(1), BrokerId(2)
+T0, T1, U0 = TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("u", 0)
+
+
+def role(where: TopicPartition, leader: BrokerId = ONE, ident: str = "first") -> Role:
+    state = PartitionState(leader, (ONE, TWO), LeaderEpoch(0), ControllerEpoch(1))
+    return Role(where, TopicId(ident), state, Assignment((ONE, TWO)))
+
+
+def says(*roles: Role, full: bool = False, epoch: int = 1, controller: BrokerId = ONE) -> UpdateMetadata:
+    brokers = tuple(
+        Broker(ident, BrokerEpoch(5), (Endpoint("PLAINTEXT", f"host{ident}", 9092),), {"PLAINTEXT": "PLAINTEXT"})
+        for ident in (ONE, TWO)
+    )
+    return UpdateMetadata(controller, ControllerEpoch(epoch), BrokerEpoch(5), roles, brokers, full)
+
+
+@pytest.mark.mechanism(88)
+def test_what_an_older_controller_says_is_not_told_to_clients() -> None:
+    cache = MetadataCache()
+
+    def obey(command: Command) -> dict[TopicPartition, int]:
+        assert isinstance(command, UpdateMetadata)
+        cache.update(command)
+        return {}
+
+    orders = Orders(lambda: BrokerEpoch(5), obey)
+    orders.answer(Numbered(1, says(role(T0, TWO), epoch=4, controller=TWO)))
+    answer = orders.answer(Numbered(2, says(role(T0, ONE), epoch=3)))
+    assert answer.error == STALE_CONTROLLER_EPOCH
+    assert (cache.controller, cache.leader(T0)) == (TWO, TWO)
+
+
+def test_news_of_one_partition_leave_the_others_as_they_are() -> None:
+    cache = MetadataCache()
+    cache.update(says(role(T0), role(T1)))
+    cache.update(says(role(T1, TWO)))
+    assert [cache.leader(where) for where in (T0, T1)] == [ONE, TWO]
+    assert cache.partition_count("t") == 2
+
+
+def test_a_topic_is_forgotten_with_its_last_partition() -> None:
+    cache = MetadataCache()
+    cache.update(says(role(T0), role(T1)))
+    cache.update(says(role(T0, DELETED)))
+    assert cache.partition_count("t") == 1
+    cache.update(says(role(T1, DELETED)))
+    assert (cache.partition_count("t"), cache.name_of(TopicId("first"))) == (None, None)
+
+
+def test_a_topic_whose_end_was_missed_is_forgotten_when_everything_is_told() -> None:
+    cache = MetadataCache()
+    cache.update(says(role(T0), role(T1), role(U0, ident="other")))
+    cache.update(says(role(T0), full=True))
+    assert set(cache.topics) == {"t"}
+    assert (cache.partition_count("t"), cache.name_of(TopicId("other"))) == (1, None)
+
+
+def test_a_topic_that_was_made_anew_is_another_one() -> None:
+    cache = MetadataCache()
+    cache.update(says(role(T0), role(T1)))
+    cache.update(says(role(T0, ident="second")))
+    assert (cache.topic_id("t"), cache.partition_count("t")) == (TopicId("second"), 1)
+    assert cache.name_of(TopicId("first")) is None
