@@ -78,7 +78,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 async def _create(session: zab.Session, arguments: argparse.Namespace) -> int:
     name, factor = arguments.topic, arguments.replication_factor
-    if arguments.replica_assignment and (arguments.partitions or factor):
+    if arguments.replica_assignment and (arguments.partitions is not None or factor is not None):
         raise Misuse("--replica-assignment says both how many partitions there are and how many replicas")
     if arguments.if_not_exists and await session.exists(f"/brokers/topics/{name}") is not None:
         say(arguments, f"topic {name} is there", topic=name, created=False)
@@ -87,7 +87,9 @@ async def _create(session: zab.Session, arguments: argparse.Namespace) -> int:
         if arguments.replica_assignment:
             assignment = dict(enumerate(_assignment(arguments.replica_assignment)))
         else:
-            assignment = await plan_topic(session, name, arguments.partitions or 1, factor, secrets.randbelow)
+            assignment = await plan_topic(
+                session, name, 1 if arguments.partitions is None else arguments.partitions, factor, secrets.randbelow
+            )
         configs = dict(pair(text) for text in arguments.config)
         ident = await create_topic(session, name, assignment, configs, secrets.token_bytes)
     except (TopicError, AssignmentError, ConfigError) as error:

@@ -14,6 +14,7 @@ import trio
 
 from kraft_controller.cli.common import DONE, Misuse
 from kraft_controller.core.names import BrokerId
+from replica.cli.running import run
 from replica.core.groups.desk import Settings as GroupSettings
 from replica.core.settings import Settings as ReplicationSettings
 from replica.runtime.broker import Broker
@@ -21,7 +22,7 @@ from replica.runtime.config import BrokerConfig, Listener, OffsetsTopicSettings
 from replica.storage.config import LogConfig
 from zab.cli.dev import HOST, PORT_BASE_MAX, PORT_BASE_MIN, SERVERS_MAX, Layout, layout_of, start_servers
 from zab.cli.logs import log_to_stderr
-from zab.cli.running import Misused, run_in_trio, stop_on_signal
+from zab.cli.running import Misused, stop_on_signal
 from zab.core.ready import Settings
 
 BROKERS_MAX: Final = 9
@@ -48,7 +49,7 @@ def act(arguments: argparse.Namespace) -> int:
     except Misused as error:
         raise Misuse(error.message) from None
     log_to_stderr(arguments.log_level, "text")
-    run_in_trio(_run, arguments.data, layout, configs(arguments.data, layout, arguments.brokers, arguments.port_base))
+    run(_run, arguments.data, layout, configs(arguments.data, layout, arguments.brokers, arguments.port_base))
     return DONE
 
 

@@ -17,12 +17,11 @@ import trio
 from attrs import evolve
 
 import zab
-from kraft_controller.cli.common import DONE, Failed, Misuse
-from kraft_controller.runtime.identity import WrongIdentity
+from kraft_controller.cli.common import DONE, Misuse
 from kraft_controller.runtime.operators import OperatorPort, of_candidate
-from kraft_controller.runtime.registration import BrokerIdTaken, generated_id, prepare
-from kraft_controller.runtime.together import sole
+from kraft_controller.runtime.registration import generated_id, prepare
 from replica.cli.properties.plan import Misconfigured, Plan, numbered, plan_of
+from replica.cli.running import run
 from replica.runtime.broker import Broker
 from replica.runtime.group_metrics import samples
 from zab.runtime.admin.settings import AdminSettings
@@ -65,19 +64,8 @@ def act(arguments: argparse.Namespace) -> int:
     logging.basicConfig(
         level=arguments.log_level.upper(), stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s %(message)s"
     )
-    try:
-        trio.run(_serve, plan, operators)
-    except BaseExceptionGroup as group:
-        raise _plain(sole(group)) from None
-    except (zab.ZabError, OSError, WrongIdentity, BrokerIdTaken) as error:
-        raise _plain(error) from None
+    run(_serve, plan, operators)
     return DONE
-
-
-def _plain(error: BaseException) -> BaseException:
-    if isinstance(error, (zab.ZabError, OSError, WrongIdentity, BrokerIdTaken)):
-        return Failed(str(error))
-    return error
 
 
 def _operators(text: str) -> AdminSettings:

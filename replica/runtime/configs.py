@@ -232,8 +232,10 @@ def replaced(values: Mapping[str, str]) -> Callable[[dict[str, str]], dict[str, 
     return lambda before: dict(values)
 
 
-def merged(changes: Iterable[tuple[str, int, str | None]]) -> Callable[[dict[str, str]], dict[str, str]]:
-    """Key by key: set, taken back, or added to or taken from a list."""
+def merged(
+    changes: Iterable[tuple[str, int, str | None]], usual: Mapping[str, str]
+) -> Callable[[dict[str, str]], dict[str, str]]:
+    """Key by key: set, taken back, or added to or taken from a list: that of the topic, or else the usual one."""
     listed = list(changes)
 
     def change(before: dict[str, str]) -> dict[str, str]:
@@ -247,7 +249,7 @@ def merged(changes: Iterable[tuple[str, int, str | None]]) -> Callable[[dict[str
                 if TYPES.get(key) != "list":
                     raise KafkaError(ErrorCode.INVALID_CONFIG, f"{key} is no list: nothing can be added or taken away")
                 named = _present(key, text).split(",")
-                held = [one for one in after.get(key, "").split(",") if one and one not in named]
+                held = [one for one in after.get(key, usual.get(key, "")).split(",") if one and one not in named]
                 after[key] = ",".join(held + named if operation == APPEND else held)
             else:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, f"{key}: there is no operation {operation}")

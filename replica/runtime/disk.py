@@ -74,7 +74,7 @@ class Disk:
         began = trio.current_time()
         await trio.to_thread.run_sync(self._logs.load, me, cluster)
         for note in self._logs.notes:
-            self._log.say("found", why=note)
+            self._log.say("found", logging.WARNING, why=note)
         took = f"{trio.current_time() - began:.3f}"
         self._log.say("logs-loaded", logs=len(self._logs.logs), clean=self._logs.was_clean, s=took)
         for where, error in self._logs.damaged.items():

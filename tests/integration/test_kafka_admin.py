@@ -86,7 +86,7 @@ def test_librdkafka_configures_topics(tmp_path: Path) -> None:
         )
         done(admin.incremental_alter_configs([change]))
         found = done(admin.describe_configs([resource("t")]))
-        assert (found["retention.ms"].value, found["cleanup.policy"].value) == ("2000", "compact")
+        assert (found["retention.ms"].value, found["cleanup.policy"].value) == ("2000", "delete,compact")
         with pytest.raises(confluent_kafka.KafkaException, match=r"there is no topic nobody"):
             done(admin.describe_configs([resource("nobody")]))
         with (

@@ -58,9 +58,8 @@ def handlers(
                 if whole:
                     change = replaced(configs.checked({each["name"]: each["value"] for each in resource["configs"]}))
                 else:
-                    change = merged(
-                        (each["name"], each["config_operation"], each["value"]) for each in resource["configs"]
-                    )
+                    wanted = [(each["name"], each["config_operation"], each["value"]) for each in resource["configs"]]
+                    change = merged(wanted, configs.defaults.as_text())
 
                 def checked(before: dict[str, str]) -> dict[str, str]:
                     return configs.checked(change(before))

@@ -20,6 +20,8 @@ def test_a_topic_from_its_making_to_its_end(tmp_path: Path) -> None:
             assert (made["partitions"], made["replicas"]) == (2, 3)
             assert len(made["topic_id"]) == 22
             assert await here.node("/config/topics/orders") == {"version": 1, "config": {"min.insync.replicas": "2"}}
+            none = await here.command("topics", "create", "nothing", "--partitions", "0")
+            assert (none.code, "at least one" in none.err) == (1, True)
             assert "orders" in await here.done("topics", "list")
             rows = await here.done("topics", "describe", "orders", "--json")
             assert [sorted(row["isr"]) for row in rows] == [[1, 2, 3], [1, 2, 3]]
