@@ -27,9 +27,14 @@ class RestartIsTheDisk(Checker):
     def __init__(self, ghost: Ghost) -> None:
         super().__init__(ghost)
         self._possible: dict[ServerId, list[Found]] = {}
+        self._most: dict[ServerId, tuple[Epoch, Epoch]] = {}
+        """The newest epochs that each has ever promised and adopted: of two copies of a disk, the newer one may be put
+        back after the older."""
 
     def crashed(self, who: Known, unfinished: Sequence[Write]) -> None:
         accepted, current, last = who.accepted, who.current, who.durable
+        promised, adopted = self._most.get(who.id, (accepted, current))
+        self._most[who.id] = max(promised, accepted), max(adopted, current)
         possible = [(accepted, current, last)]
         for write in unfinished:
             match write:
@@ -50,18 +55,18 @@ class RestartIsTheDisk(Checker):
         possible = self._possible.get(who.id, [(who.accepted, who.current, who.durable)])
         if found in possible or (who.impaired and not recovered.voting):
             return
-        if who.went_back and (not recovered.voting or _within(self.ghost, found, who)):
+        if who.went_back and (not recovered.voting or self._was_there(found, who)):
             return
         # Whoever holds a transaction of an epoch holds what the epoch began with, and may say so.
         if any(found == (accepted, max(current, epoch_of(end)), end) for accepted, current, end in possible):
             return
         self.fail(f"server {who.id} finds {_show(found)} on its disk, expected {' or '.join(map(_show, possible))}")
 
-
-def _within(ghost: Ghost, found: Found, who: Known) -> bool:
-    """Whether all this was known already when the disk was put back, perhaps on another branch."""
-    accepted, current, last = found
-    return accepted <= who.accepted and current <= who.current and last in ghost.depth
+    def _was_there(self, found: Found, who: Known) -> bool:
+        """Whether all this was known already when the disk was put back, perhaps on another branch."""
+        accepted, current, last = found
+        promised, adopted = self._most.get(who.id, (who.accepted, who.current))
+        return accepted <= promised and current <= adopted and last in self.ghost.depth
 
 
 def _show(found: Found) -> str:

@@ -19,8 +19,8 @@ class Channel:
     def __init__(self, network: Network, end: End) -> None:
         self._network = network
         self._end = end
-        self.peer = end.peer
-        self.dialled = end.dialled
+        self.peer: ServerId = end.peer
+        self.dialled: bool = end.dialled
 
     @property
     def over(self) -> bool:
