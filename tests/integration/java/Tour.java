@@ -95,7 +95,7 @@ public class Tour {
         check("protected creates go on", () -> eventually(() -> made.get() > before + 20));
         enough[0] = true;
         creating.join();
-        check("protected creates are made once", () -> one.getChildren().forPath("/protected").size() == made.get());
+        check("protected creates are made once", () -> eventually(() -> one.getChildren().forPath("/protected").size() == made.get()));
 
         check("cache goes on", () -> {
             two.setData().forPath("/followed", "second".getBytes());
