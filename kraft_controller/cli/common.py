@@ -51,18 +51,24 @@ def output_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="for programs: one JSON value on stdout, not a table")
 
 
-def verbs(parser: argparse.ArgumentParser) -> Callable[[str, Work, str], argparse.ArgumentParser]:
-    """What a command can do. Each verb is a parser, with the arguments that all of them have."""
+def verbs_with(
+    where: Callable[[argparse.ArgumentParser], None], parser: argparse.ArgumentParser
+) -> Callable[[str, Callable[..., Awaitable[int]], str], argparse.ArgumentParser]:
+    """What a command can do. Each verb is a parser, with what all of them take: `where` adds whom it asks."""
     made = parser.add_subparsers(required=True, metavar="VERB")
 
-    def verb(name: str, work: Work, about: str) -> argparse.ArgumentParser:
+    def verb(name: str, work: Callable[..., Awaitable[int]], about: str) -> argparse.ArgumentParser:
         one = made.add_parser(name, help=about, description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
         one.set_defaults(work=work)
         output_arguments(one)
-        store_arguments(one)
+        where(one)
         return one
 
     return verb
+
+
+def verbs(parser: argparse.ArgumentParser) -> Callable[[str, Work, str], argparse.ArgumentParser]:
+    return verbs_with(store_arguments, parser)
 
 
 def _seconds(text: str) -> float:

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Final
 
-from kraft_controller.cli.common import Failed, Misuse, output_arguments
+from kraft_controller.cli.common import Failed, Misuse, verbs_with
 from replica.core.errors import KafkaError, WireError
 from replica.runtime.client import Address, Client, ClientSettings, Unreachable, connect, parse_bootstrap
 
@@ -38,17 +38,7 @@ def bootstrap_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def verbs(parser: argparse.ArgumentParser) -> Callable[[str, Work, str], argparse.ArgumentParser]:
-    """What a command can do. Each verb is a parser, with the arguments that all of them have."""
-    made = parser.add_subparsers(required=True, metavar="VERB")
-
-    def verb(name: str, work: Work, about: str) -> argparse.ArgumentParser:
-        one = made.add_parser(name, help=about, description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
-        one.set_defaults(work=work)
-        output_arguments(one)
-        bootstrap_arguments(one)
-        return one
-
-    return verb
+    return verbs_with(bootstrap_arguments, parser)
 
 
 def asked(arguments: argparse.Namespace) -> int:

@@ -7,6 +7,8 @@ from typing import Final
 
 import trio
 
+from zab.runtime.logs import shown
+
 QUIET_S: Final = 10.0
 KEYS_MAX: Final = 256
 
@@ -42,9 +44,4 @@ class Log:
         self.say(event, level, **fields)
 
     def _line(self, fields: dict[str, object]) -> str:
-        return " ".join(f"{key}={_shown(value)}" for key, value in {"broker": self._broker, **fields}.items())
-
-
-def _shown(value: object) -> str:
-    text = str(value)
-    return repr(text) if not text or any(char.isspace() or char in "=\"'" for char in text) else text
+        return " ".join(f"{key}={shown(value)}" for key, value in {"broker": self._broker, **fields}.items())
