@@ -7,16 +7,22 @@ examples:
   zab-broker configs alter brokers --default --set log.retention.ms=604800000
   zab-broker configs delete topics orders --unset retention.ms
   zab-broker configs alter users ann --client app --set producer_byte_rate=1048576
+  zab-broker configs alter users ann --set 'SCRAM-SHA-512=[password=secret]'
+
+The options of kafka-configs.sh (--alter --entity-type users ...) are understood, too.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 
 import zab
 from kraft_controller.cli.common import DONE, FAILED, Failed, Misuse, connected, progress, say, show, verbs
+from kraft_controller.cli.kafka_configs import as_verbs as as_verbs
 from kraft_controller.cli.topics import pair
 from kraft_controller.core.configs import DEFAULT, KEYS, ConfigError
+from kraft_controller.core.scram import Mechanism, asked_for, read_credential
 from kraft_controller.runtime.admin.configs import (
     Entity,
     NoSuchEntity,
@@ -80,7 +86,7 @@ async def _describe(session: zab.Session, arguments: argparse.Namespace) -> int:
             code = FAILED
             continue
         who = entity.name if entity.name != DEFAULT else "(default)"
-        rows += [{"of": who, "key": key, "value": value, "source": "here"} for key, value in found.items()]
+        rows += [{"of": who, "key": key, "value": _shown(key, value), "source": "here"} for key, value in found.items()]
         if arguments.all:
             rows += [
                 {"of": who, "key": key.name, "value": key.default, "source": "default", "about": key.about}
@@ -111,9 +117,33 @@ async def _change(session: zab.Session, arguments: argparse.Namespace, put: dict
         missing = sorted(set(remove) - set(await read_config(session, entity)))
         if missing:
             raise Failed(f"{entity.path}: {', '.join(missing)} is not configured")
-        after = await alter_config(session, entity, put, remove)
+        after = await alter_config(session, entity, _kept(entity, put), remove)
     except (ConfigError, NoSuchEntity, DamagedNode) as error:
         raise Failed(str(error)) from None
-    shown = " ".join(f"{key}={value}" for key, value in after.items()) or "nothing"
-    say(arguments, f"{entity.path}: {shown}", entity=entity.path, config=after)
+    shown = " ".join(f"{key}={_shown(key, value)}" for key, value in after.items()) or "nothing"
+    told = {key: _shown(key, value) for key, value in after.items()}
+    say(arguments, f"{entity.path}: {shown}", entity=entity.path, config=told)
     return DONE
+
+
+_MECHANISMS = {mechanism.value: mechanism for mechanism in Mechanism}
+
+
+def _kept(entity: Entity, put: dict[str, str]) -> dict[str, str]:
+    """Of a password only what it can be checked with."""
+    if entity.kind == "clients" or not entity.path.startswith("users/"):
+        return put
+    return {
+        key: asked_for(_MECHANISMS[key], text, os.urandom).text if key in _MECHANISMS else text
+        for key, text in put.items()
+    }
+
+
+def _shown(key: str, text: str) -> str:
+    """Whoever has the keys of a password can try others on it for as long as he likes."""
+    if key not in _MECHANISMS:
+        return text
+    try:
+        return f"iterations={read_credential(_MECHANISMS[key], text).iterations}"
+    except ConfigError:
+        return "(damaged)"

@@ -153,8 +153,13 @@ CLIENT: Final[Mapping[str, Key]] = {key.name: key for key in (
     Key("controller_mutation_rate", "double", None, "partitions a second that may be made or deleted", 0),
 )}  # fmt: skip
 
+USER: Final[Mapping[str, Key]] = {**CLIENT, **{
+    name: Key(name, "string", None, "what is kept of a password: [password=...], or [iterations=8192,password=...]")
+    for name in ("SCRAM-SHA-256", "SCRAM-SHA-512")
+}}  # fmt: skip
+
 KEYS: Final[Mapping[str, Mapping[str, Key]]] = {
-    "topics": TOPIC, "brokers": BROKER, "clients": CLIENT, "users": CLIENT,
+    "topics": TOPIC, "brokers": BROKER, "clients": CLIENT, "users": USER,
     "ips": {"connection_creation_rate": Key("connection_creation_rate", "int", None, "connections a second", 0)},
 }  # fmt: skip
 """By the kind of entity, as the store calls it."""

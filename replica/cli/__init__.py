@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from typing import Final
 
@@ -66,6 +66,12 @@ def _overview() -> argparse.ArgumentParser:
     return parser
 
 
+def in_our_words(name: str, arguments: Sequence[str]) -> list[str]:
+    """Some commands understand the options of Kafka's own tool, too."""
+    translate: Callable[[Sequence[str]], list[str]] = getattr(import_module(COMMANDS[name].module), "as_verbs", list)
+    return translate(arguments)
+
+
 def parser_of(name: str) -> argparse.ArgumentParser:
     command = import_module(COMMANDS[name].module)
     parser = argparse.ArgumentParser(
@@ -92,8 +98,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             f"zab-broker {name} needs {error.name}, which is not installed: pip install 'zab[broker]'", file=sys.stderr
         )
         return MISUSED
-    parsed = parser.parse_args(rest)
     try:
+        parsed = parser.parse_args(in_our_words(name, rest))
         code: int = parsed.act(parsed)
         sys.stdout.flush()
     except Misuse as error:

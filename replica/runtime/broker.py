@@ -46,16 +46,18 @@ from replica.runtime.handlers import offsets as offset_handlers
 from replica.runtime.handlers import produce as produce_handlers
 from replica.runtime.handlers import producers as producer_handlers
 from replica.runtime.handlers import topics as topic_handlers
-from replica.runtime.login import OPEN
+from replica.runtime.handlers import users as user_handlers
+from replica.runtime.login import OPEN, Security
 from replica.runtime.logs import Log
 from replica.runtime.metadata import MetadataCache
 from replica.runtime.offsets_topic import OFFSETS_TOPIC, count_partitions
-from replica.runtime.plain import PlainSecurity
 from replica.runtime.port import Port
 from replica.runtime.producers import ProducerIds
 from replica.runtime.replicas import Replication
 from replica.runtime.requests import Handlers
+from replica.runtime.sasl import SaslSettings, security_of
 from replica.runtime.topics import Defaults, Topics
+from replica.runtime.users import Users, sasl_secret
 from replica.storage.config import LogConfig
 
 OFFSETS_CONFIG: Final = {
@@ -111,8 +113,11 @@ class Broker:
         self.registration: Registration | None = None
         self.controller: Controller | None = None
         self.links: BrokerLinks | None = None
+        self.users = Users(self.log, self.session)
+        self._secret = b""
         self._live = False
         self._told = trio.Event()
+        self._knows_users = trio.Event()
 
     def session(self) -> zab.Session | None:
         """The one that lasts, if one does."""
@@ -151,6 +156,7 @@ class Broker:
         async with self._open() as session:
             await prepare(session)
             self.cluster = await cluster_id(session, os.urandom)
+            self._secret = await sasl_secret(session, os.urandom)
         try:
             await self.disk.load(config.id, self.cluster)
             await self._run(task_status)
@@ -173,8 +179,9 @@ class Broker:
                     handlers,
                     self.log,
                     config.port,
-                    OPEN if each.users is None else PlainSecurity(each.users),
+                    self._security(each.sasl),
                     each.tls,
+                    each.principals,
                 )
                 for each in config.listeners
             ]
@@ -194,6 +201,7 @@ class Broker:
             await nursery.start(self.groups.run)
             await nursery.start(registration.run, self._live_with)
             await self._told.wait()
+            await self._knows_users.wait()
             for door in doors:
                 nursery.start_soon(door.run)
             self.log.say("serves", ports=",".join(f"{name}:{port}" for name, port in self.ports.items()))
@@ -214,6 +222,7 @@ class Broker:
             **config_handlers.handlers(config.id, self.configs, self.cache, self.session, config.said),
             **move_handlers.handlers(lambda: self.controller),
             **producer_handlers.handlers(self.producer_ids),
+            **user_handlers.handlers(self.users),
             **produce_handlers.handlers(self.replication),
             **fetch_handlers.handlers(self.replication, inter_broker),
             **offset_handlers.handlers(self.replication, inter_broker),
@@ -225,6 +234,9 @@ class Broker:
                 self.log,
             ),
         }
+
+    def _security(self, sasl: SaslSettings | None) -> Security:
+        return OPEN if sasl is None else security_of(sasl, self.users.find, self._secret)
 
     def who_controls(self) -> BrokerId | None:
         return self.controller.controller if self.controller is not None and self._live else None
@@ -255,6 +267,8 @@ class Broker:
                 nursery.start_soon(controller.run)
                 nursery.start_soon(self.configs.run, session)
                 nursery.start_soon(self.dynamic.feed.run, session)
+                await nursery.start(self.users.feed.run, session)
+                self._knows_users.set()
         finally:
             self._live = False
 

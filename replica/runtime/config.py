@@ -14,8 +14,10 @@ from kraft_controller.core.names import BrokerId
 from kraft_controller.runtime.controller import Pace
 from kraft_controller.runtime.leaving import LeaveSettings
 from replica.core.groups.desk import Settings as GroupSettings
+from replica.core.principals import Principals
 from replica.core.settings import Settings as ReplicationSettings
 from replica.runtime.disk import DiskPace
+from replica.runtime.sasl import SaslSettings
 from replica.runtime.settings import PortSettings
 from replica.storage.config import LogConfig
 
@@ -40,8 +42,9 @@ class Listener:
     told_host: str | None = None
     told_port: int | None = None
     tls: ssl.SSLContext | None = None
-    users: Mapping[str, str] | None = None
-    """Passwords by name, where clients have to say who they are."""
+    sasl: SaslSettings | None = None
+    """Where clients have to say who they are."""
+    principals: Principals = field(factory=Principals)
 
 
 @frozen

@@ -28,8 +28,8 @@ class Cut(Exception):
 
 
 class Connection:
-    def __init__(self, port: Port, stream: trio.abc.Stream, host: str, peer: str) -> None:
-        self.principal = ANONYMOUS
+    def __init__(self, port: Port, stream: trio.abc.Stream, host: str, peer: str, principal: str = ANONYMOUS) -> None:
+        self.principal = principal
         self.peer = peer
         self._port = port
         self._settings = port.settings
@@ -151,6 +151,8 @@ class Connection:
             if login is None:
                 raise Cut(f"{key.name}, and nobody need say who he is at listener {self._port.name}")
             reply = await login.answer(request)
+        elif login is not None and login.over:
+            raise Cut(f"{key.name}, and {login.principal} had to prove anew who he is: the time for that is over")
         elif login is not None and not login.done:
             raise Cut(f"{key.name} before it was said who asks: listener {self._port.name} wants SASL")
         else:

@@ -13,6 +13,7 @@ class Login(Protocol):
     started    a mechanism was chosen
     raw        the next frame is a token of the mechanism and no request, as the oldest clients have it
     done       `principal` is proved
+    over       it was, and has to be proved anew before anything else is asked
     failed     why it will never be; the connection ends when this has been answered
     """
 
@@ -22,6 +23,8 @@ class Login(Protocol):
     def raw(self) -> bool: ...
     @property
     def done(self) -> bool: ...
+    @property
+    def over(self) -> bool: ...
     @property
     def failed(self) -> str | None: ...
     @property

@@ -12,11 +12,13 @@ from typing import Final
 import trio
 
 from replica.core.errors import ErrorCode
+from replica.core.principals import NoPrincipal, Principals
 from replica.runtime.connection import Connection
 from replica.runtime.login import OPEN, Security
 from replica.runtime.logs import Log
-from replica.runtime.requests import ApiKey, Body, Handlers, Reply, Request
+from replica.runtime.requests import ANONYMOUS, ApiKey, Body, Handlers, Reply, Request
 from replica.runtime.settings import PortSettings
+from replica.runtime.tls import secured
 from replica.wire.schemas import APIS
 
 _EXHAUSTED: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS})
@@ -46,8 +48,9 @@ class Port:
         settings: PortSettings | None = None,
         security: Security = OPEN,
         tls: ssl.SSLContext | None = None,
+        principals: Principals | None = None,
     ) -> None:
-        """`host` None: on all interfaces. `port` 0: whichever is free."""
+        """`host` None: on all interfaces. `port` 0: whichever is free. `principals`: whom certificates are about."""
         self.name = name
         self.handlers = handlers
         self.log = log
@@ -59,6 +62,7 @@ class Port:
         self._host = host
         self._port = port
         self._tls = tls
+        self._principals = principals or Principals()
         self._listeners: list[trio.SocketListener] = []
         self._by_host: Counter[str] = Counter()
         self._room = trio.Event()
@@ -108,27 +112,26 @@ class Port:
         self.connections += 1
         self._by_host[host] += 1
         try:
-            secured = await self._secured(stream, host, peer)
-            if secured is not None:
-                await Connection(self, secured, host, peer).run()
+            found = await self._secured(stream, host, peer)
+            if found is not None:
+                await Connection(self, found[0], host, peer, found[1]).run()
         finally:
             self.connections -= 1
             self._by_host[host] -= 1
             if not self._by_host[host]:
                 del self._by_host[host]
 
-    async def _secured(self, stream: trio.SocketStream, host: str, peer: str) -> trio.abc.Stream | None:
+    async def _secured(self, stream: trio.SocketStream, host: str, peer: str) -> tuple[trio.abc.Stream, str] | None:
+        """Said in TLS where it has to be; and whom its certificate, if it has shown one, is about."""
         if self._tls is None:
-            return stream
-        secure = trio.SSLStream(stream, self._tls, server_side=True, https_compatible=True)
+            return stream, ANONYMOUS
         try:
             with trio.fail_after(self.settings.handshake_s):
-                await secure.do_handshake()
-        except (trio.BrokenResourceError, trio.TooSlowError, ssl.SSLError) as error:
+                return await secured(stream, self._tls, self._principals)
+        except (trio.BrokenResourceError, trio.TooSlowError, ssl.SSLError, NoPrincipal) as error:
             self.log.grumble("no_handshake", host, listener=self.name, peer=peer, why=error.__cause__ or repr(error))
             await trio.aclose_forcefully(stream)
             return None
-        return secure
 
     # -- memory --------------------------------------------------------------------------------------------
 

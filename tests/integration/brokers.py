@@ -92,7 +92,7 @@ async def cluster(path: Path, brokers: int, more: tuple[Listener, ...] = (), **s
         groups=GroupSettings(group_initial_rebalance_delay_ms=0),
     )
     with trio.fail_after(PATIENCE_S):
-        async with zab.open_store(path / "store") as store, trio.open_nursery() as nursery:
+        async with zab.open_store(path / "store", client_port=0) as store, trio.open_nursery() as nursery:
             made = Cluster(path, store, nursery, evolve(base, **settings), more)
             for number in range(1, brokers + 1):
                 await made.start(number)

@@ -14,10 +14,12 @@ from confluent_kafka.admin import AdminClient
 from kafka import KafkaAdminClient
 
 from replica.runtime.config import PLAINTEXT, Listener
+from replica.runtime.sasl import SaslSettings
 from tests.integration.brokers import cluster, in_thread
 from tests.ports import free_port
 
 USERS = {"alice": "her password"}
+SASL = SaslSettings(users=USERS)
 
 
 def test_who_may_come_in(tmp_path: Path) -> None:
@@ -28,8 +30,8 @@ def test_who_may_come_in(tmp_path: Path) -> None:
     ports = {name: free_port() for name in ("SSL", "SASL_PLAINTEXT", "SASL_SSL")}
     more = (
         Listener("SSL", "127.0.0.1", ports["SSL"], "SSL", tls=tls),
-        Listener("SASL_PLAINTEXT", "127.0.0.1", ports["SASL_PLAINTEXT"], "SASL_PLAINTEXT", users=USERS),
-        Listener("SASL_SSL", "127.0.0.1", ports["SASL_SSL"], "SASL_SSL", tls=tls, users=USERS),
+        Listener("SASL_PLAINTEXT", "127.0.0.1", ports["SASL_PLAINTEXT"], "SASL_PLAINTEXT", sasl=SASL),
+        Listener("SASL_SSL", "127.0.0.1", ports["SASL_SSL"], "SASL_SSL", tls=tls, sasl=SASL),
     )
 
     def librdkafka(protocol: str, password: str) -> Any:

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-import re
-import ssl
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from attrs import evolve, field, frozen
+from attrs import evolve, frozen
 
 from kraft_controller.core.desk import Settings as ControllerSettings
 from kraft_controller.core.names import BrokerId
 from kraft_controller.runtime.controller import Pace
 from kraft_controller.runtime.identity import known_id
 from kraft_controller.runtime.leaving import LeaveSettings
+from replica.cli.properties import security
 from replica.cli.properties.keys import KEYS, SECTIONS
+from replica.cli.properties.source import Misconfigured as Misconfigured
+from replica.cli.properties.source import Source, is_secret
 from replica.cli.properties.syntax import Entry, parse
 from replica.core.errors import KafkaError
 from replica.core.groups.desk import Settings as GroupSettings
@@ -26,18 +27,11 @@ from replica.runtime.settings import PortSettings
 from replica.storage.config import LogConfig
 
 PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
-_USER: Final = re.compile(r'\buser_([^\s="]+)="([^"]*)"')
-SECRET: Final = ("password", "secret", "jaas.config")
-_CLIENT_AUTH: Final = {"none": ssl.CERT_NONE, "requested": ssl.CERT_OPTIONAL, "required": ssl.CERT_REQUIRED}
 _HOUR_MS: Final = 3_600_000
 _IN_UNITS: Final = (
     ("retention.ms", (("log.retention.ms", 1), ("log.retention.minutes", 60_000), ("log.retention.hours", _HOUR_MS))),
     ("segment.ms", (("log.roll.ms", 1), ("log.roll.hours", _HOUR_MS))),
 )
-
-
-class Misconfigured(Exception):
-    """The file makes no sense. The text says which key of which line, and what would do."""
 
 
 @frozen
@@ -49,22 +43,6 @@ class Plan:
     config: BrokerConfig
     warnings: tuple[str, ...] = ()
     reserved_max: int = 1_000
-
-
-@frozen
-class Source:
-    path: str
-    entries: Mapping[str, Entry] = field(factory=dict)
-
-    def text(self, key: str, default: str = "") -> str:
-        entry = self.entries.get(key)
-        return default if entry is None else entry.value
-
-    def wrong(self, key: str, why: object) -> Misconfigured:
-        entry = self.entries.get(key)
-        if entry is None:
-            return Misconfigured(f"{self.path}: {key}: {why}")
-        return Misconfigured(f"{self.path}, line {entry.line}: {key}={entry.value}: {why}")
 
 
 def plan_of(path: str, text: str, overrides: Mapping[str, str] | None = None) -> Plan:
@@ -79,6 +57,7 @@ def plan_of(path: str, text: str, overrides: Mapping[str, str] | None = None) ->
         found[key] = Entry(key, value, 0)
     source = Source(path, found)
     warnings += _without_effect(source)
+    _authorizer(source)
     settings = _settings(source)
     log, said = _log(source)
     listeners, controller = _listeners(source)
@@ -114,9 +93,11 @@ def plan_of(path: str, text: str, overrides: Mapping[str, str] | None = None) ->
 
 def _without_effect(source: Source) -> list[str]:
     told = []
+    names = _addresses(source, "listeners", source.text("listeners", "PLAINTEXT://:9092"))
+    understood = security.check_sensitive(source, KEYS, names)
     for key, entry in source.entries.items():
         known = KEYS.get(key)
-        if known is None and not key.endswith(".plain.sasl.jaas.config"):
+        if known is None and key not in understood:
             told.append(f"line {entry.line}: {key} is not known here and has no effect")
         elif known is not None and known.ignored and entry.value not in known.agreed:
             told.append(f"line {entry.line}: {key} has no effect: {known.does}")
@@ -226,12 +207,13 @@ def _listeners(source: Source) -> tuple[tuple[Listener, ...], Listener]:
         protocol = protocols.get(name, name)
         if name != CONTROLLER and protocol not in PROTOCOLS:
             raise source.wrong("listeners", f"listener {name} is to speak {protocol}: it has no such protocol")
-        tls = _tls(source) if protocol.endswith("SSL") else None
-        users = _users(source, name) if protocol.startswith("SASL") else None
+        tls = security.tls_of(source, name) if protocol.endswith("SSL") else None
+        sasl = security.sasl_of(source, name) if protocol.startswith("SASL") else None
+        principals = security.principals_of(source, name)
         told_host, told_port = told.get(name, (None, None))
         if told_host in EVERYWHERE and name in told:
             raise source.wrong("advertised.listeners", f"nobody can dial {name}://{told_host or ''}: name an address")
-        made.append(Listener(name, host or None, port, protocol, told_host, told_port, tls, users))
+        made.append(Listener(name, host or None, port, protocol, told_host, told_port, tls, sasl, principals))
     stray = sorted(set(told) - set(bound))
     if stray:
         raise source.wrong("advertised.listeners", f"{', '.join(stray)} is none of the listeners {', '.join(bound)}")
@@ -245,35 +227,10 @@ def _listeners(source: Source) -> tuple[tuple[Listener, ...], Listener]:
     return clients, Listener(CONTROLLER, first.host, 0, "PLAINTEXT", first.told_host)
 
 
-def _tls(source: Source) -> ssl.SSLContext:
-    """Of files in PEM: they need no other library, and every tool makes them."""
-    for key in ("ssl.keystore", "ssl.truststore"):
-        if f"{key}.location" in source.entries and source.text(f"{key}.type") != "PEM":
-            raise source.wrong(f"{key}.type", "it has to be PEM: other stores are not read")
-    own, trusted = source.text("ssl.keystore.location"), source.text("ssl.truststore.location")
-    wanted = source.text("ssl.client.auth", "none")
-    if not own:
-        raise source.wrong("ssl.keystore.location", "a listener speaks TLS: the file with its certificate and key")
-    if wanted not in _CLIENT_AUTH:
-        raise source.wrong("ssl.client.auth", f"it is {', '.join(_CLIENT_AUTH)}")
-    try:
-        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=trusted or None)
-        context.load_cert_chain(own, password=source.text("ssl.key.password") or None)
-    except (OSError, ssl.SSLError) as error:
-        raise source.wrong("ssl.keystore.location", error) from None
-    context.verify_mode = _CLIENT_AUTH[wanted]
-    return context
-
-
-def _users(source: Source, listener: str) -> dict[str, str]:
-    """As Kafka has them: `user_alice="her password"` in what is written for Java's module."""
-    key = f"listener.name.{listener.lower()}.plain.sasl.jaas.config"
-    users = dict(_USER.findall(source.text(key)))
-    if source.text("sasl.enabled.mechanisms", "PLAIN") != "PLAIN":
-        raise source.wrong("sasl.enabled.mechanisms", "PLAIN is spoken, and nothing else")
-    if not users:
-        raise source.wrong(key, 'it names nobody: it is like `... required user_alice="her password";`')
-    return users
+def _authorizer(source: Source) -> None:
+    key = "authorizer.class.name"
+    if source.text(key):
+        raise source.wrong(key, "there are no ACLs here: without them everybody would be allowed everything")
 
 
 def _protocols(source: Source) -> dict[str, str]:
@@ -330,7 +287,7 @@ def _said(source: Source) -> dict[str, tuple[str | None, bool]]:
         key.name: (key.default, False) for _, keys in SECTIONS for key in keys if not key.ignored
     }
     for key, entry in source.entries.items():
-        made[key] = (None if any(word in key for word in SECRET) else entry.value, True)
+        made[key] = (None if is_secret(key) else entry.value, True)
     return made
 
 

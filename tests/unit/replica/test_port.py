@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from struct import Struct
 from typing import Any
 
 import pytest
 import trio
 
+from kraft_controller.core.scram import Mechanism, of_password
 from replica.core.errors import ErrorCode, KafkaError
+from replica.core.scram import ScramProof
 from replica.runtime.login import OPEN, Security
 from replica.runtime.logs import Log
-from replica.runtime.plain import PlainSecurity
 from replica.runtime.port import Port
 from replica.runtime.requests import ApiKey, Handlers, Reply, Request
+from replica.runtime.sasl import Identity, SaslSettings, log_in, security_of
 from replica.runtime.settings import PortSettings
 from replica.wire.messages import decode_reply, encode_request
 
@@ -300,7 +303,7 @@ def test_there_are_as_many_as_there_may_be() -> None:
 
 # -- saying who one is -----------------------------------------------------------------------------------
 
-USERS = PlainSecurity({"alice": "secret"})
+USERS = security_of(SaslSettings(users={"alice": "secret"}), lambda mechanism, name: None, b"")
 
 
 async def whoever(request: Request) -> Reply:
@@ -367,3 +370,75 @@ def test_who_has_not_said_who_he_is_gets_no_further(asked: bytes) -> None:
             assert await client.hung_up_on()
 
     trio.run(main)
+
+
+# -- SCRAM, and for how long one is believed ---------------------------------------------------------------
+
+SCRAM = Mechanism.SHA_256
+KEPT = of_password(SCRAM, "secret", b"salt")
+
+
+def scram_security(lifetime_ms: int = 0) -> Security:
+    settings = SaslSettings(("SCRAM-SHA-256", "PLAIN"), {"alice": "secret"}, lifetime_ms)
+    return security_of(settings, lambda mechanism, name: KEPT if (mechanism, name) == (SCRAM, "alice") else None, b"s")
+
+
+async def exchanged(client: Client, key: ApiKey, version: int, body: dict[str, Any]) -> dict[str, Any]:
+    await client.ask(key, version, 1, body)
+    return (await client.hear(key, version))[1]
+
+
+async def test_who_knows_the_password_is_served_and_others_hear_the_same_whatever_was_wrong() -> None:
+    async with listening({HEARTBEAT: whoever}, security=scram_security()) as connect:
+        client = await connect()
+        await log_in(Identity("SCRAM-SHA-256", "alice", "secret"), partial(exchanged, client))
+        assert (await exchanged(client, HEARTBEAT, 4, group("g")))["error_code"] == 7
+        heard = set()
+        for name, password in (("alice", "wrong"), ("bob", "secret")):
+            client = await connect()
+            with pytest.raises(KafkaError) as refused:
+                await log_in(Identity("SCRAM-SHA-256", name, password), partial(exchanged, client))
+            heard.add(refused.value.text.partition(": ")[2])
+            assert await client.hung_up_on()
+        assert len(heard) == 1
+
+
+async def test_the_oldest_clients_send_all_their_tokens_bare() -> None:
+    async with listening({HEARTBEAT: whoever}, security=scram_security()) as connect:
+        client = await connect()
+        await exchanged(client, ApiKey.SASL_HANDSHAKE, 0, {"mechanism": "SCRAM-SHA-256"})
+        proof = ScramProof(SCRAM, "alice", "secret", "abc")
+        token: bytes | None = proof.first()
+        while token is not None:
+            await client.stream.send_all(LENGTH.pack(len(token)) + token)
+            token = proof.step(await client.frame())
+        assert (await exchanged(client, HEARTBEAT, 4, group("g")))["error_code"] == 7
+
+
+async def test_who_has_to_prove_it_anew_in_time_may_do_so_and_is_cut_off_otherwise() -> None:
+    async with listening({HEARTBEAT: whoever}, security=scram_security(60_000)) as connect:
+        client = await connect()
+        for _ in range(2):
+            assert (await logged_in_by(client, "SCRAM-SHA-256"))["session_lifetime_ms"] == 60_000
+            assert (await exchanged(client, HEARTBEAT, 4, group("g")))["error_code"] == 7
+        await client.ask(ApiKey.SASL_HANDSHAKE, 1, 1, {"mechanism": "PLAIN"})
+        refused = (await client.hear(ApiKey.SASL_HANDSHAKE, 1))[1]
+        assert refused["error_code"] == ErrorCode.UNSUPPORTED_SASL_MECHANISM  # it began with another one
+        assert await client.hung_up_on()
+    async with listening({HEARTBEAT: whoever}, security=scram_security(1)) as connect:
+        client = await connect()
+        await logged_in_by(client, "SCRAM-SHA-256")
+        await trio.sleep(0.05)
+        await client.ask(HEARTBEAT, 4, 1, group("g"))
+        assert await client.hung_up_on()
+
+
+async def logged_in_by(client: Client, mechanism: str) -> dict[str, Any]:
+    said: list[dict[str, Any]] = []
+
+    async def exchange(key: ApiKey, version: int, body: dict[str, Any]) -> dict[str, Any]:
+        said.append(await exchanged(client, key, version, body))
+        return said[-1]
+
+    await log_in(Identity(mechanism, "alice", "secret"), exchange)
+    return said[-1]

@@ -115,7 +115,7 @@ def test_the_finest_unit_counts() -> None:
         ("listeners=A://:1,A://:2", "listener A stands there twice"),
         ("listeners=A://:1", "it has no such protocol"),
         ("listeners=SSL://:1", "the file with its certificate and key"),
-        ("ssl.keystore.location=/x\nlisteners=SSL://:1", "it has to be PEM"),
+        ("ssl.keystore.location=/x\nlisteners=SSL://:1", "/x: No such file"),
         ("ssl.keystore.location=/x\nssl.keystore.type=PEM\nlisteners=SSL://:1", "ssl.keystore.location=/x"),
         ("listeners=SASL_PLAINTEXT://:1", "it names nobody"),
         ("advertised.listeners=PLAINTEXT://0.0.0.0:9092", "nobody can dial PLAINTEXT://0.0.0.0"),
@@ -137,13 +137,16 @@ def test_users_of_a_listener_and_brokers_that_are_not_asked_who_they_are() -> No
         'listener.name.out.plain.sasl.jaas.config=x.PlainLoginModule required user_alice="a b" user_bob="c";',
     )
     assert made.warnings == ()
-    assert [each.users for each in made.config.listeners] == [None, {"alice": "a b", "bob": "c"}]
+    plain, asked = (each.sasl for each in made.config.listeners)
+    assert plain is None
+    assert asked is not None
+    assert asked.users == {"alice": "a b", "bob": "c"}
     assert made.config.inter_broker == "IN"
     with pytest.raises(Misconfigured, match="brokers fetch from each other in plain text, and OUT speaks"):
         plan(
             "listeners=OUT://:2",
             "listener.security.protocol.map=OUT:SASL_PLAINTEXT",
-            'listener.name.out.plain.sasl.jaas.config=user_alice="a"',
+            'listener.name.out.plain.sasl.jaas.config=x.PlainLoginModule required user_alice="a";',
         )
 
 

@@ -1,0 +1,213 @@
+"""The keys that say who may come in, and how: TLS and SASL at each listener, and between brokers.
+
+Whatever of this would be passed over would leave the broker more open than it was asked to be. So here what is not
+understood is a mistake, and no warning.
+"""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Collection, Mapping
+from typing import Final
+
+from replica.cli.properties.source import Scope, Source
+from replica.core.plain import PLAIN
+from replica.core.principals import BadRules, Principals, read_rules
+from replica.runtime.sasl import MECHANISMS, Identity, SaslSettings
+from zab.core.errors import ConfigError
+from zab.runtime.coordination.jaas import parse_jaas
+from zab.runtime.tls.ciphers import restrict
+from zab.runtime.tls.stores import StoreFile
+
+_CLIENT_AUTH: Final = {"none": ssl.CERT_NONE, "requested": ssl.CERT_OPTIONAL, "required": ssl.CERT_REQUIRED}
+_VERSIONS: Final = "TLSv1.2,TLSv1.3"
+_USER: Final = "user_"
+JAAS: Final = "sasl.jaas.config"
+
+TLS: Final = frozenset({
+    "ssl.keystore.location", "ssl.keystore.type", "ssl.keystore.password", "ssl.key.password",
+    "ssl.truststore.location", "ssl.truststore.type", "ssl.truststore.password", "ssl.client.auth",
+    "ssl.protocol", "ssl.enabled.protocols", "ssl.cipher.suites", "ssl.endpoint.identification.algorithm",
+    "ssl.principal.mapping.rules",
+})  # fmt: skip
+OF_LISTENERS: Final = TLS | {"sasl.enabled.mechanisms", "connections.max.reauth.ms", JAAS}
+"""What may be said of one listener, with its name in front."""
+HARMLESS: Final = frozenset({
+    "ssl.provider", "ssl.keymanager.algorithm", "ssl.trustmanager.algorithm", "ssl.secure.random.implementation",
+    "ssl.allow.dn.changes", "ssl.allow.san.changes", "sasl.server.max.receive.size", JAAS,
+    "sasl.kerberos.service.name", "sasl.kerberos.kinit.cmd", "sasl.kerberos.min.time.before.relogin",
+    "sasl.kerberos.ticket.renew.jitter", "sasl.kerberos.ticket.renew.window.factor",
+    "sasl.client.callback.handler.class", "sasl.login.callback.handler.class", "sasl.login.class",
+})  # fmt: skip
+"""Of Java's machinery, or of mechanisms that are refused where they are chosen: passing them over opens nothing."""
+SENSITIVE: Final = (
+    "ssl.", "sasl.", "zookeeper.ssl.", "zookeeper.sasl.", "authorizer.", "principal.builder.", "security.providers",
+)  # fmt: skip
+
+
+def check_sensitive(source: Source, known: Collection[str], listeners: Collection[str]) -> frozenset[str]:
+    """Keys of listeners that are understood. Whatever else there is about security ends the start."""
+    understood = set()
+    for key in source.entries:
+        if key.startswith("listener.name."):
+            name, _, rest = key.removeprefix("listener.name.").partition(".")
+            if name not in {each.lower() for each in listeners}:
+                raise source.wrong(key, f"there is no such listener: there are {', '.join(listeners)}")
+            if rest in OF_LISTENERS or _mechanism_key(rest):
+                understood.add(key)
+            elif rest not in HARMLESS and (rest.startswith(SENSITIVE) or ".sasl." in f".{rest}"):
+                raise source.wrong(key, "it is not understood here, and to pass over it would not be safe")
+        elif key.startswith(SENSITIVE) and key not in known and key not in HARMLESS:
+            raise source.wrong(key, "it is not understood here, and to pass over it would not be safe")
+    return frozenset(understood)
+
+
+def _mechanism_key(rest: str) -> bool:
+    mechanism, _, key = rest.partition(".")
+    return mechanism.upper() in MECHANISMS and key in (JAAS, "connections.max.reauth.ms")
+
+
+# -- TLS ---------------------------------------------------------------------------------------------------
+
+
+def tls_of(source: Source, listener: str) -> ssl.SSLContext:
+    """For the side that is dialled."""
+    scope = source.at(listener)
+    wanted = scope.text("ssl.client.auth", "none")
+    if not scope.text("ssl.keystore.location"):
+        raise scope.wrong("ssl.keystore.location", "a listener speaks TLS: the file with its certificate and key")
+    if wanted not in _CLIENT_AUTH:
+        raise scope.wrong("ssl.client.auth", f"it is {', '.join(_CLIENT_AUTH)}")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_CIPHER_SERVER_PREFERENCE
+    load(scope, context, "ssl.")
+    if wanted != "none" and not scope.text("ssl.truststore.location"):
+        context.load_default_certs(ssl.Purpose.CLIENT_AUTH)
+    context.verify_mode = _CLIENT_AUTH[wanted]
+    return context
+
+
+def dialling_tls_of(source: Source, listener: str) -> ssl.SSLContext:
+    """For dialling another broker's listener of this name."""
+    scope = source.at(listener)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    load(scope, context, "ssl.")
+    if not scope.text("ssl.truststore.location"):
+        context.load_default_certs(ssl.Purpose.SERVER_AUTH)
+    context.check_hostname = identified(scope, "ssl.endpoint.identification.algorithm")
+    return context
+
+
+def identified(scope: Scope, key: str) -> bool:
+    """Whether a certificate has to name the host that was dialled."""
+    algorithm = scope.text(key, "https").lower()
+    if algorithm not in ("", "https"):
+        raise scope.wrong(key, "it is https, or empty: then a certificate need not name the host that was dialled")
+    return algorithm == "https"
+
+
+def load(scope: Scope, context: ssl.SSLContext, prefix: str) -> None:
+    """Its versions and suites, who it is, and whom it believes."""
+    try:
+        versions = _listed(scope.text(f"{prefix}enabled.protocols", _VERSIONS))
+        restrict(context, versions, _listed(scope.text(f"{prefix}cipher.suites")))
+    except (ConfigError, IndexError) as error:
+        key = "cipher.suites" if "ciphersuites" in str(error) else "enabled.protocols"
+        raise scope.wrong(prefix + key, error if isinstance(error, ConfigError) else "it names none") from None
+    for which, act in (("keystore", StoreFile.load_key), ("truststore", StoreFile.load_trust)):
+        key = f"{prefix}{which}.location"
+        location = scope.text(key)
+        if location:
+            try:
+                act(_store(scope, prefix, which, location), context)
+            except ConfigError as error:
+                raise scope.wrong(key, error) from None
+
+
+def _store(scope: Scope, prefix: str, which: str, location: str) -> StoreFile:
+    password = scope.text(f"{prefix}{which}.password") or None
+    if which == "keystore":
+        own = scope.text(f"{prefix}key.password") or None
+        if own is not None and password is not None and own != password:
+            raise scope.wrong(f"{prefix}key.password", "the key and its store have to have the same password")
+        password = password or own
+    kind = scope.text(f"{prefix}{which}.type").upper()
+    return StoreFile(location, password, kind or None)
+
+
+def _listed(text: str) -> tuple[str, ...]:
+    return tuple(part.strip() for part in text.split(",") if part.strip())
+
+
+def principals_of(source: Source, listener: str) -> Principals:
+    scope = source.at(listener)
+    try:
+        return read_rules(scope.text("ssl.principal.mapping.rules", "DEFAULT"))
+    except BadRules as error:
+        raise scope.wrong("ssl.principal.mapping.rules", error) from None
+
+
+# -- SASL --------------------------------------------------------------------------------------------------
+
+
+def sasl_of(source: Source, listener: str) -> SaslSettings:
+    scope = source.at(listener)
+    mechanisms = _listed(scope.text("sasl.enabled.mechanisms", PLAIN))
+    for mechanism in mechanisms:
+        if mechanism not in MECHANISMS:
+            raise scope.wrong("sasl.enabled.mechanisms", f"{mechanism} is not spoken here: {', '.join(MECHANISMS)} are")
+    if not mechanisms:
+        raise scope.wrong("sasl.enabled.mechanisms", f"it names none of {', '.join(MECHANISMS)}")
+    users = None
+    if PLAIN in mechanisms:
+        key = jaas_key(listener, PLAIN)
+        options = _login(source, listener, PLAIN)
+        users = {name.removeprefix(_USER): text for name, text in options.items() if name.startswith(_USER)}
+        if not users:
+            raise source.wrong(key, 'it names nobody: it is like `... required user_alice="her password";`')
+    return SaslSettings(mechanisms, users, _lifetime_ms(scope, mechanisms))
+
+
+def _lifetime_ms(scope: Scope, mechanisms: tuple[str, ...]) -> int:
+    """The shortest that is said for any of its mechanisms: who has to come again too early is safe."""
+    key = "connections.max.reauth.ms"
+    found = []
+    for name in (key, *(f"{mechanism.lower()}.{key}" for mechanism in mechanisms)):
+        text = scope.text(name, "0")
+        if not text.isdecimal():
+            raise scope.wrong(name, "it is a time in milliseconds; 0: for as long as the connection lasts")
+        found.append(int(text))
+    return min((each for each in found if each), default=0)
+
+
+def jaas_key(listener: str, mechanism: str) -> str:
+    return f"listener.name.{listener.lower()}.{mechanism.lower()}.{JAAS}"
+
+
+def _login(source: Source, listener: str, mechanism: str) -> Mapping[str, str]:
+    """The options of the login module, as Java has it: `class.Name required name="value" ...;`"""
+    key = jaas_key(listener, mechanism)
+    text = source.text(key)
+    if not text:
+        return {}
+    try:
+        modules = [options for _, options in parse_jaas(f"here {{ {text} }};", key)["here"]]
+    except ConfigError as error:
+        raise source.wrong(key, error) from None
+    if len(modules) != 1:
+        raise source.wrong(key, f"it names {len(modules)} login modules; it is to be one")
+    return modules[0]
+
+
+def identity_of(source: Source, listener: str) -> Identity:
+    """Who this broker says it is to others at their listener of this name."""
+    key = "sasl.mechanism.inter.broker.protocol"
+    mechanism = source.text(key)
+    if mechanism not in MECHANISMS:
+        raise source.wrong(key, f"brokers have to log in at listener {listener}: by {', '.join(MECHANISMS)}")
+    options = _login(source, listener, mechanism)
+    missing = [option for option in ("username", "password") if not options.get(option)]
+    if missing:
+        why = f"brokers log in with it at each other: {' and '.join(missing)} is missing"
+        raise source.wrong(jaas_key(listener, mechanism), why)
+    return Identity(mechanism, options["username"], options["password"])

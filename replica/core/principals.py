@@ -1,0 +1,85 @@
+"""Whom a certificate is about: its subject as Kafka writes it, and `ssl.principal.mapping.rules`, which shorten it.
+
+    RULE:^CN=(.*?),OU=ServiceUsers.*$/$1/L, DEFAULT
+
+The first rule that fits the whole subject counts: what it matched is replaced, and made small or large letters by `/L`
+or `/U`. DEFAULT leaves it as it is. Where no rule fits nobody can say who it is, and the connection ends.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from attrs import frozen
+
+_RULES: Final = re.compile(r"\s*(DEFAULT|RULE:((?:\\.|[^\\/])*)/((?:\\.|[^\\/])*)/([LU]?))\s*(?:,|$)")
+_REFERENCE: Final = re.compile(r"\\(.)|\$(\d)")
+_BEGIN: Final = "User:"
+
+
+class BadRules(ValueError):
+    """The text says where."""
+
+
+class NoPrincipal(Exception):
+    """No rule fits the subject."""
+
+
+@frozen
+class Rule:
+    pattern: re.Pattern[str] | None
+    """None: DEFAULT."""
+    replacement: str = ""
+    letters: str = ""
+
+    def of(self, subject: str) -> str | None:
+        if self.pattern is None:
+            return subject
+        if self.pattern.fullmatch(subject) is None:
+            return None
+        name = self.pattern.sub(lambda match: _filled(self.replacement, match), subject)
+        return name.lower() if self.letters == "L" else name.upper() if self.letters == "U" else name
+
+
+def _filled(replacement: str, match: re.Match[str]) -> str:
+    def one(part: re.Match[str]) -> str:
+        return part[1] if part[1] is not None else match[int(part[2])] or ""
+
+    return _REFERENCE.sub(one, replacement)
+
+
+@frozen
+class Principals:
+    rules: tuple[Rule, ...] = (Rule(None),)
+
+    def of_subject(self, subject: str) -> str:
+        for rule in self.rules:
+            name = rule.of(subject)
+            if name is not None:
+                return _BEGIN + name
+        raise NoPrincipal(f"no rule of ssl.principal.mapping.rules fits {subject}")
+
+
+def read_rules(text: str) -> Principals:
+    rules, at = [], 0
+    while at < len(text):
+        found = _RULES.match(text, at)
+        if found is None or found.end() == at:
+            raise BadRules(
+                f"{text[at:]!r} is no rule: DEFAULT, or RULE:pattern/replacement/ with L, U or nothing behind"
+            )
+        rules.append(Rule(None) if found[1] == "DEFAULT" else _rule(found[2], found[3], found[4]))
+        at = found.end()
+    return Principals(tuple(rules)) if rules else Principals()
+
+
+def _rule(pattern: str, replacement: str, letters: str) -> Rule:
+    try:
+        compiled = re.compile(pattern.replace("\\/", "/"))
+    except re.error as error:
+        raise BadRules(f"RULE:{pattern}: {error}") from None
+    for number in (int(found[2]) for found in _REFERENCE.finditer(replacement) if found[2]):
+        if number > compiled.groups:
+            raise BadRules(f"RULE:{pattern}/{replacement}/: there is no group {number}")
+    return Rule(compiled, replacement, letters)

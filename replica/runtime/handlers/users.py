@@ -1,0 +1,88 @@
+"""`DescribeUserScramCredentials` and `AlterUserScramCredentials`: who has a password, and another one for somebody."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any, Final
+
+from kraft_controller.core.scram import ITERATIONS_MAX, ITERATIONS_MIN, Credential, Mechanism, of_salted
+from replica.core.errors import ErrorCode, KafkaError
+from replica.runtime.requests import ApiKey, Body, Handlers, Request
+from replica.runtime.users import Credentials, Users
+
+NUMBERS: Final = {1: Mechanism.SHA_256, 2: Mechanism.SHA_512}
+_NUMBER_OF: Final = {mechanism: number for number, mechanism in NUMBERS.items()}
+
+
+def handlers(users: Users) -> Handlers:
+    async def describe(request: Request) -> Body:
+        asked = request.body["users"]
+        names = [each["name"] for each in asked] if asked else None
+        try:
+            found = await users.described(None if names is None else [name for name in dict.fromkeys(names) if name])
+        except KafkaError as error:
+            return {"error_code": error.code, "error_message": error.text}
+        twice = {name for name, count in Counter(names or ()).items() if count > 1}
+        wanted = sorted(found) if names is None else list(dict.fromkeys(names))
+        return {"results": [_described(name, found.get(name), name in twice) for name in wanted]}
+
+    async def alter(request: Request) -> Body:
+        body = request.body
+        names = dict.fromkeys(each["name"] for each in (*body["deletions"], *body["upsertions"]))
+        results = []
+        for name in names:
+            error = KafkaError(ErrorCode.NONE)
+            try:
+                put, remove = _wanted(name, body)
+                await users.change(name, put, remove)
+            except KafkaError as wrong:
+                error = wrong
+            results.append({"user": name, "error_code": error.code, "error_message": error.text or None})
+        return {"results": results}
+
+    return {ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: describe, ApiKey.ALTER_USER_SCRAM_CREDENTIALS: alter}
+
+
+def _described(name: str, kept: Credentials | None, twice: bool) -> Body:
+    if twice:
+        text = f"user {name} stands in the request more than once"
+        return {"user": name, "error_code": ErrorCode.DUPLICATE_RESOURCE, "error_message": text}
+    if kept is None:
+        text = f"user {name} has no password for SCRAM"
+        return {"user": name, "error_code": ErrorCode.RESOURCE_NOT_FOUND, "error_message": text}
+    infos = [{"mechanism": _NUMBER_OF[mechanism], "iterations": each.iterations} for mechanism, each in kept.items()]
+    return {"user": name, "error_message": None, "credential_infos": infos}
+
+
+def _wanted(name: str, body: Body) -> tuple[dict[Mechanism, Credential], list[Mechanism]]:
+    """All that is asked for one user is done at once, or nothing of it."""
+    if not name:
+        raise KafkaError(ErrorCode.UNACCEPTABLE_CREDENTIAL, "the name of a user is not empty")
+    deletions = [each for each in body["deletions"] if each["name"] == name]
+    upsertions = [each for each in body["upsertions"] if each["name"] == name]
+    named = [_mechanism(each) for each in (*deletions, *upsertions)]
+    if len(set(named)) < len(named):
+        text = f"a password of user {name} cannot be changed twice in one request"
+        raise KafkaError(ErrorCode.DUPLICATE_RESOURCE, text)
+    put = {_mechanism(each): _credential(each) for each in upsertions}
+    return put, [_mechanism(each) for each in deletions]
+
+
+def _mechanism(asked: dict[str, Any]) -> Mechanism:
+    found = NUMBERS.get(asked["mechanism"])
+    if found is None:
+        text = f"there is no mechanism {asked['mechanism']}: 1 is SCRAM-SHA-256, 2 is SCRAM-SHA-512"
+        raise KafkaError(ErrorCode.UNSUPPORTED_SASL_MECHANISM, text)
+    return found
+
+
+def _credential(asked: dict[str, Any]) -> Credential:
+    """Of the salted password: the password itself stays with whoever asks."""
+    iterations = asked["iterations"]
+    if not ITERATIONS_MIN <= iterations <= ITERATIONS_MAX:
+        text = f"{iterations} iterations: {ITERATIONS_MIN} to {ITERATIONS_MAX} are allowed"
+        raise KafkaError(ErrorCode.UNACCEPTABLE_CREDENTIAL, text)
+    salt, salted = bytes(asked["salt"]), bytes(asked["salted_password"])
+    if not salt or not salted:
+        raise KafkaError(ErrorCode.UNACCEPTABLE_CREDENTIAL, "the salt and the salted password are not empty")
+    return of_salted(_mechanism(asked), salted, salt, iterations)

@@ -1,0 +1,194 @@
+"""SASL at a listener: which mechanism, its tokens, for how long it counts; and the side that logs in."""
+
+from __future__ import annotations
+
+import base64
+import os
+from collections.abc import Awaitable, Callable, Mapping
+from struct import Struct
+from typing import Any, Final
+
+import trio
+from attrs import frozen
+
+from kraft_controller.core.scram import Credential, Mechanism
+from replica.core.errors import ErrorCode, KafkaError
+from replica.core.plain import PLAIN, PlainExchange, PlainProof
+from replica.core.sasl import Exchange, Proof, Refused
+from replica.core.scram import ScramExchange, ScramProof
+from replica.runtime.requests import ANONYMOUS, ApiKey, Reply, Request
+
+REFUSED_PAUSE_S: Final = 0.1
+"""Before a wrong password is answered: who tries many waits long."""
+NONCE_BYTES: Final = 24
+ROUNDS_MAX: Final = 10
+SCRAM: Final[Mapping[str, Mechanism]] = {mechanism.value: mechanism for mechanism in Mechanism}
+MECHANISMS: Final = (PLAIN, *SCRAM)
+_LENGTH: Final = Struct(">i")
+
+Begin = Callable[[], Exchange]
+FindCredential = Callable[[Mechanism, str], Credential | None]
+
+
+@frozen
+class SaslSettings:
+    """Of one listener.
+
+    mechanisms      that are spoken there, in the order in which they are offered
+    users           passwords by name, for PLAIN
+    lifetime_ms     `connections.max.reauth.ms`: after which a client has to prove anew who it is; 0: never
+    """
+
+    mechanisms: tuple[str, ...] = (PLAIN,)
+    users: Mapping[str, str] | None = None
+    lifetime_ms: int = 0
+
+    def __repr__(self) -> str:
+        return f"SaslSettings({', '.join(self.mechanisms)})"
+
+
+def security_of(settings: SaslSettings, find: FindCredential, secret: bytes) -> SaslSecurity:
+    """`find`: the credentials of the store. `secret`: see `ScramExchange`."""
+    users = {name: password.encode() for name, password in (settings.users or {}).items()}
+
+    def begin(name: str) -> Begin:
+        if name == PLAIN:
+            return lambda: PlainExchange(users)
+        mechanism = SCRAM[name]
+        return lambda: ScramExchange(mechanism, lambda user: find(mechanism, user), nonce(), secret)
+
+    return SaslSecurity({name: begin(name) for name in settings.mechanisms}, settings.lifetime_ms)
+
+
+def nonce() -> str:
+    return base64.b64encode(os.urandom(NONCE_BYTES)).decode()
+
+
+class SaslSecurity:
+    """`mechanisms`: by name, how an exchange begins."""
+
+    keys: Final = frozenset({ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE})
+
+    def __init__(self, mechanisms: Mapping[str, Begin], lifetime_ms: int = 0) -> None:
+        self._mechanisms = mechanisms
+        self._lifetime_ms = lifetime_ms
+
+    def login(self) -> SaslLogin:
+        return SaslLogin(self._mechanisms, self._lifetime_ms)
+
+
+class SaslLogin:
+    def __init__(self, mechanisms: Mapping[str, Begin], lifetime_ms: int = 0) -> None:
+        self.started = self.raw = self.done = False
+        self.failed: str | None = None
+        self.principal = ANONYMOUS
+        self._mechanisms = mechanisms
+        self._lifetime_ms = lifetime_ms
+        self._exchange: Exchange | None = None
+        self._chosen = ""
+        self._rounds = 0
+        self._ends = float("inf")
+
+    @property
+    def over(self) -> bool:
+        """It was believed, and has to be proved anew before anything else is asked."""
+        return self.done and trio.current_time() >= self._ends
+
+    async def answer(self, request: Request) -> Reply:
+        if request.api is ApiKey.SASL_HANDSHAKE:
+            return self._handshake(request)
+        if self._exchange is None:
+            self.failed = "SaslAuthenticate out of turn"
+            return {"error_code": ErrorCode.ILLEGAL_SASL_STATE, "error_message": self.failed}
+        answer = self._stepped(self._exchange, request.body["auth_bytes"])
+        if answer is not None:
+            return {"auth_bytes": answer, "session_lifetime_ms": self._lifetime_ms if self.done else 0}
+        await trio.sleep(REFUSED_PAUSE_S)
+        text = "a user of that name and password is not known here"  # which of both is wrong, strangers are not told
+        return {"error_code": ErrorCode.SASL_AUTHENTICATION_FAILED, "error_message": text}
+
+    def _handshake(self, request: Request) -> Reply:
+        offered = list(self._mechanisms)
+        again = self.done and self._lifetime_ms > 0
+        if (self.started or self.done) and not again:
+            self.failed = "SaslHandshake out of turn"
+            return {"error_code": ErrorCode.ILLEGAL_SASL_STATE, "mechanisms": offered}
+        wanted = request.body["mechanism"]
+        begin = self._mechanisms.get(wanted)
+        if begin is None or (again and wanted != self._chosen):
+            self.failed = f"it wants to log in with {wanted}, and {', '.join(offered)} is spoken here"
+            return {"error_code": ErrorCode.UNSUPPORTED_SASL_MECHANISM, "mechanisms": offered}
+        self.started, self.done = True, False
+        self._exchange, self._chosen, self._rounds = begin(), wanted, 0
+        self.raw = request.version == 0  # what follows is no request then
+        return {"mechanisms": offered}
+
+    def raw_token(self, frame: bytes) -> bytes:
+        assert self._exchange is not None
+        answer = self._stepped(self._exchange, frame)
+        return b"" if answer is None else _LENGTH.pack(len(answer)) + answer
+
+    def _stepped(self, exchange: Exchange, token: bytes) -> bytes | None:
+        """None: it has failed."""
+        self._rounds += 1
+        try:
+            if self._rounds > ROUNDS_MAX:
+                raise Refused(f"{self._chosen} does not come to an end")
+            answer = exchange.step(bytes(token))
+            if exchange.done:
+                self._believe(f"User:{exchange.name}")
+        except Refused as error:
+            self.failed, self._exchange, self.raw = f"{self._chosen}: {error}", None, False
+            return None
+        return answer
+
+    def _believe(self, principal: str) -> None:
+        if self.principal not in (ANONYMOUS, principal):
+            raise Refused(f"it was {self.principal}, and wants to be {principal} now")
+        self.done, self.principal = True, principal
+        self._exchange, self.raw = None, False
+        if self._lifetime_ms:
+            self._ends = trio.current_time() + self._lifetime_ms / 1000
+
+
+# -- the client's side -------------------------------------------------------------------------------------
+
+
+@frozen(repr=False)
+class Identity:
+    """Who logs in, and how."""
+
+    mechanism: str
+    name: str
+    password: str
+
+    def proof(self) -> Proof:
+        if self.mechanism == PLAIN:
+            return PlainProof(self.name, self.password)
+        return ScramProof(SCRAM[self.mechanism], self.name, self.password, nonce())
+
+
+Exchanged = Callable[[ApiKey, int, dict[str, Any]], Awaitable[dict[str, Any]]]
+"""One request of this version, and its answer."""
+
+
+async def log_in(identity: Identity, exchange: Exchanged) -> None:
+    """At the beginning of a connection. `KafkaError` if one side does not believe the other."""
+    said = await exchange(ApiKey.SASL_HANDSHAKE, 1, {"mechanism": identity.mechanism})
+    if said["error_code"]:
+        offered = ", ".join(said["mechanisms"]) or "nothing"
+        raise KafkaError(ErrorCode.UNSUPPORTED_SASL_MECHANISM, f"{identity.mechanism} is not offered: {offered} is")
+    proof = identity.proof()
+    token: bytes | None = proof.first()
+    for _ in range(ROUNDS_MAX):
+        said = await exchange(ApiKey.SASL_AUTHENTICATE, 1, {"auth_bytes": token})
+        if said["error_code"]:
+            why = said["error_message"] or "it is not believed"
+            raise KafkaError(ErrorCode.SASL_AUTHENTICATION_FAILED, f"{identity.mechanism}, {identity.name}: {why}")
+        try:
+            token = proof.step(bytes(said["auth_bytes"]))
+        except Refused as error:
+            raise KafkaError(ErrorCode.SASL_AUTHENTICATION_FAILED, f"{identity.mechanism}: {error}") from None
+        if token is None:
+            return
+    raise KafkaError(ErrorCode.SASL_AUTHENTICATION_FAILED, f"{identity.mechanism} does not come to an end")

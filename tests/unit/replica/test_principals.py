@@ -1,0 +1,37 @@
+"""Whom a certificate is about, by Kafka's rules."""
+
+from __future__ import annotations
+
+import pytest
+
+from replica.core.principals import BadRules, NoPrincipal, read_rules
+
+ANN = "CN=Ann,OU=Users,O=Zoo,C=NL"
+
+
+@pytest.mark.parametrize(
+    ("rules", "principal"),
+    [
+        ("", f"User:{ANN}"),
+        ("DEFAULT", f"User:{ANN}"),
+        ("RULE:^CN=(.*?),.*$/$1/", "User:Ann"),
+        ("RULE:^CN=(.*?),.*$/$1/L", "User:ann"),
+        ("RULE:^CN=(.*?),OU=(.*?),.*$/$2-$1/U, DEFAULT", "User:USERS-ANN"),
+        ("RULE:^CN=Bob.*$/bob/,RULE:^.*O=Zoo.*$/zoo/ ,DEFAULT", "User:zoo"),
+        ("RULE:^CN=Bob.*$/bob/,DEFAULT", f"User:{ANN}"),
+        (r"RULE:^CN=(.*?),.*$/a\/$1/", "User:a/Ann"),
+    ],
+)
+def test_the_first_rule_that_fits(rules: str, principal: str) -> None:
+    assert read_rules(rules).of_subject(ANN) == principal
+
+
+def test_where_no_rule_fits_nobody_comes_in() -> None:
+    with pytest.raises(NoPrincipal, match="fits CN=Ann"):
+        read_rules("RULE:^CN=Bob$/bob/").of_subject(ANN)
+
+
+@pytest.mark.parametrize("rules", ["RULES", "RULE:x", "RULE:(/a/", "RULE:x/$1/", "DEFAULT DEFAULT", "RULE:x/y/Q"])
+def test_rules_that_are_none(rules: str) -> None:
+    with pytest.raises(BadRules):
+        read_rules(rules)
