@@ -12,7 +12,7 @@ import kraft_controller
 from kraft_controller.cli.reference import NAMES, chapter, common_table
 from kraft_controller.core.transitions import PARTITION_FROM, REPLICA_FROM, drawn
 from kraft_controller.runtime.metrics import table
-from replica.cli import COMMANDS, parser_of
+from replica.cli import COMMANDS, in_our_words, parser_of
 
 DOCS = Path(__file__).resolve().parents[3] / "docs"
 CONTROLLER = (DOCS / "protocol" / "controller.md").read_text()
@@ -55,7 +55,7 @@ def lines() -> list[str]:
 def test_a_command_that_is_shown_can_be_typed(line: str) -> None:
     command = re.split(r"\s{2,}|\s[#>|]", line)[0]
     _, name, *rest = shlex.split(command)
-    parser_of(name).parse_args(rest)
+    parser_of(name).parse_args(in_our_words(name, rest))
 
 
 def test_every_public_name_is_there_and_no_other() -> None:
