@@ -76,6 +76,10 @@ def parser() -> argparse.ArgumentParser:
     one.add_argument("--seed", type=int, default=1)
     one = add("million", million.__doc__)
     one.add_argument("--nodes", type=int, default=1_000_000)
+    one = add("pipeline", "how long the analysis of stored histories takes, and how that grows")
+    one.add_argument("--events", type=int, nargs="+", default=[1_000_000, 3_000_000, 10_000_000], help="ascending")
+    one.add_argument("--master", default="local[2]", help="Spark's")
+    one.add_argument("--memory", default="2g", help="of its JVM")
     one = add("zookeeper", zookeeper.__doc__)
     one.add_argument("--phases", nargs="+", choices=list(zookeeper.PHASES), help="default: all of them")
     one.add_argument("--runs", type=int, default=3)
@@ -101,11 +105,18 @@ def perform(arguments: argparse.Namespace, data: Path) -> bool:
         "controller": lambda: controller.speed.run(arguments.partitions, arguments.rounds, data, arguments.picture),
         "controller-kill9": lambda: controller.campaign.run(arguments.rounds, arguments.seed, data),
         "million": lambda: million.run(arguments.nodes, data),
+        "pipeline": lambda: _pipeline(arguments, data),
         "zookeeper": lambda: zookeeper.run(
             arguments.phases, arguments.runs, arguments.operations, arguments.warm_up, data, arguments.profile
         ),
     }
     return works[arguments.name]() is not False
+
+
+def _pipeline(arguments: argparse.Namespace, data: Path) -> bool:
+    from bench import pipeline  # needs what only the harness does: pyarrow, Spark and Java
+
+    return pipeline.run(arguments.events, arguments.master, arguments.memory, data)
 
 
 def main() -> int:

@@ -1,7 +1,7 @@
 """Sum a campaign up: validate its rows, judge stored histories again, add up, and write a report.
 
 DIR is what `fuzz --output` was given. The report is DIR/campaign=.../analysis/report.html; the tables are beside it,
-as Parquet and in analysis.json.
+as Parquet and in analysis.json. Exit status 1: a promise was broken, or could not be decided.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def act(arguments: argparse.Namespace) -> int:
     else:
         print(summary(made))
         print(f"report: {path}")
-    return VIOLATED if made.violated else HELD
+    return HELD if made.held else VIOLATED
 
 
 def located(folder: Path, name: str | None) -> Layout:
@@ -95,11 +95,14 @@ def summary(made: Analysis) -> str:
     lines = []
     for row in made.tables["totals"]:
         lines.append(
-            f"{row['runs']:,} runs in {row['world']} with {row['voters']} voters: {row['violated']} violated, "
+            f"{row['runs']:,} runs of the {row['machine']} in {row['world']} with {row['voters']} voters: "
+            f"{row['violated']} violated, "
             f"{row['undecided']} undecided, {row['error']} errors; {row['runs_per_core_minute']:,.0f} a core-minute"
         )
     for row in made.tables["verdicts"]:
         lines.append(f"judged again: {row['histories']:,} {row['verdict']} {row['promise'] or ''}".rstrip())
+    for row in made.tables["given_up"]:
+        lines.append(f"UNDECIDED {row['what']}\n  {made.plan.rerun(row['seed'], row['voters'])}")
     twice = made.tables["again"]
     if twice:
         lines.append(f"run twice: {sum(row['same'] for row in twice)} of {len(twice)} the same")

@@ -1,6 +1,7 @@
 """Say what changed between two campaigns: failures that are new, gone or still there, and numbers that moved.
 
-Both must have been analysed. Exit status 1: the second has a kind of failure that the first has not.
+Both must have been analysed. Exit status 1: the second has a kind of failure that the first has not, or is the first of
+which something could not be decided.
 """
 
 from __future__ import annotations

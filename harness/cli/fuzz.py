@@ -12,6 +12,7 @@ import json
 import os
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import attrs
 
@@ -40,6 +41,9 @@ from harness.script.checks import SERVERS_MAX
 from harness.scripts import describe, loads, to_json
 from harness.shrink import same_promise, shrink
 from harness.worlds import WORLDS, world
+
+if TYPE_CHECKING:
+    from harness.spark.chunk import Done
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -145,7 +149,7 @@ def act(arguments: argparse.Namespace) -> int:
 
 def _never(plan: Plan, total: Tally) -> list[Point]:
     """Situations that no run came to, of those that this world sees."""
-    if plan.world != "cores" or plan.machine == "controller":
+    if plan.world != "cores" or plan.machine not in ("list", "store"):
         return []  # nobody has said how often what must occur there
     return missed(total.counts, store=plan.machine == "store")
 
@@ -204,14 +208,13 @@ def first_violated(table: Path) -> tuple[Script, str] | None:
 
 def kept(arguments: argparse.Namespace, plan: Plan) -> int:
     from harness.spark.campaign import Campaign, Stopped, in_processes, in_spark
-    from harness.spark.chunk import Done
 
     began = time.monotonic()
     with Progress(plan.runs, "runs") as progress:
 
         def seen(done: Done) -> bool:
             failed = done.violated + done.errors
-            progress.show(done.runs, f"{done.violated} violated, {done.errors} errors")
+            progress.show(done.runs, _counted(done))
             return not arguments.stop_after or failed < arguments.stop_after
 
         try:
@@ -238,13 +241,17 @@ def kept(arguments: argparse.Namespace, plan: Plan) -> int:
     else:
         print(
             f"{done.runs} of {plan.runs} histories, {done.runs - before.runs} of them in these {took:.0f} s: "
-            f"{done.violated} violated, {done.errors} errors\n{made.layout.root}\n"
+            f"{_counted(done)}\n{made.layout.root}\n"
             f"zab-harness analyze {made.layout.root}"
         )
     first = first_violated(made.layout.table("runs")) if done.violated else None
     if first is not None:
         return show_smaller(arguments, *first, arguments.diagram or made.layout.root / "first-failure.html")
-    return VIOLATED if done.violated or done.errors else HELD
+    return VIOLATED if done.violated or done.undecided or done.errors else HELD
+
+
+def _counted(done: Done) -> str:
+    return f"{done.violated} violated, {done.undecided} undecided, {done.errors} errors"
 
 
 def left(arguments: argparse.Namespace) -> str:

@@ -33,6 +33,14 @@ class Failure:
 
 
 @frozen
+class Undecided:
+    """A run that was given up before it had come to its end, and what had been spent on it."""
+
+    seed: int
+    what: str
+
+
+@frozen
 class Report:
     machine: str
     runs: int
@@ -41,29 +49,41 @@ class Report:
     seconds: float
     failure: Failure | None
     notes: tuple[str, ...] = ()
+    undecided: tuple[Undecided, ...] = ()
+    """These broke no promise, and kept none."""
 
     @property
     def held(self) -> bool:
-        return self.failure is None
+        """Undecided is not held."""
+        return self.failure is None and not self.undecided
 
     def check(self) -> Report:
         """For tests: an AssertionError that tells all, or the report."""
-        if self.failure is not None:
+        if not self.held:
             raise AssertionError(str(self))
         return self
 
     def __str__(self) -> str:
         counted = f"{self.runs} runs, {self.requests} requests acknowledged, {self.seconds:.1f} s"
         failure = self.failure
-        if failure is None:
+        if failure is None and not self.undecided:
             return "\n".join([f"{self.machine} held: {counted}", *self.notes])
+        given_up = [f"UNDECIDED with seed {each.seed}: {each.what}" for each in self.undecided]
+        if failure is None:
+            lines = [
+                f"{self.machine} UNDECIDED in {len(self.undecided)} of {self.runs} runs",
+                f"({counted})",
+                *given_up,
+            ]
+            lines.append(f"Again, with the same arguments: campaign(..., seed={self.undecided[0].seed}, runs=1)")
+            return "\n".join([*lines, *self.notes])
         lines = [f"{self.machine} VIOLATED: {failure.promise}", f"  {failure.what}", f"({counted})"]
         if failure.script is None:
             lines.append("No fault is needed to see it: two machines and some requests, in one process, suffice.")
         else:
             lines += ["", "The smallest script that shows it:", *("  " + line for line in _lines(failure.script))]
             lines += ["", f"Again, with the same arguments: campaign(..., seed={failure.seed}, runs=1)"]
-        return "\n".join([*lines, *self.notes])
+        return "\n".join([*lines, *given_up, *self.notes])
 
 
 def _lines(script: Script) -> Sequence[str]:
@@ -116,18 +136,21 @@ def campaign(
         )
     scripts = _given(script) if script is not None else _drawn(seed, runs, servers, faults, operations, length_ms)
     ran = acknowledged = 0
+    undecided: list[Undecided] = []
     for number, each in scripts:
         outcome = run(each, make, theirs, draw)
         ran += 1
         acknowledged += outcome.acknowledged
         _progress(began, f"{ran} of {len(scripts)} runs")
+        if outcome.undecided:
+            undecided.append(Undecided(number, outcome.what))
         if outcome.promise is not None:
             failure = _made_small(outcome, number, lambda one: run(one, make, theirs, draw), shrink_runs, began)
             if keep is not None and failure.script is not None:
                 notes.append(f"kept as {_kept(Path(keep), name, failure.script)}")
-            return Report(name, ran, acknowledged, time.monotonic() - began, failure, tuple(notes))
+            return Report(name, ran, acknowledged, time.monotonic() - began, failure, tuple(notes), tuple(undecided))
     _progress(began, "")
-    return Report(name, ran, acknowledged, time.monotonic() - began, None, tuple(notes))
+    return Report(name, ran, acknowledged, time.monotonic() - began, None, tuple(notes), tuple(undecided))
 
 
 def _drawn(

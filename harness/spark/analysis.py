@@ -21,6 +21,9 @@ POINTS: Final = 60
 """Of the discovery curve."""
 
 
+RECOVERED: Final = {"leader": "a quorum serves", "write": "a write is acknowledged", "sessions": "sessions are back"}
+"""What is interrupted by faults, and comes back."""
+
 MANY: Final = 3_000_000
 
 
@@ -54,6 +57,16 @@ class Analysis:
             or any(not row["same"] for row in self.tables["again"])
             or any(row["verdict"] == "violated" for row in self.tables["verdicts"])
         )
+
+    @property
+    def undecided(self) -> int:
+        """Runs that were given up, and stored histories of which a judge came to no end. They have not passed."""
+        histories = sum(row["histories"] for row in self.tables["verdicts"] if row["verdict"] == "undecided")
+        return self.count("undecided") + int(histories)
+
+    @property
+    def held(self) -> bool:
+        return not self.violated and not self.undecided
 
     def count(self, column: str) -> int:
         return int(sum(row[column] for row in self.tables["totals"]))

@@ -21,6 +21,8 @@ from harness.spark.verdicts import VERBS, as_clients_saw_it, delivered_in_order
 SLICED: Final = 8
 """So many kinds of failure are made smaller."""
 TRIES: Final = 120
+NAMED_MAX: Final = 100
+"""So many of those that could not be decided are named."""
 
 Told = Callable[[str], None]
 
@@ -77,12 +79,14 @@ def analyze(spark: SparkSession, layout: Layout, *, sliced: int = SLICED, told: 
             F.count("*").alias("histories"), F.sum("steps").alias("steps"), F.sum("core_seconds").alias("core_seconds")
         )
     )
-    tables["undecided"] = _rows(verdicts.where("verdict = 'undecided'").orderBy("seed").limit(100))
+    tables["undecided"] = _rows(verdicts.where("verdict = 'undecided'").orderBy("seed").limit(NAMED_MAX))
+    tables["given_up"] = _rows(sums.given_up(runs, NAMED_MAX))
     told("add up")
     tables |= {
         "totals": _rows(sums.totals(runs)),
         "strikes": _rows(sums.strikes(runs)),
         "outages": _rows(sums.outages(runs)),
+        "recoveries": _rows(sums.recoveries(runs)),
         "waiting": _rows(sums.waiting(runs)),
         "synchronizations": _rows(sums.synchronizations(runs)),
         "elections": _rows(sums.elections(runs)),

@@ -102,7 +102,8 @@ class Watch:
                 except (OSError, pa.ArrowInvalid):
                     continue  # damaged since; `analyze` names it
                 runs = min(chunk.end, self._end) - max(chunk.first, self._first)
-                self._done += Done(runs, int(said.get(b"violated", 0)), int(said.get(b"errors", 0)))
+                counted = [int(said.get(word, 0)) for word in (b"violated", b"undecided", b"errors")]
+                self._done += Done(runs, *counted)
         return self._done
 
 

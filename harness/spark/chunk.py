@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import gc
 import time
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -57,7 +58,9 @@ class Done:
 
     runs: int = 0
     violated: int = 0
+    undecided: int = 0
     errors: int = 0
+    """Of the harness itself."""
     stored: int = 0
     core_seconds: float = 0.0
 
@@ -65,6 +68,7 @@ class Done:
         return Done(
             self.runs + other.runs,
             self.violated + other.violated,
+            self.undecided + other.undecided,
             self.errors + other.errors,
             self.stored + other.stored,
             self.core_seconds + other.core_seconds,
@@ -99,17 +103,18 @@ def _first(work: Work, chunk: Chunk) -> Done:
                 row["stored"] += events.write(act_rows(seed, outcome.trace))
                 if outcome.history is not None:
                     row["stored"] += histories.write(history_rows(seed, outcome.history))
+    came = Counter(row["outcome"] for row in rows)
     done = Done(
         len(rows),
-        sum(row["outcome"] == "violated" for row in rows),
-        sum(row["outcome"] in ("error", "undecided") for row in rows),  # neither of them has held
+        came["violated"],
+        came["undecided"],
+        came["error"],
         sum(row["stored"] for row in rows),
         sum(row["core_seconds"] for row in rows),
     )
     # What is stored of a run may be there without the run, and is then written again; never the other way round.
-    with _storing(
-        RUNS, layout.table("runs") / chunk.name, violated=str(done.violated), errors=str(done.errors)
-    ) as runs:
+    counted = {"violated": str(done.violated), "undecided": str(done.undecided), "errors": str(done.errors)}
+    with _storing(RUNS, layout.table("runs") / chunk.name, **counted) as runs:
         runs.write(iter(rows))
     gc.collect()  # the collector slept during the runs
     return done

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from attrs import asdict, frozen
 
-from harness.spark.analysis import Analysis, Row
+from harness.spark.analysis import RECOVERED, Analysis, Row
 
 NOTABLE: Final = 0.1
 """A number that moved by less than a tenth is the same number."""
@@ -29,10 +29,14 @@ class Difference:
     situations_new: tuple[str, ...]
     situations_gone: tuple[str, ...]
     moved: tuple[Moved, ...]
+    undecided: tuple[int, int] = (0, 0)
+    """How many runs and stored histories could not be decided."""
 
     @property
     def worse(self) -> bool:
-        return bool(self.new)
+        """Another kind of failure, or the first things that could not be decided."""
+        before, after = self.undecided
+        return bool(self.new) or (after > 0 and not before)
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -50,6 +54,7 @@ def compare(before: Analysis, after: Analysis) -> Difference:
         tuple(sorted(sees - seen)),
         tuple(sorted(seen - sees)),
         tuple(_moved(_numbers(before), _numbers(after))),
+        (before.undecided, after.undecided),
     )
 
 
@@ -58,7 +63,7 @@ def _numbers(made: Analysis) -> dict[str, float]:
     runs = made.count("runs") or 1
     found = {f"share of runs {name}": made.count(name) / runs for name in ("violated", "undecided", "error")}
     for row in tables["totals"]:
-        who = f"{row['world']}, {row['voters']} voters"
+        who = f"{row['machine']} in {row['world']}, {row['voters']} voters"
         found[f"runs a core-minute, {who}"] = row["runs_per_core_minute"]
         found[f"epochs a run, {who}"] = row["elections"] / row["runs"]
         found[f"transactions a run, {who}"] = row["committed"] / row["runs"]
@@ -67,6 +72,11 @@ def _numbers(made: Analysis) -> dict[str, float]:
     for row in tables["outages"]:
         found[f"outage after {row['kind']}, median ms"] = row["p50"]
         found[f"outage after {row['kind']}, 99 % ms"] = row["p99"]
+    for row in tables["recoveries"]:
+        for what, words in RECOVERED.items():
+            if row[f"{what}_times"]:
+                found[f"{words} after {row['kind']}, median ms"] = row[f"{what}_p50"]
+                found[f"{words} after {row['kind']}, 99 % ms"] = row[f"{what}_p99"]
     for row in tables["waiting"]:
         found[f"share of time without service, {row['voters']} voters"] = row["share_unavailable"]
         found[f"well again at the end, 99 % ms, {row['voters']} voters"] = row["recovered_p99"]
@@ -91,6 +101,8 @@ def text(made: Difference) -> str:
             f"{title}: {row['promise']} ({row['failures']} runs, e.g. seed {row['seed']}; needs {row['slice']})"
             for row in rows
         ]
+    if any(made.undecided):
+        lines.append("UNDECIDED: {} -> {}".format(*made.undecided))
     if made.situations_new:
         lines.append(f"situations only in the second: {', '.join(made.situations_new)}")
     if made.situations_gone:

@@ -14,7 +14,8 @@ import attrs
 from harness.many import Plan
 from harness.spark.schema import VERSION
 
-PACKAGES: Final = ("harness", "zab")
+PACKAGES: Final = ("harness", "zab", "kraft_controller", "replica")
+"""All that a run may run. They also travel to executors elsewhere."""
 NOT_THE_RUN: Final = ("harness/cli", "harness/spark", "harness/report")
 """What only starts runs and adds them up does not make them others. What makes rows of them counts by the version."""
 

@@ -28,6 +28,7 @@ def page(made: Analysis, folder: Path) -> str:
         _unsure(made),
         _faults(made),
         _availability(made),
+        _recoveries(made),
         _discovery(made),
         _work(made),
         _put_aside(made),
@@ -88,14 +89,17 @@ def _verdict(made: Analysis) -> str:
     again = sum(row["histories"] for row in made.tables["verdicts"] if row["verdict"] == "violated")
     if not runs:
         return '<p class="verdict odd">There is no run in here.</p>'
+    if made.held:
+        return f'<p class="verdict good">Every promise was kept in all {runs:,} runs.</p>'
+    unsure = f"{made.undecided:,} could not be decided" if made.undecided else ""
     if not made.violated:
-        decided = runs - made.count("undecided")
-        return f'<p class="verdict good">Every promise was kept in all {decided:,} runs that were decided.</p>'
+        return f'<p class="verdict odd">No promise was broken in {runs:,} runs, but {unsure}.</p>'
     words = [
         f"{violated:,} of {runs:,} runs broke a promise" if violated else "",
         f"the harness itself failed in {errors:,}" if errors else "",
         f"{others:,} were not the same when they were run twice" if others else "",
         f"{again:,} stored histories fail when they are judged again" if again else "",
+        unsure,
     ]
     return f'<p class="verdict bad">{"; ".join(word for word in words if word)}.</p>'
 
@@ -103,13 +107,12 @@ def _verdict(made: Analysis) -> str:
 def _tiles(made: Analysis) -> str:
     seconds = sum(row["core_seconds"] for row in made.tables["totals"])
     unseen = made.tables["unseen"][0] if made.tables["unseen"] else {}
-    undecided = sum(row["histories"] for row in made.tables["verdicts"] if row["verdict"] == "undecided")
     chance = unseen.get("chance_of_new")
     twice = made.tables["again"]
     tiles = {
         "runs": number(made.count("runs")),
         "violated": number(made.count("violated")),
-        "undecided": number(made.count("undecided") + undecided),
+        "undecided": number(made.undecided),
         "errors of the harness": number(made.count("error")),
         "runs a core-minute": number(60 * made.count("runs") / seconds if seconds else None),
         "next run is of a new kind": "-" if chance is None else f"{100 * chance:.2g} %",
@@ -153,7 +156,9 @@ def _unsure(made: Analysis) -> str:
     columns = {"seed": "seed", "what": "why", "steps": "steps spent", "core_seconds": "core seconds"}
     return section(
         "What could not be decided",
-        table(made.tables["undecided"], columns, "Within their budget. These are not passed."),
+        table(made.tables["given_up"], {"seed": "seed", "voters": "voters", "what": "why"}, "Runs that were given up"),
+        table(made.tables["undecided"], columns, "Stored histories, within their budget"),
+        '<p class="faint">None of these has passed.</p>' if made.undecided else "",
     )
 
 
@@ -191,6 +196,20 @@ def _availability(made: Analysis) -> str:
     )
 
 
+def _recoveries(made: Analysis) -> str:
+    again = {"leader": "served again", "write": "write", "sessions": "sessions"}
+    columns = {"kind": "fault", "faults": "times"}
+    for what, words in again.items():
+        columns |= {f"{what}_times": f"{words}: times", f"{what}_p50": "median", f"{what}_p99": "99 %"}
+        columns[f"{what}_max"] = "longest"
+    words = (
+        "In ms from the end of a fault: until a quorum served again, where nobody had; until the first write was "
+        "acknowledged; and until all clients that had been cut off had their sessions and watches again."
+    )
+    lines = table(made.tables["recoveries"], columns, "By the kind of the fault")
+    return section("How long until all was well again", f'<p class="faint">{words}</p>' if lines else "", lines)
+
+
 def _discovery(made: Analysis) -> str:
     if not made.tables["unseen"] or not made.count("runs"):
         return ""
@@ -217,6 +236,7 @@ def _discovery(made: Analysis) -> str:
 def _work(made: Analysis) -> str:
     totals = {
         "world": "world",
+        "machine": "machine",
         "voters": "voters",
         "runs": "runs",
         "committed": "transactions",

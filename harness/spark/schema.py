@@ -9,7 +9,7 @@ from attrs import frozen
 
 from harness.history_rows import COLUMNS
 
-VERSION: Final = 1
+VERSION: Final = 2
 """Of all tables. It stands in every file; a file of another version is not read as if it were of this one."""
 
 OUTCOMES: Final = ("held", "violated", "undecided", "error")
@@ -17,11 +17,15 @@ OUTCOMES: Final = ("held", "violated", "undecided", "error")
 
 _STRIKES: Final = "array<struct<kind:string,phase:string,times:bigint>>"
 _OUTAGES: Final = "array<struct<at_ms:bigint,took_ms:bigint,after:string>>"
+_RECOVERIES: Final = "array<struct<kind:string,at_ms:bigint,leader_ms:bigint,write_ms:bigint,sessions_ms:bigint>>"
 _COUNTS: Final = "map<string,bigint>"
 
 _STRUCTS: Final[dict[str, Any]] = {
     _STRIKES: pa.struct([("kind", pa.string()), ("phase", pa.string()), ("times", pa.int64())]),
     _OUTAGES: pa.struct([("at_ms", pa.int64()), ("took_ms", pa.int64()), ("after", pa.string())]),
+    _RECOVERIES: pa.struct(
+        [("kind", pa.string()), *((name, pa.int64()) for name in ("at_ms", "leader_ms", "write_ms", "sessions_ms"))]
+    ),
 }
 _ARROW: Final[dict[str, Any]] = {
     "bigint": pa.int64(),
@@ -76,6 +80,12 @@ RUNS: Final = Table(
         Column("faults", _COUNTS, "how many faults of each kind its script has"),
         Column("strikes", _STRIKES, "the faults that struck, and the phase of the ensemble at that moment"),
         Column("outages", _OUTAGES, "when nobody served, for how long, and the last fault before"),
+        Column(
+            "recoveries",
+            _RECOVERIES,
+            "each fault, when it was over, and how long it then took until a quorum served, a write was acknowledged,"
+            " and clients had their sessions and watches again; null: nothing had been interrupted, or it never came",
+        ),
         Column("recovered_ms", "bigint", "from the healing of everything to equal servers"),
         Column("events", "bigint", "turns of the simulation"),
         Column("simulated_ms", "bigint", ""),

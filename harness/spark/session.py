@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any, Final
 
 import harness
+from harness.spark.identity import PACKAGES
 
 ROOT: Final = Path(harness.__file__).resolve().parents[1]
-PACKAGES: Final = ("harness", "zab", "kraft_controller", "replica")
 HASH_SEED: Final = "0"
 """No result depends on it. Should one do so by mistake, then every task makes the same mistake."""
 TRIES: Final = 4

@@ -42,7 +42,8 @@ def run_of(seed: int, **other: Any) -> Row:
     """A run of three servers that held, unless something else is said."""
     row: Row = dict.fromkeys((column.name for column in RUNS.columns), 0)
     row |= {"seed": seed, "world": "cores", "machine": "list", "voters": 3, "outcome": "held", "promise": None}
-    row |= {"what": "", "faults": {}, "strikes": [], "outages": [], "counts": {}, "behaviour": "a", "script": None}
+    row |= {"what": "", "faults": {}, "strikes": [], "outages": [], "recoveries": [], "counts": {}}
+    row |= {"behaviour": "a", "script": None}
     row |= {"result_hash": f"r{seed}", "trace_hash": None, "core_seconds": 0.5}
     return {**row, **other}
 
@@ -57,6 +58,10 @@ def strike(kind: str, phase: str = "broadcast", times: int = 1) -> Row:
 
 def outage(took_ms: int, after: str) -> Row:
     return {"at_ms": 1, "took_ms": took_ms, "after": after}
+
+
+def recovery(kind: str, leader_ms: int | None, write_ms: int | None, sessions_ms: int | None = None) -> Row:
+    return {"kind": kind, "at_ms": 1, "leader_ms": leader_ms, "write_ms": write_ms, "sessions_ms": sessions_ms}
 
 
 def frame(spark: Any, rows: Iterable[Row], table: Table = RUNS) -> Any:
@@ -80,6 +85,7 @@ def test_bad_rows_are_put_aside_with_the_reason(spark: Any) -> None:
         run_of(6, messages=-1),
         run_of(7, outages=[outage(-5, "Crash")]),
         run_of(8, core_seconds=float("nan"), what=None),
+        run_of(9, recoveries=[recovery("Crash", None, 3), recovery("Crash", None, -3)]),
     ]
     good, aside = validate.validate(frame(spark, rows), RUNS)
     assert [row["seed"] for row in told(good)] == [1]
@@ -91,6 +97,7 @@ def test_bad_rows_are_put_aside_with_the_reason(spark: Any) -> None:
         6: "negative count",
         7: "an outage that ends before it begins",
         8: "what is missing",
+        9: "a recovery before its fault was over",
     }
     assert all(json.loads(row["row"])["world"] == "cores" for row in told(aside)), "the row itself is kept"
 
@@ -221,6 +228,22 @@ def test_sums(spark: Any) -> None:
     assert (elected["Crash"]["elections"], elected["Crash"]["elections_per_fault"]) == (3.0, 1.5)
     words = {row["voters"]: row for row in told(sums.messages(runs))}
     assert (words[3]["per_operation"], words[3]["per_transaction"], words[5]["per_transaction"]) == (3.0, 2.0, None)
+
+
+def test_recoveries_by_the_kind_of_the_fault(spark: Any) -> None:
+    rows = [
+        run_of(1, machine="store", recoveries=[recovery("Crash", 40, 90, 200), recovery("Pause", None, 5)]),
+        run_of(2, machine="controller", recoveries=[recovery("Crash", 60, 70), recovery("Crash", None, None)]),
+        run_of(3, outcome="undecided", what="too many events", script="{}"),
+    ]
+    runs = frame(spark, rows)
+    found = {row["kind"]: row for row in told(sums.recoveries(runs))}
+    crash, pause = found["Crash"], found["Pause"]
+    assert (crash["faults"], crash["leader_times"], crash["leader_p50"], crash["leader_max"]) == (3, 2, 40, 60)
+    assert (crash["write_times"], crash["write_p99"]) == (2, 90)
+    assert (crash["sessions_times"], crash["sessions_p50"]) == (1, 200)
+    assert (pause["faults"], pause["leader_times"], pause["leader_p50"], pause["write_max"]) == (1, 0, None, 5)
+    assert told(sums.given_up(runs, 9)) == [{"seed": 3, "voters": 3, "what": "too many events"}]
 
 
 def test_discovery(spark: Any) -> None:

@@ -12,6 +12,7 @@ from harness.checkers import Violation
 from harness.embed.held import Call, judge
 from harness.faults import CrashAll, Knobs, Script, Write
 from harness.scripts import loads
+from harness.worlds.stack import world as stack
 from tests.simulation.embedded import (
     Bank,
     Falls,
@@ -119,6 +120,17 @@ def test_the_same_seed_is_the_same_report(tmp_path: Path) -> None:
     kept = tmp_path / f"Overdraws-{first.seed}.json"
     assert loads(kept.read_text()) == first.script
     assert harness.campaign(Bank, model=Ledger, script=kept).held
+
+
+def test_a_run_that_is_given_up_has_not_held(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stack, "STEPS_MAX", 100)
+    report = harness.campaign(Bank, model=Ledger, runs=2, seed=5, operations=10, length_ms=400)
+    assert (report.runs, report.failure, report.held) == (2, None, False)
+    assert [each.seed for each in report.undecided] == [5, 6]
+    assert str(report).startswith("Bank UNDECIDED in 2 of 2 runs")
+    assert "UNDECIDED with seed 6: 100 events in " in str(report)
+    with pytest.raises(AssertionError, match="campaign\\(..., seed=5, runs=1\\)"):
+        report.check()
 
 
 def call(number: int, called: int, returned: int | None, first: object, zxid: int) -> Call:

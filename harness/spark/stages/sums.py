@@ -7,6 +7,8 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from harness.spark.analysis import RECOVERED
+
 QUANTILES: Final = {"p50": 0.5, "p90": 0.9, "p99": 0.99}
 _EXACT: Final = 10_000
 
@@ -52,6 +54,28 @@ def outages(runs: DataFrame) -> DataFrame:
         .agg(F.count("*").alias("outages"), *quantiles("took_ms"))
         .orderBy("kind")
     )
+
+
+def recoveries(runs: DataFrame) -> DataFrame:
+    """By the kind of the fault: how long each of these took after it was over, where it was interrupted at all."""
+    each = runs.select(F.explode("recoveries").alias("recovery")).select("recovery.*")
+    return (
+        each.groupBy("kind")
+        .agg(
+            F.count("*").alias("faults"),
+            *[
+                column
+                for what in RECOVERED
+                for column in (F.count(f"{what}_ms").alias(f"{what}_times"), *quantiles(f"{what}_ms", f"{what}_"))
+            ],
+        )
+        .orderBy("kind")
+    )
+
+
+def given_up(runs: DataFrame, most: int) -> DataFrame:
+    """Runs that came to no end within what one may take."""
+    return runs.where("outcome = 'undecided'").select("seed", "voters", "what").orderBy("seed").limit(most)
 
 
 def _added(array: str, name: str) -> Column:

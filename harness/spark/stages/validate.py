@@ -30,6 +30,10 @@ _RULES: Final[dict[str, tuple[tuple[str, str], ...]]] = {
         ),
         ("NOT core_seconds >= 0", "impossible processor time"),
         ("exists(outages, each -> each.took_ms < 0 OR each.at_ms < 0)", "an outage that ends before it begins"),
+        (
+            "exists(recoveries, each -> least(each.at_ms, each.leader_ms, each.write_ms, each.sessions_ms) < 0)",
+            "a recovery before its fault was over",
+        ),
         ("exists(strikes, each -> each.times < 1)", "a fault that struck less than once"),
     ),
     EVENTS.name: (("number < 0", "negative number"), ("at_us < 0", "negative time")),

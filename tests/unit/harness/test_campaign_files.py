@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -13,9 +14,12 @@ import pyarrow.parquet as pq
 import pytest
 from attrs import evolve
 
+from harness.cli import main
+from harness.faults import MACHINES
 from harness.many import Plan
 from harness.outcome import Outcome
 from harness.scripts import loads
+from harness.spark import campaign as campaign_module
 from harness.spark import chunk as chunk_module
 from harness.spark.campaign import Campaign, Stopped, in_processes, reason
 from harness.spark.chunk import Done, OtherCode, Work, finish, is_repeated
@@ -25,6 +29,7 @@ from harness.spark.rows import result_hash
 from harness.spark.schema import STORED, VERSION
 from harness.spark.verdicts import as_clients_saw_it
 from harness.worlds import world
+from harness.worlds.cores import world as cores
 
 SMALL = {"faults": 2, "ops": 8, "length_ms": 300}
 
@@ -182,6 +187,30 @@ def test_a_mistake_of_the_harness_is_a_row_and_takes_no_other_run_with_it(
     assert by_seed[2]["script"]
 
 
+def test_what_could_not_be_decided_is_no_error_and_has_not_held(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(cores, "EVENTS_MAX", 100)
+    command = ["fuzz", "--runs", "3", "--ops", "8", "--length-ms", "300", "--output", str(tmp_path)]
+    monkeypatch.setattr(campaign_module, "in_processes", lambda jobs: here)
+    assert main([*command, "--master", "none"]) == 1
+    assert "3 of 3 histories" in (said := capsys.readouterr().out)
+    assert "0 violated, 3 undecided, 0 errors" in said
+    assert main([*command, "--master", "none", "--json"]) == 1, "so it is when it was all done before"
+    told = json.loads(capsys.readouterr().out)
+    assert (told["violated"], told["undecided"], told["errors"]) == (0, 3, 0)
+
+
+def test_recoveries_are_in_the_rows_of_every_machine(tmp_path: Path) -> None:
+    for machine in MACHINES:
+        made = Campaign.at(tmp_path, Plan(2, voters=(3,), faults=4, ops=10, length_ms=800, machine=machine))
+        assert made.run(here) == Done(2)
+        for row in rows(made.layout, "runs"):
+            assert row["machine"] == machine
+            assert [each["kind"] for each in row["recoveries"]]
+            assert all(each["at_ms"] >= 0 for each in row["recoveries"])
+
+
 def test_a_full_disk_loses_what_is_not_finished_and_nothing_else(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -242,7 +271,11 @@ def test_what_a_run_depends_on_names_the_campaign() -> None:
 
 @pytest.mark.parametrize(
     ("text", "said"),
-    [("{", "no JSON"), ("[]", "version: expected 1"), ('{"version": 99}', "version: expected 1, not 99")],
+    [
+        ("{", "no JSON"),
+        ("[]", f"version: expected {VERSION}"),
+        ('{"version": 99}', f"version: expected {VERSION}, not 99"),
+    ],
 )
 def test_a_campaign_that_is_none_is_refused_by_its_place(text: str, said: str, tmp_path: Path) -> None:
     with pytest.raises(LayoutError, match="no campaign in here"):

@@ -12,10 +12,12 @@ from typing import Any
 import pytest
 
 from harness.cli import main
+from harness.cli.analyze import summary
 from harness.spark.analysis import Analysis, NoAnalysis, store, stored
 from harness.spark.compare import compare, text
 from harness.spark.layout import Layout
 from harness.spark.page import page
+from harness.spark.schema import VERSION
 
 PLAN = {
     "voters": [3],
@@ -40,6 +42,15 @@ CLUSTER = {
 }
 
 
+def recovered(kind: str, **changed: Any) -> dict[str, Any]:
+    """Nine faults, of which seven interrupted somebody, and none cut off a client."""
+    row: dict[str, Any] = {"kind": kind, "faults": 9}
+    for what, values in {"leader": (7, 40, 80, 120, 130), "write": (9, 50, 90, 150, 160), "sessions": (0,)}.items():
+        names = [f"{what}_{name}" for name in ("times", "p50", "p90", "p99", "max")]
+        row |= dict.fromkeys(names) | dict(zip(names, values, strict=False))
+    return row | changed
+
+
 def analysis(**changed: Any) -> Analysis:
     """Of a hundred runs of which three failed, unless something else is said."""
     total = {"world": "cores", "machine": "list", "voters": 3, "runs": 100, "held": 97, "violated": 3}
@@ -52,6 +63,7 @@ def analysis(**changed: Any) -> Analysis:
         "totals": [total],
         "strikes": [strike, {**strike, "phase": "election", "outcome": "held"}],
         "outages": [outage],
+        "recoveries": [recovered("Crash")],
         "waiting": [],
         "synchronizations": [{"voters": 3, "form": "diff", "times": 4}],
         "elections": [{"kind": "Crash", "runs": 9, "elections": 2.0, "elections_per_fault": 0.5}],
@@ -60,6 +72,7 @@ def analysis(**changed: Any) -> Analysis:
         "verbs": [],
         "verdicts": [{"verdict": "held", "promise": None, "histories": 5, "steps": 9, "core_seconds": 0.1}],
         "undecided": [],
+        "given_up": [],
         "again": [{"seed": 1, "voters": 3, "same": True}],
         "curve": [{"place": 0, "new": 5}, {"place": 59, "new": 1}],
         "unseen": [
@@ -95,6 +108,13 @@ def analysis(**changed: Any) -> Analysis:
 
 GOOD = {"totals": [{**analysis().tables["totals"][0], "violated": 0, "held": 100}], "clusters": [], "odds": []}
 
+UNSURE = {
+    **GOOD,
+    "totals": [{**GOOD["totals"][0], "held": 98, "undecided": 2}],
+    "given_up": [{"seed": 5, "voters": 3, "what": "300000 events are as many as a run may have"}],
+    "verdicts": [{**analysis().tables["verdicts"][0], "verdict": "undecided", "histories": 1}],
+}
+
 # -- the verdict ---------------------------------------------------------------------------------------
 
 
@@ -105,12 +125,27 @@ GOOD = {"totals": [{**analysis().tables["totals"][0], "violated": 0, "held": 100
         (GOOD, False),
         ({**GOOD, "again": [{"seed": 1, "voters": 3, "same": False}]}, True),
         ({**GOOD, "verdicts": [{**analysis().tables["verdicts"][0], "verdict": "violated"}]}, True),
-        ({**GOOD, "verdicts": [{**analysis().tables["verdicts"][0], "verdict": "undecided"}]}, False),
+        (UNSURE, False),
         ({**GOOD, "totals": [{**GOOD["totals"][0], "error": 1}]}, True),
     ],
 )
 def test_what_counts_as_violated(changed: dict[str, Any], violated: bool) -> None:
     assert analysis(**changed).violated is violated
+
+
+def test_what_could_not_be_decided_has_not_held_and_is_named(tmp_path: Path) -> None:
+    made = analysis(**UNSURE)
+    assert (made.undecided, made.held, analysis(**GOOD).held) == (3, False, True)
+    shown = page(made, tmp_path)
+    assert "No promise was broken in 100 runs, but 3 could not be decided" in shown
+    assert "300000 events are as many as a run may have" in shown
+    said = summary(made)
+    assert "0 violated, 2 undecided, 0 errors" in said
+    assert "UNDECIDED 300000 events are as many as a run may have\n  zab-harness replay --seed 5" in said
+    found = compare(analysis(**GOOD), made)
+    assert found.worse
+    assert "UNDECIDED: 0 -> 3" in text(found)
+    assert not compare(made, made).worse
 
 
 # -- the page ------------------------------------------------------------------------------------------
@@ -125,6 +160,7 @@ def test_the_page_stands_alone_and_says_what_there_is(tmp_path: Path) -> None:
     assert "server 2 applies &lt;b&gt;1/1&lt;/b&gt;" in shown
     assert '4 <a href="diagrams/7.html">7</a> 9' in shown, "a diagram is linked where there is one"
     assert "seed is missing" in shown
+    assert "How long until all was well again" in shown
     assert shown.count("<svg") == 4
     assert not re.findall(r"<script|<image|data:|@import|(?:src|href)=\"(?:https?:)?//", shown)
     assert page(analysis(), tmp_path) == shown, "the same numbers are the same page"
@@ -143,7 +179,7 @@ def test_a_page_of_nothing_and_of_all_that_held(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("text_", "said"),
-    [(None, "No such file .*zab-harness analyze"), ("{", "no JSON"), ("{}", "version: expected 1, not None")],
+    [(None, "No such file .*zab-harness analyze"), ("{", "no JSON"), ("{}", f"version: expected {VERSION}, not None")],
 )
 def test_an_analysis_is_stored_and_what_is_none_is_refused(text_: str | None, said: str, tmp_path: Path) -> None:
     layout = Layout(tmp_path / "campaign=x")
@@ -190,6 +226,8 @@ def test_numbers_that_moved_by_a_tenth_are_named_the_greatest_first() -> None:
     assert found.situations_gone == ("sync diff",)
     assert "outage after Crash, 99 % ms: 200 -> 900" in text(found)
     assert not found.worse
+    found = compare(analysis(), analysis(recoveries=[recovered("Crash", leader_p50=90)]))
+    assert [each.what for each in found.moved] == ["a quorum serves after Crash, median ms"]
 
 
 # -- in a browser --------------------------------------------------------------------------------------
