@@ -113,6 +113,9 @@ async def _delete(session: zab.Session, arguments: argparse.Namespace) -> int:
 
 async def _change(session: zab.Session, arguments: argparse.Namespace, put: dict[str, str], remove: list[str]) -> int:
     entity = _named(arguments)
+    for key in (KEYS[entity.kind][name] for name in put if name in KEYS[entity.kind]):
+        if key.idle:
+            progress(f"note: {key.name} has no effect at brokers of ours: {key.idle}")
     try:
         missing = sorted(set(remove) - set(await read_config(session, entity)))
         if missing:

@@ -90,8 +90,10 @@ class ReadConfig:
 
 
 @frozen
-class ReadBrokerDefaults:
-    """What is configured for all brokers while they run: `Config`."""
+class ReadBrokerConfig:
+    """What is configured for a broker while it runs, or (None) for all of them: `Config`."""
+
+    broker: BrokerId | None
 
 
 @frozen
@@ -160,7 +162,7 @@ class TakeLogDirEvents:
 
 Ask: TypeAlias = (
     ListBrokers | ReadBroker | ListTopics | ReadTopic | WriteTopic | ReadState | MakeState | WriteState | ReadConfig
-    | ReadBrokerDefaults | TakeConfigChanges
+    | ReadBrokerConfig | TakeConfigChanges
     | ForgetTopic | ListDeletions | DropDeletion | ReadMoves | DropMoves | ReadPreferred | DropPreferred
     | TakeIsrChanges | TakeLogDirEvents
 )  # fmt: skip

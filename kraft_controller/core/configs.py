@@ -6,6 +6,7 @@ key of the brokers' properties says it for topics that say nothing.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import Final, TypeAlias
 
@@ -34,6 +35,10 @@ class Key:
     choices: tuple[str, ...] = ()
     broker: str | None = None
     """In the brokers' properties."""
+    words: str = ""
+    """What each word of a list looks like."""
+    idle: str = ""
+    """Why it has no effect at brokers of ours. It is kept, so that tools that set it go on."""
 
     def value(self, text: str) -> Value:
         text = text.strip()
@@ -48,6 +53,8 @@ class Key:
                 words = tuple(word.strip() for word in text.split(",") if word.strip())
                 for word in words:
                     self._choice(word)
+                    if self.words and not re.fullmatch(self.words, word):
+                        raise self._wrong(text, "*, or like 0:1,0:2 (partition 0 at brokers 1 and 2)")
                 return words
             case _:
                 self._choice(text)
@@ -84,6 +91,8 @@ def _span(least: float | None, most: float | None) -> str:
 
 
 _DAY_MS: Final = 24 * 3_600_000
+_REPLICAS: Final = r"\*|none|\d+:\d+"
+_ONE_FORMAT: Final = "only the record batches of today are spoken"
 
 TOPIC: Final[Mapping[str, Key]] = {key.name: key for key in (
     Key("cleanup.policy", "list", "delete", "what becomes of old records", choices=("delete", "compact"),
@@ -98,17 +107,24 @@ TOPIC: Final[Mapping[str, Key]] = {key.name: key for key in (
         broker="log.flush.interval.messages"),
     Key("flush.ms", "long", str(LONG_MAX), "time after which the disk is waited for", 0,
         broker="log.flush.interval.ms"),
-    Key("follower.replication.throttled.replicas", "list", "", "replicas that fetch no faster than the rate"),
+    Key("follower.replication.throttled.replicas", "list", "", "replicas that fetch no faster than the rate",
+        words=_REPLICAS),
     Key("index.interval.bytes", "int", "4096", "of records between two entries of an index", 0,
         broker="log.index.interval.bytes"),
-    Key("leader.replication.throttled.replicas", "list", "", "replicas that are fetched from no faster than the rate"),
+    Key("leader.replication.throttled.replicas", "list", "", "replicas that are fetched from no faster than the rate",
+        words=_REPLICAS),
     Key("max.compaction.lag.ms", "long", str(LONG_MAX), "a record is compacted after at most so long", 1,
         broker="log.cleaner.max.compaction.lag.ms"),
     Key("max.message.bytes", "int", "1048588", "of a batch", 0, broker="message.max.bytes"),
+    Key("message.downconversion.enable", "boolean", "true", "records are rewritten for clients of old",
+        idle=_ONE_FORMAT),
+    Key("message.format.version", "string", "3.0-IV1", "how records are written", idle=_ONE_FORMAT),
     Key("message.timestamp.after.max.ms", "long", "3600000", "how far in the future a record may say it is", 0,
         broker="log.message.timestamp.after.max.ms"),
     Key("message.timestamp.before.max.ms", "long", str(LONG_MAX), "how far in the past", 0,
         broker="log.message.timestamp.before.max.ms"),
+    Key("message.timestamp.difference.max.ms", "long", str(LONG_MAX), "how far off a record's time may be", 0,
+        idle="message.timestamp.before.max.ms and message.timestamp.after.max.ms have taken its place"),
     Key("message.timestamp.type", "string", "CreateTime", "whose clock stamps records",
         choices=("CreateTime", "LogAppendTime"), broker="log.message.timestamp.type"),
     Key("min.cleanable.dirty.ratio", "double", "0.5", "of a log before it is compacted", 0, 1,
@@ -123,7 +139,7 @@ TOPIC: Final[Mapping[str, Key]] = {key.name: key for key in (
     Key("retention.ms", "long", str(7 * _DAY_MS), "how long records are kept; -1: for ever", -1,
         broker="log.retention.ms"),
     Key("segment.bytes", "int", str(1 << 30), "of one file of a log", 14, broker="log.segment.bytes"),
-    Key("segment.index.bytes", "int", str(10 << 20), "of the index of a segment", 4,
+    Key("segment.index.bytes", "int", str(10 << 20), "of the index of a segment", 24,
         broker="log.index.size.max.bytes"),
     Key("segment.jitter.ms", "long", "0", "so much is taken from segment.ms by lot", 0, broker="log.roll.jitter.ms"),
     Key("segment.ms", "long", str(7 * _DAY_MS), "after which a new file is begun", 1, broker="log.roll.ms"),
@@ -132,7 +148,7 @@ TOPIC: Final[Mapping[str, Key]] = {key.name: key for key in (
 )}  # fmt: skip
 
 _OF_TOPICS: Final = {
-    key.broker: Key(key.broker, key.kind, None, f"{key.name} of topics that do not say it",
+    key.broker: Key(key.broker, key.kind, key.default, f"{key.name} of topics that do not say it",
                     key.least, key.most, key.choices)
     for key in TOPIC.values() if key.broker is not None
 }  # fmt: skip
@@ -140,17 +156,20 @@ _OF_TOPICS: Final = {
 BROKER: Final[Mapping[str, Key]] = dict(sorted({**_OF_TOPICS, **{key.name: key for key in (
     Key("leader.replication.throttled.rate", "long", None, "bytes a second that throttled replicas are sent", 0),
     Key("follower.replication.throttled.rate", "long", None, "bytes a second that throttled replicas fetch", 0),
-    Key("log.cleaner.threads", "int", None, "that compact", 0),
-    Key("max.connections", "int", None, "of clients, at the same time", 0),
-    Key("max.connections.per.ip", "int", None, "of clients at one address", 0),
-    Key("num.replica.fetchers", "int", None, "connections to each broker that is followed", 1),
+    Key("log.cleaner.enable", "boolean", "true", "logs that are to be compacted are"),
+    Key("log.cleaner.threads", "int", "1", "that compact", 1, idle="there is one"),
+    Key("max.connections", "int", "10000", "of clients, at the same time, of one listener", 1),
+    Key("max.connections.per.ip", "int", "0", "of clients at one address; 0: as many as there may be", 0),
+    Key("num.replica.fetchers", "int", "1", "connections to each broker that is followed", 1, idle="there is one"),
 )}}.items()))  # fmt: skip
 
 CLIENT: Final[Mapping[str, Key]] = {key.name: key for key in (
-    Key("producer_byte_rate", "double", None, "bytes a second that may be produced", 0),
-    Key("consumer_byte_rate", "double", None, "bytes a second that may be fetched", 0),
-    Key("request_percentage", "double", None, "of a broker's time that requests may take", 0),
-    Key("controller_mutation_rate", "double", None, "partitions a second that may be made or deleted", 0),
+    Key("producer_byte_rate", "long", None, "bytes a second that may be produced", 1),
+    Key("consumer_byte_rate", "long", None, "bytes a second that may be fetched", 1),
+    Key("request_percentage", "double", None, "of a broker's time that requests may take", 0,
+        idle="one loop serves all; what a request takes of it is not counted"),
+    Key("controller_mutation_rate", "double", None, "partitions a second that may be made or deleted", 0,
+        idle="making and deleting topics is not counted"),
 )}  # fmt: skip
 
 USER: Final[Mapping[str, Key]] = {**CLIENT, **{
@@ -160,22 +179,36 @@ USER: Final[Mapping[str, Key]] = {**CLIENT, **{
 
 KEYS: Final[Mapping[str, Mapping[str, Key]]] = {
     "topics": TOPIC, "brokers": BROKER, "clients": CLIENT, "users": USER,
-    "ips": {"connection_creation_rate": Key("connection_creation_rate", "int", None, "connections a second", 0)},
+    "ips": {"connection_creation_rate": Key("connection_creation_rate", "int", None, "connections a second", 0,
+                                            idle="connections are counted, not their rate: max.connections.per.ip")},
 }  # fmt: skip
 """By the kind of entity, as the store calls it."""
 
 
 def check(kind: str, values: Mapping[str, str]) -> None:
     """`ConfigError` for what cannot be configured so."""
-    keys = KEYS[kind]
     for name, text in values.items():
-        if name not in keys:
-            close = [known for known in keys if known.replace(".", "").replace("_", "") == _bare(name)]
-            hint = f"; is it {close[0]}?" if close else ""
-            raise ConfigError(f"{name}: {kind} have no such configuration{hint}")
-        keys[name].value(text)
-    if "cleanup.policy" in values and not values["cleanup.policy"].strip():
-        raise ConfigError("cleanup.policy=: it is delete, compact, or both")
+        key_of(kind, name).value(text)
+        if name in ("cleanup.policy", "log.cleanup.policy") and not text.strip():
+            raise ConfigError(f"{name}=: it is delete, compact, or both")
+
+
+def check_together(kind: str, values: Mapping[str, str]) -> None:
+    """Of all that is configured: whether one key stands in the way of another."""
+    keys = ("min.compaction.lag.ms", "max.compaction.lag.ms")
+    if kind == "topics" and set(keys) <= set(values):
+        least, most = (int(values[key]) for key in keys)
+        if least > most:
+            raise ConfigError(f"{keys[0]}={least} must not be above {keys[1]}={most}")
+
+
+def key_of(kind: str, name: str) -> Key:
+    keys = KEYS[kind]
+    if name not in keys:
+        close = [known for known in keys if known.replace(".", "").replace("_", "") == _bare(name)]
+        hint = f"; is it {close[0]}?" if close else ""
+        raise ConfigError(f"{name}: {kind} have no such configuration{hint}")
+    return keys[name]
 
 
 def _bare(name: str) -> str:

@@ -42,7 +42,7 @@ class Desk:
     batch: Batch = field(init=False)
     notes: list[Note] = field(factory=list)
     unclean_by_default: bool = False
-    """For topics without a word of their own: as the brokers' common configuration says, or else the settings."""
+    """For topics without a word of their own: as is configured for this broker, or for all, or else the settings."""
     config_changes_seen: int = -1
     elections: int = 0
     unclean_elections: int = 0

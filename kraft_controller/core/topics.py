@@ -15,7 +15,7 @@ from kraft_controller.core.asks import (
     Damaged,
     ListTopics,
     Names,
-    ReadBrokerDefaults,
+    ReadBrokerConfig,
     ReadConfig,
     ReadTopic,
     Steps,
@@ -138,12 +138,15 @@ def topic_changed(desk: Desk, name: str, new_id: Callable[[], TopicId]) -> Steps
 
 
 def read_broker_defaults(desk: Desk) -> Steps[bool]:
-    """Whether they say something else than before."""
-    [answer] = yield [ReadBrokerDefaults()]
-    if isinstance(answer, Damaged):
+    """Whether they say something else than before. What is configured for the broker that is the controller stands
+    before what is configured for all, as it does at Kafka's controllers."""
+    answers = yield [ReadBrokerConfig(desk.me), ReadBrokerConfig(None)]
+    damaged = [answer for answer in answers if isinstance(answer, Damaged)]
+    for answer in damaged:
         desk.note("damaged", why=answer.why)
+    if damaged:
         return False
-    said = unclean_as_said(answer)
+    said = next((word for answer in answers if (word := unclean_as_said(answer)) is not None), None)
     before, desk.unclean_by_default = desk.unclean_by_default, desk.settings.unclean_election if said is None else said
     return desk.unclean_by_default is not before
 
@@ -155,7 +158,8 @@ def configs_changed(desk: Desk) -> Steps[None]:
         return
     desk.config_changes_seen = found.seen
     names = [entity.removeprefix("topics/") for entity in found.entities if entity.startswith("topics/")]
-    if BROKER_DEFAULTS in found.entities and (yield from read_broker_defaults(desk)):
+    ours = {BROKER_DEFAULTS, f"brokers/{desk.me}"}
+    if ours.intersection(found.entities) and (yield from read_broker_defaults(desk)):
         names = list(desk.cluster.topics)
     yield from config_changed(desk, *names)
 

@@ -28,26 +28,43 @@ Apply = Callable[[Entity, Mapping[str, str]], None]
 
 
 class ConfigFeed:
-    """`apply` is called only where something is different from what it was told last, over all sessions."""
+    """`apply` is called only where something is different from what it was told last, over all sessions; for whoever is
+    wanted, also when nothing is said."""
 
     def __init__(self, apply: Apply, kinds: Sequence[str] = KINDS) -> None:
         self._apply = apply
         self._kinds = kinds
         self._known: dict[Entity, Mapping[str, str]] = {}
+        self._wanted: dict[Entity, None] = {}
+        self._bell = trio.Event()
+
+    def want(self, entity: Entity) -> None:
+        """Read it in a moment, whether or not there is a note: somebody may have written there without leaving one."""
+        self._wanted[entity] = None
+        self._bell.set()
 
     async def run(self, session: zab.Session, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """For as long as the session lasts. Started when all that is configured has been applied."""
         await session.ensure_path(znodes.CONFIG_CHANGES)
-        async with session.watcher() as heard:
+        async with session.watcher() as heard, trio.open_nursery() as nursery:
             # The watch before the reading: what changes from here on leaves a note that is seen.
             seen = max((number for number, _ in await self._notes(session, heard)), default=-1)
             await self._read_all(session)
             task_status.started()
+            nursery.start_soon(self._read_wanted, session)
             while True:
                 notes = await self._notes(session, heard)
                 await self._follow(session, [path for number, path in notes if number > seen])
                 seen = max((seen, *(number for number, _ in notes)))
                 await anext(heard)
+
+    async def _read_wanted(self, session: zab.Session) -> None:
+        while True:
+            while not self._wanted:
+                self._bell = trio.Event()
+                await self._bell.wait()
+            wanted = list(self._wanted)
+            await self._read(session, wanted)  # if the session ends meanwhile they are still wanted in the next one
 
     @staticmethod
     async def _notes(session: zab.Session, heard: zab.Watch) -> list[tuple[int, str]]:
@@ -77,11 +94,14 @@ class ConfigFeed:
         for entity, found in (await read_configs(session, some)).items():
             if isinstance(found, DamagedNode):
                 logger.error("damaged why=%s", found)  # what was said before stays in force
+                self._wanted.pop(entity, None)
             else:
                 self._tell(entity, found)
 
     def _tell(self, entity: Entity, said: Mapping[str, str]) -> None:
-        if said == self._known.get(entity, {}):
+        wanted = entity in self._wanted
+        self._wanted.pop(entity, None)
+        if said == self._known.get(entity, {}) and not wanted:
             return
         if said:
             self._known[entity] = said

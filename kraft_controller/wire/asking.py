@@ -131,8 +131,8 @@ class Asking:
         node = yield from self._get(path, False)
         return asks.Config(znodes.read_config(path, node.data))
 
-    def _broker_defaults(self, _: asks.ReadBrokerDefaults) -> Work[Answer]:
-        path = znodes.config_path("brokers", znodes.DEFAULT)
+    def _broker_config(self, ask: asks.ReadBrokerConfig) -> Work[Answer]:
+        path = znodes.config_path("brokers", znodes.DEFAULT if ask.broker is None else str(ask.broker))
         node = yield from self._get(path, False)
         return asks.Config(znodes.read_config(path, node.data))
 
@@ -302,7 +302,7 @@ class Asking:
         asks.ReadTopic: _topic,
         asks.ReadState: _state,
         asks.ReadConfig: _config,
-        asks.ReadBrokerDefaults: _broker_defaults,
+        asks.ReadBrokerConfig: _broker_config,
         asks.TakeConfigChanges: _config_changes,
         asks.ListDeletions: _deletions,
         asks.ReadMoves: _moves,

@@ -61,6 +61,10 @@ class Desk:
     sources: dict[BrokerId, Source] = field(factory=dict)
     throttled: dict[TopicPartition, None] = field(factory=dict)
     throttle: Throttle = field(init=False)
+    """Of what is fetched of these."""
+    sends_slowly: dict[TopicPartition, None] = field(factory=dict)
+    sending: Throttle = field(factory=lambda: Throttle(None))
+    """Of what followers are sent of these."""
     doubts: list[tuple[int, TopicPartition]] = field(factory=list)
     """When to look again into changes of ISRs whose outcome is not known."""
     writes: list[WriteIsr] = field(factory=list)

@@ -111,6 +111,12 @@ class Replicas:
         """Replicas of these that are not in sync fetch no more than so much together."""
         self._desk.throttled = dict.fromkeys(partitions)
         self._desk.throttle.bytes_s = bytes_s
+        self._desk.leaders.update(dict.fromkeys(self._desk.sources))  # who waits for the rate of before need not
+
+    def throttle_followers(self, partitions: Iterable[TopicPartition], bytes_s: int | None) -> None:
+        """Of these, which are led here, no more than so much together is sent to replicas that are not in sync."""
+        self._desk.sends_slowly = dict.fromkeys(partitions)
+        self._desk.sending.bytes_s = bytes_s
 
     # -- clients and followers ---------------------------------------------------------------------------------
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from kraft_controller.core.names import BrokerEpoch, BrokerId
+from kraft_controller.core.names import BrokerEpoch, BrokerId, TopicPartition
 from replica.core import upkeep
 from replica.core.desk import Desk
 from replica.core.errors import ErrorCode, KafkaError, OffsetOutOfRange
@@ -27,6 +27,7 @@ def fetch(desk: Desk, token: int, asked: Fetch, now: int) -> list[Fetched] | Non
         or _is_enough(asked, results)
         or len(desk.purgatory) >= desk.settings.parked_max
     ):
+        _sent(desk, asked, results, now)
         return results
     desk.purgatory.park_fetch(ParkedFetch(token, now + asked.wait_ms, asked))
     return None
@@ -67,11 +68,27 @@ def _look(desk: Desk, parked: ParkedFetch, now: int, *, appended: bool, committe
         return
     results = read(desk, asked, now)
     if _is_enough(asked, results) or (asked.replica != CONSUMER and committed and desk.settings.follower_reads):
+        _sent(desk, asked, results, now)
         desk.purgatory.answer(parked.token, results)
 
 
 def answer(desk: Desk, parked: ParkedFetch, now: int) -> None:
-    desk.purgatory.answer(parked.token, read(desk, parked.fetch, now))
+    results = read(desk, parked.fetch, now)
+    _sent(desk, parked.fetch, results, now)
+    desk.purgatory.answer(parked.token, results)
+
+
+def _sent(desk: Desk, asked: Fetch, results: list[Fetched], now: int) -> None:
+    """It counts when it goes out, however often it was read before."""
+    if asked.replica >= 0 and desk.sends_slowly:
+        desk.sending.took(sum(len(one.records) for one in results if _is_slowed(desk, asked, one.where)), now)
+
+
+def _is_slowed(desk: Desk, asked: Fetch, where: TopicPartition) -> bool:
+    """To a replica that is to come. One that is in sync has to keep up, or it would leave."""
+    partition = desk.partitions.get(where)
+    role = None if partition is None else partition.role
+    return where in desk.sends_slowly and isinstance(role, Leading) and asked.replica not in role.isr.members
 
 
 def read(desk: Desk, asked: Fetch, now: int, *, counts: bool = False) -> list[Fetched]:
@@ -144,7 +161,8 @@ def _read_one(
                 f"{part.where}: {part.offset} is not known to be committed; {watermark} is",
             )
     records = b""
-    if part.offset < bound and room > 0:
+    waits = follower is not None and _is_slowed(desk, asked, part.where) and desk.sending.open_at(now) > now
+    if part.offset < bound and room > 0 and not waits:
         records = log.read(part.offset, min(part.bytes_max, room), bound, at_least_one=first).records
     return Fetched(part.where, ErrorCode.NONE, watermark, stable, log.start_offset, records)
 

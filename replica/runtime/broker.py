@@ -21,7 +21,7 @@ import trio
 
 import zab
 from kraft_controller.core.commands import Command, UpdateMetadata
-from kraft_controller.core.names import BrokerEpoch, BrokerId, TopicPartition
+from kraft_controller.core.names import BrokerEpoch, BrokerId, TopicId, TopicPartition
 from kraft_controller.core.state import Broker as Described
 from kraft_controller.core.state import Endpoint
 from kraft_controller.runtime import identity
@@ -33,6 +33,7 @@ from kraft_controller.runtime.registration import Registration, cluster_id, prep
 from kraft_controller.wire import znodes
 from replica.runtime.config import CONTROLLER, EVERYWHERE, BrokerConfig, Listener
 from replica.runtime.configs import TopicConfigs
+from replica.runtime.described import started_with
 from replica.runtime.disk import Disk
 from replica.runtime.dynamic import DynamicConfigs
 from replica.runtime.groups import Groups
@@ -85,7 +86,7 @@ class Broker:
         self._open: OpenSession = open_session or (
             lambda: zab.connect(config.store, timeout_ms=config.session_timeout_ms)
         )
-        self.configs = TopicConfigs(config.log, self.log, static=config.log_said)
+        self.configs = TopicConfigs(config.log, self.log)
         self.topics = Topics(
             self.session,
             self.cache,
@@ -107,7 +108,12 @@ class Broker:
             self._still_registered,
         )
         self.replication.role_taken.append(self.groups.role_taken)
-        self.dynamic = DynamicConfigs(config.id, self.configs, self.replication, self.log)
+        bounds = {
+            "max.connections": config.port.connections_max,
+            "max.connections.per.ip": config.port.connections_per_host_max,
+        }
+        file = started_with(config.log, config.log_said, bounds, config.said)
+        self.dynamic = DynamicConfigs(config.id, self.configs, self.replication, self.disk, file, self.log)
         self.replication.role_taken.append(self.dynamic.role_taken)
         self.configs.apply = self._reconfigured
         self.registration: Registration | None = None
@@ -187,6 +193,7 @@ class Broker:
             ]
             for door in doors:
                 self.ports[door.name] = await door.bind()
+                self.dynamic.doors.append(door)
             registration = self.registration = Registration(
                 self._open,
                 self._described(),
@@ -218,8 +225,8 @@ class Broker:
                 self.who_controls,
                 self.make_topic,
             ),
-            **topic_handlers.handlers(self.topics, self.cache, self.configs),
-            **config_handlers.handlers(config.id, self.configs, self.cache, self.session, config.said),
+            **topic_handlers.handlers(self.topics, self.cache, lambda: self.dynamic.layers),
+            **config_handlers.handlers(config.id, self.cache, self.session, self.dynamic.file),
             **move_handlers.handlers(lambda: self.controller),
             **producer_handlers.handlers(self.producer_ids),
             **user_handlers.handlers(self.users),
@@ -265,7 +272,6 @@ class Broker:
             async with trio.open_nursery() as nursery:
                 await nursery.start(links.run)
                 nursery.start_soon(controller.run)
-                nursery.start_soon(self.configs.run, session)
                 nursery.start_soon(self.dynamic.feed.run, session)
                 await nursery.start(self.users.feed.run, session)
                 self._knows_users.set()
@@ -318,15 +324,22 @@ class Broker:
         """Replicas first: a client that is told of a leader finds one."""
         errors: Mapping[TopicPartition, int] = self.replication.obey(command)
         if isinstance(command, UpdateMetadata):
-            before = self.cache.topics.keys() | ()
+            before = {name: topic.id for name, topic in self.cache.topics.items()}
             self.cache.update(command)
-            gone = before - self.cache.topics.keys()
+            gone = {name for name, ident in before.items() if self._is_another(name, ident)}
+            for topic in gone:
+                self.configs.forget(topic)
+                if topic in self.cache.topics:
+                    self.configs.want(topic)
             if gone:
-                for topic in gone:
-                    self.configs.forget(topic)
                 self.groups.topics_deleted(gone)
             self._told.set()
         return errors
+
+    def _is_another(self, topic: str, ident: TopicId | None) -> bool:
+        """Or none. One command may say both that a topic is gone and that there is a new one of its name."""
+        now = self.cache.topics.get(topic)
+        return now is None or (ident is not None and now.id != ident)
 
     def _reconfigured(self, topic: str, config: LogConfig) -> None:
         self.disk.reconfigure(topic, config)

@@ -63,6 +63,8 @@ class Disk:
         for each in directories:
             each.mkdir(parents=True, exist_ok=True)
         self._logs = LogManager.open([str(each) for each in directories], configs.__getitem__)
+        self.cleans = True
+        """`log.cleaner.enable`: whether logs that are to be compacted are."""
         self._log = log
         self._now = now
         self._pace = pace or DiskPace()
@@ -118,7 +120,10 @@ class Disk:
                 await trio.to_thread.run_sync(log.flush)
 
         async def clean() -> None:
-            while (done := await trio.to_thread.run_sync(logs.clean_one, now(), _plain(watermarks()))) is not None:
+            while self.cleans:
+                done = await trio.to_thread.run_sync(logs.clean_one, now(), _plain(watermarks()))
+                if done is None:
+                    return
                 self._log.say("cleaned", partition=done[0], upto=done[1].upto)
 
         async def retire() -> None:

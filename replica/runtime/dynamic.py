@@ -1,4 +1,4 @@
-"""What is configured for brokers while they run, and which replicas are slowed down: heard of, and done.
+"""What is configured while brokers run is heard of here, and done: for topics, for this broker and for all brokers.
 
 What is said of one broker stands before what is said of all, and both before the file that it was started with.
 """
@@ -8,72 +8,127 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from kraft_controller.core.configs import DEFAULT, TOPIC, ConfigError
+from attrs import evolve
+
+from kraft_controller.core.configs import BROKER, DEFAULT, TOPIC, ConfigError, Value
 from kraft_controller.core.names import BrokerId, TopicPartition
 from kraft_controller.core.throttles import Throttles
 from kraft_controller.runtime.admin.configs import Entity
 from kraft_controller.runtime.feed import ConfigFeed
 from replica.core.errors import KafkaError
 from replica.runtime.configs import TopicConfigs
+from replica.runtime.described import Layers, Said
+from replica.runtime.disk import Disk
 from replica.runtime.logs import Log
+from replica.runtime.port import Port
 from replica.runtime.replicas import Replication
-from replica.storage.config import TYPES, LogConfig
+from replica.storage.config import NAMES, LogConfig
 
 TOPIC_KEY: Final[Mapping[str, str]] = {
-    key.broker: name for name, key in TOPIC.items() if key.broker is not None and name in TYPES
+    key.broker: name for name, key in TOPIC.items() if key.broker is not None and name in NAMES
 }
 """Of a broker's key, which of a topic's it is the default of."""
 
 
 class DynamicConfigs:
-    """feed   runs while a session lasts; what it said stays in force without one"""
+    """feed    runs while a session lasts; what it said stays in force without one
+    doors   whose bounds can be changed
+    file    what this broker was started with
+    """
 
-    def __init__(self, me: BrokerId, topics: TopicConfigs, replication: Replication, log: Log) -> None:
+    def __init__(
+        self, me: BrokerId, topics: TopicConfigs, replication: Replication, disk: Disk, file: Said, log: Log
+    ) -> None:
+        self.doors: list[Port] = []
+        self.file = file
         self._me = me
         self._topics = topics
-        self._static = topics.defaults
+        self._started_with = topics.defaults
         self._replication = replication
+        self._disk = disk
         self._log = log
         self._said: dict[str, Mapping[str, str]] = {}
+        self._led: dict[TopicPartition, None] = {}
         self._followed: dict[TopicPartition, None] = {}
-        self._throttled: tuple[tuple[TopicPartition, ...], int | None] = ((), None)
+        self._throttled: object = None
         self._throttles = Throttles(me)
         self.feed = ConfigFeed(self._heard, kinds=("brokers", "topics"))
+        topics.want = lambda topic: self.feed.want(Entity.of("topics", topic))
+
+    @property
+    def layers(self) -> Layers:
+        """As far as it has been heard."""
+        return Layers(self._said.get(str(self._me), {}), self._said.get(DEFAULT, {}), self.file)
 
     def role_taken(self, where: TopicPartition, leads: bool | None, epoch: int) -> None:
-        if leads is False:
-            self._followed[where] = None
-        else:
-            self._followed.pop(where, None)
+        for role, held in ((True, self._led), (False, self._followed)):
+            if leads is role:
+                held[where] = None
+            else:
+                held.pop(where, None)
         self._throttle()
 
     def _heard(self, entity: Entity, said: Mapping[str, str]) -> None:
-        if not self._throttles.heard(entity.path, said):
-            return
-        self._throttle()
         kind, _, name = entity.path.partition("/")
-        if kind == "brokers":
+        if self._throttles.heard(entity.path, said):
+            self._throttle()
+        if kind == "topics":
+            self._topics.heard(name, said)
+        elif kind == "brokers" and name in (str(self._me), DEFAULT):
             self._said[name] = said
             self._topics.set_defaults(self._defaults())
+            self._bound_doors()
+            self._disk.cleans = bool(self._value("log.cleaner.enable"))
+
+    # -- throttles ---------------------------------------------------------------------------------------------
 
     def _throttle(self) -> None:
-        slowed = tuple(where for where in self._followed if self._throttles.slows_follower(where))
-        wanted = (slowed, self._throttles.follower_rate())
+        throttles = self._throttles
+        following = tuple(where for where in self._followed if throttles.slows_follower(where))
+        leading = tuple(where for where in self._led if throttles.slows_leader(where))
+        rates = throttles.follower_rate(), throttles.leader_rate()
+        wanted = following, leading, rates
         if wanted != self._throttled:
             self._throttled = wanted
-            self._log.say("throttled", partitions=len(slowed), bytes_s=wanted[1])
-            self._replication.throttle(*wanted)
+            self._log.say(
+                "throttled", follows=len(following), bytes_s=rates[0], leads=len(leading), leader_bytes_s=rates[1]
+            )
+            self._replication.throttle(following, rates[0])
+            self._replication.throttle_followers(leading, rates[1])
+
+    # -- what holds --------------------------------------------------------------------------------------------
 
     def _defaults(self) -> LogConfig:
         """One key at a time: what makes no sense is as if nobody had said it."""
-        made = self._static
+        made = self._started_with
         for name in (DEFAULT, str(self._me)):
             for key, text in self._said.get(name, {}).items():
                 if key not in TOPIC_KEY:
                     continue
                 try:
-                    TOPIC[TOPIC_KEY[key]].value(text)
                     made = LogConfig.of({TOPIC_KEY[key]: text.strip()}, made)
-                except (KafkaError, ConfigError) as error:
+                except KafkaError as error:
                     self._log.grumble("bad_config", (name, key), broker_config=key, why=error)
         return made
+
+    def _value(self, key: str) -> Value | None:
+        """None: nobody has said it."""
+        for text in self._texts(key):
+            try:
+                return BROKER[key].value(text)
+            except ConfigError as error:
+                self._log.grumble("bad_config", key, broker_config=key, why=error)
+        return None
+
+    def _texts(self, key: str) -> list[str]:
+        texts = [self._said.get(name, {}).get(key) for name in (str(self._me), DEFAULT)]
+        return [text for text in (*texts, self.file.get(key, (None, False))[0]) if text is not None]
+
+    def _bound_doors(self) -> None:
+        for door in self.doors:
+            bounds = {
+                "connections_max": self._value("max.connections"),
+                "connections_per_host_max": self._value("max.connections.per.ip"),
+            }
+            said = {name: int(value) for name, value in bounds.items() if isinstance(value, int)}
+            door.settings = evolve(door.settings, **said)

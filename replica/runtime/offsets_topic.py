@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Final
 
 from kraft_controller.core.names import INTERNAL
-from replica.core.errors import ErrorCode, KafkaError
 from replica.runtime.topics import Topics
 
 OFFSETS_TOPIC: Final = INTERNAL[0]
@@ -17,9 +16,5 @@ async def count_partitions(topics: Topics) -> int | None:
     What a broker hears of the cluster may be a part of the topic, and a group that is looked for in the wrong partition
     has lost its positions.
     """
-    try:
-        return len((await topics.read(OFFSETS_TOPIC)).partitions)
-    except KafkaError as error:
-        if error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-            return None
-        raise
+    topic = await topics.read(OFFSETS_TOPIC)
+    return None if topic is None else len(topic.partitions)

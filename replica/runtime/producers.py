@@ -11,7 +11,7 @@ import zab
 from kraft_controller.core.names import BrokerId
 from kraft_controller.wire import znodes
 from replica.core.errors import ErrorCode, KafkaError
-from replica.runtime.topics import at_the_store
+from replica.runtime.at_store import at_the_store
 
 BLOCK: Final = 1_000
 GREATEST: Final = 2**63 - 1

@@ -160,6 +160,10 @@ class Replication:
         self.core.throttle(partitions, bytes_s)
         self._turn()
 
+    def throttle_followers(self, partitions: Iterable[TopicPartition], bytes_s: int | None) -> None:
+        """Of these, which are led here, no more than so much together is sent to replicas that are not in sync."""
+        self.core.throttle_followers(partitions, bytes_s)
+
     # -- those who ask, and wait -----------------------------------------------------------------------------
 
     async def produce(

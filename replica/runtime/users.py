@@ -16,8 +16,8 @@ from kraft_controller.runtime.admin.configs import Entity, alter_config, entitie
 from kraft_controller.runtime.feed import ConfigFeed
 from kraft_controller.wire.znodes import DamagedNode
 from replica.core.errors import ErrorCode, KafkaError
+from replica.runtime.at_store import at_the_store
 from replica.runtime.logs import Log
-from replica.runtime.topics import at_the_store
 
 USERS: Final = "users"
 SECRET: Final = "/cluster/sasl_secret"

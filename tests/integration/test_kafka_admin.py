@@ -17,6 +17,7 @@ from kafka import KafkaAdminClient
 from kafka import errors as kafka_errors
 from kafka.admin import NewPartitions, NewTopic
 
+from kraft_controller.runtime.admin.configs import Entity, alter_config
 from tests.integration.brokers import cluster, in_thread, until
 
 pytestmark = pytest.mark.slow
@@ -150,5 +151,63 @@ def test_aiokafka_sees_leaders_move_when_a_broker_ends_and_comes_back(tmp_path: 
                 await trio.sleep(0.05)
             await running.start(controller)
             await running.all_know_all()
+
+    trio.run(main)
+
+
+def test_librdkafka_configures_brokers_while_they_run_and_sees_who_said_what(tmp_path: Path) -> None:
+    def resource(kind: str, name: str, **values: tuple[str, str | None]) -> Any:
+        made = librdkafka.ConfigResource(librdkafka.ResourceType[kind], name)
+        for key, (operation, value) in values.items():
+            entry = librdkafka.ConfigEntry(
+                key.replace("_", "."), value, incremental_operation=librdkafka.AlterConfigOpType[operation]
+            )
+            made.add_incremental_config(entry)
+        return made
+
+    def done(futures: dict[Any, Any]) -> Any:
+        [future] = futures.values()
+        return future.result(30)
+
+    def work(hosts: str) -> None:
+        admin = librdkafka.AdminClient({"bootstrap.servers": hosts})
+        done(admin.create_topics([librdkafka.NewTopic("t", 1, 1)]))
+
+        def alter(kind: str, name: str, **values: tuple[str, str | None]) -> None:
+            done(admin.incremental_alter_configs([resource(kind, name, **values)]))
+
+        def described(kind: str, name: str) -> Any:
+            return done(admin.describe_configs([resource(kind, name)]))
+
+        alter("BROKER", "1", log_retention_ms=("SET", "2000"), log_cleaner_enable=("SET", "false"))
+        found = described("TOPIC", "t")["retention.ms"]
+        assert (found.value, found.source) == ("2000", 2)
+        alter("TOPIC", "t", retention_ms=("SET", "1000"), cleanup_policy=("APPEND", "compact"))
+        topic = described("TOPIC", "t")
+        assert topic["cleanup.policy"].value == "delete,compact"
+        assert topic["retention.ms"].value == "1000"
+        broker = described("BROKER", "1")
+        assert (broker["log.retention.ms"].value, broker["log.retention.ms"].source) == ("2000", 2)
+        assert (broker["max.connections.per.ip"].value, broker["max.connections.per.ip"].source) == ("77", 3)
+        assert not broker["log.retention.ms"].is_read_only
+        for kind, name, values, why in (
+            ("BROKER", "1", {"num_partitions": ("SET", "1")}, "brokers have no such configuration"),
+            ("BROKER", "1", {"message_max_bytes": ("SET", "many")}, "message.max.bytes=many: it is a whole number"),
+            ("TOPIC", "t", {"segment_bytes": ("SET", "13")}, "segment.bytes=13: it is a whole number, 14 or more"),
+        ):
+            with pytest.raises(confluent_kafka.KafkaException, match=why):
+                alter(kind, name, **values)
+
+    async def main() -> None:
+        async with cluster(tmp_path, 1) as running, running.store.session() as session:
+            await alter_config(
+                session, Entity.of("brokers"), {"log.retention.ms": "3000", "max.connections.per.ip": "77"}
+            )
+            await in_thread(work, running.hosts)
+            broker = running.brokers[1]
+            await until(lambda: broker.configs["t"].retention_ms == 1000)
+            await until(lambda: broker.configs["other"].retention_ms == 2000)
+            await until(lambda: not broker.disk.cleans)
+            await until(lambda: broker.dynamic.doors[0].settings.connections_per_host_max == 77)
 
     trio.run(main)

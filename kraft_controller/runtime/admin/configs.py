@@ -13,7 +13,9 @@ from urllib.parse import quote, unquote
 from attrs import frozen
 
 import zab
-from kraft_controller.core.configs import DEFAULT, KEYS, check
+from kraft_controller.core import altering
+from kraft_controller.core.altering import Change
+from kraft_controller.core.configs import DEFAULT, KEYS
 from kraft_controller.runtime.admin.picture import names_below
 from kraft_controller.runtime.together import together
 from kraft_controller.wire import znodes
@@ -99,7 +101,13 @@ async def alter_config(
     session: zab.Session, entity: Entity, put: Mapping[str, str], remove: Collection[str] = ()
 ) -> dict[str, str]:
     """What is configured afterwards. `ConfigError` for what cannot be; nothing is changed then."""
-    check(entity.kind, put)
+    return await change_config(session, entity, altering.put(entity.kind, put, remove))
+
+
+async def change_config(
+    session: zab.Session, entity: Entity, change: Change, *, check_only: bool = False
+) -> dict[str, str]:
+    """As `alter_config`, for any change (`kraft_controller.core.altering`). With `check_only` nothing is written."""
     for _ in range(TRIES_MAX):
         await _check_exists(session, entity)
         try:
@@ -107,8 +115,8 @@ async def alter_config(
             before = znodes.read_config(entity.node, data)
         except zab.NoNode:
             before, stat = {}, None
-        after = {name: text for name, text in before.items() if name not in remove} | dict(put)
-        if after == before:
+        after = change(before)
+        if after == before or check_only:
             return after
         multi = zab.Multi()
         if stat is None:

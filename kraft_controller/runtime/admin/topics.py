@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 import zab
+from kraft_controller.core import altering
 from kraft_controller.core.assignment import (
     AssignmentError,
     InvalidPartitions,
@@ -14,7 +15,6 @@ from kraft_controller.core.assignment import (
     check_manual,
     growth,
 )
-from kraft_controller.core.configs import check
 from kraft_controller.core.names import BrokerId, TopicId, Version, collides, wrong_with_name
 from kraft_controller.core.state import Assignment, Topic
 from kraft_controller.runtime.admin.configs import CHANGE, Entity, note
@@ -72,6 +72,15 @@ async def check_name(session: zab.Session, name: str) -> None:
         raise InvalidName(f"{name} and {alike[0]} would be one in metrics, where both '.' and '_' are written '_'")
 
 
+async def check_topic(
+    session: zab.Session, name: str, assignment: Mapping[int, Sequence[BrokerId]], configs: Mapping[str, str]
+) -> None:
+    """Raises what `create_topic` would."""
+    await check_name(session, name)
+    altering.replaced("topics", configs)({})
+    check_manual(assignment, list(await read_brokers(session)))
+
+
 async def create_topic(
     session: zab.Session,
     name: str,
@@ -80,14 +89,10 @@ async def create_topic(
     random_bytes: Callable[[int], bytes],
 ) -> TopicId:
     """With its configuration, in one step. The controller hears of it, and makes the partitions."""
-    await check_name(session, name)
-    check("topics", configs)
-    check_manual(assignment, list(await read_brokers(session)))
+    await check_topic(session, name, assignment, configs)
     ident = znodes.new_topic_id(random_bytes)
     held = {number: Assignment(tuple(assignment[number])) for number in sorted(assignment)}
     entity = Entity.of("topics", name)
-    for path in (znodes.TOPICS, "/config/topics", znodes.CONFIG_CHANGES):
-        await session.ensure_path(path)
     while True:
         stale = await session.exists(entity.node)
         multi = zab.Multi()
@@ -96,15 +101,19 @@ async def create_topic(
         else:  # of a topic that was removed by hand
             multi.set(entity.node, znodes.config(configs), version=stale.version)
         multi.create(znodes.topic_path(name), znodes.topic(ident, held))
-        multi.create(CHANGE, note(entity), sequential=True)
+        if configs or stale is not None:
+            multi.create(CHANGE, note(entity), sequential=True)
         try:
             await session.multi(multi)
             return ident
         except zab.NodeExists as error:
             if error.index:
                 raise TopicExists(f"topic {name} is there already") from None
-        except (zab.BadVersion, zab.NoNode):
+        except zab.BadVersion:
             pass
+        except zab.NoNode:  # no broker has been here yet, or the stale one has gone
+            for path in (znodes.TOPICS, "/config/topics", znodes.CONFIG_CHANGES):
+                await session.ensure_path(path)
         except zab.OutcomeUnknown:
             topic = await read_topic(session, name, missing_is_fine=True)
             if topic is not None and topic.id == ident:
@@ -125,7 +134,12 @@ async def read_topic(session: zab.Session, name: str, *, missing_is_fine: bool =
 
 
 async def add_partitions(
-    session: zab.Session, name: str, total: int, assignment: Sequence[Sequence[BrokerId]] | None = None
+    session: zab.Session,
+    name: str,
+    total: int,
+    assignment: Sequence[Sequence[BrokerId]] | None = None,
+    *,
+    check_only: bool = False,
 ) -> dict[int, tuple[BrokerId, ...]]:
     """The new ones. `assignment` is for them alone; without one they go on where the others end."""
     for _ in range(TRIES_MAX):
@@ -137,6 +151,8 @@ async def add_partitions(
         if moving:
             raise Moving(f"topic {name}: partitions {moving} are on the move; wait for the end, or cancel it")
         made = await _growth(session, topic, total, assignment)
+        if check_only:
+            return made
         grown = {**topic.partitions, **{number: Assignment(held) for number, held in made.items()}}
         try:
             await session.set(znodes.topic_path(name), znodes.topic(topic.id, grown), version=topic.version)
@@ -180,5 +196,5 @@ async def delete_topic(session: zab.Session, name: str) -> None:
 
 __all__ = [
     "AssignmentError", "InvalidName", "Moving", "NoSuchTopic", "TopicError", "TopicExists", "add_partitions",
-    "check_name", "create_topic", "delete_topic", "plan_topic", "read_topic",
+    "check_name", "check_topic", "create_topic", "delete_topic", "plan_topic", "read_topic",
 ]  # fmt: skip

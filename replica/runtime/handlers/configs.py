@@ -1,4 +1,7 @@
-"""`DescribeConfigs`, `AlterConfigs` and `IncrementalAlterConfigs`: of topics, and of this broker as far as it goes."""
+"""`DescribeConfigs`, `AlterConfigs` and `IncrementalAlterConfigs`: of topics, of this broker, and of all brokers.
+
+The resource of all brokers has no name. What is said in a broker's file can be looked at and not be changed.
+"""
 
 from __future__ import annotations
 
@@ -6,93 +9,110 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
 
 import zab
+from kraft_controller.core import altering
+from kraft_controller.core.altering import Alteration, Change, Operation
 from kraft_controller.core.names import BrokerId
+from kraft_controller.runtime.admin.configs import Entity, change_config, read_config
 from replica.core.errors import ErrorCode, KafkaError
-from replica.runtime.configs import DEFAULT, STATIC_BROKER, TOPICS, TopicConfigs, merged, replaced
+from replica.runtime.at_store import at_the_store
+from replica.runtime.described import Layers, Said, of_all_brokers, of_broker, of_topic
 from replica.runtime.metadata import MetadataCache
 from replica.runtime.requests import ApiKey, Body, Handlers, Request
 
 TOPIC: Final = 2
 BROKER: Final = 4
+ALL_BROKERS: Final = Entity.of("brokers")
 
 
-def handlers(
-    me: BrokerId,
-    configs: TopicConfigs,
-    cache: MetadataCache,
-    session: Callable[[], zab.Session | None],
-    own: Mapping[str, tuple[str | None, bool]],
-) -> Handlers:
-    """`own`: what this broker's configuration says, by key; and whether it was said there, or is Kafka's default."""
+def handlers(me: BrokerId, cache: MetadataCache, session: Callable[[], zab.Session | None], file: Said) -> Handlers:
+    """`file`: what this broker was started with."""
+    mine = Entity.of("brokers", str(me))
 
-    def known(name: str) -> None:
-        if name not in cache.topics:
-            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name}")
+    def entity_of(resource: Body) -> Entity:
+        kind, name = resource["resource_type"], resource["resource_name"]
+        if kind == TOPIC:
+            if name not in cache.topics:
+                raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name}")
+            return Entity.of("topics", name)
+        if kind != BROKER:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"there are no resources of type {kind} here")
+        if name not in ("", str(me)):
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"this is broker {me}: ask broker {name} itself")
+        return mine if name else ALL_BROKERS
+
+    async def read(entity: Entity) -> dict[str, str]:
+        return await at_the_store(session(), lambda at: read_config(at, entity))
+
+    async def layers() -> Layers:
+        return Layers(await read(mine), await read(ALL_BROKERS), file)
 
     async def describe(request: Request) -> Body:
         async def one(resource: Body) -> Body:
-            name, keys = resource["resource_name"], resource["configuration_keys"]
-            match resource["resource_type"]:
-                case 2:
-                    known(name)
-                    values = await configs.read(session(), TOPICS, name)
-                    shown = configs.described(values, keys, synonyms=request.body["include_synonyms"])
-                    return {"configs": shown}
-                case 4:
-                    if name != str(me):
-                        raise KafkaError(ErrorCode.INVALID_REQUEST, f"this is broker {me}: ask broker {name} itself")
-                    return {"configs": _own(own, keys)}
-                case other:
-                    raise KafkaError(ErrorCode.INVALID_REQUEST, f"there are no resources of type {other} here")
+            entity, keys = entity_of(resource), resource["configuration_keys"]
+            if entity == ALL_BROKERS:
+                found = of_all_brokers(await read(entity), keys)
+            elif entity == mine:
+                found = of_broker(await layers(), keys)
+            else:
+                found = of_topic(await read(entity), await layers(), keys)
+            for entry in found:
+                if not request.body["include_synonyms"]:
+                    entry["synonyms"] = []
+                if not request.body["include_documentation"]:
+                    entry["documentation"] = None
+            return {"configs": found}
 
         return {"results": [await _told(resource, one) for resource in request.body["resources"]]}
 
-    def altering(whole: bool) -> Callable[[Request], Awaitable[Body]]:
+    async def usual(entity: Entity) -> dict[str, str]:
+        """What a list that is added to begins with, where the entity itself says nothing of it."""
+        if entity == ALL_BROKERS:
+            entries = of_broker(Layers({}, {}, file))
+        elif entity == mine:
+            entries = of_broker(Layers({}, await read(ALL_BROKERS), file))
+        else:
+            entries = of_topic({}, await layers())
+        return {entry["name"]: entry["value"] for entry in entries if entry["value"] is not None}
+
+    def altering_with(change_of: Callable[[Entity, list[Body]], Awaitable[Change]]) -> Callable[..., Awaitable[Body]]:
         async def alter(request: Request) -> Body:
+            check_only: bool = request.body["validate_only"]
+
             async def one(resource: Body) -> Body:
-                name = resource["resource_name"]
-                if resource["resource_type"] != TOPIC:
-                    text = "only topics can be configured while brokers run: what holds for a broker is in its file"
-                    raise KafkaError(ErrorCode.INVALID_REQUEST, text)
-                known(name)
-                if whole:
-                    change = replaced(configs.checked({each["name"]: each["value"] for each in resource["configs"]}))
-                else:
-                    wanted = [(each["name"], each["config_operation"], each["value"]) for each in resource["configs"]]
-                    change = merged(wanted, configs.defaults.as_text())
+                entity = entity_of(resource)
 
-                def checked(before: dict[str, str]) -> dict[str, str]:
-                    return configs.checked(change(before))
+                async def change(at: zab.Session) -> Mapping[str, str]:
+                    wanted = await change_of(entity, resource["configs"])
+                    return await change_config(at, entity, wanted, check_only=check_only)
 
-                if request.body["validate_only"]:
-                    checked(await configs.read(session(), TOPICS, name))
-                else:
-                    await configs.change(session(), TOPICS, name, checked)
+                await at_the_store(session(), change)
                 return {}
 
             return {"responses": [await _told(resource, one) for resource in request.body["resources"]]}
 
         return alter
 
+    async def whole(entity: Entity, asked: list[Body]) -> Change:
+        return altering.replaced(entity.kind, {each["name"]: each["value"] for each in asked})
+
+    async def by_key(entity: Entity, asked: list[Body]) -> Change:
+        alterations = [Alteration(each["name"], _operation(each), each["value"]) for each in asked]
+        lists = any(each.operation in (Operation.APPEND, Operation.SUBTRACT) for each in alterations)
+        return altering.altered(entity.kind, alterations, await usual(entity) if lists else {})
+
     return {
         ApiKey.DESCRIBE_CONFIGS: describe,
-        ApiKey.ALTER_CONFIGS: altering(whole=True),
-        ApiKey.INCREMENTAL_ALTER_CONFIGS: altering(whole=False),
+        ApiKey.ALTER_CONFIGS: altering_with(whole),
+        ApiKey.INCREMENTAL_ALTER_CONFIGS: altering_with(by_key),
     }
 
 
-def _own(own: Mapping[str, tuple[str | None, bool]], keys: list[str] | None) -> list[Body]:
-    return [
-        {
-            "name": key,
-            "value": text,
-            "read_only": True,
-            "config_source": STATIC_BROKER if said else DEFAULT,
-            "is_sensitive": text is None,
-        }
-        for key, (text, said) in sorted(own.items())
-        if keys is None or key in keys
-    ]
+def _operation(asked: Body) -> Operation:
+    try:
+        return Operation(asked["config_operation"])
+    except ValueError:
+        text = f"{asked['name']}: there is no operation {asked['config_operation']}"
+        raise KafkaError(ErrorCode.INVALID_REQUEST, text) from None
 
 
 async def _told(resource: Body, act: Callable[[Body], Awaitable[Body]]) -> Body:

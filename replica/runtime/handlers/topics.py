@@ -10,16 +10,19 @@ import trio
 
 from kraft_controller.core.names import TopicId
 from replica.core.errors import ErrorCode, KafkaError
-from replica.runtime.configs import TopicConfigs
+from replica.runtime.described import Layers, of_topic
 from replica.runtime.metadata import MetadataCache
 from replica.runtime.requests import ApiKey, Body, Handlers, Request
 from replica.runtime.topics import Manual, Topics
 
+_SHOWN: Final = ("name", "value", "config_source")
 TOGETHER_MAX: Final = 50
 """So many topics of one request are dealt with at a time."""
 
 
-def handlers(topics: Topics, cache: MetadataCache, configs: TopicConfigs) -> Handlers:
+def handlers(topics: Topics, cache: MetadataCache, layers: Callable[[], Layers]) -> Handlers:
+    """`layers`: what holds for topics that say nothing themselves."""
+
     async def create(request: Request) -> Body:
         body = request.body
         asked: list[Body] = body["topics"]
@@ -29,19 +32,19 @@ def handlers(topics: Topics, cache: MetadataCache, configs: TopicConfigs) -> Han
             name = topic["name"]
             if name in twice:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, f"topic {name} stands in the request more than once")
-            values = configs.checked({each["name"]: each["value"] for each in topic["configs"]})
+            values = _values(topic)
             manual = _manual(topic)
             check_only = body["validate_only"]
             made = await topics.create(
                 name, topic["num_partitions"], topic["replication_factor"], values, manual, check_only=check_only
             )
             if not check_only:
-                await topics.led(name, len(made.partitions), body["timeout_ms"])
+                await topics.led(name, len(made.replicas), body["timeout_ms"])
             return {
-                "topic_id": None if check_only else made.id,
-                "num_partitions": len(made.partitions),
-                "replication_factor": len(made.partitions[0].replicas),
-                "configs": configs.as_created(values),
+                "topic_id": made.id,
+                "num_partitions": len(made.replicas),
+                "replication_factor": len(made.replicas[0]),
+                "configs": [{name: entry[name] for name in _SHOWN} for entry in of_topic(values, layers())],
             }
 
         return {"topics": await _each(asked, lambda topic: {"name": topic["name"]}, one)}
@@ -56,14 +59,10 @@ def handlers(topics: Topics, cache: MetadataCache, configs: TopicConfigs) -> Han
             if name in twice:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, f"topic {name} stands in the request more than once")
             manual = topic["assignments"]
-            grown = await topics.grow(
-                name,
-                topic["count"],
-                None if manual is None else [each["broker_ids"] for each in manual],
-                check_only=check_only,
-            )
+            rows = None if manual is None else [each["broker_ids"] for each in manual]
+            await topics.grow(name, topic["count"], rows, check_only=check_only)
             if not check_only:
-                await topics.led(name, len(grown.partitions), body["timeout_ms"])
+                await topics.led(name, topic["count"], body["timeout_ms"])
             return {}
 
         return {"results": await _each(asked, lambda topic: {"name": topic["name"]}, one)}
@@ -100,6 +99,15 @@ def handlers(topics: Topics, cache: MetadataCache, configs: TopicConfigs) -> Han
 
 def _twice(names: Iterable[str]) -> set[str]:
     return {name for name, count in Counter(names).items() if count > 1}
+
+
+def _values(topic: Body) -> dict[str, str]:
+    values = {}
+    for each in topic["configs"]:
+        if each["value"] is None:
+            raise KafkaError(ErrorCode.INVALID_CONFIG, f"{each['name']} has no value")
+        values[each["name"]] = each["value"]
+    return values
 
 
 def _manual(topic: Body) -> Manual | None:

@@ -80,8 +80,9 @@ class Store:
                 if ("config", name) in self.damaged:
                     return asks.Damaged(self.damaged["config", name])
                 return asks.Config(self.configs.get(name, {}))
-            case asks.ReadBrokerDefaults():
-                return asks.Config(self.configs["<default>"]) if "<default>" in self.configs else Missing()
+            case asks.ReadBrokerConfig(broker):
+                name = "<default>" if broker is None else str(broker)
+                return asks.Config(self.configs[name]) if name in self.configs else Missing()
             case asks.TakeConfigChanges(seen):
                 news = () if seen is None else tuple(dict.fromkeys(self.config_changes[seen + 1 :]))
                 return asks.ConfigChanges(news, len(self.config_changes) - 1)

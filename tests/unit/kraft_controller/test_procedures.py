@@ -501,3 +501,20 @@ def test_taking_over_takes_few_rounds_however_many_partitions_there_are() -> Non
         rounds.append(store.rounds)
     assert rounds[0] == rounds[1]
     assert len([ask for ask in store.asked if isinstance(ask, MakeState)]) == 50
+
+
+def test_what_is_configured_for_the_controllers_own_broker_stands_before_what_is_for_all() -> None:
+    store = Store()
+    store.topic("t", (1, 2, 3))
+    unclean = "unclean.leader.election.enable"
+    store.configs["<default>"] = {unclean: "false"}
+    store.configs["1"] = {unclean: "true"}
+    controller = Controller(store).take_over()
+    assert controller.desk.cluster.unclean == {"t"}
+    store.configs["1"] = {}
+    store.config_changes.append("brokers/2")
+    controller.run(topics.configs_changed(controller.desk))
+    assert controller.desk.cluster.unclean == {"t"}  # another broker's is its own matter
+    store.config_changes.append("brokers/1")
+    controller.run(topics.configs_changed(controller.desk))
+    assert controller.desk.cluster.unclean == set()

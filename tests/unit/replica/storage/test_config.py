@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from kraft_controller.core.configs import TOPIC
 from replica.core.errors import ErrorCode, KafkaError
-from replica.storage.config import TYPES, LogConfig
+from replica.storage.config import NAMES, LogConfig
 from replica.wire.compression import Codec
 
 
@@ -43,9 +44,14 @@ def test_the_lags_of_compaction_must_fit_together() -> None:
         LogConfig.of({"min.compaction.lag.ms": "5", "max.compaction.lag.ms": "4"})
 
 
-def test_every_key_has_a_type() -> None:
-    assert TYPES["preallocate"] == "bool"
-    assert TYPES["cleanup.policy"] == "list"
-    assert TYPES["min.cleanable.dirty.ratio"] == "double"
-    assert TYPES["compression.type"] == "string"
-    assert set(TYPES) == set(LogConfig().as_text())
+def test_every_key_of_a_topic_is_of_its_logs_or_throttles_or_has_no_effect() -> None:
+    others = {name for name, key in TOPIC.items() if key.idle or name.endswith("throttled.replicas")}
+    assert set(NAMES) == set(LogConfig().as_text()) == set(TOPIC) - others
+    for name, text in LogConfig().as_text().items():
+        assert text == TOPIC[name].default
+
+
+def test_what_logs_know_nothing_of_is_checked_and_passed_over() -> None:
+    assert LogConfig.of({"leader.replication.throttled.replicas": "0:1", "message.format.version": "1"}) == LogConfig()
+    with pytest.raises(KafkaError, match=r"like 0:1,0:2"):
+        LogConfig.of({"leader.replication.throttled.replicas": "0:1,two"})

@@ -1,0 +1,70 @@
+"""What a configuration is after it was altered, and what is refused, by whichever door it comes."""
+
+from __future__ import annotations
+
+import pytest
+
+from kraft_controller.core import altering
+from kraft_controller.core.altering import Alteration, Operation
+from kraft_controller.core.configs import KEYS, TOPIC, ConfigError
+
+SET, DELETE, APPEND, SUBTRACT = Operation
+
+
+def test_key_by_key() -> None:
+    change = altering.altered(
+        "topics",
+        [
+            Alteration("retention.ms", SET, "5"),
+            Alteration("segment.bytes", DELETE),
+            Alteration("cleanup.policy", APPEND, "compact"),
+            Alteration("follower.replication.throttled.replicas", SUBTRACT, "0:1"),
+        ],
+        {"cleanup.policy": "delete"},
+    )
+    before = {"segment.bytes": "99", "preallocate": "true", "follower.replication.throttled.replicas": "0:1,0:2"}
+    assert change(before) == {
+        "preallocate": "true",
+        "retention.ms": "5",
+        "cleanup.policy": "delete,compact",
+        "follower.replication.throttled.replicas": "0:2",
+    }
+    assert change(change(before)) == change(before)  # once more does no harm: an answer may have been lost
+
+
+def test_as_a_whole_and_some_keys_of_it() -> None:
+    before = {"retention.ms": "5", "of.another.broker": "x"}
+    assert altering.replaced("topics", {"flush.ms": "1"})(before) == {"flush.ms": "1"}
+    assert altering.put("topics", {"flush.ms": "1"}, ["retention.ms"])(before) == {
+        "of.another.broker": "x",
+        "flush.ms": "1",
+    }
+
+
+@pytest.mark.parametrize(
+    ("why", "alterations"),
+    [
+        ("topics have no such configuration", [Alteration("colour", SET, "red")]),
+        ("is it retention.ms", [Alteration("retention_ms", SET, "1")]),
+        ("a whole number, -1 or more", [Alteration("retention.ms", SET, "-2")]),
+        ("has no value", [Alteration("retention.ms", SET)]),
+        ("is no list", [Alteration("retention.ms", APPEND, "1")]),
+        ("delete, compact, or both", [Alteration("cleanup.policy", SUBTRACT, "delete")]),
+        ("like 0:1,0:2", [Alteration("leader.replication.throttled.replicas", SET, "1")]),
+        ("twice", [Alteration("flush.ms", SET, "1"), Alteration("flush.ms", DELETE)]),
+        ("must not be above", [Alteration("min.compaction.lag.ms", SET, "8")]),
+    ],
+)
+def test_what_is_refused(why: str, alterations: list[Alteration]) -> None:
+    with pytest.raises(ConfigError, match=why):
+        altering.altered("topics", alterations, {"cleanup.policy": "delete"})({"max.compaction.lag.ms": "7"})
+
+
+def test_every_default_is_a_value_and_every_topic_key_of_brokers_is_one_of_theirs() -> None:
+    for keys in KEYS.values():
+        for key in keys.values():
+            if key.default is not None:
+                key.value(key.default)
+    for key in TOPIC.values():
+        if key.broker is not None:
+            assert KEYS["brokers"][key.broker].default == key.default
