@@ -1,4 +1,7 @@
-"""Judge a stored history of the store: what it promises its clients, and whether everything happened one at a time.
+"""Judge a stored history: of the store, or of brokers.
+
+Of the store: what it promises its clients, and whether everything happened one at a time. Of brokers: whether records
+are where they were acknowledged, once, in order and for ever, and whether consumers saw them so.
 
 The file has one line for each thing that clients saw and that servers decided; `run --history` of a script with clients
 writes such files. Exit 0: legal. 1: a promise was broken, or the budget did not suffice to tell. 2: that is no history.
@@ -13,7 +16,9 @@ from pathlib import Path
 from harness.checkers.linear import HistoryError as BadOperations
 from harness.checkers.linear import Illegal, Legal, Undecided
 from harness.checkers.linear.decide import BUDGET
+from harness.checkers.records.as_json import is_of_brokers
 from harness.checkers.store import Broken, Verdict, judge
+from harness.cli import check_records
 from harness.cli.common import HELD, HISTORY_BYTES_MAX, VIOLATED, Misuse, positive, text_of
 from harness.history import History
 from harness.history_json import HistoryError, loads, to_json
@@ -33,7 +38,10 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def act(arguments: argparse.Namespace) -> int:
-    history = _read(arguments.file)
+    text = text_of(Path(arguments.file), HISTORY_BYTES_MAX)
+    if is_of_brokers(text):
+        return check_records.act(arguments, text)
+    history = _read(arguments.file, text)
     try:
         verdict = judge(history, arguments.budget)
     except BadOperations as error:  # times that contradict each other, calls with one number
@@ -45,8 +53,7 @@ def act(arguments: argparse.Namespace) -> int:
     return HELD if verdict.held else VIOLATED
 
 
-def _read(name: str) -> History:
-    text = text_of(Path(name), HISTORY_BYTES_MAX)
+def _read(name: str, text: str) -> History:
     try:
         return loads(text)
     except HistoryError as error:

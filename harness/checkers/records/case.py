@@ -1,0 +1,194 @@
+"""A history made ready to be judged: calls with their answers, and where each value was seen.
+
+A value is known to stand at an offset if somebody read it there, or if it was acknowledged there by all replicas in
+sync. What fewer have acknowledged may be lost, and its offset be given to another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TypeAlias
+
+from attrs import define, evolve, field, frozen
+
+from harness.checkers.records.history import (
+    ALL,
+    NOWHERE,
+    Acked,
+    Assigned,
+    Committed,
+    Committing,
+    Ended,
+    Event,
+    Failed,
+    Found,
+    History,
+    Looking,
+    Polled,
+    Record,
+    Sent,
+    Sought,
+    Span,
+    Unknown,
+)
+
+
+class HistoryError(ValueError):
+    """No history, or one that contradicts itself. The message names the place."""
+
+
+Call: TypeAlias = Sent | Committing | Looking
+Answer: TypeAlias = Acked | Committed | Found | Failed | Unknown
+_ANSWERS = {Sent: Acked, Committing: Committed, Looking: Found}
+
+
+@define(eq=False)
+class Write:
+    sent: Sent
+    place: int
+    """Of `sent` in the history."""
+    answer: Acked | Failed | Unknown | None = None
+
+    @property
+    def kept(self) -> bool:
+        """It must be there for ever."""
+        return self.sent.acks == ALL and isinstance(self.answer, Acked)
+
+
+@define(eq=False)
+class Asked:
+    """A call about the positions of a group."""
+
+    call: Committing | Looking
+    place: int
+    answer: Committed | Found | Failed | Unknown | None = None
+    answered: int = -1
+    """The place of the answer."""
+
+
+@frozen
+class Sighting:
+    """Where a value was seen first, and by what."""
+
+    record: Record
+    at: int
+    client: int
+    event: Polled | Acked
+
+    def evidence(self, case: Case) -> tuple[Event, ...]:
+        """Cut down to what it takes."""
+        if isinstance(self.event, Acked):
+            return case.writes[self.record.value].sent, self.event
+        return (evolve(self.event, records=(self.record,), spans=()),)
+
+
+@define(eq=False)
+class Case:
+    history: History
+    writes: dict[str, Write] = field(factory=dict)
+    """By value."""
+    groups: list[Asked] = field(factory=list)
+    known: dict[str, dict[int, dict[str, Sighting]]] = field(factory=dict)
+    """By partition, offset and value."""
+    of: dict[str, dict[tuple[str, int], Sighting]] = field(factory=dict)
+    """By value: everywhere it was seen."""
+    reads: dict[str, dict[int, Sighting]] = field(factory=dict)
+    """By partition and offset: who read something there first."""
+    read: set[str] = field(factory=set)
+    """Values that anybody has read."""
+
+    def first(self, value: str) -> Sighting | None:
+        """The lowest place where it stands in the partition to which it was sent."""
+        write = self.writes[value]
+        here = [each for (partition, _), each in self.of.get(value, {}).items() if partition == write.sent.partition]
+        return min(here, key=lambda each: each.record.offset, default=None)
+
+
+def prepared(history: History) -> Case:
+    return _Preparing(history).case
+
+
+@define(eq=False)
+class _Preparing:
+    history: History
+    case: Case = field(init=False)
+    _open: dict[int, Write | Asked] = field(factory=dict)
+    _calls: set[int] = field(factory=set)
+
+    def __attrs_post_init__(self) -> None:
+        self.case = Case(self.history)
+        at = 0
+        for place, event in enumerate(self.history.events):
+            if event.at < at:
+                raise HistoryError(f"event {place}: it is seen at {event.at}, and the one before it at {at}")
+            at = event.at
+            self._take(event, place)
+
+    def _take(self, event: Event, place: int) -> None:
+        match event:
+            case Sent():
+                write = Write(event, place)
+                if self.case.writes.setdefault(event.value, write) is not write:
+                    raise HistoryError(f"event {place}: {event.value!r} is sent a second time")
+                self._begin(event, write, place)
+            case Committing() | Looking():
+                asked = Asked(event, place)
+                self.case.groups.append(asked)
+                self._begin(event, asked, place)
+            case Acked() | Committed() | Found() | Failed() | Unknown():
+                self._answer(event, place)
+            case Polled():
+                self._poll(event, place)
+            case Assigned() | Sought() | Ended():
+                pass
+
+    def _begin(self, call: Call, made: Write | Asked, place: int) -> None:
+        if call.call in self._calls:
+            raise HistoryError(f"event {place}: there is another call {call.call}")
+        self._calls.add(call.call)
+        self._open[call.call] = made
+
+    def _answer(self, answer: Answer, place: int) -> None:
+        made = self._open.pop(answer.call, None)
+        call: Call | None = made.sent if isinstance(made, Write) else made.call if made is not None else None
+        if call is None or call.client != answer.client:
+            raise HistoryError(f"event {place}: client {answer.client} has no open call {answer.call}")
+        if not isinstance(answer, Failed | Unknown) and not isinstance(answer, _ANSWERS[type(call)]):
+            raise HistoryError(f"event {place}: {type(answer).__name__} is no answer to {type(call).__name__}")
+        if isinstance(made, Write):
+            assert isinstance(answer, Acked | Failed | Unknown)
+            made.answer = answer
+            if isinstance(answer, Acked) and made.kept and answer.offset != NOWHERE:
+                record = Record(made.sent.partition, answer.offset, made.sent.value)
+                self._see(Sighting(record, answer.at, answer.client, answer))
+        elif isinstance(made, Asked):
+            assert not isinstance(answer, Acked)
+            made.answer, made.answered = answer, place
+
+    def _poll(self, poll: Polled, place: int) -> None:
+        if poll.asked > poll.at:
+            raise HistoryError(f"event {place}: the poll ends at {poll.at}, before it began at {poll.asked}")
+        for record in poll.records:
+            sighting = Sighting(record, poll.at, poll.client, poll)
+            self.case.read.add(record.value)
+            self.case.reads.setdefault(record.partition, {}).setdefault(record.offset, sighting)
+            self._see(sighting)
+
+    def _see(self, sighting: Sighting) -> None:
+        partition, offset, value = sighting.record
+        self.case.known.setdefault(partition, {}).setdefault(offset, {}).setdefault(value, sighting)
+        self.case.of.setdefault(value, {}).setdefault((partition, offset), sighting)
+
+
+def spans_of(poll: Polled) -> Iterator[Span]:
+    """What it says, or else what its records do."""
+    said = {span.partition for span in poll.spans}
+    yield from poll.spans
+    first: dict[str, int] = {}
+    last: dict[str, int] = {}
+    for partition, offset, _ in poll.records:
+        if partition not in said:
+            first.setdefault(partition, offset)
+            last[partition] = offset
+    for partition, offset in first.items():
+        yield Span(partition, offset, last[partition] + 1)

@@ -1,0 +1,107 @@
+"""Positions of groups: what was committed is found, until something else is.
+
+A commit counts from some moment between its call and its answer; one without an answer may count from any later
+moment, or never. Who looks finds a position that counted at some moment between his call and his answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from attrs import frozen
+
+from harness.checkers.records.broken import Broken, proof
+from harness.checkers.records.case import Asked, Case
+from harness.checkers.records.history import (
+    NOWHERE,
+    Committed,
+    Committing,
+    Event,
+    Failed,
+    Found,
+    Looking,
+    Place,
+)
+
+REMEMBERED: Final = "a committed position is not forgotten"
+INVENTED: Final = "a position of a group was committed"
+
+
+@frozen
+class Commit:
+    asked: Asked
+    offset: int
+
+    @property
+    def call(self) -> Committing:
+        assert isinstance(self.asked.call, Committing)
+        return self.asked.call
+
+    @property
+    def done(self) -> Committed | None:
+        return self.asked.answer if isinstance(self.asked.answer, Committed) else None
+
+    def counts_before(self, call: Event, place: int) -> bool:
+        """It was over before that was asked."""
+        return self.done is not None and _before(self.done, self.asked.answered, call, place)
+
+
+def _before(one: Event, its_place: int, other: Event, others_place: int) -> bool:
+    """For certain: of one client by their order, of several by time."""
+    return its_place < others_place and (one.client == other.client or one.at < other.at)
+
+
+def positions(case: Case) -> Iterator[Broken]:
+    commits: dict[tuple[str, str], list[Commit]] = {}
+    for asked in case.groups:
+        if isinstance(asked.call, Committing) and not isinstance(asked.answer, Failed):
+            for partition, offset in asked.call.places:
+                commits.setdefault((asked.call.group, partition), []).append(Commit(asked, offset))
+    for asked in case.groups:
+        if isinstance(asked.call, Looking) and isinstance(asked.answer, Found):
+            for place in asked.answer.places:
+                yield from _found(asked, asked.call, asked.answer, place, commits)
+
+
+def _found(
+    asked: Asked, call: Looking, found: Found, place: Place, commits: dict[tuple[str, str], list[Commit]]
+) -> Iterator[Broken]:
+    known = commits.get((call.group, place.partition), [])
+    over = [each for each in known if each.counts_before(call, asked.place)]
+    latest = max(over, key=lambda each: (each.call.at, each.asked.place), default=None)
+    who = f"client {call.client} looked at {call.at} where group {call.group} is in {place.partition}"
+    narrow = Looking(call.at, call.client, call.call, call.group, (place.partition,))
+    seen = Found(found.at, found.client, found.call, (place,))
+    if place.offset == NOWHERE:
+        if latest is not None:
+            what = f"{who}, and found nothing, after {latest.offset} had been committed at {_at(latest)}"
+            yield Broken(REMEMBERED, what, proof(*_evidence(latest), narrow, seen))
+        return
+    same = [
+        each
+        for each in known
+        if each.offset == place.offset and not _before(found, asked.answered, each.call, each.asked.place)
+    ]
+    if not same:
+        yield Broken(INVENTED, f"{who}, and found {place.offset}, which nobody had committed", (narrow, seen))
+    elif latest is not None and all(each.counts_before(latest.call, latest.asked.place) for each in same):
+        newest = max(same, key=lambda each: each.call.at)
+        what = (
+            f"{who}, and found {place.offset}, committed at {_at(newest)}, after {latest.offset} had been committed at "
+            f"{_at(latest)}"
+        )
+        evidence = (event for each in (*same, latest) for event in _evidence(each))
+        yield Broken(REMEMBERED, what, proof(*evidence, narrow, seen))
+
+
+def _evidence(commit: Commit) -> tuple[Event, ...]:
+    call = commit.call
+    assert commit.done is not None
+    partition = next(place.partition for place in call.places if place.offset == commit.offset)
+    narrow = Committing(call.at, call.client, call.call, call.group, (Place(partition, commit.offset),))
+    return narrow, commit.done
+
+
+def _at(commit: Commit) -> int:
+    return commit.call.at

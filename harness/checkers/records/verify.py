@@ -1,0 +1,117 @@
+"""Whether an order of each partition proves a history legal: a few lines that share nothing with the checkers.
+
+The order says what stands where. Then everything that a client saw can be looked up in it.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
+
+from harness.checkers.records.history import ALL, NOWHERE, Acked, Assigned, Ended, Failed, History, Polled, Sent, Sought
+
+Orders = Sequence[tuple[str, Sequence[tuple[int, str]]]]
+
+
+def proves(orders: Orders, history: History) -> str | None:
+    """None: it does. Otherwise the first thing that does not fit."""
+    log = {partition: dict(order) for partition, order in orders}
+    for partition, order in orders:
+        if len(log[partition]) < len(order):
+            return f"{partition} has two values at one offset"
+    return _writes(log, history) or _reads(log, history) or _seen(history)
+
+
+def _seen(history: History) -> str | None:
+    if not history.complete:
+        return None
+    read = {record.value for event in history.events if isinstance(event, Polled) for record in event.records}
+    acked = {event.call for event in history.events if isinstance(event, Acked)}
+    sends = [event for event in history.events if isinstance(event, Sent) and event.acks == ALL]
+    missing = [sent.value for sent in sends if sent.call in acked and sent.value not in read]
+    return f"{missing[0]!r} was never seen" if missing else None
+
+
+def _writes(log: Mapping[str, Mapping[int, str]], history: History) -> str | None:
+    sends = {event.call: event for event in history.events if isinstance(event, Sent)}
+    senders = {sent.value: sent for sent in sends.values()}
+    refused = {event.call for event in history.events if isinstance(event, Failed)}
+    first: dict[str, int] = {}
+    for partition, order in log.items():
+        for offset, value in sorted(order.items()):
+            sent = senders.get(value)
+            if sent is None or sent.partition != partition or sent.call in refused:
+                return f"{value!r} does not belong in {partition}"
+            if value in first and sent.producer:
+                return f"{value!r} stands twice"
+            first.setdefault(value, offset)
+    last: dict[tuple[int, str], int] = {}
+    floors: dict[str, list[tuple[int, int]]] = {}
+    for event in history.events:
+        if isinstance(event, Sent) and event.value in first:
+            offset = first[event.value]
+            if event.producer and offset < last.get((event.producer, event.partition), 0):
+                return f"{event.value!r} stands before what was sent earlier"
+            if event.producer:
+                last[event.producer, event.partition] = offset
+            known = floors.get(event.partition, [])
+            before = bisect_left(known, (event.at, 0))
+            if before and known[before - 1][1] >= offset:
+                return f"{event.value!r} stands before what was known when it was sent"
+        elif isinstance(event, Acked) and sends[event.call].acks == ALL:
+            sent = sends[event.call]
+            if event.offset != NOWHERE:
+                if log.get(sent.partition, {}).get(event.offset) != sent.value:
+                    return f"{sent.value!r} is not where it was acknowledged"
+                _raise(floors.setdefault(sent.partition, []), event.at, event.offset)
+        elif isinstance(event, Polled):
+            for partition, offset, _ in event.records:
+                _raise(floors.setdefault(partition, []), event.at, offset)
+    return None
+
+
+def _raise(floors: list[tuple[int, int]], at: int, offset: int) -> None:
+    """Both ascend."""
+    if not floors or offset > floors[-1][1]:
+        floors.append((at, offset))
+
+
+def _reads(log: Mapping[str, Mapping[int, str]], history: History) -> str | None:
+    stood: dict[tuple[int, str], int] = {}
+    for event in history.events:
+        match event:
+            case Assigned():
+                kept = {(event.client, partition) for partition in event.goes_on}
+                stood = {key: at for key, at in stood.items() if key[0] != event.client or key in kept}
+                stood |= {(event.client, partition): at for partition, at in event.begins if at != NOWHERE}
+            case Sought():
+                stood.pop((event.client, event.partition), None)
+                if event.offset != NOWHERE:
+                    stood[event.client, event.partition] = event.offset
+            case Ended():
+                stood = {key: at for key, at in stood.items() if key[0] != event.client}
+            case Polled():
+                wrong = _read(log, event, stood)
+                if wrong is not None:
+                    return wrong
+            case _:
+                pass
+    return None
+
+
+def _read(log: Mapping[str, Mapping[int, str]], poll: Polled, stood: dict[tuple[int, str], int]) -> str | None:
+    said = {span.partition: span for span in poll.spans}
+    for partition in {**said, **{record.partition: None for record in poll.records}}:
+        read = [(offset, value) for where, offset, value in poll.records if where == partition]
+        start = said[partition].start if partition in said else read[0][0]
+        end = said[partition].end if partition in said else read[-1][0] + 1
+        key = poll.client, partition
+        before = stood.get(key, start)
+        if start < before:
+            return f"client {poll.client} goes back from {before} to {start} in {partition}"
+        held = log.get(partition, {})
+        # Nobody need have read what was acknowledged there; but nothing may lie there that nobody who passed has read.
+        if read != [(offset, held[offset]) for offset in sorted(held) if before <= offset < end]:
+            return f"client {poll.client} read from {before} to {end} in {partition}, and not what lies there"
+        stood[key] = end
+    return None

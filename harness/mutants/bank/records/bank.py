@@ -1,0 +1,41 @@
+"""Everything against which the checkers of clients' histories are tried: what says much stands in front."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from random import Random
+
+from harness.checkers.records import HistoryError, judge
+from harness.checkers.records.case import prepared
+from harness.checkers.records.history import History
+from harness.checkers.records.judge import order_of
+from harness.checkers.records.verify import proves
+from harness.mutants.bank.records.legal import legal
+from harness.mutants.bank.records.refused import REFUSED
+from harness.mutants.bank.records.spoil import SPOILERS
+from harness.mutants.bank.records.stories import STORIES
+
+
+def histories(*, legals: int = 16, lies: int = 3) -> Iterator[tuple[str, History]]:
+    honest = [legal(seed, steps=80) for seed in range(legals)]
+    yield from ((f"legal {seed}", history) for seed, history in enumerate(honest))
+    yield from ((name, story.history) for name, story in STORIES.items())
+    yield from REFUSED.items()
+    for spoiler in SPOILERS:
+        told = 0
+        for seed, history in enumerate(honest):
+            spoilt = spoiler(Random(seed), history)
+            if spoilt is not None and told < lies:
+                told += 1
+                yield f"{spoiler.__name__} {seed}", spoilt
+
+
+def summary(history: History) -> object:
+    """All that is said of it, also in words, and what the verifier says."""
+    try:
+        verdict = judge(history)
+        orders = order_of(prepared(history))
+    except HistoryError as error:
+        return str(error)
+    found = [(str(each), each.evidence) for each in verdict.broken]
+    return verdict.held, verdict.promise, str(verdict), found, verdict.orders, verdict.counts, proves(orders, history)

@@ -1,0 +1,264 @@
+"""Legal histories, made by chance: a few logs, whose clients see them in every way in which they may.
+
+Producers of either kind whose answers are lost, whose records come late or twice; consumers that go back, begin again,
+die, and say more or less of where they stand; groups whose commits count at some moment, or at none.
+"""
+
+from __future__ import annotations
+
+from random import Random
+
+from attrs import define, field
+
+from harness.checkers.records.history import (
+    ALL,
+    NOWHERE,
+    Acked,
+    Assigned,
+    Committed,
+    Committing,
+    Ended,
+    Event,
+    Failed,
+    Found,
+    History,
+    Looking,
+    Place,
+    Polled,
+    Record,
+    Sent,
+    Sought,
+    Span,
+    Unknown,
+)
+
+GROUP = "g"
+POLL_MAX = 5
+
+
+@define(eq=False)
+class _Sending:
+    sent: Sent
+    offset: int = NOWHERE
+    dropped: bool = False
+    """It will not be written any more."""
+
+
+@define(eq=False)
+class _Pending:
+    call: Committing
+    counts: bool = False
+    answered: bool = False
+
+
+@define(eq=False)
+class _Maker:
+    chance: Random
+    now: int = 0
+    calls: int = 0
+    events: list[Event] = field(factory=list)
+    logs: dict[str, dict[int, str]] = field(factory=dict)
+    ends: dict[str, int] = field(factory=dict)
+    sending: list[_Sending] = field(factory=list)
+    """Not answered yet, or not written yet."""
+    late: list[_Sending] = field(factory=list)
+    """Of unknown fate: perhaps they are still written."""
+    consumers: dict[int, dict[str, int]] = field(factory=dict)
+    producers: dict[int, int] = field(factory=dict)
+    """By client; 0: not idempotent."""
+    committed: dict[str, int] = field(factory=dict)
+    committing: list[_Pending] = field(factory=list)
+
+    def later(self) -> int:
+        self.now += self.chance.randint(1, 9)
+        return self.now
+
+    def call(self) -> int:
+        self.calls += 1
+        return self.calls
+
+    # -- producers ---------------------------------------------------------------------------------
+
+    def send(self) -> None:
+        client = self.chance.choice(list(self.producers))
+        producer = self.producers[client]
+        acks = ALL if producer else self.chance.choice((ALL, ALL, 1))
+        partition = self.chance.choice(list(self.logs))
+        call = self.call()
+        sent = Sent(self.later(), client, call, partition, f"v{call}", acks, producer)
+        self.events.append(sent)
+        self.sending.append(_Sending(sent))
+
+    def write(self) -> None:
+        """An idempotent producer's records come in its order, others in any."""
+        waiting = [each for each in (*self.sending, *self.late) if each.offset == NOWHERE and not each.dropped]
+        if not waiting:
+            return
+        each = self.chance.choice(waiting)
+        sent = each.sent
+        if sent.producer:
+            each = min(
+                (
+                    other
+                    for other in waiting
+                    if (other.sent.producer, other.sent.partition) == (sent.producer, sent.partition)
+                ),
+                key=lambda other: other.sent.call,
+            )
+        if self.chance.random() < 0.15 or (each.sent.acks == 1 and self.chance.random() < 0.5):
+            each.dropped = True
+            return
+        each.offset = self._append(each.sent.partition, each.sent.value)
+        if not each.sent.producer and self.chance.random() < 0.1:
+            self._append(each.sent.partition, each.sent.value)
+
+    def _append(self, partition: str, value: str) -> int:
+        if self.chance.random() < 0.1:
+            self.ends[partition] += 1  # something that is no record
+        offset = self.ends[partition]
+        self.logs[partition][offset] = value
+        self.ends[partition] += 1
+        return offset
+
+    def answer(self) -> None:
+        waiting = [
+            each for each in self.sending if each.offset != NOWHERE or each.dropped or self.chance.random() < 0.1
+        ]
+        if not waiting:
+            return
+        each = self.chance.choice(waiting)
+        self.sending.remove(each)
+        sent = each.sent
+        if each.offset != NOWHERE and self.chance.random() < 0.8:
+            told = each.offset if self.chance.random() < 0.9 else NOWHERE
+            self.events.append(Acked(self.later(), sent.client, sent.call, told))
+        elif each.dropped and sent.acks == 1:
+            self.events.append(Acked(self.later(), sent.client, sent.call, self.ends[sent.partition]))
+        elif each.dropped and self.chance.random() < 0.5:
+            self.events.append(Failed(self.later(), sent.client, sent.call, "REFUSED"))
+        else:
+            if self.chance.random() < 0.8:
+                self.events.append(Unknown(self.later(), sent.client, sent.call))
+            self.late.append(each)
+
+    # -- consumers ---------------------------------------------------------------------------------
+
+    def poll(self, client: int | None = None, most: int = POLL_MAX) -> None:
+        client = self.chance.choice(list(self.consumers)) if client is None else client
+        places = self.consumers[client]
+        asked = self.later()
+        records: list[Record] = []
+        spans: list[Span] = []
+        for partition, start in places.items():
+            end = min(start + self.chance.randint(0, most), self.ends[partition])
+            log = self.logs[partition]
+            found = [Record(partition, offset, log[offset]) for offset in range(start, end) if offset in log]
+            if self.chance.random() < 0.7:
+                spans.append(Span(partition, start, end))
+            elif found:
+                end = found[-1].offset + 1
+            else:
+                continue
+            records += found
+            places[partition] = end
+        self.chance.shuffle(spans)
+        self.events.append(Polled(self.later(), client, asked, tuple(records), tuple(spans)))
+
+    def move(self) -> None:
+        client = self.chance.choice(list(self.consumers))
+        places = self.consumers[client]
+        partition = self.chance.choice(list(places))
+        offset = places[partition] = self.chance.randint(0, self.ends[partition])
+        told = offset if self.chance.random() < 0.8 else NOWHERE
+        self.events.append(Sought(self.later(), client, partition, told))
+
+    def assign(self) -> None:
+        client = self.chance.choice(list(self.consumers))
+        before = self.consumers[client]
+        chosen = self.chance.sample(list(self.logs), self.chance.randint(1, len(self.logs)))
+        kept = [partition for partition in chosen if partition in before and self.chance.random() < 0.5]
+        begins = {
+            partition: self.chance.randint(0, self.ends[partition]) for partition in chosen if partition not in kept
+        }
+        told = tuple(
+            Place(partition, offset if self.chance.random() < 0.8 else NOWHERE) for partition, offset in begins.items()
+        )
+        self.consumers[client] = {**{partition: before[partition] for partition in kept}, **begins}
+        self.events.append(Assigned(self.later(), client, told, tuple(kept)))
+
+    def end(self) -> None:
+        client = self.chance.choice(list(self.consumers))
+        self.events.append(Ended(self.later(), client))
+        self.consumers[client] = dict.fromkeys(self.logs, 0)
+
+    # -- groups ------------------------------------------------------------------------------------
+
+    def commit(self) -> None:
+        client = self.chance.choice(list(self.consumers))
+        places = tuple(Place(partition, offset) for partition, offset in self.consumers[client].items())
+        call = Committing(self.later(), client, self.call(), GROUP, places)
+        self.events.append(call)
+        self.committing.append(_Pending(call))
+
+    def settle(self) -> None:
+        """Some commit counts, or is answered."""
+        if not self.committing:
+            return
+        pending = self.chance.choice(self.committing)
+        if not pending.counts and (pending.answered or self.chance.random() < 0.8):
+            pending.counts = True
+            self.committed |= dict(pending.call.places)
+            if pending.answered:
+                self.committing.remove(pending)
+            return
+        call = pending.call
+        if pending.counts:
+            kind = Committed if self.chance.random() < 0.8 else Unknown
+            self.events.append(kind(self.later(), call.client, call.call))
+            self.committing.remove(pending)
+        elif not pending.answered and self.chance.random() < 0.5:
+            self.events.append(Unknown(self.later(), call.client, call.call))
+            pending.answered = True
+        elif not pending.answered:
+            self.events.append(Failed(self.later(), call.client, call.call, "ILLEGAL_GENERATION"))
+            self.committing.remove(pending)
+
+    def look(self) -> None:
+        client = self.chance.choice(list(self.consumers))
+        looking = Looking(self.later(), client, self.call(), GROUP, tuple(self.logs))
+        self.events.append(looking)
+        places = tuple(Place(partition, self.committed.get(partition, NOWHERE)) for partition in self.logs)
+        if self.chance.random() < 0.5:
+            self.settle()  # while it is looked
+        if self.chance.random() < 0.9:
+            self.events.append(Found(self.later(), client, looking.call, places))
+
+    # -- the end -----------------------------------------------------------------------------------
+
+    def read_all(self) -> None:
+        reader = 1 + max((*self.consumers, *self.producers))
+        self.consumers[reader] = dict.fromkeys(self.logs, 0)
+        while any(self.consumers[reader][partition] < end for partition, end in self.ends.items()):
+            self.poll(reader, 40)
+
+
+def legal(seed: int, *, steps: int = 60) -> History:
+    chance = Random(f"records/{seed}")
+    partitions = [f"t-{number}" for number in range(chance.randint(1, 3))]
+    maker = _Maker(chance)
+    maker.logs = {partition: {} for partition in partitions}
+    maker.ends = dict.fromkeys(partitions, 0)
+    maker.producers = {client: client * chance.randint(0, 1) for client in range(1, chance.randint(2, 4))}
+    maker.consumers = {client: dict.fromkeys(partitions, 0) for client in range(11, chance.randint(12, 14))}
+    acts = (
+        *[maker.send] * 6, *[maker.write] * 7, *[maker.answer] * 6, *[maker.poll] * 6, *[maker.settle] * 3,
+        maker.move, maker.assign, maker.commit, maker.commit, maker.look, maker.look,
+    )  # fmt: skip
+    for _ in range(steps):
+        chance.choice(acts)()
+        if chance.random() < 0.01:
+            maker.end()
+    complete = chance.random() < 0.6
+    if complete:
+        maker.read_all()
+    return History(tuple(maker.events), complete)

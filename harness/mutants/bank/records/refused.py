@@ -1,0 +1,41 @@
+"""What is no history of brokers' clients, because it contradicts itself; and what is said of it."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from harness.checkers.records.history import (
+    Acked,
+    Committed,
+    Committing,
+    Event,
+    Found,
+    History,
+    Looking,
+    Place,
+    Polled,
+    Sent,
+)
+
+_SENT: Final = Sent(1, 1, 1, "t-0", "a")
+
+
+def _of(*events: Event) -> History:
+    return History(events)
+
+
+REFUSED: Final[dict[str, History]] = {
+    "event 1: 'a' is sent a second time": _of(_SENT, Sent(2, 1, 2, "t-0", "a")),
+    "event 1: there is another call 1": _of(_SENT, Sent(2, 1, 1, "t-0", "b")),
+    "event 2: there is another call 1": _of(_SENT, Acked(2, 1, 1), Looking(3, 1, 1, "g", ())),
+    "event 0: client 1 has no open call 1": _of(Acked(1, 1, 1)),
+    "event 2: client 1 has no open call 1": _of(_SENT, Acked(2, 1, 1), Acked(3, 1, 1)),
+    "event 1: client 2 has no open call 1": _of(_SENT, Acked(2, 2, 1)),
+    "event 1: Committed is no answer to Sent": _of(_SENT, Committed(2, 1, 1)),
+    "event 1: Committed is no answer to Looking": _of(Looking(1, 1, 1, "g", ()), Committed(2, 1, 1)),
+    "event 1: Found is no answer to Committing": _of(Committing(1, 1, 1, "g", ()), Found(2, 1, 1, (Place("t-0", 1),))),
+    "event 1: it is seen at 1, and the one before it at 2": _of(Sent(2, 1, 1, "t-0", "a"), Acked(1, 1, 1)),
+    "event 2: it is seen at 2, and the one before it at 3": _of(_SENT, Polled(3, 2, 3), Acked(2, 1, 1)),
+    "event 0: it is seen at -1, and the one before it at 0": _of(Polled(-1, 1, -1)),
+    "event 0: the poll ends at 1, before it began at 2": _of(Polled(1, 1, 2)),
+}

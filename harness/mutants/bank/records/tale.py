@@ -1,0 +1,129 @@
+"""Histories of brokers' clients written by hand, in as few words as a person needs to see what is wrong with them.
+
+    t = Tale()
+    t.write(1, "a", 0)      # client 1 sends "a", and is told that it stands at 0
+    t.read(2, 0, "a", "b")  # client 2 polls from 0, and gets these
+
+There is one partition unless another is named. Time goes on by ten with each thing that happens. Nothing is checked
+here: what is told is told.
+"""
+
+from __future__ import annotations
+
+from attrs import define, field
+
+from harness.checkers.records.history import (
+    ALL,
+    NOWHERE,
+    Acked,
+    Assigned,
+    Committed,
+    Committing,
+    Ended,
+    Event,
+    Failed,
+    Found,
+    History,
+    Looking,
+    Place,
+    Polled,
+    Record,
+    Sent,
+    Sought,
+    Span,
+    Unknown,
+)
+
+HERE = "t-0"
+
+
+@define
+class Tale:
+    complete: bool = False
+    now: int = 0
+    step: int = 10
+    """0: all at the same moment."""
+    calls: int = 0
+    events: list[Event] = field(factory=list)
+    clients: dict[int, int] = field(factory=dict)
+    """By call."""
+
+    def history(self) -> History:
+        return History(tuple(self.events), self.complete)
+
+    def later(self) -> int:
+        self.now += self.step
+        return self.now
+
+    # -- writing -----------------------------------------------------------------------------------
+
+    def send(self, client: int, value: str, *, where: str = HERE, acks: int = ALL, producer: int = 0) -> int:
+        self.calls += 1
+        self.clients[self.calls] = client
+        self.events.append(Sent(self.later(), client, self.calls, where, value, acks, producer))
+        return self.calls
+
+    def ack(self, call: int, offset: int = NOWHERE) -> None:
+        self.events.append(Acked(self.later(), self.clients[call], call, offset))
+
+    def fail(self, call: int) -> None:
+        self.events.append(Failed(self.later(), self.clients[call], call, "RECORD_LIST_TOO_LARGE"))
+
+    def lose(self, call: int) -> None:
+        self.events.append(Unknown(self.later(), self.clients[call], call))
+
+    def write(
+        self, client: int, value: str, offset: int, *, where: str = HERE, acks: int = ALL, producer: int = 0
+    ) -> None:
+        self.ack(self.send(client, value, where=where, acks=acks, producer=producer), offset)
+
+    # -- reading -----------------------------------------------------------------------------------
+
+    def read(self, client: int, start: int, *values: str, end: int | None = None, where: str = HERE) -> None:
+        """One behind the other."""
+        records = tuple(Record(where, start + place, value) for place, value in enumerate(values))
+        end = start + len(values) if end is None else end
+        asked = self.later()
+        self.events.append(Polled(self.later(), client, asked, records, (Span(where, start, end),)))
+
+    def poll(self, client: int, *found: tuple[int, str], span: tuple[int, int] | None = None) -> None:
+        """Without a word of where it stood, unless that is said."""
+        asked = self.later()
+        records = tuple(Record(HERE, offset, value) for offset, value in found)
+        spans = () if span is None else (Span(HERE, *span),)
+        self.events.append(Polled(self.later(), client, asked, records, spans))
+
+    def assign(self, client: int, *places: tuple[str, int], goes_on: tuple[str, ...] = ()) -> None:
+        self.events.append(Assigned(self.later(), client, tuple(Place(*each) for each in places), goes_on))
+
+    def seek(self, client: int, offset: int = NOWHERE, where: str = HERE) -> None:
+        self.events.append(Sought(self.later(), client, where, offset))
+
+    def end(self, client: int) -> None:
+        self.events.append(Ended(self.later(), client))
+
+    # -- groups ------------------------------------------------------------------------------------
+
+    def commits(self, client: int, offset: int, group: str = "g", where: str = HERE) -> int:
+        self.calls += 1
+        self.clients[self.calls] = client
+        self.events.append(Committing(self.later(), client, self.calls, group, (Place(where, offset),)))
+        return self.calls
+
+    def done(self, call: int) -> None:
+        self.events.append(Committed(self.later(), self.clients[call], call))
+
+    def commit(self, client: int, offset: int, group: str = "g", where: str = HERE) -> None:
+        self.done(self.commits(client, offset, group, where))
+
+    def looks(self, client: int, group: str = "g", where: str = HERE) -> int:
+        self.calls += 1
+        self.clients[self.calls] = client
+        self.events.append(Looking(self.later(), client, self.calls, group, (where,)))
+        return self.calls
+
+    def found(self, call: int, offset: int, where: str = HERE) -> None:
+        self.events.append(Found(self.later(), self.clients[call], call, (Place(where, offset),)))
+
+    def look(self, client: int, offset: int, group: str = "g", where: str = HERE) -> None:
+        self.found(self.looks(client, group, where), offset, where)
