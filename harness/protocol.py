@@ -28,6 +28,8 @@ MODES: Final = {
     "container": (Op.CREATE_CONTAINER, CreateFlag.CONTAINER),
     "ttl": (Op.CREATE_TTL, CreateFlag.PERSISTENT_TTL),
 }
+_MODE: Final = {int(flag): mode for mode, (_, flag) in MODES.items()}
+_ONCE: Final = (WatchKind.DATA, WatchKind.CHILDREN)
 EVENTS: Final = {
     Event.CREATED: "created",
     Event.DELETED: "deleted",
@@ -100,6 +102,38 @@ def _part(request: Request) -> tuple[Op, Fields]:
     return operation_of(request)
 
 
+def request_from(op: int, fields: Fields) -> Request | None:
+    """The other way round: of what a client asks on its own account. None: of this a history says nothing."""
+    match Op(op):
+        case Op.CREATE | Op.CREATE2 | Op.CREATE_CONTAINER | Op.CREATE_TTL:
+            return Request("create", fields[0], fields[1], mode=_MODE[int(fields[3])])
+        case Op.SET_DATA:
+            return Request("set", *fields)
+        case Op.DELETE | Op.CHECK:
+            return Request("delete" if op == Op.DELETE else "check", fields[0], version=fields[1])
+        case Op.GET_DATA | Op.EXISTS | Op.GET_CHILDREN | Op.GET_CHILDREN2:
+            return Request(_READS[Op(op)], fields[0], watch="once" if fields[1] else "")
+        case Op.SYNC:
+            return Request("sync", fields[0])
+        case Op.ADD_WATCH:
+            return Request("watch", fields[0], watch=_STAYS[fields[1]])
+        case Op.REMOVE_WATCHES:
+            kind = WatchKind(fields[1])
+            return Request("unwatch", fields[0], watch="once" if kind in _ONCE else _WATCHES.get(kind, ""))
+        case Op.MULTI | Op.MULTI_READ:
+            parts = [request_from(*part) for part in fields]
+            return Request("multi", parts=tuple(part for part in parts if part is not None))
+        case _:
+            return None
+
+
+_READS: Final = {
+    Op.GET_DATA: "get", Op.EXISTS: "exists", Op.GET_CHILDREN: "children", Op.GET_CHILDREN2: "children",
+}  # fmt: skip
+_STAYS: Final = {int(WatchMode.PERSISTENT): "persistent", int(WatchMode.RECURSIVE): "recursive"}
+_WATCHES: Final = {WatchKind.PERSISTENT: "persistent", WatchKind.RECURSIVE: "recursive"}
+
+
 # -- being told ----------------------------------------------------------------------------------------
 
 
@@ -116,6 +150,11 @@ def refusal(zxid: int, code: int) -> Reply:
 
 def reply_of(request: Request, op: int, zxid: int, value: Any) -> Reply:
     """What a server answered that did as it was asked; of a multi, what became of it."""
+    if op == Op.MULTI_READ:
+        return Reply(
+            zxid=zxid,
+            parts=tuple(refusal(zxid, part) if kind == Op.ERROR else _done(kind, zxid, part) for kind, part in value),
+        )
     if op == Op.MULTI:
         parts = tuple(refusal(zxid, part) if kind == Op.ERROR else _done(kind, zxid, part) for kind, part in value)
         code = next((part for kind, part in value if kind == Op.ERROR and part not in _ROLLED_BACK), ErrorCode.OK)
@@ -135,6 +174,8 @@ def _done(op: int, zxid: int, value: Any) -> Reply:
     if op == Op.GET_DATA:
         data, stat = value
         return Reply(zxid=zxid, data=data, stat=stat_of(stat))
+    if op == Op.GET_CHILDREN:
+        return Reply(zxid=zxid, children=tuple(sorted(value)))
     if op == Op.GET_CHILDREN2:
         names, stat = value
         return Reply(zxid=zxid, children=tuple(sorted(names)), stat=stat_of(stat))

@@ -61,7 +61,7 @@ def _table(arguments: argparse.Namespace) -> int:
         return HELD
     width = max(len(type(item).__name__) for item in kinds)
     for each in found:
-        print(f"{each.name:<{width}}  {each.about}")
+        print(f"{each.name:<{width}}  {each.about}; --machine {', '.join(each.machines)}")
     print()
     print(" " * width + "".join(f"  {each.name}" for each in found))
     for item in kinds:
@@ -78,6 +78,7 @@ def _as_json(each: World, kinds: list[Fault | Op]) -> dict[str, object]:
     return {
         "name": each.name,
         "about": each.about,
+        "machines": list(each.machines),
         "can": [type(item).__name__ for item in kinds if each.can(item)],
         "cannot": [type(item).__name__ for item in kinds if not each.can(item)],
     }

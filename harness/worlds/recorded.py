@@ -96,21 +96,27 @@ class RecordingMachine(Machine):
         self._became("connected")
         super().connected(response, sasl)
 
+    def known(self, call: Call) -> tuple[int, Request] | None:
+        """Its number and what it asks, if the tape has it."""
+        return (call.number, call.request) if isinstance(call, Recorded) else None
+
     def lost(self, why: str) -> None:
         was_open = self.open
         for call in self._in_flight:
-            if isinstance(call, Recorded) and call.done is not None:
+            if call.done is not None:
                 self._lost(call)
         super().lost(why)
         if was_open:
             self._became("disconnected")
 
-    def _lost(self, call: Recorded) -> None:
-        self._tape.add(Lost(self._tape.now_us(), self._client.id, self.session, call.number))
+    def _lost(self, call: Call) -> None:
+        known = self.known(call)
+        if known is not None:
+            self._tape.add(Lost(self._tape.now_us(), self._client.id, self.session, known[0]))
 
     def cancel(self, call: Call) -> None:
         """Whoever asked does not wait any more: what the reply says, nobody hears."""
-        if isinstance(call, Recorded) and call.xid and call.done is not None:
+        if call.xid and call.done is not None:
             self._lost(call)
         super().cancel(call)
 
@@ -118,10 +124,11 @@ class RecordingMachine(Machine):
         self._became(state)
 
     def _send(self, call: Call) -> None:
-        if isinstance(call, Recorded):
+        known = self.known(call)
+        if known is not None:
             client = self._client
             at = self._tape.now_us()
-            self._tape.add(Asked(at, client.id, self.session, call.number, client.server, call.request))
+            self._tape.add(Asked(at, client.id, self.session, known[0], client.server, known[1]))
         super()._send(call)
 
     def _read(self, data: bytes | bytearray) -> list[Frame]:
@@ -132,15 +139,17 @@ class RecordingMachine(Machine):
     def _answer(self, call: Call, error_code: int, body: bytes) -> None:
         zxid = self._zxids.popleft()
         self.said_goodbye |= call.op == Op.CLOSE_SESSION and not error_code
-        if isinstance(call, Recorded) and call.done is not None:
+        known = self.known(call)
+        if known is not None and call.done is not None:
+            number, request = known
             if error_code:
                 reply = refusal(zxid, error_code)
             else:
                 try:
-                    reply = reply_of(call.request, call.op, zxid, decode_body(call.op, body))
+                    reply = reply_of(request, call.op, zxid, decode_body(call.op, body))
                 except WireError:
                     return super()._answer(call, error_code, body)
-            self._tape.add(Told(self._tape.now_us(), self._client.id, self.session, call.number, reply))
+            self._tape.add(Told(self._tape.now_us(), self._client.id, self.session, number, reply))
             if call.changes and not reply.error:
                 self._tape.acknowledged += 1
         return super()._answer(call, error_code, body)
@@ -149,20 +158,26 @@ class RecordingMachine(Machine):
         if xid == EVENT_XID:
             event, _, path = decode_event(body)
             name = {int(each): name for each, name in EVENTS.items()}.get(event)
-            if name is not None:
+            if name is not None and self.hears(event, path):
                 self._tape.add(Fired(self._tape.now_us(), self._client.id, self.session, name, path, zxid))
         super()._aside(xid, zxid, error_code, body)
+
+    def hears(self, event: int, path: str) -> bool:
+        """Somebody wants to know."""
+        return True
 
 
 class RecordedSession(RemoteSession):
     """What `zab.connect` makes, with another machine in it."""
+
+    machine_type: type[RecordingMachine] = RecordingMachine
 
     def __init__(
         self, client: Seen, host: str, timeout_ms: int, outside: Outside = OUTSIDE, settings: ClientSettings = SETTINGS
     ) -> None:
         hosts = parse_hosts(host)
         super().__init__(hosts, timeout_ms, settings=settings)
-        self._machine = self.machine = RecordingMachine(client, self, self._book, settings, timeout_ms)
+        self._machine = self.machine = self.machine_type(client, self, self._book, settings, timeout_ms)
         self.connector = Connector(
             self, self._machine, hosts, settings, tls=None, sasl=None, read_only=False, wait_ms=None, outside=outside
         )

@@ -18,7 +18,7 @@ from kraft_controller.core.names import BrokerEpoch, BrokerId, TopicPartition
 from kraft_controller.core.state import Endpoint
 from kraft_controller.runtime.controller import Controller
 from kraft_controller.runtime.frames import Frames
-from kraft_controller.runtime.links import dialled
+from kraft_controller.runtime.links import Dial, dialled
 from kraft_controller.runtime.queue import NotController
 from kraft_controller.wire.commands import Answer, FrameError, LetGo, decode, encode
 
@@ -35,12 +35,14 @@ class LeaveSettings:
     """tries     `controlled.shutdown.max.retries`, and the first one
     pause_s   `controlled.shutdown.retry.backoff.ms`
     answer_s  for one try
+    dial      how a stream is had
     """
 
     tries: int = 4
     pause_s: float = 5.0
     answer_s: float = 30.0
     tls: ssl.SSLContext | None = None
+    dial: Dial = dialled
 
 
 async def grant(controller: Controller | None, asked: LetGo) -> Answer:
@@ -73,7 +75,7 @@ async def ask_to_leave(
             if endpoint is None:
                 raise FrameError("there is no controller")
             with trio.fail_after(settings.answer_s):
-                answer = await _ask(endpoint, LetGo(number, me, epoch()), settings.tls)
+                answer = await _ask(endpoint, LetGo(number, me, epoch()), settings)
         except (OSError, trio.BrokenResourceError, trio.TooSlowError, FrameError) as error:
             logger.info("broker %d wants to leave: %s", me, str(error) or "no answer")
             continue
@@ -86,8 +88,8 @@ async def ask_to_leave(
     return left
 
 
-async def _ask(endpoint: Endpoint, asked: LetGo, tls: ssl.SSLContext | None) -> Answer:
-    frames = Frames(await dialled(endpoint, tls))
+async def _ask(endpoint: Endpoint, asked: LetGo, settings: LeaveSettings) -> Answer:
+    frames = Frames(await settings.dial(endpoint, settings.tls))
     try:
         await frames.send(encode(asked))
         body = await frames.receive()

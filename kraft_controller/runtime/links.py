@@ -10,8 +10,9 @@ from __future__ import annotations
 import logging
 import ssl
 from collections import deque
-from collections.abc import Callable, Mapping
-from typing import Final
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from itertools import count
+from typing import Final, TypeAlias
 
 import trio
 from attrs import frozen
@@ -30,12 +31,29 @@ STORAGE_ERROR: Final = 56
 """The replica is on a disk that failed."""
 
 
+async def dialled(endpoint: Endpoint, tls: ssl.SSLContext | None) -> trio.abc.Stream:
+    stream = await trio.open_tcp_stream(endpoint.host, endpoint.port)
+    if tls is None:
+        return stream
+    secure = trio.SSLStream(stream, tls, server_hostname=endpoint.host)
+    try:
+        await secure.do_handshake()
+    except BaseException:
+        await trio.aclose_forcefully(secure)
+        raise
+    return secure
+
+
+Dial: TypeAlias = Callable[[Endpoint, ssl.SSLContext | None], Awaitable[trio.abc.Stream]]
+
+
 @frozen
 class LinkSettings:
     """backoff_s  before a broker is dialled again
     answer_s   for one answer; then the connection is given up, and the command said again
     listener   the name of the brokers' endpoint for controllers; None: their first one
     tls        to speak it on that endpoint
+    dial       how a stream is had
     """
 
     backoff_s: float = 0.1
@@ -43,14 +61,18 @@ class LinkSettings:
     answer_s: float = 30.0
     listener: str | None = None
     tls: ssl.SSLContext | None = None
+    dial: Dial = dialled
 
 
 class Link:
-    """To one life of one broker."""
+    """To one life of one broker. `numbers` are those of all links: a command that is said later has a greater one."""
 
-    def __init__(self, broker: Broker, settings: LinkSettings, answered: Callable[[Event], None]) -> None:
+    def __init__(
+        self, broker: Broker, settings: LinkSettings, numbers: Iterator[int], answered: Callable[[Event], None]
+    ) -> None:
         self.broker = broker
         self._settings = settings
+        self._numbers = numbers
         self._answered = answered
         self._waiting: deque[Command] = deque()
         self._bell = trio.Event()
@@ -86,7 +108,7 @@ class Link:
 
     async def _said(self, command: Command) -> Answer:
         """As often as it takes."""
-        self._number += 1
+        self._number = next(self._numbers)
         frame = encode(Numbered(self._number, command))
         while True:
             try:
@@ -112,7 +134,7 @@ class Link:
     async def _dial(self) -> Frames:
         endpoint = endpoint_of(self.broker, self._settings.listener)
         with trio.fail_after(self._settings.connect_s):
-            return Frames(await dialled(endpoint, self._settings.tls))
+            return Frames(await self._settings.dial(endpoint, self._settings.tls))
 
 
 def meaning_of(broker: Broker, command: Command, answer: Answer) -> Event | None:
@@ -126,19 +148,6 @@ def meaning_of(broker: Broker, command: Command, answer: Answer) -> Event | None
         done: tuple[TopicPartition, ...] = tuple(where for where in deleted if where not in failed)
         return events.DeletionAnswered(broker.id, broker.epoch, done, failed) if deleted else None
     return None
-
-
-async def dialled(endpoint: Endpoint, tls: ssl.SSLContext | None) -> trio.abc.Stream:
-    stream = await trio.open_tcp_stream(endpoint.host, endpoint.port)
-    if tls is None:
-        return stream
-    secure = trio.SSLStream(stream, tls, server_hostname=endpoint.host)
-    try:
-        await secure.do_handshake()
-    except BaseException:
-        await trio.aclose_forcefully(secure)
-        raise
-    return secure
 
 
 def endpoint_of(broker: Broker, listener: str | None) -> Endpoint:
@@ -155,6 +164,7 @@ class BrokerLinks:
         self._answered = answered
         self._settings = settings or LinkSettings()
         self._links: dict[BrokerId, Link] = {}
+        self._numbers = count(1)
         self._nursery: trio.Nursery
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
@@ -171,7 +181,7 @@ class BrokerLinks:
                 link.broker = broker  # dialled there when the connection that stands breaks
         for ident, broker in brokers.items():
             if ident not in self._links:
-                link = self._links[ident] = Link(broker, self._settings, self._answered)
+                link = self._links[ident] = Link(broker, self._settings, self._numbers, self._answered)
                 self._nursery.start_soon(link.run)
 
     def send(self, to: BrokerId, command: Command) -> None:

@@ -1,7 +1,8 @@
 """A broker's ear for controllers: who may command, command by command.
 
 The epochs are compared here, before anything is done, so whatever obeys need not ask: a command for an earlier life
-of this broker is refused, and so is one of a controller older than one that was heard.
+of this broker is refused, and so is one of a controller older than one that was heard. And of one controller, what was
+on its way over a connection that it has given up, and comes behind what it has said since over another.
 """
 
 from __future__ import annotations
@@ -42,6 +43,8 @@ class Orders:
         self._let_go = let_go
         self.controller_epoch = ControllerEpoch(0)
         """The newest that was heard."""
+        self._number = 0
+        """The newest of its commands."""
 
     def answer(self, numbered: Numbered) -> Answer:
         command = numbered.command
@@ -50,7 +53,9 @@ class Orders:
             return Answer(numbered.number, STALE_BROKER_EPOCH, {})
         if command.controller_epoch < self.controller_epoch:
             return Answer(numbered.number, STALE_CONTROLLER_EPOCH, {})
-        self.controller_epoch = command.controller_epoch
+        if command.controller_epoch == self.controller_epoch and numbered.number < self._number:
+            return Answer(numbered.number, STALE_CONTROLLER_EPOCH, {})
+        self.controller_epoch, self._number = command.controller_epoch, numbered.number
         return Answer(numbered.number, NONE, dict(self._obey(command)))
 
     async def serve(self, stream: trio.abc.Stream) -> None:

@@ -112,7 +112,7 @@ def test_paths_in_backticks_exist(page: Path) -> None:
 
 @pages
 def test_make_targets_exist(page: Path) -> None:
-    targets = set(re.findall(r"^(\w+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    targets = set(re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     commands = [code for code in named(page) if code.startswith("make ")]
     commands += [
         line.strip()

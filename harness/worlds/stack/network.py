@@ -17,7 +17,6 @@ from zab.runtime.doorbell import Doorbell
 
 if TYPE_CHECKING:
     from harness.faults import Timing
-    from harness.worlds.stack.server import Life
     from harness.worlds.stack.world import World
 
 SYN_AGAIN_S: Final = 0.05
@@ -32,7 +31,7 @@ class Somebody(Protocol):
 
 
 class Party(Protocol):
-    """Who has an end: one life of a server, or a client, whose number is negative."""
+    """Who has an end: one life of a server, or somebody beside the servers, whose number is negative."""
 
     @property
     def server(self) -> Somebody: ...
@@ -136,7 +135,7 @@ class End(trio.abc.HalfCloseableStream):
 
 
 class Listener(trio.abc.Listener[End]):
-    def __init__(self, net: Net, place: tuple[str, int], life: Life) -> None:
+    def __init__(self, net: Net, place: tuple[str, int], life: Party) -> None:
         self.life = life
         self._net = net
         self._place = place
@@ -155,7 +154,7 @@ class Listener(trio.abc.Listener[End]):
 class LifeNetwork:
     """What one life of one server sees of the network: a `zab.runtime.network.Network`."""
 
-    def __init__(self, net: Net, life: Life) -> None:
+    def __init__(self, net: Net, life: Party) -> None:
         self._net = net
         self._life = life
 
@@ -182,6 +181,8 @@ class Net:
     def __init__(self, world: World, timing: Timing, servers: int, seed: str) -> None:
         self.listeners: dict[tuple[str, int], Listener] = {}
         self.slower = 1
+        self.places: dict[str, int] = {}
+        """Of hosts that are no servers: their numbers."""
         self._world = world
         self._seed = seed
         self._random = {number: Random(f"{seed}/network/{number}").random for number in range(servers + 1)}
@@ -213,7 +214,7 @@ class Net:
     # -- streams -----------------------------------------------------------------------------------
 
     async def connect(self, life: Party, host: str, port: int) -> End:
-        target = int(host[1:])
+        target = self.places.get(host) or int(host[1:])
         ways = ((life.server.id, target), (target, life.server.id))
         while True:
             await trio.sleep(2 * self._delay(life.server.id) / 1e6)
@@ -316,12 +317,12 @@ class Net:
             end.break_off()
             self.reset(end.other)
 
-    def open_of(self, life: Life) -> int:
+    def open_of(self, life: Party) -> int:
         """So many ends and listeners it has."""
         listeners = [each for each in self.listeners.values() if each.life is life]
         return len(listeners) + sum(end.life is life for end in self._ends)
 
-    def crashed(self, life: Life) -> None:
+    def crashed(self, life: Party) -> None:
         """Nobody is there any more. The far ends learn it when the network tells them."""
         self._still.pop(life.server.id, None)
         for place, listener in list(self.listeners.items()):

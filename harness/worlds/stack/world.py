@@ -21,6 +21,7 @@ from harness import worlds
 from harness.checkers import ALL, Checker, Violation
 from harness.checkers.service import NoCrash
 from harness.faults import (
+    BROKER_OPS,
     Apart,
     Barrier,
     ClockSkew,
@@ -83,7 +84,7 @@ CAN: Final = (
     Partition, Split, Isolate, Apart, OneWay, Deaf, Clog, Swizzle, Delay, Loss, CutLinks,
     Crash, CrashAll, CrashIn, When, Pause, Restart, RollingRestart, Setting, ClockStep, ClockSkew, ClockStrobe,
     LoseDisk, OldDisk, FlipBit, MisdirectRecord, LoseFsync, FailDisk, FullDisk, SlowDisk,
-    Write, Barrier, Snapshot, Reconfigure, *worlds.OF_CLIENTS,
+    Write, Barrier, Snapshot, Reconfigure, *worlds.OF_CLIENTS, *BROKER_OPS,
 )  # fmt: skip
 """What this world can do, and what it means here.
 
@@ -313,9 +314,13 @@ def world_of(script: Script, *, trace: bool = False, checkers: Sequence[type[Che
     """Of the machine that the script names."""
     if script.machine == "list":
         return World(script, trace=trace, checkers=checkers)
+    if script.machine == "controller":
+        from harness.worlds.stack.controller.world import ControllerWorld
+
+        return ControllerWorld(script, trace=trace, checkers=checkers)
     from harness.worlds.stack.store.world import StoreWorld
 
     return StoreWorld(script, trace=trace, checkers=checkers)
 
 
-WORLD: Final = worlds.World("stack", "whole members on virtual time", can, run, ("list", "store"))
+WORLD: Final = worlds.World("stack", "whole members on virtual time", can, run)

@@ -175,6 +175,37 @@ def test_who_may_command() -> None:
     assert orders.controller_epoch == 3
 
 
+def test_what_comes_late_over_a_connection_that_was_given_up_is_not_obeyed() -> None:
+    obeyed: list[Command] = []
+
+    def obey(command: Command) -> dict[TopicPartition, int]:
+        obeyed.append(command)
+        return {}
+
+    orders = Orders(lambda: BrokerEpoch(5), obey)
+    for number in (7, 7, 9):  # said again, because the first answer was lost
+        assert orders.answer(Numbered(number, metadata(3))).error == 0
+    assert orders.answer(Numbered(7, metadata(3))).error == STALE_CONTROLLER_EPOCH
+    assert len(obeyed) == 3
+    assert orders.answer(Numbered(1, metadata(4))).error == 0, "another controller counts anew"
+
+
+def test_a_link_that_is_made_anew_does_not_count_anew() -> None:
+    async def test() -> None:
+        broker = Broken()
+        async with linked(broker) as links:
+            for _ in range(3):
+                links.send(ONE, metadata())
+            await until(lambda: len(broker.heard) == 3)
+            [known] = [link.broker for link in links._links.values()]
+            links.know({})
+            links.know({ONE: known})
+            links.send(ONE, metadata())
+            await until(lambda: len(broker.heard) == 4)
+
+    run(test)
+
+
 @pytest.mark.parametrize(
     "noise", [b"GET / HTTP/1.1\r\n\r\n", LENGTH.pack(0xFFFFFFFF), LENGTH.pack(3) + b"abc", LENGTH.pack(9) + b"x"]
 )

@@ -25,6 +25,7 @@ def test_each_world_says_of_every_kind_whether_it_can(capsys: pytest.CaptureFixt
         assert not set(each["can"]) & set(each["cannot"])
         assert "Crash" in each["can"]
     assert "CrashIn" in told["processes"]["cannot"]
+    assert [name for name, each in told.items() if "controller" in each["machines"]] == ["cores", "stack"]
 
 
 def test_the_table_has_a_line_for_every_kind(capsys: pytest.CaptureFixture[str]) -> None:

@@ -45,7 +45,7 @@ class Link:
             self._busy = False
             return
         self._busy = True
-        self._number += 1
+        self._number = self.office.links.next_number()
         world = self.office.world
         # On its way it does not depend on who sent it any more.
         world.push(world.now + self._delay(), self._arrive, Numbered(self._number, self._waiting[0]), None)
@@ -95,6 +95,11 @@ class Links:
     def __init__(self, office: Office) -> None:
         self._office = office
         self._links: dict[BrokerId, Link] = {}
+        self._number = 0
+
+    def next_number(self) -> int:
+        self._number += 1
+        return self._number
 
     def know(self, brokers: Mapping[BrokerId, Known]) -> None:
         for ident, link in list(self._links.items()):

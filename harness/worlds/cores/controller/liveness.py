@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from harness.checkers.controller.settled import APART, UNFINISHED, apart, unfinished
+from harness.worlds.controller.settling import unsettled
+from harness.worlds.cores.liveness import PROMISE
 from harness.worlds.cores.store.liveness import StoreLiveness
 
 if TYPE_CHECKING:
@@ -32,17 +33,11 @@ class ControllerLiveness(StoreLiveness):
 
     def _unequal(self, leader: Server) -> str | None:
         world = self._controller_world
-        nodes = world.servers[leader.id].machine.store.tree.nodes
-        data = {path: node[0] for path, node in nodes.items()}
-        versions = {path: node[6] for path, node in nodes.items()}
-        missing = unfinished(data)
-        if missing is not None:
-            self.promise = UNFINISHED
-            return missing
         replicas = {broker.id: broker.replicas for broker in world.brokers.values() if broker.up}
-        missing = apart(data, versions, replicas, world.script.brokers)
+        nodes = world.servers[leader.id].machine.store.tree.nodes
+        missing = unsettled(nodes, replicas, world.script.brokers)
         if missing is not None:
-            self.promise = APART
-            return missing
-        self.promise = "liveness"
+            self.promise, what = missing
+            return what
+        self.promise = PROMISE
         return super()._unequal(leader)

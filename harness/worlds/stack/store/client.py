@@ -61,7 +61,7 @@ class Client:
         self.leaving = self.vanished = False
         self.open = 0
         """So many calls somebody waits for."""
-        self._place = Outdoors(number)
+        self.place = Outdoors(number)
         self._random = Random(f"{world.script.seed}/client/{number}")
         self._outside = Outside(self._addresses, self._dial, self._random)
         self._back = trio.Event()
@@ -99,13 +99,19 @@ class Client:
     async def _dial(self, address: Address, tls: ssl.SSLContext | None, silence_ms: int) -> trio.abc.Stream:
         if self.vanished:
             await self._back.wait()
-        stream = await self.world.network.connect(self._place, address.host, address.port)
+        stream = await self.world.network.connect(self.place, address.host, address.port)
         self.server = int(address.host[1:])
         return stream
 
-    def _begin(self, timeout_ms: int, server: int | None) -> RecordedSession:
-        hosts = ",".join(f"{host_of(each.id)}:{CLIENT_PORT}" for each in self.world.servers[1:] if each.founded)
-        self.session = session = RecordedSession(self, hosts, timeout_ms, self._outside, SETTINGS)
+    def session_of(self, timeout_ms: int) -> RecordedSession:
+        return RecordedSession(self, self.hosts, timeout_ms, self._outside, SETTINGS)
+
+    @property
+    def hosts(self) -> str:
+        return ",".join(f"{host_of(each.id)}:{CLIENT_PORT}" for each in self.world.servers[1:] if each.founded)
+
+    def begin(self, timeout_ms: int, server: int | None = None) -> RecordedSession:
+        self.session = session = self.session_of(timeout_ms)
         if server is not None:
             session.connector.cut(address_of(server))
         self.world.beside(self._keep, session)
@@ -125,7 +131,7 @@ class Client:
             return
         session = self.alive
         if session is None:
-            self._begin(timeout_ms, server.id)
+            self.begin(timeout_ms, server.id)
         elif not (session.connected and self.server == server.id):
             session.connector.cut(address_of(server.id))
 
@@ -141,7 +147,7 @@ class Client:
         self.world.beside(self._wait, call, waiter, patience_s if impatient and not request.watch else float("inf"))
 
     def _submit(self, request: Request) -> tuple[Recorded, Waiter]:
-        session = self.alive or self._begin(TIMEOUT_MS, None)
+        session = self.alive or self.begin(TIMEOUT_MS, None)
         self.tape.calls += 1
         waiter = Waiter()
         call = Recorded(request, self.tape.calls, waiter.done, Hearing() if request.watch else None)
@@ -196,7 +202,7 @@ class Client:
         if self.vanished:
             return False
         self.vanished, self._back = True, trio.Event()
-        self.world.network.gone(self._place)
+        self.world.network.gone(self.place)
         return True
 
     def come_back(self) -> None:
