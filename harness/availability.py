@@ -47,9 +47,10 @@ class Availability:
         self.hits: list[tuple[str, int, int]] = []
         """Which kind, from when to when, in microseconds."""
         self._served = False
-        self._ever = False
-        self._since = self._first = 0
-        self._blamed = NOTHING_YET
+        self._first: int | None = None
+        """When anybody was served for the first time."""
+        self._lost: tuple[int, str] | None = None
+        """Since when nobody is served any more, and what is blamed."""
         self._outages: list[Outage] = []
 
     def struck(self, kind: str, phase: str, lasts_ms: int = 0) -> None:
@@ -66,22 +67,25 @@ class Availability:
             return
         self._served = serves
         if not serves:
-            self._since, self._blamed = self._now(), self._last
-        elif self._ever:
-            self._outages.append(self._outage())
-        else:
+            self._lost = self._now(), self._last
+            return
+        if self._first is None:
             self._first = self._now()
-        self._ever = True
+        self._outages += self._ongoing()
+        self._lost = None
 
-    def _outage(self) -> Outage:
-        return Outage(self._since // 1_000, (self._now() - self._since) // 1_000, self._blamed)
+    def _ongoing(self) -> list[Outage]:
+        if self._lost is None:
+            return []
+        since, blamed = self._lost
+        return [Outage(since // 1_000, (self._now() - since) // 1_000, blamed)]
 
     def _quorum_serves(self) -> bool:
         ghost = self._ghost
         ensemble = ghost.governing[ghost.committed]
         for leader in ghost.servers:
-            if leader.up and leader.serving and leader.state == State.LEADING:
-                serving = [each.id for each in ghost.servers if each.up and each.serving and each.leader == leader.id]
+            if leader.serving and leader.state == State.LEADING:
+                serving = [each.id for each in ghost.servers if each.serving and each.leader == leader.id]
                 if ensemble.is_quorum(serving):
                     return True
         return False
@@ -90,13 +94,11 @@ class Availability:
 
     def outages(self) -> tuple[Outage, ...]:
         """All that are over, and the one that is not, as long as it is by now."""
-        if self._ever and not self._served:
-            return (*self._outages, self._outage())
-        return tuple(self._outages)
+        return (*self._outages, *self._ongoing())
 
     def quiet(self) -> list[tuple[int, int]]:
         """From when to when nobody served, in milliseconds, the start included."""
-        first = self._first if self._ever else self._now()
+        first = self._now() if self._first is None else self._first
         return [(0, first // 1_000), *((each.at_ms, each.at_ms + each.took_ms) for each in self.outages())]
 
     def strikes(self) -> tuple[Strike, ...]:

@@ -115,7 +115,7 @@ def _service(script: Script, effects: Sequence[Effect]) -> Service:
         left = [sid for sid in voters if sid not in taken]
         if _largest(left, effects) - sum(effect.somebody for effect in effects) >= majority:
             return Service.MUST
-    if any(effect.members for effect in effects) or all(effect.groups is None for effect in effects):
+    if any(effect.members for effect in effects):
         return Service.UNKNOWN
     if all(len([other for other in voters if _hear(sid, other, effects)]) < majority for sid in voters):
         return Service.MUST_NOT
@@ -124,8 +124,6 @@ def _service(script: Script, effects: Sequence[Effect]) -> Service:
 
 def _largest(sids: Sequence[int], effects: Sequence[Effect]) -> int:
     """Of some servers, how many there are at most who all surely hear each other."""
-    if all(effect.groups is None for effect in effects):
-        return len(sids)
     for size in range(len(sids), 1, -1):
         for part in combinations(sids, size):
             if all(_hear(one, other, effects) for one, other in combinations(part, 2)):
@@ -134,7 +132,8 @@ def _largest(sids: Sequence[int], effects: Sequence[Effect]) -> int:
 
 
 def _hear(one: int, other: int, effects: Sequence[Effect]) -> bool:
-    return one == other or all(
+    """Whoever is in no group with anybody else stands in one alone."""
+    return all(
         any(one in group and other in group for group in effect.groups)
         for effect in effects
         if effect.groups is not None
@@ -147,7 +146,6 @@ def _hear(one: int, other: int, effects: Sequence[Effect]) -> bool:
 def _effects(script: Script, fault: Fault) -> list[Effect]:
     length, at = script.length_ms, fault.at
     servers = tuple(range(1, script.servers + 1))
-    down = at + getattr(fault, "down_ms", 0) + STARTS_MS
     match fault:
         case Isolate(for_ms=for_ms, server=server):
             if server < 1:
@@ -163,16 +161,17 @@ def _effects(script: Script, fault: Fault) -> list[Effect]:
             turned = (*servers[server - 1 :], *servers[: server - 1])
             half = max(1, len(turned) // 2)
             return [Effect(at, at + for_ms, groups=(turned[:half], turned[half:]))]
-        case Crash(server=server) | Restart(server=server):
-            return [_away(at, down, server)]
+        case Crash(down_ms=down_ms, server=server) | Restart(down_ms=down_ms, server=server):
+            return [_away(at, at + down_ms + STARTS_MS, server)]
         case Pause(for_ms=for_ms, server=server):
             return [_away(at, at + for_ms, server)]
         case CutLinks(server=server) | DoubleLinks(server=server):
             return [_away(at, at + 1, server)]
-        case CrashAll():
-            return [Effect(at, down, anything=True)]
-        case LoseDisk(server=server) | FlipBit(server=server):
-            return [_away(at, down, server), _away(down, length, server)]
+        case CrashAll(down_ms=down_ms):
+            return [Effect(at, at + down_ms + STARTS_MS, anything=True)]
+        case LoseDisk(down_ms=down_ms, server=server) | FlipBit(down_ms=down_ms, server=server):
+            back = at + down_ms + STARTS_MS
+            return [_away(at, back, server), _away(back, length, server)]
         case OldDisk() | LoseFsync() | MisdirectRecord() | CrashIn() | When() | FailDisk() | FullDisk():
             return [Effect(at, length, anything=True)]  # when it comes out is up to the run
         case RollingRestart(down_ms=down_ms, wait_ms=wait_ms):
@@ -222,15 +221,13 @@ class Oracle(Checker):
         return None
 
     def proposed(self, who: Known, first: Zxid, payloads: Sequence[bytes]) -> None:
-        if self._mute and (segment := self._segment()) is not None:
+        if (segment := self._segment()) is not None:
             for offset in range(len(payloads)):
                 self._proposed[Zxid(first + offset)] = segment
 
     def committed(self, who: Known, zxid: Zxid, path: list[Zxid] | None) -> None:
-        if not self._proposed or not path:
-            return
         segment = self._segment()
-        for each in path:
+        for each in path or ():
             proposed = self._proposed.get(each)
             if proposed is not None and proposed is segment:
                 self.fail(

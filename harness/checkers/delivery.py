@@ -90,16 +90,9 @@ class Agreement(Checker):
 
     def restored(self, who: Known, zxid: Zxid) -> None:
         """With the state come, at one stroke, all deliveries that led to it."""
-        if self._has(who.id, zxid):
-            return
         for delivered in self._order:
             if delivered <= zxid:
                 self._deliver(who.id, delivered)
-
-    def _has(self, sid: ServerId, zxid: Zxid) -> bool:
-        if self._in_order:
-            return self._place.get(zxid, len(self._order)) < self._reached[sid]
-        return zxid in self._delivered[sid]
 
     def _deliver(self, sid: ServerId, zxid: Zxid) -> None:
         if self._in_order:
@@ -128,7 +121,7 @@ class Agreement(Checker):
         mine.add(zxid)
         first = True
         for other, theirs in enumerate(self._delivered):
-            if other == sid or not other:
+            if other == sid:
                 continue
             if zxid in theirs:
                 first = False

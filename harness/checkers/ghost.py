@@ -150,7 +150,7 @@ class Ghost:
         return [
             known.id
             for known in self.servers[1:]
-            if holds(known.durable, zxid) or (known.kept and any(holds(tip, zxid) for tip in known.kept))
+            if holds(known.durable, zxid) or any(holds(tip, zxid) for tip in known.kept)
         ]
 
     def view(self, zxid: Zxid) -> str:

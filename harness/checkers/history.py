@@ -88,7 +88,7 @@ class ProcessConsistency(Checker):
         self._check(who, to, message.epoch, who.durable)
 
     def role(self, who: Known, state: State, epoch: Epoch, leader: ServerId | None, serving: bool) -> None:
-        if serving and not who.serving and leader is not None and state in (State.FOLLOWING, State.OBSERVING):
+        if serving and not who.serving and leader is not None:
             self._check(who, leader, epoch, who.tip)
 
     def _check(self, who: Known, leader: ServerId, epoch: Epoch, end: Zxid) -> None:

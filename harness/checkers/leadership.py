@@ -79,7 +79,7 @@ class LeaderCompleteness(Checker):
 
 
 class RemovedLeaderEnds(Checker):
-    """A leader that has committed a membership in which it does not vote proposes nothing more."""
+    """A leader that has committed something under a membership in which it does not vote proposes nothing more."""
 
     promise = "a removed leader proposes nothing"
 
@@ -90,10 +90,8 @@ class RemovedLeaderEnds(Checker):
 
     def committed(self, who: Known, zxid: Zxid, path: list[Zxid] | None) -> None:
         ghost = self.ghost
-        for change in path or ():
-            ensemble = ghost.governing[change]
-            if ensemble is not ghost.governing[ghost.parent[change]] and who.id not in ensemble.voters:
-                self._left[who.id] = who.stint
+        if any(who.id not in ghost.governing[each].voters for each in path or ()):
+            self._left[who.id] = who.stint
 
     def proposed(self, who: Known, first: Zxid, payloads: Sequence[bytes]) -> None:
         if self._left.get(who.id) == who.stint:

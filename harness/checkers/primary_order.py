@@ -12,7 +12,7 @@ from harness.checkers.ghost import Ghost, Known
 from harness.checkers.judge import Checker
 from zab.core.batch import Batch
 from zab.core.messages import State
-from zab.core.zxid import NOTHING, Epoch, ServerId, Zxid, epoch_of, show
+from zab.core.zxid import Epoch, ServerId, Zxid, epoch_of, show
 
 
 class LocalPrimaryOrder(Checker):
@@ -28,7 +28,6 @@ class LocalPrimaryOrder(Checker):
         super().__init__(ghost)
         self._number: dict[Zxid, int] = {}
         self._count: dict[Epoch, int] = {}
-        self._done: list[tuple[Epoch, int]] = [(Epoch(0), 0)] * len(ghost.servers)
 
     def proposed(self, who: Known, first: Zxid, payloads: Sequence[bytes]) -> None:
         epoch = epoch_of(first)
@@ -39,10 +38,9 @@ class LocalPrimaryOrder(Checker):
         self._count[epoch] = count
 
     def applied(self, who: Known, batch: Batch) -> None:
-        epoch = epoch_of(batch.first)
-        current, number = self._done[who.id]
-        if current != epoch:
-            number = 0
+        """Behind what it applied last, or whatever a snapshot brought it."""
+        same = epoch_of(batch.first) == epoch_of(who.applied)
+        number = self._number.get(who.applied, 0) if same else 0
         for zxid in range(batch.first, batch.last + 1):
             proposed = self._number.get(Zxid(zxid))
             if proposed is None:
@@ -53,10 +51,6 @@ class LocalPrimaryOrder(Checker):
                     f"server {who.id} delivers {show(Zxid(zxid))}, number {proposed} of its primary,"
                     f" where number {number} is due"
                 )
-        self._done[who.id] = (epoch, number)
-
-    def restored(self, who: Known, zxid: Zxid) -> None:
-        self._done[who.id] = (epoch_of(zxid), self._number.get(zxid, 0))
 
 
 class GlobalPrimaryOrder(Checker):
@@ -83,7 +77,7 @@ class PrimaryIntegrity(Checker):
             return
         self._broadcasting[epoch] = who.id
         for other in self.ghost.servers[1:]:
-            if other.up and other.applied > NOTHING and epoch_of(other.applied) < epoch and other.count > who.count:
+            if other.up and epoch_of(other.applied) < epoch and other.count > who.count:
                 self.fail(
                     f"server {who.id} broadcasts in epoch {epoch} after delivering up to {show(who.applied)},"
                     f" server {other.id} has delivered {show(other.applied)}"

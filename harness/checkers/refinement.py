@@ -108,7 +108,7 @@ class Refinement(Checker):
     # -- broadcast -----------------------------------------------------------------------------------------
 
     def appended(self, who: Known, batch: Batch) -> None:
-        if batch.config and batch.first not in self.ghost.parent:
+        if batch.config:
             self.state.memberships += [Ensemble.parse(payload.decode()) for payload in batch.payloads()]
         if who.state == Role.LEADING and epoch_of(batch.first) == who.epoch:
             self._step(who, Action.PROPOSE, actions.propose(self.state, who, batch.first, batch.last))

@@ -5,7 +5,8 @@ what, and who else would have.
 
 With `--checkers`, make small mistakes by rule in the checkers of histories themselves, and see whether the bank of
 histories notices: those that are legal, those by hand, and those with one lie in them. Of all mistakes as many are
-drawn as fit into the given time. Exit 1 if less than 19 of 20 are noticed that are not known to change nothing.
+drawn as fit into the given time, an equal part of it for each group. Exit 1 if in some group less than 19 of 20 are
+noticed that are not known to change nothing.
 """
 
 from __future__ import annotations
@@ -17,9 +18,9 @@ from typing import Final
 
 from harness.cli.common import HELD, VIOLATED, Misuse, Progress, natural
 from harness.mutants import checkers, report
+from harness.mutants.banks import TARGETS
 from harness.mutants.campaign import Verdict, hunt
 from harness.mutants.edit import Stale
-from harness.mutants.equivalent import EQUIVALENT
 from harness.mutants.table import BY_NAME, IMPOSSIBLE, MUTANTS
 
 
@@ -27,7 +28,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("names", nargs="*", metavar="NAME", help="only these (default: all)")
     parser.add_argument("--seconds", type=float, default=60.0, help="core-seconds for each (default 60)")
     parser.add_argument("--seed-base", type=natural, default=0, help="the first seed (default 0)")
-    parser.add_argument("--checkers", action="store_true", help="in the checkers; NAME is store or linear then")
+    parser.add_argument("--checkers", action="store_true", help="in the checkers; NAME is a group of them then")
     parser.add_argument("--list", action="store_true", help="only say what they are, and which bugs cannot be planted")
     parser.add_argument("--output", type=Path, metavar="DIR", help="write table, results and small scripts there")
     parser.add_argument(
@@ -93,41 +94,34 @@ FLOOR: Final = 0.95
 
 
 def _checkers(arguments: argparse.Namespace) -> int:
-    names = arguments.names or list(checkers.TARGETS)
+    names = arguments.names or list(TARGETS)
     for name in names:
-        if name not in checkers.TARGETS:
-            raise Misuse(f"there are no checkers {name}: {', '.join(checkers.TARGETS)}")
-    results = []
+        if name not in TARGETS:
+            raise Misuse(f"there are no checkers {name}: {', '.join(TARGETS)}")
+    if arguments.list:
+        for name in names:
+            for mistake in checkers.drawn(name, arguments.seed_base):
+                print(f"{name:<10} {mistake.name}")
+        return HELD
+    groups = []
     with Progress(0, "mistakes") as progress:
         for name in names:
-            drawn = checkers.drawn(name, arguments.seed_base)
-            if arguments.list:
-                print("\n".join(mistake.name for mistake in drawn))
-                continue
-            seconds = arguments.seconds / len(names)
-            results += checkers.hunt_all(
-                drawn, checkers.BANKS[name](), seconds=seconds, heard=lambda result: progress.step()
+            groups.append(
+                checkers.judged(
+                    name,
+                    seed=arguments.seed_base,
+                    seconds=arguments.seconds / len(names),
+                    heard=lambda result: progress.step(),
+                )
             )
-    if arguments.list:
-        return HELD
-    missed = [result.mistake for result in results if not result.noticed]
-    open_ = [mistake for mistake in missed if mistake.key not in EQUIVALENT]
-    noticed = len(results) - len(missed)
-    share = noticed / (noticed + len(open_)) if results else 0.0
+    if arguments.output is not None:
+        arguments.output.mkdir(parents=True, exist_ok=True)
+        (arguments.output / "checkers.md").write_text(checkers.table(groups))
     if arguments.json:
-        print(
-            json.dumps(
-                {
-                    "tried": len(results),
-                    "noticed": noticed,
-                    "equivalent": len(missed) - len(open_),
-                    "missed": [mistake.name for mistake in open_],
-                }
-            )
-        )
+        print(json.dumps([group.as_json() for group in groups]))
     else:
-        for mistake in open_:
-            print(f"NOT NOTICED  {mistake.name}")
-        same = f", {len(missed) - len(open_)} change nothing" if len(missed) > len(open_) else ""
-        print(f"{noticed} of {len(results)} noticed{same}: {share:.1%} of what could be")
-    return HELD if share >= FLOOR else VIOLATED
+        for group in groups:
+            for mistake in group.missed:
+                print(f"NOT NOTICED  {mistake.name}")
+        print(checkers.table(groups), end="")
+    return HELD if all(group.share >= FLOOR for group in groups) else VIOLATED

@@ -5,24 +5,53 @@ from __future__ import annotations
 from typing import Final
 
 EQUIVALENT: Final[dict[str, str]] = {
-    "order replies: `one.told_place >= other.told_place` for `one.told_place > other.told_place`": (
+    # -- ZAB ---------------------------------------------------------------------------------------------
+    "checkers.delivery Agreement._deliver: never `place < reached`": (
+        "what was delivered already is compared one by one from now on: more slowly, with the same result"
+    ),
+    "checkers.delivery Agreement._deliver: never `place == reached`": (
+        "deliveries are compared one by one from the first on: more slowly, with the same result"
+    ),
+    "checkers.delivery Agreement._deliver: `place != reached` for `place == reached`": (
+        "the first delivery has place 0 where 0 are reached; so they are compared one by one from there on"
+    ),
+    "checkers.delivery Integrity.applied: never `self._seen.get(batch.first) is batch`": (
+        "the very same batch is compared with what was proposed again, and found equal again"
+    ),
+    "checkers.delivery Integrity.applied: without `self._seen[batch.first] = batch`": (
+        "as no batch is known, each is compared with what was proposed whenever it is delivered"
+    ),
+    "checkers.ghost Ghost.log: never `self.batches.get(batch.first) is batch`": (
+        "the very same batch is logged again, and of what is known already nothing is changed"
+    ),
+    "checkers.history SameZxidSameTransaction.appended: never `ghost.batches.get(batch.first) is batch`": (
+        "the payloads of the very same batch are compared with themselves"
+    ),
+    "checkers.leadership LeaderCompleteness.established: 1 for 0 in `make(epoch, 0)`": (
+        "no transaction has the counter 0, and what is sought is the last one before the epoch's first, which has 1"
+    ),
+    # -- the specification -------------------------------------------------------------------------------
+    "spec.actions promise: `epoch >= s.accepted` for `epoch > s.accepted`": (
+        "it is asked only when the promise on the disk becomes another one"
+    ),
+    # -- the store ---------------------------------------------------------------------------------------
+    "checkers.store.order replies: `one.told_place >= other.told_place` for `one.told_place > other.told_place`": (
         "no two replies have one place"
     ),
-    "replay Replay.__init__: `zxid < last` for `zxid <= last`": "changes of one zxid that are neighbours are one group",
-    "calls Calls._match: `known.zxid <= group.zxid` for `known.zxid < group.zxid`": (
+    "checkers.store.replay Replay.__init__: `zxid < last` for `zxid <= last`": (
+        "changes of one zxid that are neighbours are one group"
+    ),
+    "checkers.store.calls Calls._match: `known.zxid <= group.zxid` for `known.zxid < group.zxid`": (
         "what is looked for is claimed by no call, so no call has its zxid"
     ),
-    "sequences check: without `call.write` in `call.write and call.group is not None and"
+    "checkers.store.sequences check: without `call.write` in `call.write and call.group is not None and"
     " (not call.group.refused)`": "only writes have a group",
-    "sequences check: without `request.op == 'create'` in `request.op == 'create' and"
+    "checkers.store.sequences check: without `request.op == 'create'` in `request.op == 'create' and"
     " 'sequential' in request.mode`": "only a create has a mode",
-    "judge Verdict.held: without `self.store.held` in `self.store.held and"
+    "checkers.store.judge Verdict.held: without `self.store.held` in `self.store.held and"
     " isinstance(self.linear, linear.Legal)`": "what broke a promise is not searched for an order",
-    "model Moment._change_for: 1 for 0": "a moment is thrown away before anybody looks at a zxid in it",
-    "models Model.initial: answers nothing": "what a protocol says is not run",
-    "models Model.step: answers nothing": "what a protocol says is not run",
-    "models Model.pure: answers nothing": "what a protocol says is not run",
-    "models Model.touches: answers nothing": "what a protocol says is not run",
-    "models Model.removable: answers nothing": "what a protocol says is not run",
-    "decide _proved: never `wrong is not None`": "it stands between a wrong checker and its user; there is none here",
+    # -- linearizability ---------------------------------------------------------------------------------
+    "checkers.linear.decide _proved: never `wrong is not None`": (
+        "it stands between a wrong checker and its user; there is none here"
+    ),
 }

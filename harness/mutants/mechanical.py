@@ -11,6 +11,7 @@ import ast
 import inspect
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache
 from importlib import import_module
 from types import CodeType, FunctionType, ModuleType
 from typing import Any, Final, TypeAlias
@@ -37,7 +38,7 @@ class Mistake:
     @property
     def key(self) -> str:
         """What stays when lines move."""
-        return f"{self.module.rpartition('.')[2]} {self.function}: {self.what}"
+        return f"{self.module.removeprefix('harness.')} {self.function}: {self.what}"
 
 
 @frozen
@@ -117,13 +118,23 @@ def _function(member: object) -> FunctionType | None:
 
 def _definitions(module: ModuleType) -> Iterator[tuple[str, str, Function]]:
     """Qualified name, class if any, and the function's tree, another one each time."""
-    for node in ast.parse(inspect.getsource(module)).body:
+    for node in ast.parse(_source(module)).body:
         if isinstance(node, ast.FunctionDef):
             yield node.name, "", node
         elif isinstance(node, ast.ClassDef):
             for part in node.body:
-                if isinstance(part, ast.FunctionDef):
+                if isinstance(part, ast.FunctionDef) and not _says_nothing(part):
                     yield f"{node.name}.{part.name}", node.name, part
+
+
+@cache
+def _source(module: ModuleType) -> str:
+    return inspect.getsource(module)
+
+
+def _says_nothing(definition: Function) -> bool:
+    """As in a protocol, or where others may say something."""
+    return all(isinstance(each, ast.Expr) and isinstance(each.value, ast.Constant) for each in definition.body)
 
 
 def _compiled(owner: str, definition: Function, qualname: str, file: str) -> CodeType:
@@ -168,7 +179,7 @@ Found: TypeAlias = tuple[int, Callable[[], str]]
 def _edits(definition: Function) -> Iterator[Found]:
     """Every way to go wrong in here. Each is done on the very nodes that were walked."""
     yield definition.lineno, lambda: _answer_at_once(definition)
-    for node in _body(definition):
+    for node, around in _body(definition):
         line = getattr(node, "lineno", definition.lineno)
         match node:
             case ast.Compare():
@@ -184,7 +195,7 @@ def _edits(definition: Function) -> Iterator[Found]:
             case ast.If() | ast.IfExp() | ast.While() if not isinstance(node.test, ast.BoolOp):
                 yield line, _decide(node, False)
             case ast.Constant(value=value) if type(value) is int:
-                yield line, _count(node)
+                yield line, _count(node, around)
             case ast.BinOp(op=ast.Add() | ast.Sub()):
                 yield line, _reverse(node)
             case _:
@@ -199,19 +210,20 @@ def _edits(definition: Function) -> Iterator[Found]:
                         yield statement.lineno, _leave_out(statements, place)
 
 
-def _body(definition: Function) -> Iterator[ast.AST]:
-    """Without annotations, defaults and strings that are put together: none of them decides anything."""
-    pending: list[ast.AST] = [definition]
+def _body(definition: Function) -> Iterator[tuple[ast.AST, ast.AST]]:
+    """Each part, and what it is a part of; without annotations, defaults and strings that are put together: none of
+    them decides anything."""
+    pending: list[tuple[ast.AST, ast.AST]] = [(definition, definition)]
     while pending:
-        node = pending.pop(0)
+        node, around = pending.pop(0)
         if isinstance(node, ast.JoinedStr):
             continue
-        yield node
+        yield node, around
         for name, value in ast.iter_fields(node):
             if name in ("annotation", "returns", "decorator_list", "defaults", "kw_defaults"):
                 continue
             children = value if isinstance(value, list) else [value]
-            pending += [child for child in children if isinstance(child, ast.AST)]
+            pending += [(child, node) for child in children if isinstance(child, ast.AST)]
 
 
 def _answer_at_once(definition: Function) -> str:
@@ -266,11 +278,12 @@ def _decide(node: ast.If | ast.IfExp | ast.While, what: bool) -> Callable[[], st
     return edit
 
 
-def _count(node: ast.Constant) -> Callable[[], str]:
+def _count(node: ast.Constant, around: ast.AST) -> Callable[[], str]:
     def edit() -> str:
         assert isinstance(node.value, int)
+        before = ast.unparse(around)
         node.value += 1
-        return f"{node.value} for {node.value - 1}"
+        return f"{node.value} for {node.value - 1} in `{before:.80}`"
 
     return edit
 

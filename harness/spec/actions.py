@@ -144,7 +144,7 @@ def accept(state: State, s: Server, first: Zxid, last: Zxid) -> str | None:
         return f"epoch {s.promised}, in which it follows, is established"
     if histories.parent.get(first) != s.tip:
         return f"{show(first)} stands behind {show(s.tip)} at its leader, too"
-    if last > reign.end or not histories.holds(reign.end, last):
+    if not histories.holds(reign.end, last):
         return f"its leader of epoch {s.promised}, server {reign.leader}, has {show(last)}"
     return None
 
@@ -222,7 +222,7 @@ def acknowledge(state: State, s: Server, to: ServerId, zxid: Zxid) -> str | None
         return f"it has adopted epoch {s.promised}"
     if not state.histories.holds(s.durable, zxid):
         return f"its disk, which ends at {show(s.durable)}, has {show(zxid)}"
-    if zxid > reign.end or not state.histories.holds(reign.end, zxid):
+    if not state.histories.holds(reign.end, zxid):
         return f"its leader has {show(zxid)}"
     reign.acked[s.id] = zxid
     return None
@@ -256,7 +256,7 @@ def learn(state: State, s: Server, zxid: Zxid) -> str | None:
 
 
 def deliver(state: State, s: Server, first: Zxid, last: Zxid) -> str | None:
-    if last > state.committed.get(s.id, 0):
+    if last > state.committed[s.id]:
         return f"it knows {show(last)} to be committed"
     if state.histories.parent[first] != s.applied:
         return f"{show(first)} is next behind {show(s.applied)}"

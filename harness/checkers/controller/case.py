@@ -16,6 +16,9 @@ from kraft_controller.wire import znodes
 
 STATE: Final = re.compile(r"/brokers/topics/([^/]+)/partitions/(\d+)/state")
 TOPIC: Final = re.compile(r"/brokers/topics/([^/]+)")
+ANY: Final = Version(0)
+"""Of a node whose version nobody asks for."""
+WRITES: Final = ("create", "set", "delete")
 
 
 @frozen
@@ -49,16 +52,24 @@ class Written:
 
     @property
     def state(self) -> PartitionState | None:
-        where = self.where
-        return None if where is None else znodes.read_partition_state(where, self.data, Version(self.version))
+        return self._state(self.data, Version(self.version))
 
     @property
     def state_before(self) -> PartitionState | None:
+        return self._state(self.before, ANY)
+
+    def _state(self, data: bytes | None, version: Version) -> PartitionState | None:
         where = self.where
-        return None if where is None or self.before is None else znodes.read_partition_state(where, self.before, _ANY)
+        return None if where is None or data is None else znodes.read_partition_state(where, data, version)
+
+    @property
+    def decides(self) -> bool:
+        """Who leads, or that nobody does any more. Leaders write ISRs, too, and nothing else of a state."""
+        return _leads(self.state) != _leads(self.state_before)
 
 
-_ANY: Final = Version(0)
+def _leads(state: PartitionState | None) -> tuple[int, int] | None:
+    return None if state is None else (state.leader, state.leader_epoch)
 
 
 @frozen
@@ -92,29 +103,23 @@ def _writes(history: History) -> Iterator[Written]:
     topics: dict[str, Topic] = {}
     ruler = epoch = 0
     for change in history.changes:
-        if change.kind == "close":
-            for path in change.gone:
-                yield Written(
-                    change.zxid, change.session, "delete", path, None, 0, tree.pop(path, None), ruler, epoch, None
-                )
-        if change.kind not in ("create", "set", "delete"):
+        for path in change.gone:
+            before = tree.pop(path, None)
+            yield Written(change.zxid, change.session, "delete", path, None, change.version, before, ruler, epoch, None)
+        if change.kind not in WRITES:
             continue
         path = change.path
         found = STATE.fullmatch(path)
-        before = tree.get(path)
         yield Written(
-            change.zxid, change.session, change.kind, path, change.data, change.version, before, ruler, epoch,
-            topics.get(found[1]) if found else None,
+            change.zxid, change.session, change.kind, path, change.data, change.version, tree.pop(path, None), ruler,
+            epoch, topics.get(found[1]) if found else None,
         )  # fmt: skip
-        if change.kind == "delete":
-            tree.pop(path, None)
-        else:
+        if change.kind != "delete":
             tree[path] = change.data
         named = TOPIC.fullmatch(path)
         if named is not None:
-            if change.kind == "delete":
-                topics.pop(named[1], None)
-            else:
+            topics.pop(named[1], None)
+            if change.kind != "delete":
                 topics[named[1]] = znodes.read_topic(named[1], change.data, Version(change.version))
         elif path == znodes.CONTROLLER_EPOCH and change.kind == "set":
             ruler, epoch = change.session, znodes.read_controller_epoch(change.data)

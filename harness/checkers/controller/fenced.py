@@ -20,26 +20,16 @@ def check(case: Case) -> Iterator[Broken]:
                 f"{case.who(write.session)} did {write.kind} {write.path}, when {case.who(write.ruler)} had been"
                 f" elected with epoch {write.epoch}",
             )
-        state, before = write.state if write.kind == "set" else None, write.state_before
-        decided = state is not None and before is not None and _decided(write)
-        if state is not None and decided and state.controller_epoch != write.epoch:
-            yield Broken(
-                PROMISE,
-                f"{write.where}: a decision of epoch {state.controller_epoch} was written in epoch {write.epoch}",
-            )
-
-
-def _decided(write: Written) -> bool:
-    """Leaders write ISRs, too, and nothing else of a state."""
-    state, before = write.state, write.state_before
-    assert state is not None
-    return before is None or (state.leader, state.leader_epoch) != (before.leader, before.leader_epoch)
+    for write, where, state, _ in case.states():
+        if write.decides and state.controller_epoch != write.epoch:
+            what = f"{where}: a decision of epoch {state.controller_epoch} was written in epoch {write.epoch}"
+            yield Broken(PROMISE, what)
 
 
 def _is_a_controllers(case: Case, write: Written) -> bool:
     path = write.path
     if write.where is not None:
-        return write.kind != "set" or _decided(write)
+        return write.decides
     if path.startswith(znodes.TOPICS + "/"):
         return True
     if write.kind == "delete":

@@ -21,6 +21,6 @@ def check(case: Case) -> Iterator[Broken]:
         key = (fact.broker, fact.life)
         if lives.get((fact.broker, fact.meant), fact.life) < fact.life:
             yield Broken(LIVES, f"broker {fact.broker}, life {fact.life}, did what was meant for {fact.meant:#x}")
-        if fact.epoch < newest.get(key, 0):
+        if fact.epoch < newest.get(key, fact.epoch):
             yield Broken(NEWEST, f"broker {fact.broker} obeyed epoch {fact.epoch} behind epoch {newest[key]}")
-        newest[key] = max(newest.get(key, 0), fact.epoch)
+        newest[key] = max(newest.get(key, fact.epoch), fact.epoch)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from harness.checkers.controller.case import STATE, TOPIC
+from harness.checkers.controller.case import ANY, STATE, TOPIC
 from harness.worlds.controller.replicas import Replicas
 from kraft_controller.core.names import NOBODY, BrokerId, TopicPartition, Version
 from kraft_controller.core.state import PartitionState, Topic
@@ -33,7 +33,7 @@ def unfinished(data: Data) -> str | None:
             node = data.get(znodes.state_path(where))
             if node is None:
                 return f"{where} has no state"
-            state = znodes.read_partition_state(where, node, Version(0))
+            state = znodes.read_partition_state(where, node, ANY)
             if state.leader == NOBODY:
                 return f"nobody leads {where}: {state}"
             if set(state.isr) != set(held.replicas):
@@ -90,4 +90,4 @@ def _unlike(
 
 
 def _topics(data: Data) -> list[Topic]:
-    return [znodes.read_topic(named[1], data[path], Version(0)) for path in data if (named := TOPIC.fullmatch(path))]
+    return [znodes.read_topic(named[1], data[path], ANY) for path in data if (named := TOPIC.fullmatch(path))]

@@ -25,7 +25,7 @@ def check(case: Case) -> Iterator[Broken]:
                 if request.op == "set" and request.version < 0 and _is_shared(request):
                     yield Broken(PROMISE, f"{case.who(event.session)} wrote {request.path} at whatever version it was")
     for write, where, state, before in case.states():
-        if before is None or write.kind == "create":
+        if before is None:
             continue
         if state.leader_epoch != before.leader_epoch:
             if state.leader_epoch != before.leader_epoch + 1:

@@ -1,0 +1,147 @@
+"""What is committed, asked and obeyed around a controller, written down by hand.
+
+    @breaks(leaders.UPWARDS)
+    def a_leader_epoch_goes_back(tale: Tale, bad: bool) -> None:
+        tale.rules()
+        tale.topic(1, 2)
+        tale.state(1, [1, 2], 3)
+        tale.state(1, [1], 2 if bad else 4)
+
+Each is told twice: as it should be, and with the one thing wrong that breaks the promise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+from attrs import frozen
+
+from harness.checkers.controller import ALL, Case, judged
+from harness.checkers.controller.facts import Fact, Obeyed, Registered, Reigns
+from harness.history import Asked, Change, Event, History, Request
+from kraft_controller.core.names import BrokerId, ControllerEpoch, LeaderEpoch, TopicId, TopicPartition
+from kraft_controller.core.state import Assignment, PartitionState
+from kraft_controller.wire import znodes
+
+ADMIN: Final = 90
+"""The session of somebody who is no broker."""
+
+
+def session_of(broker: int) -> int:
+    return 100 + broker
+
+
+def held(*replicas: int, adding: Sequence[int] = (), removing: Sequence[int] = ()) -> Assignment:
+    return Assignment(*(tuple(map(BrokerId, each)) for each in (replicas, adding, removing)))
+
+
+class Tale:
+    """Zxids are counted from 1, versions as the store counts them."""
+
+    def __init__(self) -> None:
+        self.changes: list[Change] = []
+        self.events: list[Event] = []
+        self.facts: list[Fact] = []
+        self._versions: dict[str, int] = {}
+
+    # -- in the store ------------------------------------------------------------------------------
+
+    def write(self, path: str, data: bytes | None, session: int) -> None:
+        kind = "set" if path in self._versions else "create"
+        self._versions[path] = self._versions.get(path, -1) + 1
+        self.changes.append(Change(self._zxid(), session, kind, path, data, self._versions[path]))
+
+    def delete(self, path: str, session: int) -> None:
+        self._versions.pop(path, None)
+        self.changes.append(Change(self._zxid(), session, "delete", path))
+
+    def ends(self, session: int, *gone: str) -> None:
+        for path in gone:
+            self._versions.pop(path, None)
+        self.changes.append(Change(self._zxid(), session, "close", gone=gone))
+
+    def ask(self, session: int, request: Request) -> None:
+        self.events.append(Asked(10 * len(self.events), session, session, len(self.events) + 1, 1, request))
+
+    def _zxid(self) -> int:
+        return len(self.changes) + 1
+
+    # -- controllers and brokers -------------------------------------------------------------------
+
+    def joins(self, broker: int, life: int = 1, session: int = 0) -> int:
+        """Answers the zxid of its node, by which this life of it is known."""
+        session = session or session_of(broker)
+        self.write(f"{znodes.BROKERS}/{broker}", b"", session)
+        made = len(self.changes)
+        self.facts.append(Registered(made, broker, life, session, made))
+        return made
+
+    def epoch(self, epoch: int, broker: int) -> None:
+        self.write(znodes.CONTROLLER_EPOCH, znodes.controller_epoch(ControllerEpoch(epoch)), session_of(broker))
+
+    def reigns(self, broker: int, epoch: int) -> None:
+        self.facts.append(Reigns(len(self.changes), broker, session_of(broker), epoch))
+
+    def rules(self, broker: int = 1, epoch: int = 1) -> None:
+        """Elected, as it should be."""
+        if epoch == 1:
+            self.epoch(0, broker)
+        self.epoch(epoch, broker)
+        self.reigns(broker, epoch)
+
+    def obeys(self, broker: int, controller: int = 1, epoch: int = 1, *, life: int = 1, meant: int = -1) -> None:
+        self.facts.append(Obeyed(len(self.changes), broker, life, meant, controller, epoch))
+
+    # -- topics ------------------------------------------------------------------------------------
+
+    def topic(self, *replicas: int, name: str = "t1", ident: str = "a", session: int = ADMIN) -> None:
+        self.topic_of({0: held(*replicas)}, name=name, ident=ident, session=session)
+
+    def topic_of(
+        self, partitions: Mapping[int, Assignment], *, name: str = "t1", ident: str = "a", session: int = ADMIN
+    ) -> None:
+        self.write(znodes.topic_path(name), znodes.topic(TopicId(ident * 22), partitions), session)
+
+    def state(self, leader: int, isr: Sequence[int], epoch: int, *, by: int = 1, session: int = 0, at: int = 0) -> None:
+        """Of partition `at` of topic t1; written by broker 1 if nobody else is named."""
+        state = PartitionState(BrokerId(leader), tuple(map(BrokerId, isr)), LeaderEpoch(epoch), ControllerEpoch(by))
+        self.write(state_path(at), znodes.partition_state(state), session or session_of(1))
+
+
+def state_path(at: int = 0) -> str:
+    return znodes.state_path(TopicPartition("t1", at))
+
+
+Tell = Callable[[Tale, bool], None]
+
+
+@frozen
+class Told:
+    name: str
+    promise: str
+    tell: Tell
+
+    def tale(self, bad: bool) -> Tale:
+        tale = Tale()
+        self.tell(tale, bad)
+        return tale
+
+
+STORIES: Final[dict[str, Told]] = {}
+
+
+def breaks(promise: str) -> Callable[[Tell], Tell]:
+    def told(tell: Tell) -> Tell:
+        assert tell.__name__ not in STORIES
+        STORIES[tell.__name__] = Told(tell.__name__, promise, tell)
+        return tell
+
+    return told
+
+
+def said(history: History, facts: Sequence[Fact]) -> object:
+    """All that is broken in it, in every respect, and what was read out of it."""
+    case = Case.of(history, facts)
+    read = [(write, write.state, write.state_before, write.decides) for write in case.writes]
+    return judged(history, facts), [broken for promise in ALL for broken in promise(case)], read

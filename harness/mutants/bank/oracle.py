@@ -1,0 +1,280 @@
+"""When must servers serve: scripts with every fault, small ones and drawn ones, and what happened in some runs.
+
+Nothing is played here. A script is enough to say what its oracle must answer; and for who looks at a run, the run is
+told in a few words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from inspect import signature
+from typing import Final
+
+from attrs import fields_dict
+
+from harness.availability import Availability
+from harness.checkers import Ghost, Judge, Violation
+from harness.draw import script_from_seed
+from harness.faults import FAULTS, CutLinks, Fault, Isolate, Partition, Pause, Reconfigure, Script, Split
+from harness.oracle import Oracle, Segment, Service, abstained, timeline
+from harness.worlds.cores.workload import member
+from zab.core.batch import pack
+from zab.core.ensemble import Ensemble
+from zab.core.messages import State
+from zab.core.ready import Recovered
+from zab.core.zxid import NOTHING, Epoch, ServerId, Zxid, make
+
+ONE, TWO, THREE = ServerId(1), ServerId(2), ServerId(3)
+ENSEMBLE: Final = Ensemble((member(ONE), member(TWO), member(THREE)))
+LENGTH_MS: Final = 2_000
+
+Deed = Callable[[], object]
+
+
+def deeds() -> Iterator[tuple[str, Deed]]:
+    """What is asked, each under a name."""
+    for name, script in scripts():
+        yield name, _asked(script)
+    for name, tell in TOLD.items():
+        yield name, tell
+
+
+def _asked(script: Script) -> Deed:
+    def ask() -> object:
+        segments = timeline(script)
+        return segments, [segment.ms for segment in segments], abstained(segments)
+
+    return ask
+
+
+# -- scripts -------------------------------------------------------------------------------------------
+
+
+def scripts() -> Iterator[tuple[str, Script]]:
+    """Every fault alone, behind one that has taken a server away already, and across the end; then drawn ones."""
+    away = Pause(0, LENGTH_MS, 1)
+    for kind in FAULTS:
+        for server in (0, 1, 3):
+            for at in (500, LENGTH_MS - 50):
+                fault = _made(kind, at, server)
+                if fault is not None:
+                    for voters in (3, 5):
+                        yield f"{fault}, {voters}", _script(fault, voters=voters)
+                        yield f"{fault}, and one is away, {voters}", _script(away, fault, voters=voters)
+    for number, faults in enumerate(TOGETHER):
+        for voters in (2, 3, 4, 5):
+            yield f"together {number}, {voters}", _script(*faults, voters=voters)
+            yield f"together {number}, {voters} with an observer", _script(*faults, voters=voters, observers=1)
+    change = Reconfigure(300, "remove", 1)
+    apart = Partition(500, 200, ((1,), (2,), (3,)))
+    yield "members change", Script(1, voters=3, length_ms=LENGTH_MS, faults=(apart,), ops=(change,))
+    yield "members change in the end", Script(1, voters=3, length_ms=LENGTH_MS, ops=(Reconfigure(1_900, "remove", 1),))
+    for seed in range(12):
+        yield f"drawn {seed}", script_from_seed(seed, voters=(3, 4, 5)[seed % 3], faults=seed)
+
+
+def _script(*faults: Fault, voters: int, observers: int = 0) -> Script:
+    return Script(1, voters=voters, observers=observers, length_ms=LENGTH_MS, faults=faults)
+
+
+def _made(kind: type[Fault], at: int, server: int) -> Fault | None:
+    """At this server; None if there is one like it already."""
+    if "server" in fields_dict(kind):
+        return kind(at, server=server)  # type: ignore[call-arg]
+    return kind(at) if server == 0 and "at" in signature(kind).parameters else None
+
+
+TOGETHER: Final[tuple[tuple[Fault, ...], ...]] = (
+    (Isolate(100, 300, 1), Isolate(200, 300, 2)),
+    (Isolate(100, 300, 0), Isolate(200, 300, 2)),
+    (Isolate(100, 300, 0), Isolate(200, 300, 0)),
+    (Pause(100, 300, 1), Isolate(200, 300, 2)),
+    (Pause(100, 300, 2), Pause(200, 300, 2)),
+    (Pause(100, 100, 2), Pause(200, 100, 3)),
+    (Pause(100, 101, 2), Pause(200, 100, 3)),
+    (CutLinks(100, 1), CutLinks(100, 2)),
+    (CutLinks(100, 1), CutLinks(101, 2)),
+    (Partition(100, 300, ((1, 2), (3, 4, 5))),),
+    (Partition(100, 300, ((1, 2), (2, 3))),),
+    (Partition(100, 300, ((1,), (2,), (3,))),),
+    (Partition(100, 300, ((1,), (2,))),),
+    (Partition(100, 300, ((1, 0), (2,))),),
+    (Partition(100, 300, ((1, 2), (3,))), Partition(200, 300, ((1,), (2, 3)))),
+    (Partition(100, 300, ((1, 2, 3), (4, 5))), Isolate(200, 300, 1)),
+    (Partition(100, 300, ((1, 2, 3), (4, 5))), Pause(200, 100, 5)),
+    (Split(100, 300, "halves", 1),),
+    (Split(100, 300, "halves", 2), Pause(200, 100, 2)),
+    (Split(100, 300, "halves", 2), Isolate(200, 300, 3)),
+    (Split(100, 300, "halves", 3), Split(200, 300, "halves", 1)),
+    (Split(100, 300, "halves", 5),),
+    (Split(100, 300, "halves", 6),),
+    (Split(100, 300, "ring", 1),),
+    (Split(100, 300, "halves", 0),),
+)
+
+
+# -- runs, told --------------------------------------------------------------------------------------
+
+MUST, MUST_NOT, UNKNOWN = Service.MUST, Service.MUST_NOT, Service.UNKNOWN
+
+
+class Run:
+    """A leader in a time that is cut into segments: what it proposes, commits, and when."""
+
+    def __init__(self, *segments: Segment) -> None:
+        self.now = 0
+        ghost = Ghost(ENSEMBLE, 3)
+        self.judge = Judge(ghost, [lambda _: Oracle(ghost, segments, lambda: self.now)])
+        self.judge.role(THREE, State.LEADING, Epoch(1), THREE, True)
+
+    def proposes(self, at_us: int, counter: int = 1, count: int = 1) -> None:
+        self.now = at_us
+        batch = pack(make(1, counter), [b"x"] * count)
+        self.judge.proposed(THREE, batch.first, batch.payloads())
+        self.judge.appended(THREE, batch)
+
+    def commits(self, at_us: int, counter: int = 1) -> str:
+        self.now = at_us
+        try:
+            self.judge.committed(THREE, make(1, counter), True)
+        except Violation as violation:
+            return str(violation)
+        return ""
+
+
+def _decided(proposed_us: int, committed_us: int) -> Deed:
+    """One transaction, beside two times in which nothing can be decided."""
+
+    def tell() -> object:
+        run = Run(Segment(0, 100, MUST), Segment(100, 200, MUST_NOT), Segment(200, 300, MUST_NOT))
+        run.proposes(proposed_us)
+        return run.commits(committed_us)
+
+    return tell
+
+
+def _several() -> object:
+    """Three in one batch, and one before them that was proposed where it could be decided; learned of again later."""
+    run = Run(Segment(0, 100, MUST), Segment(100, 200, MUST_NOT))
+    run.proposes(50_000)
+    run.proposes(110_000, 2, 3)
+    return run.commits(120_000), run.commits(150_000, 4), run.commits(160_000, 3), run.commits(250_000, 4)
+
+
+def _elsewhere() -> object:
+    """A leader hears of a commit of somebody else's past, which leads nowhere from here."""
+    run = Run(Segment(100, 200, MUST_NOT))
+    run.proposes(110_000)
+    run.now = 120_000
+    run.judge.committed(THREE, make(7, 7), True)
+    return run.commits(120_000), run.commits(130_000)
+
+
+def _quiet() -> object:
+    """How long nobody may serve, and where."""
+    segments = [
+        Segment(0, 500, MUST),
+        Segment(500, 900, UNKNOWN),
+        Segment(900, 1_500, MUST),
+        Segment(1_500, 2_000, MUST_NOT),
+    ]
+    oracle = Oracle(Ghost(ENSEMBLE, 3), segments, lambda: 0)
+    asked = [
+        [(100, 300)], [(100, 301)], [(400, 1_100)], [(400, 1_101)], [(0, 200), (300, 500)], [(0, 201)], [(299, 800)],
+        [(1_300, 2_000)], [(1_299, 2_000)], [(0, 100), (950, 1_200)], [],
+    ]  # fmt: skip
+    return [str(oracle.unserved(quiet, 200)) for quiet in asked]
+
+
+class Watched:
+    """Who serves, by the clock."""
+
+    def __init__(self) -> None:
+        self.now = 0
+        self.ghost = Ghost(ENSEMBLE, 3)
+        self.seen = Availability(self.ghost, lambda: self.now)
+        self.judge = Judge(self.ghost, (), self.seen.looked)
+        for sid in (ONE, TWO, THREE):
+            self.judge.started(sid, Recovered(Epoch(0), Epoch(0)), NOTHING)
+
+    def role(self, at_us: int, sid: ServerId, state: State, leader: ServerId | None, serving: bool = True) -> None:
+        self.now = at_us
+        self.judge.role(sid, state, Epoch(1), leader, serving)
+
+    def crashes(self, at_us: int, sid: ServerId) -> None:
+        self.now = at_us
+        self.judge.crashed(sid)
+
+    def said(self) -> object:
+        return self.seen.outages(), self.seen.quiet(), self.seen.strikes(), tuple(self.seen.hits)
+
+
+def _outages() -> object:
+    """Looked at after every change: a start, an outage that ends, one that no fault began, and one that lasts."""
+    watched = Watched()
+    said = [watched.said()]
+    watched.role(20_500, ONE, State.LEADING, ONE)
+    said.append(watched.said())
+    watched.role(50_999, TWO, State.FOLLOWING, ONE)
+    said.append(watched.said())
+    watched.crashes(60_000, TWO)
+    watched.now = 65_001
+    said.append(watched.said())
+    watched.seen.struck("Crash", "broadcast", 200)
+    watched.role(90_000, THREE, State.FOLLOWING, ONE)
+    watched.seen.struck("Pause", "election")
+    watched.seen.struck("Pause", "election", 7)
+    said.append(watched.said())
+    watched.role(95_000, TWO, State.FOLLOWING, ONE)
+    watched.crashes(200_000, ONE)
+    watched.now = 250_000
+    return said, watched.said()
+
+
+def _serving() -> object:
+    """Followers of somebody else, leaders that do not serve yet, and two who lead at once do not make a quorum."""
+    watched = Watched()
+    said = []
+    for at, (sid, state, leader, serving) in enumerate((
+        (ONE, State.LEADING, ONE, False), (TWO, State.FOLLOWING, ONE, True), (THREE, State.FOLLOWING, ONE, True),
+        (ONE, State.LEADING, ONE, True), (TWO, State.FOLLOWING, ONE, False), (THREE, State.FOLLOWING, ONE, True),
+        (THREE, State.FOLLOWING, TWO, True), (TWO, State.LEADING, TWO, True), (ONE, State.FOLLOWING, TWO, True),
+        (TWO, State.FOLLOWING, ONE, True), (ONE, State.LEADING, ONE, True),
+    )):  # fmt: skip
+        watched.role(1_000 * (at + 1), sid, state, leader, serving)
+        said.append(watched.said())
+    return said
+
+
+def _other_members() -> object:
+    """Two of four are no quorum any more, once it is committed that there are four."""
+    watched = Watched()
+    watched.role(1_000, ONE, State.LEADING, ONE)
+    watched.role(2_000, TWO, State.FOLLOWING, ONE)
+    grown = ENSEMBLE.changed(joining=(member(ServerId(4)),), version=make(1, 1))
+    change = pack(make(1, 1), [grown.text().encode()], config=True)
+    for sid in (ONE, TWO, THREE):
+        watched.judge.appended(sid, change)
+    watched.role(3_000, THREE, State.LOOKING, None, False)
+    before = watched.said()
+    watched.judge.committed(ONE, Zxid(change.last), True)
+    watched.role(4_000, THREE, State.LOOKING, None, False)
+    watched.now = 9_000
+    return before, watched.said()
+
+
+TOLD: Final[dict[str, Deed]] = {
+    **{
+        f"proposed at {proposed}, committed at {committed}": _decided(proposed, committed)
+        for proposed in (50_000, 100_000, 100_001, 150_000, 199_999, 200_000, 200_001)
+        for committed in (150_000, 199_999, 200_000, 250_000, 299_999, 350_000)
+        if proposed <= committed
+    },
+    "abstained": lambda: [abstained(told) for told in ([], [Segment(0, 1, UNKNOWN)], [Segment(0, 1, MUST)])],
+    "several": _several,
+    "elsewhere": _elsewhere,
+    "quiet": _quiet,
+    "outages": _outages,
+    "serving": _serving,
+    "other members": _other_members,
+}

@@ -1,0 +1,249 @@
+"""What is on disks before something is said or done."""
+
+from __future__ import annotations
+
+from harness.checkers.durability import (
+    AdoptedByQuorum,
+    DurableBeforeAck,
+    DurableOnQuorum,
+    EpochsAscend,
+    HistoryBeforeEpoch,
+)
+from harness.mutants.bank.zab.story import ENSEMBLE, FOUR, ONE, THREE, TWO, Story, breaks, z
+from harness.worlds.cores.workload import member
+from zab.core.batch import pack
+from zab.core.messages import Ack, AckEpoch, AckNewLeader, LeaderInfo, State, UpToDate
+from zab.core.ready import Recovered
+from zab.core.zxid import NOTHING, Epoch
+
+
+@breaks(DurableBeforeAck)
+def durable_in_a_history_that_is_gone(story: Story, bad: bool) -> None:
+    first = story.begins()
+    old = story.proposes(THREE, 1, 2)
+    story.logs(old, THREE, durably=False)
+    story.epochs(2, ONE, TWO)
+    story.leads(TWO, 2)
+    new = story.proposes(TWO, 2, 1)
+    story.logs(new, ONE, TWO)
+    story.judge.installed(THREE, new.last)
+    story.judge.durable_append(THREE, old)
+    story.judge.counts_durable(THREE, old.last if bad else first.last)
+
+
+@breaks(DurableBeforeAck)
+def acknowledged_before_durable(story: Story, bad: bool) -> None:
+    story.logs(story.proposes(THREE, 1, 1), ONE, durably=not bad)
+    story.judge.said[Ack](ONE, THREE, Ack(z(1, 1)))
+
+
+@breaks(DurableBeforeAck)
+def epoch_acknowledged_before_durable(story: Story, bad: bool) -> None:
+    story.leads(THREE, 1)
+    story.epochs(0 if bad else 1, ONE)
+    story.judge.said[AckNewLeader](ONE, THREE, AckNewLeader(Epoch(1)))
+
+
+@breaks(DurableBeforeAck)
+def epoch_acknowledged_before_its_history(story: Story, bad: bool) -> None:
+    first = story.proposes(THREE, 1, 1)
+    story.logs(first, THREE)
+    story.logs(first, ONE, durably=not bad)
+    story.leads(THREE, 2)
+    story.epochs(2, ONE)
+    story.judge.said[AckNewLeader](ONE, THREE, AckNewLeader(Epoch(2)))
+
+
+@breaks(DurableBeforeAck)
+def promised_before_durable(story: Story, bad: bool) -> None:
+    story.judge.heard_leader_info(ONE, Epoch(2))
+    story.epochs(1 if bad else 2, ONE)
+    story.judge.said[AckEpoch](ONE, THREE, AckEpoch(Epoch(0), NOTHING, 0))
+
+
+@breaks(DurableBeforeAck)
+def announced_before_durable(story: Story, bad: bool) -> None:
+    story.epochs(1 if bad else 2, THREE)
+    story.judge.said[LeaderInfo](THREE, ONE, LeaderInfo(Epoch(2)))
+
+
+@breaks(HistoryBeforeEpoch)
+def epoch_before_history(story: Story, bad: bool) -> None:
+    first = story.proposes(THREE, 1, 1)
+    story.logs(first, THREE)
+    story.leads(THREE, 2)
+    if not bad:
+        story.logs(first, ONE)
+    story.epochs(2, ONE)
+
+
+@breaks(HistoryBeforeEpoch)
+def restarted_in_an_epoch_without_its_history(story: Story, bad: bool) -> None:
+    first = story.proposes(THREE, 1, 1)
+    story.logs(first, THREE)
+    story.leads(THREE, 2)
+    batches = () if bad else (first,)
+    story.judge.started(ONE, Recovered(Epoch(2), Epoch(2), batches=batches), NOTHING if bad else first.last)
+
+
+@breaks(EpochsAscend)
+def an_epoch_goes_back(story: Story, bad: bool) -> None:
+    story.epochs(2, ONE)
+    story.judge.durable_epochs(ONE, Epoch(2), Epoch(1 if bad else 2))
+
+
+@breaks(EpochsAscend)
+def adopted_more_than_promised(story: Story, bad: bool) -> None:
+    story.judge.durable_epochs(ONE, Epoch(1), Epoch(2 if bad else 1))
+
+
+@breaks(EpochsAscend)
+def logged_more_than_promised(story: Story, bad: bool) -> None:
+    story.epochs(1, ONE)
+    story.logs(pack(z(2 if bad else 1, 1), [b"a"]), ONE)
+
+
+@breaks(EpochsAscend)
+def a_promise_is_forgotten(story: Story, bad: bool) -> None:
+    story.epochs(2, ONE)
+    story.judge.crashed(ONE)
+    story.judge.started(ONE, Recovered(Epoch(1 if bad else 2), Epoch(1 if bad else 2)), NOTHING)
+
+
+@breaks(DurableOnQuorum)
+def committed_by_one(story: Story, bad: bool) -> None:
+    first = story.proposes(THREE, 1, 1)
+    story.logs(first, THREE, FOUR, *(() if bad else (ONE,)))
+    story.judge.committed(THREE, first.last, True)
+
+
+@breaks(DurableOnQuorum)
+def acknowledged_by_one(story: Story, bad: bool) -> None:
+    first = story.proposes(THREE, 1, 1)
+    story.logs(first, THREE, *(() if bad else (ONE,)))
+    story.judge.acknowledged(THREE, first.last)
+
+
+@breaks(DurableOnQuorum)
+def a_change_without_the_new_members(story: Story, bad: bool) -> None:
+    changed = ENSEMBLE.changed(leaving=(ONE, TWO), joining=(member(FOUR),), version=z(1, 1))
+    batch = pack(z(1, 1), [changed.text().encode()], config=True)
+    story.logs(batch, ONE, TWO, THREE, *(() if bad else (FOUR,)))
+    story.judge.committed(THREE, batch.last, True)
+
+
+@breaks(DurableOnQuorum)
+def a_lost_disk_uncommits_nothing(story: Story, bad: bool) -> None:
+    first = story.proposes(THREE, 1, 1)
+    story.logs(first, THREE, *(() if bad else (ONE,)))
+    story.judge.disk_lost(ONE)
+    story.judge.crashed(ONE)
+    story.judge.started(ONE, Recovered(Epoch(0), Epoch(0), voting=False), NOTHING)
+    story.judge.committed(THREE, first.last, True)
+
+
+@breaks(AdoptedByQuorum)
+def up_to_date_too_early(story: Story, bad: bool) -> None:
+    story.leads(THREE, 1)
+    story.epochs(1, THREE, *(() if bad else (ONE,)))
+    story.judge.said[UpToDate](THREE, ONE, UpToDate(NOTHING))
+
+
+@breaks(DurableBeforeAck)
+def an_epoch_that_nobody_has_begun(story: Story, bad: bool) -> None:
+    story.epochs(0 if bad else 1, ONE)
+    story.judge.said[AckNewLeader](ONE, THREE, AckNewLeader(Epoch(1)))
+
+
+@breaks(HistoryBeforeEpoch)
+def who_promises_adopts_nothing(story: Story, bad: bool) -> None:
+    """Its disk may lack what the epoch that it has adopted began with; others see to that."""
+    first = story.proposes(THREE, 1, 1)
+    story.logs(first, THREE, ONE)
+    story.leads(THREE, 2)
+    story.epochs(1 if bad else 2, ONE)
+    story.judge.durable_end(ONE, NOTHING)
+    story.judge.durable_epochs(ONE, Epoch(3), Epoch(2))
+
+
+@breaks(HistoryBeforeEpoch)
+def who_does_not_vote_may_lack_its_history(story: Story, bad: bool) -> None:
+    first = story.proposes(THREE, 1, 1)
+    story.logs(first, THREE)
+    story.leads(THREE, 2)
+    story.restarts(ONE, 2, voting=bad)
+
+
+@breaks(EpochsAscend)
+def only_a_promise_is_forgotten(story: Story, bad: bool) -> None:
+    story.judge.durable_epochs(ONE, Epoch(2), Epoch(1))
+    story.judge.started(ONE, Recovered(Epoch(1 if bad else 2), Epoch(1)), NOTHING)
+
+
+@breaks(EpochsAscend)
+def only_an_adoption_is_forgotten(story: Story, bad: bool) -> None:
+    story.judge.durable_epochs(ONE, Epoch(2), Epoch(2))
+    story.judge.started(ONE, Recovered(Epoch(2), Epoch(1 if bad else 2)), NOTHING)
+
+
+@breaks(EpochsAscend)
+def a_disk_that_went_back_forgets(story: Story, bad: bool) -> None:
+    story.epochs(2, ONE)
+    if not bad:
+        story.judge.disk_went_back(ONE)
+    story.restarts(ONE, 1)
+
+
+@breaks(EpochsAscend)
+def who_forgets_and_knows_it_does_not_vote(story: Story, bad: bool) -> None:
+    story.epochs(2, ONE)
+    story.restarts(ONE, 1, voting=bad)
+
+
+@breaks(DurableOnQuorum)
+def a_change_that_the_old_members_have_not(story: Story, bad: bool) -> None:
+    """Behind it something else, in the same breath: of that the new members suffice."""
+    changed = ENSEMBLE.changed(leaving=(ONE, TWO), joining=(member(FOUR),), version=z(1, 1))
+    change = pack(z(1, 1), [changed.text().encode()], config=True)
+    more = story.proposes(THREE, 1, 2)
+    story.logs(change, THREE, FOUR, *(() if bad else (ONE,)))
+    story.logs(more, THREE, FOUR)
+    story.commits(THREE, more.last)
+
+
+@breaks(DurableOnQuorum)
+def of_all_that_was_lost_anything_may_be_it(story: Story, bad: bool) -> None:
+    """Server 1 loses its disk twice, and had it once."""
+    first = story.proposes(THREE, 1, 1)
+    story.judge.disk_lost(ONE)
+    story.logs(first, THREE, *(() if bad else (ONE,)))
+    story.judge.disk_lost(ONE)
+    story.restarts(ONE, 0, voting=False)
+    story.commits(THREE, first.last)
+
+
+@breaks(DurableOnQuorum)
+def a_disk_that_went_back_uncommits_nothing(story: Story, bad: bool) -> None:
+    first = story.proposes(THREE, 1, 1)
+    story.logs(first, THREE, *(() if bad else (ONE,)))
+    story.judge.disk_went_back(ONE)
+    story.judge.crashed(ONE)
+    story.restarts(ONE, 0)
+    story.commits(THREE, first.last)
+
+
+@breaks(AdoptedByQuorum)
+def an_adoption_that_a_restart_finds(story: Story, bad: bool) -> None:
+    story.leads(THREE, 1)
+    story.epochs(1, THREE)
+    story.restarts(ONE, 1, voting=not bad)
+    story.judge.said[UpToDate](THREE, ONE, UpToDate(NOTHING))
+
+
+@breaks(AdoptedByQuorum)
+def up_to_date_in_an_epoch_that_nobody_has_begun(story: Story, bad: bool) -> None:
+    if not bad:
+        story.leads(THREE, 1)
+    story.judge.role(THREE, State.LEADING, Epoch(1), THREE, True)
+    story.epochs(1, ONE, TWO, THREE)
+    story.judge.said[UpToDate](THREE, ONE, UpToDate(NOTHING))

@@ -1,0 +1,258 @@
+"""What a story about servers is, the words in which it is told, and what every checker says to it.
+
+    @breaks(OneLeaderPerEpoch)
+    def two_leaders(story: Story, bad: bool) -> None:
+        story.leads(THREE, 1)
+        story.leads(TWO, 1 if bad else 2)
+
+Each is told twice: as it should be, and with the one thing wrong that breaks the promise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final, TypeAlias
+
+from attrs import frozen
+
+from harness.checkers import ALL, Checker, Ghost, Judge, Refinement, Violation
+from harness.spec.actions import Action
+from harness.worlds.cores.workload import member
+from zab.core.batch import Batch, pack
+from zab.core.ensemble import Ensemble, Role
+from zab.core.messages import Ack, AckEpoch, AckNewLeader, LeaderInfo, NewLeader, State, UpToDate
+from zab.core.ready import Recovered
+from zab.core.zxid import NOTHING, Epoch, ServerId, Zxid, epoch_of, make
+
+ONE, TWO, THREE, FOUR = ServerId(1), ServerId(2), ServerId(3), ServerId(4)
+ENSEMBLE: Final = Ensemble((member(ONE), member(TWO), member(THREE), member(FOUR, Role.OBSERVER)))
+
+
+def z(epoch: int, counter: int) -> Zxid:
+    return make(epoch, counter)
+
+
+def batch(epoch: int, counter: int, *payloads: bytes) -> Batch:
+    return pack(z(epoch, counter), payloads or (b"%d/%d" % (epoch, counter),))
+
+
+class Story:
+    """A judge, with short words for what usually happens together."""
+
+    def __init__(self, *checkers: type[Checker], judged_by: type[Judge] = Judge) -> None:
+        self.ghost = Ghost(ENSEMBLE, 4)
+        self.looks = 0
+        """How often somebody was told to look who serves."""
+        self.judge = judged_by(self.ghost, checkers, self._looked)
+        for sid in (ONE, TWO, THREE, FOUR):
+            self.judge.started(sid, Recovered(Epoch(0), Epoch(0)), NOTHING)
+
+    def _looked(self) -> None:
+        self.looks += 1
+
+    # -- as if nobody were in the way --------------------------------------------------------------
+
+    def epochs(self, epoch: int, *servers: ServerId) -> None:
+        for sid in servers:
+            self.judge.durable_epochs(sid, Epoch(epoch), Epoch(epoch))
+
+    def leads(self, sid: ServerId, epoch: int) -> None:
+        """Elected, established, serving."""
+        before = self.ghost.servers[sid].epoch
+        self.judge.role(sid, State.LOOKING, before, None, False)
+        self.judge.role(sid, State.LEADING, before, sid, False)
+        self.judge.role(sid, State.LEADING, Epoch(epoch), sid, False)
+        self.judge.role(sid, State.LEADING, Epoch(epoch), sid, True)
+
+    def follows(self, sid: ServerId, leader: ServerId, epoch: int) -> None:
+        self.judge.role(sid, State.FOLLOWING, Epoch(epoch), leader, False)
+        self.judge.role(sid, State.FOLLOWING, Epoch(epoch), leader, True)
+
+    def proposes(self, sid: ServerId, epoch: int, counter: int, *payloads: bytes) -> Batch:
+        made = batch(epoch, counter, *payloads)
+        self.judge.proposed(sid, made.first, made.payloads())
+        self.judge.broadcasts(sid, Epoch(epoch))
+        return made
+
+    def logs(self, made: Batch, *servers: ServerId, durably: bool = True) -> None:
+        for sid in servers:
+            self.judge.appended(sid, made)
+            if durably:
+                self.judge.durable_append(sid, made)
+
+    def commits(self, sid: ServerId, zxid: Zxid) -> None:
+        self.judge.committed(sid, zxid, True)
+
+    def applies(self, made: Batch, *servers: ServerId) -> None:
+        for sid in servers:
+            self.judge.applied(sid, made)
+
+    def begins(self) -> Batch:
+        """Server 3 leads epoch 1, and everybody has applied 1/1."""
+        self.epochs(1, ONE, TWO, THREE)
+        self.leads(THREE, 1)
+        first = self.proposes(THREE, 1, 1)
+        self.logs(first, ONE, TWO, THREE)
+        self.commits(THREE, first.last)
+        self.applies(first, ONE, TWO, THREE)
+        return first
+
+    def restarts(self, sid: ServerId, epoch: int, *found: Batch, voting: bool = True) -> None:
+        last = found[-1].last if found else NOTHING
+        self.judge.started(sid, Recovered(Epoch(epoch), Epoch(epoch), batches=found, voting=voting), last)
+
+    # -- step by step ------------------------------------------------------------------------------
+
+    def seeks(self, leader: ServerId, epoch: int) -> None:
+        """It wants to lead, promises that to itself, and says so."""
+        self.judge.role(leader, State.LEADING, self.ghost.servers[leader].current, leader, False)
+        self.judge.durable_epochs(leader, Epoch(epoch), self.ghost.servers[leader].current)
+
+    def promises(
+        self, sid: ServerId, leader: ServerId, epoch: int, *, last: Zxid | None = None, counts: bool = True
+    ) -> None:
+        server = self.ghost.servers[sid]
+        self.judge.said[LeaderInfo](leader, sid, LeaderInfo(Epoch(epoch)))
+        self.judge.role(sid, State.FOLLOWING, server.current, leader, False)
+        self.judge.heard_leader_info(sid, Epoch(epoch))
+        self.judge.durable_epochs(sid, Epoch(epoch), server.current)
+        end = server.tip if last is None else last
+        self.judge.said[AckEpoch](sid, leader, AckEpoch(max(server.current, epoch_of(server.tip)), end, 0, counts))
+
+    def establishes(self, leader: ServerId, epoch: int) -> None:
+        self.judge.role(leader, State.LEADING, Epoch(epoch), leader, False)
+
+    def adopts(self, sid: ServerId, leader: ServerId, epoch: int) -> None:
+        if sid != leader:
+            self.judge.said[NewLeader](leader, sid, NewLeader(Epoch(epoch), ENSEMBLE))
+        self.judge.durable_epochs(sid, Epoch(epoch), Epoch(epoch))
+        if sid != leader:
+            self.judge.said[AckNewLeader](sid, leader, AckNewLeader(Epoch(epoch)))
+
+    def lets_serve(self, leader: ServerId, sid: ServerId, zxid: Zxid) -> None:
+        self.judge.said[UpToDate](leader, sid, UpToDate(zxid))
+
+    def acks(self, sid: ServerId, leader: ServerId, zxid: Zxid) -> None:
+        self.judge.said[Ack](sid, leader, Ack(zxid))
+
+    def reigns(self, leader: ServerId = THREE, epoch: int = 1, *followers: ServerId) -> None:
+        """All of discovery and synchronization."""
+        followers = followers or tuple(sid for sid in (ONE, TWO, THREE) if sid != leader)
+        self.seeks(leader, epoch)
+        for sid in followers:
+            self.promises(sid, leader, epoch)
+        self.establishes(leader, epoch)
+        for sid in (leader, *followers):
+            self.adopts(sid, leader, epoch)
+        initial = self.ghost.servers[leader].tip
+        if initial not in self.ghost.place:
+            self.commits(leader, initial)
+        for sid in followers:
+            self.lets_serve(leader, sid, self.ghost.committed)
+
+
+Tell = Callable[[Story, bool], None]
+"""With the second argument true, the story in which the promise is broken."""
+
+
+@frozen
+class Told:
+    name: str
+    checker: type[Checker]
+    tell: Tell
+    step: Action | None = None
+    """Which is not allowed, where the specification is what is broken."""
+
+
+STORIES: Final[dict[str, Told]] = {}
+
+
+def breaks(checker: type[Checker]) -> Callable[[Tell], Tell]:
+    return lambda tell: _told(Told(tell.__name__, checker, tell))
+
+
+def refused(step: Action) -> Callable[[Tell], Tell]:
+    return lambda tell: _told(Told(tell.__name__, Refinement, tell, step))
+
+
+def _told(told: Told) -> Tell:
+    assert told.name not in STORIES
+    STORIES[told.name] = told
+    return told.tell
+
+
+# -- what all of them say ------------------------------------------------------------------------------
+
+Said: TypeAlias = dict[str, tuple[int, str]]
+"""By promise: at which question it was broken first, and the words."""
+
+
+class Patient(Judge):
+    """Hears everybody out: asks each checker by itself, and one that has objected no more."""
+
+    def __init__(
+        self, ghost: Ghost, checkers: Sequence[Callable[[Ghost], Checker]], looked: Callable[[], None]
+    ) -> None:
+        self.questions = 0
+        self.objections: Said = {}
+        super().__init__(ghost, checkers, looked)
+
+    def _asking(self, fact: str) -> list[Callable[..., None]]:
+        plain = getattr(Checker, fact)
+        return [
+            self._alone(checker, getattr(checker, fact))
+            for checker in self.checkers
+            if getattr(type(checker), fact) is not plain
+        ]
+
+    def _alone(self, checker: Checker, check: Callable[..., None]) -> Callable[..., None]:
+        def ask(*arguments: object) -> None:
+            self.questions += 1
+            if checker.promise in self.objections:
+                return
+            try:
+                check(*arguments)
+            except Violation as violation:
+                self.objections[violation.promise] = self.questions, violation.what
+            except LookupError as error:  # the story makes no sense to this one
+                self.objections[checker.promise] = self.questions, repr(error)
+
+        return ask
+
+
+def objection(told: Told, bad: bool) -> str:
+    """What the checker whose story it is says to it."""
+    try:
+        told.tell(Story(told.checker), bad)
+    except Violation as violation:
+        return str(violation)
+    return ""
+
+
+def said(told: Told, bad: bool) -> object:
+    """Everything that follows from a story: objections, the steps that were allowed, and what is known in the end."""
+    story = Story(*ALL, judged_by=Patient)
+    nonsense = ""
+    try:
+        told.tell(story, bad)
+    except LookupError as error:  # it goes on where a checker would have stopped it, and leads nowhere
+        nonsense = repr(error)
+    judge = story.judge
+    assert isinstance(judge, Patient)
+    steps = [
+        (each.steps, frozenset(each.pairs), each.actions()) for each in judge.checkers if isinstance(each, Refinement)
+    ]
+    return judge.objections, nonsense, steps, story.looks, _known(story.ghost)
+
+
+def _known(ghost: Ghost) -> object:
+    """What is written in the books, and every question about a history."""
+    zxids = [*ghost.depth, z(9, 9)]
+    questions = [
+        [ghost.view(one), one in ghost.depth and (ghost.shared(one), ghost.extension(one)), ghost.had(one)]
+        + [ghost.holds(one, other) for other in zxids]
+        for one in zxids
+    ]
+    books = [tuple(each.items()) for each in (ghost.parent, ghost.depth, ghost.place, ghost.initial, ghost.ruler)]
+    counts = ghost.now, ghost.newest, ghost.acknowledged, tuple(ghost.batches), tuple(ghost.canon)
+    return books, counts, repr(ghost.servers), repr(ghost.governing), questions
