@@ -12,11 +12,11 @@ OPERATIONS ?= 100000
 SEED ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help run brokers test check docs fuzz fuzz-port differential drill kill9 kill9-controller bench
+.PHONY: help run test check docs fuzz fuzz-port differential drill kill9 kill9-controller bench
 
 help:
-	@echo 'make run     an ensemble of $(SERVERS) on loopback, data in $(DATA); Ctrl-C ends it'
-	@echo 'make brokers  $(BROKERS) Kafka brokers with their store on loopback, data in $(DATA)/kafka; Ctrl-C ends it'
+	@echo 'make run     the whole on loopback: a store on $(SERVERS) servers and $(BROKERS) Kafka brokers (BROKERS=0: the store alone);'
+	@echo '             data in $(DATA); Ctrl-C ends it'
 	@echo 'make test    format, lint, types, contracts and every test'
 	@echo 'make check   the same without the tests'
 	@echo 'make docs    follow every link of the docs and run every example in them'
@@ -28,11 +28,8 @@ help:
 	@echo 'make kill9-controller  kill -9 the controller of three brokers in the midst of its work, $(ROUNDS) times (ROUNDS=n)'
 	@echo 'make bench   side by side with a peer, in one run'
 
-run: $(VENV)/.with-cli
-	@$(BIN)/zab dev --servers $(SERVERS) --data $(DATA)
-
-brokers: $(VENV)/.with-broker
-	@$(BIN)/zab-broker dev --brokers $(BROKERS) --data $(DATA)/kafka
+run: $(VENV)/.with-broker
+	@$(BIN)/zab dev --servers $(SERVERS) --brokers $(BROKERS) --data $(DATA)
 
 test: $(VENV)/.with-dev
 	@scripts/check --tests

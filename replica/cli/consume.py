@@ -21,6 +21,7 @@ from attrs import define
 from kraft_controller.cli.common import DONE, Failed, progress
 from kraft_controller.core.names import TopicPartition
 from replica.cli.bootstrap import asked, bootstrap_arguments
+from replica.cli.topic import leaders_of
 from replica.core.errors import ErrorCode, KafkaError
 from replica.runtime.client import Client, raise_for
 from replica.wire.api import ApiKey
@@ -83,21 +84,15 @@ async def _consume(client: Client, arguments: argparse.Namespace) -> int:
 
 async def _start(client: Client, arguments: argparse.Namespace) -> list[Position]:
     async def once() -> list[Position]:
-        leaders = await client.leaders([arguments.topic])
-        wanted = [
-            where for where in sorted(leaders) if not arguments.partition or where.partition in arguments.partition
-        ]
-        if len(wanted) < max(len(set(arguments.partition)), 1):
-            missing = f"partitions {sorted(arguments.partition)}" if arguments.partition else "a partition"
-            raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, f"{missing} of {arguments.topic} with a leader")
-        ends = {where: await _look_up(client, leaders[where], where, LATEST) for where in wanted}
+        leaders = await leaders_of(client, arguments.topic, arguments.partition)
+        ends = {where: await _look_up(client, leader, where, LATEST) for where, leader in leaders.items()}
         return [
             Position(
                 where,
                 await _first(client, leaders[where], where, arguments, ends[where]),
                 ends[where] if arguments.until_end else None,
             )
-            for where in wanted
+            for where in leaders
         ]
 
     return await client.patiently(once)

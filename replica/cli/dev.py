@@ -7,6 +7,8 @@ broker, any ZooKeeper client to each server. What to try is printed when they ar
 from __future__ import annotations
 
 import argparse
+import shutil
+import sys
 from pathlib import Path
 from typing import Final
 
@@ -19,15 +21,18 @@ from replica.core.groups.desk import Settings as GroupSettings
 from replica.core.settings import Settings as ReplicationSettings
 from replica.runtime.broker import Broker
 from replica.runtime.config import BrokerConfig, Listener, OffsetsTopicSettings
+from replica.runtime.operators import operators_of
 from replica.storage.config import LogConfig
-from zab.cli.dev import HOST, PORT_BASE_MAX, PORT_BASE_MIN, SERVERS_MAX, Layout, layout_of, start_servers
-from zab.cli.logs import log_to_stderr
+from zab.cli.dev import HOST, PORT_BASE_MAX, PORT_BASE_MIN, SERVERS_MAX, Layout, free_or_any, layout_of, start_servers
+from zab.cli.logs import FORMATS, LEVELS, log_to_stderr
 from zab.cli.running import Misused, stop_on_signal
 from zab.core.ready import Settings
+from zab.runtime.admin.settings import AdminSettings
 
 BROKERS_MAX: Final = 9
 PORT_BASE: Final = 9092
-_LEVELS: Final = ("debug", "info", "warning", "error")
+OPERATORS_OFFSET: Final = 216
+"""From 9092 to 9308, where exporters of Kafka's measurements are used to be."""
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -36,7 +41,16 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--data", type=Path, default=Path("data"), help="where all of them keep theirs (default data)")
     parser.add_argument("--port-base", type=int, default=PORT_BASE, help="of broker 1, others follow (default 9092)")
     parser.add_argument("--store-port-base", type=int, help="of server 1 (default 2181, or what the data has)")
-    parser.add_argument("--log-level", choices=_LEVELS, default="warning", help="on stderr (default warning)")
+    parser.add_argument(
+        "--tick-ms",
+        type=int,
+        default=Settings().tick_ms,
+        help=f"the store's unit of time (default {Settings().tick_ms})",
+    )
+    parser.add_argument("--log-level", choices=LEVELS, default="warning", help="on stderr (default warning)")
+    parser.add_argument(
+        "--log-format", choices=FORMATS, default="text", help="for people or for machines (default text)"
+    )
 
 
 def act(arguments: argparse.Namespace) -> int:
@@ -44,12 +58,14 @@ def act(arguments: argparse.Namespace) -> int:
     _within("--servers", arguments.servers, 1, SERVERS_MAX)
     _within("--port-base", arguments.port_base, PORT_BASE_MIN, PORT_BASE_MAX)
     _within("--store-port-base", arguments.store_port_base, PORT_BASE_MIN, PORT_BASE_MAX)
+    _within("--tick-ms", arguments.tick_ms, 10, 60_000)
     try:
         layout = layout_of(arguments.data, arguments.servers, arguments.store_port_base)
     except Misused as error:
         raise Misuse(error.message) from None
-    log_to_stderr(arguments.log_level, "text")
-    run(_run, arguments.data, layout, configs(arguments.data, layout, arguments.brokers, arguments.port_base))
+    log_to_stderr(arguments.log_level, arguments.log_format)
+    wanted = configs(arguments.data, layout, arguments.brokers, arguments.port_base)
+    run(_run, arguments.data, layout, wanted, Settings(tick_ms=arguments.tick_ms))
     return DONE
 
 
@@ -80,32 +96,60 @@ def configs(data: Path, layout: Layout, brokers: int, port_base: int) -> list[Br
     ]
 
 
-async def _run(data: Path, layout: Layout, wanted: list[BrokerConfig]) -> None:
+async def _run(data: Path, layout: Layout, wanted: list[BrokerConfig], settings: Settings) -> None:
+    """The servers outlive the brokers: so these can say there that they go, and the next start need not wait for it."""
+    stopped = trio.CancelScope()
     async with trio.open_nursery() as nursery:
-        await nursery.start(stop_on_signal, nursery.cancel_scope)
-        async with trio.open_nursery() as inner:
-            await start_servers(inner, data, layout, Settings())
-            brokers = [Broker(config) for config in wanted]
-            async with trio.open_nursery() as starting:
+        await nursery.start(stop_on_signal, stopped)
+        with stopped:
+            servers = await start_servers(nursery, data, layout, settings)
+            async with trio.open_nursery() as inner:
+                brokers = [Broker(config) for config in wanted]
+                async with trio.open_nursery() as starting:
+                    for broker in brokers:
+                        starting.start_soon(inner.start, broker.run)
+                pages = []
                 for broker in brokers:
-                    starting.start_soon(inner.start, broker.run)
-            print(introduction(data, layout, brokers), flush=True)
+                    port = free_or_any(broker.ports["PLAINTEXT"] + OPERATORS_OFFSET)
+                    pages.append(await inner.start(operators_of(broker, AdminSettings(HOST, port)).run))
+                print(introduction(data, layout, brokers, pages, servers[0].admin_port), flush=True)
+        nursery.cancel_scope.cancel()
 
 
-def introduction(data: Path, layout: Layout, brokers: list[Broker]) -> str:
+def introduction(data: Path, layout: Layout, brokers: list[Broker], pages: list[int], store_page: int | None) -> str:
     hosts = ",".join(f"{HOST}:{broker.ports['PLAINTEXT']}" for broker in brokers)
-    counted = f"{len(brokers)} broker{'s' * (len(brokers) > 1)} and {layout.servers} servers of the store"
+    counted = f"{len(brokers)} broker{'s' * (len(brokers) > 1)} and {layout.servers} server{'s' * (layout.servers > 1)}"
+    broker, store = own_command("zab-broker", "replica.cli"), own_command("zab", "zab")
     return f"""\
-{counted} run in this process; the controller is broker {brokers[0].who_controls()}.
+{counted} of the store run in this process; the controller is broker {brokers[0].who_controls()}.
 
-  Kafka clients:      {hosts}
-  ZooKeeper clients:  {layout.hosts}
+  Kafka clients       {hosts}
+  ZooKeeper clients   {layout.hosts}
+  in a browser        http://{HOST}:{store_page}/
+  for Prometheus      {", ".join(f"http://{HOST}:{page}/metrics" for page in pages)}
 
 Try, in another terminal:
 
-  kcat -b {hosts} -L
-  zab-broker topics --help
-  zab-broker brokers list --store {layout.hosts}
-  zab status --server {layout.hosts}
+  echo hello | {broker} produce greetings --bootstrap {hosts}
+  {broker} consume greetings --from-beginning --until-end --bootstrap {hosts}
+  {broker} topics describe greetings --store {layout.hosts}
+  python -c 'from kafka import KafkaConsumer as C; print(C(bootstrap_servers="{hosts}").topics())'
+  python -c 'from kazoo.client import KazooClient as K; k = K("{layout.hosts}"); k.start(); print(k.get_children("/"))'
+  curl http://{HOST}:{pages[0]}/health
+  {store} status --server {layout.hosts}
 
+A topic that is asked for is made: with {brokers[0].config.partitions} partitions, {copies_of(brokers[0])}.
 Ctrl-C ends it; the data stays in {data}, and the next start finds it again."""
+
+
+def copies_of(broker: Broker) -> str:
+    factor, insync = broker.config.replication_factor, broker.config.log.min_insync_replicas
+    return "on one broker" if factor == 1 else f"each on {factor} brokers, and acks=all waits for {insync} of them"
+
+
+def own_command(name: str, module: str) -> str:
+    """As a person would type it: the one beside this program, which need not be on the path."""
+    beside = Path(sys.argv[0]).with_name(name)
+    if not beside.exists() or Path(sys.argv[0]).suffix == ".py":
+        return f"{sys.executable} -m {module}"
+    return name if shutil.which(name) == str(beside) else str(beside)

@@ -20,9 +20,10 @@ from typing import Final
 
 import trio
 
-from kraft_controller.cli.common import DONE, Failed, progress
+from kraft_controller.cli.common import DONE, Failed, output_arguments, progress, show_json
 from kraft_controller.core.names import TopicPartition
 from replica.cli.bootstrap import asked, bootstrap_arguments
+from replica.cli.topic import check_partitions, no_such_topic
 from replica.core.errors import ErrorCode, KafkaError
 from replica.runtime.client import Client, raise_for
 from replica.wire.api import ApiKey
@@ -32,6 +33,8 @@ from replica.wire.records import Record, build
 RECORDS_MAX: Final = 2_000
 BYTES_MAX: Final = 512 * 1024
 """Of one request. No record is taken apart for it."""
+APPEARS_S: Final = 1.0
+"""Brokers may say for a moment that there is no topic, though they are making it because they were asked for it."""
 
 Pair = tuple[bytes | None, bytes]
 act = asked
@@ -47,7 +50,13 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--acks", choices=("1", "all"), default="all", help="who has to have it: the leader, or all that are in sync"
     )
-    parser.add_argument("--codec", choices=[each.name.lower() for each in Codec], default="none")
+    parser.add_argument(
+        "--codec",
+        choices=[each.name.lower() for each in Codec],
+        default="none",
+        help="how they are sent and kept (default none)",
+    )
+    output_arguments(parser)
     bootstrap_arguments(parser)
 
 
@@ -58,7 +67,11 @@ async def _produce(client: Client, arguments: argparse.Namespace) -> int:
     chunks = _chunks(separator)
     while (chunk := await trio.to_thread.run_sync(next, chunks, None, abandon_on_cancel=True)) is not None:
         await producer.send(chunk)
-    progress(f"{producer.sent} records written to {arguments.topic}")
+    if arguments.json:
+        show_json(
+            {"topic": arguments.topic, "records": producer.sent, "partitions": dict(sorted(producer.ends.items()))}
+        )
+    progress(f"{producer.sent} record{'s' * (producer.sent != 1)} written to {arguments.topic}")
     return DONE
 
 
@@ -85,6 +98,8 @@ class Producer:
 
     def __init__(self, client: Client, topic: str, acks: str, codec: Codec, partition: int | None = None) -> None:
         self.sent = 0
+        self.ends: dict[int, int] = {}
+        """By partition, the offset behind the last record."""
         self._client = client
         self._topic = topic
         self._acks = -1 if acks == "all" else int(acks)
@@ -98,11 +113,17 @@ class Producer:
         self._sequences: dict[int, int] = {}
 
     async def begin(self) -> None:
+        began = trio.current_time()
+
         async def look() -> list[int]:
             reply = await self._client.ask(
                 ApiKey.METADATA, {"topics": [{"name": self._topic}], "allow_auto_topic_creation": True}
             )
             [topic] = reply["topics"]
+            unknown = topic["error_code"] == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            if unknown and trio.current_time() > began + APPEARS_S:
+                why = "and topics are not made by being asked for (auto.create.topics.enable)"
+                raise Failed(f"{await no_such_topic(self._client, self._topic)}, {why}")
             raise_for(topic["error_code"], f"topic {self._topic}")
             return sorted(each["partition_index"] for each in topic["partitions"])
 
@@ -112,8 +133,7 @@ class Producer:
             return reply["producer_id"], reply["producer_epoch"]
 
         self._partitions = await self._client.patiently(look)
-        if self._partition is not None and self._partition not in self._partitions:
-            raise Failed(f"{self._topic} has partitions {self._partitions}, and none of number {self._partition}")
+        check_partitions(self._topic, self._partitions, () if self._partition is None else (self._partition,))
         if self._acks == -1:
             self._id, self._epoch = await self._client.patiently(identify)
 
@@ -159,6 +179,8 @@ class Producer:
             reply = await self._client.ask_broker(leaders[where], ApiKey.PRODUCE, body)
             answer = reply["responses"][0]["partition_responses"][0]
             raise_for(answer["error_code"], str(where), answer["error_message"])
+            if answer["base_offset"] >= 0:
+                self.ends[partition] = answer["base_offset"] + len(pairs)
             self._leaders = leaders
 
         await self._client.patiently(once)

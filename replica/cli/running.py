@@ -29,4 +29,6 @@ def run(function: Callable[..., Awaitable[object]], *arguments: Any) -> None:
 def _plain(error: BaseException) -> BaseException:
     if isinstance(error, KafkaError):
         return Failed(error.text or error.code.name)
+    if isinstance(error, OSError) and error.strerror and error.filename is None:
+        return Failed(error.strerror)  # the number in front of it says nothing more
     return Failed(str(error)) if isinstance(error, EXPECTED) else error

@@ -1,6 +1,7 @@
 """Run a broker, as its server.properties says.
 
-Kafka's own file will do: every key that has no effect here is named. --check only says what the file means.
+Kafka's own file will do: every key that has no effect here is named, and whatever is wrong with it is told at once.
+--check starts nothing.
 """
 
 from __future__ import annotations
@@ -9,8 +10,7 @@ import argparse
 import logging
 import signal
 import sys
-from collections.abc import AsyncIterator
-from functools import partial
+from collections.abc import AsyncIterator, Iterable
 from pathlib import Path
 
 import trio
@@ -18,12 +18,12 @@ from attrs import evolve
 
 import zab
 from kraft_controller.cli.common import DONE, Misuse
-from kraft_controller.runtime.operators import OperatorPort, of_candidate
 from kraft_controller.runtime.registration import generated_id, prepare
-from replica.cli.properties.plan import Misconfigured, Plan, numbered, plan_of
+from replica.cli.properties.plan import Plan, numbered, read_plan
+from replica.cli.properties.source import Misconfigured
 from replica.cli.running import run
 from replica.runtime.broker import Broker
-from replica.runtime.group_metrics import samples
+from replica.runtime.operators import operators_of
 from zab.runtime.admin.settings import AdminSettings
 
 
@@ -35,7 +35,9 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--operators", metavar="[HOST:]PORT", help="serve /metrics (for Prometheus) and /health there, over HTTP"
     )
-    parser.add_argument("--check", action="store_true", help="say what has no effect, and end")
+    parser.add_argument(
+        "--check", action="store_true", help="say what is wrong and what has no effect, print what counts, and end"
+    )
     parser.add_argument(
         "--log-level", choices=("debug", "info", "warning", "error"), default="info", help="on stderr (default info)"
     )
@@ -45,27 +47,30 @@ def act(arguments: argparse.Namespace) -> int:
     overrides = {}
     for one in arguments.override:
         key, equals, value = one.partition("=")
-        if not equals:
-            raise Misuse(f"--override {one}: it is KEY=VALUE")
+        if not equals or not key.strip():
+            raise Misuse(f"--override {one}: expected KEY=VALUE")
         overrides[key.strip()] = value.strip()
-    try:
-        text = arguments.properties.read_text("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise Misuse(f"{arguments.properties}: {error}") from None
-    try:
-        plan = plan_of(str(arguments.properties), text, overrides)
-    except Misconfigured as error:
-        raise Misuse(str(error)) from None
     operators = None if arguments.operators is None else _operators(arguments.operators)
-    for warning in plan.warnings:
-        print(f"{arguments.properties}: {warning}", file=sys.stderr)
+    try:
+        plan = read_plan(arguments.properties, overrides)
+    except Misconfigured as error:
+        _warn(error.warnings)
+        raise Misuse("\n  ".join(["this cannot be served:", *error.problems])) from None
+    _warn(plan.warnings)
     if arguments.check:
+        for key, value in plan.effective.items():
+            print(f"{key}={value}")
         return DONE
     logging.basicConfig(
         level=arguments.log_level.upper(), stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s %(message)s"
     )
     run(_serve, plan, operators)
     return DONE
+
+
+def _warn(warnings: Iterable[str]) -> None:
+    for warning in warnings:
+        print(f"warning: {warning}", file=sys.stderr)
 
 
 def _operators(text: str) -> AdminSettings:
@@ -91,10 +96,7 @@ async def _serve(plan: Plan, operators: AdminSettings | None) -> None:
     async with trio.open_nursery() as nursery:
         with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
             if operators is not None:
-                sources, look = of_candidate(lambda: broker.controller)
-                await nursery.start(
-                    OperatorPort(operators, [*sources, partial(samples, broker.groups)], look, ident).run
-                )
+                await nursery.start(operators_of(broker, operators).run)
             nursery.start_soon(broker.run)
             async for number in signals:
                 logging.getLogger("replica").info("ended broker=%d by=%s", ident, signal.Signals(number).name)

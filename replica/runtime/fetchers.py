@@ -6,6 +6,7 @@ OffsetForLeaderEpoch, in at most the versions that have what replicas need.
 
 from __future__ import annotations
 
+import logging
 import ssl
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
@@ -25,6 +26,10 @@ from replica.runtime.requests import ApiKey, Body
 Answers = Sequence[Fetched | EpochAnswer | OffsetAnswer]
 LATEST: Final = -1
 EARLIEST: Final = -2
+
+
+class NotToldYet(Unreachable):
+    """At the start a broker hears whom to follow before it hears where they are."""
 
 
 @frozen
@@ -123,7 +128,9 @@ class Fetchers:
                         self._under_way[leader] = request, scope
                         answers = await _ask(connection, request, self._replicas.me)
                 except (Unreachable, KafkaError, WireError, OSError, trio.BrokenResourceError) as error:
-                    self._log.grumble("leader-not-reached", leader, leader=leader, why=error)
+                    usual = isinstance(error, NotToldYet)
+                    level = logging.INFO if usual else logging.WARNING
+                    self._log.grumble("leader-not-reached", (leader, usual), level, leader=leader, why=error)
                     self._replicas.failed(request, self._now())
                     if connection is not None:
                         await connection.aclose()
@@ -155,7 +162,7 @@ class Fetchers:
     async def _dial(self, leader: BrokerId) -> Connection:
         address = self._address(leader)
         if address is None:
-            raise Unreachable(f"nobody has said where broker {leader} is")
+            raise NotToldYet(f"nobody has said where broker {leader} is")
         with trio.move_on_after(self.settings.connect_s):
             stream: trio.abc.Stream = await trio.open_tcp_stream(*address)
             try:

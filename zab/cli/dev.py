@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import socket
+import sys
+from collections.abc import Mapping
+from importlib.util import find_spec
 from pathlib import Path
+from typing import Final, NoReturn
 
 import click
 import trio
@@ -31,6 +36,7 @@ ADMIN_OFFSET = 5899
 HOLDS = "store"
 SERVERS_MAX = 9
 PORT_BASE_MIN, PORT_BASE_MAX = 1024, 59_000
+_BROKERS: Final = "replica"
 
 
 @click.command()
@@ -50,10 +56,25 @@ PORT_BASE_MIN, PORT_BASE_MAX = 1024, 59_000
     help="Client port of server 1; the others follow. Servers meet 707 and 1707 above, and the page for people is "
     "5899 above.  [default: 2181: 2888, 3888 and 8080]",
 )
+@click.option(
+    "--brokers",
+    type=click.IntRange(0, SERVERS_MAX),
+    default=0,
+    show_default=True,
+    help="How many Kafka brokers beside them, at 9092 and above: the same as `zab-broker dev`.",
+)
 @tick_option
 @level_option("warning")
 @format_option
-def dev(servers: int | None, data: Path, port_base: int | None, tick_ms: int, log_level: str, log_format: str) -> None:
+def dev(
+    servers: int | None,
+    data: Path,
+    port_base: int | None,
+    brokers: int,
+    tick_ms: int,
+    log_level: str,
+    log_format: str,
+) -> None:
     """Run an ensemble of the coordination store on loopback, in this process.
 
     Its servers have sockets, disks and elections of their own, as if they were machines; any ZooKeeper client
@@ -62,10 +83,30 @@ def dev(servers: int | None, data: Path, port_base: int | None, tick_ms: int, lo
     \b
     zab dev                              three servers, clients at 2181, 2182 and 2183
     zab dev --servers 1 --data /tmp/d    one, somewhere else
+    zab dev --brokers 3                  and three Kafka brokers, for Kafka's clients at 9092, 9093 and 9094
     """
+    if brokers:
+        given: dict[str, object] = {
+            "servers": servers,
+            "store-port-base": port_base,
+            "tick-ms": tick_ms,
+            "log-level": log_level,
+        }
+        given |= {"brokers": brokers, "data": data, "log-format": log_format}
+        become_brokers(given)
     layout = layout_of(data, servers, port_base)
     log_to_stderr(log_level, log_format)
     run_in_trio(run_dev, data, layout, Settings(tick_ms=tick_ms))
+
+
+def become_brokers(options: Mapping[str, object]) -> NoReturn:
+    """Their command takes the place of this one: this package knows nothing of what stands on it but the name."""
+    if find_spec(_BROKERS) is None:
+        raise Misused("--brokers: there are none here. They come with: pip install 'zab[broker]'")
+    beside = Path(sys.argv[0]).with_name("zab-broker")
+    command = [str(beside)] if beside.exists() else [sys.executable, "-m", f"{_BROKERS}.cli"]
+    given = [f"--{name}={value}" for name, value in options.items() if value is not None]
+    os.execv(command[0], [*command, "dev", *given])
 
 
 @frozen

@@ -6,12 +6,26 @@ becomes, as `group.field`; a key of `log` becomes the topic setting of that name
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
 from attrs import frozen
 
-Convert = Callable[[str], Any]
+from replica.cli.properties.values import (
+    LONG_MAX,
+    SHORT_MAX,
+    Convert,
+    bounded,
+    flag,
+    idle,
+    in_ms,
+    of_topics,
+    one_more,
+    one_of,
+    seconds,
+    seconds_of_ms,
+    text,
+    whole,
+)
 
 
 @frozen
@@ -28,46 +42,16 @@ class Key:
     """Values that say what happens anyway: not worth a warning."""
 
 
-def whole(text: str) -> int:
-    return int(text)
-
-
-def positive(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise ValueError("it must be 1 or more")
-    return number
-
-
-def flag(text: str) -> bool:
-    if text.lower() not in ("true", "false"):
-        raise ValueError("it is true or false")
-    return text.lower() == "true"
-
-
-def seconds(text: str) -> float:
-    """Of milliseconds."""
-    return int(text) / 1000
-
-
-def one_more(text: str) -> int:
-    return whole(text) + 1
-
-
-def minutes_as_ms(text: str) -> int:
-    return int(text) * 60_000
-
-
 def _sets(name: str, default: str, sets: str, convert: Convert, does: str) -> Key:
     return Key(name, default, does, convert, sets)
 
 
 def _log(name: str, default: str, topic_key: str, does: str) -> Key:
-    return Key(name, default, does, str, f"log.{topic_key}")
+    return Key(name, default, does, of_topics(name), f"log.{topic_key}")
 
 
-def _read(name: str, default: str, does: str) -> Key:
-    return Key(name, default, does)
+def _read(name: str, default: str, convert: Convert, does: str) -> Key:
+    return Key(name, default, does, convert)
 
 
 def _ignored(name: str, default: str, why: str, *agreed: str) -> Key:
@@ -77,49 +61,51 @@ def _ignored(name: str, default: str, why: str, *agreed: str) -> Key:
 _NO_THREADS: Final = "one event loop does it; there are no such threads"
 _KERNEL: Final = "the system's own choice is used"
 _NO_TRANSACTIONS: Final = "there are no transactions here"
+PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 _NO_KRAFT: Final = "the store holds the metadata, as with ZooKeeper"
 
 SECTIONS: Final[tuple[tuple[str, tuple[Key, ...]], ...]] = (
     (
         "Who and where",
         (
-            _read("broker.id", "-1", "the number of this broker; -1: one that the store gives out, kept in the log directory"),
-            _sets("reserved.broker.max.id", "1000", "plan.reserved_max", whole, "numbers that the store gives out are greater"),
-            _read("log.dirs", "/tmp/kafka-logs", "where the logs are: one directory or several"),
-            _read("log.dir", "/tmp/kafka-logs", "the same, when `log.dirs` is not said"),
-            _read("listeners", "PLAINTEXT://:9092", "where clients and other brokers come in; a listener called CONTROLLER is where controllers do"),
-            _read("advertised.listeners", "= listeners", "what clients and other brokers are told to dial"),
-            _read("listener.security.protocol.map", "each its own name", "what each listener speaks"),
-            _read("inter.broker.listener.name", "the first", "at which listener other brokers fetch"),
-            _read("security.inter.broker.protocol", "PLAINTEXT", "the same, by what it speaks"),
-            _sets("broker.rack", "none", "config.rack", str, "the rack of this broker: replicas of a partition stand in different ones"),
+            _read("broker.id", "-1", whole(-1), "the number of this broker; -1: one that the store gives out, kept in the log directory"),
+            _read("broker.id.generation.enable", "true", flag, "the store gives a number to a broker that has none; false: `broker.id` has to be said, and may be any"),
+            _sets("reserved.broker.max.id", "1000", "plan.reserved_max", whole(0), "numbers that the store gives out are greater"),
+            _read("log.dirs", "/tmp/kafka-logs", str, "where the logs are: one directory or several"),
+            _read("log.dir", "/tmp/kafka-logs", str, "the same, when `log.dirs` is not said"),
+            _read("listeners", "PLAINTEXT://:9092", str, "where clients and other brokers come in; a listener called CONTROLLER is where controllers do"),
+            _read("advertised.listeners", "= listeners", str, "what clients and other brokers are told to dial"),
+            _read("listener.security.protocol.map", "each its own name", str, "what each listener speaks"),
+            _read("inter.broker.listener.name", "the first", str, "at which listener other brokers fetch"),
+            _read("security.inter.broker.protocol", "PLAINTEXT", one_of(*PROTOCOLS), "the same, by what it speaks"),
+            _sets("broker.rack", "none", "config.rack", text, "the rack of this broker: replicas of a partition stand in different ones"),
         ),
     ),
     (
         "Listeners that are not for everybody",
         (
-            _read("ssl.keystore.location", "none", "the certificate and its key, in one file"),
-            _read("ssl.keystore.type", "as it is", "PEM, PKCS12 or JKS: what it is, is seen"),
-            _read("ssl.keystore.password", "none", "of the file"),
-            _read("ssl.key.password", "none", "of the key: in PEM, or the same as that of the file"),
-            _read("ssl.truststore.location", "the system's", "who signs the certificates of clients and of other brokers"),
-            _read("ssl.truststore.type", "as it is", "PEM, PKCS12 or JKS"),
-            _read("ssl.truststore.password", "none", "of the file"),
-            _read("ssl.client.auth", "none", "whether clients have to show a certificate: none, requested, required"),
-            _read("ssl.principal.mapping.rules", "DEFAULT", "who somebody with a certificate is: `RULE:pattern/replacement/[LU]`, the first that fits"),
-            _read("ssl.enabled.protocols", "TLSv1.2,TLSv1.3", "versions of TLS"),
-            _read("ssl.cipher.suites", "those that are good", "by Java's names or OpenSSL's"),
+            _read("ssl.keystore.location", "none", str, "the certificate and its key, in one file"),
+            _read("ssl.keystore.type", "as it is", str, "PEM, PKCS12 or JKS: what it is, is seen"),
+            _read("ssl.keystore.password", "none", str, "of the file"),
+            _read("ssl.key.password", "none", str, "of the key: in PEM, or the same as that of the file"),
+            _read("ssl.truststore.location", "the system's", str, "who signs the certificates of clients and of other brokers"),
+            _read("ssl.truststore.type", "as it is", str, "PEM, PKCS12 or JKS"),
+            _read("ssl.truststore.password", "none", str, "of the file"),
+            _read("ssl.client.auth", "none", str, "whether clients have to show a certificate: none, requested, required"),
+            _read("ssl.principal.mapping.rules", "DEFAULT", str, "who somebody with a certificate is: `RULE:pattern/replacement/[LU]`, the first that fits"),
+            _read("ssl.enabled.protocols", "TLSv1.2,TLSv1.3", str, "versions of TLS"),
+            _read("ssl.cipher.suites", "those that are good", str, "by Java's names or OpenSSL's"),
             _ignored("ssl.protocol", "TLSv1.3", "`ssl.enabled.protocols` says which versions are spoken", "TLS", "TLSv1.3", "TLSv1.2"),
-            _read("ssl.endpoint.identification.algorithm", "https", "empty: another broker's certificate need not name the host that was dialled"),
-            _read("sasl.enabled.mechanisms", "PLAIN", "PLAIN, SCRAM-SHA-256, SCRAM-SHA-512; the users of PLAIN are in `listener.name.NAME.plain.sasl.jaas.config`, those of SCRAM in the store"),
-            _read("connections.max.reauth.ms", "0", "after which a client has to log in anew on its connection; 0: never"),
+            _read("ssl.endpoint.identification.algorithm", "https", str, "empty: another broker's certificate need not name the host that was dialled"),
+            _read("sasl.enabled.mechanisms", "PLAIN", str, "PLAIN, SCRAM-SHA-256, SCRAM-SHA-512; the users of PLAIN are in `listener.name.NAME.plain.sasl.jaas.config`, those of SCRAM in the store"),
+            _read("connections.max.reauth.ms", "0", str, "after which a client has to log in anew on its connection; 0: never"),
         ),
     ),
     (
         "The store",
         (
-            _read("zookeeper.connect", "required", "its servers, and the path under which this cluster is: `host:2181,host:2181/path`"),
-            _sets("zookeeper.session.timeout.ms", "18000", "config.session_timeout_ms", positive, "how long this broker counts as alive while nothing is heard of it"),
+            _read("zookeeper.connect", "required", str, "its servers, and the path under which this cluster is: `host:2181,host:2181/path`"),
+            _sets("zookeeper.session.timeout.ms", "18000", "config.session_timeout_ms", whole(1), "how long this broker counts as alive while nothing is heard of it"),
             _ignored("zookeeper.connection.timeout.ms", "18000", "the first connection is waited for for 30 s"),
             _ignored("zookeeper.max.in.flight.requests", "10", "how many requests are under way is bounded by the session itself"),
             _ignored("zookeeper.set.acl", "false", "nodes are open to all"),
@@ -128,8 +114,8 @@ SECTIONS: Final[tuple[tuple[str, tuple[Key, ...]], ...]] = (
     (
         "Topics",
         (
-            _sets("num.partitions", "1", "config.partitions", positive, "of a topic that does not say how many"),
-            _sets("default.replication.factor", "1", "config.replication_factor", positive, "of a topic that does not say how many replicas"),
+            _sets("num.partitions", "1", "config.partitions", whole(1), "of a topic that does not say how many"),
+            _sets("default.replication.factor", "1", "config.replication_factor", whole(1, SHORT_MAX), "of a topic that does not say how many replicas"),
             _sets("auto.create.topics.enable", "true", "config.auto_create", flag, "a topic is made when somebody asks for it"),
             _sets("delete.topic.enable", "true", "config.deletion", flag, "topics can be deleted"),
             _log("min.insync.replicas", "1", "min.insync.replicas", "how many must have a record before acks=all is answered"),
@@ -141,13 +127,13 @@ SECTIONS: Final[tuple[tuple[str, tuple[Key, ...]], ...]] = (
     (
         "Logs",
         (
-            _read("log.retention.ms", "7 days", "how long records are kept"),
-            _read("log.retention.minutes", "7 days", "the same"),
-            _read("log.retention.hours", "168", "the same"),
+            _read("log.retention.ms", "7 days", in_ms(1, unbounded=True, most=LONG_MAX), "how long records are kept"),
+            _read("log.retention.minutes", "7 days", in_ms(60_000, unbounded=True), "the same"),
+            _read("log.retention.hours", "168", in_ms(3_600_000, unbounded=True), "the same"),
             _log("log.retention.bytes", "-1", "retention.bytes", "how much of a partition is kept"),
             _log("log.segment.bytes", "1073741824", "segment.bytes", "how large a file of a log becomes"),
-            _read("log.roll.ms", "7 days", "how old a file becomes before the next is begun"),
-            _read("log.roll.hours", "168", "the same"),
+            _read("log.roll.ms", "7 days", in_ms(1, most=LONG_MAX), "how old a file becomes before the next is begun"),
+            _read("log.roll.hours", "168", in_ms(3_600_000), "the same"),
             _log("log.roll.jitter.ms", "0", "segment.jitter.ms", "so much less, by lot"),
             _log("log.cleanup.policy", "delete", "cleanup.policy", "old records go, or all but the last of each key"),
             _log("log.index.interval.bytes", "4096", "index.interval.bytes", "how far apart entries of an index are"),
@@ -163,35 +149,35 @@ SECTIONS: Final[tuple[tuple[str, tuple[Key, ...]], ...]] = (
             _log("log.cleaner.max.compaction.lag.ms", "none", "max.compaction.lag.ms", "after how long it is cleaned in any case"),
             _log("log.segment.delete.delay.ms", "60000", "file.delete.delay.ms", "how long a file that is not needed stays"),
             _log("log.preallocate", "false", "preallocate", "a new file has its size from the start"),
-            _sets("log.retention.check.interval.ms", "300000", "disk.retention_check_s", seconds, "how often it is looked what may go"),
-            _sets("log.cleaner.backoff.ms", "15000", "disk.clean_pause_s", seconds, "how often it is looked what is to be cleaned"),
-            _sets("log.flush.offset.checkpoint.interval.ms", "60000", "disk.checkpoint_s", seconds, "how often it is written down what is durable"),
+            _sets("log.retention.check.interval.ms", "300000", "disk.retention_check_s", seconds_of_ms(1, LONG_MAX), "how often it is looked what may go"),
+            _sets("log.cleaner.backoff.ms", "15000", "disk.clean_pause_s", seconds_of_ms(0, LONG_MAX), "how often it is looked what is to be cleaned"),
+            _sets("log.flush.offset.checkpoint.interval.ms", "60000", "disk.checkpoint_s", seconds_of_ms(), "how often it is written down what is durable"),
             _ignored("num.recovery.threads.per.data.dir", "1", _NO_THREADS),
         ),
     ),
     (
         "Groups",
         (
-            _sets("offsets.topic.num.partitions", "50", "offsets.partitions", positive, "of the topic that remembers groups"),
-            _sets("offsets.topic.replication.factor", "3", "offsets.factor", positive, "its replicas: until there are so many brokers, no group is coordinated"),
-            _sets("offsets.topic.segment.bytes", "104857600", "offsets.segment_bytes", positive, "how large its files become"),
-            _sets("group.min.session.timeout.ms", "6000", "groups.group_min_session_timeout_ms", whole, "what members may ask for at least"),
-            _sets("group.max.session.timeout.ms", "1800000", "groups.group_max_session_timeout_ms", whole, "and at most"),
-            _sets("group.initial.rebalance.delay.ms", "3000", "groups.group_initial_rebalance_delay_ms", whole, "how long a new group waits for more members"),
-            _sets("group.max.size", "none", "groups.group_max_size", positive, "how many members a group may have"),
-            _sets("offset.metadata.max.bytes", "4096", "groups.offset_metadata_max_bytes", whole, "what may be said beside a commit"),
-            _sets("offsets.retention.minutes", "10080", "groups.offsets_retention_ms", minutes_as_ms, "how long commits of a group without members are kept"),
-            _sets("offsets.retention.check.interval.ms", "600000", "groups.offsets_retention_check_interval_ms", positive, "how often that is looked at"),
+            _sets("offsets.topic.num.partitions", "50", "offsets.partitions", whole(1), "of the topic that remembers groups"),
+            _sets("offsets.topic.replication.factor", "3", "offsets.factor", whole(1, SHORT_MAX), "its replicas: until there are so many brokers, no group is coordinated"),
+            _sets("offsets.topic.segment.bytes", "104857600", "offsets.segment_bytes", whole(1024), "how large its files become"),
+            _sets("group.min.session.timeout.ms", "6000", "groups.group_min_session_timeout_ms", whole(1), "what members may ask for at least"),
+            _sets("group.max.session.timeout.ms", "1800000", "groups.group_max_session_timeout_ms", whole(1), "and at most"),
+            _sets("group.initial.rebalance.delay.ms", "3000", "groups.group_initial_rebalance_delay_ms", whole(0), "how long a new group waits for more members"),
+            _sets("group.max.size", "none", "groups.group_max_size", whole(1), "how many members a group may have"),
+            _sets("offset.metadata.max.bytes", "4096", "groups.offset_metadata_max_bytes", whole(0), "what may be said beside a commit"),
+            _sets("offsets.retention.minutes", "10080", "groups.offsets_retention_ms", in_ms(60_000), "how long commits of a group without members are kept"),
+            _sets("offsets.retention.check.interval.ms", "600000", "groups.offsets_retention_check_interval_ms", whole(1, LONG_MAX), "how often that is looked at"),
         ),
     ),
     (
         "Connections",
         (
-            _sets("socket.request.max.bytes", "104857600", "port.request_bytes_max", positive, "the greatest request"),
-            _sets("max.connections", "10000", "port.connections_max", positive, "of one listener"),
-            _sets("max.connections.per.ip", "0", "port.connections_per_host_max", whole, "from one address; 0: as many as there may be"),
-            _sets("connections.max.idle.ms", "600000", "port.idle_s", seconds, "after which a connection that asks nothing is closed"),
-            _sets("queued.max.request.bytes", "536870912", "port.waiting_bytes_total_max", positive, "of all requests that wait for their turn"),
+            _sets("socket.request.max.bytes", "104857600", "port.request_bytes_max", whole(4096), "the greatest request"),
+            _sets("max.connections", "10000", "port.connections_max", whole(1), "of one listener"),
+            _sets("max.connections.per.ip", "0", "port.connections_per_host_max", whole(0), "from one address; 0: as many as there may be"),
+            _sets("connections.max.idle.ms", "600000", "port.idle_s", idle, "after which a connection that asks nothing is closed; -1: never"),
+            _sets("queued.max.request.bytes", "536870912", "port.waiting_bytes_total_max", bounded, "of all requests that wait for their turn; -1: as many as by default"),
             _ignored("queued.max.requests", "500", "each connection has a bound of its own"),
             _ignored("socket.send.buffer.bytes", "102400", _KERNEL),
             _ignored("socket.receive.buffer.bytes", "102400", _KERNEL),
@@ -204,12 +190,12 @@ SECTIONS: Final[tuple[tuple[str, tuple[Key, ...]], ...]] = (
     (
         "Replication",
         (
-            _sets("replica.lag.time.max.ms", "30000", "replication.lag_time_max_ms", positive, "who has not had everything for so long is not in sync"),
-            _sets("replica.fetch.wait.max.ms", "500", "replication.fetch_wait_ms", whole, "how long a leader may wait for something to answer"),
-            _sets("replica.fetch.max.bytes", "1048576", "replication.partition_bytes_max", positive, "of one partition, in one answer"),
-            _sets("replica.fetch.response.max.bytes", "10485760", "replication.fetch_bytes_max", positive, "of all partitions, in one answer"),
-            _sets("replica.fetch.backoff.ms", "1000", "replication.fetch_backoff_ms", whole, "before a partition whose fetch went wrong is tried again"),
-            _sets("fetch.max.bytes", "57671680", "replication.answer_bytes_max", positive, "the greatest answer to a consumer"),
+            _sets("replica.lag.time.max.ms", "30000", "replication.lag_time_max_ms", whole(1, LONG_MAX), "who has not had everything for so long is not in sync"),
+            _sets("replica.fetch.wait.max.ms", "500", "replication.fetch_wait_ms", whole(0), "how long a leader may wait for something to answer"),
+            _sets("replica.fetch.max.bytes", "1048576", "replication.partition_bytes_max", whole(1), "of one partition, in one answer"),
+            _sets("replica.fetch.response.max.bytes", "10485760", "replication.fetch_bytes_max", whole(1), "of all partitions, in one answer"),
+            _sets("replica.fetch.backoff.ms", "1000", "replication.fetch_backoff_ms", whole(0), "before a partition whose fetch went wrong is tried again"),
+            _sets("fetch.max.bytes", "57671680", "replication.answer_bytes_max", whole(1024), "the greatest answer to a consumer"),
             _ignored("num.replica.fetchers", "1", "there is one connection to each leader"),
             _ignored("replica.fetch.min.bytes", "1", "a leader answers as soon as there is something"),
             _ignored("replica.socket.timeout.ms", "30000", "an answer is waited for for as long as it may take"),
@@ -218,12 +204,12 @@ SECTIONS: Final[tuple[tuple[str, tuple[Key, ...]], ...]] = (
     (
         "The controller",
         (
-            _read("auto.leader.rebalance.enable", "true", "now and then leadership goes back to those who are preferred"),
-            _sets("leader.imbalance.check.interval.seconds", "300", "pace.balance_s", float, "how often"),
-            _sets("leader.imbalance.per.broker.percentage", "10", "control.imbalance_percent", whole, "when so much of a broker's is led by others"),
-            _read("controlled.shutdown.enable", "true", "a broker that is told to end has what it leads given to others first"),
+            _read("auto.leader.rebalance.enable", "true", flag, "now and then leadership goes back to those who are preferred"),
+            _sets("leader.imbalance.check.interval.seconds", "300", "pace.balance_s", seconds(1), "how often"),
+            _sets("leader.imbalance.per.broker.percentage", "10", "control.imbalance_percent", whole(0, 100), "when so much of a broker's is led by others"),
+            _read("controlled.shutdown.enable", "true", flag, "a broker that is told to end has what it leads given to others first"),
             _sets("controlled.shutdown.max.retries", "3", "leaving.tries", one_more, "how often it asks again before it ends anyway"),
-            _sets("controlled.shutdown.retry.backoff.ms", "5000", "leaving.pause_s", seconds, "between two times"),
+            _sets("controlled.shutdown.retry.backoff.ms", "5000", "leaving.pause_s", seconds_of_ms(0, LONG_MAX), "between two times"),
             _ignored("process.roles", "", _NO_KRAFT),
             _ignored("node.id", "", _NO_KRAFT),
             _ignored("controller.quorum.voters", "", _NO_KRAFT),

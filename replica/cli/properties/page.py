@@ -13,8 +13,14 @@ _HEAD: Final = """\
 # Keys of server.properties
 
 `zab-broker serve` reads the file that a Kafka broker reads; `--override KEY=VALUE` stands before it, and `--check` says
-what has no effect and ends. Here is every key that is known. A key *without effect* is named in a warning when it is
-set to anything that does not happen anyway, and so is a key that does not stand here.
+what is wrong and what has no effect, prints what counts, and ends. All mistakes are told at once, each with its line
+and with what would be right, and the broker does not start. Here is every key that is known. A key *without effect* is
+named in a warning when it is set to anything that does not happen anyway, and so is a key that does not stand here,
+with the nearest one that does.
+
+The file has the form of Java's properties. Letters that are no ASCII are written as `\\uXXXX` where Kafka has to read
+them, too: it takes the file for Latin-1. Here a file that is valid UTF-8 is read as that, because whoever wrote it
+meant it so, and any other as Latin-1; a warning says which of the two it was.
 
 This page is written from the table in `replica/cli/properties/keys.py`; a test holds it to that. What clients speak
 with a broker is told in [Kafka's protocol](../protocol/kafka.md).

@@ -2,74 +2,89 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from attrs import evolve, frozen
+from attrs import frozen
 
 from kraft_controller.core.desk import Settings as ControllerSettings
 from kraft_controller.core.names import BrokerId
 from kraft_controller.runtime.controller import Pace
 from kraft_controller.runtime.identity import known_id
 from kraft_controller.runtime.leaving import LeaveSettings
-from replica.cli.properties import security
+from replica.cli.properties import checks, security
 from replica.cli.properties.keys import KEYS, SECTIONS
-from replica.cli.properties.source import Misconfigured as Misconfigured
-from replica.cli.properties.source import Source, is_secret
-from replica.cli.properties.syntax import Entry, parse
+from replica.cli.properties.listeners import inter_broker_of, listeners_of
+from replica.cli.properties.source import Misconfigured, Source, is_secret, nearest
 from replica.core.errors import KafkaError
 from replica.core.groups.desk import Settings as GroupSettings
 from replica.core.settings import Settings as ReplicationSettings
-from replica.runtime.config import CONTROLLER, EVERYWHERE, BrokerConfig, Listener, OffsetsTopicSettings
+from replica.runtime.config import BrokerConfig, OffsetsTopicSettings
 from replica.runtime.disk import DiskPace
 from replica.runtime.settings import PortSettings
 from replica.storage.config import LogConfig
+from zab.cli.zoo.properties import decode
 
-PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
-_HOUR_MS: Final = 3_600_000
+GROUPS: Final = ("config", "port", "offsets", "groups", "control", "pace", "leaving", "replication", "disk", "plan")
+"""Of settings, as the table names them."""
 _IN_UNITS: Final = (
-    ("retention.ms", (("log.retention.ms", 1), ("log.retention.minutes", 60_000), ("log.retention.hours", _HOUR_MS))),
-    ("segment.ms", (("log.roll.ms", 1), ("log.roll.hours", _HOUR_MS))),
+    ("retention.ms", ("log.retention.ms", "log.retention.minutes", "log.retention.hours")),
+    ("segment.ms", ("log.roll.ms", "log.roll.hours")),
 )
+"""Of several keys that say one thing the first counts: it has the finest unit."""
 
 
 @frozen
 class Plan:
     """config     without its number where the file says none: see `reserved_max`
-    warnings   keys that have no effect, and why
+    warnings   keys that have no effect, and why; and what is asked for, and not wise
+    effective  what was said and counts, by key; secrets are not repeated
     """
 
     config: BrokerConfig
     warnings: tuple[str, ...] = ()
     reserved_max: int = 1_000
+    effective: Mapping[str, str] = {}
 
 
-def plan_of(path: str, text: str, overrides: Mapping[str, str] | None = None) -> Plan:
+def read_plan(path: Path, overrides: Mapping[str, str]) -> Plan:
+    """Raises `Misconfigured` with everything that is wrong."""
+    try:
+        raw = path.read_bytes()
+    except OSError as error:
+        raise Misconfigured([f"{path}: it cannot be read: {error.strerror}"]) from None
+    return plan_of(str(path), decode(raw), overrides, checks.of_letters(path, raw))
+
+
+def plan_of(path: str, text: str, overrides: Mapping[str, str] | None = None, warnings: tuple[str, ...] = ()) -> Plan:
     """`overrides` are said beside the file, and stand before it."""
-    found: dict[str, Entry] = {}
-    warnings = []
-    for entry in parse(text):
-        if entry.key in found:
-            warnings.append(f"line {entry.line}: {entry.key} is said twice; this one counts")
-        found[entry.key] = entry
-    for key, value in (overrides or {}).items():
-        found[key] = Entry(key, value, 0)
-    source = Source(path, found)
-    warnings += _without_effect(source)
-    _authorizer(source)
+    source = Source.of(path, text, overrides or {})
+    source.warnings = [*warnings, *source.warnings]
+    listeners, controller = listeners_of(source)
+    understood = security.check_sensitive(source, KEYS, [each.name for each in (*listeners, controller)])
+    _warn_of_strangers(source, understood)
+    _check_authorizer(source)
     settings = _settings(source)
     log, said = _log(source)
-    listeners, controller = _listeners(source)
+    made: dict[str, Any] = {
+        "id": BrokerId(source.value("broker.id", -1)),
+        "log_dirs": checks.log_dirs(source),
+        "store": checks.store(source),
+        "listeners": listeners,
+        "controller": controller,
+        "inter_broker": inter_broker_of(source, listeners),
+        "log": log,
+        "log_said": said,
+        "leaving": _leaving(source, settings["leaving"]),
+        "pace": _pace(source, settings["pace"]),
+        "said": _said(source),
+        **settings["config"],
+    }
+    checks.together(source, log)
+    if source.problems:
+        raise Misconfigured(source.problems, source.warnings)
     config = BrokerConfig(
-        id=_id(source),
-        log_dirs=_log_dirs(source),
-        store=_store(source),
-        listeners=listeners,
-        controller=controller,
-        inter_broker=_inter_broker(source, listeners),
-        log=log,
-        log_said=said,
         port=PortSettings(**settings["port"]),
         offsets=OffsetsTopicSettings(**settings["offsets"]),
         replication=ReplicationSettings(min_insync=log.min_insync_replicas, **settings["replication"]),
@@ -81,204 +96,80 @@ def plan_of(path: str, text: str, overrides: Mapping[str, str] | None = None) ->
             deletion=settings["config"].get("deletion", True),
             **settings["control"],
         ),
-        pace=_pace(source, settings["pace"]),
-        leaving=_leaving(source, settings["leaving"]),
-        said=_said(source),
-        **settings["config"],
+        **made,
     )
-    if "default.replication.factor" not in found:
-        warnings.append("default.replication.factor is 1: what is written to a topic is lost with its broker")
-    return Plan(config, tuple(warnings), settings["plan"].get("reserved_max", 1_000))
+    return Plan(
+        config, tuple(source.warnings), settings["plan"].get("reserved_max", 1_000), _effective(source, understood)
+    )
 
 
-def _without_effect(source: Source) -> list[str]:
-    told = []
-    names = _addresses(source, "listeners", source.text("listeners", "PLAINTEXT://:9092"))
-    understood = security.check_sensitive(source, KEYS, names)
+def _warn_of_strangers(source: Source, understood: Collection[str]) -> None:
     for key, entry in source.entries.items():
         known = KEYS.get(key)
-        if known is None and key not in understood:
-            told.append(f"line {entry.line}: {key} is not known here and has no effect")
+        if known is None and key not in understood and not source.is_wrong(key):
+            source.warn(key, f"this key is not known here and has no effect{nearest(key)}")
         elif known is not None and known.ignored and entry.value not in known.agreed:
-            told.append(f"line {entry.line}: {key} has no effect: {known.does}")
-    return told
+            source.warn(key, f"without effect: {known.does}")
+
+
+def _check_authorizer(source: Source) -> None:
+    key = "authorizer.class.name"
+    if source.text(key) and not source.is_wrong(key):
+        source.problem(key, "there are no ACLs here: without them everybody would be allowed everything")
 
 
 def _settings(source: Source) -> dict[str, dict[str, Any]]:
-    made: dict[str, dict[str, Any]] = {
-        group: {}
-        for group in (
-            "config",
-            "port",
-            "offsets",
-            "groups",
-            "control",
-            "pace",
-            "leaving",
-            "replication",
-            "disk",
-            "plan",
-        )
-    }
+    made: dict[str, dict[str, Any]] = {group: {} for group in GROUPS}
     for key in source.entries:
         known = KEYS.get(key)
         if known is not None and known.sets and not known.sets.startswith("log."):
             group, _, name = known.sets.partition(".")
-            try:
-                made[group][name] = known.convert(source.text(key))
-            except ValueError as error:
-                raise source.wrong(key, error) from None
+            value = source.value(key)
+            if value is not None:
+                made[group][name] = value
     return made
 
 
-# -- what is read by hand --------------------------------------------------------------------------------
-
-
-def _id(source: Source) -> BrokerId:
-    try:
-        return BrokerId(int(source.text("broker.id", "-1")))
-    except ValueError:
-        raise source.wrong("broker.id", "it is a whole number, another one for each broker") from None
-
-
-def _log_dirs(source: Source) -> tuple[Path, ...]:
-    key = "log.dirs" if "log.dirs" in source.entries else "log.dir"
-    named = [one.strip() for one in source.text(key, "/tmp/kafka-logs").split(",") if one.strip()]
-    if not named:
-        raise source.wrong(key, "it names no directory")
-    return tuple(map(Path, named))
-
-
-def _store(source: Source) -> str:
-    store = source.text("zookeeper.connect")
-    if not store:
-        raise source.wrong("zookeeper.connect", "it is missing: the servers of the store, as host:2181,host:2181")
-    return store
+# -- what is made of several keys ------------------------------------------------------------------------
 
 
 def _leaving(source: Source, settings: dict[str, Any]) -> LeaveSettings | None:
-    if source.text("controlled.shutdown.enable", "true").lower() == "false":
-        return None
-    return LeaveSettings(**settings)
+    return LeaveSettings(**settings) if source.value("controlled.shutdown.enable", True) else None
 
 
 def _pace(source: Source, settings: dict[str, Any]) -> Pace:
-    if source.text("auto.leader.rebalance.enable", "true").lower() == "false":
+    if not source.value("auto.leader.rebalance.enable", True):
         settings = {**settings, "balance_s": None}
     return Pace(**settings)
 
 
 def _log(source: Source) -> tuple[LogConfig, frozenset[str]]:
+    """What holds for topics that say nothing, and which of their keys were said."""
     values: dict[str, str] = {}
-    where: dict[str, str] = {}
-    for key, entry in source.entries.items():
+    for topic_key, keys in _IN_UNITS:
+        found = {key: source.value(key) for key in keys if key in source}
+        good = [str(value) for value in found.values() if value is not None]
+        if good:
+            values[topic_key] = good[0]
+    for key in source.entries:
         known = KEYS.get(key)
-        if known is not None and known.sets.startswith("log."):
-            topic_key = known.sets.removeprefix("log.")
-            values[topic_key], where[topic_key] = entry.value, key
-    for topic_key, keys in (
-        (
-            "retention.ms",
-            (("log.retention.ms", 1), ("log.retention.minutes", 60_000), ("log.retention.hours", _HOUR_MS)),
-        ),
-        ("segment.ms", (("log.roll.ms", 1), ("log.roll.hours", _HOUR_MS))),
-    ):
-        for key, unit in keys:  # the finest counts
-            if key in source.entries:
-                try:
-                    number = int(source.text(key))
-                except ValueError:
-                    raise source.wrong(key, "it is a whole number") from None
-                values[topic_key], where[topic_key] = str(number * unit if number >= 0 else -1), key
-                break
+        if known is None or not known.sets.startswith("log."):
+            continue
+        topic_key, value = known.sets.removeprefix("log."), source.value(key)
+        if value is None:
+            continue
+        try:  # the logs may ask for more than whoever configures topics does
+            LogConfig.of({topic_key: value})
+        except KafkaError as error:
+            source.problem(key, (error.text or "").removeprefix(f"{topic_key}={value}: "))
+        else:
+            values[topic_key] = value
     try:
         return LogConfig.of(values), frozenset(values)
     except KafkaError as error:
-        named = next((key for topic_key, key in where.items() if error.text.startswith(topic_key)), "log")
-        raise source.wrong(named, error.text) from None
-
-
-def _listeners(source: Source) -> tuple[tuple[Listener, ...], Listener]:
-    protocols = _protocols(source)
-    bound = _addresses(source, "listeners", source.text("listeners", "PLAINTEXT://:9092"))
-    told = _addresses(source, "advertised.listeners", source.text("advertised.listeners"))
-    made = []
-    for name, (host, port) in bound.items():
-        protocol = protocols.get(name, name)
-        if name != CONTROLLER and protocol not in PROTOCOLS:
-            raise source.wrong("listeners", f"listener {name} is to speak {protocol}: it has no such protocol")
-        tls = security.tls_of(source, name) if protocol.endswith("SSL") else None
-        sasl = security.sasl_of(source, name) if protocol.startswith("SASL") else None
-        principals = security.principals_of(source, name)
-        told_host, told_port = told.get(name, (None, None))
-        if told_host in EVERYWHERE and name in told:
-            raise source.wrong("advertised.listeners", f"nobody can dial {name}://{told_host or ''}: name an address")
-        made.append(Listener(name, host or None, port, protocol, told_host, told_port, tls, sasl, principals))
-    stray = sorted(set(told) - set(bound))
-    if stray:
-        raise source.wrong("advertised.listeners", f"{', '.join(stray)} is none of the listeners {', '.join(bound)}")
-    clients = tuple(each for each in made if each.name != CONTROLLER)
-    if not clients:
-        raise source.wrong("listeners", "there is none for clients")
-    for each in made:
-        if each.name == CONTROLLER:
-            return clients, evolve(each, protocol="PLAINTEXT")
-    first = clients[0]
-    return clients, Listener(CONTROLLER, first.host, 0, "PLAINTEXT", first.told_host)
-
-
-def _authorizer(source: Source) -> None:
-    key = "authorizer.class.name"
-    if source.text(key):
-        raise source.wrong(key, "there are no ACLs here: without them everybody would be allowed everything")
-
-
-def _protocols(source: Source) -> dict[str, str]:
-    made = {}
-    for pair in source.text("listener.security.protocol.map").split(","):
-        if pair.strip():
-            name, colon, protocol = pair.strip().partition(":")
-            if not colon or protocol not in PROTOCOLS:
-                raise source.wrong("listener.security.protocol.map", f"{pair.strip()!r}: it is NAME:{PROTOCOLS[0]},...")
-            made[name] = protocol
-    return made
-
-
-def _addresses(source: Source, key: str, text: str) -> dict[str, tuple[str, int]]:
-    """`NAME://host:port,...`"""
-    made: dict[str, tuple[str, int]] = {}
-    for one in text.split(","):
-        one = one.strip()
-        if not one:
-            continue
-        name, separator, address = one.partition("://")
-        host, colon, port = address.rpartition(":")
-        if not separator or not colon or not port.isdecimal() or int(port) > 65_535:
-            raise source.wrong(key, f"{one!r}: it is NAME://host:port")
-        if name in made:
-            raise source.wrong(key, f"listener {name} stands there twice")
-        made[name] = host.strip("[]"), int(port)
-    return made
-
-
-def _inter_broker(source: Source, listeners: tuple[Listener, ...]) -> str | None:
-    name, protocol = source.text("inter.broker.listener.name"), source.text("security.inter.broker.protocol")
-    key = "inter.broker.listener.name" if name or not protocol else "security.inter.broker.protocol"
-    if name:
-        found = next((each for each in listeners if each.name == name), None)
-        if found is None:
-            raise source.wrong(key, f"there are {', '.join(each.name for each in listeners)}")
-    elif protocol:
-        found = next((each for each in listeners if each.protocol == protocol), None)
-        if found is None:
-            raise source.wrong(key, "no listener speaks it")
-    else:
-        found = listeners[0]
-    if found.protocol != "PLAINTEXT":
-        raise source.wrong(
-            key, f"brokers fetch from each other in plain text, and {found.name} speaks {found.protocol}"
-        )
-    return found.name
+        shorter, longer = "log.cleaner.min.compaction.lag.ms", "log.cleaner.max.compaction.lag.ms"
+        source.problem(shorter if shorter in source else longer, error.text)
+        return LogConfig(), frozenset()
 
 
 def _said(source: Source) -> dict[str, tuple[str | None, bool]]:
@@ -289,6 +180,14 @@ def _said(source: Source) -> dict[str, tuple[str | None, bool]]:
     for key, entry in source.entries.items():
         made[key] = (None if is_secret(key) else entry.value, True)
     return made
+
+
+def _effective(source: Source, understood: Collection[str]) -> dict[str, str]:
+    return {
+        key: "..." if is_secret(key) else entry.value
+        for key, entry in source.entries.items()
+        if key in understood or (key in KEYS and not KEYS[key].ignored)
+    }
 
 
 def numbered(plan: Plan) -> BrokerId | None:

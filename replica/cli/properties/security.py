@@ -52,13 +52,13 @@ def check_sensitive(source: Source, known: Collection[str], listeners: Collectio
         if key.startswith("listener.name."):
             name, _, rest = key.removeprefix("listener.name.").partition(".")
             if name not in {each.lower() for each in listeners}:
-                raise source.wrong(key, f"there is no such listener: there are {', '.join(listeners)}")
+                source.problem(key, f"there is no such listener: there are {', '.join(listeners)}")
             if rest in OF_LISTENERS or _mechanism_key(rest):
                 understood.add(key)
             elif rest not in HARMLESS and (rest.startswith(SENSITIVE) or ".sasl." in f".{rest}"):
-                raise source.wrong(key, "it is not understood here, and to pass over it would not be safe")
+                source.problem(key, "it is not understood here, and to pass over it would not be safe")
         elif key.startswith(SENSITIVE) and key not in known and key not in HARMLESS:
-            raise source.wrong(key, "it is not understood here, and to pass over it would not be safe")
+            source.problem(key, "it is not understood here, and to pass over it would not be safe")
     return frozenset(understood)
 
 

@@ -1,45 +1,117 @@
-"""One file's lines, and how a mistake in one of them is told."""
+"""What is said in the file and beside it, and everything that is wrong with it.
+
+Mistakes are gathered and told together: who mends them one at a time starts a broker once for each.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Final
+from collections.abc import Callable, Iterable, Mapping
+from difflib import get_close_matches
+from typing import Any, Final, TypeVar
 
-from attrs import field, frozen
+from attrs import define, field, frozen
 
-from replica.cli.properties.syntax import Entry
+from replica.cli.properties.keys import KEYS
+from zab.cli.zoo.properties import Entry, MalformedEscape, parse
 
-_LISTENER: Final = "listener.name."
+T = TypeVar("T")
+
+BESIDE: Final = 0
+"""The line of what was said with --override."""
 SECRET: Final = ("password", "secret", "jaas.config", "keystore.key")
 """Keys with such a word in them have values that nobody is told."""
+_LISTENER: Final = "listener.name."
+_ALIKE: Final = 0.8
 
 
 class Misconfigured(Exception):
-    """The file makes no sense. The text says which key of which line, and what would do."""
+    """The file makes no sense. `problems` say which keys of which lines, and what would do."""
+
+    def __init__(self, problems: Iterable[str], warnings: Iterable[str] = ()) -> None:
+        self.problems = tuple(problems)
+        self.warnings = tuple(warnings)
+        super().__init__("\n".join(self.problems))
 
 
-@frozen
+@define
 class Source:
     path: str
-    entries: Mapping[str, Entry] = field(factory=dict)
+    entries: dict[str, Entry] = field(factory=dict)
+    """Each key once: what is said beside the file stands before it, and in the file the last one counts."""
+    problems: list[str] = field(factory=list)
+    warnings: list[str] = field(factory=list)
+
+    @classmethod
+    def of(cls, path: str, text: str, beside: Mapping[str, str]) -> Source:
+        source = cls(path)
+        try:
+            entries = parse(text)
+        except MalformedEscape as error:
+            why = f"{path}, line {error.line}: {error.escape!r}: after \\u come four hexadecimal digits"
+            raise Misconfigured([why]) from None
+        for entry in entries:
+            before = source.entries.get(entry.key)
+            source.entries[entry.key] = entry
+            if before is not None:
+                source.warn(entry.key, f"line {before.line} says {_shown(before)!r}; the last one counts")
+        source.entries |= {key: Entry(key, value, BESIDE, BESIDE) for key, value in beside.items()}
+        return source
+
+    # -- looking -------------------------------------------------------------------------------------------
+
+    def __contains__(self, key: str) -> bool:
+        return key in self.entries
 
     def text(self, key: str, default: str = "") -> str:
         entry = self.entries.get(key)
         return default if entry is None else entry.value
 
-    def wrong(self, key: str, why: object) -> Misconfigured:
+    def value(self, key: str, default: Any = None) -> Any:
+        """Converted; what cannot be is a problem, and the default stands in for it."""
         entry = self.entries.get(key)
         if entry is None:
-            return Misconfigured(f"{self.path}: {key}: {why}")
-        shown = "..." if is_secret(key) else entry.value
-        return Misconfigured(f"{self.path}, line {entry.line}: {key}={shown}: {why}")
+            return default
+        try:
+            return KEYS[key].convert(entry.value)
+        except ValueError as error:
+            self.problem(key, f"expected {error}")
+            return default
+
+    def tried(self, read: Callable[..., T], *arguments: Any, default: T | None) -> T | None:
+        """Of whoever stops at the first mistake of his own."""
+        try:
+            return read(self, *arguments)
+        except Misconfigured as error:
+            self._add(error.problems)
+            return default
 
     def at(self, listener: str) -> Scope:
         return Scope(self, f"{_LISTENER}{listener.lower()}.")
 
+    # -- telling -------------------------------------------------------------------------------------------
 
-def is_secret(key: str) -> bool:
-    return any(word in key for word in SECRET)
+    def where(self, key: str) -> str:
+        entry = self.entries.get(key)
+        if entry is None:
+            return f"{self.path}: {key}"
+        line = "--override" if entry.line == BESIDE else f"{self.path}, line {entry.line}"
+        return f"{line}: {key}={_shown(entry)}"
+
+    def wrong(self, key: str, why: object) -> Misconfigured:
+        return Misconfigured([f"{self.where(key)}: {why}"])
+
+    def problem(self, key: str, why: object) -> None:
+        self._add(self.wrong(key, why).problems)
+
+    def warn(self, key: str, why: object) -> None:
+        self.warnings.append(f"{self.where(key)}: {why}")
+
+    def is_wrong(self, key: str) -> bool:
+        return any(line.startswith(f"{self.where(key)}: ") for line in self.problems)
+
+    def _add(self, problems: Iterable[str]) -> None:
+        """Once each: more than one reader may have looked."""
+        self.problems += [line for line in problems if line not in self.problems]
 
 
 @frozen
@@ -58,3 +130,16 @@ class Scope:
 
     def wrong(self, key: str, why: object) -> Misconfigured:
         return self.source.wrong(self.name(key), why)
+
+
+def _shown(entry: Entry) -> str:
+    return "..." if is_secret(entry.key) else entry.value
+
+
+def is_secret(key: str) -> bool:
+    return any(word in key for word in SECRET)
+
+
+def nearest(key: str) -> str:
+    found = get_close_matches(key.lower(), KEYS, n=1, cutoff=_ALIKE)
+    return f"; did you mean {found[0]}?" if found else ""

@@ -62,9 +62,12 @@ class Coordinators:
         return _answer(broker, endpoint.host, endpoint.port, ErrorCode.NONE, None)
 
     async def _find(self, key: str, kind: int, listener: str) -> tuple[BrokerId, Endpoint]:
+        if kind == TRANSACTION:
+            # No producer comes again after this error; after any that names the thing better, librdkafka does for ever.
+            why = "there are no transactions here: produce without a transactional id"
+            raise KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, why)
         if kind != GROUP:
-            what = "transactions" if kind == TRANSACTION else f"coordinators of type {kind}"
-            raise KafkaError(ErrorCode.INVALID_REQUEST, f"{what} are not served by this broker")
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"coordinators of type {kind} are not served by this broker")
         where = TopicPartition(OFFSETS_TOPIC, partition_of(key, await self._partitions()))
         leader = self.metadata.leader(where)
         if leader is None:

@@ -50,6 +50,28 @@ async def test_lines_become_records_and_records_lines(tmp_path: Path) -> None:
         assert some.decode().splitlines() == [f"{each['key']}\t{each['value']}" for each in held[1:3]]
 
 
+async def test_what_is_not_there_is_said_at_once(tmp_path: Path) -> None:
+    """Though both commands are patient with what may pass."""
+    async with cluster(tmp_path, 1, partitions=3, auto_create=False) as brokers:
+        await brokers.brokers[1].topics.make_if_missing("orders")
+        await brokers.all_know_all()
+        for arguments, why in (
+            (["consume", "orders", "--partition", "9"], "topic orders has partitions 0 to 2, and no partition 9"),
+            (["consume", "order"], "there is no topic order; did you mean orders?"),
+            (["produce", "orders", "--partition", "3"], "topic orders has partitions 0 to 2, and no partition 3"),
+            (["produce", "order"], "did you mean orders?, and topics are not made by being asked for"),
+        ):
+            command = [sys.executable, "-m", "replica.cli", *arguments, "--bootstrap", brokers.hosts, "--within", "600"]
+            done = await trio.run_process(command, stdin=b"x", capture_stderr=True, check=False, env=dict(os.environ))
+            assert (done.returncode, why in done.stderr.decode()) == (1, True), done.stderr.decode()
+
+
+async def test_what_was_written_is_told_to_programs(tmp_path: Path) -> None:
+    async with cluster(tmp_path, 1) as brokers:
+        told = json.loads(await run(brokers, "produce", "t", "--json", given=b"one\ntwo\n"))
+        assert told == {"topic": "t", "records": 2, "partitions": {"0": 2}}
+
+
 def test_what_cannot_be_is_said(capsys: pytest.CaptureFixture[str]) -> None:
 
     assert main(["consume", "t", "--bootstrap", "127.0.0.1:1", "--within", "0.2"]) == 1

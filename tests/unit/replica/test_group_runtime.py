@@ -507,9 +507,11 @@ async def test_the_first_who_asks_has_the_topic_made_and_the_leader_is_the_coord
     assert "no listener OTHER" in body["error_message"]
 
 
-async def test_there_is_no_coordinator_of_transactions() -> None:
+async def test_there_is_no_coordinator_of_transactions_and_the_error_is_one_that_ends_every_producer() -> None:
     topic = Topic()
     handler = coordinators.handlers(Picture(), topic.count, topic.make, Log(1))[ApiKey.FIND_COORDINATOR]
     body = await found(handler, 1, key="x", key_type=1)
+    assert body["error_code"] == E.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    assert "there are no transactions here" in body["error_message"]
+    body = await found(handler, 1, key="x", key_type=2)
     assert body["error_code"] == E.INVALID_REQUEST
-    assert "transactions" in body["error_message"]

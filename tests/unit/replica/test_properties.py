@@ -8,8 +8,9 @@ import pytest
 
 from replica.cli.properties.keys import KEYS
 from replica.cli.properties.page import PAGE, page
-from replica.cli.properties.plan import Misconfigured, Plan, plan_of
-from replica.cli.properties.syntax import Entry, parse
+from replica.cli.properties.plan import Plan, plan_of, read_plan
+from replica.cli.properties.source import Misconfigured
+from replica.cli.properties.values import LONG_MAX, of_topics
 
 KAFKAS_OWN = """\
 # as it comes with Kafka
@@ -49,30 +50,65 @@ def test_kafkas_own_file_is_understood_without_a_warning() -> None:
     assert config.log.retention_ms == 7 * 24 * 3_600_000
 
 
-def test_the_syntax_is_that_of_javas_properties() -> None:
-    text = "a=1\n ! no\nb : x y \nc\\=d=e\\\n   f\n#g=1\nlonely\n"
-    assert parse(text) == [Entry("a", "1", 1), Entry("b", "x y", 3), Entry("c=d", "ef", 4), Entry("lonely", "", 7)]
-
-
 def test_what_counts_for_nothing_is_named() -> None:
+    why = "without effect: one event loop does it; there are no such threads"
     made = plan("num.io.threads=16", "metric.reporters=x", "auto.create.topics.enable=false", "num.partitions=2")
     assert made.warnings == (
-        "line 3: num.io.threads has no effect: one event loop does it; there are no such threads",
-        "line 4: metric.reporters is not known here and has no effect",
+        f"server.properties, line 3: num.io.threads=16: {why}",
+        "server.properties, line 4: metric.reporters=x: this key is not known here and has no effect",
     )
     assert made.config.auto_create is False
     assert made.config.partitions == 2
 
 
+@pytest.mark.parametrize(
+    ("wrong", "right"),
+    [
+        ("num.partition", "num.partitions"),
+        ("Broker.Id", "broker.id"),
+        ("log.retension.hours", "log.retention.hours"),
+        ("zookeeper.conect", "zookeeper.connect"),
+        ("min.insync.replica", "min.insync.replicas"),
+        ("advertised.listener", "advertised.listeners"),
+    ],
+)
+def test_of_an_unknown_key_the_nearest_that_is_known_is_told(wrong: str, right: str) -> None:
+    [warning] = plan(f"{wrong}=1").warnings
+    assert warning.endswith(f"has no effect; did you mean {right}?")
+
+
 def test_what_is_said_twice_counts_as_it_is_said_last() -> None:
     made = plan("num.partitions=2", "num.partitions=3")
     assert made.config.partitions == 3
-    assert made.warnings == ("line 4: num.partitions is said twice; this one counts",)
+    assert made.warnings == ("server.properties, line 4: num.partitions=3: line 3 says '2'; the last one counts",)
+
+
+def test_what_is_said_beside_the_file_stands_before_it() -> None:
+    made = plan_of(
+        "p", "zookeeper.connect=h\nnum.partitions=2", {"num.partitions": "4", "default.replication.factor": "1"}
+    )
+    assert (made.config.partitions, made.warnings) == (4, ())
+    with pytest.raises(Misconfigured, match="^--override: num.partitions=0: expected a whole number, 1 or more$"):
+        plan_of("p", "zookeeper.connect=h\nnum.partitions=2", {"num.partitions": "0"})
 
 
 def test_one_replica_is_warned_of_when_nobody_asked_for_it() -> None:
     made = plan_of("p", "zookeeper.connect=h")
     assert made.warnings == ("default.replication.factor is 1: what is written to a topic is lost with its broker",)
+
+
+@pytest.mark.parametrize(
+    ("lines", "why"),
+    [
+        (["min.insync.replicas=2"], "more than default.replication.factor, which is 1: acks=all is refused"),
+        (["min.insync.replicas=2", "default.replication.factor=2"], "refused whenever one broker is away"),
+        (["log.segment.bytes=100000"], "less than message.max.bytes, which is 1048588: a batch that does not fit"),
+        (["socket.request.max.bytes=100000"], "less than message.max.bytes, which is 1048588: such a batch never"),
+    ],
+)
+def test_what_is_allowed_and_not_wise_is_warned_of(lines: list[str], why: str) -> None:
+    made = plan_of("p", "\n".join(["zookeeper.connect=h", "default.replication.factor=1", *lines]))
+    assert any(why in warning for warning in made.warnings), made.warnings
 
 
 def test_listeners_and_what_clients_are_told() -> None:
@@ -101,33 +137,203 @@ def test_the_finest_unit_counts() -> None:
     assert {"retention.ms", "segment.ms"} <= made.log_said
 
 
+MISTAKES = """\
+num.partitions=x                                    expected a whole number, 1 or more
+num.partitions=0                                    expected a whole number, 1 or more
+num.partitions=1_0                                  expected a whole number, 1 or more
+num.partitions=99999999999                          expected a whole number from 1 to 2147483647
+default.replication.factor=0                        expected a whole number from 1 to 32767
+default.replication.factor=40000                    expected a whole number from 1 to 32767
+auto.create.topics.enable=yes                       expected true or false
+auto.leader.rebalance.enable=1                      expected true or false
+controlled.shutdown.enable=on                       expected true or false
+controlled.shutdown.max.retries=-1                  expected a whole number, 0 or more
+delete.topic.enable=                                expected true or false
+broker.id=one                                       expected a whole number, -1 or more
+broker.id=-2                                        expected a whole number, -1 or more
+broker.id=1001                                      above 1000 are numbers that the store gives out: take one
+broker.id.generation.enable=perhaps                 expected true or false
+reserved.broker.max.id=-5                           expected a whole number, 0 or more
+broker.rack=                                        expected something
+log.dirs=,                                          expected a directory
+log.dirs=/data/a,/data/b,/data/a                    it stands there twice; each directory once
+log.dirs=/data/a,/data/../data/a                    /data/../data/a, which is /data/a, stands there twice
+log.dirs=/dev/null                                  /dev/null is no directory
+log.cleanup.policy=forget                           expected one of delete, compact
+log.cleanup.policy=                                 it is delete, compact, or both
+compression.type=rar                                expected one of
+message.max.bytes=-1                                expected a whole number, 0 or more
+min.insync.replicas=0                               expected a whole number, 1 or more
+unclean.leader.election.enable=maybe                expected true or false
+log.segment.bytes=13                                expected a whole number, 14 or more
+log.segment.bytes=9999999999                        expected a whole number, 14 or more
+log.index.size.max.bytes=3                          expected a whole number, 24 or more
+log.retention.hours=soon                            expected a whole number, 1 or more, or -1
+log.retention.hours=-2                              expected a whole number, 1 or more, or -1
+log.retention.minutes=0                             expected a whole number, 1 or more, or -1
+log.retention.ms=-100                               expected a whole number, 1 or more, or -1
+log.retention.bytes=-2                              expected a whole number, -1 or more
+log.roll.hours=0                                    expected a whole number, 1 or more
+log.roll.ms=-1                                      expected a whole number, 1 or more
+log.cleaner.min.cleanable.ratio=2                   expected a number from 0 to 1
+log.cleaner.min.cleanable.ratio=nan                 expected a number from 0 to 1
+log.flush.interval.messages=0                       expected a whole number, 1 or more
+log.message.timestamp.type=Now                      expected one of CreateTime, LogAppendTime
+log.retention.check.interval.ms=0                   expected a whole number, 1 or more
+log.cleaner.backoff.ms=-1                           expected a whole number, 0 or more
+offsets.topic.num.partitions=0                      expected a whole number, 1 or more
+offsets.topic.replication.factor=0                  expected a whole number from 1 to 32767
+offsets.topic.replication.factor=-1                 expected a whole number from 1 to 32767
+offsets.topic.segment.bytes=1                       expected a whole number, 1024 or more
+offsets.retention.minutes=0                         expected a whole number, 1 or more
+group.min.session.timeout.ms=0                      expected a whole number, 1 or more
+group.min.session.timeout.ms=1800001                this is more than group.max.session.timeout.ms=1800000, as it is
+group.max.session.timeout.ms=5999                   this is less than group.min.session.timeout.ms=6000, as it
+group.max.size=0                                    expected a whole number, 1 or more
+offset.metadata.max.bytes=-1                        expected a whole number, 0 or more
+socket.request.max.bytes=100                        expected a whole number, 4096 or more
+socket.request.max.bytes=536870913                  this is more than queued.max.request.bytes=536870912
+queued.max.request.bytes=-2                         expected a whole number, 1 or more, or -1
+max.connections=0                                   expected a whole number, 1 or more
+connections.max.idle.ms=0                           expected a whole number, 1 or more, or -1
+replica.lag.time.max.ms=0                           expected a whole number, 1 or more
+replica.lag.time.max.ms=100                         this is less than replica.fetch.wait.max.ms=500
+fetch.max.bytes=100                                 expected a whole number, 1024 or more
+leader.imbalance.check.interval.seconds=0.5         expected a whole number, 1 or more
+leader.imbalance.per.broker.percentage=101          expected a whole number from 0 to 100
+zookeeper.session.timeout.ms=0                      expected a whole number, 1 or more
+listeners=PLAINTEXT//:9092                          'PLAINTEXT//:9092': expected NAME://host:port
+listeners=PLAINTEXT://h:99999                       expected NAME://host:port, with a port from 0 to 65535
+listeners=PLAINTEXT://a:b:9092                      expected NAME://host:port
+listeners=                                          expected NAME://host:port, or several
+listeners=CONTROLLER://h:1                          none of them is for clients
+listeners=PLAINTEXT://:1,plaintext://:2             listener PLAINTEXT stands there twice
+listeners=A://:1                                    listener.security.protocol.map say A:one of PLAINTEXT, SSL
+listeners=PLAINTEXT://h:1,CONTROLLER://h:1          PLAINTEXT and CONTROLLER are both at port 1
+listeners=PLAINTEXT://:1,CONTROLLER://h:1           PLAINTEXT and CONTROLLER are both at port 1
+advertised.listeners=PLAINTEXT://0.0.0.0:9092       nobody can dial PLAINTEXT://0.0.0.0:9092
+advertised.listeners=PLAINTEXT://h:0                nobody can dial port 0
+advertised.listeners=OUT://h:1                      there is no listener OUT; there are PLAINTEXT
+listener.security.protocol.map=A=B                  'A=B': expected NAME:PROTOCOL
+listener.security.protocol.map=A:SSL,A:PLAINTEXT    A stands there twice, as SSL and as PLAINTEXT
+inter.broker.listener.name=IN                       there are PLAINTEXT, which speaks PLAINTEXT
+security.inter.broker.protocol=SSL                  there are PLAINTEXT, which speaks PLAINTEXT
+security.inter.broker.protocol=TLS                  expected one of PLAINTEXT, SSL
+zookeeper.connect=a:b:c                             'a:b:c' is no address
+zookeeper.connect=h:0                               'h:0' is no host and port
+zookeeper.connect=h:2181/a//b                       '/a//b' is no path to work under
+"""
+
+
+def problems_of(line: str) -> tuple[str, ...]:
+    """Of a file in which one key is right and this one is tried."""
+    right = "log.dir=/data" if line.startswith("zookeeper.connect=") else "zookeeper.connect=h"
+    try:
+        plan_of("p", f"{right}\n{line}")
+    except Misconfigured as error:
+        return error.problems
+    return ()
+
+
+def _mistake(row: str) -> tuple[str, str]:
+    said, why = row[:52].strip(), row[52:].strip()
+    return said, why
+
+
+@pytest.mark.parametrize(("said", "why"), [_mistake(row) for row in MISTAKES.splitlines()])
+def test_a_mistake_is_named_once_with_its_line_and_what_would_be_right(said: str, why: str) -> None:
+    with pytest.raises(Misconfigured) as caught:
+        plan(said)
+    [problem] = caught.value.problems
+    assert problem.startswith(f"server.properties, line 3: {said}: ")
+    assert why in problem
+    assert problem.count(said.partition("=")[0] + "=") == 1
+    assert "invalid literal" not in problem
+
+
 @pytest.mark.parametrize(
-    ("line", "why"),
+    ("lines", "why"),
     [
-        ("num.partitions=x", "line 3: num.partitions=x"),
-        ("num.partitions=0", "it must be 1 or more"),
-        ("auto.create.topics.enable=yes", "it is true or false"),
-        ("broker.id=one", "it is a whole number"),
-        ("log.dirs=,", "it names no directory"),
-        ("log.cleanup.policy=forget", "cleanup.policy=forget"),
-        ("log.retention.hours=soon", "it is a whole number"),
-        ("listeners=PLAINTEXT//:9092", "it is NAME://host:port"),
-        ("listeners=A://:1,A://:2", "listener A stands there twice"),
-        ("listeners=A://:1", "it has no such protocol"),
-        ("listeners=SSL://:1", "the file with its certificate and key"),
-        ("ssl.keystore.location=/x\nlisteners=SSL://:1", "/x: No such file"),
-        ("ssl.keystore.location=/x\nssl.keystore.type=PEM\nlisteners=SSL://:1", "ssl.keystore.location=/x"),
-        ("listeners=SASL_PLAINTEXT://:1", "it names nobody"),
-        ("advertised.listeners=PLAINTEXT://0.0.0.0:9092", "nobody can dial PLAINTEXT://0.0.0.0"),
-        ("advertised.listeners=OUT://h:1", "OUT is none of the listeners PLAINTEXT"),
-        ("listener.security.protocol.map=A=B", "it is NAME:PLAINTEXT"),
-        ("inter.broker.listener.name=IN", "there are PLAINTEXT"),
-        ("security.inter.broker.protocol=SSL", "no listener speaks it"),
+        (["listeners=SSL://:1"], "ssl.keystore.location: a listener speaks TLS: the file with its certificate and key"),
+        (["listeners=SSL://:1", "ssl.keystore.location=/x"], "/x: No such file"),
+        (
+            ["listeners=SSL://:1", "ssl.keystore.location=/x", "ssl.keystore.type=PEM"],
+            "ssl.keystore.location=/x",
+        ),
+        (["listeners=SASL_PLAINTEXT://:1"], "it names nobody"),
+        (
+            ["inter.broker.listener.name=PLAINTEXT", "security.inter.broker.protocol=PLAINTEXT"],
+            "says it, too; leave one",
+        ),
+        (["listeners=SSL://:1,PLAINTEXT://:2", "advertised.listeners=SSL://h:7,PLAINTEXT://h:7"], "are both at h:7"),
+        (["broker.id.generation.enable=false"], "broker.id: broker.id.generation.enable=false, so it has to be said"),
+        (["log.cleaner.min.compaction.lag.ms=10", "log.cleaner.max.compaction.lag.ms=5"], "must not be above"),
     ],
-)
-def test_mistakes_are_named_with_their_line(line: str, why: str) -> None:
-    with pytest.raises(Misconfigured, match=why):
-        plan(line)
+)  # fmt: skip
+def test_keys_that_do_not_go_together(lines: list[str], why: str) -> None:
+    with pytest.raises(Misconfigured) as caught:
+        plan(*lines)
+    assert any(why in problem for problem in caught.value.problems), caught.value.problems
+
+
+def test_everything_that_is_wrong_is_told_at_once() -> None:
+    wrong = [
+        row for row in (_mistake(row)[0] for row in MISTAKES.splitlines()) if not row.startswith("zookeeper.connect")
+    ]
+    keys = dict.fromkeys(row.partition("=")[0] for row in wrong)
+    firsts = [next(row for row in wrong if row.startswith(f"{key}=")) for key in keys]
+    with pytest.raises(Misconfigured) as caught:
+        plan(*firsts, store="zookeeper.connect=a:b:c")
+    told = {problem.partition(": ")[2].partition("=")[0] for problem in caught.value.problems}
+    beside = {"inter.broker.listener.name", "group.max.session.timeout.ms"}  # wrong only by another that is wrong, too
+    assert told >= {"zookeeper.connect", *keys} - beside
+
+
+def test_a_number_above_what_is_reserved_is_fine_where_none_is_given_out() -> None:
+    assert plan("broker.id=5000", "broker.id.generation.enable=false").config.id == 5_000
+    assert plan("broker.id=5000", "reserved.broker.max.id=5000").config.id == 5_000
+
+
+def test_minus_one_is_for_ever_and_for_as_many_as_there_may_be() -> None:
+    made = plan("log.retention.ms=-1", "connections.max.idle.ms=-1", "queued.max.request.bytes=-1").config
+    assert (made.log.retention_ms, made.port.idle_s) == (-1, float("inf"))
+    assert made.port.waiting_bytes_total_max == 512 * 1024 * 1024
+
+
+@pytest.mark.parametrize("key", [key.name for key in KEYS.values() if not key.ignored and key.convert is not str])
+def test_no_text_makes_a_reader_stumble(key: str) -> None:
+    """Whatever is written, it is a value or an error in words; never one that some function happened to raise."""
+    many = "9" * 30
+    for text in ("", "-", "-1", "0", "1", many, f"-{many}", "1e3", "0x10", "\u0663", "nan", "a,b", ",", "://", ":"):
+        for problem in problems_of(f"{key}={text}"):
+            assert problem.startswith((f"p, line 2: {key}={text}: ", "p: "))
+            assert "invalid literal" not in problem
+            assert "could not convert" not in problem
+
+
+def test_what_topics_take_is_told_in_the_words_of_the_file() -> None:
+    with pytest.raises(ValueError, match="^a whole number, -1 or more$"):
+        of_topics("log.retention.bytes")("many")
+    assert of_topics("log.retention.bytes")(str(LONG_MAX)) == str(LONG_MAX)
+
+
+def test_letters_are_read_as_they_were_meant(tmp_path: Path) -> None:
+    file = tmp_path / "server.properties"
+    head = b"zookeeper.connect=h\ndefault.replication.factor=1\n"
+    for said, warned in (
+        (b"broker.rack=caf\\u00e9", None),
+        ("broker.rack=caf\u00e9".encode("utf-8"), "line 3: letters that are no ASCII: read as UTF-8, where Kafka"),
+        ("broker.rack=caf\u00e9".encode("latin-1"), "line 3: letters that are no ASCII, and no UTF-8: read as Latin-1"),
+    ):
+        file.write_bytes(head + said)
+        made = read_plan(file, {})
+        assert made.config.rack == "caf\u00e9"
+        assert [warned in warning for warning in made.warnings] == [True] if warned else made.warnings == ()
+    file.write_bytes(head + b"broker.rack=\\u00g9")
+    with pytest.raises(Misconfigured, match="line 3: .*: after .u come four hexadecimal digits"):
+        read_plan(file, {})
+    with pytest.raises(Misconfigured, match="it cannot be read: No such file"):
+        read_plan(tmp_path / "nothing", {})
 
 
 def test_users_of_a_listener_and_brokers_that_are_not_asked_who_they_are() -> None:

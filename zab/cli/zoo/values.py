@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Final, TypeAlias
 
 Convert: TypeAlias = Callable[[str], object]
 
 INT_MAX: Final = (1 << 31) - 1
+LONG_MAX: Final = (1 << 63) - 1
+_WHOLE: Final = re.compile(r"[+-]?[0-9]+")
 NO_LIMIT: Final = 1 << 30
 """In place of a limit that is switched off."""
 
@@ -26,13 +29,14 @@ def text(value: str) -> object:
 
 def whole(least: int = 0, most: int = INT_MAX) -> Callable[[str], int]:
     def convert(value: str) -> int:
-        try:
-            number = int(value)
-        except ValueError:
-            number = least - 1
+        number = least - 1
+        if _WHOLE.fullmatch(value.strip()):  # `int` would take 1_000, and digits of any script
+            number = int(value) if len(value) < 40 else most + 1
         if not least <= number <= most:
-            upwards = f"a whole number, {least} or more"
-            raise ValueError(upwards if most == INT_MAX else f"a whole number from {least} to {most}")
+            upwards = most in (INT_MAX, LONG_MAX) and number < least
+            raise ValueError(
+                f"a whole number, {least} or more" if upwards else f"a whole number from {least} to {most}"
+            )
         return number
 
     return convert

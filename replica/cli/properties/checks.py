@@ -1,0 +1,122 @@
+"""What no key can tell by itself: directories, the store, and keys that have to agree with each other."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+from replica.cli.properties.source import Source
+from replica.storage.config import LogConfig
+from zab.client.hosts import parse_hosts
+from zab.core.errors import ConfigError
+
+LOG_DIRS: Final = "/tmp/kafka-logs"
+_STORE: Final = "zookeeper.connect"
+
+
+def of_letters(path: Path, raw: bytes) -> tuple[str, ...]:
+    """The original reads Latin-1, and other letters as \\uXXXX; most editors write UTF-8 today. What is valid UTF-8 was
+    meant as that: as Latin-1 it would be two strange letters for each."""
+    if raw.isascii():
+        return ()
+    first = next(number for number, line in enumerate(raw.splitlines(), start=1) if not line.isascii())
+    try:
+        raw.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        return (f"{path}, line {first}: letters that are no ASCII, and no UTF-8: read as Latin-1, as Kafka does",)
+    why = "letters that are no ASCII: read as UTF-8, where Kafka reads Latin-1; \\uXXXX is one letter to both"
+    return (f"{path}, line {first}: {why}",)
+
+
+def log_dirs(source: Source) -> tuple[Path, ...]:
+    key = "log.dirs" if "log.dirs" in source or "log.dir" not in source else "log.dir"
+    named = [one.strip() for one in source.text(key, LOG_DIRS).split(",") if one.strip()]
+    if not named:
+        source.problem(key, "expected a directory, or several with commas between")
+    seen: dict[Path, str] = {}
+    for one in named:
+        place = Path(one).resolve()
+        if place in seen:
+            told = "it" if seen[place] == one else f"{one}, which is {seen[place]},"
+            source.problem(key, f"{told} stands there twice; each directory once")
+        elif place.exists() and not place.is_dir():
+            source.problem(key, f"{one} is no directory")
+        seen.setdefault(place, one)
+    return tuple(map(Path, named))
+
+
+def store(source: Source) -> str:
+    """As the session takes it."""
+    said = source.text(_STORE)
+    if not said:
+        source.problem(_STORE, "it is missing: the servers of the store, as in host1:2181,host2:2181/path")
+        return said
+    try:
+        parse_hosts(said)
+    except ConfigError as error:
+        why = str(error).removeprefix(f"{said!r}: ")
+        source.problem(_STORE, f"{why}; expected host1:2181,host2:2181, and perhaps a /path behind the last")
+    return said
+
+
+def together(source: Source, log: LogConfig) -> None:
+    """Keys that contradict each other; each is right alone."""
+    _number(source)
+    _at_most(source, "group.min.session.timeout.ms", 6_000, "group.max.session.timeout.ms", 1_800_000)
+    _at_most(source, "replica.fetch.wait.max.ms", 500, "replica.lag.time.max.ms", 30_000)
+    _at_most(source, "socket.request.max.bytes", 104_857_600, "queued.max.request.bytes", 536_870_912)
+    _advise(source, log)
+
+
+def _number(source: Source) -> None:
+    number, most = source.value("broker.id", -1), source.value("reserved.broker.max.id", 1_000)
+    generated = source.value("broker.id.generation.enable", True)
+    if source.is_wrong("broker.id"):
+        return
+    if not generated and number < 0:
+        source.problem(
+            "broker.id", "broker.id.generation.enable=false, so it has to be said: a number of its own for each"
+        )
+    elif generated and number > most:
+        source.problem(
+            "broker.id",
+            f"above {most} are numbers that the store gives out: take one from 0 to {most}, set "
+            "reserved.broker.max.id higher, or broker.id.generation.enable=false",
+        )
+
+
+def _at_most(source: Source, least: str, least_by_default: int, most: str, most_by_default: int) -> None:
+    low, high = source.value(least, least_by_default), source.value(most, most_by_default)
+    if source.is_wrong(least) or source.is_wrong(most) or high is None or low <= high:
+        return
+    key, other = (least, f"{most}={high}") if least in source else (most, f"{least}={low}")
+    by_default = "" if most in source and least in source else ", as it is by default"
+    relation = "more" if key == least else "less"
+    source.problem(key, f"this is {relation} than {other}{by_default}; {least} is at most {most}")
+
+
+def _advise(source: Source, log: LogConfig) -> None:
+    copies, insync = source.value("default.replication.factor", 1), log.min_insync_replicas
+    if "default.replication.factor" not in source:
+        source.warnings.append("default.replication.factor is 1: what is written to a topic is lost with its broker")
+    if insync > copies:
+        source.warn(
+            "min.insync.replicas",
+            f"more than default.replication.factor, which is {copies}: acks=all is refused by every topic that does "
+            "not say how many replicas it has",
+        )
+    elif insync == copies > 1:
+        source.warn(
+            "min.insync.replicas",
+            "as many as default.replication.factor, so acks=all is refused whenever one broker is away",
+        )
+    for key, most, why in (
+        ("log.segment.bytes", log.segment_bytes, "a batch that does not fit in a file is refused"),
+        (
+            "socket.request.max.bytes",
+            source.value("socket.request.max.bytes", 104_857_600),
+            "such a batch never arrives",
+        ),
+    ):
+        if key in source and not source.is_wrong(key) and most < log.max_message_bytes:
+            source.warn(key, f"less than message.max.bytes, which is {log.max_message_bytes}: {why}")

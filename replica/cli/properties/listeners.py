@@ -1,0 +1,165 @@
+"""Where a broker listens, what is spoken there, and what others are told to dial."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from attrs import evolve, frozen
+
+from replica.cli.properties.keys import PROTOCOLS
+from replica.cli.properties.security import principals_of, sasl_of, tls_of
+from replica.cli.properties.source import Source
+from replica.core.principals import Principals
+from replica.runtime.config import CONTROLLER, EVERYWHERE, PLAINTEXT, Listener
+
+LISTENERS: Final = "listeners"
+ADVERTISED: Final = "advertised.listeners"
+PROTOCOL_MAP: Final = "listener.security.protocol.map"
+DEFAULT: Final = "PLAINTEXT://:9092"
+_FORM: Final = "NAME://host:port"
+
+
+@frozen
+class Address:
+    name: str
+    host: str
+    """Empty: all interfaces."""
+    port: int
+
+
+def listeners_of(source: Source) -> tuple[tuple[Listener, ...], Listener]:
+    """Those for clients and brokers, and the one for controllers."""
+    protocols = _protocols(source)
+    bound = _addresses(source, LISTENERS, source.text(LISTENERS, DEFAULT))
+    told = _addresses(source, ADVERTISED, source.text(ADVERTISED))
+    _check_ports(source, list(bound.values()))
+    _check_told(source, bound, told)
+    made = [
+        _listener(source, each, protocols.get(each.name, each.name), told.get(each.name)) for each in bound.values()
+    ]
+    clients = tuple(each for each in made if each.name != CONTROLLER)
+    if not clients:
+        if bound or not source.is_wrong(LISTENERS):
+            source.problem(LISTENERS, f"none of them is for clients; that looks like {DEFAULT}")
+        clients = (Listener(PLAINTEXT, None, 0),)
+    for each in made:
+        if each.name == CONTROLLER:
+            return clients, evolve(each, protocol=PLAINTEXT)
+    first = clients[0]
+    return clients, Listener(CONTROLLER, first.host, 0, PLAINTEXT, first.told_host)
+
+
+def _listener(source: Source, address: Address, protocol: str, told: Address | None) -> Listener:
+    name = address.name
+    if name != CONTROLLER and protocol not in PROTOCOLS:
+        source.problem(
+            LISTENERS, f"what is spoken at {name}? Let {PROTOCOL_MAP} say {name}:one of {', '.join(PROTOCOLS)}"
+        )
+    tls = source.tried(tls_of, name, default=None) if protocol.endswith("SSL") else None
+    sasl = source.tried(sasl_of, name, default=None) if protocol.startswith("SASL") else None
+    principals = source.tried(principals_of, name, default=None) or Principals()
+    told_host, told_port = (None, None) if told is None else (told.host, told.port)
+    return Listener(name, address.host or None, address.port, protocol, told_host, told_port, tls, sasl, principals)
+
+
+def _check_ports(source: Source, bound: list[Address]) -> None:
+    for at, one in enumerate(bound):
+        for other in bound[:at]:
+            everywhere = one.host in EVERYWHERE or other.host in EVERYWHERE
+            if one.port and one.port == other.port and (everywhere or one.host == other.host):
+                source.problem(
+                    LISTENERS, f"{other.name} and {one.name} are both at port {one.port}; each needs one of its own"
+                )
+
+
+def _check_told(source: Source, bound: dict[str, Address], told: dict[str, Address]) -> None:
+    for one in told.values():
+        if one.host in EVERYWHERE:
+            source.problem(
+                ADVERTISED, f"nobody can dial {one.name}://{one.host}:{one.port}; name an address of this host"
+            )
+        elif not one.port:
+            source.problem(ADVERTISED, f"{one.name}: nobody can dial port 0; name the one that leads here")
+    stray = sorted(set(told) - set(bound))
+    if stray and bound:
+        source.problem(ADVERTISED, f"there is no listener {', '.join(stray)}; there are {', '.join(bound)}")
+    for at, one in enumerate(listed := list(told.values())):
+        for other in listed[:at]:
+            if (one.host, one.port) == (other.host, other.port):
+                source.problem(
+                    ADVERTISED,
+                    f"{other.name} and {one.name} are both at {one.host}:{one.port}, where only one can answer",
+                )
+
+
+def _protocols(source: Source) -> dict[str, str]:
+    made: dict[str, str] = {}
+    for pair in _listed(source.text(PROTOCOL_MAP)):
+        name, colon, protocol = (part.strip().upper() for part in pair.partition(":"))
+        if not colon or not name or protocol not in PROTOCOLS:
+            source.problem(
+                PROTOCOL_MAP, f"{pair!r}: expected NAME:PROTOCOL, a protocol being one of {', '.join(PROTOCOLS)}"
+            )
+        elif made.setdefault(name, protocol) != protocol:
+            source.problem(PROTOCOL_MAP, f"{name} stands there twice, as {made[name]} and as {protocol}; leave one")
+    return made
+
+
+def _addresses(source: Source, key: str, text: str) -> dict[str, Address]:
+    """`NAME://host:port,...`; names are told apart without regard to case, as the original does it."""
+    made: dict[str, Address] = {}
+    if key in source and not _listed(text):
+        source.problem(key, f"expected {_FORM}, or several of them with commas between")
+    for one in _listed(text):
+        name, separator, address = one.partition("://")
+        host, colon, port = address.rpartition(":")
+        name = name.strip().upper()
+        if not name or not separator or not colon or not _is_port(port) or not _is_host(host):
+            source.problem(key, f"{one!r}: expected {_FORM}, with a port from 0 to 65535; IPv6 is [::1]")
+        elif name in made:
+            source.problem(key, f"listener {name} stands there twice; give each a name of its own")
+        else:
+            made[name] = Address(name, host.strip("[]"), int(port))
+    return made
+
+
+def _is_port(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) <= 5 and int(text) <= 65_535
+
+
+def _is_host(text: str) -> bool:
+    if text.startswith("["):
+        return text.endswith("]") and ":" in text
+    return ":" not in text and not any(letter.isspace() or letter in "/[]" for letter in text)
+
+
+def _listed(text: str) -> list[str]:
+    return [each.strip() for each in text.split(",") if each.strip()]
+
+
+def inter_broker_of(source: Source, listeners: tuple[Listener, ...]) -> str | None:
+    """The name of the listener at which brokers fetch from each other."""
+    by_name, by_protocol = "inter.broker.listener.name", "security.inter.broker.protocol"
+    key = by_name if by_name in source or by_protocol not in source else by_protocol
+    if by_name in source and by_protocol in source:
+        source.problem(by_protocol, f"{by_name} says it, too; leave one of them")
+        return None
+    if key in source:
+        source.value(key, "")
+        if source.is_wrong(key):
+            return None
+    wanted = source.text(key).upper()
+    named = [each for each in listeners if wanted in ("", each.name if key == by_name else each.protocol)]
+    if not named:
+        there = (f"{each.name}, which speaks {each.protocol}" for each in listeners)
+        if not source.is_wrong(LISTENERS):
+            source.problem(key, f"there is no such listener; there are {'; '.join(there)}")
+        return None
+    found = named[0]
+    if found.protocol != PLAINTEXT and not source.is_wrong(LISTENERS):
+        source.problem(
+            key if key in source else LISTENERS,
+            f"brokers fetch from each other in plain text, and {found.name} speaks {found.protocol}: add a listener "
+            f"for them, and name it with {by_name}",
+        )
+    return found.name

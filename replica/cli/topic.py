@@ -1,0 +1,41 @@
+"""Topics that somebody has named: what is not there is said at once, what only has no leader is waited for."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from difflib import get_close_matches
+from typing import Any
+
+from kraft_controller.cli.common import Failed
+from kraft_controller.core.names import TopicPartition
+from replica.core.errors import ErrorCode, KafkaError
+from replica.runtime.client import Client, raise_for
+
+
+async def leaders_of(client: Client, topic: str, wanted: Collection[int]) -> dict[TopicPartition, int]:
+    """Of these partitions; none named: of all. For `Client.patiently`: an election may be under way."""
+    [found] = (await client.metadata([topic]))["topics"]
+    if found["error_code"] == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+        raise Failed(await no_such_topic(client, topic))
+    raise_for(found["error_code"], f"topic {topic}")
+    leaders = {each["partition_index"]: each["leader_id"] for each in found["partitions"]}
+    check_partitions(topic, leaders, wanted)
+    missing = [number for number in sorted(wanted or leaders) if leaders[number] < 0]
+    if missing or not leaders:
+        which = f"partition{'s' * (len(missing) > 1)} {', '.join(map(str, missing))} of {topic}"
+        raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, f"nobody leads {which}")
+    return {TopicPartition(topic, number): leaders[number] for number in sorted(wanted or leaders)}
+
+
+def check_partitions(topic: str, there: Collection[int], wanted: Collection[int]) -> None:
+    strange = sorted(set(wanted) - set(there))
+    if strange and there:
+        last = max(there)
+        has = "partition 0 only" if last == 0 else f"partitions 0 to {last}"
+        raise Failed(f"topic {topic} has {has}, and no partition {', '.join(map(str, strange))}")
+
+
+async def no_such_topic(client: Client, topic: str) -> str:
+    every: Mapping[str, Any] = await client.metadata(None)
+    near = get_close_matches(topic, [each["name"] for each in every["topics"]], n=1)
+    return f"there is no topic {topic}{f'; did you mean {near[0]}?' if near else ''}"
