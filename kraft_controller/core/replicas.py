@@ -46,7 +46,12 @@ def move(desk: Desk, replicas: Iterable[Replica], to: ReplicaPhase) -> list[Repl
 
 
 def take_offline(desk: Desk, replicas: Iterable[Replica]) -> Steps[Failed]:
-    """They are stopped where somebody can hear it, and leave the ISR."""
+    """They are stopped where somebody can hear it, and leave the ISR.
+
+    Where one is not in it, its leader may be about to write that it is, on what it knows of a life that is over; and if
+    the broker is back by then nothing in the store tells one life from the other. So the state is written all the same,
+    under another version: whatever a leader has asked for before, it has to look again.
+    """
     cluster, batch = desk.cluster, desk.batch
     allowed = _may(desk, replicas, ReplicaPhase.OFFLINE)
     failed: Failed = {}
@@ -65,6 +70,8 @@ def take_offline(desk: Desk, replicas: Iterable[Replica]) -> Steps[Failed]:
                 failed[where] = f"the controller of epoch {state.controller_epoch} has decided on it since"
             elif (shrunk := _without_all(desk, state, leaving[where])) is not None:
                 states[where] = shrunk
+            elif _may_be_let_in(desk, where, state, leaving[where]):
+                states[where] = state
         waiting = yield from write_states(desk, states, failed)
         for where in states:
             if where not in waiting and where not in failed and not cluster.is_deleting(where.topic):
@@ -85,3 +92,9 @@ def _without_all(desk: Desk, state: PartitionState, brokers: Iterable[BrokerId])
         if after is not None:
             shrunk = state.next(desk.epoch, leader=after.leader, isr=after.isr)
     return shrunk
+
+
+def _may_be_let_in(desk: Desk, where: TopicPartition, state: PartitionState, gone: Iterable[BrokerId]) -> bool:
+    cluster = desk.cluster
+    led = state.leader in cluster.brokers and state.leader not in gone
+    return led and not cluster.is_deleting(where.topic) and set(gone) <= set(cluster.brokers_of(where))

@@ -113,9 +113,22 @@ class Desk:
 
     def ask_isr(self, partition: Partition, leading: Leading, members: tuple[BrokerId, ...]) -> None:
         self.note("isr_asked", partition=str(partition.where), isr=members, before=leading.isr.members)
-        leading.isr.ask(members)
-        joins = tuple(each for each in members if each not in leading.isr.members)
-        self.writes.append(WriteIsr(partition.where, leading.state(members), joins))
+        leading.isr.ask(members, {each.id: each.broker_epoch for each in leading.followers.values()})
+        self.write_isr(partition.where, leading)
+
+    def write_isr(self, where: TopicPartition, leading: Leading) -> None:
+        """What is asked for. Who is to join has to be there still, as the one who caught up."""
+        isr = leading.isr
+        assert isr.asked is not None
+        joining = [(broker, life) for broker, life in isr.joining if broker not in isr.members]
+        self.writes.append(
+            WriteIsr(
+                where,
+                leading.state(isr.asked),
+                tuple(broker for broker, _ in joining),
+                tuple(life for _, life in joining),
+            )
+        )
 
     def stop_following(self, partition: Partition) -> None:
         if isinstance(partition.role, Following):

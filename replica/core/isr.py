@@ -13,11 +13,12 @@ settles nothing; then the node is read:
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import Enum, auto
 
 from attrs import define, field
 
-from kraft_controller.core.names import BrokerId, LeaderEpoch, Version
+from kraft_controller.core.names import BrokerEpoch, BrokerId, LeaderEpoch, Version
 from kraft_controller.core.state import PartitionState
 
 
@@ -42,6 +43,8 @@ class Isr:
     doubtful: bool = False
     """Whether an answer to what is asked for was lost: it may have happened, or happen yet."""
     superseded: bool = False
+    joining: tuple[tuple[BrokerId, BrokerEpoch], ...] = ()
+    """Who is to come in by what is asked for, and which of his lives it was that caught up."""
     maximal: frozenset[BrokerId] = field(init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -51,9 +54,12 @@ class Isr:
     def changing(self) -> bool:
         return self.asked is not None or self.superseded
 
-    def ask(self, members: tuple[BrokerId, ...]) -> None:
+    def ask(self, members: tuple[BrokerId, ...], lives: Mapping[BrokerId, BrokerEpoch]) -> None:
+        """`lives`: of followers, which life of theirs fetches."""
         assert not self.changing, "one change at a time"
         self.asked = members
+        new = (each for each in members if each not in self.members)
+        self.joining = tuple((each, lives.get(each, BrokerEpoch(-1))) for each in new)
         self.doubtful = False
         self.maximal = frozenset(self.members).union(members)
 

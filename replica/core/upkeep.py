@@ -113,14 +113,11 @@ def isr_read(desk: Desk, where: TopicPartition, epoch: LeaderEpoch, state: Parti
     if found is None or found[1].isr.asked is None or found[1].isr.superseded:
         return
     partition, leading = found
-    asked = leading.isr.asked
-    assert asked is not None
     match leading.isr.read(state, epoch):
         case Doubt.SETTLED:
             isr_changed(desk, partition, leading, now)
         case Doubt.ASK_AGAIN:
-            joins = tuple(each for each in asked if each not in leading.isr.members)
-            desk.writes.append(WriteIsr(where, leading.state(asked), joins))
+            desk.write_isr(where, leading)
         case Doubt.READ_AGAIN:
             desk.look_again(where, now)
         case Doubt.SUPERSEDED:

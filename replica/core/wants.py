@@ -115,6 +115,8 @@ class WriteIsr:
     state: PartitionState
     joins: tuple[BrokerId, ...] = ()
     """Who is new in it, and has to be registered when it is written."""
+    lives: tuple[BrokerEpoch, ...] = ()
+    """Of each of these, as which life; -1: whichever."""
 
 
 @frozen

@@ -29,7 +29,19 @@ class Outcome(Enum):
 
 
 async def write(session: zab.Session, asked: WriteIsr) -> Version | Outcome:
-    """The version afterwards, if it stands. Other errors say that there is no store to be asked now: `zab.ZabError`."""
+    """The version afterwards, if it stands. Other errors say that there is no store to be asked now: `zab.ZabError`.
+
+    Which life of a broker is registered is told by the zxid that made its node, and no condition of a multi asks for
+    that: so it is read. Who dies between the reading and the write, and is back by then, is let in only if the
+    controller has not seen it yet, for it writes the state anew then; and when it sees it, it takes him out.
+    """
+    lives = [(broker, life) for broker, life in zip(asked.joins, asked.lives, strict=False) if life != -1]
+    if lives:
+        await session.sync(znodes.BROKERS)
+    for broker, life in lives:
+        there = await session.exists(znodes.broker_path(broker))
+        if there is None or there.czxid != life:
+            return Outcome.UNWANTED
     multi = zab.Multi()
     for broker in asked.joins:
         multi.check(znodes.broker_path(broker), ANY_VERSION)

@@ -6,7 +6,7 @@ import pytest
 from attrs import evolve
 
 from kraft_controller.core import deletion, members, moves, rebalance, topics
-from kraft_controller.core.asks import Ask, MakeState, WriteState
+from kraft_controller.core.asks import Ask, Changed, MakeState, WriteState
 from kraft_controller.core.commands import EPOCH_OF_DELETION, LeaderAndIsr, StopReplica, UpdateMetadata
 from kraft_controller.core.desk import Settings
 from kraft_controller.core.names import BrokerEpoch, BrokerId, ControllerEpoch, TopicPartition, Version
@@ -518,3 +518,30 @@ def test_what_is_configured_for_the_controllers_own_broker_stands_before_what_is
     store.config_changes.append("brokers/1")
     controller.run(topics.configs_changed(controller.desk))
     assert controller.desk.cluster.unclean == set()
+
+
+def test_who_is_not_in_sync_and_dies_cannot_be_let_in_on_what_was_known_of_that_life() -> None:
+    """A leader has asked for 3 in the ISR. Before it is written 3 has died, and is back with less than it had."""
+    controller = three()
+    store = controller.store
+    seen = store.states[T0] = evolve(store.states[T0], isr=ids(1, 2), version=Version(7))
+    controller.desk.cluster.learn_state(T0, seen)
+    asked = WriteState(T0, evolve(seen, isr=ids(1, 2, 3)))
+    controller.heard()
+    come(controller, 3, 9)
+    assert isinstance(store.answer([asked])[0], Changed)
+    assert store.states[T0].isr == ids(1, 2)
+    assert store.states[T0].leader_epoch == seen.leader_epoch  # nobody has to stop for it
+    told = [role.state.version for to, command in controller.heard() if to == 1 and isinstance(command, LeaderAndIsr)
+            for role in command.roles if role.where == T0]  # fmt: skip
+    assert told == [store.states[T0].version]
+
+
+def test_who_was_let_in_before_his_death_was_seen_is_taken_out_by_it() -> None:
+    controller = three()
+    store = controller.store
+    store.states[T0] = evolve(store.states[T0], isr=ids(1, 2), version=Version(7))
+    controller.desk.cluster.learn_state(T0, store.states[T0])
+    store.states[T0] = evolve(store.states[T0], isr=ids(1, 2, 3), version=Version(8))  # by the leader, a moment ago
+    come(controller, 3, 9)
+    assert store.states[T0].isr == ids(1, 2)
