@@ -80,9 +80,12 @@ class ConfigFeed:
 
     async def _follow(self, session: zab.Session, paths: Sequence[str]) -> None:
         named: dict[Entity, None] = {}
-        for path, data in zip(paths, await together([partial(_get, session, path) for path in paths]), strict=True):
+        for path, found in zip(paths, await together([partial(_get, session, path) for path in paths]), strict=True):
+            if found is None:
+                await self._read_all(session)  # it was old enough to go, and nobody can say any more of whom it was
+                return
             try:
-                entity = Entity(znodes.read_config_change(path, data))
+                entity = Entity(znodes.read_config_change(path, found[0]))
             except DamagedNode as damaged:
                 logger.error("damaged why=%s", damaged)
                 continue
@@ -110,9 +113,9 @@ class ConfigFeed:
         self._apply(entity, said)
 
 
-async def _get(session: zab.Session, path: str) -> bytes | None:
+async def _get(session: zab.Session, path: str) -> tuple[bytes | None, zab.Stat] | None:
     try:
-        return (await session.get(path))[0]
+        return await session.get(path)
     except zab.NoNode:
         return None
 

@@ -70,13 +70,17 @@ def _take(desk: Desk, role: Role, controller_epoch: ControllerEpoch, now: int) -
     if desk.me not in role.assignment.replicas:
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"broker {desk.me} is to hold no replica of {where}")
     partition = desk.partitions.get(where)
+    if partition is not None and partition.role is None and _is_another(partition, role):
+        # Nobody leads or follows in it here any more, and there is a new topic of that name.
+        del desk.partitions[where]
+        partition = None
     if partition is None:
         partition = Partition(
             where, desk.logs.open(where, role.topic_id), desk.logs.high_watermark(where), role.topic_id
         )
         desk.partitions[where] = partition
         desk.offline.pop(where, None)
-    elif None not in (role.topic_id, partition.topic_id) and role.topic_id != partition.topic_id:
+    elif _is_another(partition, role):
         raise KafkaError(
             ErrorCode.INCONSISTENT_TOPIC_ID, f"{where} is of topic {partition.topic_id}, not {role.topic_id}"
         )
@@ -97,6 +101,11 @@ def _take(desk: Desk, role: Role, controller_epoch: ControllerEpoch, now: int) -
     else:
         _follow(desk, partition, role)
     desk.changed[where] = None
+
+
+def _is_another(partition: Partition, role: Role) -> bool:
+    """Another topic of the same name."""
+    return None not in (role.topic_id, partition.topic_id) and role.topic_id != partition.topic_id
 
 
 def _lead(desk: Desk, partition: Partition, role: Role, controller_epoch: ControllerEpoch, now: int) -> None:

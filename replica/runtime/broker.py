@@ -51,7 +51,7 @@ from replica.runtime.handlers import users as user_handlers
 from replica.runtime.login import OPEN, Security
 from replica.runtime.logs import Log
 from replica.runtime.metadata import MetadataCache
-from replica.runtime.offsets_topic import OFFSETS_TOPIC, count_partitions
+from replica.runtime.offsets_topic import OFFSETS_TOPIC, OffsetsTopic
 from replica.runtime.port import Port
 from replica.runtime.producers import ProducerIds
 from replica.runtime.replicas import Replication
@@ -94,6 +94,7 @@ class Broker:
             os.urandom,
             deletion=config.deletion,
         )
+        self.offsets_topic = OffsetsTopic(self.topics)
         self.producer_ids = ProducerIds(config.id, self.session)
         self.disk = Disk(config.log_dirs, self.configs, self.log, _wall_ms, config.disk)
         self.replication = Replication(
@@ -101,7 +102,7 @@ class Broker:
         )
         self.groups = Groups(
             self.replication,
-            partial(count_partitions, self.topics),
+            self.offsets_topic.count,
             self.log,
             config.groups,
             config.commit_timeout_ms,
@@ -232,11 +233,11 @@ class Broker:
             **user_handlers.handlers(self.users),
             **produce_handlers.handlers(self.replication),
             **fetch_handlers.handlers(self.replication, inter_broker),
-            **offset_handlers.handlers(self.replication, inter_broker),
+            **offset_handlers.handlers(self.replication, inter_broker, lambda topic: self.configs[topic].delete),
             **group_handlers.handlers(self.groups, self.cache.__contains__),
             **coordinator_handlers.handlers(
                 self.cache,
-                partial(count_partitions, self.topics),
+                self.offsets_topic.count,
                 partial(self.make_topic, OFFSETS_TOPIC),
                 self.log,
             ),
@@ -333,6 +334,9 @@ class Broker:
                     self.configs.want(topic)
             if gone:
                 self.groups.topics_deleted(gone)
+            if before.get(OFFSETS_TOPIC) != self.cache.topic_id(OFFSETS_TOPIC):
+                self.offsets_topic.changed()
+                self.groups.offsets_topic_changed()
             self._told.set()
         return errors
 

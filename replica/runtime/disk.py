@@ -16,7 +16,7 @@ import trio
 from attrs import frozen
 
 from kraft_controller.core.names import BrokerId, TopicId, TopicPartition
-from replica.core.errors import ErrorCode, KafkaError
+from replica.core.errors import KafkaError
 from replica.core.log import Log as PartitionLog
 from replica.runtime.configs import TopicConfigs
 from replica.runtime.logs import Log
@@ -88,12 +88,16 @@ class Disk:
     # -- what replicas want ------------------------------------------------------------------------------------
 
     def open(self, where: TopicPartition, topic_id: TopicId | None) -> PartitionLog:
+        logs = self._logs
         ident = None if topic_id is None else urlsafe_b64decode(f"{topic_id}==")
-        log = self._logs.get_or_create(where, ident)
-        kept = self._logs.topic_id(where)
+        kept = logs.topic_id(where)
         if ident is not None and kept is not None and kept != ident:
-            text = f"{where} is here as a partition of another topic of that name, and not of {topic_id}"
-            raise KafkaError(ErrorCode.INCONSISTENT_TOPIC_ID, text)
+            # Of a topic that was deleted while this broker could not hear of it. Ids are never given twice.
+            aside = logs.set_aside(where)
+            self._log.say("log-set-aside", logging.WARNING, partition=where, kept=aside, topic_id=topic_id)
+        log = logs.get_or_create(where, ident)
+        if ident is not None and kept is None:
+            logs.keep_topic_id(where, ident)
         return log
 
     def high_watermark(self, where: TopicPartition) -> int:

@@ -196,17 +196,23 @@ class Groups:
         self.coordinator.forget_topics(topics, self.now())
         self._turn()
 
+    def offsets_topic_changed(self) -> None:
+        """It was deleted, or there is a new one, perhaps of more partitions. What was loaded ends with its roles."""
+        self.coordinator.partitions = None
+        self._wanted.set()
+
     async def _count_partitions(self) -> None:
-        """When somebody wants to know it, and until there is such a topic: its number never changes."""
-        while self.coordinator.partitions is None:
+        """When somebody wants to know it. The number of a topic never changes; but there may be another topic."""
+        while True:
             await self._wanted.wait()
             self._wanted = trio.Event()
-            try:
-                self.coordinator.partitions = await self._count()
-            except KafkaError as error:
-                self._log.grumble("offsets-topic-unknown", "", why=error)
-                self._wanted.set()
-            await trio.sleep(LOOK_AGAIN_S)
+            if self.coordinator.partitions is None:
+                try:
+                    self.coordinator.partitions = await self._count()
+                except KafkaError as error:
+                    self._log.grumble("offsets-topic-unknown", "", why=error)
+                    self._wanted.set()
+                await trio.sleep(LOOK_AGAIN_S)
 
     # -- what the coordinator wants ------------------------------------------------------------------------------
 

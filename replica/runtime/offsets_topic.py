@@ -10,11 +10,27 @@ from replica.runtime.topics import Topics
 OFFSETS_TOPIC: Final = INTERNAL[0]
 
 
-async def count_partitions(topics: Topics) -> int | None:
-    """As the store knows it; None: there is no such topic.
+class OffsetsTopic:
+    """What a broker hears of the cluster may be a part of the topic, and a group that is looked for in the wrong
+    partition has lost its positions: so the store is asked, once for each topic of that name."""
 
-    What a broker hears of the cluster may be a part of the topic, and a group that is looked for in the wrong partition
-    has lost its positions.
-    """
-    topic = await topics.read(OFFSETS_TOPIC)
-    return None if topic is None else len(topic.partitions)
+    def __init__(self, topics: Topics) -> None:
+        self._topics = topics
+        self._count: int | None = None
+        self._lives = 0
+
+    async def count(self) -> int | None:
+        """As the store knows it; None: there is no such topic."""
+        while self._count is None:
+            life = self._lives
+            topic = await self._topics.read(OFFSETS_TOPIC)
+            if topic is None:
+                return None
+            if life == self._lives:
+                self._count = len(topic.partitions)
+        return self._count
+
+    def changed(self) -> None:
+        """It was deleted, or there is a new one."""
+        self._lives += 1
+        self._count = None

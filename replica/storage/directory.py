@@ -150,16 +150,27 @@ class LogDirectory:
 
     def delete(self, partition: TopicPartition, now_ms: int) -> None:
         """Gone at once for everybody, from the disk when `sweep` comes by."""
-        log = self.logs.pop(partition, None)
+        log = self.logs.get(partition)
         delay = log.config.file_delete_delay_ms if log is not None else 0
+        doomed = f"{folder_of(partition)[:200]}.{uuid4().hex}{DELETE}"
+        self._let_go(partition, doomed)
+        self._doomed.append((doomed, now_ms + delay))
+
+    def set_aside(self, partition: TopicPartition) -> str:
+        """It is none of this broker's any more, but nobody said that it may go. Returns the name of its folder now."""
+        folder = folder_of(partition)
+        aside = f"{folder[:200]}.{uuid4().hex}{STRAY}"
+        self._let_go(partition, aside)
+        return aside
+
+    def _let_go(self, partition: TopicPartition, name: str) -> None:
+        log = self.logs.pop(partition, None)
         if log is not None:
             log.abandon()
         self.damaged.pop(partition, None)
         folder = folder_of(partition)
         self.handles.forget_folder(folder)
-        doomed = f"{folder[:200]}.{uuid4().hex}{DELETE}"
-        self.files.rename_folder(folder, doomed)
-        self._doomed.append((doomed, now_ms + delay))
+        self.files.rename_folder(folder, name)
         for offsets in (self._recovery_points, self._start_offsets, self.high_watermarks, self.cleaned):
             offsets.pop(partition, None)
         self.checkpoint()

@@ -163,6 +163,17 @@ class LogManager:
         directory = self.directory_of(partition)
         return None if directory is None else directory.topic_id(partition)
 
+    def keep_topic_id(self, partition: TopicPartition, topic_id: bytes) -> None:
+        directory = self.directory_of(partition)
+        if directory is not None:
+            directory.keep_topic_id(partition, topic_id)
+
+    def set_aside(self, partition: TopicPartition) -> str:
+        """Where it is kept, for a person to look at."""
+        directory = self.directory_of(partition)
+        assert directory is not None
+        return f"{directory.files.where}/{directory.set_aside(partition)}"
+
     def delete(self, partition: TopicPartition, now_ms: int) -> None:
         directory = self.directory_of(partition)
         if directory is None:

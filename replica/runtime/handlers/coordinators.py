@@ -43,7 +43,6 @@ class Coordinators:
     partitions: Callable[[], Awaitable[int | None]]
     make_topic: Callable[[], Awaitable[None]]
     log: Log
-    _count: int | None = None
     _making: trio.Lock = field(factory=trio.Lock)
 
     async def find(self, request: Request) -> Body:
@@ -79,13 +78,11 @@ class Coordinators:
         return leader, endpoint
 
     async def _partitions(self) -> int:
-        if self._count is None:
-            async with self._making:  # one of those who ask is enough
-                if self._count is None:
-                    self._count = await self._look()
-        if self._count is None:
+        async with self._making:  # one of those who ask is enough
+            count = await self._look()
+        if count is None:
             raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"{OFFSETS_TOPIC} is being made")
-        return self._count
+        return count
 
     async def _look(self) -> int | None:
         """What keeps the topic from being made, too few brokers say, may pass: clients come again."""

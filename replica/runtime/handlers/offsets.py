@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 from kraft_controller.core.names import BrokerId, TopicPartition
 from replica.core.errors import ErrorCode
 from replica.core.offsets import Lookup
-from replica.core.wants import CONSUMER
+from replica.core.wants import CONSUMER, Deleted
 from replica.runtime.replicas import Replication
 from replica.runtime.requests import ApiKey, Body, Handlers, Request
 
@@ -15,7 +16,9 @@ NOT_AVAILABLE_SINCE: Final = 5
 READ_COMMITTED: Final = 1
 
 
-def handlers(replicas: Replication, inter_broker: str) -> Handlers:
+def handlers(replicas: Replication, inter_broker: str, deletes: Callable[[str], bool] = lambda topic: True) -> Handlers:
+    """`deletes`: whether a topic may be shortened. One that is only compacted keeps the last of every key."""
+
     def replica_of(request: Request) -> BrokerId:
         """A consumer, if it is said anywhere but where brokers come in."""
         replica = request.body["replica_id"]
@@ -70,7 +73,9 @@ def handlers(replicas: Replication, inter_broker: str) -> Handlers:
             for topic in topics
             for part in topic["partitions"]
         ]
-        done = iter(await replicas.delete_records(request.body["timeout_ms"], entries))
+        allowed = [entry for entry in entries if deletes(entry[0].topic)]
+        made = {each.where: each for each in await replicas.delete_records(request.body["timeout_ms"], allowed)}
+        done = iter([made.get(where) or Deleted(where, ErrorCode.POLICY_VIOLATION) for where, _ in entries])
         return {
             "throttle_time_ms": 0,
             "topics": [

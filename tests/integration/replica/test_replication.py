@@ -60,6 +60,7 @@ class Cluster:
         self.session = session
         self.nursery = nursery
         self.ports: dict[int, int] = {}
+        self.epochs: dict[int, BrokerEpoch] = {}
         self.scopes: dict[int, trio.CancelScope] = {}
         self.replicas: dict[int, Replication] = {}
         self.logs: dict[int, MemoryLogs] = {}
@@ -69,7 +70,7 @@ class Cluster:
         log = Log(number)
         logs = self.logs[number] = MemoryLogs()
         replicas = self.replicas[number] = Replication(
-            BrokerId(number), logs, log, lambda: BrokerEpoch(number), lambda: self.session, self.address, settings,
+            BrokerId(number), logs, log, lambda: self.epochs[number], lambda: self.session, self.address, settings,
             Pace(checkpoint_s=0.05, notices_s=0.05),
         )  # fmt: skip
         handlers = {
@@ -89,7 +90,7 @@ class Cluster:
         return ("127.0.0.1", self.ports[broker]) if broker in self.ports else None
 
     def live(self) -> tuple[Broker, ...]:
-        return tuple(Broker(BrokerId(each), BrokerEpoch(each), ()) for each in self.ports)
+        return tuple(Broker(BrokerId(each), self.epochs[each], ()) for each in self.ports)
 
     def kill(self, number: int) -> None:
         self.scopes[number].cancel()
@@ -106,7 +107,7 @@ class Cluster:
     def tell(self, where: TopicPartition = T0) -> None:
         role = Role(where, ID, self.state, Assignment((BrokerId(1), BrokerId(2), BrokerId(3))))
         for number, replicas in self.replicas.items():
-            epoch = BrokerEpoch(number)
+            epoch = self.epochs[number]
             assert not replicas.obey(LeaderAndIsr(BrokerId(9), CE, epoch, False, (role,), self.live()))
             replicas.obey(UpdateMetadata(BrokerId(9), CE, epoch, (role,), self.live()))
 
@@ -149,7 +150,10 @@ async def cluster(path: Path, settings: Settings | None = None) -> AsyncIterator
             await prepare(session)
             made = Cluster(session, nursery)
             for number in (1, 2, 3):
-                await session.create(znodes.broker_path(BrokerId(number)), b"{}")
+                await session.create(node := znodes.broker_path(BrokerId(number)), b"{}")
+                stat = await session.exists(node)
+                assert stat is not None
+                made.epochs[number] = BrokerEpoch(stat.czxid)
                 await nursery.start(made.start, number, settings or Settings(fetch_wait_ms=50))
             await session.ensure_path(znodes.partition_path(T0))
             await session.create(znodes.state_path(T0), znodes.partition_state(made.state))

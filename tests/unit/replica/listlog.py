@@ -194,7 +194,8 @@ class ListLogs:
 
     def open(self, where: TopicPartition, topic_id: TopicId | None) -> ListLog:
         if self.topic_ids.setdefault(where, topic_id) != topic_id:
-            raise KafkaError(ErrorCode.INCONSISTENT_TOPIC_ID, f"{where} is of topic {self.topic_ids[where]}")
+            self.delete(where)  # a disk sets it aside, and nobody here would look at it again
+            self.topic_ids[where] = topic_id
         log = self.logs.setdefault(where, ListLog())
         if log.broken:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{where}: the disk does not answer")

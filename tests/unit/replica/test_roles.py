@@ -58,6 +58,19 @@ def test_a_topic_that_was_made_anew_is_not_the_one_that_is_held() -> None:
     assert errors == {T0: ErrorCode.INCONSISTENT_TOPIC_ID}
 
 
+def test_what_is_left_of_a_topic_of_that_name_is_no_part_of_the_new_one() -> None:
+    world = World(1)
+    world.create(replicas=(1,))
+    world.produce(1, "old")
+    server = world.servers[1]
+    old = world.role(T0)
+    server.replicas.obey(LeaderAndIsr(BrokerId(9), CE, server.epoch, True, (), ()), world.now)  # it is none of ours
+    role = evolve(old, topic_id=TopicId("another".ljust(22, "x")), state=evolve(old.state, leader_epoch=LeaderEpoch(0)))
+    assert server.replicas.obey(LeaderAndIsr(BrokerId(9), CE, server.epoch, False, (role,), ()), world.now) == {}
+    assert world.log(1).records() == []
+    assert server.replicas.partitions[T0].high_watermark == 0
+
+
 def test_who_is_to_hold_no_replica_makes_none() -> None:
     world = World(2)
     world.create(replicas=(1,))

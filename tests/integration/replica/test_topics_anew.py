@@ -1,0 +1,150 @@
+"""Topics that go and come again under the same name, and what is left of them where."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import confluent_kafka
+import confluent_kafka.admin
+import pytest
+import trio
+from attrs import evolve
+
+from kraft_controller.core.commands import UpdateMetadata
+from kraft_controller.core.names import ControllerEpoch, TopicId, TopicPartition
+from kraft_controller.runtime.admin.configs import Entity, alter_config
+from kraft_controller.runtime.admin.topics import create_topic, delete_topic
+from kraft_controller.runtime.controller import Pace
+from kraft_controller.wire import znodes
+from replica.runtime.broker import Broker
+from replica.runtime.config import OffsetsTopicSettings
+from replica.runtime.offsets_topic import OFFSETS_TOPIC
+from replica.wire import records
+from tests.integration.brokers import cluster, in_thread, until
+
+T0 = TopicPartition("t", 0)
+librdkafka: Any = confluent_kafka.admin
+
+
+def ident(size: int) -> bytes:
+    return bytes(range(1, size + 1))
+
+
+def other_ident(size: int) -> bytes:
+    return bytes(range(101, size + 101))
+
+
+def held(broker: Broker, where: TopicPartition) -> Any:
+    found = broker.replication.held(where)
+    return None if found is None else found[0]
+
+
+async def made_anew(session: Any, broker: Broker, name: str, partitions: int) -> None:
+    await delete_topic(session, name)
+    while await session.exists(f"{znodes.DELETE_TOPICS}/{name}") is not None:
+        await trio.sleep(0.01)
+    await create_topic(session, name, {n: [broker.config.id] for n in range(partitions)}, {}, other_ident)
+
+
+def test_groups_are_looked_for_in_as_many_partitions_as_the_new_offsets_topic_has(tmp_path: Path) -> None:
+    async def main() -> None:
+        offsets = OffsetsTopicSettings(partitions=4, factor=1)
+        async with cluster(tmp_path, 1, offsets=offsets) as made, made.store.session() as session:
+            broker = made.brokers[1]
+            await broker.make_topic(OFFSETS_TOPIC)
+            await until(lambda: broker.groups.coordinator.partitions == 4)
+            assert await broker.offsets_topic.count() == 4
+            await made_anew(session, broker, OFFSETS_TOPIC, 2)
+            await until(lambda: broker.groups.coordinator.partitions == 2)
+            assert await broker.offsets_topic.count() == 2
+
+    trio.run(main)
+
+
+def test_positions_are_those_of_one_topic_also_when_one_word_says_that_there_is_another(tmp_path: Path) -> None:
+    """As after a controller's end: the next one says all there is, and has never heard of the topic that was."""
+
+    async def main() -> None:
+        async with cluster(tmp_path, 1) as made, made.store.session() as session:
+            broker = made.brokers[1]
+            await create_topic(session, "t", {0: [broker.config.id]}, {"retention.ms": "5"}, ident)
+            await until(lambda: held(broker, T0) is not None)
+            await until(lambda: broker.configs["t"].retention_ms == 5 and T0 in broker.cache)
+            gone: list[str] = []
+            broker.groups.topics_deleted = gone.extend  # type: ignore[method-assign,assignment]
+            role = broker.cache.role(T0)
+            assert role is not None
+            anew = evolve(role, topic_id=TopicId("n" * 22))
+            brokers = tuple(broker.cache.brokers.values())
+            told = UpdateMetadata(broker.config.id, ControllerEpoch(1), broker.epoch, (anew,), brokers, full=True)
+            broker._obey(told)
+            assert gone == ["t"]
+            broker._obey(told)
+            assert gone == ["t"]
+            await until(lambda: broker.configs["t"].retention_ms == 5)  # it was read again
+
+    trio.run(main)
+
+
+def test_the_folder_of_a_topic_that_is_gone_is_set_aside_for_a_new_one(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with cluster(tmp_path, 1) as made, made.store.session() as session:
+            broker = made.brokers[1]
+            await create_topic(session, "t", {0: [broker.config.id]}, {}, ident)
+            await until(lambda: held(broker, T0) is not None)
+            log = held(broker, T0)
+            batch = records.batch_of([(b"k", b"of the old one")], 1)
+            await until(lambda: broker.cache.leader(T0) is not None)
+            broker.replication.append(T0, batch, 1_000, lambda error, offset: None)
+            await until(lambda: log.end_offset == 1)
+            await made.stop(1)
+            for path in (
+                znodes.state_path(T0),
+                znodes.partition_path(T0),
+                znodes.partitions_path("t"),
+                znodes.topic_path("t"),
+            ):
+                await session.delete(path)  # by hand, while nobody is there to hear of it
+            broker = await made.start(1)
+            await create_topic(session, "t", {0: [broker.config.id]}, {}, other_ident)
+            await until(lambda: held(broker, T0) is not None and broker.cache.leader(T0) is not None)
+            assert held(broker, T0).end_offset == 0
+            folders = {path.name for path in (tmp_path / "broker1").iterdir() if path.name.startswith("t-0")}
+            [aside] = folders - {"t-0"}
+            assert aside.endswith("-stray")
+
+    trio.run(main)
+
+
+def test_records_of_a_topic_that_is_only_compacted_are_not_deleted(tmp_path: Path) -> None:
+    def work(hosts: str) -> None:
+        admin = librdkafka.AdminClient({"bootstrap.servers": hosts})
+        for name, policy in (("compacted", "compact"), ("both", "compact,delete")):
+            [made] = admin.create_topics([librdkafka.NewTopic(name, 1, 1, config={"cleanup.policy": policy})]).values()
+            made.result(30)
+        [kept, deleted] = admin.delete_records(
+            [confluent_kafka.TopicPartition(name, 0, -1) for name in ("compacted", "both")]
+        ).values()
+        with pytest.raises(confluent_kafka.KafkaException) as refused:
+            kept.result(30)
+        assert refused.value.args[0].code() == confluent_kafka.KafkaError.POLICY_VIOLATION
+        assert deleted.result(30).low_watermark == 0
+
+    async def main() -> None:
+        async with cluster(tmp_path, 1) as made:
+            await in_thread(work, made.hosts)
+
+    trio.run(main)
+
+
+def test_old_notes_of_what_was_configured_go(tmp_path: Path) -> None:
+    async def main() -> None:
+        pace = Pace(sweep_s=0.01, notes_s=-1e10)
+        async with cluster(tmp_path, 1, pace=pace) as made, made.store.session() as session:
+            await alter_config(session, Entity.of("brokers"), {"log.retention.ms": "7"})
+            while await session.children(znodes.CONFIG_CHANGES):
+                await trio.sleep(0.01)
+            await until(lambda: made.brokers[1].configs.defaults.retention_ms == 7)
+
+    trio.run(main)
