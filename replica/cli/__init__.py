@@ -37,6 +37,7 @@ COMMANDS: Final[Mapping[str, Command]] = {
     ),
     "elect": Command("kraft_controller.cli.elect", "have leaders elected: those preferred, or anybody who is alive"),
     "configs": Command("kraft_controller.cli.configs", "what is configured for topics, brokers, clients and users"),
+    "acls": Command("replica.cli.acls", "who may do what: list, add and remove ACLs"),
     "brokers": Command("kraft_controller.cli.brokers", "who is there, where, since when, and what he holds and leads"),
     "controller": Command("kraft_controller.cli.controller", "who is the controller; ask him to step down"),
     "dump": Command("replica.cli.dump", "show what is in the files of a log directory"),

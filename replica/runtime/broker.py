@@ -31,12 +31,15 @@ from kraft_controller.runtime.links import BrokerLinks, LinkSettings
 from kraft_controller.runtime.orders import UNREGISTERED, Orders
 from kraft_controller.runtime.registration import Registration, cluster_id, prepare
 from kraft_controller.wire import znodes
+from replica.runtime.authorizer import Authorizer
 from replica.runtime.config import CONTROLLER, EVERYWHERE, BrokerConfig, Listener
 from replica.runtime.configs import TopicConfigs
 from replica.runtime.described import started_with
 from replica.runtime.disk import Disk
 from replica.runtime.dynamic import DynamicConfigs
 from replica.runtime.groups import Groups
+from replica.runtime.guards.table import guarded
+from replica.runtime.handlers import acls as acl_handlers
 from replica.runtime.handlers import configs as config_handlers
 from replica.runtime.handlers import coordinators as coordinator_handlers
 from replica.runtime.handlers import fetch as fetch_handlers
@@ -121,6 +124,8 @@ class Broker:
         self.controller: Controller | None = None
         self.links: BrokerLinks | None = None
         self.users = Users(self.log, self.session)
+        acls = config.acls
+        self.authorizer = None if acls is None else Authorizer(acls, self.log, self.session, _wall_ms)
         self._secret = b""
         self._live = False
         self._told = trio.Event()
@@ -219,7 +224,7 @@ class Broker:
     def _handlers(self) -> Handlers:
         config = self.config
         inter_broker = self._inter_broker
-        return {
+        handlers: Handlers = {
             **metadata_handlers.handlers(
                 self.cache,
                 metadata_handlers.MetadataSettings(self.cluster, config.auto_create),
@@ -231,6 +236,7 @@ class Broker:
             **move_handlers.handlers(lambda: self.controller),
             **producer_handlers.handlers(self.producer_ids),
             **user_handlers.handlers(self.users),
+            **acl_handlers.handlers(self.authorizer),
             **produce_handlers.handlers(self.replication),
             **fetch_handlers.handlers(self.replication, inter_broker),
             **offset_handlers.handlers(self.replication, inter_broker, lambda topic: self.configs[topic].delete),
@@ -242,6 +248,9 @@ class Broker:
                 self.log,
             ),
         }
+        if self.authorizer is None:
+            return handlers
+        return guarded(handlers, self.authorizer, self.cache, auto_create=config.auto_create)
 
     def _security(self, sasl: SaslSettings | None) -> Security:
         return OPEN if sasl is None else security_of(sasl, self.users.find, self._secret)
@@ -275,6 +284,8 @@ class Broker:
                 nursery.start_soon(controller.run)
                 nursery.start_soon(self.dynamic.feed.run, session)
                 await nursery.start(self.users.feed.run, session)
+                if self.authorizer is not None:
+                    await nursery.start(self.authorizer.run, session)
                 self._knows_users.set()
         finally:
             self._live = False

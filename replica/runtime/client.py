@@ -19,6 +19,8 @@ from attrs import frozen
 
 from kraft_controller.core.names import TopicPartition
 from replica.core.errors import ErrorCode, KafkaError, WireError
+from replica.runtime.sasl import Identity, log_in
+from replica.runtime.tls import dialled
 from replica.wire.api import ApiKey
 from replica.wire.framing import Framing
 from replica.wire.messages import decode_reply, encode_request
@@ -73,6 +75,11 @@ class Connection:
                 }
             return await self._exchange(api, self._version(api, version_max), body)
 
+    async def log_in(self, identity: Identity) -> None:
+        """Before anything else is asked. `KafkaError` if it is not believed."""
+        async with self._turn:
+            await log_in(identity, self._exchange)
+
     def _version(self, api: ApiKey, version_max: int | None) -> int:
         ours = APIS[api]
         assert self._versions is not None
@@ -124,11 +131,16 @@ class Client:
     """addresses of brokers, and connections to those that were asked. Learns where all of them are from any."""
 
     def __init__(
-        self, bootstrap: Sequence[Address], settings: ClientSettings | None = None, tls: ssl.SSLContext | None = None
+        self,
+        bootstrap: Sequence[Address],
+        settings: ClientSettings | None = None,
+        tls: ssl.SSLContext | None = None,
+        identity: Identity | None = None,
     ) -> None:
         self.settings = settings or ClientSettings()
         self._bootstrap = tuple(bootstrap)
         self._tls = tls
+        self._identity = identity
         self._brokers: dict[int, Address] = {}
         self._connections: dict[Address, Connection] = {}
         self._connecting = trio.Lock()
@@ -226,19 +238,25 @@ class Client:
         async with self._connecting:
             connection = self._connections.get(address)
             if connection is None:
-                connection = self._connections[address] = Connection(await self._dial(address), self.settings)
+                connection = Connection(await self._dial(address), self.settings)
+                if self._identity is not None:
+                    await self._log_in(connection, self._identity)
+                self._connections[address] = connection
             return connection
+
+    @staticmethod
+    async def _log_in(connection: Connection, identity: Identity) -> None:
+        try:
+            await connection.log_in(identity)
+        except BaseException:
+            await connection.aclose()
+            raise
 
     async def _dial(self, address: Address) -> trio.abc.Stream:
         host, port = address
         try:
             with trio.fail_after(self.settings.request_s):
-                plain = await trio.open_tcp_stream(host, port)
-                if self._tls is None:
-                    return plain
-                secured = trio.SSLStream(plain, self._tls, server_hostname=host)
-                await secured.do_handshake()
-                return secured
+                return await dialled(host, port, self._tls)
         except trio.TooSlowError:
             raise Unreachable(f"no connection within {self.settings.request_s} s") from None
         except (OSError, trio.BrokenResourceError) as error:
@@ -260,10 +278,13 @@ def _why(error: BaseException) -> str:
 
 @asynccontextmanager
 async def connect(
-    bootstrap: Sequence[Address], settings: ClientSettings | None = None, tls: ssl.SSLContext | None = None
+    bootstrap: Sequence[Address],
+    settings: ClientSettings | None = None,
+    tls: ssl.SSLContext | None = None,
+    identity: Identity | None = None,
 ) -> AsyncIterator[Client]:
     """Nothing is dialled before something is asked."""
-    client = Client(bootstrap, settings, tls)
+    client = Client(bootstrap, settings, tls, identity)
     try:
         yield client
     finally:

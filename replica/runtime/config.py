@@ -13,6 +13,7 @@ from kraft_controller.core.desk import Settings as ControllerSettings
 from kraft_controller.core.names import BrokerId
 from kraft_controller.runtime.controller import Pace
 from kraft_controller.runtime.leaving import LeaveSettings
+from replica.core.authorizing import AclSettings
 from replica.core.groups.desk import Settings as GroupSettings
 from replica.core.principals import Principals
 from replica.core.settings import Settings as ReplicationSettings
@@ -74,6 +75,8 @@ class BrokerConfig:
     listeners: tuple[Listener, ...] = (Listener(PLAINTEXT, "127.0.0.1", 9092),)
     controller: Listener = Listener(CONTROLLER, "127.0.0.1", 0)
     inter_broker: str | None = None
+    acls: AclSettings | None = None
+    """None: whoever is in may do everything."""
     rack: str | None = None
     session_timeout_ms: int = 18_000
     partitions: int = 1

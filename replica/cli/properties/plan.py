@@ -64,7 +64,7 @@ def plan_of(path: str, text: str, overrides: Mapping[str, str] | None = None, wa
     listeners, controller = listeners_of(source)
     understood = security.check_sensitive(source, KEYS, [each.name for each in (*listeners, controller)])
     _warn_of_strangers(source, understood)
-    _check_authorizer(source)
+    security.warn_without_authorizer(source)
     settings = _settings(source)
     log, said = _log(source)
     made: dict[str, Any] = {
@@ -74,6 +74,7 @@ def plan_of(path: str, text: str, overrides: Mapping[str, str] | None = None, wa
         "listeners": listeners,
         "controller": controller,
         "inter_broker": inter_broker_of(source, listeners),
+        "acls": source.tried(security.acls_of, default=None),
         "log": log,
         "log_said": said,
         "leaving": _leaving(source, settings["leaving"]),
@@ -110,12 +111,6 @@ def _warn_of_strangers(source: Source, understood: Collection[str]) -> None:
             source.warn(key, f"this key is not known here and has no effect{nearest(key)}")
         elif known is not None and known.ignored and entry.value not in known.agreed:
             source.warn(key, f"without effect: {known.does}")
-
-
-def _check_authorizer(source: Source) -> None:
-    key = "authorizer.class.name"
-    if source.text(key) and not source.is_wrong(key):
-        source.problem(key, "there are no ACLs here: without them everybody would be allowed everything")
 
 
 def _settings(source: Source) -> dict[str, dict[str, Any]]:

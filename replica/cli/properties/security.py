@@ -11,6 +11,8 @@ from collections.abc import Collection, Mapping
 from typing import Final
 
 from replica.cli.properties.source import Scope, Source
+from replica.core.acls import BadAcl, check_principal
+from replica.core.authorizing import AclSettings
 from replica.core.plain import PLAIN
 from replica.core.principals import BadRules, Principals, read_rules
 from replica.runtime.sasl import MECHANISMS, Identity, SaslSettings
@@ -23,6 +25,7 @@ _CLIENT_AUTH: Final = {"none": ssl.CERT_NONE, "requested": ssl.CERT_OPTIONAL, "r
 _VERSIONS: Final = "TLSv1.2,TLSv1.3"
 _USER: Final = "user_"
 JAAS: Final = "sasl.jaas.config"
+AUTHORIZER: Final = "kafka.security.authorizer.AclAuthorizer"
 
 TLS: Final = frozenset({
     "ssl.keystore.location", "ssl.keystore.type", "ssl.keystore.password", "ssl.key.password",
@@ -211,3 +214,29 @@ def identity_of(source: Source, listener: str) -> Identity:
         why = f"brokers log in with it at each other: {' and '.join(missing)} is missing"
         raise source.wrong(jaas_key(listener, mechanism), why)
     return Identity(mechanism, options["username"], options["password"])
+
+
+# -- who may do what ---------------------------------------------------------------------------------------
+
+
+def warn_without_authorizer(source: Source) -> None:
+    key = "authorizer.class.name"
+    for other in ("super.users", "allow.everyone.if.no.acl.found"):
+        if other in source and not source.text(key):
+            source.warn(other, f"without effect: there is no {key}, so everybody may do everything")
+
+
+def acls_of(source: Source) -> AclSettings | None:
+    key = "authorizer.class.name"
+    name = source.text(key)
+    if not name:
+        return None
+    if name != AUTHORIZER:
+        raise source.wrong(key, f"there is one authorizer here: {AUTHORIZER}, with its ACLs in the store")
+    supers = [each.strip() for each in source.text("super.users").split(";") if each.strip()]
+    for each in supers:
+        try:
+            check_principal(each)
+        except BadAcl as error:
+            raise source.wrong("super.users", error) from None
+    return AclSettings(frozenset(supers), source.value("allow.everyone.if.no.acl.found", False))

@@ -11,6 +11,7 @@ from replica.cli.properties.page import PAGE, page
 from replica.cli.properties.plan import Plan, plan_of, read_plan
 from replica.cli.properties.source import Misconfigured
 from replica.cli.properties.values import LONG_MAX, of_topics
+from replica.core.authorizing import AclSettings
 
 KAFKAS_OWN = """\
 # as it comes with Kafka
@@ -379,3 +380,36 @@ def test_no_key_stands_in_the_table_twice() -> None:
 def test_the_reference_page_is_current() -> None:
     """To write it anew: python -m replica.cli.properties.page"""
     assert (Path(__file__).resolve().parents[3] / PAGE).read_text() == page()
+
+
+# -- who may do what -------------------------------------------------------------------------------------
+
+AUTHORIZER = "authorizer.class.name=kafka.security.authorizer.AclAuthorizer"
+
+
+def test_who_may_do_what_is_said_by_acls_where_they_are_asked_for() -> None:
+    assert plan().config.acls is None
+    assert plan(AUTHORIZER).config.acls == AclSettings()
+    more = plan(AUTHORIZER, "super.users=User:ann; User:bob;", "allow.everyone.if.no.acl.found=true")
+    assert more.config.acls == AclSettings(frozenset({"User:ann", "User:bob"}), open_by_default=True)
+    assert more.warnings == ()
+    assert "everybody may do everything" in plan("super.users=User:ann").warnings[0]
+
+
+@pytest.mark.parametrize(
+    ("lines", "why"),
+    [
+        (
+            ["authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer"],
+            "there is one authorizer here",
+        ),
+        ([AUTHORIZER, "super.users=ann"], "looks like User:ann"),
+        ([AUTHORIZER, "authorizer.zookeeper.url=h:1"], "to pass over it would not be safe"),
+        (["principal.builder.class=x.Mine"], "to pass over it would not be safe"),
+        (["ssl.engine.factory.class=x.Mine"], "to pass over it would not be safe"),
+        (["listener.name.plaintext.plain.sasl.server.callback.handler.class=x.Mine"], "would not be safe"),
+    ],
+)
+def test_what_would_leave_it_more_open_than_it_was_asked_to_be_ends_the_start(lines: list[str], why: str) -> None:
+    with pytest.raises(Misconfigured, match=why):
+        plan(*lines)

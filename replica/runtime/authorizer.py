@@ -1,0 +1,238 @@
+"""The broker's word on who may do what: all ACLs of the store at hand, and a line in the log for each that was denied.
+
+What was heard last stays in force while the store cannot be reached. A node that nobody can read denies
+everything that it is about: what it was to deny is not known.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import Final
+
+import trio
+
+import zab
+from kraft_controller.runtime.together import together
+from kraft_controller.wire.znodes import DamagedNode, sequence_of
+from replica.core.acls import (
+    ANY_HOST,
+    ANY_USER,
+    CLUSTER_NAME,
+    Acl,
+    Entry,
+    Filter,
+    Operation,
+    Pattern,
+    PatternType,
+    Permission,
+    ResourceType,
+    title,
+)
+from replica.core.authorizing import Acls, AclSettings, Who, allowed, allowed_somewhere, operations
+from replica.core.errors import ErrorCode, KafkaError
+from replica.runtime.at_store import at_the_store
+from replica.runtime.logs import Log
+from replica.runtime.requests import Request
+from replica.wire import acl_nodes
+
+CHANGES_KEPT_MS: Final = 15 * 60_000
+"""So long a broker may be away, and hear what has changed. One that was away for longer reads everything anew."""
+TRIES_MAX: Final = 20
+"""How often what somebody else was quicker with is looked at anew."""
+NOBODY: Final = frozenset({Entry(ANY_USER, ANY_HOST, Operation.ALL, Permission.DENY)})
+
+
+class Authorizer:
+    """run   while a session lasts"""
+
+    def __init__(
+        self, settings: AclSettings, log: Log, session: Callable[[], zab.Session | None], now_ms: Callable[[], int]
+    ) -> None:
+        self.settings = settings
+        self.acls = Acls()
+        self._log = log
+        self._session = session
+        self._now_ms = now_ms
+        self._reading = trio.Lock()
+
+    # -- deciding ----------------------------------------------------------------------------------------------
+
+    def allows(
+        self, request: Request, operation: Operation, resource: ResourceType, name: str, *, quiet: bool = False
+    ) -> bool:
+        """`quiet`: that it is denied is no news, because something else may allow it, or because it is only hidden."""
+        who = Who(request.principal, request.host)
+        allows = allowed(self.acls, self.settings, who, operation, resource, name)
+        if not allows and not quiet:
+            self._denied(request, operation, Pattern(resource, name))
+        return allows
+
+    def allows_somewhere(self, request: Request, operation: Operation, resource: ResourceType) -> bool:
+        who = Who(request.principal, request.host)
+        return allowed_somewhere(self.acls, self.settings, who, operation, resource)
+
+    def operations(self, request: Request, resource: ResourceType, name: str) -> int:
+        return operations(self.acls, self.settings, Who(request.principal, request.host), resource, name)
+
+    def allows_brokers(self, principal: str, host: str) -> bool:
+        """To say what only controllers and other brokers say."""
+        who = Who(principal, host)
+        return allowed(self.acls, self.settings, who, Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME)
+
+    def _denied(self, request: Request, operation: Operation, pattern: Pattern) -> None:
+        self._log.grumble(
+            "denied",
+            (request.principal, request.host, operation, pattern),
+            logging.INFO,
+            principal=request.principal,
+            host=request.host,
+            operation=title(operation),
+            resource=f"{title(pattern.resource)}:{pattern.name}",
+            api=request.api.name,
+            client=request.client_id,
+        )
+
+    # -- hearing of changes ------------------------------------------------------------------------------------
+
+    async def run(self, session: zab.Session, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """For as long as the session lasts. Started when all ACLs have been read."""
+        for kind, root in acl_nodes.CHANGES.items():
+            await session.ensure_path(root)
+            for resource in acl_nodes.KEPT:
+                await session.ensure_path(acl_nodes.folder(resource, kind))
+        async with session.watcher() as heard:
+            # The watch before the reading: what changes from here on leaves a note that is seen.
+            seen = {kind: _newest(await self._notes(session, kind, heard)) for kind in acl_nodes.CHANGES}
+            await self._read_all(session)
+            self._log.say("acls_read", patterns=len(self.acls.by_pattern))
+            task_status.started()
+            while True:
+                for kind in acl_nodes.CHANGES:
+                    notes = await self._notes(session, kind, heard)
+                    await self._follow(session, kind, [path for number, path in notes if number > seen[kind]])
+                    seen[kind] = max(seen[kind], _newest(notes))
+                    await self._sweep(session, [path for number, path in notes if number < seen[kind]])
+                await anext(heard)
+
+    @staticmethod
+    async def _notes(session: zab.Session, kind: PatternType, heard: zab.Watch) -> list[tuple[int, str]]:
+        root = acl_nodes.CHANGES[kind]
+        paths = [f"{root}/{name}" for name in await session.children(root, heard)]
+        return sorted((number, path) for path in paths if (number := sequence_of(path)) is not None)
+
+    async def _read_all(self, session: zab.Session) -> None:
+        async with self._reading:
+            patterns: list[Pattern] = []
+            for kind in acl_nodes.ROOTS:
+                for resource in acl_nodes.KEPT:
+                    names = await session.children(acl_nodes.folder(resource, kind))
+                    patterns += [Pattern(resource, name, kind) for name in sorted(names)]
+            found = await together([partial(self._entries, session, pattern) for pattern in patterns])
+            self.acls = Acls({pattern: held for pattern, held in zip(patterns, found, strict=True) if held})
+
+    async def _follow(self, session: zab.Session, kind: PatternType, paths: Sequence[str]) -> None:
+        for path in paths:
+            try:
+                pattern = acl_nodes.read_change(path, kind, (await session.get(path))[0])
+            except zab.NoNode:
+                await self._read_all(session)  # it was swept before it was seen: whatever it said is in the nodes
+            except DamagedNode as damaged:
+                self._log.grumble("damaged", path, why=damaged)
+                await self._read_all(session)
+            else:
+                await self._read(session, pattern)
+
+    async def _read(self, session: zab.Session, pattern: Pattern) -> None:
+        """One reading after the other: of two, the later has the newer truth."""
+        async with self._reading:
+            self.acls = self.acls.with_pattern(pattern, await self._entries(session, pattern))
+
+    async def _entries(self, session: zab.Session, pattern: Pattern) -> frozenset[Entry]:
+        path = acl_nodes.path(pattern)
+        try:
+            return acl_nodes.read_entries(path, (await session.get(path))[0])
+        except zab.NoNode:
+            return frozenset()
+        except DamagedNode as damaged:
+            self._log.grumble("damaged", path, logging.ERROR, why=damaged, so="everything is denied there")
+            return NOBODY
+
+    async def _sweep(self, session: zab.Session, paths: Sequence[str]) -> None:
+        """Notes that every broker has had time to see."""
+        for path in paths:
+            try:
+                stat = await session.exists(path)
+                if stat is None or stat.ctime >= self._now_ms() - CHANGES_KEPT_MS:
+                    return  # those behind it are younger
+                await session.delete(path)
+            except (zab.NoNode, zab.OutcomeUnknown):
+                pass  # it is gone, or goes the next time
+
+    # -- changing ----------------------------------------------------------------------------------------------
+
+    async def add(self, pattern: Pattern, added: Iterable[Entry]) -> None:
+        more = frozenset(added)
+        await self._change(pattern, lambda before: before | more)
+
+    async def remove(self, pattern: Pattern, removed: Iterable[Entry]) -> None:
+        gone = frozenset(removed)
+        await self._change(pattern, lambda before: before - gone)
+
+    async def matching(self, wanted: Filter) -> list[Acl]:
+        """As the store has them: what this broker has heard may be a little old."""
+
+        async def look(session: zab.Session) -> list[Acl]:
+            await session.sync("/kafka-acl")
+            await self._read_all(session)
+            return [acl for acl in self.acls if acl in wanted]
+
+        return await at_the_store(self._session(), look)
+
+    async def _change(self, pattern: Pattern, change: Callable[[frozenset[Entry]], frozenset[Entry]]) -> None:
+        async def write(session: zab.Session) -> None:
+            await write_acls(session, pattern, change)
+            await self._read(session, pattern)  # who asks this broker from now on finds it so
+
+        await at_the_store(self._session(), write)
+
+
+def _newest(notes: Sequence[tuple[int, str]]) -> int:
+    return max((number for number, _ in notes), default=-1)
+
+
+async def write_acls(
+    session: zab.Session, pattern: Pattern, change: Callable[[frozenset[Entry]], frozenset[Entry]]
+) -> bool:
+    """The node and the note of it, at once. False: it was so already."""
+    path = acl_nodes.path(pattern)
+    note = f"{acl_nodes.CHANGES[pattern.kind]}/{acl_nodes.CHANGE}"
+    for _ in range(TRIES_MAX):
+        try:
+            data, stat = await session.get(path)
+            before = acl_nodes.read_entries(path, data)
+            version: int | None = stat.version
+        except zab.NoNode:
+            before, version = frozenset(), None
+        after = change(before)
+        if after == before:
+            return False
+        multi = zab.Multi()
+        if version is None:
+            await session.ensure_path(path.rpartition("/")[0])
+            multi.create(path, acl_nodes.entries(after))
+        elif after:
+            multi.set(path, acl_nodes.entries(after), version=version)
+        else:
+            multi.delete(path, version=version)
+        multi.create(note, acl_nodes.change(pattern), sequential=True)
+        try:
+            await session.multi(multi)
+        except (zab.BadVersion, zab.NodeExists, zab.OutcomeUnknown):
+            continue
+        except zab.NoNode:
+            await session.ensure_path(note.rpartition("/")[0])
+            continue
+        return True
+    raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, f"{path} changes too quickly")

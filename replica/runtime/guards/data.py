@@ -1,0 +1,141 @@
+"""Records and where they are: to write them, to read them, to know of them; and what brokers ask of each other."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from replica.core.acls import Operation, ResourceType
+from replica.core.errors import ErrorCode, KafkaError
+from replica.runtime.guards.asking import CLUSTER_REFUSED, TOPIC_REFUSED, Asked, Guard, of_topics, split
+from replica.runtime.requests import ApiKey, Body, Handler, Reply
+
+
+async def _produce(asked: Asked, handler: Handler) -> Reply:
+    name = asked.body["transactional_id"]
+    if name is not None and not asked.transactional_id(Operation.WRITE, name):
+        refused = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+        return {"responses": [_unwritten(each, refused) for each in asked.body["topic_data"]]}
+    mine = asked.topics(Operation.WRITE, [each["name"] for each in asked.body["topic_data"]])
+    reply = await split(
+        asked, handler, "topic_data", "responses", lambda each: each["name"] in mine, lambda each: _unwritten(each)
+    )
+    if asked.body["acks"] == 0 and any(each["name"] not in mine for each in asked.body["topic_data"]):
+        raise KafkaError(TOPIC_REFUSED, f"{asked.request.principal} wants no answer, and may not write everything")
+    return reply
+
+
+def _unwritten(topic: Body, refused: ErrorCode = TOPIC_REFUSED) -> Body:
+    return {
+        "name": topic["name"],
+        "partition_responses": [
+            {"index": part["index"], "error_code": refused, "base_offset": -1, "log_start_offset": -1}
+            for part in topic["partition_data"]
+        ],
+    }
+
+
+async def _fetch(asked: Asked, handler: Handler) -> Reply:
+    topics = asked.body["topics"]
+    if asked.body["replica_id"] >= 0:
+        if asked.cluster(Operation.CLUSTER_ACTION):
+            return await handler(asked.request)
+        return {"responses": [_unread(each) for each in topics]}
+    mine = asked.topics(Operation.READ, [each["topic"] for each in topics])
+    return await split(asked, handler, "topics", "responses", lambda each: each["topic"] in mine, _unread)
+
+
+def _unread(topic: Body) -> Body:
+    return {
+        "topic": topic["topic"],
+        "partitions": [
+            {"partition_index": part["partition"], "error_code": TOPIC_REFUSED, "high_watermark": -1, "records": b""}
+            for part in topic["partitions"]
+        ],
+    }
+
+
+async def _list_offsets(asked: Asked, handler: Handler) -> Reply:
+    if asked.body["replica_id"] >= 0 and asked.cluster(Operation.CLUSTER_ACTION, quiet=True):
+        return await handler(asked.request)
+    return await _LIST_OFFSETS(asked, handler)
+
+
+_LIST_OFFSETS: Final = of_topics(
+    Operation.DESCRIBE,
+    "topics",
+    "topics",
+    "name",
+    lambda topic: {
+        "name": topic["name"],
+        "partitions": [
+            {
+                "partition_index": part["partition_index"],
+                "error_code": TOPIC_REFUSED,
+                "timestamp": -1,
+                "offset": -1,
+                "leader_epoch": -1,
+            }
+            for part in topic["partitions"]
+        ],
+    },
+)
+
+
+async def _epoch_ends(asked: Asked, handler: Handler) -> Reply:
+    if asked.cluster(Operation.CLUSTER_ACTION, quiet=True):
+        return await handler(asked.request)
+    return await _EPOCH_ENDS(asked, handler)
+
+
+_EPOCH_ENDS: Final = of_topics(
+    Operation.DESCRIBE,
+    "topics",
+    "topics",
+    "topic",
+    lambda topic: {
+        "topic": topic["topic"],
+        "partitions": [
+            {"partition": part["partition"], "error_code": TOPIC_REFUSED, "leader_epoch": -1, "end_offset": -1}
+            for part in topic["partitions"]
+        ],
+    },
+)
+
+_DELETE_RECORDS: Final = of_topics(
+    Operation.DELETE,
+    "topics",
+    "topics",
+    "name",
+    lambda topic: {
+        "name": topic["name"],
+        "partitions": [
+            {"partition_index": part["partition_index"], "error_code": TOPIC_REFUSED, "low_watermark": -1}
+            for part in topic["partitions"]
+        ],
+    },
+)
+
+
+async def _producer_id(asked: Asked, handler: Handler) -> Reply:
+    """Whoever may write anything needs one."""
+    name = asked.body["transactional_id"]
+    refused: Body = {"producer_id": -1, "producer_epoch": -1}
+    if name is not None:
+        if asked.transactional_id(Operation.WRITE, name):
+            return await handler(asked.request)
+        return {**refused, "error_code": ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED}
+    somewhere = asked.authorizer.allows_somewhere(asked.request, Operation.WRITE, ResourceType.TOPIC)
+    if somewhere or asked.cluster(Operation.IDEMPOTENT_WRITE):
+        return await handler(asked.request)
+    return {**refused, "error_code": CLUSTER_REFUSED}
+
+
+GUARDS: Final[Mapping[ApiKey, Guard]] = {
+    ApiKey.PRODUCE: _produce,
+    ApiKey.FETCH: _fetch,
+    ApiKey.LIST_OFFSETS: _list_offsets,
+    ApiKey.OFFSET_FOR_LEADER_EPOCH: _epoch_ends,
+    ApiKey.DELETE_RECORDS: _DELETE_RECORDS,
+    ApiKey.INIT_PRODUCER_ID: _producer_id,
+}

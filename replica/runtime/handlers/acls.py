@@ -1,0 +1,141 @@
+"""`DescribeAcls`, `CreateAcls` and `DeleteAcls`: who may do what, and letting somebody else do it."""
+
+from __future__ import annotations
+
+from itertools import groupby
+from typing import TypeVar
+
+from replica.core.acls import (
+    Acl,
+    BadAcl,
+    Entry,
+    Filter,
+    Operation,
+    Pattern,
+    PatternType,
+    Permission,
+    ResourceType,
+    check_acl,
+)
+from replica.core.errors import ErrorCode, KafkaError
+from replica.runtime.authorizer import Authorizer
+from replica.runtime.requests import ApiKey, Body, Handlers, Request
+
+E = TypeVar("E", ResourceType, PatternType, Operation, Permission)
+
+
+def handlers(authorizer: Authorizer | None) -> Handlers:
+    def present() -> Authorizer:
+        if authorizer is None:
+            raise KafkaError(ErrorCode.SECURITY_DISABLED, "no authorizer is configured on this broker")
+        return authorizer
+
+    async def describe(request: Request) -> Body:
+        try:
+            found = await present().matching(_filter(request.body))
+        except KafkaError as error:
+            return {"error_code": error.code, "error_message": error.text}
+        return {
+            "resources": [
+                {**_pattern(pattern), "acls": [_entry(acl.entry) for acl in held]}
+                for pattern, held in groupby(found, lambda acl: acl.pattern)
+            ]
+        }
+
+    async def create(request: Request) -> Body:
+        asked = request.body["creations"]
+        results: list[Body] = [{} for _ in asked]
+        wanted: dict[Pattern, list[tuple[int, Entry]]] = {}
+        for place, each in enumerate(asked):
+            try:
+                present()
+                acl = _acl(each)
+            except KafkaError as error:
+                results[place] = _error(error)
+            else:
+                wanted.setdefault(acl.pattern, []).append((place, acl.entry))
+        for pattern, some in wanted.items():
+            try:
+                await present().add(pattern, [entry for _, entry in some])
+            except KafkaError as error:
+                for place, _ in some:
+                    results[place] = _error(error)
+        return {"results": results}
+
+    async def delete(request: Request) -> Body:
+        return {"filter_results": [await deleted(each) for each in request.body["filters"]]}
+
+    async def deleted(asked: Body) -> Body:
+        try:
+            found = await present().matching(_filter(asked))
+        except KafkaError as error:
+            return {**_error(error), "matching_acls": []}
+        told: list[Body] = []
+        for pattern, some in groupby(found, lambda acl: acl.pattern):
+            acls, failed = list(some), KafkaError(ErrorCode.NONE)
+            try:
+                await present().remove(pattern, [acl.entry for acl in acls])
+            except KafkaError as error:
+                failed = error
+            told += [{**_error(failed), **_pattern(pattern), **_entry(acl.entry)} for acl in acls]
+        return {"error_message": None, "matching_acls": told}
+
+    return {ApiKey.DESCRIBE_ACLS: describe, ApiKey.CREATE_ACLS: create, ApiKey.DELETE_ACLS: delete}
+
+
+def _error(error: KafkaError) -> Body:
+    return {"error_code": error.code, "error_message": error.text or None}
+
+
+def _pattern(pattern: Pattern) -> Body:
+    return {"resource_type": pattern.resource, "resource_name": pattern.name, "pattern_type": pattern.kind}
+
+
+def _entry(entry: Entry) -> Body:
+    return {
+        "principal": entry.principal,
+        "host": entry.host,
+        "operation": entry.operation,
+        "permission_type": entry.permission,
+    }
+
+
+def _one_of(kind: type[E], number: int) -> E:
+    try:
+        found = kind(number)
+    except ValueError:
+        found = kind(0)
+    if found == 0:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"there is no {kind.__name__} {number}")
+    return found
+
+
+def _acl(asked: Body) -> Acl:
+    pattern = Pattern(
+        _one_of(ResourceType, asked["resource_type"]),
+        asked["resource_name"],
+        _one_of(PatternType, asked["resource_pattern_type"]),
+    )
+    entry = Entry(
+        asked["principal"],
+        asked["host"],
+        _one_of(Operation, asked["operation"]),
+        _one_of(Permission, asked["permission_type"]),
+    )
+    try:
+        check_acl(Acl(pattern, entry))
+    except BadAcl as error:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, str(error)) from None
+    return Acl(pattern, entry)
+
+
+def _filter(asked: Body) -> Filter:
+    return Filter(
+        _one_of(ResourceType, asked["resource_type_filter"]),
+        asked["resource_name_filter"],
+        _one_of(PatternType, asked["pattern_type_filter"]),
+        asked["principal_filter"],
+        asked["host_filter"],
+        _one_of(Operation, asked["operation"]),
+        _one_of(Permission, asked["permission_type"]),
+    )
