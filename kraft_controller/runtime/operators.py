@@ -6,7 +6,7 @@ Anybody may bring measurements of his own: a source is a function that gives sam
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from http import HTTPStatus
 
 import trio
@@ -28,7 +28,16 @@ Look = Callable[[], dict[str, object]]
 class OperatorPort:
     """Bounded as the store's own port for operators is."""
 
-    def __init__(self, settings: AdminSettings, sources: Sequence[Source], look: Look, me: BrokerId) -> None:
+    def __init__(
+        self,
+        settings: AdminSettings,
+        sources: Sequence[Source],
+        look: Look,
+        me: BrokerId,
+        pages: Mapping[str, Callable[[], Reply]] | None = None,
+    ) -> None:
+        """`pages`: what else there is to look at, by path."""
+        self._pages = pages or {}
         self._settings = settings
         self._sources = sources
         self._look = look
@@ -48,7 +57,10 @@ class OperatorPort:
             found = self._look()
             status = HTTPStatus.OK if found["healthy"] else HTTPStatus.SERVICE_UNAVAILABLE
             return Reply(json.dumps(found, indent=2).encode() + b"\n", "application/json", status)
-        raise HttpError(HTTPStatus.NOT_FOUND, f"there is {self._settings.metrics_path}, and there is /health")
+        if request.path in self._pages:
+            return self._pages[request.path]()
+        there = ", ".join([*self._pages, self._settings.metrics_path])
+        raise HttpError(HTTPStatus.NOT_FOUND, f"there is {there}, and there is /health")
 
 
 def of_candidate(find: Callable[[], Controller | None]) -> tuple[list[Source], Look]:

@@ -19,9 +19,9 @@ from kraft_controller.core.names import BrokerId
 from replica.cli.running import run
 from replica.core.groups.desk import Settings as GroupSettings
 from replica.core.settings import Settings as ReplicationSettings
+from replica.runtime.admin.operators import Operators
 from replica.runtime.broker import Broker
 from replica.runtime.config import BrokerConfig, Listener, OffsetsTopicSettings
-from replica.runtime.operators import operators_of
 from replica.storage.config import LogConfig
 from zab.cli.dev import HOST, PORT_BASE_MAX, PORT_BASE_MIN, SERVERS_MAX, Layout, free_or_any, layout_of, start_servers
 from zab.cli.logs import FORMATS, LEVELS, log_to_stderr
@@ -111,7 +111,7 @@ async def _run(data: Path, layout: Layout, wanted: list[BrokerConfig], settings:
                 pages = []
                 for broker in brokers:
                     port = free_or_any(broker.ports["PLAINTEXT"] + OPERATORS_OFFSET)
-                    pages.append(await inner.start(operators_of(broker, AdminSettings(HOST, port)).run))
+                    pages.append(await inner.start(Operators(broker, AdminSettings(HOST, port)).run))
                 print(introduction(data, layout, brokers, pages, servers[0].admin_port), flush=True)
         nursery.cancel_scope.cancel()
 
@@ -125,7 +125,7 @@ def introduction(data: Path, layout: Layout, brokers: list[Broker], pages: list[
 
   Kafka clients       {hosts}
   ZooKeeper clients   {layout.hosts}
-  in a browser        http://{HOST}:{store_page}/
+  in a browser        http://{HOST}:{pages[0]}/ for the brokers, http://{HOST}:{store_page}/ for the store
   for Prometheus      {", ".join(f"http://{HOST}:{page}/metrics" for page in pages)}
 
 Try, in another terminal:

@@ -22,8 +22,8 @@ from kraft_controller.runtime.registration import generated_id, prepare
 from replica.cli.properties.plan import Plan, numbered, read_plan
 from replica.cli.properties.source import Misconfigured
 from replica.cli.running import run
+from replica.runtime.admin.operators import Operators
 from replica.runtime.broker import Broker
-from replica.runtime.operators import operators_of
 from zab.runtime.admin.settings import AdminSettings
 
 
@@ -33,7 +33,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         "--override", action="append", default=[], metavar="KEY=VALUE", help="stands before what the file says"
     )
     parser.add_argument(
-        "--operators", metavar="[HOST:]PORT", help="serve /metrics (for Prometheus) and /health there, over HTTP"
+        "--operators", metavar="[HOST:]PORT", help="a page for people there, /metrics for Prometheus, and /health"
     )
     parser.add_argument(
         "--check", action="store_true", help="say what is wrong and what has no effect, print what counts, and end"
@@ -96,7 +96,7 @@ async def _serve(plan: Plan, operators: AdminSettings | None) -> None:
     async with trio.open_nursery() as nursery:
         with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
             if operators is not None:
-                await nursery.start(operators_of(broker, operators).run)
+                await nursery.start(Operators(broker, operators).run)
             nursery.start_soon(broker.run)
             async for number in signals:
                 logging.getLogger("replica").info("ended broker=%d by=%s", ident, signal.Signals(number).name)

@@ -82,6 +82,16 @@ class Disk:
         for where, error in self._logs.damaged.items():
             self._log.say("log-damaged", logging.ERROR, partition=where, why=error.text)
 
+    @property
+    def failed(self) -> dict[str, str]:
+        """Directories that cannot be used any more, and why."""
+        return {each.files.where: each.failed.text for each in self._logs.directories if each.failed is not None}
+
+    @property
+    def damaged(self) -> dict[TopicPartition, str]:
+        """Logs that could not be opened, and why."""
+        return {TopicPartition(*where): error.text for where, error in self._logs.damaged.items()}
+
     async def close(self, epoch: int) -> None:
         await trio.to_thread.run_sync(self._logs.close, epoch)
 

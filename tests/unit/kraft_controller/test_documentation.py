@@ -13,6 +13,7 @@ from kraft_controller.core.transitions import PARTITION_FROM, REPLICA_FROM, draw
 from kraft_controller.runtime.metrics import table
 from replica.cli import COMMANDS, in_our_words, parser_of
 from replica.cli.reference import PAGE, page
+from replica.runtime.admin.metrics import table as brokers_table
 
 DOCS = Path(__file__).resolve().parents[3] / "docs"
 CONTROLLER = (DOCS / "protocol" / "controller.md").read_text()
@@ -26,6 +27,7 @@ def test_both_diagrams_are_the_tables() -> None:
 
 def test_the_metrics_are_those_that_there_are() -> None:
     assert table() in CONTROLLER
+    assert brokers_table() in (DOCS / "reference" / "metrics.md").read_text()
 
 
 def test_every_command_verb_and_option_stands_in_the_reference() -> None:

@@ -18,7 +18,7 @@ from replica.core.errors import KafkaError
 from replica.core.groups.partitioning import partition_of
 from replica.core.groups.states import Cause
 from replica.core.log import Origin
-from replica.runtime import group_metrics
+from replica.runtime.admin import groups as group_metrics
 from replica.runtime.groups import Groups
 from replica.runtime.handlers import coordinators
 from replica.runtime.handlers import groups as group_handlers

@@ -21,9 +21,9 @@ from zab.runtime.admin.settings import AdminSettings
 if TYPE_CHECKING:
     from zab.runtime.coordination.server import StoreServer
 
-_HTML: Final = "text/html; charset=utf-8"
-_JSON: Final = "application/json"
-_POLICY: Final = ((
+HTML: Final = "text/html; charset=utf-8"
+JSON: Final = "application/json"
+POLICY: Final = ((
     "Content-Security-Policy",
     "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'; img-src data:",
 ),)  # fmt: skip
@@ -50,11 +50,11 @@ class Site:
                 return Reply(exposition(self._server), CONTENT_TYPE)
             if "page" in settings.parts:
                 if path == "/":
-                    return Reply(page.whole(overview(self._server)), _HTML, headers=_POLICY)
+                    return Reply(page.whole(overview(self._server)), HTML, headers=POLICY)
                 if path == "/status.json":
-                    return Reply(json.dumps(overview(self._server)).encode() + b"\n", _JSON)
+                    return Reply(json.dumps(overview(self._server)).encode() + b"\n", JSON)
                 if path == "/status.html":
-                    return Reply(page.main(overview(self._server)).encode(), _HTML, headers=_POLICY)
+                    return Reply(page.main(overview(self._server)).encode(), HTML, headers=POLICY)
         except ZabError as error:
             raise HttpError(HTTPStatus.SERVICE_UNAVAILABLE, f"this server cannot tell: {error}") from error
         raise HttpError(HTTPStatus.NOT_FOUND, self._directions())
@@ -66,7 +66,7 @@ class Site:
 
     def _list(self) -> Reply:
         prefix = escape(self._settings.commands_path)
-        return Reply("".join(f'<a href="{prefix}/{name}">{name}</a>\n<br/>\n' for name in NAMES).encode(), _HTML)
+        return Reply("".join(f'<a href="{prefix}/{name}">{name}</a>\n<br/>\n' for name in NAMES).encode(), HTML)
 
     async def _command(self, name: str, request: Request, host: str) -> Reply:
         if name in RESTORE:
@@ -83,4 +83,4 @@ class Site:
 
 def as_json(outcome: Outcome) -> Reply:
     values = {"error": outcome.error, **outcome.values, "command": outcome.command}
-    return Reply(json.dumps(values, indent=2).encode() + b"\n", _JSON, outcome.status, outcome.headers)
+    return Reply(json.dumps(values, indent=2).encode() + b"\n", JSON, outcome.status, outcome.headers)

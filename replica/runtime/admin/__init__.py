@@ -1,0 +1,1 @@
+"""Where a broker tells its operators how it is."""

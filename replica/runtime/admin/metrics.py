@@ -1,0 +1,106 @@
+"""Measurements of one broker's replicas, and of how far groups are behind.
+
+Names are Kafka's own of its JMX beans, in small letters with underscores; those of the groups are the ones that
+exporters beside Kafka use. What is counted of leaders only is 0 elsewhere, so that sums over all brokers are right.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from kraft_controller.core.names import TopicPartition
+from kraft_controller.runtime.metrics import GAUGE, Sample
+from replica.core.leading import Leading
+from replica.runtime.admin.overview import lag_of, partitions_of
+from replica.runtime.broker import Broker
+
+MANAGER: Final = "kafka_server_replica_manager"
+PARTITION: Final = "kafka_cluster_partition"
+LOG: Final = "kafka_log_log"
+GROUP: Final = "kafka_consumergroup"
+
+OF_BROKER: Final = (
+    (f"{MANAGER}_partition_count", "replicas that it holds"),
+    (f"{MANAGER}_leader_count", "partitions that it leads"),
+    (f"{MANAGER}_under_replicated_partitions", "of these, of which some replica is not in sync"),
+    (f"{MANAGER}_under_min_isr_partition_count", "of these, that refuse acks=all: too few are in sync"),
+    (f"{MANAGER}_at_min_isr_partition_count", "of these, that will, if one more falls behind"),
+    (f"{MANAGER}_damaged_log_count", "logs that could not be opened"),
+    ("kafka_log_log_manager_offline_log_directory_count", "log directories that have failed"),
+    ("kafka_server_delayed_operation_purgatory_size", "produces and fetches that wait"),
+    ("kafka_server_broker_serves", "1: clients are answered, and the session with the store lasts"),
+)
+OF_PARTITION: Final = (
+    (f"{LOG}_log_start_offset", "the first offset that can be read"),
+    (f"{LOG}_log_end_offset", "of the next record"),
+    (f"{LOG}_high_watermark", "everything before it is committed"),
+)
+OF_LED_PARTITION: Final = (
+    (f"{PARTITION}_replicas_count", "replicas of a partition that is led here"),
+    (f"{PARTITION}_in_sync_replicas_count", "of these, that are in sync"),
+)
+OF_GROUP: Final = (
+    (f"{GROUP}_current_offset", "what a group that is coordinated here has committed"),
+    (f"{GROUP}_lag", "how much is left of that partition, as far as this broker knows: it has to hold a replica"),
+)
+
+
+def samples(broker: Broker) -> Iterator[Sample]:
+    """As of now. It looks at every partition, so not more often than a person or an exporter would."""
+    yield from _of_broker(broker)
+    yield from _of_partitions(broker)
+    yield from _of_groups(broker)
+
+
+def _of_broker(broker: Broker) -> Iterator[Sample]:
+    found = partitions_of(broker)
+    behind = sum(
+        isinstance(held.role, Leading) and len(held.role.isr.members) < len(held.assignment.target)
+        for held in broker.replication.core.partitions.values()
+    )
+    values = (
+        found.held_here,
+        found.led_here,
+        behind,
+        found.under_min_isr,
+        found.at_min_isr,
+        len(broker.disk.damaged),
+        len(broker.disk.failed),
+        broker.replication.core.parked,
+        broker.started.is_set() and broker.session() is not None,
+    )
+    for (name, about), value in zip(OF_BROKER, values, strict=True):
+        yield Sample(name, GAUGE, about, value)
+
+
+def _of_partitions(broker: Broker) -> Iterator[Sample]:
+    for where, held in sorted(broker.replication.core.partitions.items()):
+        labels = _labels(where)
+        values = (held.log.start_offset, held.log.end_offset, held.high_watermark)
+        for (name, about), value in zip(OF_PARTITION, values, strict=True):
+            yield Sample(name, GAUGE, about, value, labels)
+        if isinstance(held.role, Leading):
+            counts = (len(held.assignment.replicas), len(held.role.isr.members))
+            for (name, about), value in zip(OF_LED_PARTITION, counts, strict=True):
+                yield Sample(name, GAUGE, about, value, labels)
+
+
+def _of_groups(broker: Broker) -> Iterator[Sample]:
+    for group in broker.groups.coordinator.groups():
+        for where, position in sorted(group.offsets.positions.items()):
+            labels = {"consumergroup": group.id, **_labels(where)}
+            values = (position.offset, lag_of(broker, where, position.offset))
+            for (name, about), value in zip(OF_GROUP, values, strict=True):
+                if value is not None:
+                    yield Sample(name, GAUGE, about, value, labels)
+
+
+def _labels(where: TopicPartition) -> dict[str, str]:
+    return {"topic": where.topic, "partition": str(where.partition)}
+
+
+def table() -> str:
+    """For the docs."""
+    every = (*OF_BROKER, *OF_PARTITION, *OF_LED_PARTITION, *OF_GROUP)
+    return "\n".join(["| Name | What it says |", "|---|---|", *(f"| `{name}` | {about} |" for name, about in every)])

@@ -1,0 +1,42 @@
+"""Where a broker's operator looks: a page at `/`, the same as JSON at `/status.json`, `/metrics` and `/health`."""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+
+import trio
+
+from kraft_controller.runtime.operators import OperatorPort, Source, of_candidate
+from replica.runtime.admin import groups, metrics, page
+from replica.runtime.admin.overview import health, overview
+from replica.runtime.admin.pulse import Pulse
+from replica.runtime.broker import Broker
+from zab.runtime.admin.http import Reply
+from zab.runtime.admin.settings import AdminSettings
+from zab.runtime.admin.site import HTML, JSON, POLICY
+
+
+class Operators:
+    def __init__(self, broker: Broker, settings: AdminSettings) -> None:
+        self._broker = broker
+        self._pulse = Pulse(broker)
+        sources, _ = of_candidate(lambda: broker.controller)
+        every: list[Source] = [*sources, partial(metrics.samples, broker), partial(groups.samples, broker.groups)]
+        pages = {"/": self._page, "/status.html": self._main, "/status.json": self._json}
+        self._port = OperatorPort(settings, every, partial(health, broker), broker.config.id, pages)
+
+    async def run(self, *, task_status: trio.TaskStatus[int] = trio.TASK_STATUS_IGNORED) -> None:
+        """Started with the number of the port."""
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._pulse.run)
+            task_status.started(await nursery.start(self._port.run))
+
+    def _page(self) -> Reply:
+        return Reply(page.whole(overview(self._broker), self._pulse.beats), HTML, headers=POLICY)
+
+    def _main(self) -> Reply:
+        return Reply(page.main(overview(self._broker), self._pulse.beats).encode(), HTML, headers=POLICY)
+
+    def _json(self) -> Reply:
+        return Reply(json.dumps(overview(self._broker)).encode() + b"\n", JSON)

@@ -1,0 +1,212 @@
+"""Everything that one look at a broker should show, as plain values: the cluster as this broker knows it, what it holds
+and leads, and the groups that it coordinates."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any, Final
+
+from attrs import define, field
+
+from kraft_controller.core.commands import Role
+from kraft_controller.core.names import INTERNAL, BrokerId, TopicPartition
+from replica.core.leading import Leading
+from replica.runtime.broker import Broker
+
+HEALTHY, DEGRADED, DOWN = "healthy", "degraded", "down"
+TROUBLED_MAX: Final = 100
+"""Partitions that are not well and are told one by one."""
+
+
+@define
+class Partitions:
+    """As this broker knows them from the controller; what only a leader or a holder knows, of its own."""
+
+    total: int = 0
+    offline: int = 0
+    under_replicated: int = 0
+    not_preferred: int = 0
+    led_here: int = 0
+    held_here: int = 0
+    under_min_isr: int = 0
+    """Led here, and refusing acks=all."""
+    at_min_isr: int = 0
+    """And these will, if one more falls behind."""
+    leads: Counter[int] = field(factory=Counter)
+    holds: Counter[int] = field(factory=Counter)
+    in_sync: Counter[int] = field(factory=Counter)
+
+
+def partitions_of(broker: Broker) -> Partitions:
+    found = Partitions()
+    live = broker.cache.brokers
+    for role in roles(broker):
+        found.total += 1
+        found.offline += role.state.leader not in live
+        found.under_replicated += behind(broker, role)
+        found.not_preferred += role.assignment.replicas[:1] != (role.state.leader,)
+        found.leads[role.state.leader] += 1
+        found.holds.update(role.assignment.replicas)
+        found.in_sync.update(role.state.isr)
+    for held in broker.replication.core.partitions.values():
+        found.held_here += 1
+        if isinstance(held.role, Leading):
+            found.led_here += 1
+            spare = len(held.role.isr.members) - min(held.min_insync, max(len(held.assignment.replicas), 1))
+            found.under_min_isr += spare < 0
+            found.at_min_isr += spare == 0 and held.min_insync > 1
+    return found
+
+
+def roles(broker: Broker) -> Iterator[Role]:
+    for topic in broker.cache.topics.values():
+        yield from topic.partitions.values()
+
+
+def behind(broker: Broker, role: Role) -> bool:
+    """Some replica is not in sync, or is on a broker that is gone."""
+    in_sync = sum(each in broker.cache.brokers for each in role.state.isr)
+    return in_sync < len(role.assignment.target)
+
+
+def lag_of(broker: Broker, where: TopicPartition, offset: int) -> int | None:
+    """As far as is known here: None where this broker has no replica."""
+    held = broker.replication.held(where)
+    return None if held is None else max(held[1] - offset, 0)
+
+
+def worries(broker: Broker, found: Partitions) -> list[str]:
+    """Those of the cluster are told by every broker, so that it does not matter whom somebody looks at."""
+    said = []
+    if broker.session() is None:
+        said.append("it has no session with the store: to all others it is gone")
+    elif broker.who_controls() is None:
+        said.append("nobody is the controller, as far as it knows: no leader is elected")
+    for count, what in (
+        (found.offline, "led by nobody: they can be neither written nor read"),
+        (found.under_min_isr, "led here refuse acks=all: too few replicas are in sync"),
+        (found.under_replicated, "under-replicated: some replica is not in sync"),
+    ):
+        if count:
+            said.append(f"{count} partition{'s' * (count > 1)} {what}")
+    gone = sorted(set(found.holds) - set(broker.cache.brokers))
+    if gone:
+        said.append(f"broker {', '.join(map(str, gone))} is gone and holds replicas")
+    said += [f"log directory {where} has failed: {why}" for where, why in broker.disk.failed.items()]
+    said += [f"the log of {where} is damaged: {why}" for where, why in broker.disk.damaged.items()]
+    return said
+
+
+def health(broker: Broker) -> dict[str, object]:
+    """For whoever restarts what is not well, or keeps clients away from it: `worries` of the cluster are no reason."""
+    usable = not broker.disk.failed or len(broker.disk.failed) < len(broker.config.log_dirs)
+    serves = broker.started.is_set() and broker.session() is not None and usable
+    controller = broker.who_controls()
+    return {
+        "healthy": serves and controller is not None,
+        "broker": broker.config.id,
+        "serves": serves,
+        "controller": controller,
+        "active": broker.controls,
+        "worries": worries(broker, partitions_of(broker)),
+    }
+
+
+def overview(broker: Broker) -> dict[str, Any]:
+    found = partitions_of(broker)
+    warnings = worries(broker, found)
+    serves = health(broker)["serves"]
+    return {
+        "broker": broker.config.id,
+        "cluster": broker.cluster,
+        "now_ms": time.time_ns() // 1_000_000,
+        "health": DOWN if not serves else DEGRADED if warnings else HEALTHY,
+        "controller": broker.who_controls(),
+        "warnings": warnings,
+        "brokers": [_broker(broker, BrokerId(each), found) for each in sorted({*broker.cache.brokers, *found.holds})],
+        "partitions": {
+            "total": found.total,
+            "offline": found.offline,
+            "under_replicated": found.under_replicated,
+            "under_min_isr_here": found.under_min_isr,
+            "not_preferred": found.not_preferred,
+            "led_here": found.led_here,
+            "held_here": found.held_here,
+        },
+        "topics": [_topic(broker, name) for name in sorted(broker.cache.topics)],
+        "troubled": [_partition(broker, role) for role in _troubled(broker)],
+        "groups": sorted(_groups(broker), key=lambda group: (-(group["lag"] or 0), group["group"])),
+        "directories": [
+            {"path": str(each), "failed": broker.disk.failed.get(str(each))} for each in broker.config.log_dirs
+        ],
+    }
+
+
+def _broker(broker: Broker, ident: BrokerId, found: Partitions) -> dict[str, Any]:
+    described = broker.cache.brokers.get(ident)
+    endpoints = () if described is None else described.endpoints
+    return {
+        "id": ident,
+        "me": ident == broker.config.id,
+        "alive": described is not None,
+        "controller": ident == broker.who_controls(),
+        "rack": None if described is None else described.rack,
+        "listeners": [f"{each.listener}://{each.host}:{each.port}" for each in endpoints],
+        "leads": found.leads[ident],
+        "holds": found.holds[ident],
+        "in_sync": found.in_sync[ident],
+    }
+
+
+def _topic(broker: Broker, name: str) -> dict[str, Any]:
+    partitions = broker.cache.topics[name].partitions.values()
+    held = [broker.replication.held(role.where) for role in partitions]
+    known = [each for each in held if each is not None]
+    return {
+        "topic": name,
+        "internal": name in INTERNAL,
+        "partitions": len(partitions),
+        "replicas": max((len(role.assignment.replicas) for role in partitions), default=0),
+        "offline": sum(role.state.leader not in broker.cache.brokers for role in partitions),
+        "under_replicated": sum(behind(broker, role) for role in partitions),
+        "led_here": sum(role.state.leader == broker.config.id for role in partitions),
+        "held_here": len(known),
+        "offsets_here": sum(watermark - log.start_offset for log, watermark in known),
+    }
+
+
+def _troubled(broker: Broker) -> list[Role]:
+    """Those without a leader first."""
+    live = broker.cache.brokers
+    found = [role for role in roles(broker) if role.state.leader not in live or behind(broker, role)]
+    return sorted(found, key=lambda role: (role.state.leader in live, role.where))[:TROUBLED_MAX]
+
+
+def _partition(broker: Broker, role: Role) -> dict[str, Any]:
+    live = broker.cache.brokers
+    return {
+        "topic": role.where.topic,
+        "partition": role.where.partition,
+        "leader": role.state.leader if role.state.leader in live else None,
+        "epoch": role.state.leader_epoch,
+        "replicas": list(role.assignment.replicas),
+        "isr": list(role.state.isr),
+        "gone": [each for each in role.assignment.replicas if each not in live],
+    }
+
+
+def _groups(broker: Broker) -> Iterator[dict[str, Any]]:
+    for group in broker.groups.coordinator.groups():
+        lags = [lag_of(broker, where, position.offset) for where, position in group.offsets.positions.items()]
+        known = [lag for lag in lags if lag is not None]
+        yield {
+            "group": group.id,
+            "state": group.state.value,
+            "members": len(group.members),
+            "topics": sorted({where.topic for where in group.offsets.positions}),
+            "partitions": len(lags),
+            "lag": sum(known) if known or not lags else None,
+            "lag_unknown": len(lags) - len(known),
+        }

@@ -1,0 +1,146 @@
+"""What a broker tells its operators: the page, the same as values, measurements, and whether it is well."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+from prometheus_client.parser import text_string_to_metric_families
+
+from kraft_controller.core.names import TopicPartition
+from replica.cli.produce import Producer
+from replica.runtime import group_admin
+from replica.runtime.admin.operators import Operators
+from replica.runtime.admin.page import main
+from replica.runtime.broker import Broker
+from replica.runtime.client import connect
+from replica.wire.compression import Codec
+from tests.integration.brokers import Cluster, cluster, until
+from tests.integration.http_client import get
+from tests.integration.test_admin_page import browse, needs_browser
+from zab.runtime.admin.settings import AdminSettings
+
+pytestmark = pytest.mark.slow
+
+
+async def told(port: int, path: str = "/status.json") -> Any:
+    return (await get(port, path)).json
+
+
+async def at(brokers: Cluster, broker: Broker) -> int:
+    port: int = await brokers.nursery.start(Operators(broker, AdminSettings(port=0)).run)
+    return port
+
+
+async def read_by(brokers: Cluster, group: str, topic: str, offset: int) -> int:
+    """It has committed so much of the first partition. Who coordinates it."""
+    async with connect([("127.0.0.1", port) for port in brokers.ports.values()]) as client:
+        await group_admin.commit(client, group, {TopicPartition(topic, 0): offset})
+        return await client.coordinator(group)
+
+
+async def write(brokers: Cluster, topic: str, count: int) -> None:
+    async with connect([("127.0.0.1", port) for port in brokers.ports.values()]) as client:
+        producer = Producer(client, topic, "all", Codec.NONE)
+        await producer.begin()
+        await producer.send([(None, b"x")] * count)
+
+
+async def test_a_broker_that_is_gone_is_seen_by_the_others(tmp_path: Path) -> None:
+    async with cluster(tmp_path, 3) as brokers:
+        await write(brokers, "orders", 10)
+        coordinator = await read_by(brokers, "billing", "orders", 4)
+        port = await at(brokers, brokers.brokers[coordinator])
+
+        async def seen(true: Any) -> Any:
+            while not true(now := await told(port)):
+                await trio.sleep(0.05)
+            return now
+
+        now = await seen(lambda now: now["health"] == "healthy" and [each["lag"] for each in now["groups"]] == [6])
+        assert [each["alive"] for each in now["brokers"]] == [True] * 3
+        assert sum(each["leads"] for each in now["brokers"]) == now["partitions"]["total"]
+        [group] = now["groups"]
+        assert (group["group"], group["state"], group["topics"]) == ("billing", "Empty", ["orders"])
+        health = await get(port, "/health")
+        assert (health.status, health.json["healthy"], health.json["worries"]) == (200, True, [])
+
+        families = text_string_to_metric_families((await get(port, "/metrics")).text)
+        found = {(each.name, *each.labels.values()): each.value for family in families for each in family.samples}
+        assert found["kafka_consumergroup_lag", "billing", "orders", "0"] == 6
+        assert found["kafka_log_log_log_end_offset", "orders", "0"] == 10
+        assert found["kafka_server_broker_serves",] == 1
+
+        gone = next(number for number in brokers.brokers if number != coordinator)
+        await brokers.stop(gone)
+        now = await seen(
+            lambda now: len(now["troubled"]) == now["partitions"]["total"] and not now["partitions"]["offline"]
+        )
+        assert now["health"] == "degraded"
+        assert f"broker {gone} is gone and holds replicas" in now["warnings"]
+        assert [each["id"] for each in now["brokers"] if not each["alive"]] == [gone]
+        assert all(each["gone"] == [gone] for each in now["troubled"])
+        health = await get(port, "/health")
+        assert (health.status, health.json["healthy"]) == (200, True), "for others' trouble nobody restarts it"
+        assert health.json["worries"] == now["warnings"]
+
+
+@needs_browser
+async def test_the_page_in_a_browser(tmp_path: Path) -> None:
+    async with cluster(tmp_path / "data", 1) as brokers:
+        port = await at(brokers, brokers.brokers[1])
+        await write(brokers, "orders", 3)
+        await until(lambda: brokers.brokers[1].cache.topics.get("orders"))
+        document = await browse(f"http://127.0.0.1:{port}/", tmp_path / "browser")
+        assert 'data-broker="1"' in document
+        assert "Healthy" in document
+        assert "<b>orders</b>" in document
+        assert 'class="stale"' not in document
+        text = (await get(port, "/")).text
+        assert "http-equiv" in text
+        assert not any(word in text for word in ("<script src", "<link rel=stylesheet", "@import"))
+
+
+def test_whatever_somebody_has_called_a_thing_it_is_text_on_the_page() -> None:
+    bad = "<script>alert(1)</script>"
+    told = json.loads(
+        json.dumps(
+            {
+                "broker": 1,
+                "cluster": bad,
+                "now_ms": 0,
+                "health": "down",
+                "controller": None,
+                "warnings": [bad],
+                "brokers": [
+                    {"id": 1, "me": True, "alive": True, "controller": False, "rack": bad, "listeners": [bad],
+                     "leads": 0, "holds": 2, "in_sync": 1},
+                    {"id": 2, "me": False, "alive": False, "controller": False, "rack": None, "listeners": [],
+                     "leads": 0, "holds": 0, "in_sync": 0},
+                ],
+                "partitions": {"total": 1, "offline": 1, "under_replicated": 1},
+                "topics": [
+                    {"topic": bad, "internal": False, "partitions": 1, "replicas": 2, "offline": 1,
+                     "under_replicated": 1, "led_here": 0, "held_here": 0, "offsets_here": 0},
+                ],
+                "troubled": [
+                    {"topic": bad, "partition": 0, "leader": None, "epoch": 3, "replicas": [1, 2], "isr": [2],
+                     "gone": [2]},
+                ],
+                "groups": [
+                    {"group": bad, "state": "Empty", "members": 0, "topics": [bad], "partitions": 1, "lag": None,
+                     "lag_unknown": 1},
+                ],
+                "directories": [{"path": bad, "failed": "no space"}],
+            }
+        )
+    )  # fmt: skip
+    text = main(told, [])
+    assert "<script" not in text
+    assert text.count("&lt;script&gt;") == 9
+    assert "✕ nobody" in text
+    assert "Nobody is the controller" in text
+    assert "and 1 partition held elsewhere" in text
