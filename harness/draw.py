@@ -18,10 +18,12 @@ from harness.faults import (
     LEADER,
     MACHINES,
     MOMENTS,
+    WITH_BROKERS,
     Apart,
     Ask,
     Barrier,
     Connect,
+    Consume,
     CreateTopic,
     CutLinks,
     Fault,
@@ -31,7 +33,9 @@ from harness.faults import (
     OneWay,
     Op,
     Overflow,
+    Produce,
     Reconfigure,
+    Replication,
     Script,
     Snapshot,
     Step,
@@ -47,15 +51,20 @@ from harness.script.kinds import (
     BROKERS_MAX,
     BROKERS_MIN,
     CLIENTS_MAX,
+    CONSUME,
     FAMILIES,
     FAMILY,
     FLOOD,
     FLOOD_MAX,
+    HELD_MAX,
     KINDS,
     LOSS,
     PARENTS,
+    PARTITION_KINDS,
     PARTS,
     PARTS_MAX,
+    PRODUCE,
+    SET_UP,
     STEPS,
     TOPICS_MAX,
     Kind,
@@ -290,6 +299,33 @@ def _broker_ops(draw: Draw, most: int, length_ms: int) -> list[Op]:
     return ops
 
 
+SERVER_FAULTS_MAX: Final = 3
+"""Where brokers have data, little happens to the servers of the store: they have runs of their own."""
+
+
+def _partition_ops(draw: Draw, most: int, length_ms: int) -> list[Op]:
+    """Topics with somebody who reads them, records all the time, and a random few of the kinds of trouble."""
+    begin = min(BUSY_FROM_MS, length_ms - 1)
+    soon = min(begin + 150, length_ms - 1)
+    ops: list[Op] = [Replication(0, **draw.fields(SET_UP))]
+    ops += [
+        CreateTopic(begin, topic, draw.upto(1, 2), draw.upto(2, 3)) for topic in range(1, draw.upto(1, HELD_MAX) + 1)
+    ]
+    ops += [Consume(soon, **draw.fields(CONSUME)) for _ in range(draw.upto(1, 3))]
+    for _ in range(draw.upto(most // 8, most // 3)):
+        ops.append(Produce(draw.upto(soon, length_ms - 1), **draw.fields(PRODUCE)))
+    kinds = [Chosen(kind.weight * (0.3 + draw.random.random()), op) for op, kind in PARTITION_KINDS.items()]
+    kinds = [chosen for chosen in kinds if draw.chance(0.35)] or kinds
+    at = soon
+    for _ in range(draw.upto(most // 30, most // 7)):
+        close = draw.chance(0.5)
+        at = min(length_ms - 1, at + draw.short(1, 150)) if close else draw.upto(soon, length_ms - 1)
+        chosen = draw.weighted(kinds)
+        ops.append(chosen.kind(at=at, **draw.fields(PARTITION_KINDS[chosen.kind].fields)))
+    ops.sort(key=lambda op: op.at)
+    return ops
+
+
 def _lag(draw: Draw, script: Script, most: int) -> Script:
     """Where clients write in floods, a server is now and then away for as long, and too far behind for anything but
     a snapshot when it is back. Its clients may have stayed with it."""
@@ -356,12 +392,15 @@ def script_from_seed(
         observers = int(random.random() < 0.2)
     draw = Draw(random, voters, observers)
     timing, knobs = _timing(draw), _knobs(draw)
-    if machine == "controller":
+    if machine in WITH_BROKERS:
         knobs = evolve(
             knobs, counter_max=Knobs().counter_max
         )  # brokers would not come to their work between two epochs
-    ask = {"list": _ops, "store": _client_ops, "controller": _broker_ops}[machine]
+    ask = {"list": _ops, "store": _client_ops, "controller": _broker_ops, "partitions": _partition_ops}[machine]
     brokers = draw.upto(BROKERS_MIN, BROKERS_MAX) if machine == "controller" else 0
+    if machine == "partitions":
+        brokers = draw.upto(BROKERS_MIN, BROKERS_MIN + 1)
+        faults = min(faults, SERVER_FAULTS_MAX) if draw.chance(0.4) else 0
     script = Script(
         seed=seed,
         voters=voters,

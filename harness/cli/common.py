@@ -54,7 +54,7 @@ def size_arguments(parser: argparse.ArgumentParser) -> None:
         "--machine",
         choices=MACHINES,
         default=MACHINES[0],
-        help="what is replicated: a list (default), the store, or the store with brokers and their controller",
+        help="what is replicated: a list (default), the store, or the store with brokers: controller, partitions",
     )
     parser.add_argument(
         "--length-ms", type=positive, default=3_000, help="virtual time before all is healed (default 3000)"

@@ -20,7 +20,9 @@ from harness.script.names import (
     MANNERS,
     MOMENTS,
     SHAPES,
+    WITH_BROKERS,
 )
+from harness.script.partitions import ACKS, DURABILITIES, READS, TRUNCATIONS, UNCLEAN
 from harness.script.script import Fault, Knobs, Script
 from harness.script.workload import Op, Reconfigure, Step
 
@@ -40,6 +42,11 @@ CHOICES: Final[Mapping[str, tuple[str, ...]]] = {
     "mode": MODES,
     "watch": WATCHES,
     "way": WAYS,
+    "acks": ACKS,
+    "durability": DURABILITIES,
+    "truncation": TRUNCATIONS,
+    "reads": READS,
+    "unclean": UNCLEAN,
 }
 """Names of fields whose value is one of these words."""
 
@@ -51,7 +58,7 @@ SIGNED: Final = ("by_ms",)
 
 POSITIVE: Final = (
     "nth", "acts", "count", "slower", "client", "rate_percent", "every_ms", "most", "topic", "partitions",
-    "factor", "first",
+    "factor", "first", "in_sync", "lag_ms",
 )  # fmt: skip
 """Names of fields that are 1 at least; other numbers are 0 at least."""
 
@@ -73,8 +80,9 @@ def check(script: Script) -> None:
         raise ScriptError(f"script.voters: from 1 to {SERVERS_MAX} servers, at least one of them a voter")
     if script.machine not in MACHINES:
         raise ScriptError(f"script.machine: {script.machine!r} is none of {', '.join(MACHINES)}")
-    if (script.machine == "controller") != (0 < script.brokers <= BROKERS_MAX):
-        raise ScriptError(f"script.brokers: from 1 to {BROKERS_MAX} where the machine is the controller, else none")
+    if (script.machine in WITH_BROKERS) != (0 < script.brokers <= BROKERS_MAX):
+        machines = " or ".join(WITH_BROKERS)
+        raise ScriptError(f"script.brokers: from 1 to {BROKERS_MAX} where the machine is {machines}, else none")
     if script.length_ms < 1:
         raise ScriptError("script.length_ms: a run takes time")
     for place in ("timing", "knobs"):

@@ -48,6 +48,22 @@ from harness.script.network import (
     Split,
     Swizzle,
 )
+from harness.script.partitions import (
+    ACKS,
+    DURABILITIES,
+    READS,
+    TRUNCATIONS,
+    UNCLEAN,
+    AllowUnclean,
+    Blackout,
+    BreakDisk,
+    CutBroker,
+    LosePower,
+    PartBrokers,
+    PartitionOp,
+    SlowBroker,
+    WipeBroker,
+)
 from harness.script.process import (
     ClockDrift,
     ClockFreeze,
@@ -277,6 +293,53 @@ BROKER_KINDS: Final[Mapping[type[BrokerOp], Kind]] = {
     LoseController: Kind(1.5, {"for_ms": Short(10, 1_000), "broker": _BROKER}),
 }
 """What people ask of a controller, and what happens to it and to its brokers."""
+
+# -- partitions ----------------------------------------------------------------------------------------
+
+HELD_MAX: Final = 2
+"""Topics, and partitions of each, where brokers have data: much happens to few."""
+_HELD: Final = Among((1, 1, 2))
+_SLICE: Final = Among((0, 0, 1))
+_CLIENT: Final = Upto(1, 3)
+SET_UP: Final[Mapping[str, Value]] = {
+    "durability": Among((*DURABILITIES, DURABILITIES[0])),
+    "truncation": Among((*TRUNCATIONS, TRUNCATIONS[0])),
+    "reads": Among(READS),
+    "in_sync": Among((1, 1, 2)),
+    "lag_ms": Upto(150, 500),
+}
+PRODUCE: Final[Mapping[str, Value]] = {
+    "client": _CLIENT, "topic": _HELD, "partition": _SLICE, "count": Short(1, 8), "acks": Among((*ACKS[:1] * 3, *ACKS)),
+}  # fmt: skip
+CONSUME: Final[Mapping[str, Value]] = {"client": _CLIENT, "topic": _HELD, "partition": _SLICE}
+
+PARTITION_KINDS: Final[Mapping[type[BrokerOp | PartitionOp], Kind]] = {
+    KillBroker: Kind(3.0, {"down_ms": Short(1, 1_500), "broker": _BROKER}),
+    BounceBroker: Kind(2.0, {"broker": _BROKER}),
+    Depart: Kind(1.0, {"down_ms": Short(1, 1_000), "broker": _BROKER}),
+    PauseBroker: Kind(2.0, {"for_ms": Short(10, 2_000), "broker": _BROKER}),
+    LoseStore: Kind(1.5, {"for_ms": Short(10, 2_000), "broker": _BROKER}),
+    LoseController: Kind(1.0, {"for_ms": Short(10, 1_000), "broker": _BROKER}),
+    Resign: Kind(0.5, {}),
+    Reassign: Kind(
+        1.0, {"topic": _HELD, "partition": _SLICE, "first": Upto(1, 4), "factor": _FACTOR, "way": Among(WAYS)}
+    ),
+    ElectPreferred: Kind(1.0, {"topic": _HELD, "partition": _SLICE, "way": Among(WAYS)}),
+    GrowTopic: Kind(0.3, {"topic": _HELD, "partitions": Upto(1, 1)}),
+    DeleteTopic: Kind(0.3, {"topic": _HELD}),
+    CreateTopic: Kind(0.5, {"topic": _HELD, "partitions": Upto(1, 2), "factor": _FACTOR}),
+    AllowUnclean: Kind(0.7, {"topic": _HELD, "unclean": Among((*UNCLEAN[:1] * 2, *UNCLEAN))}),
+    LosePower: Kind(2.0, {"down_ms": Short(1, 1_500), "broker": _BROKER, "loss": LOSS}),
+    Blackout: Kind(0.5, {"down_ms": Short(1, 600), "loss": LOSS}),
+    WipeBroker: Kind(0.7, {"down_ms": Short(1, 1_000), "broker": _BROKER}),
+    BreakDisk: Kind(
+        0.7, {"down_ms": Short(100, 1_000), "broker": _BROKER, "error": Among(DISK_ERRORS), "nth": Short(1, 12)}
+    ),
+    CutBroker: Kind(2.5, {"for_ms": Short(10, 1_500), "broker": _BROKER}),
+    PartBrokers: Kind(2.5, {"for_ms": Short(10, 1_500), "broker": Upto(1, 4), "other": Upto(1, 4)}),
+    SlowBroker: Kind(1.0, {"for_ms": Short(50, 1_500), "broker": _BROKER, "more_ms": Short(10, 400)}),
+}
+"""What happens to brokers that have data. A run has a random few of these."""
 FAMILIES: Final = (("/a", "/a/x"), ("/b", "/b/x"), ("/b/x", "/b/x/z"))
 FAMILY: Final[Mapping[tuple[str, str], tuple[Kind, ...]]] = {
     (parent, child): (

@@ -49,6 +49,8 @@ DISK_ERRORS: Final = ("write", "fsync", "full", "read")
 
 CHANGES: Final = ("add", "remove", "observe", "promote")
 
-MACHINES: Final = ("list", "store", "controller")
-"""What is replicated: a list of all that was ever written, the coordination store with its clients, or the store with
-brokers for clients, of which one is the controller."""
+MACHINES: Final = ("list", "store", "controller", "partitions")
+"""What is replicated: a list of all that was ever written, the coordination store with its clients, the store with
+brokers for clients, of which one is the controller, or these with the partitions that they replicate."""
+
+WITH_BROKERS: Final = ("controller", "partitions")

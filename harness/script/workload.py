@@ -8,6 +8,7 @@ from attrs import frozen
 
 from harness.script.brokers import BROKER_OPS, BrokerOp
 from harness.script.names import LEADER
+from harness.script.partitions import PARTITION_OPS, PartitionOp
 
 
 @frozen
@@ -95,7 +96,7 @@ class Vanish:
     client: int = 1
 
 
-Op: TypeAlias = Write | Barrier | Snapshot | Reconfigure | Connect | Ask | Leave | Vanish | BrokerOp
+Op: TypeAlias = Write | Barrier | Snapshot | Reconfigure | Connect | Ask | Leave | Vanish | BrokerOp | PartitionOp
 OPS: Final[tuple[type[Op], ...]] = (
-    Write, Barrier, Snapshot, Reconfigure, Connect, Ask, Leave, Vanish, *BROKER_OPS,
+    Write, Barrier, Snapshot, Reconfigure, Connect, Ask, Leave, Vanish, *BROKER_OPS, *PARTITION_OPS,
 )  # fmt: skip

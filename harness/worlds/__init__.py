@@ -8,15 +8,16 @@ from typing import Any, Final, Protocol
 
 from attrs import evolve, frozen
 
-from harness.faults import BROKER_OPS, MACHINES, Ask, Connect, Fault, Leave, Op, Script, Vanish, Write
+from harness.faults import BROKER_OPS, MACHINES, PARTITION_OPS, Ask, Connect, Fault, Leave, Op, Script, Vanish, Write
 from harness.outcome import Outcome
 from harness.script.checks import ScriptError
 
 OF_CLIENTS: Final = (Connect, Ask, Leave, Vanish)
 ALIEN: Final = {
-    "list": (*OF_CLIENTS, *BROKER_OPS),
-    "store": (Write, *BROKER_OPS),
-    "controller": (Write, *OF_CLIENTS),
+    "list": (*OF_CLIENTS, *BROKER_OPS, *PARTITION_OPS),
+    "store": (Write, *BROKER_OPS, *PARTITION_OPS),
+    "controller": (Write, *OF_CLIENTS, *PARTITION_OPS),
+    "partitions": (Write, *OF_CLIENTS),
 }
 """By the machine of a script: what can only be asked of another one."""
 

@@ -22,7 +22,7 @@ from kraft_controller.core.asks import (
 )
 from kraft_controller.core.cluster import Replica
 from kraft_controller.core.desk import Desk
-from kraft_controller.core.names import TopicId
+from kraft_controller.core.names import BrokerId, TopicId
 from kraft_controller.core.partitions import Failed
 from kraft_controller.core.transitions import PartitionPhase, ReplicaPhase
 
@@ -41,6 +41,7 @@ def take_over(desk: Desk, new_id: Callable[[], TopicId]) -> Steps[None]:
     yield from topics.read_topics(desk, sorted(listed.names) if isinstance(listed, Names) else [], new_id)
     yield from _read_all_states(desk)
     yield from deletion.ask_for(desk, deletions.names if isinstance(deletions, Names) else ())
+    restarted = {broker: cluster.brokers.pop(broker) for broker in _restarted(desk)}
     # Who is told to follow must know where the others are before he can fetch.
     batch.tell_all_metadata(cluster.brokers)
     batch.tell_all(cluster.brokers)
@@ -52,7 +53,28 @@ def take_over(desk: Desk, new_id: Callable[[], TopicId]) -> Steps[None]:
     yield from moves.requested(desk)
     yield from deletion.go_on(desk)
     yield from rebalance.requested(desk)
+    if restarted:
+        desk.note("restarted", brokers=tuple(restarted))
+        cluster.brokers.update(restarted)
+        yield from members.on_startup(desk, tuple(restarted))
     desk.note("took_over", brokers=len(cluster.brokers), topics=len(cluster.topics), partitions=len(cluster.states))
+
+
+def _restarted(desk: Desk) -> list[BrokerId]:
+    """Who has registered since it was decided last on something in which it is in sync. No controller has seen it go,
+    and it may have lost what it held: it has died and come back, as one that bounces before the eyes of a controller.
+    Else it would lead on in the same leader epoch, and write other records under the offsets of those that it lost.
+    """
+    cluster = desk.cluster
+    return [
+        broker
+        for broker, known in cluster.brokers.items()
+        if any(
+            broker in state.isr and 0 < state.written < known.epoch
+            for where in cluster.on(broker)
+            if not cluster.is_deleting(where.topic) and (state := cluster.states.get(where)) is not None
+        )
+    ]
 
 
 def _read_all_states(desk: Desk) -> Steps[None]:

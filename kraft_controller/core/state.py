@@ -56,6 +56,8 @@ class PartitionState:
     controller_epoch: ControllerEpoch = ControllerEpoch(0)
     recovery: Recovery = Recovery.RECOVERED
     version: Version = Version(0)
+    written: int = field(default=0, eq=False)
+    """The zxid of the write that was read; 0: it is not known."""
 
     @property
     def led(self) -> bool:

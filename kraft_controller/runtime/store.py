@@ -138,7 +138,7 @@ def _in_requests(asked: Sequence[Operation]) -> Iterator[list[int]]:
 
 
 def _node(data: bytes | None, stat: zab.Stat) -> Node:
-    return Node(data, Version(stat.version), stat.czxid, stat.ephemeral_owner, stat.pzxid)
+    return Node(data, Version(stat.version), stat.czxid, stat.ephemeral_owner, stat.pzxid, stat.mzxid)
 
 
 def _multi(changes: Sequence[Check | Create | Set | Delete]) -> zab.Multi:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeVar
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from kraft_controller.core import asks
 from kraft_controller.core.asks import Answer, Ask, Changed, Damaged, Missing
@@ -124,7 +124,7 @@ class Asking:
 
     def _state(self, ask: asks.ReadState) -> Work[Answer]:
         node = yield from self._get(znodes.state_path(ask.where), ask.watch)
-        return znodes.read_partition_state(ask.where, node.data, node.version)
+        return evolve(znodes.read_partition_state(ask.where, node.data, node.version), written=node.written)
 
     def _config(self, ask: asks.ReadConfig) -> Work[Answer]:
         path = znodes.config_path("topics", ask.topic)

@@ -96,6 +96,8 @@ class Node:
     """The session whose end is its end; 0: none."""
     below: int = 0
     """The zxid at which a child of it came or went last."""
+    written: int = 0
+    """The zxid of its last change."""
 
 
 @frozen

@@ -138,6 +138,7 @@ class Desk:
             if not source:
                 del self.sources[leader]
             self.leaders[leader] = None
+            partition.role = None
 
     def fail(self, partition: Partition, text: str) -> None:
         """Its disk did. The rest of the broker carries on."""

@@ -18,7 +18,7 @@ from kraft_controller.core.commands import (
     StopReplica,
     UpdateMetadata,
 )
-from kraft_controller.core.names import DELETED, NOBODY, ControllerEpoch, TopicPartition
+from kraft_controller.core.names import DELETED, NOBODY, TopicPartition
 from replica.core import replicating, upkeep
 from replica.core.desk import Desk
 from replica.core.errors import ErrorCode, KafkaError
@@ -50,11 +50,14 @@ def _take_roles(desk: Desk, command: LeaderAndIsr, now: int) -> dict[TopicPartit
     for role in command.roles:
         desk.known[role.where] = None
         try:
-            _take(desk, role, command.controller_epoch, now)
+            _take(desk, role, now)
         except KafkaError as error:
             errors[role.where] = int(error.code)
             desk.note("role_refused", partition=str(role.where), epoch=role.state.leader_epoch, why=str(error))
             if error.code is ErrorCode.KAFKA_STORAGE_ERROR:
+                partition = desk.partitions.get(role.where)
+                if partition is not None:
+                    desk.fail(partition, error.text)  # in the midst of it: it has no part in it any more
                 desk.offline[role.where] = None
     if command.full:
         named = {role.where for role in command.roles}
@@ -65,7 +68,7 @@ def _take_roles(desk: Desk, command: LeaderAndIsr, now: int) -> dict[TopicPartit
     return errors
 
 
-def _take(desk: Desk, role: Role, controller_epoch: ControllerEpoch, now: int) -> None:
+def _take(desk: Desk, role: Role, now: int) -> None:
     where, state = role.where, role.state
     if desk.me not in role.assignment.replicas:
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"broker {desk.me} is to hold no replica of {where}")
@@ -97,7 +100,7 @@ def _take(desk: Desk, role: Role, controller_epoch: ControllerEpoch, now: int) -
             upkeep.advance(desk, partition, now)
         return
     if state.leader == desk.me:
-        _lead(desk, partition, role, controller_epoch, now)
+        _lead(desk, partition, role, now)
     else:
         _follow(desk, partition, role)
     desk.changed[where] = None
@@ -108,13 +111,15 @@ def _is_another(partition: Partition, role: Role) -> bool:
     return None not in (role.topic_id, partition.topic_id) and role.topic_id != partition.topic_id
 
 
-def _lead(desk: Desk, partition: Partition, role: Role, controller_epoch: ControllerEpoch, now: int) -> None:
+def _lead(desk: Desk, partition: Partition, role: Role, now: int) -> None:
     state, log = role.state, partition.log
     before = partition.role
     desk.stop_following(partition)
     start = log.end_offset
     log.assign_epoch(state.leader_epoch, start)
-    leading = Leading(desk.me, state.leader_epoch, controller_epoch, start, Isr(state.isr, state.version))
+    # Of the controller that decided on it: one that only repeats it has decided nothing.
+    decided_by = state.controller_epoch
+    leading = Leading(desk.me, state.leader_epoch, decided_by, start, Isr(state.isr, state.version))
     if isinstance(before, Leading) and before.epoch + 1 == state.leader_epoch:
         # Nobody else has led in between, so nobody has truncated, and what they have they have.
         leading.followers = before.followers

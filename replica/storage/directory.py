@@ -19,7 +19,7 @@ DELETE: Final = "-delete"
 FUTURE: Final = "-future"
 STRAY: Final = "-stray"
 _META_VERSION: Final = "0"
-_CLOSING_THREADS: Final = 8
+CLOSING_THREADS: Final = 8
 
 
 def folder_of(partition: TopicPartition) -> str:
@@ -122,7 +122,19 @@ class LogDirectory:
             folder, config, self.handles, folder, known, lambda offset: self._lower_recovery_point(partition, offset)
         )
         self.notes += [f"{self.files.where}/{folder}: {note}" for note in log.notes]
+        if not known.recovery_point and files_of.METADATA in self.files.list(folder):
+            self._doubt(log, f"{folder}/{files_of.METADATA}")
         return log
+
+    def _doubt(self, log: FileLog, path: str) -> None:
+        """Nobody has made it durable, for all that is known: with the power it may have lost what it said."""
+        try:
+            files_of.decode_metadata(read_all(self.files, path))
+        except DamagedLog as error:
+            self.notes.append(f"{self.files.where}/{path}: {error.text}: it is written again")
+            self.files.delete(path)
+        else:
+            log.keep_beside(path)
 
     # -- logs come and go --------------------------------------------------------------------------
 
@@ -141,6 +153,7 @@ class LogDirectory:
     def keep_topic_id(self, partition: TopicPartition, topic_id: bytes) -> None:
         path = f"{folder_of(partition)}/{files_of.METADATA}"
         write_atomically(self.files, path, files_of.encode_metadata(topic_id), durably=False)
+        self.logs[partition].keep_beside(path)
 
     def topic_id(self, partition: TopicPartition) -> bytes | None:
         try:
@@ -214,11 +227,16 @@ class LogDirectory:
                 self.cleaned[partition] = offset
                 files_of.write_offsets(self.files, files_of.CLEANED, self.cleaned)
 
-    def close(self, broker_epoch: int) -> None:
-        """The marker is the last that is written: it says that everything before it was."""
+    def close(self, broker_epoch: int, *, threads: int = CLOSING_THREADS) -> None:
+        """The marker is the last that is written: it says that everything before it was. Without threads one log is
+        closed after the other, always in the same order."""
         if self.failed is None:
-            with ThreadPoolExecutor(_CLOSING_THREADS) as pool:  # the disk does many syncs in the time of one
-                list(pool.map(FileLog.close, self.logs.values()))
+            if threads:
+                with ThreadPoolExecutor(threads) as pool:  # the disk does many syncs in the time of one
+                    list(pool.map(FileLog.close, self.logs.values()))
+            else:
+                for log in self.logs.values():
+                    log.close()
             self.checkpoint()
             if not self.damaged:
                 write_atomically(self.files, files_of.CLEAN_SHUTDOWN, files_of.encode_clean(broker_epoch))

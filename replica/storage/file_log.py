@@ -61,6 +61,7 @@ class FileLog(PartitionLog):
         self._epochs_kept = 0
         self._epochs_written = False  # since the last flush
         self._names_changed = True
+        self._beside: tuple[str, ...] = ()
         self._since_snapshot = 0
         self._since_flush = 0
         self._last_flush_ms: int | None = None
@@ -364,6 +365,12 @@ class FileLog(PartitionLog):
             or self.recovery_point < self._segments[-1].base
         )
 
+    def keep_beside(self, path: str) -> None:
+        """A file of its folder that is to be durable before any record is."""
+        with self._lock:
+            self._beside = (*self._beside, path)
+            self._names_changed = True
+
     def flush(self) -> int:
         with self._lock:
             self._usable()
@@ -383,6 +390,8 @@ class FileLog(PartitionLog):
             if self._epochs_written:
                 paths.append(f"{self.folder}/{EPOCHS}")
                 self._epochs_written = False
+            beside, self._beside = self._beside, ()
+            paths.extend(beside)
             names_changed, self._names_changed = self._names_changed, False
             if self._since_snapshot >= SNAPSHOT_BYTES:
                 self._write_snapshot(target)
@@ -395,6 +404,7 @@ class FileLog(PartitionLog):
         except MissingFile:
             with self._lock:
                 self._names_changed = self._epochs_written = True
+                self._beside = (*beside, *self._beside)
                 for segment in self._segments:
                     segment.indexes_changed = True
                 if cuts == self.cuts:

@@ -15,7 +15,7 @@ from replica.core.errors import ErrorCode, KafkaError
 from replica.storage.checkpoints import TopicPartition
 from replica.storage.cleaner import KEYS_MAX, Cleanable, Cleaned, clean, cleanable, worth_it
 from replica.storage.config import LogConfig
-from replica.storage.directory import LogDirectory, folder_of
+from replica.storage.directory import CLOSING_THREADS, LogDirectory, folder_of
 from replica.storage.file_log import FileLog
 from replica.storage.files import OPEN_FILES_MAX, DamagedLog, Files, MissingFile, StorageFailure
 from replica.storage.producers import EXPIRATION_MS
@@ -112,9 +112,9 @@ class LogManager:
         """What was found and done at the start, for the log."""
         return [note for each in self.directories for note in each.notes]
 
-    def close(self, broker_epoch: int = -1) -> None:
+    def close(self, broker_epoch: int = -1, *, threads: int = CLOSING_THREADS) -> None:
         for directory in self.directories:
-            directory.close(broker_epoch)
+            directory.close(broker_epoch, threads=threads)
 
     def failures(self) -> list[tuple[str, StorageFailure]]:
         """Directories that have failed since the last time somebody asked."""

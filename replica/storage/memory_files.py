@@ -7,7 +7,8 @@ A crash lets as much of that list happen as `choose` decides. Folders are durabl
 from __future__ import annotations
 
 import errno as errors
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Final, TypeAlias
 
 from attrs import define, field
@@ -244,6 +245,16 @@ class MemoryFiles(Failing):
         for path, inode in self._names.items():
             other.put(path, bytes(inode.data))
         return other
+
+    @contextmanager
+    def aside(self) -> Iterator[None]:
+        """Who looks on meanwhile reads what is there, and neither meets failures nor uses them up."""
+        kept = self._failed, self._failures, dict(self.calls)
+        self._failed, self._failures = None, {}
+        try:
+            yield
+        finally:
+            self._failed, self._failures, self.calls = kept
 
     def enter(self, kind: str, path: str) -> None:
         self.check()

@@ -44,6 +44,8 @@ class Written:
     """That epoch."""
     topic: Topic | None
     """Of a state: what its topic's node says."""
+    free: bool = False
+    """Of a state: whoever is alive may be elected, or might so a while ago."""
 
     @property
     def where(self) -> TopicPartition | None:
@@ -70,6 +72,13 @@ class Written:
 
 def _leads(state: PartitionState | None) -> tuple[int, int] | None:
     return None if state is None else (state.leader, state.leader_epoch)
+
+
+_CONFIGS: Final = znodes.config_path("topics", "")
+
+
+def _frees(path: str, data: bytes | None) -> bool:
+    return znodes.read_config(path, data).get("unclean.leader.election.enable") == "true"
 
 
 @frozen
@@ -101,6 +110,7 @@ class Case:
 def _writes(history: History) -> Iterator[Written]:
     tree: dict[str, bytes | None] = {}
     topics: dict[str, Topic] = {}
+    freed: set[str] = set()
     ruler = epoch = 0
     for change in history.changes:
         for path in change.gone:
@@ -112,7 +122,7 @@ def _writes(history: History) -> Iterator[Written]:
         found = STATE.fullmatch(path)
         yield Written(
             change.zxid, change.session, change.kind, path, change.data, change.version, tree.pop(path, None), ruler,
-            epoch, topics.get(found[1]) if found else None,
+            epoch, topics.get(found[1]) if found else None, found is not None and found[1] in freed,
         )  # fmt: skip
         if change.kind != "delete":
             tree[path] = change.data
@@ -121,5 +131,7 @@ def _writes(history: History) -> Iterator[Written]:
             topics.pop(named[1], None)
             if change.kind != "delete":
                 topics[named[1]] = znodes.read_topic(named[1], change.data, Version(change.version))
+        elif path.startswith(_CONFIGS) and change.kind != "delete" and _frees(path, change.data):
+            freed.add(path.removeprefix(_CONFIGS))
         elif path == znodes.CONTROLLER_EPOCH and change.kind == "set":
             ruler, epoch = change.session, znodes.read_controller_epoch(change.data)

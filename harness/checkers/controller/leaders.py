@@ -31,7 +31,7 @@ def check(case: Case) -> Iterator[Broken]:
         if before is not None:
             if state.leader_epoch < before.leader_epoch:
                 yield Broken(UPWARDS, f"{where}: from leader epoch {before.leader_epoch} to {state.leader_epoch}")
-            if state.leader not in (NOBODY, before.leader) and state.leader not in before.isr:
+            if state.leader not in (NOBODY, before.leader, *before.isr) and not write.free:
                 yield Broken(CLEAN, f"{where}: {state.leader} was elected, and {list(before.isr)} were in sync")
         if state.leader != NOBODY:
             key = (write.topic.id, where.partition, state.leader_epoch)

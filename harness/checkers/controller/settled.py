@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from typing import Final
 
 from harness.checkers.controller.case import ANY, STATE, TOPIC
 from harness.worlds.controller.replicas import Replicas
 from kraft_controller.core.names import NOBODY, BrokerId, TopicPartition, Version
-from kraft_controller.core.state import PartitionState, Topic
+from kraft_controller.core.state import Assignment, PartitionState, Topic
 from kraft_controller.wire import znodes
 
 UNFINISHED: Final = "what was begun comes to its end"
@@ -43,23 +43,38 @@ def unfinished(data: Data) -> str | None:
 
 def apart(data: Data, versions: Mapping[str, int], replicas: Mapping[BrokerId, Replicas], brokers: int) -> str | None:
     """All are there, are led by somebody, know what they hold, and know who leads whatever there is."""
-    if znodes.CONTROLLER not in data:
-        return "nobody is the controller"
-    for number in range(1, brokers + 1):
-        if znodes.broker_path(BrokerId(number)) not in data or BrokerId(number) not in replicas:
-            return f"broker {number} is not registered"
+    missing = absent(data, replicas, brokers)
+    if missing is not None:
+        return missing
     topics = {topic.name: topic for topic in _topics(data)}
-    states: dict[TopicPartition, PartitionState] = {}
-    for path, node in data.items():
-        found = STATE.fullmatch(path)
-        if found is not None:
-            where = TopicPartition(found[1], int(found[2]))
-            states[where] = znodes.read_partition_state(where, node, Version(versions[path]))
+    states = {where: state for where, (state, _) in told(data, versions).items()}
     for broker, known in replicas.items():
         missing = _unlike(broker, known, topics, states)
         if missing is not None:
             return missing
     return None
+
+
+def absent(data: Data, there: Container[BrokerId], brokers: int) -> str | None:
+    if znodes.CONTROLLER not in data:
+        return "nobody is the controller"
+    for number in range(1, brokers + 1):
+        if znodes.broker_path(BrokerId(number)) not in data or BrokerId(number) not in there:
+            return f"broker {number} is not registered"
+    return None
+
+
+def told(data: Data, versions: Mapping[str, int]) -> dict[TopicPartition, tuple[PartitionState, Assignment]]:
+    """Of every partition that has a state what everybody should know."""
+    topics = {topic.name: topic for topic in _topics(data)}
+    found = {}
+    for path, node in data.items():
+        named = STATE.fullmatch(path)
+        if named is not None:
+            where = TopicPartition(named[1], int(named[2]))
+            state = znodes.read_partition_state(where, node, Version(versions[path]))
+            found[where] = state, topics[where.topic].partitions[where.partition]
+    return found
 
 
 def _unlike(

@@ -13,6 +13,7 @@ from attrs import evolve
 
 from harness.checkers.controller.case import STATE, TOPIC, Broken, Case
 from harness.history import Asked, Request
+from kraft_controller.core.state import Recovery
 from kraft_controller.wire import znodes
 
 PROMISE: Final = "states are written under their versions"
@@ -30,7 +31,9 @@ def check(case: Case) -> Iterator[Broken]:
         if state.leader_epoch != before.leader_epoch:
             if state.leader_epoch != before.leader_epoch + 1:
                 yield Broken(PROMISE, f"{where}: leader epoch {before.leader_epoch}, and then {state.leader_epoch}")
-        elif evolve(state, isr=before.isr, version=before.version) != before:
+        elif evolve(state, isr=before.isr, version=before.version, recovery=before.recovery) != before or (
+            state.recovery not in (before.recovery, Recovery.RECOVERED)
+        ):
             yield Broken(PROMISE, f"{where}: {state} was written over {before} in one leader epoch")
         elif case.brokers.get(write.session) != before.leader and write.session != write.ruler:
             yield Broken(PROMISE, f"{where}: {case.who(write.session)} wrote the ISR, and {before.leader} leads")

@@ -15,7 +15,7 @@ from typing import Final
 from harness import worlds
 from harness.checkers import ALL, Checker, Violation
 from harness.checkers.service import NoCrash
-from harness.faults import BROKER_OPS, Reconfigure, Script
+from harness.faults import BROKER_OPS, PARTITION_OPS, Reconfigure, Script
 from harness.outcome import Outcome
 from harness.watchdog import RunAway
 from harness.worlds.common import Budget, Common, TooLong
@@ -179,6 +179,10 @@ def world_of(script: Script, *, trace: bool = False, checkers: Sequence[type[Che
         from harness.worlds.cores.controller.world import ControllerWorld
 
         return ControllerWorld(script, trace=trace, checkers=checkers)
+    if script.machine == "partitions":
+        from harness.worlds.cores.partitions.world import PartitionsWorld
+
+        return PartitionsWorld(script, trace=trace, checkers=checkers)
     from harness.worlds.cores.store.world import StoreWorld
 
     return StoreWorld(script, trace=trace, checkers=checkers)
@@ -190,7 +194,7 @@ WORLD: Final = worlds.World(
     lambda item: (
         type(item) in Nemesis.STRIKES
         or type(item) in Workload.PERFORM
-        or isinstance(item, (*worlds.OF_CLIENTS, *BROKER_OPS))
+        or isinstance(item, (*worlds.OF_CLIENTS, *BROKER_OPS, *PARTITION_OPS))
     ),
     run,
 )

@@ -323,4 +323,4 @@ def world_of(script: Script, *, trace: bool = False, checkers: Sequence[type[Che
     return StoreWorld(script, trace=trace, checkers=checkers)
 
 
-WORLD: Final = worlds.World("stack", "whole members on virtual time", can, run)
+WORLD: Final = worlds.World("stack", "whole members on virtual time", can, run, ("list", "store", "controller"))

@@ -198,6 +198,30 @@ def test_a_broker_that_bounced_has_died_and_come_back() -> None:
     assert {type(command) for command in to_it} >= {LeaderAndIsr, UpdateMetadata}
 
 
+def test_who_was_started_again_between_two_controllers_has_died_and_come_back() -> None:
+    """It registered after the last word on its partition, so it may have lost what it held. Nobody has seen it go."""
+    store = Store()
+    store.topic("t", (1, 2, 3), (2, 3, 1))
+    Controller(store).take_over()
+    for where, state in store.states.items():
+        store.states[where] = evolve(state, written=40)
+    store.brokers[BrokerId(1)] = broker(1, epoch=50)
+    Controller(store, epoch=2).take_over()
+    assert (store.states[T0].leader, store.states[T0].isr, store.states[T0].leader_epoch) == (2, (2, 3), 1)
+    assert (store.states[T1].leader, store.states[T1].isr) == (2, (2, 3))
+
+
+def test_the_only_one_in_sync_leads_on_in_another_epoch_when_it_was_started_again() -> None:
+    store = Store()
+    store.topic("t", (1,))
+    Controller(store).take_over()
+    store.states[T0] = evolve(store.states[T0], written=40)
+    store.brokers[BrokerId(1)] = broker(1, epoch=50)
+    Controller(store, epoch=2).take_over()
+    assert (store.states[T0].leader, store.states[T0].isr) == (1, (1,))
+    assert store.states[T0].leader_epoch > 0
+
+
 @pytest.mark.mechanism(85)
 def test_a_leader_shrinks_its_isr_between_reading_and_writing() -> None:
     """The write is refused, the node is read, and the decision is taken again, on what is there now."""

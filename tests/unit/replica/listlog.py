@@ -102,6 +102,7 @@ class ListLog:
         return Fetched(offset, found)
 
     def assign_epoch(self, epoch: int, start: int) -> None:
+        self._works()
         if self.epochs and epoch <= self.epochs[-1][0]:
             return
         self.epochs = [entry for entry in self.epochs if entry[1] < start]

@@ -185,3 +185,16 @@ def test_a_disk_that_fails_takes_its_partitions_with_it_and_no_others() -> None:
     assert "log_failed" in world.events(1)
     world.elect(1, [1])
     assert obey(world, 1, T0) == {T0: ErrorCode.KAFKA_STORAGE_ERROR}
+
+
+def test_a_disk_that_fails_when_a_follower_is_to_lead_leaves_no_half_of_it() -> None:
+    world = World(2)
+    world.create(replicas=(1, 2))
+    follower = world.servers[2]
+    follower.disk.logs[T0].broken = True
+    world.states[T0] = evolve(world.states[T0], leader=BrokerId(2), leader_epoch=LeaderEpoch(1))
+    errors = obey(world, 2, T0)
+    assert errors == {T0: ErrorCode.KAFKA_STORAGE_ERROR}
+    assert T0 not in follower.replicas.partitions
+    assert not follower.replicas.leaders
+    assert world.stop(2, delete=True) == {}

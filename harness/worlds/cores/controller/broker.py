@@ -38,6 +38,9 @@ WAITS_MS: Final = 30
 
 
 class Broker:
+    needed: tuple[str, ...] = NEEDED
+    """Nodes that it makes, if they are not there."""
+
     def __init__(self, world: ControllerWorld, number: int) -> None:
         self.world = world
         self.id = BrokerId(number)
@@ -155,6 +158,10 @@ class Broker:
         else:
             act()
 
+    def soon(self, act: Callable[[], None]) -> None:
+        """At once, or when it goes on; not at all if it is gone by then."""
+        self._now(act, self.life)
+
     def do(self, work: Any, done: Callable[[Any], None], failed: Callable[[Exception], None] | None = None) -> None:
         """For as long as its session lasts."""
         assert self.client is not None
@@ -184,7 +191,7 @@ class Broker:
 
     def _register(self) -> Work[int]:
         """Its node, of this session: that of an earlier one must go first."""
-        yield from prepare(NEEDED)
+        yield from prepare(self.needed)
         path, session = znodes.broker_path(self.id), self.session
         if self.epoch == UNREGISTERED:
             yield [Sync(znodes.BROKERS)]

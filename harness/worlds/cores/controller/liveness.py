@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from harness.worlds.controller.settling import unsettled
 from harness.worlds.cores.liveness import PROMISE
 from harness.worlds.cores.store.liveness import StoreLiveness
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from harness.worlds.cores.controller.world import ControllerWorld
     from harness.worlds.cores.server import Server
 
@@ -33,11 +35,16 @@ class ControllerLiveness(StoreLiveness):
 
     def _unequal(self, leader: Server) -> str | None:
         world = self._controller_world
-        replicas = {broker.id: broker.replicas for broker in world.brokers.values() if broker.up}
         nodes = world.servers[leader.id].machine.store.tree.nodes
-        missing = unsettled(nodes, replicas, world.script.brokers)
+        missing = self._unsettled(nodes)
         if missing is not None:
             self.promise, what = missing
             return what
         self.promise = PROMISE
         return super()._unequal(leader)
+
+    def _unsettled(self, nodes: Mapping[str, Any]) -> tuple[str, str] | None:
+        """The promise that is not kept yet, and why."""
+        world = self._controller_world
+        replicas = {broker.id: broker.replicas for broker in world.brokers.values() if broker.up}
+        return unsettled(nodes, replicas, world.script.brokers)

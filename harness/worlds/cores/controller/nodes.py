@@ -200,4 +200,4 @@ def result_of(operation: Operation | Note, reply: Reply | None) -> Result:
     if reply.stat is None or isinstance(operation, Note):
         return Done()
     stat = reply.stat
-    return Node(reply.data, Version(stat.version), stat.czxid, stat.owner, stat.pzxid)
+    return Node(reply.data, Version(stat.version), stat.czxid, stat.owner, stat.pzxid, stat.mzxid)

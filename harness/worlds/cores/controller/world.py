@@ -27,7 +27,10 @@ class ControllerWorld(StoreWorld):
         self.new_id = topic_ids()
         self.session_ms = 6 * script.knobs.tick_ms
         super().__init__(script, trace=trace, checkers=checkers)
-        self.brokers = {number: Broker(self, number) for number in range(1, script.brokers + 1)}
+        self.brokers = {number: self.make_broker(number) for number in range(1, script.brokers + 1)}
+
+    def make_broker(self, number: int) -> Broker:
+        return Broker(self, number)
 
     def make_workload(self) -> ControllerWorkload:
         return ControllerWorkload(self)

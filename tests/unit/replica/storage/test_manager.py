@@ -78,6 +78,32 @@ def test_everything_is_found_again() -> None:
     assert again.notes == []
 
 
+def test_whose_a_new_log_is_may_go_with_the_power_and_is_written_again() -> None:
+    """Nothing of the log was durable, so its name may be there and be empty. That is no damage."""
+    broker = Broker()
+    broker.manager.get_or_create(T0, topic_id=bytes(range(16)))
+    broker.disks[0].put(f"t-0/{METADATA}", b"")
+    again = broker.kill()
+    assert again.topic_id(T0) is None
+    assert len(again.notes) == 1
+    again.keep_topic_id(T0, bytes(range(16)))
+    assert again.topic_id(T0) == bytes(range(16))
+
+
+@pytest.mark.parametrize("started_again", [False, True])
+def test_whose_a_log_is_is_as_durable_as_its_first_record(started_again: bool) -> None:
+    broker = Broker()
+    log = broker.manager.get_or_create(T0, topic_id=bytes(range(16)))
+    log.append_as_leader(batch(b"a"), 0, NOW)
+    if started_again:
+        log = broker.kill().logs[T0]
+    log.flush()
+    broker.disks[0].crash()
+    again = broker.start()
+    assert values_in(again.logs[T0]) == [b"a"]
+    assert again.topic_id(T0) == bytes(range(16))
+
+
 def test_after_a_kill_without_checkpoints() -> None:
     broker = Broker()
     broker.manager.get_or_create(T0).append_as_leader(of_producer(7, 0, b"a"), 3, NOW)

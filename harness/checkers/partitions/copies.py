@@ -1,0 +1,100 @@
+"""What an onlooker knows of partitions: what each broker's log holds, and what of it was ever committed."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, TypeAlias
+
+from attrs import define, field, frozen
+
+from kraft_controller.core.names import TopicId, TopicPartition
+from kraft_controller.core.state import PartitionState
+from replica.core.log import Log
+from replica.wire.batch import walk
+from replica.wire.records import read_records
+
+
+class Record(NamedTuple):
+    epoch: int
+    """Under which leader it was written."""
+    value: bytes
+    producer: int
+    sequence: int
+
+
+Ident: TypeAlias = bytes
+"""Of a topic: one that is made again under the same name has another."""
+
+
+def ident_of(topic_id: TopicId) -> Ident:
+    """Sixteen bytes, as `partition.metadata` wants them, of an id that the harness made."""
+    return int(topic_id[1:]).to_bytes(16, "big")
+
+
+@frozen
+class Key:
+    where: TopicPartition
+    ident: Ident
+
+    def __str__(self) -> str:
+        return str(self.where)
+
+
+@define(eq=False)
+class Copy:
+    """One broker's log as it was when somebody looked last. The disk outlives the process, and so does this."""
+
+    key: Key
+    records: list[Record] = field(factory=list)
+    sequences: dict[int, int] = field(factory=dict)
+    """The last one of each producer."""
+    high_watermark: int = 0
+    cuts: int = 0
+    epoch: int = -1
+    leads: bool = False
+
+    def seen(self) -> tuple[int, int, int, int, bool]:
+        return len(self.records), self.cuts, self.high_watermark, self.epoch, self.leads
+
+
+@define(eq=False)
+class Truth:
+    """Of one partition: what the store says, and what has been committed under any leader that counts.
+
+    known     by offset and leader epoch: there are no two of these
+    unclean   leader epochs of leaders that were not in sync when they were elected
+    led       the newest leader epoch under which somebody has acted
+    fork      leaders of an earlier epoch commit for themselves alone: somebody not in sync was elected since
+    """
+
+    key: Key
+    state: PartitionState | None = None
+    factor: int = 0
+    committed: list[Record] = field(factory=list)
+    known: dict[tuple[int, int], Record] = field(factory=dict)
+    unclean: list[int] = field(factory=list)
+    led: int = -1
+    fork: int = -1
+
+
+def records_of(data: bytes) -> list[tuple[int, Record]]:
+    """What these batches hold, by offset."""
+    found = []
+    for at, header in walk(data):
+        for place, record in enumerate(read_records(data, at)):
+            sequence = header.base_sequence + place if header.producer_id >= 0 else -1
+            made = Record(header.leader_epoch, record.value or b"", header.producer_id, sequence)
+            found.append((record.offset, made))
+    return found
+
+
+def read_all(log: Log, since: int = 0) -> list[Record]:
+    data = log.read(since, 1 << 30, log.end_offset).records if log.end_offset > since else b""
+    return [record for offset, record in records_of(data) if offset >= since]
+
+
+def common(one: list[Record], other: list[Record]) -> int:
+    """So many records are the same at the beginning."""
+    for place, (left, right) in enumerate(zip(one, other, strict=False)):
+        if left != right:
+            return place
+    return min(len(one), len(other))

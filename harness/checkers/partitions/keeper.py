@@ -1,0 +1,335 @@
+"""The onlooker: after each step of a broker it looks at what is different there, and objects to what must not be.
+
+What may be lost is named exactly. A leader that was elected although it was not in sync takes what it lacks with it,
+from the moment on in which it acts; and a member of the ISR whose disk lost what it held, and who is elected all the
+same, takes no more with it than that. Nothing else of what was committed may be missing anywhere that counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Final
+
+from harness.checkers.controller.case import STATE, TOPIC
+from harness.checkers.ghost import Violation
+from harness.checkers.partitions.copies import Copy, Ident, Key, Record, Truth, common, ident_of, read_all, records_of
+from harness.history import Change
+from kraft_controller.core.names import NOBODY, BrokerId, TopicPartition, Version
+from kraft_controller.wire import znodes
+from replica.core.leading import Leading
+from replica.core.partition import Partition
+
+if TYPE_CHECKING:
+    from harness.worlds.cores.partitions.broker import PartitionBroker
+    from harness.worlds.cores.partitions.world import PartitionsWorld
+
+COMMITTED: Final = "what is committed is not lost"
+"""Who begins to lead has it."""
+IN_SYNC: Final = "who is in sync has all that is committed"
+UNCUT: Final = "what is committed is not cut off"
+SAME: Final = "one record at one offset of one leader epoch"
+EXPOSED: Final = "nothing is taken for committed that is not"
+BACK: Final = "the high watermark of a leader does not go back"
+WITHIN: Final = "the high watermark is within the log"
+ACKNOWLEDGED: Final = "what is acknowledged is committed, and with as many as have to be in sync"
+READ: Final = "what is read is committed"
+ONCE: Final = "a producer's records are there once, and in their order"
+KNOWN: Final = "who numbers its records is known again"
+KEPT: Final = "what was written is there when its process is back"
+FLUSHED: Final = "what had to be durable is there when the power is back"
+
+
+NEVER: Final = 1 << 60
+"""No leader epoch is so high: whoever leads a partition that is being deleted counts no more."""
+
+
+class Keeper:
+    def __init__(self, world: PartitionsWorld) -> None:
+        self._world = world
+        self._place = 1
+        self._idents: dict[str, Ident] = {}
+        self.truths: dict[Key, Truth] = {}
+        self.copies: dict[int, dict[TopicPartition, Copy]] = {}
+        self.damage: dict[tuple[int, Key], tuple[int, int]] = {}
+        """From this offset on, up to that one, a broker has lost to its disk what it had, and not got it back."""
+        self._lossy: dict[int, str] = {}
+        """Whose disk may have lost something since its process was there, and how."""
+
+    # -- what the store says -----------------------------------------------------------------------------
+
+    def catch_up(self) -> None:
+        if self._place == self._world.changes_upto:
+            return
+        for change in self._world.changes_since(self._place):
+            if change.path.startswith(znodes.TOPICS):
+                self._changed(change)
+            elif change.kind == "create" and change.path.startswith(f"{znodes.DELETE_TOPICS}/"):
+                self._doomed(change.path.removeprefix(f"{znodes.DELETE_TOPICS}/"))
+        self._place = self._world.changes_upto
+
+    def _changed(self, change: Change) -> None:
+        named = TOPIC.fullmatch(change.path)
+        if named is not None and change.kind in ("create", "set"):
+            topic = znodes.read_topic(named[1], change.data, Version(0))
+            if topic.id is not None:
+                self._idents[named[1]] = ident_of(topic.id)
+                for number, assignment in topic.partitions.items():
+                    self.truth(TopicPartition(named[1], number)).factor = len(assignment.target)
+            return
+        found = STATE.fullmatch(change.path)
+        if found is None or found[1] not in self._idents:
+            return
+        truth = self.truth(TopicPartition(found[1], int(found[2])))
+        before = truth.state
+        if change.kind == "delete":
+            truth.state = None
+            return
+        state = truth.state = znodes.read_partition_state(truth.key.where, change.data, Version(change.version))
+        if before is None:
+            return
+        if state.leader not in (NOBODY, before.leader) and state.leader not in before.isr:
+            truth.unclean.append(state.leader_epoch)
+            self._world.counted("elected unclean")
+        else:
+            joined = [member for member in state.isr if member not in before.isr]
+            self._must_hold(truth, joined, f"joins the ISR {list(state.isr)}")
+
+    def _doomed(self, topic: str) -> None:
+        """From now on nobody promises anything of it."""
+        for key, truth in self.truths.items():
+            if key.where.topic == topic and key.ident == self._idents.get(topic):
+                truth.fork = NEVER
+                truth.committed.clear()
+
+    def truth(self, where: TopicPartition) -> Truth:
+        """Of the topic that has this name now."""
+        return self._truth(Key(where, self._idents[where.topic]))
+
+    def _truth(self, key: Key) -> Truth:
+        found = self.truths.get(key)
+        if found is None:
+            found = self.truths[key] = Truth(key)
+        return found
+
+    def exists(self, where: TopicPartition) -> bool:
+        self.catch_up()
+        return where.topic in self._idents and self.truth(where).state is not None
+
+    def _must_hold(self, truth: Truth, brokers: Iterable[BrokerId], what: str) -> None:
+        for broker in brokers:
+            if (broker, truth.key) in self.damage:
+                continue
+            copy = self.copies.get(broker, {}).get(truth.key.where)
+            records = copy.records if copy is not None and copy.key == truth.key else []
+            has = common(records, truth.committed)
+            if has < len(truth.committed):
+                raise Violation(
+                    IN_SYNC, f"{truth.key}: broker {broker} {what}, and lacks offset {has} of {len(truth.committed)}"
+                )
+
+    # -- what brokers hold ---------------------------------------------------------------------------------
+
+    def looked(self, broker: PartitionBroker) -> None:
+        """Something may be different at this broker."""
+        self.catch_up()
+        copies = self.copies.setdefault(broker.id, {})
+        for where, partition in broker.core.partitions.items():
+            copy = copies.get(where)
+            leads = isinstance(partition.role, Leading)
+            now = (
+                partition.log.end_offset,
+                partition.cuts,
+                partition.high_watermark,
+                int(partition.leader_epoch),
+                leads,
+            )
+            if copy is not None and copy.seen() == now and broker.ident(partition) == copy.key.ident:
+                continue
+            with broker.disk.files.aside():
+                self._look(broker, partition, leads)
+
+    def _look(self, broker: PartitionBroker, partition: Partition, leads: bool) -> None:
+        where, log = partition.where, partition.log
+        key = Key(where, broker.ident(partition))
+        copies = self.copies[broker.id]
+        copy = copies.get(where)
+        if copy is None or copy.key != key:
+            copy = copies[where] = Copy(key, high_watermark=partition.high_watermark)
+        truth = self._truth(key)
+        if partition.cuts != copy.cuts or log.end_offset < len(copy.records):
+            self._was_cut(broker, copy, truth, read_all(log))
+        elif log.end_offset > len(copy.records):
+            self._grew(broker.id, copy, truth, read_all(log, len(copy.records)))
+        epoch = int(partition.leader_epoch)
+        same = leads and copy.leads and epoch == copy.epoch
+        before, watermark = copy.high_watermark, partition.high_watermark
+        copy.cuts, copy.epoch, copy.leads, copy.high_watermark = partition.cuts, epoch, leads, watermark
+        if watermark > len(copy.records):
+            raise Violation(WITHIN, f"{key}: {watermark} at broker {broker.id}, whose log ends at {len(copy.records)}")
+        if same and watermark < before:
+            raise Violation(BACK, f"{key}: from {before} to {watermark} at broker {broker.id} in epoch {epoch}")
+        if leads and epoch > truth.led:
+            self._acts(broker.id, copy, truth, epoch)
+        if epoch >= truth.fork and watermark > before:
+            self._committed(broker.id, copy, truth, leads, watermark)
+
+    def _grew(self, broker: int, copy: Copy, truth: Truth, records: list[Record]) -> None:
+        for record in records:
+            offset = len(copy.records)
+            known = truth.known.setdefault((offset, record.epoch), record)
+            if known != record:
+                raise Violation(
+                    SAME, f"{copy.key}: broker {broker} has {record} at offset {offset}, another has {known}"
+                )
+            if record.producer >= 0:
+                last = copy.sequences.get(record.producer, -1)
+                if record.sequence <= last:
+                    raise Violation(
+                        ONCE, f"{copy.key}: {record} at offset {offset} of broker {broker}, behind sequence {last}"
+                    )
+                copy.sequences[record.producer] = record.sequence
+            copy.records.append(record)
+        damaged = self.damage.get((broker, copy.key))
+        if (
+            damaged is not None
+            and len(copy.records) >= damaged[1]
+            and common(copy.records, truth.committed) == len(truth.committed)
+        ):
+            del self.damage[broker, copy.key]
+
+    def _anew(self, broker: int, copy: Copy, truth: Truth, records: list[Record]) -> list[tuple[int, Record]]:
+        """Its log holds these now. What it had before and has not any more."""
+        shared = common(copy.records, records)
+        gone = list(enumerate(copy.records[shared:], start=shared))
+        copy.records = []
+        copy.sequences = {}
+        self._grew(broker, copy, truth, records)
+        return [(offset, record) for offset, record in gone if truth.committed[offset : offset + 1] == [record]]
+
+    def _was_cut(self, broker: PartitionBroker, copy: Copy, truth: Truth, records: list[Record]) -> None:
+        gone = self._anew(broker.id, copy, truth, records)
+        if gone and (broker.id, copy.key) not in self.damage:
+            offset, record = gone[0]
+            raise Violation(UNCUT, f"{copy.key}: broker {broker.id} cuts {record} at offset {offset}")
+
+    # -- what is committed ---------------------------------------------------------------------------------
+
+    def _acts(self, broker: int, copy: Copy, truth: Truth, epoch: int) -> None:
+        if truth.fork == NEVER:
+            return
+        unclean = any(truth.led < each <= epoch for each in truth.unclean)
+        damaged = self.damage.pop((broker, copy.key), None)
+        has, all_of_it = common(copy.records, truth.committed), len(truth.committed)
+        if has < all_of_it:
+            if not unclean and (damaged is None or has < damaged[0]):
+                raise Violation(
+                    COMMITTED,
+                    f"{copy.key}: broker {broker} leads epoch {epoch} and lacks {truth.committed[has]} at offset {has}",
+                )
+            for _ in range(has, all_of_it):
+                self._world.counted("lost by an unclean election" if unclean else "lost by disks")
+            del truth.committed[has:]
+        if unclean or has < all_of_it:
+            truth.fork = epoch
+        truth.led = epoch
+
+    def _committed(self, broker: int, copy: Copy, truth: Truth, leads: bool, watermark: int) -> None:
+        records, committed = copy.records, truth.committed
+        known = min(watermark, len(committed))
+        if records[:known] != committed[:known]:
+            offset = common(records, committed)
+            raise Violation(
+                EXPOSED, f"{copy.key}: broker {broker} takes {records[offset]} at {offset} for committed, and not "
+                f"{committed[offset]}",
+            )  # fmt: skip
+        if watermark <= len(committed):
+            return
+        if not leads:
+            raise Violation(
+                EXPOSED, f"{copy.key}: broker {broker} follows, with {watermark}, and no leader is behind {known}"
+            )
+        committed.extend(records[known:watermark])
+        state = truth.state
+        if state is not None:
+            self._must_hold(truth, state.isr, f"is in the ISR {list(state.isr)}")
+
+    # -- what is told ----------------------------------------------------------------------------------------
+
+    def acknowledged(self, broker: PartitionBroker, where: TopicPartition, base: int, values: list[bytes]) -> None:
+        """To a producer that waits for all."""
+        copy = self.copies.get(broker.id, {}).get(where)
+        partition = broker.core.partitions.get(where)
+        if copy is None or partition is None or copy.key.ident != broker.ident(partition):
+            return
+        truth = self.truths[copy.key]
+        if copy.epoch < truth.fork:
+            return
+        found = [record.value for record in truth.committed[base : base + len(values)]]
+        if found != values:
+            raise Violation(ACKNOWLEDGED, f"{copy.key}: {values} at offset {base}, where {found} are committed")
+        last = truth.committed[base + len(values) - 1]
+        holders = [each for each in self.copies if self._holds(each, copy.key, base + len(values) - 1, last)]
+        least = min(self._world.replication.settings.min_insync, truth.factor)
+        if len(holders) < least:
+            raise Violation(ACKNOWLEDGED, f"{copy.key}: offset {base} is with {holders}, and {least} have to have it")
+
+    def _holds(self, broker: int, key: Key, offset: int, record: Record) -> bool:
+        copy = self.copies[broker].get(key.where)
+        if copy is None or copy.key != key:
+            return False
+        return copy.records[offset : offset + 1] == [record] or (broker, key) in self.damage
+
+    def unknown(self, broker: PartitionBroker, where: TopicPartition, producer: int, sequence: int) -> None:
+        """A producer is told that this sequence is not the next one."""
+        copy = self.copies.get(broker.id, {}).get(where)
+        truth = None if copy is None else self.truths[copy.key]
+        if copy is None or truth is None or truth.state is None or copy.epoch != truth.state.leader_epoch:
+            return  # it is not the leader, or does not know yet what it holds
+        last = next((record for record in reversed(truth.committed) if record.producer == producer), None)
+        if last is not None and last.sequence + 1 == sequence and copy.sequences.get(producer) == last.sequence:
+            raise Violation(KNOWN, f"{copy.key}: producer {producer} sends {sequence} after {last.sequence}")
+
+    def delivered(self, broker: PartitionBroker, where: TopicPartition, offset: int, data: bytes) -> None:
+        """To a consumer, who looks at what begins at this offset."""
+        copy = self.copies.get(broker.id, {}).get(where)
+        if copy is None or copy.epoch < self.truths[copy.key].fork:
+            return
+        committed = self.truths[copy.key].committed
+        for at, record in records_of(data):
+            if at >= offset and committed[at : at + 1] != [record]:
+                raise Violation(READ, f"{copy.key}: {record} at offset {at} of broker {broker.id}, of {len(committed)}")
+
+    # -- disks -----------------------------------------------------------------------------------------------
+
+    def lost(self, broker: PartitionBroker, how: str) -> None:
+        """Its disk may have lost something; what, is seen when it is back."""
+        self._lossy[broker.id] = how
+
+    def deleted(self, broker: int, where: TopicPartition) -> None:
+        """As it was told to."""
+        self.catch_up()
+        self.copies.get(broker, {}).pop(where, None)
+
+    def restarted(self, broker: PartitionBroker) -> None:
+        self.catch_up()
+        how = self._lossy.pop(broker.id, "")
+        with broker.disk.files.aside():
+            held = {where: (read_all(log), ident) for where, (log, ident) in broker.disk.held().items()}
+        for where, copy in list(self.copies.get(broker.id, {}).items()):
+            records, ident = held.get(where, ([], None))
+            truth = self.truths[copy.key]
+            if ident is not None and ident != copy.key.ident:
+                records = []
+            before, shared = len(copy.records), common(copy.records, records)
+            gone = self._anew(broker.id, copy, truth, records)
+            copy.cuts, copy.leads = 0, False
+            if not how and len(copy.records) < before and truth.state is not None:
+                raise Violation(KEPT, f"{copy.key}: broker {broker.id} had {before} records, and has {len(records)}")
+            if gone:
+                self._world.counted("committed records lost by a disk")
+                in_sync = truth.state is not None and broker.id in truth.state.isr
+                if how == "power" and in_sync and self._world.replication.durable:
+                    raise Violation(FLUSHED, f"{copy.key}: broker {broker.id} lost {gone[0][1]} at offset {gone[0][0]}")
+            if shared < before:
+                since, until = self.damage.get((broker.id, copy.key), (before, before))
+                self.damage[broker.id, copy.key] = min(since, shared), max(until, before)

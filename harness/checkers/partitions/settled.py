@@ -1,0 +1,88 @@
+"""After the last fault: does every broker know what the store says, and does every replica hold the same?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from harness.checkers.controller.settled import Data, absent, told
+from kraft_controller.core.names import BrokerId, TopicPartition
+from kraft_controller.core.state import Assignment, PartitionState
+from replica.core.following import Following
+from replica.core.leading import Leading
+
+if TYPE_CHECKING:
+    from harness.worlds.cores.partitions.broker import PartitionBroker
+    from harness.worlds.cores.partitions.world import PartitionsWorld
+
+States = Mapping[TopicPartition, tuple[PartitionState, Assignment]]
+
+
+def apart(
+    data: Data, versions: Mapping[str, int], brokers: Mapping[BrokerId, PartitionBroker], count: int
+) -> str | None:
+    missing = absent(data, brokers, count)
+    if missing is not None:
+        return missing
+    states = told(data, versions)
+    for broker in brokers.values():
+        missing = _unlike(broker, states)
+        if missing is not None:
+            return missing
+    return None
+
+
+def _unlike(broker: PartitionBroker, states: States) -> str | None:
+    who = f"broker {broker.id}"
+    for where, (state, held) in states.items():
+        knows = broker.metadata.state(where)
+        if knows is None or (knows.leader, knows.leader_epoch, knows.isr) != (
+            state.leader, state.leader_epoch, state.isr,
+        ):  # fmt: skip
+            return f"{who} takes {knows} for {where}, which is {state}"
+        if broker.id not in held.replicas:
+            continue
+        partition = broker.core.partitions.get(where)
+        if partition is None:
+            return f"{who} does not hold {where}"
+        if (partition.leader, partition.leader_epoch) != (state.leader, state.leader_epoch):
+            return f"{who} takes {partition.leader} in epoch {partition.leader_epoch} for the leader of {state}"
+        if partition.assignment.replicas != held.replicas:
+            return f"{who} has {where} as {partition.assignment}, which is {held}"
+        role = partition.role
+        if broker.id == state.leader:
+            if not isinstance(role, Leading) or role.isr.asked is not None or role.isr.version != state.version:
+                return f"{who} leads {where}, and has not come to know {state}"
+        elif not isinstance(role, Following):
+            return f"{who} does not follow in {where}"
+    for where, partition in broker.core.partitions.items():
+        if partition.role is not None and (where not in states or broker.id not in states[where][1].replicas):
+            return f"{who} still has a part in {where}"
+    return None
+
+
+def unequal(world: PartitionsWorld) -> str | None:
+    """All that is written is committed, and known to be, with everybody who holds it; and all who asked are told."""
+    for key, producer in world.workload.producers.items():
+        if not producer.settled and not world.keeper.exists(producer.where):
+            producer.forget()
+        if not producer.settled:
+            return f"producer {key[0]} of {producer.where} has not been told what became of what it wrote"
+    for broker in world.brokers.values():
+        for where, partition in broker.core.partitions.items():
+            if partition.role is None:
+                continue
+            truth = world.keeper.truth(where)
+            copy = world.keeper.copies[broker.id][where]
+            if copy.records != truth.committed:
+                return (
+                    f"broker {broker.id} holds {len(copy.records)} records of {where}, and {len(truth.committed)} "
+                    "are committed"
+                )
+            if partition.high_watermark != len(copy.records):
+                return f"broker {broker.id} has {where} up to {partition.high_watermark}, not {len(copy.records)}"
+    for consumer in world.workload.consumers.values():
+        where = consumer.where
+        if world.keeper.exists(where) and consumer.offset < len(world.keeper.truth(where).committed):
+            return f"consumer {consumer.number} of {where} has come to {consumer.offset} only"
+    return None

@@ -1,0 +1,156 @@
+"""What happens to brokers with data, and what their clients ask; only where the machine is the partitions.
+
+Brokers, topics and partitions are numbers, as in `harness.script.brokers`. `acks` is how much a producer waits for.
+"""
+
+from __future__ import annotations
+
+from typing import Final, TypeAlias
+
+from attrs import frozen
+
+ACKS: Final = ("all", "one", "none")
+
+DURABILITIES: Final = ("cache", "each", "before")
+"""cache: what is written is durable when the disk comes by; each: before an append returns; before: before it counts,
+as a leader's own or as what a follower has."""
+
+TRUNCATIONS: Final = ("fetched", "asked")
+"""Where histories part a follower learns from the answer to its fetch, or asks before it fetches."""
+
+READS: Final = ("leader", "anybody")
+"""Whom consumers read from."""
+
+UNCLEAN: Final = ("allowed", "forbidden")
+
+
+@frozen
+class Replication:
+    """How all brokers are set up, from the beginning. The last one of a script counts."""
+
+    at: int
+    durability: str = "cache"
+    truncation: str = "fetched"
+    reads: str = "leader"
+    in_sync: int = 1
+    """`min.insync.replicas`"""
+    lag_ms: int = 300
+    """`replica.lag.time.max.ms`"""
+
+
+# -- what clients ask ------------------------------------------------------------------------------------
+
+
+@frozen
+class Produce:
+    """So many batches, of a record or a few. With acks all the producer is idempotent, and tries until it is told."""
+
+    at: int
+    client: int = 1
+    topic: int = 1
+    partition: int = 0
+    count: int = 3
+    acks: str = "all"
+
+
+@frozen
+class Consume:
+    """From where this client has come to, for as long as it takes."""
+
+    at: int
+    client: int = 1
+    topic: int = 1
+    partition: int = 0
+
+
+# -- what people set -------------------------------------------------------------------------------------
+
+
+@frozen
+class AllowUnclean:
+    """`unclean.leader.election.enable` of a topic."""
+
+    at: int
+    topic: int = 1
+    unclean: str = "allowed"
+
+
+# -- what happens to brokers -----------------------------------------------------------------------------
+
+
+@frozen
+class LosePower:
+    """Its machine goes out, and what was not on the disk may be lost. Its session ends when its time is over."""
+
+    at: int
+    down_ms: int = 300
+    broker: int = 0
+    loss: str = "lose"
+
+
+@frozen
+class Blackout:
+    """Of all brokers at once."""
+
+    at: int
+    down_ms: int = 300
+    loss: str = "lose"
+
+
+@frozen
+class WipeBroker:
+    """It comes back with an empty disk."""
+
+    at: int
+    down_ms: int = 300
+    broker: int = 1
+
+
+@frozen
+class BreakDisk:
+    """The nth call of a kind fails, and every one after it. It is mended and the broker started again."""
+
+    at: int
+    down_ms: int = 500
+    broker: int = 1
+    error: str = "write"
+    nth: int = 1
+
+
+@frozen
+class CutBroker:
+    """No broker and no client of partitions reaches it, nor does it reach them. The store and the controller do."""
+
+    at: int
+    for_ms: int = 500
+    broker: int = 0
+
+
+@frozen
+class PartBrokers:
+    """These two do not reach each other."""
+
+    at: int
+    for_ms: int = 500
+    broker: int = 1
+    other: int = 2
+
+
+@frozen
+class SlowBroker:
+    """What it sends takes longer."""
+
+    at: int
+    for_ms: int = 500
+    broker: int = 1
+    more_ms: int = 100
+
+
+PartitionOp: TypeAlias = (
+    Replication | Produce | Consume | AllowUnclean | LosePower | Blackout | WipeBroker | BreakDisk | CutBroker
+    | PartBrokers | SlowBroker
+)  # fmt: skip
+PARTITION_OPS: Final[tuple[type[PartitionOp], ...]] = (
+    Replication, Produce, Consume, AllowUnclean, LosePower, Blackout, WipeBroker, BreakDisk, CutBroker,
+    PartBrokers, SlowBroker,
+)  # fmt: skip

@@ -1,0 +1,323 @@
+"""A broker with data: the cores that replicate, as `replica.runtime` turns them, without tasks and sockets.
+
+Its disk survives it. What it has under way at the store is lost with its session, and it knows of no outcome then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from harness.checkers.controller.facts import Obeyed
+from harness.checkers.partitions.copies import Ident, ident_of
+from harness.worlds.controller.people import NEEDED
+from harness.worlds.cores.controller.broker import Broker
+from harness.worlds.cores.controller.nodes import Note
+from harness.worlds.cores.partitions import isrs
+from harness.worlds.cores.partitions.disk import Disk
+from harness.worlds.cores.partitions.fetching import Answers, Fetcher
+from kraft_controller.core.commands import Command, UpdateMetadata
+from kraft_controller.core.names import BrokerId, TopicPartition, Version
+from kraft_controller.wire import znodes
+from kraft_controller.wire.work import Failed
+from replica.core.errors import KafkaError
+from replica.core.manager import Replicas
+from replica.core.notices import Notices
+from replica.core.offsets import Lookup
+from replica.core.partition import Partition
+from replica.core.wants import Fetch, Fetched, Flush, Produced, ReadIsr, Ready, Request, Results, WriteIsr
+from replica.runtime.metadata import MetadataCache
+
+if TYPE_CHECKING:
+    from harness.worlds.cores.partitions.world import PartitionsWorld
+
+LOOKS_MS: Final = 60
+"""At its disk, and whether the controller is to be told of ISRs."""
+CHECKPOINTS: Final = 4
+"""Every so many looks watermarks are kept."""
+STORE_US: Final = 60_000
+"""Before the store is asked again, when it could not be."""
+
+
+class PartitionBroker(Broker):
+    world: PartitionsWorld
+    needed = (*NEEDED, znodes.CONFIG_CHANGES)
+
+    def __init__(self, world: PartitionsWorld, number: int) -> None:
+        super().__init__(world, number)
+        self.disk = Disk(
+            self.id, world.replication.log, self.random, lambda where: world.keeper.deleted(self.id, where)
+        )
+        self._new_process()
+
+    def _new_process(self) -> None:
+        self.core = Replicas(self.id, self.disk, self.world.replication.settings)
+        self.metadata = MetadataCache()
+        self._fetchers: dict[BrokerId, Fetcher] = {}
+        self._notices = Notices(quiet_ms=40, late_ms=400)
+        self._waiting: dict[int, Callable[[Any], None]] = {}
+        self._at_store: dict[TopicPartition, WriteIsr | ReadIsr] = {}
+        self._tokens = 0
+        self._armed: int | None = None
+        self._looks = 0
+
+    def clock(self) -> int:
+        """Milliseconds, and never near 0: as in real life."""
+        return 1_000_000 + self.world.now_ms
+
+    # -- the process -------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        if self.up:
+            return
+        if not self.disk.load():
+            self.disk.killed()
+            self.world.start_later(self, 50)
+            return
+        self._new_process()
+        self.world.keeper.restarted(self)
+        super().start()
+
+    def die(self) -> None:
+        was = self.up
+        super().die()
+        if was:
+            self.disk.killed()
+
+    def end(self) -> None:
+        was, epoch = self.up, self.epoch
+        super().end()
+        if was:
+            self.disk.close(epoch, self.core.high_watermarks())
+
+    def lose_power(self, loss: str) -> None:
+        if self.up:
+            super().die()
+            self.disk.power_lost(loss)
+            self.world.keeper.lost(self, "power")
+
+    def lose_disk(self) -> None:
+        if self.up:
+            super().die()
+            self.disk.wiped()
+            self.world.keeper.lost(self, "wiped")
+
+    def mend(self) -> None:
+        """Its disk is as it should be from now on. If it was not, the broker is started again."""
+        failed = self.disk.failed or bool(self.disk.logs.damaged)
+        self.disk.files.kill()
+        if failed and self.up:
+            super().die()
+            self.world.keeper.lost(self, "failed")
+            self.world.start_later(self, 1)
+
+    def _over(self) -> None:
+        super()._over()
+        for wish in list(self._at_store.values()):
+            self._store_gone(wish)
+
+    def _look_at_followers(self) -> None:
+        """Its followers are looked at by the core; this is what else comes around."""
+        self.later(LOOKS_MS * 1_000, self._look_at_followers)
+        self._looks += 1
+        self.disk.look(self.clock(), self.core.high_watermarks(), self._looks % CHECKPOINTS == 0)
+        due = self._notices.due(self.clock())
+        if due and self.session:
+            self.do(_leave(Note(isrs.NOTICE, znodes.partitions(due))), lambda _: self._notices.told(due, self.clock()))
+
+    @staticmethod
+    def ident(partition: Partition) -> Ident:
+        assert partition.topic_id is not None
+        return ident_of(partition.topic_id)
+
+    # -- the controller ----------------------------------------------------------------------------------
+
+    def _obey(self, command: Command) -> Mapping[TopicPartition, int]:
+        world = self.world
+        if world.trace is not None:
+            world.record(0, f"broker {self.id}", 0, f"obeys {command}")
+        world.fact(
+            Obeyed(
+                world.now, self.id, self.life, command.broker_epoch, command.controller, command.controller_epoch
+            )
+        )  # fmt: skip
+        if isinstance(command, UpdateMetadata):
+            self.metadata.update(command)
+        errors = self.core.obey(command, self.clock())
+        self.turn()
+        return errors
+
+    # -- those who ask -----------------------------------------------------------------------------------
+
+    def send(self, target: int, act: Callable[[PartitionBroker], None]) -> None:
+        """To another broker, which does it when it can; to one that is not there it does not come."""
+        self.world.send(self.id, target, act)
+
+    def serve(self, follower: PartitionBroker, request: Request, heard: Callable[[Answers | None], None]) -> None:
+        def answer(found: Answers | None) -> None:
+            self.world.wires.send(self.id, follower.id, lambda: follower.soon(lambda: heard(found)))
+
+        if not self.up:
+            answer(None)
+        else:
+            self.soon(lambda: self._serve(follower.id, request, answer))
+
+    def _serve(self, follower: BrokerId, request: Request, answer: Callable[[Answers], None]) -> None:
+        if request.fetch is not None:
+            self.fetch(request.fetch, answer)
+        elif request.epochs:
+            answer([self.core.epoch_end(ask.where, ask.leader_epoch, ask.epoch) for ask in request.epochs])
+        else:
+            answer(
+                [
+                    self.core.look_up(Lookup(ask.where, -1 if ask.latest else -2, ask.leader_epoch), replica=follower)
+                    for ask in request.offsets
+                ]
+            )
+
+    def fetch(self, asked: Fetch, answer: Callable[[list[Fetched]], None]) -> None:
+        token = self._token(answer)
+        self._at_once(token, self.core.fetch(token, asked, self.clock()))
+
+    def produce(
+        self, acks: int, timeout_ms: int, where: TopicPartition, batch: bytes, answer: Callable[[list[Produced]], None]
+    ) -> None:
+        token = self._token(answer)
+        self._at_once(token, self.core.produce(token, acks, timeout_ms, [(where, batch)], self.clock()))
+
+    def _token(self, answer: Callable[[Any], None]) -> int:
+        self._tokens += 1
+        self._waiting[self._tokens] = answer
+        return self._tokens
+
+    def _at_once(self, token: int, results: Results | None) -> None:
+        answer = None if results is None else self._waiting.pop(token)
+        self.world.keeper.looked(self)  # what an answer says must be true already when it is given
+        if answer is not None:
+            answer(results)
+        self.turn()
+
+    @property
+    def waited_for(self) -> int:
+        """Requests that have not been answered."""
+        return len(self._waiting)
+
+    # -- what the core wants -----------------------------------------------------------------------------
+
+    def turn(self) -> None:
+        if not self.up:
+            return
+        self.world.keeper.looked(self)
+        ready = self.core.ready()
+        for reply in ready.replies:
+            waiting = self._waiting.pop(reply.token, None)
+            if waiting is not None:
+                waiting(reply.results)
+        wishes: Sequence[WriteIsr | ReadIsr] = (*ready.writes, *ready.reads)
+        for wish in wishes:
+            self._ask_store(wish)
+        for flush in ready.flushes:
+            self.later(self.world.fsync_us(self.random), lambda flush=flush: self._flush(flush))  # type: ignore[misc]
+        for leader in ready.leaders:
+            self._fetcher(leader).wake()
+        self._note(ready)
+        self._arm()
+
+    def _note(self, ready: Ready) -> None:
+        world = self.world
+        for note in ready.notes:
+            world.counted(f"replica {note.event}")
+            if note.event == "log_failed" and self.session:
+                self.do(_leave(Note(f"{znodes.LOG_DIR_EVENTS}/log_dir_event_", znodes.log_dir_event(self.id))), _ignore)
+            if world.trace is not None:
+                fields = ", ".join(f"{name} {value}" for name, value in note.fields)
+                world.record(0, f"broker {self.id}", 0, f"{note.event}: {fields}")
+
+    def _fetcher(self, leader: BrokerId) -> Fetcher:
+        found = self._fetchers.get(leader)
+        if found is None:
+            found = self._fetchers[leader] = Fetcher(self, leader)
+        return found
+
+    def _arm(self) -> None:
+        deadline = self.core.deadline
+        if deadline is None or (self._armed is not None and self._armed <= deadline):
+            return
+        self._armed = deadline
+        self.later(max(deadline - self.clock(), 0) * 1_000, lambda: self._tick(deadline))
+
+    def _tick(self, due: int) -> None:
+        if self._armed != due:
+            return  # an earlier one has come meanwhile
+        self._armed = None
+        self.core.tick(self.clock())
+        self.turn()
+
+    def _flush(self, wish: Flush) -> None:
+        partition = self.core.partitions.get(wish.where)
+        if partition is None or partition.cuts != wish.cuts:
+            return
+        try:
+            upto = partition.log.flush()
+        except KafkaError as error:
+            self.core.disk_failed(wish.where, error.text, self.clock())
+        else:
+            self.core.flushed(wish.where, wish.cuts, upto, self.clock())
+        self.turn()
+
+    # -- the store ---------------------------------------------------------------------------------------
+
+    def _ask_store(self, wish: WriteIsr | ReadIsr) -> None:
+        self._at_store[wish.where] = wish
+        if not self.session:
+            self._store_gone(wish)
+        elif isinstance(wish, WriteIsr):
+            self.do(isrs.write(wish), lambda outcome: self._wrote(wish, outcome))
+        else:
+            self.do(isrs.read(wish.where), lambda state: self._read(wish, state))
+
+    def _store_gone(self, wish: WriteIsr | ReadIsr) -> None:
+        """What a session did that is over may have come to be: nothing is known of it."""
+
+        def act() -> None:
+            if self._at_store.get(wish.where) is not wish:
+                return
+            del self._at_store[wish.where]
+            if isinstance(wish, WriteIsr):
+                self.core.isr_lost(wish)
+            else:
+                self.core.isr_unread(wish.where, self.clock())
+            self.turn()
+
+        self.later(STORE_US, act)
+
+    def _wrote(self, wish: WriteIsr, outcome: Version | isrs.Outcome) -> None:
+        self._at_store.pop(wish.where, None)
+        match outcome:
+            case isrs.Outcome.REFUSED:
+                self.core.isr_refused(wish)
+            case isrs.Outcome.LOST:
+                self.core.isr_lost(wish)
+            case isrs.Outcome.UNWANTED:
+                self.core.isr_unwanted(wish, self.clock())
+            case isrs.Outcome.GONE:
+                self.core.isr_read(wish.where, wish.state.leader_epoch, None, self.clock())
+            case version:
+                self._notices.changed(wish.where, self.clock())
+                self.core.isr_written(wish, version, self.clock())
+        self.turn()
+
+    def _read(self, wish: ReadIsr, state: Any) -> None:
+        self._at_store.pop(wish.where, None)
+        self._notices.changed(wish.where, self.clock())
+        self.core.isr_read(wish.where, wish.epoch, state, self.clock())
+        self.turn()
+
+
+def _leave(note: Note) -> Any:
+    while isinstance((yield [note])[0], Failed):
+        pass
+
+
+def _ignore(_: object) -> None:
+    """One note too few is made up for by the next."""

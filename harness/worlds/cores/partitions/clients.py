@@ -1,0 +1,251 @@
+"""Producers and consumers of partitions.
+
+A producer that waits for all is idempotent: it numbers its batches, has a few of them under way, and says each again
+until it is told what became of it. Whoever does not wait for all says a batch once, or again under no number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+from typing import TYPE_CHECKING, Final
+
+from attrs import define, field
+
+from kraft_controller.core.names import TopicPartition
+from replica.core.errors import ErrorCode
+from replica.core.wants import CONSUMER, Fetch, Fetched, Produced, Wanted
+from replica.wire.batch import walk
+from replica.wire.records import Record, build
+
+if TYPE_CHECKING:
+    from harness.worlds.cores.partitions.broker import PartitionBroker
+    from harness.worlds.cores.partitions.world import PartitionsWorld
+
+RETRY_US: Final = 25_000
+ANSWER_US: Final = 450_000
+"""So long a client waits for an answer; a producer's own bound on its broker is shorter."""
+TIMEOUT_MS: Final = 300
+POLL_MS: Final = 120
+UNDER_WAY: Final = (1, 3, 5)
+"""Batches of one producer, by its number in turn."""
+ACKS: Final = {"all": -1, "one": 1, "none": 0}
+OUT_OF_ORDER: Final = (ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.INVALID_PRODUCER_EPOCH)
+
+
+class Party:
+    """Somebody who looks for the leader of a partition and asks him."""
+
+    def __init__(self, world: PartitionsWorld, number: int, where: TopicPartition, kind: str) -> None:
+        self.world = world
+        self.number = number
+        self.where = where
+        self.random = Random(f"{world.script.seed}/{kind}/{number}/{where}")
+
+    def later(self, wait_us: int, act: Callable[[], None]) -> None:
+        self.world.push(self.world.now + wait_us, lambda *_: act(), None, None)
+
+    def leader(self) -> PartitionBroker | None:
+        """As somebody says who was told."""
+        brokers = self.world.brokers
+        asked = brokers[1 + int(self.random.random() * len(brokers))]
+        if not asked.up or asked.paused or not self.world.wires.reach(-self.number, asked.id):
+            return None
+        leader = asked.metadata.leader(self.where)
+        return None if leader is None else brokers[leader]
+
+    def ask(self, broker: PartitionBroker, act: Callable[[], None], refused: Callable[[], None]) -> None:
+        def arrives() -> None:
+            if broker.up:
+                broker.soon(act)
+            else:
+                self.hear(broker, refused)
+
+        self.world.wires.send(-self.number, broker.id, arrives)
+
+    def hear(self, broker: PartitionBroker, act: Callable[[], None]) -> None:
+        self.world.wires.send(broker.id, -self.number, act)
+
+
+@define(eq=False)
+class Batch:
+    values: list[bytes]
+    sequence: int
+    tries: int = 0
+    under_way: bool = False
+    answer: int = 0
+    """Of which try an answer is still waited for."""
+
+
+class Producer(Party):
+    """Of one client in one partition, with one way to wait."""
+
+    def __init__(self, world: PartitionsWorld, number: int, where: TopicPartition, acks: str) -> None:
+        super().__init__(world, number, where, f"producer {acks}")
+        self.acks = acks
+        self.numbered = acks == "all"
+        self.most = UNDER_WAY[number % len(UNDER_WAY)]
+        self._line: list[Batch] = []
+        self._made = 0
+        self._broker: PartitionBroker | None = None
+        self._resting = False
+        self._begin()
+
+    def _begin(self) -> None:
+        self._id = self.world.new_producer() if self.numbered else -1
+        self._sequence = 0
+
+    @property
+    def settled(self) -> bool:
+        return not self._line
+
+    def give(self, count: int) -> None:
+        for _ in range(count):
+            values = []
+            for _ in range(1 + int(self.random.random() * 2.5)):
+                self._made += 1
+                values.append(b"%d.%s.%d" % (self.number, self.acks.encode(), self._made))
+            self._line.append(Batch(values, self._sequence))
+            self._sequence += len(values)
+            self.world.counted("batches given")
+        self._pump()
+
+    def forget(self) -> None:
+        """Its partition is gone for good."""
+        self._line.clear()
+
+    def _pump(self) -> None:
+        if self._resting or not self._line:
+            return
+        if self._broker is None:
+            self._broker = self.leader()
+            if self._broker is None:
+                self._rest()
+                return
+        under_way = sum(batch.under_way for batch in self._line)
+        for batch in self._line[: self.most]:
+            if under_way >= self.most:
+                break
+            if not batch.under_way:
+                under_way += 1
+                self._say(self._broker, batch)
+        if self.acks == "none":
+            self._line.clear()
+
+    def _rest(self) -> None:
+        self._resting = True
+        self.later(RETRY_US, self._go_on)
+
+    def _go_on(self) -> None:
+        self._resting = False
+        self._pump()
+
+    def _say(self, broker: PartitionBroker, batch: Batch) -> None:
+        batch.under_way = True
+        batch.tries += 1
+        number, ident, base, values = batch.tries, self._id, batch.sequence, batch.values
+        clock = broker.clock()
+        records = [Record(place, clock, None, value) for place, value in enumerate(values)]
+        if self.numbered:
+            data = build(records, producer_id=ident, producer_epoch=0, base_sequence=base)
+        else:
+            data = build(records)
+
+        def told(error: ErrorCode) -> None:
+            if batch.under_way and batch.tries == number and self._id == ident:
+                self._heard(batch, error)
+
+        def answer(results: list[Produced]) -> None:
+            [result] = results
+            if result.error in OUT_OF_ORDER:
+                self.world.keeper.unknown(broker, self.where, ident, base)
+            if result.error is ErrorCode.NONE and self.acks == "all":
+                self.world.keeper.acknowledged(broker, self.where, result.base_offset, values)
+            if self.acks != "none":
+                self.hear(broker, lambda: told(result.error))
+
+        self.ask(
+            broker,
+            lambda: broker.produce(ACKS[self.acks], TIMEOUT_MS, self.where, data, answer),
+            lambda: told(ErrorCode.NETWORK_EXCEPTION),
+        )
+        if self.acks != "none":
+            self.later(ANSWER_US, lambda: told(ErrorCode.REQUEST_TIMED_OUT))
+
+    def _heard(self, batch: Batch, error: ErrorCode) -> None:
+        batch.under_way = False
+        if error is ErrorCode.NONE:
+            self._line.remove(batch)
+            self.world.counted(f"acknowledged {self.acks}")
+            self._pump()
+            return
+        self.world.counted(f"produce {error.name}")
+        if error in OUT_OF_ORDER and batch is self._line[0]:
+            self._out_of_order()
+        if not self.numbered and batch.tries >= 3:
+            self._line.remove(batch)
+        self._broker = None
+        if not self._resting:
+            self._rest()
+
+    def _out_of_order(self) -> None:
+        """It is the oldest that nobody has acknowledged. The numbering begins anew."""
+        self._begin()
+        for batch in self._line:
+            batch.under_way = False
+            batch.sequence = self._sequence
+            self._sequence += len(batch.values)
+
+
+@define(eq=False)
+class _Position:
+    offset: int = 0
+    asked: int = field(default=0)
+
+
+class Consumer(Party):
+    """It reads from the beginning, and goes on for ever."""
+
+    def __init__(self, world: PartitionsWorld, number: int, where: TopicPartition) -> None:
+        super().__init__(world, number, where, "consumer")
+        self.offset = 0
+        self._asked = 0
+        self._poll()
+
+    def _poll(self) -> None:
+        if self.world.over:
+            return
+        broker = self.leader()
+        if broker is not None and self.world.reads_anywhere and self.random.random() < 0.5:
+            brokers = self.world.brokers
+            broker = brokers[1 + int(self.random.random() * len(brokers))]
+        if broker is None:
+            self.later(POLL_MS * 1_000, self._poll)
+            return
+        self._asked += 1
+        number, offset = self._asked, self.offset
+        wanted = Wanted(self.where, offset, 1 << 16)
+        asked = Fetch((wanted,), CONSUMER, wait_ms=POLL_MS, any_replica=self.world.reads_anywhere)
+
+        def told(result: Fetched | None) -> None:
+            if number == self._asked:
+                self._asked += 1
+                self._heard(result)
+
+        def answer(results: list[Fetched]) -> None:
+            [result] = results
+            if result.error is ErrorCode.NONE:
+                self.world.keeper.delivered(broker, self.where, offset, result.records)
+            self.hear(broker, lambda: told(result))
+
+        self.ask(broker, lambda: broker.fetch(asked, answer), lambda: told(None))
+        self.later(ANSWER_US, lambda: told(None))
+
+    def _heard(self, result: Fetched | None) -> None:
+        if result is not None and result.error is ErrorCode.NONE and result.records:
+            last = [header for _, header in walk(result.records)][-1]
+            self.offset = last.next_offset
+            self.world.counted("reads")
+        elif result is not None and result.error is ErrorCode.OFFSET_OUT_OF_RANGE:
+            self.offset = 0
+        self.later(5_000 if result is not None and result.records else POLL_MS * 500, self._poll)

@@ -1,0 +1,122 @@
+"""A broker's disk: its logs as they are shipped, on a directory in memory that loses, tears, fills up and fails."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable, Mapping
+from random import Random
+from typing import Final, cast
+
+from harness.checkers.partitions.copies import ident_of
+from kraft_controller.core.names import BrokerId, TopicId, TopicPartition
+from replica.core.errors import KafkaError
+from replica.core.log import Log
+from replica.storage.config import LogConfig
+from replica.storage.file_log import FileLog
+from replica.storage.files import StorageFailure
+from replica.storage.manager import LogManager
+from replica.storage.memory_files import MemoryFiles
+
+CALLS: Final = {"write": "write", "fsync": "sync", "full": "write", "read": "read"}
+"""Which call fails, by the word of the script."""
+CLUSTER: Final = "harness"
+
+
+class Disk:
+    """It survives the broker's process. `logs` are those of the process that runs."""
+
+    def __init__(
+        self, me: BrokerId, config: LogConfig, random: Random, deleted: Callable[[TopicPartition], None]
+    ) -> None:
+        self.me = me
+        self.config = config
+        self.files = MemoryFiles()
+        self._random = random
+        self._deleted = deleted
+        self.logs: LogManager = LogManager([], lambda topic: config)
+
+    # -- the process -------------------------------------------------------------------------------------
+
+    def load(self) -> bool:
+        """A process begins. False: the disk does not let it."""
+        logs = LogManager([self.files], lambda topic: self.config)
+        try:
+            logs.load(self.me, CLUSTER)
+        except StorageFailure:
+            return False
+        self.logs = logs
+        return True
+
+    def close(self, epoch: int, watermarks: Mapping[TopicPartition, int]) -> None:
+        """The process ends in good order."""
+        try:
+            self.keep_high_watermarks(watermarks)
+            self.logs.close(epoch, threads=0)
+        except KafkaError:
+            pass  # it fails while it ends: the next one finds it as after a kill
+        self.files.kill()
+
+    # -- what replicas want ------------------------------------------------------------------------------
+
+    def open(self, where: TopicPartition, topic_id: TopicId | None) -> Log:
+        ident = None if topic_id is None else ident_of(topic_id)
+        kept = self.logs.topic_id(where)
+        if ident is not None and kept is not None and kept != ident:
+            self.logs.set_aside(where)  # of a topic whose end this broker could not hear of
+        log = self.logs.get_or_create(where, ident)
+        if ident is not None and kept is None:
+            self.logs.keep_topic_id(where, ident)
+        return log
+
+    def high_watermark(self, where: TopicPartition) -> int:
+        return self.logs.high_watermark(where)
+
+    def delete(self, where: TopicPartition) -> None:
+        if self.logs.directory_of(where) is not None:
+            self.logs.delete(where, 0)
+            self.logs.sweep(1 << 60)
+            self._deleted(where)
+
+    def keep_high_watermarks(self, watermarks: Mapping[TopicPartition, int]) -> None:
+        self.logs.checkpoint_high_watermarks(cast("Mapping[tuple[str, int], int]", watermarks))
+
+    # -- now and then ------------------------------------------------------------------------------------
+
+    def look(self, now_ms: int, watermarks: Mapping[TopicPartition, int], checkpoint: bool) -> None:
+        try:
+            for log in self.logs.due_for_flush(now_ms):
+                log.flush()
+            if checkpoint:
+                self.keep_high_watermarks(watermarks)
+                self.logs.checkpoint()
+        except KafkaError:
+            pass  # whoever wants something of a log of it is told
+
+    def held(self) -> dict[TopicPartition, tuple[FileLog, bytes | None]]:
+        return {
+            TopicPartition(*where): (log, self.logs.topic_id(where)) for where, log in sorted(self.logs.logs.items())
+        }
+
+    # -- what is done to it ------------------------------------------------------------------------------
+
+    def killed(self) -> None:
+        self.files.kill()
+
+    def power_lost(self, loss: str) -> None:
+        if loss == "keep":
+            self.files.kill()
+        else:
+            self.files.crash(None if loss == "lose" else self._choose)
+
+    def _choose(self, most: int) -> int:
+        return int(self._random.random() * most)
+
+    def wiped(self) -> None:
+        self.files = MemoryFiles()
+
+    def fails(self, error: str, nth: int) -> None:
+        self.files.fail(CALLS[error], nth - 1, errno.ENOSPC if error == "full" else errno.EIO)
+
+    @property
+    def failed(self) -> bool:
+        return self.files.failed is not None

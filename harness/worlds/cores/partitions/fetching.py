@@ -1,0 +1,78 @@
+"""A broker's fetching: of each leader one request at a time. It stands for `replica.runtime.fetchers`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+from kraft_controller.core.names import BrokerId
+from replica.core.wants import EpochAnswer, Fetched, OffsetAnswer, Request
+
+if TYPE_CHECKING:
+    from harness.worlds.cores.partitions.broker import PartitionBroker
+
+Answers = Sequence[Fetched | EpochAnswer | OffsetAnswer]
+ANSWER_US: Final = 250_000
+"""So long an answer may take, beside what it is told to wait."""
+
+
+class Fetcher:
+    """Of one leader, in one life of the broker."""
+
+    def __init__(self, broker: PartitionBroker, leader: BrokerId) -> None:
+        self._broker = broker
+        self._leader = leader
+        self._asked = 0
+        self._busy = False
+        self._alarm = 0
+
+    def wake(self) -> None:
+        if not self._busy:
+            self._ask()
+
+    def _ask(self) -> None:
+        broker, leader = self._broker, self._leader
+        core = broker.core
+        self._alarm += 1
+        if leader not in core.leaders:
+            return
+        request = core.next_request(leader, broker.epoch, broker.clock())
+        if request is None:
+            at = core.resume_at(leader, broker.clock())
+            if at is not None:
+                self._again(max(at - broker.clock(), 1))
+            return
+        self._busy = True
+        self._asked += 1
+        number = self._asked
+        broker.send(
+            leader, lambda other: other.serve(broker, request, lambda found: self._heard(number, request, found))
+        )
+        wait_ms = request.fetch.wait_ms if request.fetch is not None else 0
+        broker.later(ANSWER_US + wait_ms * 1_000, lambda: self._give_up(number, request))
+
+    def _again(self, wait_ms: int) -> None:
+        alarm = self._alarm
+
+        def act() -> None:
+            if alarm == self._alarm and not self._busy:
+                self._ask()
+
+        self._broker.later(wait_ms * 1_000, act)
+
+    def _heard(self, number: int, request: Request, answers: Answers | None) -> None:
+        """None: nobody listens there."""
+        if number != self._asked or not self._busy:
+            return
+        self._busy = False
+        if answers is None:
+            self._broker.core.failed(request, self._broker.clock())
+        else:
+            self._broker.core.answered(request, answers, self._broker.clock())
+        self._broker.turn()
+        self.wake()
+
+    def _give_up(self, number: int, request: Request) -> None:
+        if number == self._asked and self._busy:
+            self._asked += 1
+            self._heard(self._asked, request, None)

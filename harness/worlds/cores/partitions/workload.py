@@ -1,0 +1,152 @@
+"""What a script asks of partitions, and what it does to the brokers that hold them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+from harness.faults import (
+    AllowUnclean,
+    Blackout,
+    BreakDisk,
+    Consume,
+    CutBroker,
+    LosePower,
+    Op,
+    PartBrokers,
+    Produce,
+    Replication,
+    SlowBroker,
+    WipeBroker,
+)
+from harness.worlds.controller import people
+from harness.worlds.cores.controller.nodes import Note
+from harness.worlds.cores.controller.workload import ControllerWorkload
+from harness.worlds.cores.partitions.clients import Consumer, Producer
+from harness.worlds.cores.partitions.wires import add
+from kraft_controller.core.names import TopicPartition, Version
+from kraft_controller.wire import znodes
+from kraft_controller.wire.work import Create, Get, Multi, Node, Set, Work
+
+if TYPE_CHECKING:
+    from harness.worlds.cores.partitions.broker import PartitionBroker
+    from harness.worlds.cores.partitions.world import PartitionsWorld
+
+
+class PartitionsWorkload(ControllerWorkload):
+    world: PartitionsWorld
+
+    def __init__(self, world: PartitionsWorld) -> None:
+        super().__init__(world)
+        self.producers: dict[tuple[int, TopicPartition, str], Producer] = {}
+        self.consumers: dict[tuple[int, TopicPartition], Consumer] = {}
+
+    def perform(self, op: Op, _: object) -> None:
+        act = self._PARTITION_OPS.get(type(op))
+        if act is None:
+            super().perform(op, _)
+        else:
+            act(self, op)
+
+    # -- clients -----------------------------------------------------------------------------------------
+
+    def _produce(self, op: Produce) -> None:
+        where = people.where_of(op.topic, op.partition)
+        key = op.client, where, op.acks
+        if key not in self.producers:
+            self.producers[key] = Producer(self.world, op.client, where, op.acks)
+        self.producers[key].give(op.count)
+
+    def _consume(self, op: Consume) -> None:
+        where = people.where_of(op.topic, op.partition)
+        if (op.client, where) not in self.consumers:
+            self.consumers[op.client, where] = Consumer(self.world, op.client, where)
+
+    def _allow(self, op: AllowUnclean) -> None:
+        self._ask(_set_unclean(people.name_of(op.topic), op.unclean == "allowed"))
+
+    # -- brokers -----------------------------------------------------------------------------------------
+
+    def _partition_broker(self, op: Any) -> PartitionBroker | None:
+        found: Any = self._who(op)
+        return found  # type: ignore[no-any-return]
+
+    def _lose_power(self, op: LosePower) -> None:
+        if (broker := self._partition_broker(op)) is not None:
+            broker.lose_power(op.loss)
+            self.world.start_later(broker, op.down_ms)
+
+    def _blackout(self, op: Blackout) -> None:
+        self.world.counted("hit Blackout")
+        for broker in self.world.brokers.values():
+            broker.lose_power(op.loss)
+            self.world.start_later(broker, op.down_ms + int(broker.random.random() * 200))
+
+    def _wipe(self, op: WipeBroker) -> None:
+        if (broker := self._partition_broker(op)) is not None:
+            broker.lose_disk()
+            self.world.start_later(broker, op.down_ms)
+
+    def _fail_disk(self, op: BreakDisk) -> None:
+        if (broker := self._partition_broker(op)) is not None:
+            broker.disk.fails(op.error, op.nth)
+            self.world.push_fault_end(self.world.now + op.down_ms * 1_000, self._mend, broker, None)
+
+    @staticmethod
+    def _mend(broker: PartitionBroker, _: None) -> None:
+        broker.mend()
+
+    def _cut(self, op: CutBroker) -> None:
+        if (broker := self._partition_broker(op)) is not None:
+            add(self.world.wires.cut, broker.id, 1)
+            self.world.push_fault_end(self.world.now + op.for_ms * 1_000, self._uncut, broker, None)
+
+    def _uncut(self, broker: PartitionBroker, _: None) -> None:
+        add(self.world.wires.cut, broker.id, -1)
+
+    def _part(self, op: PartBrokers) -> None:
+        brokers = self.world.script.brokers
+        one, other = (op.broker - 1) % brokers + 1, (op.other - 1) % brokers + 1
+        if one != other:
+            self.world.counted("hit PartBrokers")
+            pair = min(one, other), max(one, other)
+            add(self.world.wires.parted, pair, 1)
+            self.world.push_fault_end(self.world.now + op.for_ms * 1_000, self._join, pair, None)
+
+    def _join(self, pair: tuple[int, int], _: None) -> None:
+        add(self.world.wires.parted, pair, -1)
+
+    def _slow(self, op: SlowBroker) -> None:
+        if (broker := self._partition_broker(op)) is not None:
+            by = broker.id, op.more_ms * 1_000
+            add(self.world.wires.slow, *by)
+            self.world.push_fault_end(self.world.now + op.for_ms * 1_000, self._quick, by, None)
+
+    def _quick(self, by: tuple[int, int], _: None) -> None:
+        add(self.world.wires.slow, by[0], -by[1])
+
+    def _set_up(self, _: Replication) -> None:
+        """The world has looked at it before it began."""
+
+    _PARTITION_OPS: Final[dict[type, Callable[[Any, Any], None]]] = {
+        Produce: _produce,
+        Consume: _consume,
+        AllowUnclean: _allow,
+        LosePower: _lose_power,
+        Blackout: _blackout,
+        WipeBroker: _wipe,
+        BreakDisk: _fail_disk,
+        CutBroker: _cut,
+        PartBrokers: _part,
+        SlowBroker: _slow,
+        Replication: _set_up,
+    }
+
+
+def _set_unclean(topic: str, allowed: bool) -> Work[None]:
+    path = znodes.config_path("topics", topic)
+    data = znodes.config({"unclean.leader.election.enable": str(allowed).lower()})
+    [node] = yield [Get(path)]
+    yield [Multi((Set(path, data, Version(-1)) if isinstance(node, Node) else Create(path, data),))]
+    note = Note(f"{znodes.CONFIG_CHANGES}/config_change_", znodes.config_change("topics", topic))
+    yield [note]  # type: ignore[list-item]  # who carries it out knows of notes
