@@ -49,6 +49,7 @@ from replica.runtime.handlers import moves as move_handlers
 from replica.runtime.handlers import offsets as offset_handlers
 from replica.runtime.handlers import produce as produce_handlers
 from replica.runtime.handlers import producers as producer_handlers
+from replica.runtime.handlers import quotas as quota_handlers
 from replica.runtime.handlers import topics as topic_handlers
 from replica.runtime.handlers import users as user_handlers
 from replica.runtime.login import OPEN, Security
@@ -57,6 +58,7 @@ from replica.runtime.metadata import MetadataCache
 from replica.runtime.offsets_topic import OFFSETS_TOPIC, OffsetsTopic
 from replica.runtime.port import Port
 from replica.runtime.producers import ProducerIds
+from replica.runtime.quotas import metered
 from replica.runtime.replicas import Replication
 from replica.runtime.requests import Handlers
 from replica.runtime.sasl import SaslSettings, security_of
@@ -224,7 +226,7 @@ class Broker:
     def _handlers(self) -> Handlers:
         config = self.config
         inter_broker = self._inter_broker
-        handlers: Handlers = {
+        made: Handlers = {
             **metadata_handlers.handlers(
                 self.cache,
                 metadata_handlers.MetadataSettings(self.cluster, config.auto_create),
@@ -233,6 +235,7 @@ class Broker:
             ),
             **topic_handlers.handlers(self.topics, self.cache, lambda: self.dynamic.layers),
             **config_handlers.handlers(config.id, self.cache, self.session, self.dynamic.file),
+            **quota_handlers.handlers(self.session),
             **move_handlers.handlers(lambda: self.controller),
             **producer_handlers.handlers(self.producer_ids),
             **user_handlers.handlers(self.users),
@@ -248,6 +251,7 @@ class Broker:
                 self.log,
             ),
         }
+        handlers = metered(made, self.dynamic.quotas, self.replication.now, inter_broker)
         if self.authorizer is None:
             return handlers
         return guarded(handlers, self.authorizer, self.cache, auto_create=config.auto_create)

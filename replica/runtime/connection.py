@@ -162,6 +162,8 @@ class Connection:
                 self._put(encode_reply(key, version, asked.correlation, reply))
             except Unwritable as error:
                 raise AssertionError(str(error)) from error
+            if wait_ms := reply.get("throttle_time_ms"):
+                await trio.sleep(wait_ms / 1000)  # clients of today wait by themselves; others are not heard
         if login is not None:
             await self._after_login()
 

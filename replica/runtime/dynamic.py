@@ -16,6 +16,8 @@ from kraft_controller.core.throttles import Throttles
 from kraft_controller.runtime.admin.configs import Entity
 from kraft_controller.runtime.feed import ConfigFeed
 from replica.core.errors import KafkaError
+from replica.core.quotas import Quotas
+from replica.runtime import quotas
 from replica.runtime.configs import TopicConfigs
 from replica.runtime.described import Layers, Said
 from replica.runtime.disk import Disk
@@ -34,6 +36,7 @@ class DynamicConfigs:
     """feed    runs while a session lasts; what it said stays in force without one
     doors   whose bounds can be changed
     file    what this broker was started with
+    quotas  of clients and users
     """
 
     def __init__(
@@ -52,7 +55,8 @@ class DynamicConfigs:
         self._followed: dict[TopicPartition, None] = {}
         self._throttled: object = None
         self._throttles = Throttles(me)
-        self.feed = ConfigFeed(self._heard, kinds=("brokers", "topics"))
+        self.quotas = Quotas()
+        self.feed = ConfigFeed(self._heard, kinds=("brokers", "topics", "clients", "users"))
         topics.want = lambda topic: self.feed.want(Entity.of("topics", topic))
 
     @property
@@ -70,7 +74,10 @@ class DynamicConfigs:
 
     def _heard(self, entity: Entity, said: Mapping[str, str]) -> None:
         kind, _, name = entity.path.partition("/")
-        if self._throttles.heard(entity.path, said):
+        if kind in ("clients", "users"):
+            for why in quotas.hear(self.quotas, entity, said):
+                self._log.grumble("bad_config", (entity, why), entity=entity.path, why=why)
+        elif self._throttles.heard(entity.path, said):
             self._throttle()
         if kind == "topics":
             self._topics.heard(name, said)

@@ -19,7 +19,7 @@ from replica.wire.fields import Field, Kind
 Reader: TypeAlias = Callable[[bytes, int], tuple[Any, int]]
 Step: TypeAlias = Callable[[dict[str, Any], bytes, int], int]
 
-FIXED: Final = {Kind.BOOL: "?", Kind.I8: "b", Kind.I16: "h", Kind.I32: "i", Kind.I64: "q"}
+FIXED: Final = {Kind.BOOL: "?", Kind.I8: "b", Kind.I16: "h", Kind.I32: "i", Kind.I64: "q", Kind.F64: "d"}
 _I16: Final = Struct(">h").unpack_from
 _I32: Final = Struct(">i").unpack_from
 _UVARINT_BYTES_MAX: Final = 5

@@ -27,6 +27,7 @@ class Kind(Enum):
     I16 = auto()
     I32 = auto()
     I64 = auto()
+    F64 = auto()
     UUID = auto()
     TEXT = auto()
     BYTES = auto()
@@ -46,6 +47,7 @@ _ZERO: Final[dict[Kind, Any]] = {
     Kind.I16: 0,
     Kind.I32: 0,
     Kind.I64: 0,
+    Kind.F64: 0.0,
     Kind.UUID: None,
     Kind.TEXT: "",
     Kind.BYTES: b"",
@@ -97,6 +99,10 @@ def i32(name: str, **more: Any) -> Field:
 
 def i64(name: str, **more: Any) -> Field:
     return Field(name, Kind.I64, **more)
+
+
+def f64(name: str, **more: Any) -> Field:
+    return Field(name, Kind.F64, **more)
 
 
 def uuid(name: str, **more: Any) -> Field:

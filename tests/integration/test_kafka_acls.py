@@ -155,6 +155,9 @@ CASES: list[tuple[ApiKey, Body, E, Rights]] = [
     (ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, {"users": None}, NO_CLUSTER, [(O.DESCRIBE, ON_CLUSTER)]),
     (ApiKey.ALTER_USER_SCRAM_CREDENTIALS, {"deletions": [{"name": "x", "mechanism": 1}]}, NO_CLUSTER,
      [(O.ALTER, ON_CLUSTER)]),
+    (ApiKey.DESCRIBE_CLIENT_QUOTAS, {"components": []}, NO_CLUSTER, [(O.DESCRIBE_CONFIGS, ON_CLUSTER)]),
+    (ApiKey.ALTER_CLIENT_QUOTAS, {"entries": [{"entity": [], "ops": []}]}, NO_CLUSTER,
+     [(O.ALTER_CONFIGS, ON_CLUSTER)]),
 ]  # fmt: skip
 
 

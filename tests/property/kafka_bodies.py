@@ -41,6 +41,8 @@ def _singles(one: Field, version: int) -> st.SearchStrategy[Any]:
             return IDS
         case Kind.STRUCT:
             return bodies(one.fields, version)
+        case Kind.F64:
+            return st.floats(allow_nan=False)
         case number:
             bound = 2 ** (_BITS[number] - 1)
             return st.integers(-bound, bound - 1)

@@ -84,6 +84,10 @@ def _unaltered(body: Body) -> Body:
     return {"results": [{"user": name, **_WHOLE} for name in names]}
 
 
+def _no_rates(body: Body) -> Body:
+    return {"entries": [{"entity": each["entity"], **_WHOLE} for each in body["entries"]]}
+
+
 def _whole(operation: Operation) -> Guard:
     return of_cluster(operation, lambda body: dict(_WHOLE))
 
@@ -101,4 +105,6 @@ GUARDS: Final[Mapping[ApiKey, Guard]] = {
     ApiKey.DELETE_ACLS: _each("filters", "filter_results"),
     ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: _whole(Operation.DESCRIBE),
     ApiKey.ALTER_USER_SCRAM_CREDENTIALS: of_cluster(Operation.ALTER, _unaltered),
+    ApiKey.DESCRIBE_CLIENT_QUOTAS: of_cluster(Operation.DESCRIBE_CONFIGS, lambda body: {**_WHOLE, "entries": None}),
+    ApiKey.ALTER_CLIENT_QUOTAS: of_cluster(Operation.ALTER_CONFIGS, _no_rates),
 }

@@ -6,8 +6,10 @@ from typing import Final
 
 from replica.wire.api import ApiKey
 from replica.wire.fields import Api
-from replica.wire.schemas import cluster, data, groups, moves, security, topics, transactions
+from replica.wire.schemas import cluster, data, groups, moves, quotas, security, topics, transactions
 
 APIS: Final[dict[ApiKey, Api]] = {
-    api.key: api for module in (data, cluster, groups, topics, moves, transactions, security) for api in module.APIS
+    api.key: api
+    for module in (data, cluster, groups, topics, moves, quotas, transactions, security)
+    for api in module.APIS
 }

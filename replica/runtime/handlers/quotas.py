@@ -1,0 +1,152 @@
+"""`DescribeClientQuotas` and `AlterClientQuotas`: rates of users, of client ids, of both together, and of addresses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Final
+from urllib.parse import unquote
+
+import zab
+from kraft_controller.core import altering
+from kraft_controller.core.altering import Alteration, Operation
+from kraft_controller.core.configs import CLIENT, DEFAULT, KEYS, ConfigError
+from kraft_controller.runtime.admin.configs import Entity, change_config, entities, read_configs
+from kraft_controller.wire.znodes import DamagedNode
+from replica.core.errors import ErrorCode, KafkaError
+from replica.runtime.at_store import at_the_store
+from replica.runtime.quotas import user_and_client
+from replica.runtime.requests import ApiKey, Body, Handlers, Request
+
+USER: Final = "user"
+CLIENT_ID: Final = "client-id"
+IP: Final = "ip"
+EXACTLY, OF_ALL, ANY = range(3)
+
+Names = Mapping[str, str | None]
+"""By type of entity; None: of all that have none of their own."""
+
+
+def handlers(session: Callable[[], zab.Session | None]) -> Handlers:
+    async def describe(request: Request) -> Body:
+        try:
+            wanted = _Wanted(request.body)
+            found = await at_the_store(session(), _read)
+        except KafkaError as error:
+            return {"error_code": error.code, "error_message": error.text, "entries": None}
+        return {
+            "error_message": None,
+            "entries": [
+                {
+                    "entity": [{"entity_type": kind, "entity_name": name} for kind, name in names.items()],
+                    "values": values,
+                }
+                for names, said in found
+                if (values := list(_values(said))) and wanted.matches(names)
+            ],
+        }
+
+    async def alter(request: Request) -> Body:
+        check_only: bool = request.body["validate_only"]
+
+        async def one(entry: Body) -> Body:
+            try:
+                entity = _entity(entry["entity"])
+                alterations = [_alteration(entity, op) for op in entry["ops"]]
+
+                async def change(at: zab.Session) -> object:
+                    wanted = altering.altered(entity.kind, alterations, {})
+                    return await change_config(at, entity, wanted, check_only=check_only)
+
+                await at_the_store(session(), change)
+            except KafkaError as error:
+                # Of what can be set nothing is a configuration to clients: whatever is wrong with it is the request.
+                code = ErrorCode.INVALID_REQUEST if error.code is ErrorCode.INVALID_CONFIG else error.code
+                return {"error_code": code, "error_message": error.text, "entity": entry["entity"]}
+            return {"error_message": None, "entity": entry["entity"]}
+
+        return {"entries": [await one(entry) for entry in request.body["entries"]]}
+
+    return {ApiKey.DESCRIBE_CLIENT_QUOTAS: describe, ApiKey.ALTER_CLIENT_QUOTAS: alter}
+
+
+# -- entities ------------------------------------------------------------------------------------------------
+
+
+async def _read(session: zab.Session) -> list[tuple[Names, Mapping[str, str]]]:
+    wanted = [entity for kind in ("users", "clients", "ips") for entity in await entities(session, kind)]
+    found = await read_configs(session, wanted)
+    return [(names_of(each), said) for each, said in found.items() if not isinstance(said, DamagedNode)]
+
+
+def names_of(entity: Entity) -> Names:
+    kind, _, rest = entity.path.partition("/")
+    if kind == "ips":
+        return {IP: None if rest == DEFAULT else unquote(rest)}
+    user, client = user_and_client(entity)
+    named = {USER: user, CLIENT_ID: client}
+    return {kind: None if name == DEFAULT else name for kind, name in named.items() if name is not None}
+
+
+def _entity(parts: list[Body]) -> Entity:
+    names: dict[str, str | None] = {part["entity_type"]: part["entity_name"] for part in parts}
+    if len(names) != len(parts) or not names:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "an entity has one name of each type, and one type at least")
+    if any(name == "" for name in names.values()):
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "a name is not empty; null is for all that have none of their own")
+    match sorted(names):
+        case ["user"]:
+            return Entity.of("users", names[USER])
+        case ["client-id"]:
+            return Entity.of("clients", names[CLIENT_ID])
+        case ["client-id", "user"]:
+            return Entity.of("users", names[USER], names[CLIENT_ID] or DEFAULT)
+        case ["ip"]:
+            return Entity.of("ips", names[IP])
+        case others:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"{', '.join(others)}: user, client-id, both, or ip have rates")
+
+
+class _Wanted:
+    """Which entities somebody wants to hear of."""
+
+    def __init__(self, body: Body) -> None:
+        self._strict: bool = body["strict"]
+        self._parts: dict[str, tuple[int, str | None]] = {}
+        for part in body["components"]:
+            kind, how, name = part["entity_type"], part["match_type"], part["match"]
+            if kind not in (USER, CLIENT_ID, IP) or kind in self._parts:
+                raise KafkaError(ErrorCode.INVALID_REQUEST, f"{kind}: {USER}, {CLIENT_ID} and {IP}, each once")
+            if how not in (EXACTLY, OF_ALL, ANY) or (name is None) == (how == EXACTLY):
+                raise KafkaError(ErrorCode.INVALID_REQUEST, f"{kind}: a match of type {how} with the name {name!r}")
+            self._parts[kind] = how, name
+        if IP in self._parts and len(self._parts) > 1:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "an ip is neither user nor client")
+
+    def matches(self, names: Names) -> bool:
+        for kind, (how, name) in self._parts.items():
+            if kind not in names or (how != ANY and names[kind] != name):
+                return False
+        return not self._strict or set(names) == set(self._parts)
+
+
+# -- values --------------------------------------------------------------------------------------------------
+
+
+def _values(said: Mapping[str, str]) -> Iterator[Body]:
+    for key in {**CLIENT, **KEYS["ips"]}.values():
+        if key.name in said:
+            try:
+                value = key.value(said[key.name])
+            except ConfigError:
+                continue  # written by hand: it counts for nothing
+            assert isinstance(value, int | float)
+            yield {"key": key.name, "value": float(value)}
+
+
+def _alteration(entity: Entity, op: Body) -> Alteration:
+    name, value = op["key"], op["value"]
+    if name not in (KEYS["ips"] if entity.kind == "ips" else CLIENT):
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"{name}: no such rate; there are {', '.join(CLIENT)}")
+    if op["remove"]:
+        return Alteration(name, Operation.DELETE)
+    return Alteration(name, Operation.SET, str(int(value)) if value == value // 1 else str(value))

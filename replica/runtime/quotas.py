@@ -1,0 +1,80 @@
+"""Rates of clients at work: what is produced and fetched is counted, and whoever took too much waits.
+
+He is told how long in the answer (`throttle_time_ms`), and his connection is not listened to for as long: see
+`replica.runtime.connection`. Who wants no answer just waits. Fetches of replicas are not counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from urllib.parse import unquote
+
+import trio
+from attrs import evolve
+
+from kraft_controller.core.configs import DEFAULT, values_of
+from kraft_controller.runtime.admin.configs import Entity
+from replica.core.quotas import Kind, Quotas, Who
+from replica.runtime.requests import ApiKey, Handlers, Reply, Request
+
+
+def hear(quotas: Quotas, entity: Entity, said: Mapping[str, str]) -> tuple[str, ...]:
+    """Of `users/...` or `clients/...`; what is wrong with it is returned, and counts for nothing."""
+    user, client = user_and_client(entity)
+    values, wrong = values_of(entity.kind, said)
+    rates = {kind: float(value) for kind in Kind if isinstance(value := values.get(kind.value), int)}
+    quotas.heard(user, client, rates)
+    return wrong
+
+
+def user_and_client(entity: Entity) -> tuple[str | None, str | None]:
+    kind, _, rest = entity.path.partition("/")
+    if kind == "clients":
+        return None, _plain(rest)
+    user, inside, client = rest.partition("/clients/")
+    return _plain(user), _plain(client) if inside else None
+
+
+def _plain(written: str) -> str:
+    """A user who is called <default> is written in another way."""
+    return DEFAULT if written == DEFAULT else unquote(written)
+
+
+def metered(handlers: Handlers, quotas: Quotas, now: Callable[[], int], inter_broker: str) -> Handlers:
+    """`inter_broker`: the listener at which replicas are believed to be what they say."""
+    produce_to, fetch_from = handlers[ApiKey.PRODUCE], handlers[ApiKey.FETCH]
+
+    async def produce(request: Request) -> Reply:
+        size = sum(
+            len(part["records"] or b"") for topic in request.body["topic_data"] for part in topic["partition_data"]
+        )
+        reply = await produce_to(request)
+        wait = quotas.took(Kind.PRODUCE, _who(request), size, now())
+        if reply is None:
+            await trio.sleep(wait / 1000)
+            return None
+        return {**reply, "throttle_time_ms": wait}
+
+    async def fetch(request: Request) -> Reply:
+        body, who = request.body, _who(request)
+        if body["replica_id"] >= 0 and request.listener == inter_broker:
+            return await fetch_from(request)
+        if wait := quotas.waits(Kind.FETCH, who, now()):
+            # By another connection of his. He gets nothing, and what he asked for is still there afterwards.
+            request = evolve(request, body={**body, "max_bytes": 0, "max_wait_ms": 0})
+            nothing = await fetch_from(request)
+            assert nothing is not None
+            return {**nothing, "throttle_time_ms": wait}
+        most = quotas.at_once(Kind.FETCH, who)
+        if most is not None and most < body["max_bytes"]:
+            request = evolve(request, body={**body, "max_bytes": most})
+        reply = await fetch_from(request)
+        assert reply is not None
+        size = sum(len(part["records"]) for topic in reply["responses"] for part in topic["partitions"])
+        return {**reply, "throttle_time_ms": quotas.took(Kind.FETCH, who, size, now())}
+
+    return {**handlers, ApiKey.PRODUCE: produce, ApiKey.FETCH: fetch}
+
+
+def _who(request: Request) -> Who:
+    return Who(request.principal.removeprefix("User:"), request.client_id or "")
