@@ -76,7 +76,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     mutant(
         "observers-count",
         "acknowledgements are counted without asking who may vote",
-        (QUORUM, "for sid in self.voters), reverse=True)", "for sid in self.by_id), reverse=True)"),
+        (QUORUM, "for sid in self.voters], reverse=True)", "for sid in self.by_id], reverse=True)"),
         (f"{LEARNING}._ack", " and not self.observer", ""),
     ),
     mutant(

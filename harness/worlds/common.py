@@ -114,7 +114,7 @@ class Common(ABC, Generic[S]):
         self.undecided = ""
         """Why nobody knows, if the run was given up."""
         self._heap: list[tuple[int, int, Callable[[Any, Any], None], Any, Any]] = []
-        self._serial = count(1)
+        self._serial = count(1).__next__
 
     # -- time ------------------------------------------------------------------------------------------
 
@@ -128,7 +128,7 @@ class Common(ABC, Generic[S]):
         return self.now // 1_000
 
     def push(self, at: int, act: Callable[[Any, Any], None], one: Any, other: Any) -> None:
-        heappush(self._heap, (at, next(self._serial), act, one, other))
+        heappush(self._heap, (at, self._serial(), act, one, other))
 
     def push_fault_end(self, at: int, act: Callable[[Any, Any], None], one: Any, other: Any) -> None:
         """The end of a fault. When everything is healed before, it does not come any more."""

@@ -7,6 +7,7 @@ One `Election` lives as long as one stretch of LOOKING; the round outlives it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import NamedTuple
 
 from attrs import frozen
 
@@ -16,8 +17,7 @@ from zab.core.ready import Settings
 from zab.core.zxid import UNKNOWN, Epoch, Millis, ServerId, Zxid
 
 
-@frozen(order=True)
-class Vote:
+class Vote(NamedTuple):
     """Field order *is* the election rule: newest epoch, longest log, highest id."""
 
     epoch: Epoch

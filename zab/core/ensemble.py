@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from enum import Enum
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import pairwise
 
 from attrs import evolve, field, frozen
@@ -136,6 +136,14 @@ class Ensemble:
         return tuple(server.id for server in self.servers if server.role is Role.PARTICIPANT)
 
     @cached_property
+    def _voter_set(self) -> frozenset[ServerId]:
+        return frozenset(self.voters)
+
+    @cached_property
+    def _half(self) -> int:
+        return len(self.voters) // 2
+
+    @cached_property
     def observers(self) -> tuple[ServerId, ...]:
         return tuple(server.id for server in self.servers if server.role is Role.OBSERVER)
 
@@ -152,7 +160,7 @@ class Ensemble:
     def is_quorum(self, acks: Collection[ServerId]) -> bool:
         """Any two sets for which this holds have a server in common."""
         if not self.groups:
-            return sum(sid in acks for sid in self.voters) > len(self.voters) // 2
+            return len(self._voter_set.intersection(acks)) > self._half
         won = counted = 0
         for group in self.groups:
             total = self._group_weight(group)
@@ -169,7 +177,7 @@ class Ensemble:
     def quorum_zxid(self, acked: Mapping[ServerId, Zxid]) -> Zxid:
         """The newest zxid that a quorum has reached, where each server acknowledged all up to its entry."""
         if not self.groups:
-            reached = sorted((acked.get(sid, NOTHING) for sid in self.voters), reverse=True)
+            reached = sorted([acked.get(sid, NOTHING) for sid in self.voters], reverse=True)
             return reached[len(reached) // 2] if reached else NOTHING
         for zxid in sorted({acked.get(sid, NOTHING) for sid in self.voters}, reverse=True):
             if self.is_quorum([sid for sid in self.voters if acked.get(sid, NOTHING) >= zxid]):
@@ -195,7 +203,7 @@ class Ensemble:
     @classmethod
     def parse(cls, text: str) -> Ensemble:
         """The inverse of `text`. Entries may stand in any order; a comma separates as well as a newline."""
-        return cls(*parts(text))
+        return _parsed(text)
 
     # -- change ----------------------------------------------------------------------------------
 
@@ -216,6 +224,12 @@ class Ensemble:
         """Two members must not claim one address."""
         for fault in shared_addresses(self.servers):
             raise ConfigError(fault)
+
+
+@lru_cache(64)
+def _parsed(text: str) -> Ensemble:
+    """The same few texts are read again and again: out of the log, from the disk, and in words of others."""
+    return Ensemble(*parts(text))
 
 
 def parts(text: str) -> tuple[tuple[Server, ...], Zxid, tuple[Group, ...], dict[ServerId, int]]:

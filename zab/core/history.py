@@ -8,6 +8,8 @@ before it, and the newest common zxid can be computed from the outline (where ea
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from collections.abc import Callable
+from operator import attrgetter
 
 from zab.core.batch import Batch, digest_of
 from zab.core.ensemble import Ensemble
@@ -15,9 +17,8 @@ from zab.core.errors import LocalProtocolError, RemoteProtocolError
 from zab.core.ready import Recovered, Settings
 from zab.core.zxid import NOTHING, Zxid, counter_of, epoch_of, follows, show
 
-
-def _last(batch: Batch) -> Zxid:
-    return batch.last
+_last: Callable[[Batch], Zxid] = attrgetter("last")
+"""Of this every search in the history asks some batches."""
 
 
 class History:

@@ -69,6 +69,7 @@ class Leading:
         self._replica = replica
         self._out = replica.out
         self._settings = replica.settings
+        self._sync_ms = replica.settings.sync_ms
         self._summary = (replica.epoch, replica.last)
         self._initial = replica.history.last
         self._ensemble = replica.ensemble
@@ -127,7 +128,9 @@ class Leading:
         if learner is None or handler is None:
             self._out.note("ignored", "debug", source=source, message=type(message).__name__)
             return
-        learner.silent_until = max(learner.silent_until, now + self._settings.sync_ms)
+        until = now + self._sync_ms
+        if until > learner.silent_until:
+            learner.silent_until = until
         handler(self, learner, message, now)
 
     def saved(self, ticket: Ticket, grew: bool, now: Millis) -> None:
@@ -168,22 +171,23 @@ class Leading:
 
     def flush(self, now: Millis) -> None:
         """What is better done once at the end of a turn than for each thing heard in it."""
-        if self.phase is not Phase.DISCOVERY:
+        phase = self.phase
+        if phase is not Phase.DISCOVERY:
             # Only here is `applied` what the machine will hold when a snapshot is taken for this Ready.
             for learner in self.learners.values():
                 if learner.ack_epoch is not None and not learner.forwarding:
                     self._synchronize(learner, now)
-        if self.phase is Phase.BROADCAST and self.over is None:
+        if phase is Phase.BROADCAST and self.over is None:
             self._readmit(now)
         self._barriers.ask_all()
 
     def _readmit(self, now: Millis) -> None:
         """Void the promises that a healed server has forgotten: by a membership that is decided without it."""
-        replica = self._replica
-        if replica.pending is not None:
-            return
         waiting = [learner.sid for learner in self.learners.values() if learner.forgotten and learner.synced]
-        if any(self._may_vote(sid) for sid in waiting):
+        if not waiting:
+            return
+        replica = self._replica
+        if replica.pending is None and any(self._may_vote(sid) for sid in waiting):
             self._out.note("readmitting", peers=waiting)
             with suppress(NotLeader):  # the counter may be used up; the next epoch will do it
                 self._propose_membership(replica.ensemble, now)
@@ -411,7 +415,8 @@ class Leading:
         learner.acked = message.zxid
         if learner.behind is not None and message.zxid >= learner.behind[0]:
             learner.behind = (last, now) if message.zxid < last else None
-        self._count()
+        if message.zxid > self._replica.committed:  # a quorum has all that is before
+            self._count()
 
     def _count(self) -> None:
         """Commit as far as quorums of every membership concerned have it on disk."""

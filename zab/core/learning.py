@@ -77,7 +77,8 @@ class Learning:
         self._redial_at: Millis | None = None
         self._dialled = False
         self._linked = False
-        self._silent_until = now + replica.settings.init_ms
+        self._init_ms, self._sync_ms = replica.settings.init_ms, replica.settings.sync_ms
+        self._silent_until = now + self._init_ms
         self._barriers: dict[int, tuple[int, Zxid | None]] = {}
         self._barrier_number = 0
         self._dial()
@@ -132,9 +133,8 @@ class Learning:
         if handler is None or source != self.leader or not self._linked:
             self._out.note("ignored", "debug", source=source, message=type(message).__name__)
             return
-        established = self.phase in (Phase.ACKNOWLEDGED, Phase.BROADCAST)
-        settings = self._replica.settings
-        self._silent_until = now + (settings.sync_ms if established else settings.init_ms)
+        established = self.phase is Phase.BROADCAST or self.phase is Phase.ACKNOWLEDGED
+        self._silent_until = now + (self._sync_ms if established else self._init_ms)
         handler(self, message)
 
     def tick(self, now: Millis) -> None:
@@ -304,7 +304,8 @@ class Learning:
             raise RemoteProtocolError(f"a transaction in {self.phase.value}")
         assert self._epoch is not None
         begun = self._ensemble is not None
-        if epoch_of(batch.first) > self._epoch or (begun and epoch_of(batch.first) != self._epoch):
+        epoch = epoch_of(batch.first)
+        if epoch > self._epoch or (begun and epoch != self._epoch):
             raise RemoteProtocolError(f"{show(batch.first)} does not belong into epoch {self._epoch}")
         if self._received is None:
             self._replica.append(batch)

@@ -83,6 +83,13 @@ class Node:
         role = self._role
         return not isinstance(role, Election) and role.serving
 
+    def standing(self) -> tuple[Zxid, State, Epoch, ServerId | None, bool]:
+        """`committed`, `state`, `epoch`, `leader` and `serving` at once, for who looks after every turn."""
+        role, replica = self._role, self._replica
+        if isinstance(role, Election):
+            return replica.committed, State.LOOKING, replica.current, None, False
+        return replica.committed, self.state, replica.current, self._vote.leader, role.serving
+
     @property
     def phase(self) -> str:
         role = self._role
@@ -137,8 +144,8 @@ class Node:
     @property
     def deadline(self) -> Millis:
         deadline = self._role.deadline
-        for until, _ in self._parked.values():
-            deadline = min(deadline, until)
+        if self._parked:
+            return min(deadline, *(until for until, _ in self._parked.values()))
         return deadline
 
     def digest(self) -> int:

@@ -193,7 +193,7 @@ class Replica:
         until = min(self.committed, self.durable)
         if until <= self.applied or self._restore is not None:
             return
-        self.out.apply.extend(Apply(batch) for batch in self.history.after(self.applied, until))
+        self.out.apply += [Apply(batch) for batch in self.history.after(self.applied, until)]
         self.applied = until
         self.history.trim(until, self.settings)
 

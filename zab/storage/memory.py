@@ -10,8 +10,6 @@ from __future__ import annotations
 import errno as errors
 from typing import Final, TypeAlias
 
-from attrs import define
-
 from zab.core.errors import StorageError
 from zab.storage.disk import disk_error
 from zab.storage.inode import Choose, Inode
@@ -23,13 +21,6 @@ CHANGES: Final = frozenset({"create", "write", "allocate", "sync", "rename", "de
 
 class Crash(Exception):
     """The server died at this call. Every later call dies too, until `MemoryDisk.crash` restarts the world."""
-
-
-@define(eq=False)
-class _Names:
-    """One un-synced change of the directory: which names now mean which file, or none."""
-
-    changes: dict[str, Inode | None]
 
 
 class MemoryFile:
@@ -59,8 +50,7 @@ class MemoryFile:
         disk._enter("write", self._name)
         if disk.divert:
             offset, disk.divert = max(0, offset + disk.divert), 0
-        grows = offset + len(data) - len(self._inode.data)
-        if disk.capacity is not None and grows > 0:
+        if disk.capacity is not None and (grows := offset + len(data) - len(self._inode.data)) > 0:
             room = disk.capacity - disk.used()
             if grows > room:  # as real disks do: what fits is written, then the call fails
                 self._inode.write(offset, data[: max(0, len(data) - grows + room)])
@@ -117,7 +107,8 @@ class MemoryDisk:
         self.counts: dict[Kind, int] = {}
         self._names: dict[str, Inode] = {}
         self._durable_names: dict[str, Inode] = {}
-        self._pending: list[_Names] = []
+        self._pending: list[dict[str, Inode | None]] = []
+        """Changes of the directory that are not durable: which names now mean which file, or none."""
         self._failures: dict[tuple[Kind, int], int] = {}
         self._crash_at: int | None = None
         self._crash_after = False
@@ -137,7 +128,7 @@ class MemoryDisk:
         self._enter("create", name)
         inode = Inode()
         self._names[name] = inode
-        self._pending.append(_Names({name: inode}))
+        self._pending.append({name: inode})
         self._leave()
         return MemoryFile(self, name, inode)
 
@@ -146,14 +137,14 @@ class MemoryDisk:
         inode = self._find(old, "rename")
         del self._names[old]
         self._names[new] = inode
-        self._pending.append(_Names({old: None, new: inode}))
+        self._pending.append({old: None, new: inode})
         self._leave()
 
     def delete(self, name: str) -> None:
         self._enter("delete", name)
         self._find(name, "delete")
         del self._names[name]
-        self._pending.append(_Names({name: None}))
+        self._pending.append({name: None})
         self._leave()
 
     def sync_dir(self) -> None:
@@ -196,7 +187,7 @@ class MemoryDisk:
             prefix = choose(len(pending) + 1) if choose is not None and mode == 2 else 0
             for index, change in enumerate(pending):
                 if mode == 1 or index < prefix or (mode == 3 and choose is not None and choose(2)):
-                    for name, inode in change.changes.items():
+                    for name, inode in change.items():
                         survived.pop(name, None)
                         if inode is not None:
                             survived[name] = inode
@@ -266,9 +257,7 @@ class MemoryDisk:
 
         other._names = {name: copy(inode) for name, inode in self._names.items()}
         other._durable_names = {name: copy(inode) for name, inode in self._durable_names.items()}
-        other._pending = [
-            _Names({name: inode and copy(inode) for name, inode in change.changes.items()}) for change in self._pending
-        ]
+        other._pending = [{name: inode and copy(inode) for name, inode in change.items()} for change in self._pending]
         return other
 
     # -- every call passes here ----------------------------------------------------------------------

@@ -58,10 +58,11 @@ class SnapshotFile:
 
     def write(self, chunk: bytes) -> None:
         self._open()
-        head = _CHUNK.pack(_DATA_KIND, len(chunk))
-        self._sum = crc32(chunk, crc32(head, self._sum))
-        self._gathered += (head, chunk, _SUM.pack(self._sum))
-        self._gathered_bytes += len(head) + len(chunk) + _SUM.size
+        size = len(chunk)
+        head = _CHUNK.pack(_DATA_KIND, size)
+        self._sum = total = crc32(chunk, crc32(head, self._sum))
+        self._gathered += (head, chunk, _SUM.pack(total))
+        self._gathered_bytes += size + _CHUNK.size + _SUM.size
         self._chunks += 1
         if self._gathered_bytes > _GATHER_BYTES:
             self._flush()

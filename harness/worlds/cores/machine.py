@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
 from struct import Struct
 from typing import Final, Protocol
 from zlib import crc32
@@ -15,6 +16,12 @@ _HEAD: Final = Struct(">QH")
 
 def entry(zxid: Zxid, payload: bytes) -> bytes:
     return _HEAD.pack(zxid, len(payload)) + payload
+
+
+@lru_cache(256)
+def entries(batch: Batch) -> bytes:
+    """What a batch adds to the state. Every server works that out of the same bytes, most of them at about one time."""
+    return b"".join([entry(Zxid(batch.first + place), payload) for place, payload in enumerate(batch.payloads())])
 
 
 class Replicated(Protocol):
@@ -49,13 +56,9 @@ class Machine:
         self.count = 0
 
     def apply(self, batch: Batch) -> None:
-        zxid = batch.first
-        entries = b""
-        for payload in batch.payloads():
-            entries += entry(zxid, payload)
-            zxid = Zxid(zxid + 1)
-        self.data += entries
-        self.digest = crc32(entries, self.digest)
+        added = entries(batch)
+        self.data += added
+        self.digest = crc32(added, self.digest)
         self.zxid = batch.last
         self.count += batch.count
 

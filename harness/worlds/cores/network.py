@@ -261,8 +261,10 @@ class Network:
             if self._blocked[source][end.peer]:
                 world.push(world.now + self._patience(source), self._give_up, other, other.held)
             return
-        at = world.now + self._delay(source, end.peer)
-        if self.lossy[source][end.peer] and self._random[source]() * 100 < self.lossy[source][end.peer]:
+        peer = end.peer
+        at = world.now + self._delay(source, peer)
+        lossy = self.lossy[source][peer]
+        if lossy and self._random[source]() * 100 < lossy:
             at += SAID_AGAIN_US
         if at < other.free_at:
             at = other.free_at

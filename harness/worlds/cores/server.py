@@ -8,7 +8,7 @@ two acts the process may be taken away.
 from __future__ import annotations
 
 from random import Random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from harness.worlds.cores.clock import Clock
 from harness.worlds.cores.machine import Machine, Replicated
@@ -59,6 +59,14 @@ if TYPE_CHECKING:
     from zab.core.batch import Batch
     from zab.core.ensemble import Ensemble
 
+Seen: TypeAlias = "tuple[Zxid, State, Epoch, ServerId | None, bool]"
+"""What a node was and had committed after its last turn."""
+
+
+def _started(snapshot: Zxid) -> Seen:
+    return snapshot, State.LOOKING, Epoch(0), None, False
+
+
 _UPWARDS = frozenset(TO_LEADER)
 """What a learner says, on the link that it dialled; everything else goes down the link that was accepted."""
 
@@ -79,6 +87,7 @@ class Server:
         self.disk = MemoryDisk()
         self.machine = self.empty_machine()
         self.random = Random(f"{seed}/server/{sid}")
+        self._chance = self.random.random
         self.writer = Writer(self)
         self.founding = True
         """Its disk may be empty because nothing was ever on it. Later an empty disk is a lost one."""
@@ -100,8 +109,7 @@ class Server:
         self._timer = 0
         self._gathering = False
         self._snapshot_at = 0
-        self._seen: tuple[State, Epoch, ServerId | None, bool] = (State.LOOKING, Epoch(0), None, False)
-        self._committed = Zxid(0)
+        self._seen = _started(Zxid(0))
         self._leads = self._serves = False
         self._broadcasts = False
 
@@ -138,9 +146,8 @@ class Server:
         judge.restored(self.id, recovered.snapshot)
         judge.machine(self.id, machine.zxid, machine.digest, recovered.digest)
         self.node = self.make_node(recovered)
-        self._seen = (State.LOOKING, Epoch(0), None, False)
+        self._seen = _started(recovered.snapshot)
         self._leads = self._serves = False
-        self._committed = recovered.snapshot
         self._timer = 0
         world.network.started(self)
         self.drain()
@@ -210,12 +217,13 @@ class Server:
         world = self.world
         if world.trace is not None:
             world.record(self.id, "hears", source, message)
-        if type(message) is LeaderInfo:
-            world.judge.heard_leader_info(self.id, message.epoch)
-        elif type(message) is Notification:
-            world.judge.heard_notification(self.id, source, message)
+        kind = type(message)
+        if kind is Notification:
+            world.judge.heard_notification(self.id, source, message)  # type: ignore[arg-type]
+        elif kind is LeaderInfo:
+            world.judge.heard_leader_info(self.id, message.epoch)  # type: ignore[union-attr]
         try:
-            self.node.step(source, message, self.now_ms)
+            self.node.step(source, message, world.now // 1_000 if self.clock.plain else self.now_ms)
         except Exception as error:
             world.fell(self, f"heard {type(message).__name__} from {source}", error)
         self._turn()
@@ -239,7 +247,8 @@ class Server:
 
     def _wind(self) -> None:
         """Be called at the deadline. An earlier call that is due already will see to it, too."""
-        at = self.clock.when(self.node.deadline)
+        clock = self.clock
+        at = self.node.deadline * 1_000 if clock.plain else clock.when(self.node.deadline)
         if at is None:  # its clock stands still: nothing is ever due
             self._timer = 0
             return
@@ -251,7 +260,8 @@ class Server:
 
     @property
     def now_ms(self) -> Millis:
-        return self.clock.now_us() // 1_000
+        clock = self.clock
+        return (self.world.now if clock.plain else clock.now_us()) // 1_000
 
     def wall_ms(self) -> int:
         return self.clock.wall_ms()
@@ -294,7 +304,7 @@ class Server:
         if self._gathering:
             return
         world = self.world
-        if world.turn_max and (wait := int(self.random.random() * world.turn_max)) > 20:
+        if world.turn_max and (wait := int(self._chance() * world.turn_max)) > 20:
             self._gathering = True
             world.push(world.now + wait, self._gathered, self.life, None)
         else:
@@ -310,17 +320,13 @@ class Server:
         self.drain()
 
     def drain(self) -> None:
-        ready = self._wanted()
-        if ready is not None:
-            self._perform(ready)
-            self._wind()
-
-    def _wanted(self) -> Ready | None:
         try:
-            return self.node.ready()
+            ready = self.node.ready()
         except Exception as error:
             self.world.fell(self, "says what it wants", error)
-            return None
+            return
+        self._perform(ready)
+        self._wind()
 
     def _perform(self, ready: Ready) -> None:
         node, world = self.node, self.world
@@ -353,7 +359,7 @@ class Server:
             # A membership change is prepared on nothing that is applied: what this turn hands out comes first.
             self._broadcasts = False
             world.judge.broadcasts(self.id, node.epoch)
-        if self._serves is not self._seen[3]:
+        if self._serves is not self._seen[4]:
             self._serves = not self._serves
             if self._serves:
                 world.judge.serves(self.id)
@@ -362,26 +368,27 @@ class Server:
 
     def _reached(self, node: Node) -> str | None:
         """What a leader has counted in this turn, and told nobody."""
-        state, epoch, *_ = self._seen
+        committed, state, epoch, *_ = self._seen
         if node.state is not State.LEADING or node.leader != self.id:
             return None
         if state is State.LEADING and node.epoch > epoch:
             return "promised"
-        return "acked" if node.serving and node.committed > self._committed else None
+        return "acked" if node.serving and node.committed > committed else None
 
     def _tell_judge(self, node: Node) -> None:
         """First what it committed, while it is still taken for what it was: a leader may end by committing."""
-        judge = self.world.judge
-        committed = node.committed
-        if committed != self._committed:
-            self._committed = committed
-            judge.committed(self.id, committed, node.leader == self.id or self._leads)
-        leader = node.leader
-        seen = (node.state, node.epoch, leader, node.serving)
-        if seen != self._seen:
-            self._seen = seen
-            self._leads = leader == self.id
-            judge.role(self.id, *seen)
+        seen, before = node.standing(), self._seen
+        if seen == before:
+            return
+        judge, me = self.world.judge, self.id
+        self._seen = seen
+        committed, state, epoch, leader, serving = seen
+        leads = leader == me
+        if committed != before[0]:
+            judge.committed(me, committed, leads or self._leads)
+        self._leads = leads
+        if seen[1:] != before[1:]:
+            judge.role(me, state, epoch, leader, serving)
 
     # -- the disk --------------------------------------------------------------------------------------
 

@@ -60,4 +60,5 @@ def can_forget(world: World, server: Server) -> bool:
 def _memberships(world: World) -> list[Ensemble]:
     ghost = world.ghost
     views = [ghost.governing[zxid] for known in ghost.servers for zxid in (known.tip, known.durable)]
-    return [*views, ghost.governing[ghost.committed], *(each.node.ensemble for each in world.running())]
+    views += [ghost.governing[ghost.committed], *(each.node.ensemble for each in world.running())]
+    return list({id(view): view for view in views}.values())  # most often one, or a few

@@ -21,6 +21,7 @@ class Writer:
         self._server = server
         self._world = server.world
         self._random = server.random
+        self._chance = server.random.random
         self.slower = 1
         self._queue: list[Write] = []
         self._writing: list[Write] = []
@@ -42,7 +43,7 @@ class Writer:
 
     def _takes(self, times: int) -> int:
         world = self._world
-        return (world.fsync_min + int(self._random.random() * world.fsync_span * times)) * self.slower
+        return (world.fsync_min + int(self._chance() * world.fsync_span * times)) * self.slower
 
     def usual_speed(self) -> None:
         """Be as quick as at first, also with what has been under way slowly."""
