@@ -37,6 +37,7 @@ from replica.runtime.configs import TopicConfigs
 from replica.runtime.described import started_with
 from replica.runtime.disk import Disk
 from replica.runtime.dynamic import DynamicConfigs
+from replica.runtime.failed_disks import FailedDisks
 from replica.runtime.groups import Groups
 from replica.runtime.guards.table import guarded
 from replica.runtime.handlers import acls as acl_handlers
@@ -105,6 +106,7 @@ class Broker:
         self.replication = Replication(
             config.id, self.disk, self.log, lambda: self.epoch, self.session, self._address, config.replication
         )
+        self.failed_disks = FailedDisks(config.id, self.disk, self.replication, self.log)
         self.groups = Groups(
             self.replication,
             self.offsets_topic.count,
@@ -213,6 +215,7 @@ class Broker:
                 nursery.start_soon(self._hear, ear, orders, nursery)
             await nursery.start(self.replication.run)
             nursery.start_soon(self.disk.run, self.replication.core.high_watermarks)
+            nursery.start_soon(self.failed_disks.run)
             await nursery.start(self.groups.run)
             await nursery.start(registration.run, self._live_with)
             await self._told.wait()
@@ -286,6 +289,7 @@ class Broker:
             async with trio.open_nursery() as nursery:
                 await nursery.start(links.run)
                 nursery.start_soon(controller.run)
+                nursery.start_soon(self.failed_disks.tell, session)
                 nursery.start_soon(self.dynamic.feed.run, session)
                 await nursery.start(self.users.feed.run, session)
                 if self.authorizer is not None:

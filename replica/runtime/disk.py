@@ -83,6 +83,15 @@ class Disk:
             self._log.say("log-damaged", logging.ERROR, partition=where, why=error.text)
 
     @property
+    def directories(self) -> int:
+        return len(self._logs.directories)
+
+    def partitions_in(self, directory: str) -> list[TopicPartition]:
+        """Of which there is a log."""
+        found = (each for each in self._logs.directories if each.files.where == directory)
+        return sorted(TopicPartition(*where) for each in found for where in each.logs)
+
+    @property
     def failed(self) -> dict[str, str]:
         """Directories that cannot be used any more, and why."""
         return {each.files.where: each.failed.text for each in self._logs.directories if each.failed is not None}
@@ -148,8 +157,6 @@ class Disk:
         async def sweep() -> None:
             logs.sweep(now())
             logs.expire_producers(now())
-            for directory, error in logs.failures():
-                self._log.say("directory-failed", logging.ERROR, directory=directory, why=error.text)
 
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._every, pace.flush_check_s, flush)

@@ -207,6 +207,11 @@ class Replication:
         finally:
             self._forget(token)
 
+    def disk_failed(self, where: TopicPartition, why: str) -> None:
+        """Its log can be neither read nor written any more."""
+        self.core.disk_failed(where, why, self.now())
+        self._turn()
+
     def look_up(self, asked: Lookup, *, replica: BrokerId = CONSUMER, committed: bool = False) -> OffsetAnswer:
         return self.core.look_up(asked, replica=replica, committed=committed)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -413,3 +414,12 @@ def test_who_may_do_what_is_said_by_acls_where_they_are_asked_for() -> None:
 def test_what_would_leave_it_more_open_than_it_was_asked_to_be_ends_the_start(lines: list[str], why: str) -> None:
     with pytest.raises(Misconfigured, match=why):
         plan(*lines)
+
+
+def test_the_file_that_is_shown_to_operators_is_understood_without_a_warning() -> None:
+    page = (Path(__file__).resolve().parents[3] / "docs" / "howto" / "run-brokers.md").read_text()
+    [shown] = re.findall(r"^```properties\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    made = plan_of("server.properties", shown)
+    assert made.warnings == ()
+    assert [each.name for each in made.config.listeners] == ["PLAINTEXT"]
+    assert (made.config.controller.host, made.config.controller.port) == ("10.0.0.1", 9090)

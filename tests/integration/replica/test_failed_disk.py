@@ -1,0 +1,81 @@
+"""A disk fails under a broker that runs: others lead what was on it, and what is on its other disks stays there."""
+
+from __future__ import annotations
+
+import errno
+from pathlib import Path
+
+import pytest
+import trio
+from attrs import evolve
+
+import zab
+from kraft_controller.core.names import BrokerId, TopicPartition
+from replica.cli.produce import Producer
+from replica.core.settings import Settings as ReplicationSettings
+from replica.runtime.broker import Broker
+from replica.runtime.client import connect
+from replica.runtime.config import PLAINTEXT, BrokerConfig, Listener
+from replica.storage.files import StorageFailure
+from replica.storage.real_files import RealFiles
+from replica.wire.compression import Codec
+from tests.integration.brokers import PATIENCE_S, until
+
+pytestmark = pytest.mark.slow
+
+PARTITIONS = 6
+LISTENER = Listener(PLAINTEXT, "127.0.0.1", 0)
+BASE = BrokerConfig(
+    BrokerId(0),
+    (),
+    partitions=PARTITIONS,
+    replication_factor=2,
+    listeners=(LISTENER,),
+    replication=ReplicationSettings(lag_time_max_ms=1_000),
+)
+
+
+def fail(broker: Broker, directory: int) -> None:
+    """As the next call would that does not get through."""
+    files = broker.disk._logs.directories[directory].files
+    assert isinstance(files, RealFiles)
+    files.failure("write", "orders-0", errno.EIO)
+
+
+def led(by: Broker, told: Broker) -> set[TopicPartition]:
+    """By one broker, as another is told."""
+    roles = told.cache.topics["orders"].partitions.values()
+    return {role.where for role in roles if role.state.leader == by.config.id}
+
+
+async def ends(broker: Broker, *, task_status: trio.TaskStatus[None]) -> None:
+    with pytest.RaisesGroup(pytest.RaisesExc(StorageFailure, match="no log directory is left"), flatten_subgroups=True):
+        await broker.run(task_status=task_status)
+
+
+async def test_what_was_on_it_is_led_by_others_and_the_last_disk_is_the_end(tmp_path: Path) -> None:
+    disks = tuple(tmp_path / name for name in ("x", "y", "z"))
+    with trio.fail_after(PATIENCE_S):
+        async with zab.open_store(tmp_path / "store") as store, trio.open_nursery() as nursery:
+            one = Broker(evolve(BASE, id=BrokerId(1), log_dirs=disks), store.session)
+            two = Broker(evolve(BASE, id=BrokerId(2), log_dirs=(tmp_path / "other",)), store.session)
+            await nursery.start(two.run)
+            async with trio.open_nursery() as ending:
+                await ending.start(ends, one)
+                await until(lambda: len(two.cache.brokers) == 2 and len(one.cache.brokers) == 2)
+                async with connect([("127.0.0.1", two.ports[PLAINTEXT])]) as client:
+                    producer = Producer(client, "orders", "all", Codec.NONE)
+                    await producer.begin()
+                    await until(lambda: len(led(one, two)) == PARTITIONS // 2)
+                    lost = set(one.disk.partitions_in(str(disks[0])))
+                    kept = led(one, two) - lost
+                    assert kept < led(one, two), "or there is nothing to be seen here"
+                    fail(one, 0)
+                    await until(lambda: led(one, two) == kept)
+                    for _ in range(PARTITIONS):  # to each in its turn
+                        await producer.send([(None, b"x")])
+                    assert producer.ends == dict.fromkeys(range(PARTITIONS), 1)
+                fail(one, 1)
+                fail(one, 2)
+            await until(lambda: not led(one, two))
+            nursery.cancel_scope.cancel()
