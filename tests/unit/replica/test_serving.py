@@ -260,6 +260,48 @@ def test_replicas_on_the_move_fetch_no_more_than_they_may() -> None:
     assert world.log(3).end_offset == 2
 
 
+def test_a_leader_sends_those_that_are_to_come_no_more_than_it_may() -> None:
+    world = World(3)
+    world.create()
+    world.elect(1, [1, 2])
+    leader = world.servers[1].replicas
+    leader.throttle_followers([T0], 1_000)
+    world.produce(1, "x" * 2_000)
+    world.pull(2, 3)
+    assert world.log(3).end_offset == 1  # a batch is not taken apart: it is made up for afterwards
+    world.produce(1, "y" * 2_000)
+    world.pull(2, 3)
+    assert world.log(2).end_offset == 2  # who is in sync has to keep up
+    assert world.log(3).end_offset == 1
+    token = world.token()
+    follower = Fetch((Wanted(T0, 1, BIG, leader_epoch=1, last_epoch=1),), BrokerId(3), wait_ms=500)
+    assert leader.fetch(token, follower, world.now) is None
+    world.pass_time(500)
+    assert [each.records for each in fetched(world, token)] == [b""]
+    consumer = leader.fetch(world.token(), Fetch((Wanted(T0, 0, BIG),)), world.now)
+    assert consumer is not None
+    assert sizes(consumer) == [1]  # consumers have rates of their own
+    world.pass_time(2_500)
+    world.pull(3)
+    assert world.log(3).end_offset == 2
+
+
+def test_a_rate_of_nothing_lets_nothing_through_until_it_is_another() -> None:
+    world = World(3)
+    world.create()
+    world.elect(1, [1, 2])
+    world.produce(1, "x")
+    follower = world.servers[3].replicas
+    follower.throttle([T0], 0)
+    world.collect(world.servers[3])
+    world.pass_time(10_000)
+    assert world.ask(3) is None
+    follower.throttle([], None)
+    assert follower.ready().leaders == (1,)  # who sleeps until the rate allows more is woken
+    world.pull(3)
+    assert world.log(3).end_offset == 1
+
+
 @pytest.mark.mechanism(28)
 def test_a_follower_asks_for_all_its_partitions_at_once_and_whoever_had_something_comes_last_next_time() -> None:
     world = World(2)
