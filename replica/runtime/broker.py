@@ -31,6 +31,8 @@ from kraft_controller.runtime.links import BrokerLinks, LinkSettings
 from kraft_controller.runtime.orders import UNREGISTERED, Orders
 from kraft_controller.runtime.registration import Registration, cluster_id, prepare
 from kraft_controller.wire import znodes
+from replica.core.fetch_sessions import EPOCH_MAX, Sessions
+from replica.core.fetch_sessions import Limits as SessionLimits
 from replica.runtime.authorizer import Authorizer
 from replica.runtime.config import CONTROLLER, EVERYWHERE, BrokerConfig, Listener
 from replica.runtime.configs import TopicConfigs
@@ -38,6 +40,7 @@ from replica.runtime.described import started_with
 from replica.runtime.disk import Disk
 from replica.runtime.dynamic import DynamicConfigs
 from replica.runtime.failed_disks import FailedDisks
+from replica.runtime.fetch_sessions import in_sessions
 from replica.runtime.groups import Groups
 from replica.runtime.guards.table import guarded
 from replica.runtime.handlers import acls as acl_handlers
@@ -61,7 +64,7 @@ from replica.runtime.port import Port
 from replica.runtime.producers import ProducerIds
 from replica.runtime.quotas import metered
 from replica.runtime.replicas import Replication
-from replica.runtime.requests import Handlers
+from replica.runtime.requests import ApiKey, Handlers
 from replica.runtime.sasl import SaslSettings, security_of
 from replica.runtime.topics import Defaults, Topics
 from replica.runtime.users import Users, sasl_secret
@@ -127,6 +130,7 @@ class Broker:
         self.registration: Registration | None = None
         self.controller: Controller | None = None
         self.links: BrokerLinks | None = None
+        self.fetch_sessions = Sessions(_draw_id, SessionLimits(config.fetch_sessions))
         self.users = Users(self.log, self.session)
         acls = config.acls
         self.authorizer = None if acls is None else Authorizer(acls, self.log, self.session, _wall_ms)
@@ -255,9 +259,10 @@ class Broker:
             ),
         }
         handlers = metered(made, self.dynamic.quotas, self.replication.now, inter_broker)
-        if self.authorizer is None:
-            return handlers
-        return guarded(handlers, self.authorizer, self.cache, auto_create=config.auto_create)
+        if self.authorizer is not None:
+            handlers = guarded(handlers, self.authorizer, self.cache, auto_create=config.auto_create)
+        fetch = in_sessions(handlers[ApiKey.FETCH], self.fetch_sessions, self.replication.now, inter_broker)
+        return {**handlers, ApiKey.FETCH: fetch}
 
     def _security(self, sasl: SaslSettings | None) -> Security:
         return OPEN if sasl is None else security_of(sasl, self.users.find, self._secret)
@@ -388,3 +393,7 @@ def told_host(listener: Listener) -> str:
 
 def _wall_ms() -> int:
     return time.time_ns() // 1_000_000
+
+
+def _draw_id() -> int:
+    return int.from_bytes(os.urandom(4), "big") % EPOCH_MAX + 1

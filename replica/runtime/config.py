@@ -92,6 +92,8 @@ class BrokerConfig:
     port: PortSettings = field(factory=PortSettings)
     groups: GroupSettings = field(factory=GroupSettings)
     commit_timeout_ms: int = 5_000
+    fetch_sessions: int = 1_000
+    """`max.incremental.fetch.session.cache.slots`: of clients that say only what is different; 0: none."""
     leaving: LeaveSettings | None = field(factory=LeaveSettings)
     """None: it goes without a word (`controlled.shutdown.enable=false`)."""
     control: ControllerSettings = field(factory=ControllerSettings)

@@ -198,6 +198,7 @@ SECTIONS: Final[tuple[tuple[str, tuple[Key, ...]], ...]] = (
             _sets("replica.fetch.max.bytes", "1048576", "replication.partition_bytes_max", whole(1), "of one partition, in one answer"),
             _sets("replica.fetch.response.max.bytes", "10485760", "replication.fetch_bytes_max", whole(1), "of all partitions, in one answer"),
             _sets("replica.fetch.backoff.ms", "1000", "replication.fetch_backoff_ms", whole(0), "before a partition whose fetch went wrong is tried again"),
+            _sets("max.incremental.fetch.session.cache.slots", "1000", "config.fetch_sessions", whole(0), "of clients that say only what is different from their last fetch; 0: each says all of it"),
             _sets("fetch.max.bytes", "57671680", "replication.answer_bytes_max", whole(1024), "the greatest answer to a consumer"),
             _ignored("num.replica.fetchers", "1", "there is one connection to each leader"),
             _ignored("replica.fetch.min.bytes", "1", "a leader answers as soon as there is something"),

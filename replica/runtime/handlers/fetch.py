@@ -1,7 +1,6 @@
 """`Fetch`: of consumers, and of the replicas of other brokers.
 
-There are no fetch sessions. Whoever asks for one is answered in full under the session id 0, as the protocol has it for
-brokers that have no room for more; whoever believes to have one is told that there is none, and asks in full.
+Each is complete here, and answered in full: of sessions knows `replica.runtime.fetch_sessions`.
 """
 
 from __future__ import annotations
@@ -23,8 +22,6 @@ def handlers(replicas: Replication, inter_broker: str) -> Handlers:
 
     async def fetch(request: Request) -> Body:
         body = request.body
-        if body["session_id"] and body["session_epoch"] != -1:
-            return {"error_code": ErrorCode.FETCH_SESSION_ID_NOT_FOUND, "session_id": 0, "responses": []}
         if body["replica_id"] >= 0 and request.listener != inter_broker:
             results = [
                 Fetched(TopicPartition(topic["topic"], part["partition"]), ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
