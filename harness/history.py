@@ -148,6 +148,9 @@ class Became:
     state: str
     server: int
     timeout_ms: int
+    watches: tuple[tuple[str, str], ...] | None = None
+    """connected: what it watches still, as (data, exist, child, persistent or recursive, path), where that is not all
+    that it was told: somebody may have lost interest while there was no connection. None: all of it."""
 
 
 Event: TypeAlias = Asked | Told | Lost | Fired | Became

@@ -22,19 +22,27 @@ from harness.faults import (
     Connect,
     Crash,
     CrashAll,
+    CreateTopic,
+    DeleteTopic,
     Fault,
     Isolate,
+    KillBroker,
+    LoseController,
     LoseDisk,
+    LoseStore,
     Op,
+    Reassign,
     Reconfigure,
+    Resign,
     Script,
     SlowDisk,
     Step,
     When,
     Write,
 )
+from harness.script.brokers import WAYS
 from harness.script.chance import Draw
-from harness.script.kinds import CHILDREN, CLIENTS_MAX, PARENTS, Short, Upto, Value
+from harness.script.kinds import BROKERS_MAX, CHILDREN, CLIENTS_MAX, PARENTS, TOPICS_MAX, Short, Upto, Value
 
 Pattern = Callable[[Draw, int, int], Sequence[Fault]]
 """What strikes from a time on, which the next pattern follows after so many milliseconds."""
@@ -52,8 +60,13 @@ class Profile:
     timing: Mapping[str, Value]
     ops: Asks | None = None
     """What is asked; None: what was drawn as usual."""
+    machine: str = "list"
+    """Whose situation it is."""
+    brokers: int = 0
+    """So many, and not as many as were drawn."""
 
-    def script(self, seed: int, *, voters: int, machine: str = "list") -> Script:
+    def script(self, seed: int, *, voters: int, machine: str = "") -> Script:
+        machine = machine or self.machine
         usual = script_from_seed(seed, voters=voters, machine=machine)
         draw = Draw(Random(f"profile/{self.name}/{seed}/{voters}"), voters, usual.observers)
         faults: list[Fault] = []
@@ -64,6 +77,7 @@ class Profile:
             at += gap
         return evolve(
             usual,
+            brokers=self.brokers or usual.brokers,
             knobs=evolve(usual.knobs, **_drawn(draw, self.knobs)),
             timing=evolve(usual.timing, **_drawn(draw, self.timing)),
             ops=usual.ops if self.ops is None else tuple(sorted(self.ops(draw, usual.length_ms), key=_at)),
@@ -189,6 +203,64 @@ def _watchers(draw: Draw, length_ms: int) -> Sequence[Op]:
     return ops
 
 
+# -- brokers ---------------------------------------------------------------------------------------------
+
+
+def _nothing(draw: Draw, at: int, gap: int) -> Sequence[Fault]:
+    return ()
+
+
+def _moves(draw: Draw, length_ms: int) -> Sequence[Op]:
+    """While replicas move, or only change their order, the controller goes, which has no part in some of the moves."""
+    topics, everybody = range(1, 4), draw.chance(0.3)
+    factor = BROKERS_MAX if everybody else draw.upto(1, 2)
+    ops: list[Op] = [CreateTopic(400, topic, 2, factor) for topic in topics]
+    for at in range(800, length_ms - 400, draw.upto(700, 1_000)):
+        for topic in topics:
+            partition, first, later = draw.upto(0, 1), draw.upto(1, BROKERS_MAX), draw.upto(0, 10)
+            ops.append(Reassign(at + later, topic, partition, first, factor, WAYS[draw.upto(0, 1)]))
+        goes = at + draw.upto(8, 60)
+        ops.append(Resign(goes) if draw.chance(0.2) else KillBroker(goes, draw.upto(200, 400)))
+    return ops
+
+
+def _unheard(draw: Draw, length_ms: int) -> Sequence[Op]:
+    """What a controller has to say waits until brokers can be reached that have heard of another one."""
+    ops: list[Op] = [CreateTopic(400, 1, 2, 3)]
+    for at in range(800, length_ms - 400, draw.upto(900, 1_200)):
+        away = draw.upto(200, 700)
+        ops += [LoseController(at + draw.upto(0, 20), away + draw.upto(0, 400), broker) for broker in range(1, 5)]
+        ops.append(CreateTopic(at + 30, draw.upto(2, TOPICS_MAX), 2, 3))
+        ops.append(DeleteTopic(at + draw.upto(30, 300), draw.upto(1, TOPICS_MAX)))
+        ops.append(LoseStore(at + draw.upto(40, 150), draw.upto(600, 1_500)))
+        ops.append(CreateTopic(at + away, draw.upto(2, TOPICS_MAX), 2, 3))
+    return ops
+
+
+def _contested(draw: Draw, length_ms: int) -> Sequence[Op]:
+    """A controller is asked while it cannot reach the store, and does not hear that it is none any more."""
+    ops: list[Op] = [CreateTopic(400, topic, 3, 2) for topic in (1, 2)]
+    for at in range(800, length_ms - 300, draw.upto(500, 700)):
+        ops.append(LoseStore(at, draw.upto(60, 180)))
+        for _ in range(draw.upto(1, 3)):
+            moved = draw.upto(1, 2), draw.upto(0, 2), draw.upto(1, BROKERS_MAX), draw.upto(1, 3)
+            ops.append(Reassign(at + draw.upto(1, 8), *moved, "call"))
+        ops.append(Resign(at + draw.upto(6, 20)))
+        if draw.chance(0.5):
+            ops.append(DeleteTopic(at + draw.upto(20, 60), draw.upto(1, 2)))
+            ops.append(CreateTopic(at + 300, draw.upto(1, 2), 3, 2))
+    return ops
+
+
+def _bounced(draw: Draw, length_ms: int) -> Sequence[Op]:
+    """Brokers are killed, and back before their sessions are over: nobody sees that they were gone."""
+    ops: list[Op] = [CreateTopic(400, topic, 2, 2) for topic in (1, 2)]
+    for at in range(800, length_ms, draw.upto(200, 500)):
+        ops.append(KillBroker(at, draw.upto(1, 20), draw.upto(1, 4)))
+        ops.append(Reassign(at + draw.upto(1, 100), draw.upto(1, 2), draw.upto(0, 1), draw.upto(1, 4), 2))
+    return ops
+
+
 PROFILES: Final = (
     Profile(
         "deposed",
@@ -236,6 +308,50 @@ PROFILES: Final = (
         {"window_entries": Upto(2, 2), "log_sync_entries_max": Upto(0, 0), "tick_ms": Upto(50, 50)},
         QUICK,
         _watchers,
+        "store",
+    ),
+    Profile(
+        "moves",
+        "the controller goes while replicas move among the others, or only change their order",
+        _nothing,
+        (3_000, 3_000),
+        {"tick_ms": Upto(50, 50)},
+        QUICK,
+        _moves,
+        "controller",
+        BROKERS_MAX,
+    ),
+    Profile(
+        "unheard",
+        "brokers hear of a new controller before they have heard all that the old one had to say",
+        _nothing,
+        (3_000, 3_000),
+        {"tick_ms": Upto(50, 50)},
+        QUICK,
+        _unheard,
+        "controller",
+        4,
+    ),
+    Profile(
+        "bounced",
+        "brokers die and are back before anybody has seen that they were gone",
+        _nothing,
+        (3_000, 3_000),
+        {"tick_ms": Upto(50, 50)},
+        QUICK,
+        _bounced,
+        "controller",
+        4,
+    ),
+    Profile(
+        "contested",
+        "a controller is asked that cannot reach the store, and does not hear that it is none any more",
+        _nothing,
+        (3_000, 3_000),
+        {"tick_ms": Upto(50, 50)},
+        QUICK,
+        _contested,
+        "controller",
     ),
 )  # fmt: skip
 BY_NAME: Final = {profile.name: profile for profile in PROFILES}

@@ -9,21 +9,28 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from attrs import evolve
 from hypothesis import strategies as st
 
+from harness.draw import BUSY_FROM_MS
 from harness.faults import (
     CHANGES,
     FOLLOWER,
     LEADER,
     MACHINES,
+    WITH_BROKERS,
     Ask,
     Barrier,
     Connect,
+    Consume,
+    CreateTopic,
     Fault,
     Knobs,
     Leave,
     Op,
+    Produce,
     Reconfigure,
+    Replication,
     Script,
     Snapshot,
     Step,
@@ -33,12 +40,21 @@ from harness.faults import (
 )
 from harness.script.chance import apart
 from harness.script.kinds import (
+    BROKER_KINDS,
+    BROKERS_MAX,
+    BROKERS_MIN,
     CLIENTS_MAX,
+    CONSUME,
+    HELD_MAX,
     KINDS,
     PARENTS,
+    PARTITION_KINDS,
     PARTS,
     PARTS_MAX,
+    PRODUCE,
+    SET_UP,
     STEPS,
+    TOPICS_MAX,
     Among,
     Anyone,
     Groups,
@@ -122,6 +138,32 @@ def _store_ops(servers: int, length_ms: int) -> st.SearchStrategy[Op]:
     )
 
 
+def _of_kinds(kinds: Mapping[type[Any], Kind], begin: int, length_ms: int) -> list[st.SearchStrategy[Op]]:
+    at = st.integers(begin, length_ms)
+    return [
+        st.builds(lambda at, given, kind=kind: kind(at=at, **given), at, _fields(known.fields, 1))
+        for kind, known in kinds.items()
+    ]
+
+
+def _topics(draw: st.DrawFn, begin: int, most: int) -> list[Op]:
+    """To begin with."""
+    upto = st.integers(1, 3)
+    return [CreateTopic(begin, topic, draw(upto), draw(upto)) for topic in range(1, draw(st.integers(1, most)) + 1)]
+
+
+def _with_brokers(draw: st.DrawFn, machine: str, length_ms: int, ops_max: int) -> list[Op]:
+    """When there are brokers: they need a moment until there is a controller."""
+    begin = min(BUSY_FROM_MS, length_ms)
+    if machine == "controller":
+        kinds = st.one_of(_of_kinds(BROKER_KINDS, begin, length_ms))
+        return [*_topics(draw, begin, TOPICS_MAX), *draw(st.lists(kinds, max_size=ops_max))]
+    made: list[Op] = [draw(_fields(SET_UP, 1).map(lambda given: Replication(0, **given)))]
+    asks = _of_kinds({Produce: Kind(1.0, PRODUCE), Consume: Kind(1.0, CONSUME)}, begin, length_ms)
+    kinds = st.one_of(*asks, *asks, *_of_kinds(PARTITION_KINDS, begin, length_ms))
+    return [*made, *_topics(draw, begin, HELD_MAX), *draw(st.lists(kinds, max_size=ops_max))]
+
+
 def _beginning(draw: st.DrawFn, servers: int, length_ms: int) -> list[Op]:
     """Clients who are there, and nodes for them to begin with."""
     begin = min(100, length_ms)
@@ -170,7 +212,12 @@ def scripts(
     faults: list[Fault] = []
     if chosen:
         faults = draw(st.lists(st.one_of([_fault(kind, servers, length_ms) for kind in chosen]), max_size=faults_max))
-    if machine == MACHINES[0]:
+    made = draw(knobs)
+    brokers = 0
+    if machine in WITH_BROKERS:
+        brokers, made = draw(st.integers(BROKERS_MIN, BROKERS_MAX)), evolve(made, counter_max=Knobs().counter_max)
+        ops = _with_brokers(draw, machine, length_ms, ops_max)
+    elif machine == MACHINES[0]:
         ops = draw(st.lists(_list_ops(servers, length_ms), max_size=ops_max))
     else:
         ops = _beginning(draw, servers, length_ms)
@@ -180,9 +227,10 @@ def scripts(
         voters=members,
         observers=watchers,
         machine=machine,
+        brokers=brokers,
         length_ms=length_ms,
         timing=draw(timings),
-        knobs=draw(knobs),
+        knobs=made,
         ops=tuple(sorted(ops, key=lambda op: op.at)),
         faults=tuple(sorted(faults, key=lambda fault: fault.at)),
     )

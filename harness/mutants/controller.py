@@ -210,5 +210,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
             "if set(cluster.assignment(where).target) <= set(read.isr):",
             "if set(cluster.assignment(where).target) & set(read.isr):",
         ),
+        (f"{CORE}.moves:_bump", "or not set(in_sync) <= set(state.isr)", ""),
+        (f"{CORE}.moves:_complete", "if set(held.target) <= set(state.isr) else None", ""),
     ),
 )

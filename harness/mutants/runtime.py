@@ -9,10 +9,15 @@ from attrs import evolve
 from harness.mutants.edit import Mutant, mutant
 
 COORDINATION: Final = "zab.runtime.coordination"
+CONTROLLER: Final = "kraft_controller.runtime"
 
 
 def _of_drivers(name: str, bug: str, *edits: tuple[str, str, str], machine: str = "store") -> Mutant:
     return evolve(mutant(name, bug, *edits), world="stack", machine=machine)
+
+
+def _of_controllers(name: str, bug: str, *edits: tuple[str, str, str]) -> Mutant:
+    return evolve(_of_drivers(name, bug, *edits, machine="controller"), voters=(3,))
 
 
 MUTANTS: Final[tuple[Mutant, ...]] = (
@@ -67,6 +72,76 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
             f"{COORDINATION}.connection:Connection.run",
             "await trio.aclose_forcefully(self._stream)",
             "await trio.lowlevel.checkpoint()",
+        ),
+    ),
+    # -- controllers -----------------------------------------------------------------------------------
+    _of_controllers(
+        "link-outlives-a-life",
+        "a broker that is back keeps the link of its life before, and what is meant for this life is dropped",
+        (
+            f"{CONTROLLER}.links:BrokerLinks.know",
+            "if broker is None or broker.epoch != link.broker.epoch:",
+            "if broker is None:",
+        ),
+    ),
+    _of_controllers(
+        "links-known-late",
+        "what is decided when a broker comes is said before there is a link to it",
+        (f"{CONTROLLER}.controller:Controller._handle", "self.links.know(desk.cluster.brokers)", "pass"),
+        (
+            f"{CONTROLLER}.controller:Controller._handle",
+            "desk.notes.clear()",
+            "desk.notes.clear(); self.links.know(desk.cluster.brokers)",
+        ),
+    ),
+    _of_controllers(
+        "unanswered-is-answered",
+        "KAFKA-3916: a command whose answer does not come counts as heard",
+        (
+            f"{CONTROLLER}.links:Link._said",
+            "await trio.sleep(self._settings.backoff_s)",
+            "return Answer(self._number, 0, {})",
+        ),
+    ),
+    _of_controllers(
+        "commands-wait-for-nobody",
+        "commands leave before those in front of them are answered, and the lost ones are not said again",
+        (
+            f"{CONTROLLER}.links:Link._said",
+            "body = await self._frames.receive()",
+            "body = encode(Answer(self._number, 0, {}))",
+        ),
+    ),
+    _of_controllers(
+        "events-of-a-kind-once",
+        "what has been dealt with once is taken for waiting still, and news of the same kind are not heard",
+        (f"{CONTROLLER}.queue:Queue.take", "self._noted.discard(event)", "pass"),
+    ),
+    _of_controllers(
+        "lists-not-watched",
+        "the lists of brokers and topics are read, and not watched",
+        (
+            f"{CONTROLLER}.store:Nodes._one",
+            "session.children(path, self._watch if watch else None)",
+            "session.children(path)",
+        ),
+    ),
+    _of_controllers(
+        "fresh-broker-obeys",
+        "a broker that does not know its epoch yet obeys what was meant for the process before it",
+        (
+            f"{CONTROLLER}.registration:Registration.obeys_from",
+            "self._least if self.epoch == NO_EPOCH else self.epoch",
+            "self.epoch",
+        ),
+    ),
+    _of_controllers(
+        "reign-at-any-version",
+        "a controller that was deposed in the midst of an event writes on",
+        (
+            f"{CONTROLLER}.controller:Controller._reign",
+            "Store(self._session, elected.version, watch)",
+            "Store(self._session, type(elected.version)(-1), watch)",
         ),
     ),
 )

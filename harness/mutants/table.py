@@ -72,6 +72,11 @@ PROFILES: Final[dict[str, str]] = {
     "asked-again-after-a-snapshot": "cut off",
     "events-lost-in-a-snapshot": "cut off",
     "events-before-their-snapshot": "cut off",
+    "moves-not-resumed": "moves",
+    "move-of-order-never-ends": "moves",
+    "old-controller-obeyed": "unheard",
+    "reign-at-any-version": "contested",
+    "link-outlives-a-life": "bounced",
 }
 """Bugs whose situation random scripts seldom reach, and the profile of `harness.profiles` that leads to it."""
 assert not PROFILES.keys() - BY_NAME.keys()

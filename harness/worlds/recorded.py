@@ -89,7 +89,8 @@ class RecordingMachine(Machine):
     def _became(self, state: str) -> None:
         client = self._client
         at = self._tape.now_us()
-        self._tape.add(Became(at, client.id, self.session, state, client.server, self.timeout_ms))
+        watches = self.watches() if state == "connected" else None
+        self._tape.add(Became(at, client.id, self.session, state, client.server, self.timeout_ms, watches))
 
     def connected(self, response: ConnectResponse, sasl: DigestClient | None = None) -> None:
         self.session, self.timeout_ms = response.session, response.timeout_ms
@@ -161,6 +162,10 @@ class RecordingMachine(Machine):
             if name is not None and self.hears(event, path):
                 self._tape.add(Fired(self._tape.now_us(), self._client.id, self.session, name, path, zxid))
         super()._aside(xid, zxid, error_code, body)
+
+    def watches(self) -> tuple[tuple[str, str], ...] | None:
+        """What it names to its next server. None: all that it was told it watches."""
+        return None
 
     def hears(self, event: int, path: str) -> bool:
         """Somebody wants to know."""

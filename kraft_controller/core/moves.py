@@ -148,12 +148,17 @@ def _complete(desk: Desk, where: TopicPartition) -> Steps[None]:
     cluster.learn_topic(_with(topic, where, held.arrived()))  # what they are told from now on; not yet what is written
     cluster.moving[where] = None
     state = cluster.states[where]
+
+    def all_in_sync(desk: Desk, where: TopicPartition, state: PartitionState) -> Election | None:
+        """A leader may have written another ISR since it was looked at."""
+        return partitions.reassignment_election(desk, where, state) if set(held.target) <= set(state.isr) else None
+
     if state.leader in held.target and cluster.is_live(state.leader):
-        led = yield from _bump(desk, where)
+        led = yield from _bump(desk, where, held.target)
         if led:
             batch.tell_role(held.target, where)
     else:
-        led = not (yield from partitions.bring_online(desk, [where], partitions.reassignment_election))
+        led = not (yield from partitions.bring_online(desk, [where], all_in_sync))
     if not led:
         cluster.learn_topic(topic)
         return
@@ -176,14 +181,14 @@ def _stop_and_delete(desk: Desk, where: TopicPartition, brokers: Iterable[Broker
         replicas.move(desk, gone, phase)
 
 
-def _bump(desk: Desk, where: TopicPartition) -> Steps[bool]:
-    """The same leader and ISR, with a leader epoch of its own."""
+def _bump(desk: Desk, where: TopicPartition, in_sync: Sequence[BrokerId] = ()) -> Steps[bool]:
+    """The same leader and ISR, with a leader epoch of its own. Not if one of these has left the ISR meanwhile."""
     cluster = desk.cluster
     failed: Failed = {}
     waiting = [where]
     while waiting:
         state = cluster.states.get(where)
-        if state is None or state.controller_epoch > desk.epoch:
+        if state is None or state.controller_epoch > desk.epoch or not set(in_sync) <= set(state.isr):
             return False
         waiting = yield from partitions.write_states(desk, {where: state.next(desk.epoch)}, failed)
     for why in failed.values():

@@ -9,7 +9,7 @@ from hypothesis import given, note, settings
 from hypothesis import strategies as st
 
 from harness.draw import script_from_seed
-from harness.faults import Script
+from harness.faults import MACHINES, WITH_BROKERS, Script
 from harness.scripts import ScriptError, check, describe, dumps, from_json, loads, to_json
 from harness.strategies import scripts
 from harness.worlds.cores.world import run
@@ -25,8 +25,18 @@ def test_no_script_breaks_a_promise(script: Script) -> None:
     assert outcome.held, f"{outcome.promise}: {outcome.what}"
 
 
+@pytest.mark.slow
+@settings(max_examples=25)
+@given(st.sampled_from(WITH_BROKERS).flatmap(lambda machine: scripts(machine=machine)))
+def test_no_script_makes_a_broker_break_a_promise(script: Script) -> None:
+    note(describe(script))
+    note(dumps(script))
+    outcome = run(script)
+    assert outcome.held, f"{outcome.promise}: {outcome.what}"
+
+
 @settings(max_examples=100)
-@given(scripts())
+@given(st.sampled_from(MACHINES).flatmap(lambda machine: scripts(machine=machine)))
 def test_a_script_is_what_it_is_written_down_as(script: Script) -> None:
     check(script)
     assert loads(dumps(script)) == script

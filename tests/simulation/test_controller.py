@@ -178,6 +178,12 @@ def topic(partition: int, *replicas: int) -> bytes:
     return znodes.topic(TopicId("a" * 22), {partition: assignment(*replicas)})
 
 
+def moved(replicas: tuple[int, ...], adding: tuple[int, ...], removing: tuple[int, ...]) -> bytes:
+    """On the way."""
+    lists = (tuple(map(BrokerId, each)) for each in (replicas, adding, removing))
+    return znodes.topic(TopicId("a" * 22), {0: Assignment(*lists)})
+
+
 def assignment(*replicas: int) -> Assignment:
     return Assignment(tuple(map(BrokerId, replicas)))
 
@@ -230,6 +236,26 @@ def state(zxid: int, leader: int, isr: list[int], epoch: int, *, by: int = 1, se
         (
             "assignments are legal",
             (change(4, "/brokers/topics/t2", topic(0, 1), session=9),),
+            (),
+        ),
+        (
+            "a move ends when all of its target are in sync",
+            (
+                state(4, 1, [1, 2], 0),
+                change(5, "/brokers/topics/t1", moved((1, 2, 3), (3,), (2,)), version=1),
+                change(6, "/brokers/topics/t1", topic(0, 1, 3), version=2),
+            ),
+            (),
+        ),
+        (
+            "",
+            (
+                state(4, 1, [1, 2], 0),
+                change(5, "/brokers/topics/t1", moved((1, 2, 3), (3,), (2,)), version=1),
+                state(6, 1, [1, 2, 3], 0),
+                state(7, 1, [1], 1),
+                change(8, "/brokers/topics/t1", topic(0, 1, 3), version=2),
+            ),
             (),
         ),
         (

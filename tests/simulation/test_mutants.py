@@ -47,6 +47,7 @@ QUICK = {
     "saved-when-handed-over": 0,
     "event-behind-the-reply": 1,
     "watches-not-told-again": 1,
+    "links-known-late": 0,
     "M35": 0,
     "M37a": 41,
     "multi-half-applied": 0,

@@ -10,17 +10,14 @@ from harness.mutants.table import PROFILES as PROFILE_OF
 from harness.profiles import BY_NAME, PROFILES, Profile
 from harness.scripts import check, dumps, loads
 from harness.watchdog import watchdog
+from harness.worlds import world
 from harness.worlds.cores.world import run
-
-OF_CLIENTS = ("cut off",)
 
 
 @pytest.mark.parametrize("profile", PROFILES, ids=lambda profile: profile.name)
 def test_healthy_servers_hold(profile: Profile) -> None:
     for seed in range(3):
-        script = profile.script(
-            seed, voters=3 + 2 * (seed % 2), machine="store" if profile.name in OF_CLIENTS else "list"
-        )
+        script = profile.script(seed, voters=3 + 2 * (seed % 2))
         check(script)
         assert loads(dumps(script)) == script
         outcome = run(script)
@@ -32,7 +29,9 @@ def test_a_bug_is_noticed_where_its_profile_leads(name: str) -> None:
     mutant, profile = MUTANTS[name], BY_NAME[PROFILE_OF[name]]
     with planted(mutant.edits), watchdog(60):
         assert any(
-            run(profile.script(seed, voters=mutant.voters[seed % 2], machine=mutant.machine)).promise
+            world(mutant.world)
+            .run(profile.script(seed, voters=mutant.voters[seed % len(mutant.voters)], machine=mutant.machine))
+            .promise
             for seed in range(60)
         )
 

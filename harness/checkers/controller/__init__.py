@@ -20,6 +20,7 @@ ALL: Final[tuple[Callable[[Case], Iterator[Broken]], ...]] = (
     leaders.check,
     versions.check,
     assignments.check,
+    assignments.arrived,
     obedience.check,
 )
 

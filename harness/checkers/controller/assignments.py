@@ -6,11 +6,42 @@ from collections.abc import Iterator
 from typing import Final
 
 from harness.checkers.controller.case import ANY, TOPIC, Broken, Case
-from kraft_controller.core.names import Version
+from kraft_controller.core.names import TopicPartition, Version
 from kraft_controller.core.state import Topic
 from kraft_controller.wire import znodes
 
 PROMISE: Final = "assignments are legal"
+ARRIVED: Final = "a move ends when all of its target are in sync"
+
+
+def arrived(case: Case) -> Iterator[Broken]:
+    """At one moment since it began; who is in sync then may be so no more when it is written that it has ended."""
+    isrs: dict[TopicPartition, list[set[int]]] = {}
+    """Since the newest move of this partition began."""
+    for write in case.writes:
+        if write.where is not None:
+            state = None if write.kind == "delete" else write.state
+            if state is None:
+                isrs.pop(write.where, None)
+            else:
+                isrs.setdefault(write.where, []).append(set(state.isr))
+        named = TOPIC.fullmatch(write.path)
+        if named is None or write.kind != "set":
+            continue
+        topic = znodes.read_topic(named[1], write.data, ANY)
+        before = znodes.read_topic(named[1], write.before, ANY)
+        for number, held in topic.partitions.items():
+            where, origin = TopicPartition(topic.name, number), before.partitions.get(number)
+            seen = isrs.get(where, [])
+            if origin is None or origin == held:
+                continue
+            if held.moving:
+                isrs[where] = seen[-1:]
+                continue
+            ended = origin.moving and held.replicas == origin.target
+            if ended and not any(set(origin.target) <= isr for isr in seen):
+                in_sync = sorted(seen[-1]) if seen else []
+                yield Broken(ARRIVED, f"{where} has moved to {list(held.replicas)}, and {in_sync} are in sync")
 
 
 def check(case: Case) -> Iterator[Broken]:

@@ -99,6 +99,8 @@ class _Session:
         self._states, self._back = [], None
         if not self._connected:
             return
+        if event.watches is not None:
+            self._book = frozenset(event.watches)
         if self._book:
             self._back = self._book, self._seen
         else:

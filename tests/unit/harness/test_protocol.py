@@ -6,10 +6,10 @@ import pytest
 
 from harness.faults import Step
 from harness.history import MODES, OPERATIONS, WATCHES, Reply, Request
-from harness.protocol import EVENTS, operation_of, refusal, reply_of, request_of
+from harness.protocol import EVENTS, operation_of, refusal, reply_of, request_from, request_of
 from zab.store.errors import ErrorCode
 from zab.store.node import Stat
-from zab.store.ops import Op
+from zab.store.ops import Fields, Op
 from zab.store.watches import Event
 from zab.wire.client.requests import encode_request
 
@@ -54,3 +54,35 @@ def test_answers_are_told_in_the_words_of_the_history() -> None:
     assert reply_of(Request("create", "/a"), Op.CREATE2, 7, ("/a", STAT)).path == "/a"
     assert refusal(7, ErrorCode.NO_NODE) == Reply("NO_NODE", 7)
     assert set(EVENTS) == set(Event)
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        *(Request("create", "/a", b"1", mode=mode) for mode in MODES),
+        Request("set", "/a", b"1", 4),
+        Request("delete", "/a", version=4),
+        *(Request(op, "/a", watch=watch) for op in ("get", "exists", "children") for watch in ("", "once")),
+        Request("sync", "/a"),
+        *(Request("watch", "/a", watch=watch) for watch in ("persistent", "recursive")),
+        *(Request("unwatch", "/a", watch=watch) for watch in WATCHES),
+        Request("multi", parts=(Request("check", "/a", version=4), Request("set", "/b", b"1", 4))),
+    ],
+    ids=str,
+)
+def test_what_a_client_asks_on_its_own_account_is_the_same_request(asked: Request) -> None:
+    assert request_from(*operation_of(asked)) == asked
+
+
+def test_of_what_a_history_does_not_have_nothing_is_said() -> None:
+    assert request_from(Op.CLOSE_SESSION, ()) is None
+
+
+def test_many_reads_in_one_have_an_answer_each() -> None:
+    reads: Fields = ((Op.GET_DATA, ("/a", False)), (Op.GET_DATA, ("/b", False)))
+    asked = request_from(Op.MULTI_READ, reads)
+    assert asked == Request("multi", parts=(Request("get", "/a"), Request("get", "/b")))
+    value = [(Op.GET_DATA, (b"1", STAT)), (Op.ERROR, ErrorCode.NO_NODE)]
+    reply = reply_of(asked, Op.MULTI_READ, 7, value)
+    assert [(part.data, part.error) for part in reply.parts] == [(b"1", ""), (None, "NO_NODE")]
+    assert reply.error == ""

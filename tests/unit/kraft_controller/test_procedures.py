@@ -314,6 +314,27 @@ def test_a_move_only_ends_when_somebody_of_the_target_can_lead() -> None:
     assert T0 in controller.desk.cluster.moving
 
 
+@pytest.mark.parametrize("target", [(4, 1), (4, 5)], ids=["who leads stays", "another is to lead"])
+def test_a_move_does_not_end_without_somebody_who_has_just_left_the_isr(target: tuple[int, ...]) -> None:
+    controller = six()
+    store = controller.store
+    controller.run(moves.start(controller.desk, {T0: ids(*target)}))
+    store.shrink(T0, *dict.fromkeys((1, 2, 3, *target)))
+
+    def leaves(ask: Ask) -> None:
+        if isinstance(ask, WriteState):
+            store.before = lambda _: None
+            store.shrink(T0, 1, 2, 3)
+
+    store.before = leaves
+    controller.run(moves.go_on(controller.desk, T0))
+    assert store.topics["t"].partitions[0].moving
+    assert store.states[T0].isr == ids(1, 2, 3)
+    assert T0 in controller.desk.cluster.moving
+    caught_up(controller, T0, *dict.fromkeys((1, 2, 3, *target)))
+    assert store.topics["t"].partitions[0] == Assignment(ids(*target))
+
+
 @pytest.mark.mechanism(71)
 def test_a_new_controller_goes_on_with_a_move() -> None:
     controller = six()

@@ -74,7 +74,7 @@ class Life:
         self.office: Office | None = None
         self.orders = Orders(self._obeys_from, self._obey, lambda asked: grant(self._controller, asked))
         random = broker.random
-        former = broker.sessions if random.random() < 0.5 else ()
+        former = broker.sessions if random.random() < 0.7 else ()
         self.registration = Registration(
             self._open,
             broker.described,

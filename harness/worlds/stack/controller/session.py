@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import trio
 
 import zab
+from harness.checkers.store.watching import KINDS
 from harness.history import Request
 from harness.protocol import request_from
 from harness.worlds.recorded import RecordedSession, RecordingMachine
@@ -68,6 +69,10 @@ class ToldMachine(RecordingMachine):
     def _answer(self, call: Call, error_code: int, body: bytes) -> None:
         super()._answer(call, error_code, body)
         self._calls.pop(call, None)
+
+    def watches(self) -> tuple[tuple[str, str], ...] | None:
+        lists = zip(KINDS, self._book.lists(), strict=True)
+        return tuple((kind, path) for kind, paths in lists for path in paths)
 
     def hears(self, event: int, path: str) -> bool:
         kinds = _CONCERNS[Event(event)]

@@ -15,7 +15,7 @@ from harness.checkers.store.case import Case
 from harness.checkers.store.linearize import operations
 from harness.cli import main
 from harness.history import Asked, Became, Change, History, Reply, Request, Stat, Told
-from harness.history_json import dumps
+from harness.history_json import dumps, loads
 from harness.mutants.bank.ensemble import legal
 from harness.mutants.bank.spoil import wrong_data
 
@@ -73,6 +73,37 @@ def test_a_synced_read_that_is_stale_is_not_linearizable_with_a_core() -> None:
     assert verdict.promise == LINEARIZABLE
     assert isinstance(verdict.linear, linear.Illegal)
     assert {op.id for op in verdict.linear.core} == {1, 2, 4}
+
+
+def away(watches: tuple[tuple[str, str], ...] | None) -> History:
+    """Ann watches /x, loses her connection, and is back when it has changed. She is told nothing of it."""
+    return History(
+        (
+            Became(1, 1, 11, "connected", 1, 4_000),
+            Became(2, 2, 22, "connected", 2, 4_000),
+            Asked(10, 1, 11, 1, 1, Request("exists", "/x", watch="once")),
+            Told(20, 1, 11, 1, Reply("NO_NODE", zxid=2)),
+            Became(30, 1, 11, "disconnected", 1, 4_000),
+            Asked(40, 2, 22, 2, 2, Request("create", "/x", b"1")),
+            Told(50, 2, 22, 2, Reply(zxid=3, path="/x")),
+            Became(60, 1, 11, "connected", 1, 4_000, watches),
+            Asked(70, 1, 11, 3, 1, Request("get", "/x")),
+            Told(80, 1, 11, 3, Reply(zxid=4, data=b"1", stat=stat(3, 0, 3))),
+        ),
+        (Change(1, 11, "open"), Change(2, 22, "open"), Change(3, 22, "create", "/x", b"1"), Change(4, 11, "attach")),
+        (),
+    )
+
+
+@pytest.mark.parametrize("watches", [None, (("exist", "/x"),)])
+def test_who_is_back_is_told_of_what_it_watches_still(watches: tuple[tuple[str, str], ...] | None) -> None:
+    assert judge(away(watches)).promise == "no event is missed, and each comes before what it tells of is seen"
+    assert loads(dumps(away(watches))) == away(watches)
+
+
+def test_who_is_back_and_has_lost_interest_is_told_nothing() -> None:
+    verdict = judge(away(()))
+    assert verdict.held, verdict.what
 
 
 def test_what_the_budget_does_not_suffice_for_is_not_held() -> None:

@@ -1,0 +1,145 @@
+"""What must be true of three brokers when they have come to rest: all of them, or without one that stays away.
+
+Without one, this is all that may be missing: a move that leads to it stays as far as it has come, and so does one of a
+partition that only it has; nobody leads such a partition; and it is in no ISR but in those where it is the last.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+from attrs import define, field
+
+import zab
+from bench.controller.processes import Brokers
+from kraft_controller.core.names import NOBODY, BrokerId, TopicId, TopicPartition, Version
+from kraft_controller.core.state import Assignment, PartitionState
+from kraft_controller.wire import znodes
+
+IDS: Final = (1, 2, 3)
+_REFUSED: Final = re.compile(
+    r"^reassignment_refused partition=(\S+) why=brokers \[([\d, ]+)\] are not alive", re.MULTILINE
+)
+
+
+@define
+class Wanted:
+    """What people have asked for, and what was seen of epochs."""
+
+    replicas: dict[TopicPartition, tuple[BrokerId, ...]] = field(factory=dict)
+    before: dict[TopicPartition, tuple[BrokerId, ...]] = field(factory=dict)
+    """Of what was asked to move in this round."""
+    dead: set[int] = field(factory=set)
+    """Who was killed in this round."""
+    logs: Mapping[int, int] = field(factory=dict)
+    """How much each broker had said when this round began."""
+    epochs: dict[tuple[TopicId | None, TopicPartition], int] = field(factory=dict)
+    controller_epoch: int = 0
+    made: int = 0
+    refused: int = 0
+    stayed: int = 0
+
+    def begin(self, logs: Mapping[int, int]) -> None:
+        self.before, self.dead, self.logs = {}, set(), logs
+
+    def was_refused(self, where: TopicPartition, fakes: Brokers) -> bool:
+        """In this round, and for no other reason than that somebody was dead who had been killed."""
+        for ident in IDS:
+            for named, dead in _REFUSED.findall(fakes.log(ident)[self.logs.get(ident, 0) :]):
+                if named == str(where) and set(map(int, dead.split(","))) <= self.dead:
+                    return True
+        return False
+
+
+class NotThere(Exception):
+    """It is not as it should be, yet."""
+
+
+async def controller_of(session: zab.Session) -> int | None:
+    try:
+        return znodes.read_controller((await session.get(znodes.CONTROLLER))[0])
+    except zab.NoNode:
+        return None
+
+
+async def look(session: zab.Session, wanted: Wanted, fakes: Brokers, away: int | None) -> None:
+    controller = await controller_of(session)
+    live = {int(name) for name in await session.children(znodes.BROKERS)}
+    if controller not in live or live != set(IDS) - {away}:
+        raise NotThere(f"controller {controller}, and {sorted(live)} are registered")
+    epoch = znodes.read_controller_epoch((await session.get(znodes.CONTROLLER_EPOCH))[0])
+    if epoch < wanted.controller_epoch:
+        raise AssertionError(f"the controller's epoch was {wanted.controller_epoch}, and is {epoch}")
+    wanted.controller_epoch = epoch
+    if await session.exists(znodes.PREFERRED) is not None:
+        raise NotThere(f"{znodes.PREFERRED} is there")
+    for path in (znodes.DELETE_TOPICS, znodes.ISR_CHANGES):
+        if left := await session.children(path):
+            raise NotThere(f"{path} has {left}")
+    names = {where.topic for where in wanted.replicas}
+    there = set(await session.children(znodes.TOPICS))
+    if there != names:
+        raise NotThere(f"topics {sorted(there)}, and {sorted(names)} were asked for")
+    stays: set[TopicPartition] = set()
+    refused: set[TopicPartition] = set()
+    for name in sorted(names):
+        data, _ = await session.get(znodes.topic_path(name))
+        topic = znodes.read_topic(name, data, Version(0))
+        for number, held in topic.partitions.items():
+            where = TopicPartition(name, number)
+            data, stat = await session.get(znodes.state_path(where))
+            state = znodes.read_partition_state(where, data, Version(stat.version))
+            _look_at_state(where, held, state, away)
+            if _stays(wanted, fakes, where, held, state, away):
+                stays.add(where)
+            elif held.replicas != wanted.replicas[where]:
+                refused.add(where)
+            _look_at_epoch(wanted, topic.id, where, state)
+    await _look_at_request(session, stays)
+    for where in refused:
+        wanted.replicas[where] = wanted.before.pop(where)
+    wanted.refused += len(refused)
+    wanted.stayed += len(stays)
+
+
+def _stays(
+    wanted: Wanted, fakes: Brokers, where: TopicPartition, held: Assignment, state: PartitionState, away: int | None
+) -> bool:
+    """It is on the move, and has to be."""
+    target = wanted.replicas[where]
+    if held.moving:
+        if held.target != target or away is None or (away not in target and state.leader != NOBODY):
+            raise NotThere(f"{where} is on the move: {held}, {target} were asked for, {away} is away: {state}")
+        return True
+    refused = held.replicas == wanted.before.get(where) and wanted.was_refused(where, fakes)
+    if held.replicas != target and not refused:
+        raise NotThere(f"{where} is held by {held}, and {target} were asked for")
+    return False
+
+
+def _look_at_state(where: TopicPartition, held: Assignment, state: PartitionState, away: int | None) -> None:
+    if state.leader == NOBODY and state.isr == (away,):
+        return
+    if state.leader == NOBODY or state.leader == away or state.leader not in state.isr:
+        raise NotThere(f"{where}: {state}")
+    if set(state.isr) != set(held.replicas) - {away}:
+        raise NotThere(f"{where}: {state}, and {held.replicas} hold it; {away} is away")
+
+
+def _look_at_epoch(wanted: Wanted, ident: TopicId | None, where: TopicPartition, state: PartitionState) -> None:
+    before = wanted.epochs.get((ident, where), 0)
+    if state.leader_epoch < before:
+        raise AssertionError(f"{where}: its leader epoch was {before}, and is {state.leader_epoch}")
+    wanted.epochs[ident, where] = state.leader_epoch
+
+
+async def _look_at_request(session: zab.Session, stays: set[TopicPartition]) -> None:
+    """Of what people asked for only that is left which cannot be done."""
+    try:
+        left = znodes.read_reassignment((await session.get(znodes.REASSIGN))[0])
+    except zab.NoNode:
+        return
+    if not left or set(left) - stays:
+        raise NotThere(f"{znodes.REASSIGN} asks for {dict(left)}, and {sorted(stays)} have to stay")
