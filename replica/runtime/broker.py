@@ -13,11 +13,12 @@ import os
 import socket
 import time
 from collections.abc import Callable, Mapping
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from functools import partial
 from typing import Final
 
 import trio
+from attrs import evolve
 
 import zab
 from kraft_controller.core.commands import Command, UpdateMetadata
@@ -34,6 +35,7 @@ from kraft_controller.wire import znodes
 from replica.core.fetch_sessions import EPOCH_MAX, Sessions
 from replica.core.fetch_sessions import Limits as SessionLimits
 from replica.runtime.authorizer import Authorizer
+from replica.runtime.between import Between, Ear
 from replica.runtime.config import CONTROLLER, EVERYWHERE, BrokerConfig, Listener
 from replica.runtime.configs import TopicConfigs
 from replica.runtime.described import started_with
@@ -107,7 +109,14 @@ class Broker:
         self.producer_ids = ProducerIds(config.id, self.session)
         self.disk = Disk(config.log_dirs, self.configs, self.log, _wall_ms, config.disk)
         self.replication = Replication(
-            config.id, self.disk, self.log, lambda: self.epoch, self.session, self._address, config.replication
+            config.id,
+            self.disk,
+            self.log,
+            lambda: self.epoch,
+            self.session,
+            self._address,
+            config.replication,
+            between=Between(config.peers),
         )
         self.failed_disks = FailedDisks(config.id, self.disk, self.replication, self.log)
         self.groups = Groups(
@@ -186,9 +195,11 @@ class Broker:
 
     async def _run(self, task_status: trio.TaskStatus[None]) -> None:
         config = self.config
-        async with trio.open_nursery() as nursery:
+        async with AsyncExitStack() as held, trio.open_nursery() as nursery:
             orders = Orders(self._obeys_from, self._obey, lambda asked: grant(self.controller, asked))
             ears = await self._listen(config.controller)
+            for each in ears:
+                held.push_async_callback(each.aclose)
             self.ports[CONTROLLER] = ears[0].socket.getsockname()[1]
             handlers = self._handlers()
             doors = [
@@ -207,6 +218,7 @@ class Broker:
             ]
             for door in doors:
                 self.ports[door.name] = await door.bind()
+                held.push_async_callback(door.aclose)
                 self.dynamic.doors.append(door)
             registration = self.registration = Registration(
                 self._open,
@@ -215,8 +227,17 @@ class Broker:
                 former=identity.former_sessions(config.log_dirs[0]),
                 remember=lambda session: identity.remember_session(config.log_dirs[0], session),
             )
-            for ear in ears:
-                nursery.start_soon(self._hear, ear, orders, nursery)
+            ear = Ear(
+                config.controller,
+                self._security(config.controller.sasl),
+                config.port,
+                orders.serve,
+                self._trusts,
+                self.log,
+                self._knows_users.wait if self._asks_for(config.controller) else trio.lowlevel.checkpoint,
+            )
+            for listener in ears:
+                nursery.start_soon(self._hear, listener, ear, nursery)
             await nursery.start(self.replication.run)
             nursery.start_soon(self.disk.run, self.replication.core.high_watermarks)
             nursery.start_soon(self.failed_disks.run)
@@ -267,6 +288,13 @@ class Broker:
     def _security(self, sasl: SaslSettings | None) -> Security:
         return OPEN if sasl is None else security_of(sasl, self.users.find, self._secret)
 
+    def _asks_for(self, listener: Listener) -> bool:
+        """Who comes in there has to be known."""
+        return listener.sasl is not None or self.authorizer is not None
+
+    def _trusts(self, principal: str, host: str) -> bool:
+        return self.authorizer is None or self.authorizer.allows_brokers(principal, host)
+
     def who_controls(self) -> BrokerId | None:
         return self.controller.controller if self.controller is not None and self._live else None
 
@@ -286,7 +314,9 @@ class Broker:
     async def _live_with(self, session: zab.Session) -> None:
         """For as long as one session lasts."""
         config = self.config
-        links = self.links = BrokerLinks(self._answered, LinkSettings(listener=CONTROLLER))
+        links = self.links = BrokerLinks(
+            self._answered, LinkSettings(listener=CONTROLLER, dial=Between(config.controllers).stream)
+        )
         chance = Chance(_wall_ms, os.urandom)
         controller = self.controller = Controller(session, config.id, links, chance, config.control, config.pace)
         self._live = True
@@ -310,7 +340,10 @@ class Broker:
             acting = self.who_controls()
             return None if acting is None else self.cache.endpoint(acting, CONTROLLER)
 
-        left = await ask_to_leave(self.config.id, lambda: self.epoch, controller, self.config.leaving)
+        leaving = self.config.leaving
+        if leaving is not None:
+            leaving = evolve(leaving, dial=Between(self.config.controllers).stream)
+        left = await ask_to_leave(self.config.id, lambda: self.epoch, controller, leaving)
         if left is None or left:
             why = "no controller has answered" if left is None else f"it still leads {', '.join(map(str, left))}"
             self.log.say("leaves_anyway", logging.WARNING, why=why)
@@ -342,8 +375,8 @@ class Broker:
             raise OSError(error.errno, f"listener {listener.name} at {where}: {error}") from error
 
     @staticmethod
-    async def _hear(listener: trio.SocketListener, orders: Orders, nursery: trio.Nursery) -> None:
-        await trio.serve_listeners(orders.serve, [listener], handler_nursery=nursery)
+    async def _hear(listener: trio.SocketListener, ear: Ear, nursery: trio.Nursery) -> None:
+        await trio.serve_listeners(ear.hear, [listener], handler_nursery=nursery)
 
     def _obey(self, command: Command) -> Mapping[TopicPartition, int]:
         """Replicas first: a client that is told of a leader finds one."""

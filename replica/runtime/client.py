@@ -56,7 +56,7 @@ class ClientSettings:
 
 class Connection:
     def __init__(self, stream: trio.abc.Stream, settings: ClientSettings) -> None:
-        self._stream = stream
+        self.stream = stream
         self._settings = settings
         self._framing = Framing(settings.reply_bytes_max)
         self._frames: list[bytes] = []
@@ -99,9 +99,9 @@ class Connection:
         request = encode_request(api, version, self._correlation, self._settings.client_id, body)
         try:
             with trio.fail_after(self._settings.request_s):
-                await self._stream.send_all(request)
+                await self.stream.send_all(request)
                 while not self._frames:
-                    data = await self._stream.receive_some(RECEIVE_BYTES)
+                    data = await self.stream.receive_some(RECEIVE_BYTES)
                     if not data:
                         raise Unreachable("the broker ended the connection")
                     self._frames = self._framing.feed(data)
@@ -121,7 +121,7 @@ class Connection:
         return reply
 
     async def aclose(self) -> None:
-        await trio.aclose_forcefully(self._stream)
+        await trio.aclose_forcefully(self.stream)
 
 
 # -- the cluster -------------------------------------------------------------------------------------------

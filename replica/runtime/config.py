@@ -18,7 +18,7 @@ from replica.core.groups.desk import Settings as GroupSettings
 from replica.core.principals import Principals
 from replica.core.settings import Settings as ReplicationSettings
 from replica.runtime.disk import DiskPace
-from replica.runtime.sasl import SaslSettings
+from replica.runtime.sasl import Identity, SaslSettings
 from replica.runtime.settings import PortSettings
 from replica.storage.config import LogConfig
 
@@ -49,6 +49,18 @@ class Listener:
 
 
 @frozen
+class Peers:
+    """How this broker comes in at a listener of other brokers.
+
+    tls        None: in plain text
+    identity   who it is there; None: nobody asks
+    """
+
+    tls: ssl.SSLContext | None = None
+    identity: Identity | None = None
+
+
+@frozen
 class OffsetsTopicSettings:
     """partitions      `offsets.topic.num.partitions`: once positions are in them there can never be another number
     factor          `offsets.topic.replication.factor`: until there are so many brokers no group can be coordinated
@@ -65,6 +77,8 @@ class BrokerConfig:
     """store            `zookeeper.connect`
     listeners         where clients and other brokers come in
     inter_broker      the name of the listener at which other brokers fetch; None: of the first
+    peers             how this one comes in there
+    controllers       how it comes in at `controller` of another
     controller        the listener of commands, if it is to be at a certain place
     said              every key of the file, as `DescribeConfigs` tells them
     """
@@ -75,6 +89,8 @@ class BrokerConfig:
     listeners: tuple[Listener, ...] = (Listener(PLAINTEXT, "127.0.0.1", 9092),)
     controller: Listener = Listener(CONTROLLER, "127.0.0.1", 0)
     inter_broker: str | None = None
+    peers: Peers = field(factory=Peers)
+    controllers: Peers = field(factory=Peers)
     acls: AclSettings | None = None
     """None: whoever is in may do everything."""
     rack: str | None = None

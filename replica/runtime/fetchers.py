@@ -7,7 +7,6 @@ OffsetForLeaderEpoch, in at most the versions that have what replicas need.
 from __future__ import annotations
 
 import logging
-import ssl
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
@@ -19,6 +18,7 @@ from replica.core.errors import ErrorCode, KafkaError, WireError
 from replica.core.log import EpochEnd
 from replica.core.manager import Replicas
 from replica.core.wants import EpochAnswer, EpochAsk, Fetch, Fetched, OffsetAnswer, OffsetAsk, Request
+from replica.runtime.between import Between
 from replica.runtime.client import ClientSettings, Connection, Unreachable
 from replica.runtime.logs import Log
 from replica.runtime.requests import ApiKey, Body
@@ -60,7 +60,7 @@ class Fetchers:
         turned: Callable[[], None],
         log: Log,
         settings: FetcherSettings | None = None,
-        tls: ssl.SSLContext | None = None,
+        between: Between | None = None,
     ) -> None:
         self.settings = settings or FetcherSettings()
         self._replicas = replicas
@@ -69,7 +69,7 @@ class Fetchers:
         self._now = now
         self._turned = turned
         self._log = log
-        self._tls = tls
+        self._between = between or Between()
         self._bells: dict[BrokerId, trio.Event] = {}
         self._under_way: dict[BrokerId, tuple[Request, trio.CancelScope]] = {}
         self._interrupted: dict[BrokerId, int] = {}
@@ -164,22 +164,13 @@ class Fetchers:
         if address is None:
             raise NotToldYet(f"nobody has said where broker {leader} is")
         with trio.move_on_after(self.settings.connect_s):
-            stream: trio.abc.Stream = await trio.open_tcp_stream(*address)
-            try:
-                if self._tls is not None:
-                    secure = trio.SSLStream(stream, self._tls, server_hostname=address[0])
-                    await secure.do_handshake()
-                    stream = secure
-            except BaseException:
-                await trio.aclose_forcefully(stream)
-                raise
             wait_s = self._replicas.settings.fetch_wait_ms / 1000
             settings = ClientSettings(
                 client_id=f"broker-{self._replicas.me}-fetcher",
                 request_s=self.settings.answer_s + wait_s,
                 reply_bytes_max=self.settings.reply_bytes_max,
             )
-            return Connection(stream, settings)
+            return await self._between.connection(address, settings)
         raise Unreachable(f"{address[0]}:{address[1]}: no connection within {self.settings.connect_s} s")
 
 

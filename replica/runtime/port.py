@@ -77,6 +77,12 @@ class Port:
         port: int = self._listeners[0].socket.getsockname()[1]
         return port
 
+    async def aclose(self) -> None:
+        """Also of one that has never run."""
+        with trio.CancelScope(shield=True):
+            for listener in self._listeners:
+                await listener.aclose()
+
     async def run(self) -> None:
         async with trio.open_nursery() as nursery:
             for listener in self._listeners:

@@ -7,7 +7,6 @@ wake who waits, fetchers are rung, ISRs go to the store, flushes to threads. Not
 from __future__ import annotations
 
 import logging
-import ssl
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
@@ -42,6 +41,7 @@ from replica.core.wants import (
     WriteIsr,
 )
 from replica.runtime import isr_store
+from replica.runtime.between import Between
 from replica.runtime.fetchers import Fetchers, FetcherSettings
 from replica.runtime.isr_store import Outcome
 from replica.runtime.logs import Log
@@ -103,7 +103,7 @@ class Replication:
         settings: Settings | None = None,
         pace: Pace | None = None,
         fetching: FetcherSettings | None = None,
-        tls: ssl.SSLContext | None = None,
+        between: Between | None = None,
     ) -> None:
         self.core = Replicas(me, logs, settings)
         self.role_taken: list[RoleTaken] = []
@@ -114,7 +114,7 @@ class Replication:
         self._pace = pace or Pace()
         # Timestamps are compared with it, so it is the time of day; but one that nobody can set while it runs.
         self._origin = time.time() - trio.current_time()
-        self._fetchers = Fetchers(self.core, epoch, address, self.now, self._turn, log, fetching, tls)
+        self._fetchers = Fetchers(self.core, epoch, address, self.now, self._turn, log, fetching, between)
         self._notices = Notices()
         self._waiting: dict[int, Callable[[Results], None]] = {}
         self._last_token = 0

@@ -11,12 +11,14 @@ import confluent_kafka
 import confluent_kafka.admin
 import pytest
 import trio
+from attrs import evolve
 from kafka import KafkaAdminClient
 from kafka import admin as kafka_admin
 
 from replica.core.acls import Operation as O
 from replica.core.authorizing import AclSettings
 from replica.core.errors import ErrorCode as E
+from replica.runtime.broker import Broker
 from replica.runtime.client import Client, connect
 from replica.runtime.config import Listener
 from replica.runtime.guards.table import GUARDS
@@ -101,6 +103,7 @@ ANY_ACL = {
 REPLICA = {"replica_id": 2, "max_wait_ms": 0, "min_bytes": 0}
 WANTED = [{"topic": "t", "partitions": [{"partition": 0, "fetch_offset": 0, "partition_max_bytes": 1}]}]
 EPOCHS = [{"topic": "t", "partitions": [{"partition": 0, "current_leader_epoch": -1, "leader_epoch": 0}]}]
+OF_USER = [{"entity_type": "user", "entity_name": "x"}]
 POSITION = [{"name": "t", "partition_indexes": [0]}]
 TOKEN = {"resource_type": 2, "resource_name": "x", "resource_pattern_type": 3, "principal": "User:x", "host": "*"}
 
@@ -148,6 +151,9 @@ CASES: list[tuple[ApiKey, Body, E, Rights]] = [
     (ApiKey.ALTER_CONFIGS, {"resources": [{**OF_TOPIC, **NO_KEYS}]}, NO_TOPIC, [(O.ALTER_CONFIGS, ON_TOPIC)]),
     (ApiKey.INCREMENTAL_ALTER_CONFIGS, {"resources": [{**OF_BROKER, **NO_KEYS}]}, NO_CLUSTER,
      [(O.ALTER_CONFIGS, ON_CLUSTER)]),
+    (ApiKey.DESCRIBE_CLIENT_QUOTAS, {"components": []}, NO_CLUSTER, [(O.DESCRIBE_CONFIGS, ON_CLUSTER)]),
+    (ApiKey.ALTER_CLIENT_QUOTAS, {"entries": [{"entity": OF_USER, "ops": []}], "validate_only": True}, NO_CLUSTER,
+     [(O.ALTER_CONFIGS, ON_CLUSTER)]),
     (ApiKey.ELECT_LEADERS, {"topic_partitions": [{"topic": "t", "partitions": [0]}]}, NO_CLUSTER,
      [(O.ALTER, ON_CLUSTER)]),
     (ApiKey.ALTER_PARTITION_REASSIGNMENTS, {"topics": []}, NO_CLUSTER, [(O.ALTER, ON_CLUSTER)]),
@@ -163,7 +169,9 @@ CASES: list[tuple[ApiKey, Body, E, Rights]] = [
 
 async def test_each_request_by_who_may_not_and_by_who_may(tmp_path: Path) -> None:
     async with guarded(tmp_path) as (running, port):
-        assert running.brokers[1]._handlers().keys() <= GUARDS.keys()
+        open_to_all = evolve(running.brokers[1].config, acls=None, log_dirs=(tmp_path / "another",))
+        unguarded = Broker(open_to_all, running.store.session)
+        assert unguarded._handlers().keys() <= GUARDS.keys()
         async with as_user(port, "root") as root, as_user(port, "ann") as ann:
             await root.patiently(lambda: root.coordinator("g"))
             await root.ask(ApiKey.CREATE_TOPICS, {"topics": [T]})

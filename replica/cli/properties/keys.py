@@ -98,6 +98,7 @@ SECTIONS: Final[tuple[tuple[str, tuple[Key, ...]], ...]] = (
             _ignored("ssl.protocol", "TLSv1.3", "`ssl.enabled.protocols` says which versions are spoken", "TLS", "TLSv1.3", "TLSv1.2"),
             _read("ssl.endpoint.identification.algorithm", "https", str, "empty: another broker's certificate need not name the host that was dialled"),
             _read("sasl.enabled.mechanisms", "PLAIN", str, "PLAIN, SCRAM-SHA-256, SCRAM-SHA-512; the users of PLAIN are in `listener.name.NAME.plain.sasl.jaas.config`, those of SCRAM in the store"),
+            _read("sasl.mechanism.inter.broker.protocol", "none", str, "how brokers log in at each other where they have to: with `username` and `password` in `listener.name.NAME.MECHANISM.sasl.jaas.config`"),
             _read("authorizer.class.name", "none", str, "`kafka.security.authorizer.AclAuthorizer`: who may do what is said by ACLs in the store; without it whoever is in may do everything"),
             _read("super.users", "none", str, "who may do everything, whatever ACLs say: `User:ann;User:bob`; brokers have to be among them, or be allowed ClusterAction"),
             _read("allow.everyone.if.no.acl.found", "false", flag, "everybody may do everything with what no ACL is about"),

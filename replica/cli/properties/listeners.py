@@ -7,10 +7,10 @@ from typing import Final
 from attrs import evolve, frozen
 
 from replica.cli.properties.keys import PROTOCOLS
-from replica.cli.properties.security import principals_of, sasl_of, tls_of
+from replica.cli.properties.security import dialling_tls_of, identity_of, principals_of, sasl_of, tls_of
 from replica.cli.properties.source import Source
 from replica.core.principals import Principals
-from replica.runtime.config import CONTROLLER, EVERYWHERE, PLAINTEXT, Listener
+from replica.runtime.config import CONTROLLER, EVERYWHERE, PLAINTEXT, Listener, Peers
 
 LISTENERS: Final = "listeners"
 ADVERTISED: Final = "advertised.listeners"
@@ -155,11 +155,31 @@ def inter_broker_of(source: Source, listeners: tuple[Listener, ...]) -> str | No
         if not source.is_wrong(LISTENERS):
             source.problem(key, f"there is no such listener; there are {'; '.join(there)}")
         return None
-    found = named[0]
-    if found.protocol != PLAINTEXT and not source.is_wrong(LISTENERS):
-        source.problem(
-            key if key in source else LISTENERS,
-            f"brokers fetch from each other in plain text, and {found.name} speaks {found.protocol}: add a listener "
-            f"for them, and name it with {by_name}",
+    return named[0].name
+
+
+def between_of(
+    source: Source, clients: tuple[Listener, ...], inter_broker: str | None, controller: Listener
+) -> tuple[Peers, Listener, Peers]:
+    """How brokers come in at each other; the listener for controllers, and how they come in there: as brokers do, if
+    nothing else is said of it."""
+    found = next((each for each in clients if each.name == inter_broker), None)
+    if found is None:
+        return Peers(), controller, Peers()
+    peers = source.tried(_peers, found, default=None) or Peers()
+    own = _protocols(source).get(CONTROLLER)
+    if own is None:
+        closed = evolve(
+            controller, protocol=found.protocol, tls=found.tls, sasl=found.sasl, principals=found.principals
         )
-    return found.name
+        return peers, closed, peers
+    closed = _listener(source, Address(CONTROLLER, controller.host or "", controller.port), own, None)
+    closed = evolve(closed, told_host=controller.told_host, told_port=controller.told_port)
+    return peers, closed, source.tried(_peers, closed, default=None) or Peers()
+
+
+def _peers(source: Source, listener: Listener) -> Peers:
+    return Peers(
+        dialling_tls_of(source, listener.name) if listener.protocol.endswith("SSL") else None,
+        identity_of(source, listener.name) if listener.protocol.startswith("SASL") else None,
+    )

@@ -15,7 +15,7 @@ from kraft_controller.runtime.identity import known_id
 from kraft_controller.runtime.leaving import LeaveSettings
 from replica.cli.properties import checks, security
 from replica.cli.properties.keys import KEYS, SECTIONS
-from replica.cli.properties.listeners import inter_broker_of, listeners_of
+from replica.cli.properties.listeners import between_of, inter_broker_of, listeners_of
 from replica.cli.properties.source import Misconfigured, Source, is_secret, nearest
 from replica.core.errors import KafkaError
 from replica.core.groups.desk import Settings as GroupSettings
@@ -67,13 +67,17 @@ def plan_of(path: str, text: str, overrides: Mapping[str, str] | None = None, wa
     security.warn_without_authorizer(source)
     settings = _settings(source)
     log, said = _log(source)
+    inter_broker = inter_broker_of(source, listeners)
+    peers, controller, controllers = between_of(source, listeners, inter_broker, controller)
     made: dict[str, Any] = {
         "id": BrokerId(source.value("broker.id", -1)),
         "log_dirs": checks.log_dirs(source),
         "store": checks.store(source),
         "listeners": listeners,
         "controller": controller,
-        "inter_broker": inter_broker_of(source, listeners),
+        "inter_broker": inter_broker,
+        "peers": peers,
+        "controllers": controllers,
         "acls": source.tried(security.acls_of, default=None),
         "log": log,
         "log_said": said,

@@ -208,6 +208,8 @@ def identity_of(source: Source, listener: str) -> Identity:
     mechanism = source.text(key)
     if mechanism not in MECHANISMS:
         raise source.wrong(key, f"brokers have to log in at listener {listener}: by {', '.join(MECHANISMS)}")
+    if mechanism not in _listed(source.at(listener).text("sasl.enabled.mechanisms", PLAIN)):
+        raise source.wrong(key, f"at listener {listener} it is not among sasl.enabled.mechanisms")
     options = _login(source, listener, mechanism)
     missing = [option for option in ("username", "password") if not options.get(option)]
     if missing:

@@ -13,6 +13,8 @@ from replica.cli.properties.plan import Plan, plan_of, read_plan
 from replica.cli.properties.source import Misconfigured
 from replica.cli.properties.values import LONG_MAX, of_topics
 from replica.core.authorizing import AclSettings
+from replica.runtime.config import Peers
+from replica.runtime.sasl import Identity
 
 KAFKAS_OWN = """\
 # as it comes with Kafka
@@ -350,12 +352,41 @@ def test_users_of_a_listener_and_brokers_that_are_not_asked_who_they_are() -> No
     assert asked is not None
     assert asked.users == {"alice": "a b", "bob": "c"}
     assert made.config.inter_broker == "IN"
-    with pytest.raises(Misconfigured, match="brokers fetch from each other in plain text, and OUT speaks"):
-        plan(
-            "listeners=OUT://:2",
-            "listener.security.protocol.map=OUT:SASL_PLAINTEXT",
-            'listener.name.out.plain.sasl.jaas.config=x.PlainLoginModule required user_alice="a";',
-        )
+
+
+BETWEEN = "sasl.mechanism.inter.broker.protocol=PLAIN"
+OWN_LOGIN = (
+    "listener.name.in.plain.sasl.jaas.config="
+    'x.PlainLoginModule required username="kafka" password="k" user_kafka="k" user_ann="a";'
+)
+IN = ("listeners=IN://:1", "listener.security.protocol.map=IN:SASL_PLAINTEXT")
+
+
+def test_brokers_log_in_at_each_other_and_controllers_come_in_as_they_do() -> None:
+    config = plan(*IN, BETWEEN, OWN_LOGIN).config
+    assert config.inter_broker == "IN"
+    assert config.peers.identity == Identity("PLAIN", "kafka", "k")
+    assert config.controllers == config.peers
+    assert (config.controller.name, config.controller.protocol) == ("CONTROLLER", "SASL_PLAINTEXT")
+    assert config.controller.sasl == config.listeners[0].sasl
+    apart = plan(IN[0], f"{IN[1]},CONTROLLER:PLAINTEXT", BETWEEN, OWN_LOGIN).config
+    assert (apart.controller.protocol, apart.controller.sasl, apart.controllers) == ("PLAINTEXT", None, Peers())
+    assert plan().config.peers == plan().config.controllers == Peers()
+
+
+@pytest.mark.parametrize(
+    ("lines", "why"),
+    [
+        ((OWN_LOGIN,), "brokers have to log in at listener IN"),
+        ((OWN_LOGIN, "sasl.mechanism.inter.broker.protocol=GSSAPI"), "brokers have to log in at listener IN"),
+        ((OWN_LOGIN, "sasl.mechanism.inter.broker.protocol=SCRAM-SHA-256"), "not among sasl.enabled.mechanisms"),
+        ((OWN_LOGIN.replace("username", "user_name"), BETWEEN), "username is missing"),
+        ((OWN_LOGIN.replace('user_ann="a"', "user_ann"), BETWEEN), "line 6: listener.name.in.plain.sasl.jaas.config"),
+    ],
+)
+def test_logins_of_brokers_that_cannot_be(lines: tuple[str, ...], why: str) -> None:
+    with pytest.raises(Misconfigured, match=why):
+        plan(*IN, "num.partitions=1", *lines)
 
 
 def test_without_a_store_there_is_no_broker() -> None:

@@ -1,0 +1,141 @@
+"""Brokers among themselves: how one dials another, and who is let in where controllers command.
+
+What a controller says moves partitions and deletes logs, so its listener is as closed as the one by which brokers
+fetch: TLS and login as there, and behind them the question whether who came may do what only brokers do.
+"""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+import trio
+from attrs import field, frozen
+
+from kraft_controller.core.state import Endpoint
+from replica.core.errors import KafkaError, WireError
+from replica.core.principals import NoPrincipal
+from replica.runtime.client import ClientSettings, Connection, Unreachable
+from replica.runtime.config import Listener, Peers
+from replica.runtime.login import Login, Security
+from replica.runtime.logs import Log
+from replica.runtime.requests import ANONYMOUS, ApiKey, Request
+from replica.runtime.settings import PortSettings
+from replica.runtime.tls import dialled, secured
+from replica.wire.framing import Framing
+from replica.wire.messages import decode_request, encode_reply
+
+UNKNOWN_MAX: Final = 64
+"""Who has not said yet who he is. One more waits for one of them to be done, which takes `handshake_s` at most."""
+
+
+@frozen
+class Between:
+    """Dials others."""
+
+    peers: Peers = field(factory=Peers)
+
+    async def connection(self, address: tuple[str, int], settings: ClientSettings) -> Connection:
+        """Of Kafka's protocol. `KafkaError`, `Unreachable`, `WireError` or `OSError` where there is none to be had."""
+        connection = Connection(await dialled(*address, self.peers.tls), settings)
+        try:
+            if self.peers.identity is not None:
+                await connection.log_in(self.peers.identity)
+        except BaseException:
+            await trio.aclose_forcefully(connection.stream)
+            raise
+        return connection
+
+    async def stream(self, endpoint: Endpoint, _: ssl.SSLContext | None = None) -> trio.abc.Stream:
+        """For the words of controllers, as a `Dial`: they begin when it is known who is at both ends."""
+        try:
+            connection = await self.connection((endpoint.host, endpoint.port), ClientSettings("controller"))
+        except (KafkaError, Unreachable, WireError) as error:
+            raise OSError(f"{endpoint.host}:{endpoint.port}: {error}") from error
+        return connection.stream
+
+
+class Ear:
+    """A listener for controllers.
+
+    serve    has the connection from when it is known who is at its other end
+    trusts   whether somebody, from a host, may do what only brokers do
+    ready    waits until it can be told who somebody is
+    """
+
+    def __init__(
+        self,
+        listener: Listener,
+        security: Security,
+        settings: PortSettings,
+        serve: Callable[[trio.abc.Stream], Awaitable[None]],
+        trusts: Callable[[str, str], bool],
+        log: Log,
+        ready: Callable[[], Awaitable[object]] = trio.lowlevel.checkpoint,
+    ) -> None:
+        self._listener = listener
+        self._security = security
+        self._settings = settings
+        self._serve = serve
+        self._trusts = trusts
+        self._log = log
+        self._ready = ready
+        self._unknown = trio.CapacityLimiter(UNKNOWN_MAX)
+
+    async def hear(self, stream: trio.SocketStream) -> None:
+        """One connection, to its end. Whatever it does, no other is the worse for it."""
+        try:
+            host = str(stream.socket.getpeername()[0])
+        except OSError:
+            await trio.aclose_forcefully(stream)
+            return
+        try:
+            async with self._unknown:
+                with trio.fail_after(self._settings.handshake_s):
+                    await self._ready()
+                    known, principal = await self._known(stream, host)
+            if not self._trusts(principal, host):
+                raise NoPrincipal(f"{principal} may not do what brokers do: it needs ClusterAction on the cluster")
+        except (
+            trio.BrokenResourceError, trio.ClosedResourceError, trio.TooSlowError, ssl.SSLError, WireError, NoPrincipal,
+        ) as error:  # fmt: skip
+            why = error.__cause__ or str(error) or repr(error)
+            self._log.grumble("controller_not_heard", host, listener=self._listener.name, peer=host, why=why)
+            await trio.aclose_forcefully(stream)
+            return
+        await self._serve(known)
+
+    async def _known(self, stream: trio.SocketStream, host: str) -> tuple[trio.abc.Stream, str]:
+        listener = self._listener
+        known: trio.abc.Stream = stream
+        principal = ANONYMOUS
+        if listener.tls is not None:
+            known, principal = await secured(stream, listener.tls, listener.principals)
+        login = self._security.login()
+        return known, principal if login is None else await self._logged_in(known, login, host)
+
+    async def _logged_in(self, stream: trio.abc.Stream, login: Login, host: str) -> str:
+        framing = Framing(self._settings.first_request_bytes_max)
+        while not login.done:
+            data = await stream.receive_some()
+            if not data:
+                raise NoPrincipal("it hung up before it had said who it is")
+            for frame in framing.feed(data):
+                await stream.send_all(await self._answered(frame, login, host))
+                if login.failed is not None:
+                    raise NoPrincipal(login.failed)
+        return login.principal
+
+    async def _answered(self, frame: bytes, login: Login, host: str) -> bytes:
+        if login.raw:
+            return login.raw_token(frame)
+        asked = decode_request(frame)
+        if asked.api not in (ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE):
+            raise NoPrincipal(f"{asked.api.name}, where it has to say who it is")
+        request = Request(
+            asked.api, asked.version, asked.correlation, asked.client_id, asked.body, self._listener.name, host=host
+        )
+        reply = await login.answer(request)
+        assert reply is not None
+        return encode_reply(asked.api, asked.version, asked.correlation, reply)
