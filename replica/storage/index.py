@@ -53,6 +53,11 @@ class OffsetIndex:
     def entries(self) -> list[tuple[int, int]]:
         return list(zip(self._offsets, self._positions, strict=True))
 
+    @property
+    def data(self) -> bytes:
+        """As it stands in the file."""
+        return b"".join(_OFFSET.pack(*entry) for entry in self.entries)
+
     def append(self, offset: int, position: int) -> bytes:
         """What to write to the file."""
         self._offsets.append(offset)
@@ -102,6 +107,11 @@ class TimeIndex:
     @property
     def entries(self) -> list[tuple[int, int]]:
         return list(zip(self._times, self._offsets, strict=True))
+
+    @property
+    def data(self) -> bytes:
+        """As it stands in the file."""
+        return b"".join(_TIME.pack(*entry) for entry in self.entries)
 
     @property
     def last(self) -> tuple[int, int] | None:

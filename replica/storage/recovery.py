@@ -215,6 +215,7 @@ def _scan(segment: Segment, since: int, config: LogConfig, seen: list[tuple[int,
     finally:
         file.close()
         segment.note_time()
+        segment.settle_indexes()
     return None
 
 
@@ -245,10 +246,7 @@ def _known_start(segment: Segment, since: int) -> tuple[int, int]:
     base = PREFIX.unpack_from(data)[0] if position and len(data) == HEADER_BYTES else -1
     if not segment.base <= base <= since:
         position, base = 0, segment.base
-    if not position:
-        for suffix in (INDEX, TIMES):
-            segment.handles.create(segment.path(suffix))
-    segment.cut_indexes(position, base, index, times)
+    segment.hold_indexes(position, base, index, times)
     return position, base
 
 

@@ -41,6 +41,7 @@ class Segment:
         self.log_path = self.path(LOG)
         self.indexes_changed = False  # since the last flush
         self._since_index = 0
+        self._holding = False  # entries stay in memory, until `settle_indexes`
         self._index: OffsetIndex | None = None
         self._times: TimeIndex | None = None
 
@@ -77,7 +78,9 @@ class Segment:
             index = self.index
             at = index.size
             self.indexes_changed = True
-            self.handles.get(self.path(INDEX)).write(at, index.append(header.last_offset - self.base, position))
+            entry = index.append(header.last_offset - self.base, position)
+            if not self._holding:
+                self.handles.get(self.path(INDEX)).write(at, entry)
             self.note_time()
             self._since_index = 0
         self._since_index += header.length + PREFIX.size
@@ -92,7 +95,9 @@ class Segment:
         if (last := times.last) is None or time > last[0]:
             at = times.size
             self.indexes_changed = True
-            self.handles.get(self.path(TIMES)).write(at, times.append(time, self.offset_of_max - self.base))
+            entry = times.append(time, self.offset_of_max - self.base)
+            if not self._holding:
+                self.handles.get(self.path(TIMES)).write(at, entry)
 
     def is_full(self, index_bytes: int) -> bool:
         """No room for two more entries: one of them is for the end."""
@@ -150,15 +155,42 @@ class Segment:
 
     def cut_indexes(self, position: int, end: int, index: OffsetIndex, times: TimeIndex) -> None:
         """What they say of batches from this position and offset on is forgotten. Sets where it ends by its batches."""
-        self._index, self._times = index, times
-        self.indexes_changed = True
         sizes = index.size, times.size
-        index.cut(position)
-        times.cut(end - self.base)
+        self._forget_from(position, end, index, times)
         if index.size < sizes[0]:
             self.handles.get(self.path(INDEX)).truncate(index.size)
         if times.size < sizes[1]:
             self.handles.get(self.path(TIMES)).truncate(times.size)
+
+    def hold_indexes(self, position: int, end: int, index: OffsetIndex, times: TimeIndex) -> None:
+        """The same in memory only, and so is what is noted from now on, until `settle_indexes`."""
+        self._holding = True
+        self._forget_from(position, end, index, times)
+
+    def settle_indexes(self) -> None:
+        """The files say what the memory says. After the end of a process they mostly do already, and then they are left
+        alone: to cut off what the system has not written yet costs more than all the rest of a start.
+        """
+        self._holding = False
+        for suffix, index in ((INDEX, self.index), (TIMES, self.times)):
+            try:
+                file = self.handles.get(self.path(suffix))
+            except MissingFile:
+                file = self.handles.create(self.path(suffix))
+            size, wanted = file.size(), index.data
+            found = file.read(0, size)
+            if found != wanted:
+                same = next((at for at, (one, two) in enumerate(zip(found, wanted, strict=False)) if one != two), None)
+                begin = min(size, len(wanted)) if same is None else same
+                file.write(begin, wanted[begin:])
+                if size > len(wanted):
+                    file.truncate(len(wanted))
+
+    def _forget_from(self, position: int, end: int, index: OffsetIndex, times: TimeIndex) -> None:
+        self._index, self._times = index, times
+        self.indexes_changed = True
+        index.cut(position)
+        times.cut(end - self.base)
         self.max_timestamp, self.offset_of_max, start = NO_TIMESTAMP, NO_OFFSET, 0
         if (last := times.last) is not None:
             self.max_timestamp, self.offset_of_max = last[0], self.base + last[1]
