@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from attrs import frozen
 
 from harness.availability import Outage, Strike
 from harness.faults import Script
 from harness.history import History
 from harness.trace import Trace
+
+if TYPE_CHECKING:
+    from harness.checkers.records import History as Records
 
 
 @frozen
@@ -53,6 +58,8 @@ class Outcome:
     trace: Trace | None = None
     history: History | None = None
     """What the clients of the store saw; None where there were none."""
+    records: Records | None = None
+    """What the clients of brokers saw; None where there were none."""
     undecided: bool = False
     """It was given up before it had come to its end, with no promise broken by then. `what` says what was spent."""
     place: str | None = None

@@ -87,7 +87,7 @@ def run_arguments(parser: argparse.ArgumentParser) -> None:
     world_arguments(parser)
     parser.add_argument("--trace", type=natural, default=0, metavar="N", help="show the last N acts")
     parser.add_argument("--hash", action="store_true", help="print the hash of everything that happened")
-    parser.add_argument("--history", type=Path, metavar="FILE", help="store what the clients of the store saw here")
+    parser.add_argument("--history", type=Path, metavar="FILE", help="store what the clients saw here (see `check`)")
     diagram_argument(parser)
     parser.add_argument("--print", action="store_true", help="print the script as JSON, and do not run it")
     parser.add_argument("--json", action="store_true", help="print the result as JSON")

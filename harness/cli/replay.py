@@ -11,6 +11,7 @@ from typing import Any
 from attrs import evolve
 
 from harness import history_json
+from harness.checkers import records
 from harness.cli.common import (
     HELD,
     VIOLATED,
@@ -63,7 +64,9 @@ def _run_script(arguments: argparse.Namespace, script: Script) -> int:
     can = there.playable(script)
     script, skipped = can.script, can.skipped
     outcome = there.run(script, trace=bool(arguments.trace or arguments.hash or arguments.diagram))
-    if arguments.history is not None and outcome.history is not None:
+    if arguments.history is not None and outcome.records is not None:
+        arguments.history.write_text(records.dumps(outcome.records))
+    elif arguments.history is not None and outcome.history is not None:
         arguments.history.write_text(history_json.dumps(outcome.history))
     if arguments.diagram is not None:
         from harness.cli.show import draw

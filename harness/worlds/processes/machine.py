@@ -18,8 +18,8 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from struct import Struct
 from typing import Any, Final
@@ -152,22 +152,27 @@ def die_with_parent() -> None:
     threading.Thread(target=wait, daemon=True).start()
 
 
-def main(under: str, config: str) -> None:
+@contextmanager
+def arranged(under: str) -> Iterator[None]:
     told = json.loads(Path(under).read_text())
     die_with_parent()
     know_names(told["names"])
     lever = Lever(Path(told["lever"]))
     look_at_wall(lever)
     Disk(lever, Path(told["kept"])).install()
-
-    from zab.cli import main as command
-
     with ExitStack() as stack:
         if told["mutant"]:
             from harness.mutants.edit import planted
             from harness.mutants.table import BY_NAME
 
             stack.enter_context(planted(BY_NAME[told["mutant"]].edits))
+        yield
+
+
+def main(under: str, config: str) -> None:
+    with arranged(under):
+        from zab.cli import main as command
+
         sys.argv = ["zab", "serve", config, "--log-format", "json"]
         command()
 

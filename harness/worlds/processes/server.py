@@ -42,6 +42,8 @@ class RoleSeen:
 class Server:
     """By id. `up`: its process is meant to be there, and is."""
 
+    program = "harness.worlds.processes.machine"
+
     def __init__(self, sid: int, folder: Path, places: Places, spoke: Callable[[Server, dict[str, Any]], None]) -> None:
         self.sid = sid
         self.folder = folder
@@ -117,7 +119,7 @@ class Server:
         self.asked_to_end, self.paused, self.role = "", False, None
         self.starts += 1
         # In a process group of its own, so that Ctrl-C ends the run, and the run ends the servers.
-        command = [*self._places.command(self.sid), sys.executable, "-m", "harness.worlds.processes.machine"]
+        command = [*self._places.command(self.sid), sys.executable, "-m", self.program]
         process = await trio.lowlevel.open_process(
             [*command, str(self.folder / "under.json"), str(self.config)],
             cwd=self.folder,

@@ -16,8 +16,8 @@ DURABLE: Final = "what was acknowledged stays"
 CHANGES: Final = ("create", "set", "delete")
 
 
-def outcome_of(world: World) -> Outcome:
-    """All servers have ended."""
+def outcome_of(world: World, *, clients: bool = True) -> Outcome:
+    """All servers have ended. `clients`: the tape has all that used the store, so their promises can be judged."""
     lefts = {sid: left_behind(server.data) for sid, server in world.servers.items() if server.founded}
     canon = _canon(world, lefts)
     events = tuple(world.tape.events)
@@ -26,7 +26,7 @@ def outcome_of(world: World) -> Outcome:
         for line in server.tracebacks[:1]:
             world.broken(NO_TRACEBACK, f"server {server.sid}: {line}")
     if world.promise is None:
-        _judge(world, lefts, canon, history)
+        _judge(world, lefts, canon, history, clients=clients)
     if not canon.whole:
         world.counted("history without its beginning")
     if world.tape.unasked:
@@ -60,7 +60,7 @@ def _canon(world: World, lefts: dict[int, Left]) -> Canon:
     return committed(lefts.values(), kept, Zxid(last))
 
 
-def _judge(world: World, lefts: dict[int, Left], canon: Canon, history: History) -> None:
+def _judge(world: World, lefts: dict[int, Left], canon: Canon, history: History, *, clients: bool) -> None:
     members = {int(sid): lefts[sid] for sid in world.members.by_id}
     for difference in differences(members, canon):
         world.broken(EQUAL, difference)
@@ -72,7 +72,7 @@ def _judge(world: World, lefts: dict[int, Left], canon: Canon, history: History)
             what = f"client {told.client} was told at {show(Zxid(told.reply.zxid))} that {asked.request.op} "
             world.broken(DURABLE, f"{what}{asked.request.path} was done, and no server has it")
             return
-    if canon.whole:
+    if canon.whole and clients:
         from harness.checkers.store import check
 
         kept = check(history)

@@ -7,9 +7,10 @@ import logging
 import shutil
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from random import Random
-from typing import Final
+from typing import Any, Final
 
 import trio
 from attrs import evolve
@@ -18,6 +19,7 @@ from harness import worlds
 from harness.faults import Fault, Op, Script
 from harness.outcome import Outcome
 from harness.worlds.processes import nemesis, netns, workload
+from harness.worlds.processes.brokers import workload as brokers
 from harness.worlds.processes.places import Loopback, Places
 from harness.worlds.processes.proxy import Fabric
 from harness.worlds.processes.run import Tell, World, servers_of
@@ -25,7 +27,7 @@ from harness.worlds.processes.verdict import outcome_of
 
 
 def can(item: Fault | Op) -> bool:
-    return nemesis.can(item) or workload.can(item)
+    return nemesis.can(item) or workload.can(item) or brokers.can(item)
 
 
 def tell_on_stderr(words: str) -> None:
@@ -53,9 +55,10 @@ def run(
     level = logger.level
     logger.setLevel(logging.CRITICAL + 1)
     try:
-        world = World(script, folder, places, trace=trace, scale=scale, tell=tell, network=network, mutant=mutant)
+        make, verdict = _of_machine(script)
+        world = make(script, folder, places, trace=trace, scale=scale, tell=tell, network=network, mutant=mutant)
         trio.run(world.main)
-        outcome = outcome_of(world)
+        outcome = verdict(world)
     except BaseException as error:
         if _was_interrupted(error):  # nobody wants to look at it
             shutil.rmtree(folder)
@@ -71,6 +74,15 @@ def run(
         shutil.rmtree(folder)
         return outcome
     return evolve(outcome, place=str(folder), what=f"{outcome.what}; logs and data are in {folder}")
+
+
+def _of_machine(script: Script) -> tuple[Callable[..., World], Callable[[Any], Outcome]]:
+    if script.machine != "partitions":
+        return World, outcome_of
+    from harness.worlds.processes.brokers.verdict import outcome_of_brokers
+    from harness.worlds.processes.brokers.world import BrokersWorld
+
+    return BrokersWorld, outcome_of_brokers
 
 
 def _was_interrupted(error: BaseException) -> bool:
@@ -89,7 +101,11 @@ def _network(script: Script, *, spaces: bool) -> tuple[Places, Fabric]:
 
 
 WORLD: Final = worlds.World(
-    "processes", "real servers on loopback, real files, signals, a proxy on every link", can, run, ("list", "store")
+    "processes",
+    "real servers on loopback, real files, signals, a proxy on every link",
+    can,
+    run,
+    ("list", "store", "partitions"),
 )
-WITH_SPACES: Final = evolve(WORLD, can=lambda item: can(item) and netns.can(item))
+WITH_SPACES: Final = evolve(WORLD, can=lambda item: can(item) and netns.can(item), machines=("list", "store"))
 """The same with `spaces`."""

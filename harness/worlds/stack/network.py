@@ -7,7 +7,7 @@ what is under way, so senders here never wait for a slow receiver: that is left 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from random import Random
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -93,13 +93,16 @@ class End(trio.abc.HalfCloseableStream):
             await self._bell.wait()
 
     async def aclose(self) -> None:
+        self.close()
+        await trio.lowlevel.checkpoint()
+
+    def close(self) -> None:
         if not self.closed:
             if not self.broken:
                 self._say_all()
             self.closed = True
             self.net.forget(self)
             self._bell.ring()
-        await trio.lowlevel.checkpoint()
 
     def _check(self) -> None:
         if self.closed:
@@ -145,10 +148,13 @@ class Listener(trio.abc.Listener[End]):
         return await self._came.receive()
 
     async def aclose(self) -> None:
+        self.close()
+        await trio.lowlevel.checkpoint()
+
+    def close(self) -> None:
         if self._net.listeners.get(self._place) is self:
             del self._net.listeners[self._place]
         self._came.close()
-        await trio.lowlevel.checkpoint()
 
 
 class LifeNetwork:
@@ -202,10 +208,15 @@ class Net:
         self._spike_max = timing.spike_us_max
         self._break_max = timing.break_ms_max * 1_000
 
+    def _chance(self, source: int) -> Callable[[], float]:
+        """Of who is no server, made when it is asked for."""
+        found = self._random.get(source)
+        if found is None:
+            found = self._random[source] = Random(f"{self._seed}/network/{source}").random
+        return found
+
     def _delay(self, source: int) -> int:
-        random = self._random.get(source)
-        if random is None:  # a client
-            random = self._random[source] = Random(f"{self._seed}/network/{source}").random
+        random = self._chance(source)
         delay = self._delay_min + int(random() * self._delay_span)
         if self._spike and random() < self._spike:
             delay += int(random() * self._spike_max)
@@ -270,7 +281,7 @@ class Net:
     def block(self, source: int, target: int) -> None:
         self._blocked[source, target] = self._blocked.get((source, target), 0) + 1
         for end in [end for end in self._ends if end.direction == (source, target)]:
-            patience = 1 + int(self._random[source]() * self._break_max)
+            patience = 1 + int(self._chance(source)() * self._break_max)
             self._world.push(self._world.now + patience, self._give_up, end, self._blocked[source, target])
 
     def _give_up(self, end: End, _: object) -> None:

@@ -24,13 +24,16 @@ from harness.faults import (
     BROKER_OPS,
     Apart,
     Barrier,
+    Blackout,
     ClockSkew,
     ClockStep,
     ClockStrobe,
     Clog,
+    Consume,
     Crash,
     CrashAll,
     CrashIn,
+    CutBroker,
     CutLinks,
     Deaf,
     Delay,
@@ -41,14 +44,18 @@ from harness.faults import (
     Isolate,
     LoseDisk,
     LoseFsync,
+    LosePower,
     Loss,
     MisdirectRecord,
     OldDisk,
     OneWay,
     Op,
+    PartBrokers,
     Partition,
     Pause,
+    Produce,
     Reconfigure,
+    Replication,
     Restart,
     RollingRestart,
     Script,
@@ -85,6 +92,7 @@ CAN: Final = (
     Crash, CrashAll, CrashIn, When, Pause, Restart, RollingRestart, Setting, ClockStep, ClockSkew, ClockStrobe,
     LoseDisk, OldDisk, FlipBit, MisdirectRecord, LoseFsync, FailDisk, FullDisk, SlowDisk,
     Write, Barrier, Snapshot, Reconfigure, *worlds.OF_CLIENTS, *BROKER_OPS,
+    Produce, Consume, LosePower, Blackout, CutBroker, PartBrokers, Replication,
 )  # fmt: skip
 """What this world can do, and what it means here.
 
@@ -114,6 +122,8 @@ class Listens(logging.Handler):
 
 
 def can(item: Fault | Op) -> bool:
+    if isinstance(item, Produce) and item.acks == "none":
+        return False
     return isinstance(item, CAN) and not (isinstance(item, When) and item.does == "freeze clock")
 
 
@@ -318,9 +328,13 @@ def world_of(script: Script, *, trace: bool = False, checkers: Sequence[type[Che
         from harness.worlds.stack.controller.world import ControllerWorld
 
         return ControllerWorld(script, trace=trace, checkers=checkers)
+    if script.machine == "partitions":
+        from harness.worlds.stack.brokers.world import BrokersWorld
+
+        return BrokersWorld(script, trace=trace, checkers=checkers)
     from harness.worlds.stack.store.world import StoreWorld
 
     return StoreWorld(script, trace=trace, checkers=checkers)
 
 
-WORLD: Final = worlds.World("stack", "whole members on virtual time", can, run, ("list", "store", "controller"))
+WORLD: Final = worlds.World("stack", "whole members on virtual time", can, run)

@@ -26,6 +26,7 @@ def test_each_world_says_of_every_kind_whether_it_can(capsys: pytest.CaptureFixt
         assert "Crash" in each["can"]
     assert "CrashIn" in told["processes"]["cannot"]
     assert [name for name, each in told.items() if "controller" in each["machines"]] == ["cores", "stack"]
+    assert [name for name, each in told.items() if "partitions" in each["machines"]] == list(WORLDS)
 
 
 def test_the_table_has_a_line_for_every_kind(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,0 +1,63 @@
+"""When all is healed: something is written to every partition, and somebody reads all of them from beginning to end.
+
+Then nobody can say that what was not seen by now is yet to come.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Final
+
+import trio
+
+from harness.worlds.brokers.consumer import PAUSE_S, WRONG, Consumer
+from harness.worlds.brokers.tape import Tape
+from kraft_controller.core.names import TopicPartition
+from replica.runtime.client import Client, raise_for
+from replica.wire.api import ApiKey
+
+LATEST: Final = -1
+BYTES_MAX: Final = 1 << 20
+
+
+async def read_all(
+    tape: Tape, client: Client, partitions: Iterable[TopicPartition], first: int, waits_for: list[str]
+) -> None:
+    """With numbers of clients from `first` on, one for each partition."""
+    for number, where in enumerate(sorted(partitions), start=first):
+        waits_for[0] = f"a reader of {where} to come to its end"
+        consumer = Consumer(tape, client, number, where)
+        end = await _insist(lambda where=where: _end(client, where))  # type: ignore[misc]
+        while consumer.position < end:
+            if not await consumer.poll(BYTES_MAX):
+                await trio.sleep(PAUSE_S)
+    tape.complete = True
+
+
+async def look_at_all(consumers: Iterable[Consumer], waits_for: list[str]) -> None:
+    for consumer in consumers:
+        waits_for[0] = f"the position of {consumer.group}"
+        while not await consumer.look():  # noqa: ASYNC110 - it asks a broker, who calls nobody
+            await trio.sleep(PAUSE_S)
+
+
+async def _insist(act: Callable[[], Awaitable[int]]) -> int:
+    while True:
+        try:
+            return await act()
+        except WRONG:
+            await trio.sleep(PAUSE_S)
+
+
+async def _end(client: Client, where: TopicPartition) -> int:
+    """Of what is committed."""
+    leaders = await client.leaders([where.topic])
+    if where not in leaders:
+        await trio.sleep(PAUSE_S)
+        return await _end(client, where)
+    part = {"partition_index": where.partition, "timestamp": LATEST}
+    body = {"replica_id": -1, "topics": [{"name": where.topic, "partitions": [part]}]}
+    reply = await client.ask_broker(leaders[where], ApiKey.LIST_OFFSETS, body)
+    answer = reply["topics"][0]["partitions"][0]
+    raise_for(answer["error_code"], str(where))
+    return int(answer["offset"])

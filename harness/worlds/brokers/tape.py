@@ -1,0 +1,35 @@
+"""The events of a run, in the order in which its clients saw them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from harness.checkers.records.history import Acked, Event, History
+
+
+class Tape:
+    def __init__(self, now_us: Callable[[], int]) -> None:
+        self.events: list[Event] = []
+        self.calls = 0
+        self.producers = 0
+        self.complete = False
+        self.now_us = now_us
+
+    def add(self, event: Event) -> None:
+        self.events.append(event)
+
+    def call(self) -> int:
+        """Another number for each."""
+        self.calls += 1
+        return self.calls
+
+    def producer(self) -> int:
+        self.producers += 1
+        return self.producers
+
+    @property
+    def acknowledged(self) -> int:
+        return sum(isinstance(event, Acked) for event in self.events)
+
+    def history(self) -> History:
+        return History(tuple(self.events), self.complete)

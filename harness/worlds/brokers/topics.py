@@ -1,0 +1,34 @@
+"""Topics, made as a script says, by whoever of the brokers can."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import trio
+
+from harness.script.brokers import CreateTopic
+from harness.worlds.brokers.consumer import WRONG
+from harness.worlds.controller.people import in_turn, name_of
+from replica.runtime.client import Client
+from replica.wire.api import ApiKey
+
+PAUSE_S: Final = 0.1
+
+
+async def create(client: Client, op: CreateTopic, brokers: int) -> None:
+    """Again and again, until it is there."""
+    places = [
+        {"partition_index": number, "broker_ids": list(in_turn(brokers, op.topic + number, op.factor))}
+        for number in range(op.partitions)
+    ]
+    name = name_of(op.topic)
+    topic = {"name": name, "num_partitions": -1, "replication_factor": -1, "assignments": places, "configs": []}
+    while True:
+        try:
+            reply = await client.metadata([name])
+            if reply["topics"][0]["partitions"]:
+                return
+            await client.ask(ApiKey.CREATE_TOPICS, {"topics": [topic], "timeout_ms": 1_000})
+        except WRONG:
+            pass
+        await trio.sleep(PAUSE_S)

@@ -1,0 +1,30 @@
+"""What the clients of brokers saw, as a part of what became of a run."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from attrs import asdict, evolve
+
+from harness.checkers.records import judge
+from harness.outcome import Outcome
+from harness.worlds.brokers.tape import Tape
+
+LIVENESS: Final = "liveness"
+
+
+def with_records(outcome: Outcome, tape: Tape) -> Outcome:
+    """What was broken while it ran comes first; but that something never came to pass may have its cause in here."""
+    history = tape.history()
+    verdict = judge(history)
+    counts = {f"records {name}": count for name, count in asdict(verdict.counts).items()}
+    made = evolve(
+        outcome,
+        acknowledged=verdict.counts.acknowledged,
+        counts=tuple(sorted((dict(outcome.counts) | counts).items())),
+        history=None,
+        records=history,
+    )
+    if verdict.held or outcome.promise not in (None, LIVENESS):
+        return made
+    return evolve(made, promise=verdict.promise, what=verdict.broken[0].what, undecided=False)

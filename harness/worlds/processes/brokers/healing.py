@@ -1,0 +1,78 @@
+"""After the last fault: all brokers serve, everything is led and in sync with all, and everything is read."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import trio
+
+from harness.checkers.records.history import ALL
+from harness.worlds.brokers.consumer import WRONG
+from harness.worlds.brokers.reader import look_at_all, read_all
+from harness.worlds.processes.healing import Healing
+from replica.core.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from harness.worlds.processes.brokers.world import BrokersWorld
+
+LOOK_S: Final = 0.1
+LAST: Final = 9_000
+"""Numbers of clients begin here that write and read when all is healed."""
+
+
+class BrokersHealing(Healing):
+    def __init__(self, world: BrokersWorld) -> None:
+        super().__init__(world)
+        self._brokers_world = world
+
+    async def recover(self, waits_for: list[str]) -> None:
+        await super().recover(waits_for)
+        await self.settle(waits_for)
+
+    async def settle(self, waits_for: list[str]) -> None:
+        """As some broker describes it."""
+        client = self._brokers_world.workload.new_client()
+        while True:
+            try:
+                reply = await client.metadata(None)
+            except WRONG as error:
+                waits_for[0] = f"a broker that answers: {error}"
+            else:
+                missing = self._missing(reply)
+                if missing is None:
+                    return
+                waits_for[0] = missing
+            await trio.sleep(LOOK_S)
+
+    def _missing(self, reply: dict[str, Any]) -> str | None:
+        world = self._brokers_world
+        absent = sorted(world.brokers.keys() - {each["node_id"] for each in reply["brokers"]})
+        if absent:
+            return f"brokers {absent} to be known"
+        if reply["controller_id"] not in world.brokers:
+            return "a controller"
+        known = {(topic["name"], part["partition_index"]) for topic in reply["topics"] for part in topic["partitions"]}
+        unknown = [where for where in world.workload.partitions() if where not in known]
+        if unknown:
+            return f"{unknown[0]} to be there"
+        for topic in reply["topics"]:
+            for part in topic["partitions"]:
+                where = f"{topic['name']}-{part['partition_index']}"
+                if part["error_code"] != ErrorCode.NONE or part["leader_id"] < 0:
+                    return f"a leader of {where}"
+                lagging = sorted(set(part["replica_nodes"]) - set(part["isr_nodes"]))
+                if lagging:
+                    return f"brokers {lagging} to be in sync in {where}"
+        return None
+
+    async def read_back(self, waits_for: list[str]) -> None:
+        await super().read_back(waits_for)
+        world = self._brokers_world
+        workload, partitions = world.workload, world.workload.partitions()
+        for number, where in enumerate(partitions):
+            workload.producer(LAST + number, where, ALL).give(1)
+        for producer in workload.producers.values():
+            waits_for[0] = f"what was sent to {producer.where} to be answered"
+            await producer.answered()
+        await read_all(world.records, workload.new_client(), partitions, LAST + len(partitions), waits_for)
+        await look_at_all(workload.consumers.values(), waits_for)

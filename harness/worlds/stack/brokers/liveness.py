@@ -1,0 +1,80 @@
+"""After the last fault: the store as always, brokers that all serve, and partitions in sync with all their replicas.
+
+Then something is written to each of them, and everything is read from beginning to end.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from harness.checkers.records.history import ALL
+from harness.worlds.brokers.reader import look_at_all, read_all
+from harness.worlds.cores.controller.liveness import ROUNDS_MS
+from harness.worlds.cores.server import Server as CoreServer
+from harness.worlds.stack.brokers.workload import PATIENCE_S
+from harness.worlds.stack.store.liveness import StoreLiveness
+from replica.runtime.client import Client
+
+if TYPE_CHECKING:
+    from harness.worlds.stack.brokers.world import BrokersWorld
+
+LAST = 9_000
+
+
+class BrokersLiveness(StoreLiveness):
+    def __init__(self, world: BrokersWorld) -> None:
+        super().__init__(world)
+        self._world_of_brokers = world
+        self._waits_for = ["brokers"]
+        self._reading = False
+        self.bound_ms += 2 * ROUNDS_MS + 8 * world.session_ms + int(3_000 * PATIENCE_S)
+
+    def begin(self) -> None:
+        for broker in self._world_of_brokers.full_brokers():
+            broker.unheard = False
+            broker.go_on()
+            broker.find_store()
+            if not broker.up:
+                self._world_of_brokers.start_later(broker, 1)
+        super().begin()
+
+    def _unequal(self, leader: CoreServer) -> str | None:
+        missing = super()._unequal(leader) or self._apart()
+        if missing is not None:
+            return missing
+        world = self._world_of_brokers
+        if not self._reading:
+            self._reading = True
+            world.workload.person(self._read)
+        return None if world.records.complete and self._waits_for == ["nothing"] else self._waits_for[0]
+
+    def _apart(self) -> str | None:
+        """As each of them knows it."""
+        world = self._world_of_brokers
+        brokers = world.full_brokers()
+        for broker in brokers:
+            program: Any = broker.program
+            if not broker.up or program is None or not program.started.is_set() or program.session() is None:
+                return f"broker {broker.id} does not serve"
+            if len(program.cache.brokers) != len(brokers):
+                return f"broker {broker.id} knows of {sorted(program.cache.brokers)}"
+            if program.who_controls() not in world.brokers:
+                return f"broker {broker.id} knows no controller"
+            for topic in program.cache.topics.values():
+                for number, role in topic.partitions.items():
+                    if role.state.leader not in world.brokers or set(role.state.isr) != set(role.assignment.target):
+                        return f"to broker {broker.id}, {topic.name}-{number} is {role.state}"
+        return None
+
+    async def _read(self, client: Client) -> None:
+        world = self._world_of_brokers
+        workload = world.workload
+        partitions = list(workload.written)
+        for number, where in enumerate(partitions):
+            workload.producer(LAST + number, where, ALL).give(1)
+        for producer in workload.producers.values():
+            self._waits_for[0] = f"what was sent to {producer.where} is not answered"
+            await producer.answered()
+        await read_all(world.records, client, partitions, LAST + len(partitions), self._waits_for)
+        await look_at_all(workload.consumers.values(), self._waits_for)
+        self._waits_for[0] = "nothing"

@@ -1,0 +1,131 @@
+"""Sockets that are ends of the world's network. Trio makes its streams and listeners of them as of any others.
+
+Whose socket it is, is known by the task that makes it: everything in a process belongs to that process.
+"""
+
+from __future__ import annotations
+
+import errno
+import socket
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+import trio
+
+from harness.worlds.stack.network import End, Listener, Party
+
+if TYPE_CHECKING:
+    from harness.worlds.stack.network import Net
+
+
+class Process(Protocol):
+    """Where one process stands in the network: by the host that it dials, or at which it listens."""
+
+    @property
+    def net(self) -> Net: ...
+    def party(self, host: str) -> Party: ...
+
+
+PROCESS: Final[ContextVar[Process]] = ContextVar("PROCESS")
+Address = tuple[str, int]
+
+
+class Sockets(trio.abc.SocketFactory, trio.abc.HostnameResolver):
+    def socket(self, *_: Any, **__: Any) -> VirtualSocket:
+        return VirtualSocket(PROCESS.get())
+
+    async def getaddrinfo(self, host: Any, port: Any, *_: Any, **__: Any) -> list[Any]:
+        await trio.lowlevel.checkpoint()
+        name = host.decode() if isinstance(host, bytes) else host
+        return [(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP, "", (name, port))]
+
+    async def getnameinfo(self, sockaddr: Any, flags: int) -> tuple[str, str]:
+        await trio.lowlevel.checkpoint()
+        return str(sockaddr[0]), str(sockaddr[1])
+
+
+class VirtualSocket(trio.socket.SocketType):
+    family = socket.AF_INET
+    type = socket.SOCK_STREAM
+    proto = socket.IPPROTO_TCP
+    did_shutdown_SHUT_WR = False
+
+    def __init__(self, process: Process, end: End | None = None, peer: Address = ("", 0)) -> None:
+        super().__init__()
+        self._process = process
+        self._end = end
+        self._listener: Listener | None = None
+        self._name: Address = ("", 0)
+        self._peer = peer
+
+    def setsockopt(self, *_: Any) -> None:
+        pass
+
+    def getsockopt(self, level: int, option: int, buflen: int = 0) -> Any:
+        return int(option == socket.SO_ACCEPTCONN and self._listener is not None)
+
+    def fileno(self) -> int:
+        return -1
+
+    def getsockname(self) -> Address:
+        return self._name
+
+    def getpeername(self) -> Address:
+        return self._peer
+
+    # -- listening -----------------------------------------------------------------------------------
+
+    async def bind(self, address: Any) -> None:
+        await trio.lowlevel.checkpoint()
+        self._name = address
+
+    def listen(self, backlog: int = 0) -> None:
+        net, (host, _) = self._process.net, self._name
+        if self._name in net.listeners and not net.listeners[self._name].life.dead:
+            raise OSError(errno.EADDRINUSE, f"{self._name} is taken")
+        party: Any = self._process.party(host)
+        self._listener = net.listeners[self._name] = Listener(net, self._name, party)
+
+    async def accept(self) -> tuple[VirtualSocket, Address]:
+        assert self._listener is not None
+        try:
+            end = await self._listener.accept()
+        except (trio.ClosedResourceError, trio.EndOfChannel):
+            raise OSError(errno.EBADF, "the listener is closed") from None
+        peer = (f"c{-end.other.life.server.id}", 0)
+        return VirtualSocket(self._process, end, peer), peer
+
+    # -- a connection --------------------------------------------------------------------------------
+
+    async def connect(self, address: Any) -> None:
+        host, port = address
+        self._end = await self._process.net.connect(self._process.party(host), host, port)
+        self._peer = address
+
+    async def send(self, data: Any, flags: int = 0) -> int:
+        assert self._end is not None
+        try:
+            await self._end.send_all(bytes(data))
+        except trio.BrokenResourceError:
+            raise OSError(errno.ECONNRESET, "the connection broke") from None
+        except trio.ClosedResourceError:
+            raise OSError(errno.EBADF, "closed here") from None
+        return len(data)
+
+    async def recv(self, most: int, flags: int = 0) -> bytes:
+        assert self._end is not None
+        try:
+            return await self._end.receive_some(most)
+        except trio.BrokenResourceError:
+            raise OSError(errno.ECONNRESET, "the connection broke") from None
+        except trio.ClosedResourceError:
+            raise OSError(errno.EBADF, "closed here") from None
+
+    async def wait_writable(self) -> None:
+        await trio.lowlevel.checkpoint()
+
+    def close(self) -> None:
+        if self._end is not None:
+            self._end.close()
+        elif self._listener is not None:
+            self._listener.close()

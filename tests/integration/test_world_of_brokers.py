@@ -1,0 +1,84 @@
+"""Real brokers on a store of real servers, under a script: what clients saw is judged."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from harness.checkers.records import loads
+from harness.checkers.records.history import Committed, Found, Polled
+from harness.cli import main
+from harness.faults import (
+    LEADER,
+    Consume,
+    Crash,
+    CreateTopic,
+    CutBroker,
+    Depart,
+    KillBroker,
+    LoseStore,
+    Op,
+    PartBrokers,
+    PauseBroker,
+    Produce,
+    Replication,
+    Script,
+)
+from harness.scripts import dumps
+
+pytestmark = pytest.mark.slow
+LENGTH_MS = 4_500
+
+
+def under_load(*more: Op) -> tuple[Op, ...]:
+    ops: list[Op] = [Replication(0, in_sync=2), CreateTopic(0, 1, 2, 3), Consume(200, 1, 1, 0), Consume(200, 2, 1, 1)]
+    ops += [Produce(at, 1 + at // 100 % 3, 1, at // 100 % 2, 2) for at in range(300, LENGTH_MS, 100)]
+    return tuple(sorted((*ops, *more), key=lambda op: op.at))
+
+
+def told(path: Path, script: Script, capsys: pytest.CaptureFixture[str]) -> dict[str, int]:
+    (path / "script").write_text(dumps(script))
+    history = path / "history"
+    arguments = ["--script", str(path / "script"), "--world", "processes", "--history", str(history)]
+    code = main(["replay", "--json", *arguments])
+    found = json.loads(capsys.readouterr().out)
+    assert (code, found["held"], found["what"]) == (0, True, "")
+    assert main(["check", str(history)]) == 0
+    kinds = {type(event) for event in loads(history.read_text()).events}
+    assert kinds >= {Polled, Committed, Found}
+    counts: dict[str, int] = found["counts"]
+    return counts
+
+
+def test_a_rolling_restart_costs_applications_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    departs = (Depart(800, 200, 1), Depart(900, 200, 2), Depart(1_000, 200, 3))
+    script = Script(1, machine="partitions", brokers=3, length_ms=LENGTH_MS, ops=under_load(*departs))
+    counts = told(tmp_path, script, capsys)
+    assert counts["hit Depart"] == 3
+    assert counts["records sent"] == counts["records acknowledged"] == counts["records read"] > 50
+    assert counts["records failed"] == counts["records unknown"] == counts["records repeated"] == 0
+
+
+def test_nothing_acknowledged_is_lost_whatever_ends_or_is_cut_off(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    trouble = (
+        KillBroker(700, 300, 1),
+        LoseStore(1_500, 2_500, 2),
+        PartBrokers(2_000, 800, 1, 3),
+        CutBroker(3_000, 800, 3),
+        PauseBroker(2_500, 2_000, 0),
+    )
+    script = Script(
+        2,
+        machine="partitions",
+        brokers=3,
+        length_ms=LENGTH_MS,
+        ops=under_load(*trouble),
+        faults=(Crash(1_000, 300, LEADER),),
+    )
+    counts = told(tmp_path, script, capsys)
+    assert {name for name in counts if name.startswith("hit ")} == {f"hit {type(each).__name__}" for each in trouble}
+    assert counts["records acknowledged"] > 50

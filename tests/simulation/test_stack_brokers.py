@@ -1,0 +1,76 @@
+"""Brokers as they are shipped, with clients around them, on virtual time: what the clients saw is judged."""
+
+from __future__ import annotations
+
+import pytest
+from attrs import evolve
+
+from harness.checkers.records.history import Acked, Committed, Found, Polled
+from harness.faults import (
+    LEADER,
+    Blackout,
+    Consume,
+    Crash,
+    CreateTopic,
+    CutBroker,
+    Depart,
+    KillBroker,
+    LoseStore,
+    Op,
+    PartBrokers,
+    PauseBroker,
+    Produce,
+    Replication,
+    Script,
+)
+from harness.outcome import Outcome
+from harness.worlds.stack.world import run
+
+
+def script(*more: Op, length_ms: int = 2_500, durability: str = "cache") -> Script:
+    """Three brokers, one partition of three replicas, a producer of each kind all the time, and a reader."""
+    ops: list[Op] = [Replication(0, in_sync=2, durability=durability), CreateTopic(200, 1, 1, 3), Consume(400, 1, 1, 0)]
+    ops += [Produce(at, 1 + at // 60 % 2, 1, 0, 2) for at in range(400, length_ms, 60)]
+    ops += [Produce(at, 3, 1, 0, 1, "one") for at in range(400, length_ms, 200)]
+    ops = sorted((*ops, *more), key=lambda op: op.at)
+    return Script(1, machine="partitions", brokers=3, length_ms=length_ms, ops=tuple(ops))
+
+
+def counts(outcome: Outcome) -> dict[str, int]:
+    return dict(outcome.counts)
+
+
+def test_a_rolling_restart_under_load_costs_nobody_anything() -> None:
+    departs = (Depart(800, 100, 1), Depart(1_800, 100, 2), Depart(2_800, 100, 3))
+    outcome = run(script(*departs, length_ms=3_800))
+    assert outcome.held, outcome.what
+    found = counts(outcome)
+    assert found["hit Depart"] == 3
+    assert found["broker says serves"] == 6
+    assert found["records sent"] == found["records acknowledged"] > 100
+    assert found["records failed"] == found["records unknown"] == found["records unread"] == 0
+
+
+def test_brokers_die_stand_still_and_are_cut_off_and_nothing_acknowledged_is_lost() -> None:
+    trouble = (KillBroker(700, 300, 1), LoseStore(1_000, 900, 2), CutBroker(1_300, 400, 0), PauseBroker(1_700, 900, 3))
+    tried = evolve(script(*trouble, PartBrokers(600, 500, 2, 3)), faults=(Crash(1_500, 200, LEADER),))
+    outcome = run(tried, trace=True)
+    assert outcome.held, outcome.what
+    assert counts(outcome)["records acknowledged"] > 50
+    history = outcome.records
+    assert history is not None
+    assert history.complete
+    seen = {type(event) for event in history.events}
+    assert seen >= {Acked, Polled, Committed, Found}
+    again = run(tried, trace=True)
+    assert outcome.trace is not None
+    assert again.trace is not None
+    assert outcome.trace.hash() == again.trace.hash()
+    assert outcome == evolve(again, trace=outcome.trace)
+
+
+@pytest.mark.parametrize("durability", ["each", "before"])
+def test_what_is_durable_when_it_is_acknowledged_survives_the_loss_of_all_power(durability: str) -> None:
+    outcome = run(script(Blackout(900, 100, "lose"), length_ms=1_600, durability=durability))
+    assert outcome.held, outcome.what
+    assert counts(outcome)["records acknowledged"] > 20
