@@ -43,6 +43,8 @@ class Desk:
     notes: list[Note] = field(factory=list)
     unclean_by_default: bool = False
     """For topics without a word of their own: as is configured for this broker, or for all, or else the settings."""
+    min_isr_by_default: int = 1
+    """The same of `min.insync.replicas`."""
     config_changes_seen: int = -1
     elections: int = 0
     unclean_elections: int = 0
@@ -51,6 +53,7 @@ class Desk:
         self.cluster = Cluster(self.epoch)
         self.batch = Batch(self.cluster, self.me)
         self.unclean_by_default = self.settings.unclean_election
+        self.min_isr_by_default = self.settings.min_isr
 
     def note(self, event: str, **fields: object) -> None:
         self.notes.append(Note(event, tuple(fields.items())))

@@ -68,7 +68,7 @@ def health(desk: Desk) -> Health:
         offline += state.leader not in cluster.brokers
         in_sync = sum(broker in cluster.brokers for broker in state.isr)
         behind += in_sync < len(held.target)
-        least = min(cluster.min_isr.get(where.topic, desk.settings.min_isr), len(held.replicas))
+        least = min(cluster.min_isr.get(where.topic, desk.min_isr_by_default), len(held.replicas))
         under += in_sync < least
         at_least += in_sync == least
         uneven += held.replicas[0] != state.leader

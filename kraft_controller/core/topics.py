@@ -79,11 +79,11 @@ def read_configs(desk: Desk, names: Iterable[str]) -> Steps[None]:
         if isinstance(answer, Damaged):
             desk.note("damaged", why=answer.why)
             continue  # as it was
-        least = answer.values.get(MIN_ISR, "").strip() if isinstance(answer, Config) else ""
-        if least.isdecimal():
-            desk.cluster.min_isr[name] = int(least)
-        else:
+        least = min_isr_as_said(answer)
+        if least is None:
             desk.cluster.min_isr.pop(name, None)
+        else:
+            desk.cluster.min_isr[name] = least
         said = unclean_as_said(answer)
         if desk.unclean_by_default if said is None else said:
             desk.cluster.unclean.add(name)
@@ -95,6 +95,11 @@ def unclean_as_said(answer: Answer) -> bool | None:
     """None: nothing is said of it."""
     said = answer.values.get(UNCLEAN) if isinstance(answer, Config) else None
     return None if said is None else said.strip().lower() == "true"
+
+
+def min_isr_as_said(answer: Answer) -> int | None:
+    said = answer.values.get(MIN_ISR, "").strip() if isinstance(answer, Config) else ""
+    return int(said) if said.isdecimal() else None
 
 
 def begin(desk: Desk, new: Iterable[TopicPartition]) -> Steps[None]:
@@ -138,14 +143,16 @@ def topic_changed(desk: Desk, name: str, new_id: Callable[[], TopicId]) -> Steps
 
 
 def read_broker_defaults(desk: Desk) -> Steps[bool]:
-    """Whether they say something else than before. What is configured for the broker that is the controller stands
-    before what is configured for all, as it does at Kafka's controllers."""
+    """Whether they say something else of elections than before. What is configured for the broker that is the
+    controller stands before what is configured for all, as it does at Kafka's controllers."""
     answers = yield [ReadBrokerConfig(desk.me), ReadBrokerConfig(None)]
     damaged = [answer for answer in answers if isinstance(answer, Damaged)]
     for answer in damaged:
         desk.note("damaged", why=answer.why)
     if damaged:
         return False
+    least = next((number for answer in answers if (number := min_isr_as_said(answer)) is not None), None)
+    desk.min_isr_by_default = desk.settings.min_isr if least is None else least
     said = next((word for answer in answers if (word := unclean_as_said(answer)) is not None), None)
     before, desk.unclean_by_default = desk.unclean_by_default, desk.settings.unclean_election if said is None else said
     return desk.unclean_by_default is not before

@@ -43,6 +43,11 @@ class ConfigFeed:
         self._wanted[entity] = None
         self._bell.set()
 
+    def forget(self, entity: Entity) -> None:
+        """There is nobody of that name any more; whoever comes next may say the same anew."""
+        self._known.pop(entity, None)
+        self._wanted.pop(entity, None)
+
     async def run(self, session: zab.Session, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """For as long as the session lasts. Started when all that is configured has been applied."""
         await session.ensure_path(znodes.CONFIG_CHANGES)

@@ -386,9 +386,7 @@ class Broker:
             self.cache.update(command)
             gone = {name for name, ident in before.items() if self._is_another(name, ident)}
             for topic in gone:
-                self.configs.forget(topic)
-                if topic in self.cache.topics:
-                    self.configs.want(topic)
+                self.dynamic.topic_gone(topic, another=topic in self.cache.topics)
             if gone:
                 self.groups.topics_deleted(gone)
             if before.get(OFFSETS_TOPIC) != self.cache.topic_id(OFFSETS_TOPIC):

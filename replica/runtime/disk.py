@@ -114,10 +114,9 @@ class Disk:
             # Of a topic that was deleted while this broker could not hear of it. Ids are never given twice.
             aside = logs.set_aside(where)
             self._log.say("log-set-aside", logging.WARNING, partition=where, kept=aside, topic_id=topic_id)
-        log = logs.get_or_create(where, ident)
-        if ident is not None and kept is None:
-            logs.keep_topic_id(where, ident)
-        return log
+        elif ident is not None and kept is None and logs.directory_of(where) is not None:
+            logs.keep_topic_id(where, ident)  # it is from a time when nobody wrote it down
+        return logs.get_or_create(where, ident)
 
     def high_watermark(self, where: TopicPartition) -> int:
         return self._logs.high_watermark(where)

@@ -64,6 +64,13 @@ class DynamicConfigs:
         """As far as it has been heard."""
         return Layers(self._said.get(str(self._me), {}), self._said.get(DEFAULT, {}), self.file)
 
+    def topic_gone(self, topic: str, *, another: bool) -> None:
+        """`another`: there is a new one of that name, and what is said of it has to be read."""
+        self._topics.forget(topic)
+        self.feed.forget(Entity.of("topics", topic))
+        if another:
+            self._topics.want(topic)
+
     def role_taken(self, where: TopicPartition, leads: bool | None, epoch: int) -> None:
         for role, held in ((True, self._led), (False, self._followed)):
             if leads is role:

@@ -67,7 +67,8 @@ def metered(handlers: Handlers, quotas: Quotas, now: Callable[[], int], inter_br
             return {**nothing, "throttle_time_ms": wait}
         most = quotas.at_once(Kind.FETCH, who)
         if most is not None and most < body["max_bytes"]:
-            request = evolve(request, body={**body, "max_bytes": most})
+            least = min(body["min_bytes"], most)  # or he would wait in vain for more
+            request = evolve(request, body={**body, "max_bytes": most, "min_bytes": least})
         reply = await fetch_from(request)
         assert reply is not None
         size = sum(len(part["records"]) for topic in reply["responses"] for part in topic["partitions"])

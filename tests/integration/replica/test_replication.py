@@ -250,8 +250,6 @@ async def test_answers_in_the_words_of_the_protocol(tmp_path: Path) -> None:
         elsewhere = await brokers.fetch(2, 0)
         assert elsewhere["error_code"] == ErrorCode.NOT_LEADER_OR_FOLLOWER
         assert elsewhere["current_leader"] == {"leader_id": 1, "leader_epoch": 0}
-        session = await brokers.ask(1, ApiKey.FETCH, {"session_id": 7, "session_epoch": 3, "topics": []})
-        assert session["error_code"] == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
         broken = [{"name": "t", "partition_data": [{"index": 0, "records": b"x" * 80}, {"index": 0, "records": None}]}]
         reply = await brokers.ask(1, ApiKey.PRODUCE, {"acks": 1, "timeout_ms": 0, "topic_data": broken})
         first, second = reply["responses"][0]["partition_responses"]

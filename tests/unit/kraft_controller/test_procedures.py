@@ -552,10 +552,11 @@ def test_what_is_configured_for_the_controllers_own_broker_stands_before_what_is
     store = Store()
     store.topic("t", (1, 2, 3))
     unclean = "unclean.leader.election.enable"
-    store.configs["<default>"] = {unclean: "false"}
+    store.configs["<default>"] = {unclean: "false", "min.insync.replicas": "2"}
     store.configs["1"] = {unclean: "true"}
     controller = Controller(store).take_over()
     assert controller.desk.cluster.unclean == {"t"}
+    assert controller.desk.min_isr_by_default == 2
     store.configs["1"] = {}
     store.config_changes.append("brokers/2")
     controller.run(topics.configs_changed(controller.desk))

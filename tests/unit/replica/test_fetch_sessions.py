@@ -201,6 +201,17 @@ def test_whoever_has_a_session_knows_in_the_end_what_he_would_know_without(acts:
     trio.run(main)
 
 
+def test_who_believes_to_have_a_session_is_told_that_there_is_none() -> None:
+    async def main() -> None:
+        fetch = in_sessions(Broker().fetch, sessions(), lambda: 0, "PLAINTEXT")
+        body = {"session_id": 7, "session_epoch": 3, "replica_id": -1, "topics": [], "forgotten_topics_data": []}
+        told = await fetch(Request(ApiKey.FETCH, 12, 1, "c", body))
+        assert told is not None
+        assert (told["error_code"], told["session_id"]) == (ErrorCode.FETCH_SESSION_ID_NOT_FOUND, 0)
+
+    trio.run(main)
+
+
 def test_what_is_no_news_is_not_answered_and_what_was_served_comes_last() -> None:
     async def main() -> None:
         broker = Broker()
