@@ -15,8 +15,9 @@ from replica.core.errors import KafkaError
 from replica.storage.checkpoints import EPOCHS, decode_epochs
 from replica.storage.config import RELATIVE_MAX, LogConfig
 from replica.storage.epochs import EpochCache
-from replica.storage.file_log import DELETED, FileLog, snapshots_in
+from replica.storage.file_log import DELETED, FileLog
 from replica.storage.files import DamagedLog, File, Handles, MissingFile, Stat, read_all
+from replica.storage.growing_log import snapshots_in
 from replica.storage.index import OffsetIndex, TimeIndex
 from replica.storage.segment import INDEX, LOG, SUFFIXES, TIMES, Segment, file_name
 from replica.wire.batch import HEADER_BYTES, PREFIX, Header, check

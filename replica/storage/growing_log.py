@@ -1,0 +1,204 @@
+"""How a partition's log grows, and how it is cut: segments that are rolled and indexed; and what stands beside them,
+leader epochs and snapshots of producers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from replica.storage.checkpoints import EPOCHS, encode
+from replica.storage.config import RELATIVE_MAX, LogConfig
+from replica.storage.files import Handles, read_all, write_atomically
+from replica.storage.partition_log import Placed, remember
+from replica.storage.producers import Producers
+from replica.storage.segment import SUFFIXES, Segment, file_name
+from replica.storage.segments_log import SegmentsLog
+
+SNAPSHOT: Final = ".snapshot"
+
+
+class GrowingLog(SegmentsLog):
+    """`lower_recovery_point` is called before flushed records are cut off, and makes it durable that they may be
+    missing.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        config: LogConfig,
+        handles: Handles,
+        folder: str,
+        segments: list[Segment],
+        start: int,
+        lower_recovery_point: Callable[[int], None] = lambda offset: None,
+    ) -> None:
+        super().__init__(name, config, handles, folder, segments, start)
+        self.recovery_point = self._end
+        self._lower_recovery_point = lower_recovery_point
+        self.cuts = 0
+        self._epochs_kept = 0
+        self._epochs_written = False  # since the last flush
+        self._names_changed = True
+        self._since_snapshot = 0
+        self._since_flush = 0
+
+    # -- appending ---------------------------------------------------------------------------------
+
+    def _store(self, buffer: bytes | bytearray, placed: list[Placed]) -> None:
+        first, last = placed[0][1], placed[-1][1]
+        if last.last_offset - first.base_offset > RELATIVE_MAX and len(placed) > 1:
+            for at, header in placed:  # far apart: a cleaner was there; no segment may span them
+                self._store_in_one(buffer[at : at + header.size], [(0, header)])
+        else:
+            self._store_in_one(buffer, placed)
+
+    def _store_in_one(self, buffer: bytes | bytearray, placed: list[Placed]) -> None:
+        active = self._segments[-1]
+        if active.size and self._must_roll(active, len(buffer), placed):
+            far = placed[-1][1].last_offset - self._end > RELATIVE_MAX
+            active = self._roll(placed[0][1].base_offset if far else self._end)
+        active.append(buffer, placed, self.config.index_interval_bytes)
+        self._since_snapshot += len(buffer)
+        self._since_flush += len(buffer)
+
+    def _must_roll(self, active: Segment, length: int, placed: list[Placed]) -> bool:
+        first = active.first_time()
+        newest = max(header.max_timestamp for _, header in placed)
+        return (
+            active.size + length > self.config.segment_bytes
+            or placed[-1][1].last_offset - active.base > RELATIVE_MAX
+            or (first >= 0 and newest - first > self.config.segment_ms - self.config.segment_jitter_ms)
+            or active.is_full(self.config.segment_index_bytes)
+        )
+
+    def roll(self) -> None:
+        """The last segment is closed, and a new one begins; nothing happens when it is empty."""
+        with self._lock:
+            self._usable()
+            if self._segments[-1].size:
+                self._roll(self._end)
+
+    def _roll(self, base: int) -> Segment:
+        active = self._segments[-1]
+        active.note_time()
+        active.end = base
+        self._write_snapshot(base)
+        segment = Segment.create(self.handles, self.folder, base)
+        self._segments.append(segment)
+        self._bases.append(base)
+        self._names_changed = True
+        return segment
+
+    # -- cutting -----------------------------------------------------------------------------------
+
+    def _cut(self, offset: int) -> int:
+        index = self._index_of(offset)
+        segment = self._segments[index]
+        found = segment.locate(offset) if segment.size else None
+        position = segment.size if found is None else found[0]
+        self._less_is_durable(segment.end_before(position))
+        self._remove_segments(index + 1)
+        segment.cut_indexes(position, offset, segment.index, segment.times)
+        if position < segment.size:
+            self.handles.get(segment.log_path).truncate(position)
+            segment.size = position
+        self._remove_snapshots(lambda at: at > segment.end)
+        return segment.end
+
+    def _drop_all(self, offset: int) -> None:
+        self._less_is_durable(0)
+        self._remove_segments(0)
+        self._remove_snapshots(lambda at: True)
+        self._segments.append(Segment.create(self.handles, self.folder, offset))
+        self._bases.append(offset)
+        self.files.sync_folder(self.folder)
+        self.recovery_point = offset
+        self._since_snapshot = 0
+
+    def _less_is_durable(self, offset: int) -> None:
+        if offset < self.recovery_point:
+            self._lower_recovery_point(offset)
+        with self._lock:
+            self.recovery_point = min(self.recovery_point, offset)
+            self.cuts += 1
+            self._hints.clear()
+
+    def _remove_segments(self, keep: int) -> None:
+        """The last one first, so that whatever a crash leaves is a beginning of the log."""
+        for segment in reversed(self._segments[keep:]):
+            for suffix in SUFFIXES:
+                self.handles.forget(segment.path(suffix))
+                self.files.delete(segment.path(suffix))
+        if keep < len(self._segments):
+            del self._segments[keep:]
+            del self._bases[keep:]
+            self.files.sync_folder(self.folder)  # they must not come back behind what is written now
+
+    def _started_later(self) -> None:
+        pass  # retention removes what cannot be read any more
+
+    # -- beside the records ------------------------------------------------------------------------
+
+    def _keep_epochs(self) -> None:
+        """At once, though not durably: what a loss of power takes is read again from the batches."""
+        if self.epochs.changed != self._epochs_kept:
+            write_atomically(self.files, f"{self.folder}/{EPOCHS}", encode(self.epochs.entries), durably=False)
+            self._epochs_kept = self.epochs.changed
+            self._epochs_written = self._names_changed = True
+
+    def epochs_are_kept(self) -> None:
+        self._epochs_kept = self.epochs.changed
+        self._epochs_written = True
+
+    def _snapshots(self) -> list[int]:
+        return snapshots_in(self.files.list(self.folder))
+
+    def _write_snapshot(self, offset: int) -> None:
+        path = f"{self.folder}/{file_name(offset, SNAPSHOT)}"
+        write_atomically(self.files, path, self.producers.encode(), durably=False)
+        self._remove_snapshots(lambda at: at < offset and at not in self._bases)
+        self._since_snapshot = 0
+
+    def _remove_snapshots(self, which: Callable[[int], bool]) -> None:
+        for offset in self._snapshots():
+            if which(offset):
+                self.files.delete(f"{self.folder}/{file_name(offset, SNAPSHOT)}")
+
+    def _producers_at(self, offset: int) -> Producers:
+        """From the newest snapshot that is not behind it, and the batches since."""
+        producers, since = Producers(), self._bases[0]
+        for at in reversed(self._snapshots()):
+            path = f"{self.folder}/{file_name(at, SNAPSHOT)}"
+            if at > offset:
+                continue
+            try:
+                producers, since = Producers.decode(read_all(self.files, path)), at
+                break
+            except ValueError:
+                self.files.delete(path)  # an older one, and more batches, tell the same
+        replay(producers, self._segments, since, offset)
+        return producers
+
+
+def snapshots_in(names: Iterable[str]) -> list[int]:
+    stems = (name.removesuffix(SNAPSHOT) for name in names if name.endswith(SNAPSHOT))
+    return sorted(int(stem) for stem in stems if stem.isdigit())
+
+
+def replay(producers: Producers, segments: list[Segment], since: int, upto: int) -> None:
+    for segment in segments:
+        if segment.end <= since or segment.base >= upto or not segment.size:
+            continue
+        position = 0
+        if segment.base < since:
+            found = segment.locate(since)
+            if found is None:
+                continue
+            position = found[0]
+        for at, header in segment.headers(position):
+            if header.base_offset >= upto:
+                break
+            if header.producer_id >= 0 and header.base_offset >= since:
+                batch = segment.bytes_at(at, header.size) if header.control else b""
+                remember(producers, header, batch, 0)

@@ -1,0 +1,138 @@
+"""The segments of a partition's log, one behind the other in a folder: where something is, and what is there.
+
+Whoever reads goes on where it stopped, so places are remembered for a while.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import OrderedDict
+from collections.abc import Iterator
+from typing import Final
+
+from replica.storage.config import LogConfig
+from replica.storage.files import Handles, StorageFailure
+from replica.storage.partition_log import Candidate, PartitionLog
+from replica.storage.segment import Segment
+from replica.wire.batch import Header
+
+_HINTS_MAX: Final = 16
+
+
+class SegmentsLog(PartitionLog):
+    def __init__(
+        self, name: str, config: LogConfig, handles: Handles, folder: str, segments: list[Segment], start: int
+    ) -> None:
+        super().__init__(name, config, start)
+        self.handles = handles
+        self.files = handles.files
+        self.folder = folder
+        self.closed = False
+        self._segments = segments
+        self._bases = [segment.base for segment in segments]
+        self._end = segments[-1].end
+        self._hints: OrderedDict[int, tuple[Segment, int]] = OrderedDict()
+
+    @property
+    def size(self) -> int:
+        return sum(segment.size for segment in self._segments)
+
+    @property
+    def segments(self) -> list[Segment]:
+        return list(self._segments)
+
+    def _usable(self) -> None:
+        if self.closed:
+            raise StorageFailure(f"{self.name} is closed")
+        if (failed := self.files.failed) is not None:
+            raise StorageFailure(f"{self.name} is offline: {failed.text}")
+
+    # -- reading -----------------------------------------------------------------------------------
+
+    def _read(self, offset: int, max_bytes: int, upto: int, at_least_one: bool) -> bytes:
+        pieces: list[bytes] = []
+        left = max_bytes
+        for index in range(self._index_of(offset), len(self._segments)):
+            segment = self._segments[index]
+            if segment.base >= upto:
+                break
+            start = self._position(segment, offset)
+            limit = segment.size if upto >= segment.end else self._position(segment, upto)
+            if start < limit:
+                piece, whole = self._read_from(segment, start, limit, left, at_least_one and not pieces)
+                if piece:
+                    pieces.append(piece)
+                    left -= len(piece)
+                if not whole:
+                    break
+            offset = max(offset, segment.end)
+        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+    def _read_from(self, segment: Segment, start: int, limit: int, left: int, at_least_one: bool) -> tuple[bytes, bool]:
+        """Whole batches, and whether that is all up to the limit."""
+        if limit - start <= left:
+            return segment.bytes_at(start, limit - start), True
+        stop, offset = segment.boundary(start, start + left)
+        if stop == start:
+            if not at_least_one:
+                return b"", False
+            header = next(each for _, each in segment.headers(start, chunk_bytes=4096))
+            stop, offset = start + header.size, header.next_offset
+        if offset is not None:
+            self._hint(offset, segment, stop)
+        return segment.bytes_at(start, stop - start), False
+
+    def _index_of(self, offset: int) -> int:
+        return max(0, bisect_right(self._bases, offset) - 1)
+
+    def _position(self, segment: Segment, offset: int) -> int:
+        """Where the batch begins that holds the offset or follows it; the size of the file where there is none."""
+        if offset <= segment.base:
+            return 0
+        if offset >= segment.end:
+            return segment.size
+        hint = self._hints.get(offset)
+        if hint is not None and hint[0] is segment:
+            return hint[1]
+        found = segment.locate(offset)
+        position = segment.size if found is None else found[0]
+        self._hint(offset, segment, position)
+        return position
+
+    def _hint(self, offset: int, segment: Segment, position: int) -> None:
+        """Who reads goes on where it stopped."""
+        self._hints[offset] = segment, position
+        if len(self._hints) > _HINTS_MAX:
+            self._hints.popitem(last=False)
+
+    def _batches_since(self, timestamp: int) -> Iterator[Candidate]:
+        for segment in list(self._segments):
+            if segment.end <= self._start or segment.greatest()[0] < timestamp:
+                continue
+            known = segment.times.before(timestamp)
+            start = segment.index.floor(known) if known >= 0 else 0
+            yield from self._candidates(segment, start)
+
+    def _candidates(self, segment: Segment, start: int = 0) -> Iterator[Candidate]:
+        for position, header in segment.headers(start):
+            yield self._at(segment, position, header)
+
+    def _batch_of_greatest(self) -> Candidate | None:
+        best: Candidate | None = None
+        time = -2
+        for segment in self._segments:
+            if segment.end <= self._start or not segment.size:
+                continue
+            if segment.base < self._start:
+                for candidate in self._candidates(segment):
+                    if candidate[0].last_offset >= self._start and candidate[0].max_timestamp > time:
+                        best, time = candidate, candidate[0].max_timestamp
+                continue
+            greatest, offset = segment.greatest()
+            if greatest > time and (found := segment.locate(offset)) is not None:
+                position, header = found
+                best, time = self._at(segment, position, header), greatest
+        return best
+
+    def _at(self, segment: Segment, position: int, header: Header) -> Candidate:
+        return header, lambda: segment.bytes_at(position, header.size)
