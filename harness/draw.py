@@ -221,7 +221,8 @@ def _flood(draw: Draw, at: int, client: int, other: int) -> list[Op]:
 
 
 def _timeout(draw: Draw) -> int:
-    return draw.upto(4, 20) * 100
+    """Of a session. Most are short for a run of a few seconds, so that some come to their end in it."""
+    return draw.short(4, 20) * 100
 
 
 def _client_ops(draw: Draw, most: int, length_ms: int) -> list[Op]:
@@ -229,7 +230,7 @@ def _client_ops(draw: Draw, most: int, length_ms: int) -> list[Op]:
     clients = draw.upto(1, CLIENTS_MAX)
     multis = 0.25 * draw.random.random() if draw.chance(0.6) else 0.0
     moves = 0.12 * draw.random.random() if draw.chance(0.6) else 0.0
-    gone = 0.08 * draw.random.random() if draw.chance(0.5) else 0.0
+    gone = 0.01 + 0.05 * draw.random.random() if draw.chance(0.6) else 0.0
     changes = 0.05 if draw.chance(0.15) else 0.0
     snapshots = 0.02 if draw.chance(0.3) else 0.0
     at_once = 0.06 * draw.random.random() if draw.chance(0.4) else 0.0
@@ -250,7 +251,7 @@ def _client_ops(draw: Draw, most: int, length_ms: int) -> list[Op]:
         if share < moves:
             ops.append(Connect(at, client, draw.upto(1, draw.servers), _timeout(draw)))
         elif share < moves + gone:
-            ops += _goes(draw, at, client, length_ms)
+            ops += _goes(draw, soon, at, client, length_ms)
         elif share < moves + gone + changes:
             ops.append(_change(draw, at))
         elif share < moves + gone + changes + snapshots:
@@ -268,8 +269,12 @@ def _client_ops(draw: Draw, most: int, length_ms: int) -> list[Op]:
     return ops
 
 
-def _goes(draw: Draw, at: int, client: int, length_ms: int) -> list[Op]:
-    if draw.chance(0.6):
+def _goes(draw: Draw, soon: int, at: int, client: int, length_ms: int) -> list[Op]:
+    if draw.chance(0.35):
+        # Long enough for its session to end, and back early enough to be told so before all is healed.
+        away_ms = draw.upto(700, 2_000)
+        return [Vanish(max(soon, min(at, length_ms - away_ms - 200)), away_ms, client)]
+    if draw.chance(0.4):
         return [Vanish(at, draw.short(10, 3_000), client)]
     again = min(length_ms - 1, at + draw.short(1, 300))
     return [Leave(at, client), Connect(again, client, draw.upto(1, draw.servers), _timeout(draw))]

@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 from harness.draw import script_from_seed
-from harness.faults import Ask, Overflow, Script
+from harness.faults import Ask, Connect, Overflow, Script, Vanish
 from harness.script.chance import apart
 
 
@@ -34,10 +34,25 @@ def busiest(script: Script) -> int:
 
 
 def test_clients_of_the_store_ask_in_floods_that_somebody_misses() -> None:
-    scripts = [script_from_seed(seed, machine="store") for seed in range(60)]
+    scripts = [script_from_seed(seed, machine="store") for seed in range(200)]
     floods = [script for script in scripts if busiest(script) >= 10]
-    assert 5 < len(floods) < 40
+    assert 20 < len(floods) < 80
     assert any(isinstance(fault, Overflow) for script in floods for fault in script.faults)
+
+
+def test_some_clients_of_the_store_are_away_for_longer_than_their_sessions_last() -> None:
+    scripts = [script_from_seed(seed, machine="store") for seed in range(200)]
+    assert 40 < sum(outlived(script) for script in scripts) < 120
+
+
+def outlived(script: Script) -> bool:
+    """Whether some session should come to its end, with its client back before all is healed."""
+    lasts = {op.client: op.timeout_ms for op in script.ops if isinstance(op, Connect)}
+    return any(
+        op.for_ms > lasts[op.client] and op.at + op.for_ms < script.length_ms
+        for op in script.ops
+        if isinstance(op, Vanish)
+    )
 
 
 @pytest.mark.parametrize("machine", ["list", "store"])
