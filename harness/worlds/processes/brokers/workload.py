@@ -49,7 +49,7 @@ REQUEST_S: Final = 3.0
 PATIENCE_S: Final = 60.0
 """Of a producer, for one batch: longer than what a script does to brokers."""
 LEAVE_S: Final = 60.0
-STEADY_S: Final = 0.1
+STEADY_S: Final = 0.3
 ONE: Final = 1
 READERS: Final = 10_000
 """Where the numbers of consumers begin: in the history they are other clients than the producers."""
