@@ -357,6 +357,20 @@ def test_a_move_is_cancelled() -> None:
     }
 
 
+def test_what_is_wanted_since_stays_when_the_move_before_has_ended() -> None:
+    controller = six()
+    controller.store.moves = {T0: ids(4, 5)}
+    controller.run(moves.requested(controller.desk))
+    controller.store.moves = {T0: ids(6)}
+    caught_up(controller, T0, 1, 2, 3, 4, 5)
+    assert controller.store.topics["t"].partitions[0] == Assignment(ids(4, 5))
+    assert controller.store.moves == {T0: ids(6)}
+    controller.run(moves.requested(controller.desk))
+    assert controller.store.topics["t"].partitions[0].adding == ids(6)
+    caught_up(controller, T0, 4, 5, 6)
+    assert controller.store.moves == {}
+
+
 def test_moves_that_make_no_sense() -> None:
     controller = six()
     wanted = {T0: ids(9), TopicPartition("u", 0): ids(1), TopicPartition("t", 7): ids(1)}
