@@ -4,17 +4,11 @@ from __future__ import annotations
 
 import ssl
 from contextlib import AbstractAsyncContextManager
-from typing import Final
 
 from attrs import field, frozen
 
 import zab
-from zab.store.acl import Acl
-
-SENSITIVE: Final = ("/config/users", "/config/brokers", "/delegation_token", "/cluster/sasl_secret")
-"""Nobody else is even to read them."""
-ITS_OWN: Final = zab.CREATOR_ACL
-TO_BE_READ: Final = (*zab.CREATOR_ACL, *zab.READ_ONLY_ACL)
+from kraft_controller.runtime.closed import acl_of
 
 
 @frozen
@@ -32,7 +26,3 @@ class StoreLogin:
         return zab.connect(
             hosts, timeout_ms=timeout_ms, tls=self.tls, sasl=self.sasl, acl=acl_of if self.closed else None
         )
-
-
-def acl_of(path: str) -> Acl:
-    return ITS_OWN if any(path == one or path.startswith(f"{one}/") for one in SENSITIVE) else TO_BE_READ

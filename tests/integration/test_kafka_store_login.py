@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from unittest.mock import ANY
 
 import pytest
 import trio
@@ -12,8 +13,9 @@ import zab
 from replica.cli.properties.plan import plan_of
 from replica.cli.properties.source import Misconfigured
 from replica.runtime.broker import Broker
-from tests.integration.brokers import PATIENCE_S
+from tests.integration.brokers import PATIENCE_S, in_thread
 from tests.integration.certificates import Authority
+from tests.integration.kraft_controller.site import Said, command
 from tests.integration.stores import DOORS
 from tests.ports import free_port
 from zab.runtime.coordination.security import SecuritySettings
@@ -27,7 +29,7 @@ def lines(path: Path, port: int, *more: str) -> str:
     )  # fmt: skip
 
 
-async def acls(text: str, store: zab.StoreServer) -> dict[str, set[tuple[int, str]]]:
+async def acls(text: str, store: zab.StoreServer, login: str | None = None) -> dict[str, set[tuple[int, str]]]:
     """A broker starts as its file says; then who may do what with its nodes."""
     found = {}
     with trio.fail_after(PATIENCE_S):
@@ -39,6 +41,11 @@ async def acls(text: str, store: zab.StoreServer) -> dict[str, set[tuple[int, st
             for node in NODES:
                 acl, _ = await own.acl(f"/{node}")
                 found[node] = {(permissions, scheme) for permissions, scheme, _ in acl}
+            if login is not None:
+                at = f"127.0.0.1:{store.client_port}/app"
+                words = ["alter", "users", "ann", "--set", "SCRAM-SHA-256=[password=a]", "--login", login, "--set-acl"]
+                assert await in_thread(command, "configs", *words, "--store", at) == Said(0, ANY, "")
+                assert {each[0::2] for each in (await own.acl("/config/users/ann"))[0]} == {(31, "kafka")}
             async with store.session() as stranger:
                 assert (await stranger.get("/app/cluster/id"))[0]
                 for path in ("/app/config/users", "/app/cluster/sasl_secret"):
@@ -88,7 +95,7 @@ async def test_with_a_name_and_a_password(tmp_path: Path) -> None:
     async with zab.open_store(tmp_path / "store", client_port=0, doors=doors) as store:
         assert store.client_port is not None
         text = lines(tmp_path, store.client_port, f"java.security.auth.login.config={file}")
-        assert await acls(text, store) == wanted("sasl")
+        assert await acls(text, store, "kafka:its own") == wanted("sasl")
 
 
 @pytest.mark.parametrize(
