@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
+from functools import cache
 from random import Random
 from types import CodeType, FrameType
 from typing import Any, Final, TypeAlias
@@ -17,16 +18,17 @@ from attrs import evolve, frozen
 
 from harness.checkers import linear
 from harness.checkers.controller.facts import Fact
-from harness.checkers.store import Verdict, judge
+from harness.checkers.store import judge, watching
 from harness.checkers.store.case import Case as Prepared
 from harness.checkers.store.linearize import operations
 from harness.history import History
-from harness.mutants.bank import controller, oracle, zab
+from harness.mutants.bank import algebra, controller, oracle, verdicts, zab
 from harness.mutants.bank.controller import settled
-from harness.mutants.bank.ensemble import legal
+from harness.mutants.bank.ensemble import PATHS, legal
 from harness.mutants.bank.operations import KINDS, spoil, true_history, without_zxids
 from harness.mutants.bank.spoil import SPOILERS
 from harness.mutants.bank.stories import STORIES
+from harness.mutants.bank.twist import twisted
 
 Deed: TypeAlias = Callable[[], object]
 Deeds: TypeAlias = Iterator[tuple[str, Deed]]
@@ -45,7 +47,7 @@ TARGETS: Final[dict[str, tuple[str, ...]]] = {
         "broken model replay calls case log order realtime image effects outcomes sessions sequences watching watches"
         " linearize judge promises",
     ),
-    "linear": _named("checkers.linear", "certificate decide core models zones wgl znodes"),
+    "linear": _named("checkers.linear", "certificate decide core models zones wgl znodes verify"),
     "controller": (
         *_named("checkers.controller", "case epochs fenced leaders versions assignments obedience settled"),
         "harness.checkers.controller",
@@ -64,12 +66,10 @@ class Case:
     """The functions that it takes: file, and qualified name."""
     calls: int
     seconds: float
+    """Of processor time, with somebody looking on."""
 
 
 def case(name: str, ask: Deed) -> Case:
-    began = time.process_time()
-    said = ask()
-    spent = time.process_time() - began
     codes: dict[int, CodeType] = {}
     calls = 0
 
@@ -79,17 +79,25 @@ def case(name: str, ask: Deed) -> Case:
         codes[id(frame.f_code)] = frame.f_code
 
     kept = sys.gettrace()
+    began = time.process_time()
     sys.settrace(called)
     try:
-        ask()
+        said = ask()
     finally:
         sys.settrace(kept)
+    spent = time.process_time() - began
     uses = frozenset((code.co_filename, code.co_qualname.partition(".<locals>")[0]) for code in codes.values())
     return Case(name, ask, said, uses, calls, spent)
 
 
-def bank(group: str) -> list[Case]:
-    return sorted((case(name, ask) for name, ask in BANKS[group]()), key=lambda made: made.calls)
+def bank(group: str) -> tuple[Case, ...]:
+    return _made(BANKS[group])
+
+
+@cache
+def _made(deeds: Callable[[], Deeds]) -> tuple[Case, ...]:
+    """Groups may share one."""
+    return tuple(sorted((case(name, ask) for name, ask in deeds()), key=lambda made: made.calls))
 
 
 # -- the banks -----------------------------------------------------------------------------------------
@@ -124,17 +132,61 @@ def _ruled(history: History, facts: tuple[Fact, ...]) -> Deed:
     return lambda: controller.said(history, facts)
 
 
-def summary(verdict: Verdict) -> object:
-    """All of a verdict, also its words: whoever reads them must not be misled."""
-    broken = verdict.held, verdict.undecided, verdict.promise, verdict.what, verdict.store.broken
-    return broken, getattr(verdict.linear, "order", ())
-
-
 def _judged(history: History) -> Deed:
-    return lambda: summary(judge(history))
+    """All of a verdict, also its words: whoever reads them must not be misled. And all that was read out of it."""
+
+    def judged() -> object:
+        case = Prepared.of(history)
+        verdict = judge(history)
+        calls = [(call, call.zxid, call.done, call.write, str(call)) for call in case.calls.all]
+        read = calls, case.calls.unclaimed, case.calls.strays, list(case.replay.groups.values())
+        order = getattr(verdict.linear, "order", ())
+        told = verdict.held, verdict.undecided, verdict.promise, verdict.what, verdict.store.what, verdict.store.broken
+        return str(verdict), told, order, read, _operations(case)
+
+    return judged
 
 
-def store_bank(*, legals: int = 24, lies: int = 2) -> Deeds:
+def _operations(case: Prepared) -> object:
+    """Nobody asks for them where a promise is broken; then they may contradict each other."""
+    try:
+        return operations(case)
+    except linear.HistoryError as error:
+        return str(error)
+
+
+def _judged_if_it_can_be(history: History) -> Deed:
+    """It may be such that nobody records it, and contradict itself."""
+    judged = _judged(history)
+
+    def tried() -> object:
+        try:
+            return judged()
+        except (AssertionError, LookupError, TypeError, ValueError) as error:
+            return repr(error)
+
+    return tried
+
+
+def _watched(history: History, seed: int) -> Deed:
+    """Every kind of watch on every node: what is due where a server jumped, and where a client comes back."""
+
+    def watched() -> object:
+        chance = Random(seed)
+        replay = Prepared.of(history).replay
+        said: list[object] = []
+        for _ in range(12):
+            old, new = sorted(chance.sample((0, *replay.order), 2))
+            changes = replay.groups[new].changes
+            for table in (frozenset({(kind, path)}) for kind in watching.KINDS for path in ("/", *PATHS)):
+                said.append((watching.jumped(table, replay, old, new), watching.again(table, old, replay, new)))
+                said.append(watching.told(table, tuple(watching.steps_of(changes)), new))
+        return said
+
+    return watched
+
+
+def store_bank(*, legals: int = 24, lies: int = 2, twists: int = 6) -> Deeds:
     honest = [legal(seed, steps=100) for seed in range(legals)]
     histories = [(name, story.history) for name, story in STORIES.items()]
     histories += [(f"legal {seed}", history) for seed, history in enumerate(honest)]
@@ -150,10 +202,16 @@ def store_bank(*, legals: int = 24, lies: int = 2) -> Deeds:
     histories += [(f"legal {seed}, jumps not seen", evolve(honest[seed], jumps=None)) for seed in range(legals // 3)]
     for name, history in histories:
         yield name, _judged(history)
+    for seed in range(legals // 4):
+        yield f"watched {seed}", _watched(honest[seed], seed)
+    for name, story in STORIES.items():
+        for seed in range(twists):
+            yield f"{name}, twisted {seed}", _judged_if_it_can_be(twisted(Random(f"{name}/{seed}"), story.history))
 
 
 def linear_bank(*, each: int = 60) -> Deeds:
     """Small histories of every model, true and spoilt, with zxids and without."""
+    yield from verdicts.deeds()
     for kind, (model, draw) in KINDS.items():
         for seed in range(each):
             chance = Random(seed)
@@ -162,23 +220,15 @@ def linear_bank(*, each: int = 60) -> Deeds:
                 history = spoil(chance, history)
             if seed % 2:
                 history = without_zxids(history)
-            yield f"{kind} {seed}", _decided(history, _always(model))
+            yield f"{kind} {seed}", _decided(history, algebra.always(model))
     for seed in range(each // 6):
         made = without_zxids(operations(Prepared.of(legal(seed, steps=100))))
         yield f"nodes {seed}", _decided(made, linear.Znodes.of)
         yield f"nodes {seed}, spoilt", _decided(spoil(Random(seed), made), linear.Znodes.of)
 
 
-def _always(model: linear.Model) -> Callable[[Iterable[linear.Operation]], linear.Model]:
-    return lambda operations: model
-
-
-def _decided(history: linear.History, modelled: Callable[[Iterable[linear.Operation]], linear.Model]) -> Deed:
-    def decided() -> object:
-        verdict = linear.check(history, modelled(history.operations), 20_000)
-        return verdict, str(verdict)
-
-    return decided
+def _decided(history: linear.History, modelled: algebra.Modelled) -> Deed:
+    return lambda: algebra.decided(history, modelled)
 
 
 BANKS: Final[dict[str, Callable[[], Deeds]]] = {

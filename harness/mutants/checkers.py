@@ -22,7 +22,7 @@ from harness.mutants.mechanical import Mistake, made, mistake_at, sites
 
 STUCK_S: Final = 0.5
 """Of processor time, for one case; and `STUCK_TIMES` as much as it takes without a mistake."""
-STUCK_TIMES: Final = 20
+STUCK_TIMES: Final = 10
 
 
 @frozen

@@ -44,14 +44,56 @@ EQUIVALENT: Final[dict[str, str]] = {
     "checkers.store.calls Calls._match: `known.zxid <= group.zxid` for `known.zxid < group.zxid`": (
         "what is looked for is claimed by no call, so no call has its zxid"
     ),
-    "checkers.store.sequences check: without `call.write` in `call.write and call.group is not None and"
-    " (not call.group.refused)`": "only writes have a group",
     "checkers.store.sequences check: without `request.op == 'create'` in `request.op == 'create' and"
     " 'sequential' in request.mode`": "only a create has a mode",
     "checkers.store.judge Verdict.held: without `self.store.held` in `self.store.held and"
     " isinstance(self.linear, linear.Legal)`": "what broke a promise is not searched for an order",
+    "checkers.store.model Node.stat: 1 for 0 in `aversion=0`": (
+        "whoever compares stats takes this number from the answer, as the log does not tell it"
+    ),
+    "checkers.store.order never_back: 1 for 0 in `(0, None)`": (
+        "what shows no zxid is passed over, and none that is shown is below 1"
+    ),
+    "checkers.store.watches _Session.__init__: 1 for 0 in `self._server = 0`": (
+        "it is asked for only where a connection has told something, and whoever is connected has named the server"
+    ),
+    "checkers.store.watches _Session._leaps: without `made.add(one)`": (
+        "the same state is found several times, and `_each` keeps it once"
+    ),
+    "checkers.store.watches _Session._by_event: never `not state.table`": (
+        "who watches nothing is told nothing, whatever changes are gone through"
+    ),
+    "checkers.store.watches _Session._by_reply: without `state.table` in `state.table and any((told(state.table,"
+    " self._steps_at(each), each)[0] for each in self._replay.between(state.zxid, zxid)))`": (
+        "who watches nothing is told nothing, whatever changes are gone through"
+    ),
+    # -- controllers -------------------------------------------------------------------------------------
+    "checkers.controller.assignments arrived: without `origin.moving` in `origin.moving and held.replicas =="
+    " origin.target`": "what did not move is held by the same as before then, and what is as before was passed over",
     # -- linearizability ---------------------------------------------------------------------------------
-    "checkers.linear.decide _proved: never `wrong is not None`": (
-        "it stands between a wrong checker and its user; there is none here"
+    "checkers.linear.certificate certify: 5 for 4 in `:4`": (
+        "the fourth is the number of the operation, which no other has; so the fifth is never compared"
+    ),
+    "checkers.linear.decide parts: without `leader[key] = leader[leader[key]]`": (
+        "it only makes the way to the leader of a part shorter for whoever asks next"
+    ),
+    "checkers.linear.wgl Search._link: 3 for 2 in `2 * len(self._ops)`": (
+        "the head of the line needs a number that no call and no return has, and any beyond them is one"
+    ),
+    "checkers.linear.wgl Search._link: 2 for 1 in `self._head + 1`": (
+        "the end of the line needs a number that nothing else has, and any beyond the head is one"
+    ),
+    "checkers.linear.wgl Search._place: 2 for 1 in `1 << number - base`": (
+        "each operation has the bit beside its own, and no two have one; the lowest is nobody's, so the window never"
+        " moves on, and only grows"
+    ),
+    "checkers.linear.wgl Search._place: never `window & 1`": (
+        "what is placed stays in the window, which only grows: it says the same of each state"
+    ),
+    "checkers.linear.wgl Search._place: 2 for 1 in `1 << number - len(self._known)`": (
+        "each operation without an answer has the bit beside its own, and no two have one"
+    ),
+    "checkers.linear.wgl Search._place: `number + len(self._known)` for `number - len(self._known)`": (
+        "each operation without an answer has another bit, and no two have one"
     ),
 }

@@ -54,19 +54,20 @@ class Site:
 def sites(module: ModuleType) -> Iterator[Site]:
     """All that the rules find in a module's functions and methods, from top to bottom."""
     real = dict(functions_of(module))
-    for place, (qualname, _, definition) in enumerate(_definitions(module)):
-        if qualname in real:
-            for number in range(len(list(_edits(definition)))):
+    for place, definition in enumerate(_definitions(module)):
+        if definition.qualname in real:
+            for number in range(len(list(_edits(definition.tree())))):
                 yield Site(module.__name__, place, number)
 
 
 def mistake_at(site: Site) -> Mistake | None:
     module = import_module(site.module)
-    qualname, owner, definition = list(_definitions(module))[site.place]
-    line, edit = list(_edits(definition))[site.number]
+    definition = _definitions(module)[site.place]
+    qualname, tree = definition.qualname, definition.tree()
+    line, edit = list(_edits(tree))[site.number]
     what = edit()
     try:
-        code = _compiled(owner, definition, qualname, module.__file__ or "")
+        code = _compiled(definition.owner, tree, qualname, module.__file__ or "")
     except SyntaxError:  # a name that an inner function needs is not bound any more
         return None
     if code.co_freevars != dict(functions_of(module))[qualname].__code__.co_freevars:
@@ -116,20 +117,34 @@ def _function(member: object) -> FunctionType | None:
     return member if isinstance(member, FunctionType) else None
 
 
-def _definitions(module: ModuleType) -> Iterator[tuple[str, str, Function]]:
-    """Qualified name, class if any, and the function's tree, another one each time."""
-    for node in ast.parse(_source(module)).body:
-        if isinstance(node, ast.FunctionDef):
-            yield node.name, "", node
-        elif isinstance(node, ast.ClassDef):
-            for part in node.body:
-                if isinstance(part, ast.FunctionDef) and not _says_nothing(part):
-                    yield f"{node.name}.{part.name}", node.name, part
+@frozen
+class _Definition:
+    qualname: str
+    owner: str
+    """Its class, if any."""
+    text: str
+    line: int
+
+    def tree(self) -> Function:
+        """Another one each time."""
+        around = ast.parse(f"if True:\n{self.text}" if self.owner else self.text).body[0]
+        found = around.body[0] if isinstance(around, ast.If) else around
+        assert isinstance(found, ast.FunctionDef)
+        return ast.increment_lineno(found, self.line - found.lineno)
 
 
 @cache
-def _source(module: ModuleType) -> str:
-    return inspect.getsource(module)
+def _definitions(module: ModuleType) -> tuple[_Definition, ...]:
+    source = inspect.getsource(module)
+    found = []
+    for node in ast.parse(source).body:
+        if isinstance(node, ast.FunctionDef):
+            found.append((node.name, "", node))
+        elif isinstance(node, ast.ClassDef):
+            parts = [part for part in node.body if isinstance(part, ast.FunctionDef) and not _says_nothing(part)]
+            found += [(f"{node.name}.{part.name}", node.name, part) for part in parts]
+    texts = ((name, owner, ast.get_source_segment(source, node, padded=True), node) for name, owner, node in found)
+    return tuple(_Definition(name, owner, text or "", node.lineno) for name, owner, text, node in texts)
 
 
 def _says_nothing(definition: Function) -> bool:

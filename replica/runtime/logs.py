@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import logging
+from typing import Final
 
 import trio
 
-from zab.runtime.logs import Repeats, shown
+from zab.runtime.logs import shown
+
+QUIET_S: Final = 10.0
+KEYS_MAX: Final = 256
 
 
 class Log:
@@ -15,7 +19,7 @@ class Log:
     def __init__(self, broker: int) -> None:
         self._logger = logging.getLogger("replica")
         self._broker = broker
-        self._repeats = Repeats()
+        self._said: dict[tuple[str, object], tuple[float, int]] = {}
 
     def say(self, event: str, level: int = logging.INFO, /, **fields: object) -> None:
         if self._logger.isEnabledFor(level):
@@ -27,9 +31,14 @@ class Log:
 
     def grumble(self, event: str, key: object, level: int = logging.WARNING, /, **fields: object) -> None:
         """About `key`, at most every ten seconds; the next one tells how many were swallowed."""
-        swallowed = self._repeats.swallowed((event, key), trio.current_time())
-        if swallowed is None:
+        now = trio.current_time()
+        last, swallowed = self._said.get((event, key), (-QUIET_S, 0))
+        if now - last < QUIET_S:
+            self._said[event, key] = (last, swallowed + 1)
             return
+        if len(self._said) >= KEYS_MAX:
+            self._said.clear()
+        self._said[event, key] = (now, 0)
         if swallowed:
             fields["repeated"] = swallowed
         self.say(event, level, **fields)

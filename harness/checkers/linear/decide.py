@@ -9,6 +9,7 @@ does not hide an easy illegal one behind it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from math import inf
 from typing import Final
 
 from attrs import define, field
@@ -28,8 +29,9 @@ CORE_SHARE: Final = 4
 CORE_STEPS_MIN: Final = 100_000
 
 
-def check(history: History, model: Model, budget: int = BUDGET) -> Verdict:
-    """The budget bounds the verdict, the cheap ways to it included; a core has steps of its own, in proportion."""
+def check(history: History, model: Model, budget: int = BUDGET, *, core_steps: int = CORE_STEPS_MIN) -> Verdict:
+    """The budget bounds the verdict, the cheap ways to it included; a core has steps of its own: in proportion, and at
+    least so many."""
     notes: tuple[str, ...] = ()
     spent = 0
     if history.operations and certificate.certifiable(history):
@@ -39,15 +41,15 @@ def check(history: History, model: Model, budget: int = BUDGET) -> Verdict:
         claim = certificate.certify(history, model)
         spent += claim.steps
         if isinstance(claim, certificate.Certified):
-            return _proved(Legal(claim.order, "certificate", spent), history, model)
+            return proved(Legal(claim.order, "certificate", spent), history, model)
         notes = (f"the order that zxids claim is not one: {claim.why}",)
     judged = _judge(parts(history.operations, model), model, budget, spent, notes)
     if isinstance(judged, Illegal):
-        judged = _with_small_core(judged, model)
-    return _proved(judged, history, model)
+        judged = _with_small_core(judged, model, core_steps)
+    return proved(judged, history, model)
 
 
-def _proved(verdict: Verdict, history: History, model: Model) -> Verdict:
+def proved(verdict: Verdict, history: History, model: Model) -> Verdict:
     """A wrong verdict is worse than none."""
     if isinstance(verdict, Legal):
         wrong = verify.wrong_with_order(history, model, verdict.order)
@@ -92,7 +94,7 @@ class _Part:
 
 
 def _judge(
-    groups: Sequence[tuple[Operation, ...]], model: Model, budget: int, spent: int, notes: tuple[str, ...]
+    groups: Sequence[tuple[Operation, ...]], model: Model, budget: int, spent: int = 0, notes: tuple[str, ...] = ()
 ) -> Verdict:
     orders: list[tuple[int, ...]] = []
     waiting: list[_Part] = []
@@ -156,15 +158,15 @@ def _merged(orders: Sequence[tuple[int, ...]], ops: dict[int, Operation]) -> tup
     """
     placed = []
     for number, order in enumerate(orders):
-        instant = ops[order[0]].call if order else 0
+        instant = -inf
         for place, name in enumerate(order):
             instant = max(instant, ops[name].call)
             placed.append((instant, number, place, name))
     return tuple(name for *_, name in sorted(placed))
 
 
-def _with_small_core(found: Illegal, model: Model) -> Illegal:
-    left = max(CORE_STEPS_MIN, CORE_SHARE * found.steps)
+def _with_small_core(found: Illegal, model: Model, steps_min: int) -> Illegal:
+    left = max(steps_min, CORE_SHARE * found.steps)
     spent = found.steps
     whole = True
 
@@ -173,7 +175,7 @@ def _with_small_core(found: Illegal, model: Model) -> Illegal:
         if left <= 0:
             whole = False
             return False
-        verdict = _judge(parts(operations, model), model, left, 0, ())
+        verdict = _judge(parts(operations, model), model, left)
         cost = verdict.spent if isinstance(verdict, Undecided) else verdict.steps
         left -= cost + 1
         spent += cost
@@ -181,6 +183,6 @@ def _with_small_core(found: Illegal, model: Model) -> Illegal:
         return isinstance(verdict, Illegal)
 
     core = tuple(sorted(minimize(found.core, model, illegal), key=lambda op: (op.call, op.id)))
-    again = _judge(parts(core, model), model, max(found.steps, CORE_STEPS_MIN), 0, ())
+    again = _judge(parts(core, model), model, max(found.steps, steps_min))
     why = again.why if isinstance(again, Illegal) else found.why
     return Illegal(core, why, found.by, spent, whole, found.notes)

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from enum import Enum
 from itertools import pairwise
+from math import inf
 
 from attrs import frozen
 
@@ -48,7 +49,7 @@ class Search:
         self._known = sorted((op for op in ops if op.known), key=lambda op: (op.call, op.id))
         self._floating = sorted((op for op in ops if not op.known), key=lambda op: (op.call, op.id))
         self._ops = [*self._known, *self._floating]
-        self._pure = [op.known and model.pure(op) for op in self._ops]
+        self._pure = [model.pure(op) for op in self._ops]
         self._link()
         self._state = model.initial()
         # Placed known operations are those before `base`, and the bits of `window` from there on: a mask of the
@@ -57,7 +58,7 @@ class Search:
         self._window = 0
         self._float = 0
         self._stack: list[_Placed] = []
-        self._seen: set[tuple[int, int, int, State]] = {(0, 0, 0, self._state)}
+        self._seen: set[tuple[int, int, int, State]] = set()
         self._left = len(self._known)
         self._entry = self._next[self._head]
         self._choice = 0
@@ -66,16 +67,16 @@ class Search:
         self.order: tuple[int, ...] = ()
         self.stuck: Operation | None = None
         """When illegal: the operation that no attempt could place, after the longest order that was found."""
-        self._furthest = -1
+        self._furthest = -inf
         self.answer = Answer.OPEN if self._left else Answer.LEGAL
 
     def _link(self) -> None:
         """Entry 2i is the call of operation i, 2i + 1 its return. Calls stand before returns of the same instant."""
-        events: list[tuple[int, int, int]] = []
+        events: list[tuple[int, bool, int]] = []
         for number, op in enumerate(self._ops):
-            events.append((op.call, 0, 2 * number))
+            events.append((op.call, False, 2 * number))
             if op.ret is not None:
-                events.append((op.ret, 1, 2 * number + 1))
+                events.append((op.ret, True, 2 * number + 1))
         events.sort()
         self._head = 2 * len(self._ops)
         end = self._head + 1

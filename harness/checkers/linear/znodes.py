@@ -39,7 +39,9 @@ Node: TypeAlias = tuple[Value, int, int, bool]
 """(data, version, how many children it ever had, ephemeral)"""
 Part: TypeAlias = tuple[str, str, Value]
 _ROOT: Final[Node] = ("", 0, 0, False)
-_ERRORS: Final = frozenset({"NO_NODE", "NODE_EXISTS", "BAD_VERSION", "NOT_EMPTY", "NO_CHILDREN_FOR_EPHEMERALS", LATER})
+_ERRORS: Final = frozenset(
+    {"NO_NODE", "NODE_EXISTS", "BAD_VERSION", "NOT_EMPTY", "NO_CHILDREN_FOR_EPHEMERALS", "BAD_ARGUMENTS", LATER}
+)
 
 
 def parent_of(path: str) -> str:
@@ -72,16 +74,16 @@ class Znodes:
     def step(self, state: State, op: Operation) -> Sequence[State]:
         assert isinstance(state, tuple)
         tree: dict[str, Node] = dict(state)
-        answers = self._answers(tree, op)
+        answers = self.answers(tree, op)
         if op.result is not UNKNOWN and op.result != answers:
             return ()
         return (tuple(sorted(tree.items(), key=lambda item: item[0])),)
 
-    def _answers(self, tree: dict[str, Node], op: Operation) -> Value:
+    def answers(self, tree: dict[str, Node], op: Operation) -> Value:
+        """And leaves the tree as it is afterwards."""
         if op.kind == "close":
             for _, path, _ in parts_of(op):
-                if path in tree:
-                    self._remove(tree, path)
+                tree.pop(path, None)
             return None
         if op.kind != "multi":
             return self._do(tree, op, op.kind, op.key, op.value)
@@ -126,9 +128,11 @@ class Znodes:
         if value not in (-1, version):
             return "BAD_VERSION"
         if kind == "delete":
+            if path == ROOT:
+                return "BAD_ARGUMENTS"
             if any(_is_child(name, path) for name in tree):
                 return "NOT_EMPTY"
-            self._remove(tree, path)
+            del tree[path]
         return None
 
     def _create(self, tree: dict[str, Node], op: Operation, path: str, value: Value) -> Value:
@@ -149,9 +153,6 @@ class Znodes:
         tree[path] = data, 0, 0, "ephemeral" in mode
         return path
 
-    def _remove(self, tree: dict[str, Node], path: str) -> None:
-        del tree[path]
-
     # -- its algebra -------------------------------------------------------------------------------
 
     def pure(self, op: Operation) -> bool:
@@ -167,7 +168,7 @@ class Znodes:
         touched: dict[str, None] = {}
         for kind, path, _ in parts_of(op):
             touched[path] = None
-            if kind in ("create", "delete") and path != ROOT and parent_of(path) in self.tied:
+            if kind in ("create", "delete") and parent_of(path) in self.tied:
                 touched[parent_of(path)] = None
         touched.update(dict.fromkeys(_created(op)))
         return tuple(touched) or (ROOT,)
@@ -184,7 +185,7 @@ def parts_of(op: Operation) -> list[Part]:
     if op.kind not in KINDS:
         raise HistoryError(f"#{op.id}.kind: {op.kind!r} is nothing that nodes do: {', '.join(sorted(KINDS))}")
     if op.kind == "close":
-        return [("delete", str(path), -1) for path in _listed(op)]
+        return [("delete", str(path), None) for path in _listed(op)]
     if op.kind != "multi":
         return [(op.kind, op.key, op.value)]
     found: list[Part] = []
@@ -218,9 +219,7 @@ def _mode(op: Operation, value: Value) -> str:
 
 def _created(op: Operation) -> Iterator[str]:
     """The paths that it answered: of a sequential node there is no other way to know."""
-    if op.result is UNKNOWN:
-        return
-    answers = op.result if op.kind == "multi" and isinstance(op.result, tuple) else (op.result,)
+    answers = op.result if isinstance(op.result, tuple) else (op.result,)
     for (kind, _, _), answer in zip(parts_of(op), answers, strict=False):
         if kind == "create" and isinstance(answer, str) and answer not in _ERRORS:
             yield answer

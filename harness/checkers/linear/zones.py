@@ -83,10 +83,12 @@ def decide(operations: Iterable[Operation], unwritten: Value) -> Ordered | Confl
 
     for value, seen in reads.items():
         write = writes.get(value)
-        if write is None and value != unwritten:
-            return Conflict((seen[0],), f"{value!r} was read and never written", steps)
-        early = next((read for read in seen if write is not None and read.before(write)), None)
-        if early is not None and write is not None:
+        if write is None:
+            if value != unwritten:
+                return Conflict((seen[0],), f"{value!r} was read and never written", steps)
+            continue
+        early = next((read for read in seen if read.before(write)), None)
+        if early is not None:
             return Conflict((early, write), f"{value!r} was read before it was written", steps)
 
     zones = []
@@ -117,7 +119,7 @@ def _arrange(zones: list[_Zone], steps: int) -> Ordered | Conflict:
         if next_one.first_return < one.last_call:
             return Conflict((*one.evidence, *next_one.evidence), f"{one}, and {next_one}", steps)
     starts = [zone.first_return for zone in forward]
-    placed = [(zone.first_return, 1, zone) for zone in forward]
+    placed = [(zone.first_return, True, zone) for zone in forward]
     for zone in zones:
         if zone.forward:
             continue
@@ -126,6 +128,6 @@ def _arrange(zones: list[_Zone], steps: int) -> Ordered | Conflict:
         # One that outlasts the forward zone comes behind it, where its last call puts it anyway.
         if around >= 0 and zone.first_return < forward[around].last_call:
             return Conflict((*forward[around].evidence, *zone.evidence), f"{forward[around]}, yet {zone}", steps)
-        placed.append((zone.last_call, 0, zone))
+        placed.append((zone.last_call, False, zone))
     placed.sort(key=lambda item: item[:2])
     return Ordered(tuple(op for _, _, zone in placed for op in zone.operations), steps)

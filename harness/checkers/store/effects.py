@@ -25,7 +25,7 @@ ATOMIC: Final = "a multi is done whole or not at all"
 
 def check(case: Case) -> Iterator[Broken]:
     for call in case.calls.all:
-        if not call.write or call.group is None:
+        if call.group is None:
             continue
         yield from _answer(case, call, call.group)
         if call.request.parts or call.request.op != "multi":
@@ -100,7 +100,7 @@ def _decision(case: Case, call: Call, group: Group) -> Iterator[Broken]:
         given = [part.error for part in reply.parts] if reply.parts else [reply.error] * len(requests)
     if given == right or any(error not in (*DECIDED, LATER) for error in given):
         return
-    if call.request.op == "multi" and not (reply is not None and reply.parts) and any(given) and any(right):
+    if call.request.op == "multi" and reply is not None and reply.error and not reply.parts and any(right):
         return  # told in the header only: which part it was is not said
     now, then = _listed(given), _listed(right)
     what = f"at zxid {hexed(group.zxid)} the answer must be {then}, and was {now}"

@@ -45,7 +45,7 @@ def check(case: Case) -> Iterator[Broken]:
 
 def _read(case: Case, call: Call, request: Request, reply: Reply, floors: dict[int, int]) -> Iterator[Broken]:
     replay, path = case.replay, request.path
-    zxid = 0 if call.reply is None else call.reply.zxid
+    zxid = call.zxid
     if zxid:
         wrong = difference(request, reply, replay.node(path, zxid))
         if wrong:

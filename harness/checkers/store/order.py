@@ -32,7 +32,7 @@ def replies(case: Case) -> Iterator[Broken]:
 
 def writes(case: Case) -> Iterator[Broken]:
     for calls in case.calls.of.values():
-        placed = [call for call in calls if call.write and call.group is not None]
+        placed = [call for call in calls if call.group is not None]
         for one, other in pairwise(placed):
             if one.zxid >= other.zxid:
                 what = (

@@ -49,7 +49,7 @@ def kept(case: Case) -> Iterator[Broken]:
 def once(case: Case) -> Iterator[Broken]:
     for group in case.calls.unclaimed:
         calls = case.calls.of.get(group.session, [])
-        same = [call for call in calls if call.write and made_by(call.request, group)]
+        same = [call for call in calls if made_by(call.request, group)]
         if same:
             call = same[0]
             other = f" at zxid {hexed(call.group.zxid)}" if call.group is not None else ""

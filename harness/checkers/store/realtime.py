@@ -19,9 +19,7 @@ SYNCED: Final = "a sync reaches what anybody had seen before"
 
 
 def check(case: Case) -> Iterator[Broken]:
-    asked = sorted(
-        (call for call in case.calls.all if call.write and call.group is not None), key=lambda call: call.asked.at
-    )
+    asked = sorted((call for call in case.calls.all if call.group is not None), key=lambda call: call.asked.at)
     for call, largest, event in _seen_before(case, asked):
         if largest >= call.zxid:
             what = (

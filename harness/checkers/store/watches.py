@@ -13,7 +13,7 @@ not told, and those of one node count as one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, TypeAlias
 
 from attrs import evolve, frozen
@@ -150,8 +150,7 @@ class _Session:
             found.append(State(zxid, left, due, loose=True))
         return found
 
-    def _each(self, states: Iterable[State], bound: int, after: _After) -> list[State]:
-        states = list(states)
+    def _each(self, states: Sequence[State], bound: int, after: _After) -> list[State]:
         found = [each for state in states for each in after(state)]
         if self._jumps is None:
             if not found:  # any server may have jumped; but what needs no jump is explained without

@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 
 from harness.mutants import report
+from harness.mutants.banks import TARGETS
 from harness.mutants.campaign import hunt
 from harness.mutants.report import Told, table, told
 from harness.mutants.table import BY_NAME, IMPOSSIBLE
@@ -19,6 +20,12 @@ def test_the_page_has_a_row_for_each() -> None:
     bugs = {name: mutant.bug for name, mutant in BY_NAME.items()}
     assert dict(rows) == bugs | IMPOSSIBLE
     assert len(rows) == len(BY_NAME) + len(IMPOSSIBLE)
+
+
+def test_the_page_has_a_row_for_each_group_of_checkers() -> None:
+    rows = re.findall(r"^\| (\w+) \| \d+ \| \d+ \| \d+ \| ([\d.]+)% \| \d+ \|$", PAGE.read_text(), re.MULTILINE)
+    assert [name for name, _ in rows] == list(TARGETS)
+    assert all(float(share) >= 95 for _, share in rows)
 
 
 def test_what_is_told_of_a_bug(tmp_path: Path) -> None:

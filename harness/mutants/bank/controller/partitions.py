@@ -238,3 +238,45 @@ def a_move_to_nobody(tale: Tale, bad: bool) -> None:
 @breaks(assignments.PROMISE)
 def a_move_from_nobody(tale: Tale, bad: bool) -> None:
     tale.topic_of({0: held(1, 2, adding=[1, 2] if bad else [2])})
+
+
+# -- moves ---------------------------------------------------------------------------------------------
+
+
+@breaks(assignments.ARRIVED)
+def a_move_ends_before_all_have_arrived(tale: Tale, bad: bool) -> None:
+    tale.rules()
+    tale.topic(1, 2)
+    tale.state(1, [1, 2], 0)
+    tale.topic_of({0: held(1, 3, 2, adding=[3], removing=[2])})
+    tale.state(1, [1, 2] if bad else [1, 2, 3], 0)
+    tale.topic(1, 3)
+
+
+@breaks(assignments.ARRIVED)
+def a_move_that_is_given_up_has_not_arrived(tale: Tale, bad: bool) -> None:
+    tale.rules()
+    tale.topic(1, 2)
+    tale.state(1, [1, 2], 0)
+    tale.topic_of({0: held(1, 3, 2, adding=[3], removing=[2])})
+    tale.topic(1, 3 if bad else 2)
+
+
+@breaks(assignments.ARRIVED)
+def who_was_in_sync_before_a_move_began_may_be_so_no_more(tale: Tale, bad: bool) -> None:
+    tale.rules()
+    tale.topic(2, 1)
+    tale.state(2, [2, 1], 0)
+    tale.state(2, [2] if bad else [2, 1], 0)
+    tale.topic_of({0: held(2, 1, removing=[2])})
+    tale.topic(1)
+
+
+@breaks(assignments.ARRIVED)
+def a_move_of_what_has_no_state(tale: Tale, bad: bool) -> None:
+    tale.rules()
+    tale.topic_of({0: held(1, 2, removing=[2]), 1: held(1)})
+    tale.state(1, [1, 2], 0)
+    if bad:
+        tale.delete(state_path(), session_of(1))
+    tale.topic_of({0: held(1), 1: held(1), 2: held(1)})

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from harness.checkers.store import (
     effects,
     image,
@@ -269,3 +271,44 @@ def what_was_done_is_told_as_refused(t: Tale) -> None:
     ann = t.client(1)
     call = t.ask(ann, Request("create", "/x", b"1"))
     t.tell(call, Reply("NODE_EXISTS", zxid=t.commit(ann, Change(0, 0, "create", "/x", b"1"))))
+
+
+TWO_PARTS: Final = Request("multi", parts=(Request("create", "/x", b""), Request("delete", "/nothing")))
+
+
+@good
+def a_multi_that_is_refused_says_so_in_its_header_only(t: Tale) -> None:
+    """Its first part could have been done; which one was wrong is not said."""
+    ann = t.client(1)
+    call = t.ask(ann, TWO_PARTS)
+    t.tell(call, Reply("NO_NODE", zxid=t.commit(ann, Change(0, 0, "error"))))
+
+
+@bad(effects.REFUSED)
+def a_multi_that_had_to_be_done_is_refused_in_its_header(t: Tale) -> None:
+    ann = t.client(1)
+    call = t.ask(ann, BOTH)
+    t.tell(call, Reply("NO_NODE", zxid=t.commit(ann, Change(0, 0, "error"))))
+
+
+@bad(effects.ATOMIC)
+def a_multi_that_had_to_be_refused_is_done_without_answers(t: Tale) -> None:
+    ann = t.client(1)
+    call = t.ask(ann, TWO_PARTS)
+    made = Change(0, 0, "create", "/x", b""), Change(0, 0, "delete", "/nothing")
+    t.tell(call, Reply(zxid=t.commit(ann, *made)))
+
+
+@bad(effects.REFUSED)
+def a_lost_multi_that_had_to_be_refused_is_done(t: Tale) -> None:
+    ann = t.client(1)
+    t.lose(t.ask(ann, TWO_PARTS))
+    t.commit(ann, Change(0, 0, "create", "/x", b""), Change(0, 0, "delete", "/nothing"))
+
+
+@good
+def a_child_is_made_in_the_same_multi_as_its_parent(t: Tale) -> None:
+    ann = t.client(1)
+    call = t.ask(ann, Request("multi", parts=(Request("create", "/x", b""), Request("create", "/x/y", b""))))
+    zxid = t.commit(ann, *(Change(0, 0, "create", path, b"") for path in ("/x", "/x/y")))
+    t.tell(call, Reply(zxid=zxid, parts=(Reply(path="/x"), Reply(path="/x/y"))))

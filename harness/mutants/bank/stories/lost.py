@@ -374,3 +374,19 @@ def events_that_bear_no_zxid_change_places(t: Tale) -> None:
     t.create(ann, "/x")
     t.set(ann, "/x", b"1", 1)
     t.fire(bob, "data", "/x", -1)
+
+
+@bad(outcomes.KEPT)
+def an_acknowledged_write_is_that_of_an_earlier_call(t: Tale) -> None:
+    ann, bob = t.client(1), t.client(2)
+    zxid = t.create(bob, "/x")
+    t.tell(t.ask(ann, Request("create", "/x", b"")), Reply(zxid=zxid, path="/x"))
+
+
+@bad(outcomes.ONCE)
+def two_sessions_change_what_they_never_asked_for(t: Tale) -> None:
+    ann, bob = t.client(1), t.client(2)
+    for who, path in ((ann, "/a"), (bob, "/b"), (ann, "/c")):
+        t.commit(who, Change(0, 0, "create", path, b""))
+    t.sync(ann)
+    t.sync(bob)

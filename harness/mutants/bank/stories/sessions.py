@@ -203,3 +203,33 @@ def the_second_part_of_a_multi_gets_a_wrong_number(t: Tale) -> None:
     names = "/n-0000000000", "/n-0000000002"
     zxid = t.commit(ann, *(Change(0, 0, "create", name, b"") for name in names))
     t.tell(call, Reply(zxid=zxid, parts=tuple(Reply(path=name) for name in names)))
+
+
+@bad(sequences.PROMISE)
+def the_last_number_is_given_again(t: Tale) -> None:
+    ann = t.client(1)
+    t.create(ann, "/n-", mode="sequential", named="/n-0000000000")
+    t.create(ann, "/n-", mode="sequential", named="/n-0000000001")
+    t.delete(ann, "/n-0000000001")
+    t.create(ann, "/n-", mode="sequential", named="/n-0000000001")
+
+
+@bad(sequences.PROMISE)
+def a_number_is_none(t: Tale) -> None:
+    ann = t.client(1)
+    t.create(ann, "/n-", mode="sequential", named="/n-0000000000")
+    t.create(ann, "/n-", mode="sequential", named="/n-something")
+
+
+@bad(sequences.PROMISE)
+def a_number_is_left_out_under_a_new_parent(t: Tale) -> None:
+    """What was given under the one before says nothing."""
+    ann = t.client(1)
+    t.create(ann, "/q")
+    for number in (0, 1):
+        t.create(ann, "/q/n-", mode="sequential", named=f"/q/n-000000000{number}")
+    for number in (0, 1):
+        t.delete(ann, f"/q/n-000000000{number}")
+    t.delete(ann, "/q")
+    t.create(ann, "/q")
+    t.create(ann, "/q/n-", mode="sequential", named="/q/n-0000000001")

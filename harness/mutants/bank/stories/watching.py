@@ -7,7 +7,7 @@ from attrs import evolve
 from harness.checkers.store import (
     watches,
 )
-from harness.history import Jump, Reply, Request
+from harness.history import Change, Jump, Reply, Request
 from harness.mutants.bank.stories.story import bad, good
 from harness.mutants.bank.tale import Tale
 
@@ -333,3 +333,84 @@ def nobody_knows_whether_the_server_jumped(t: Tale) -> None:
 def no_jump_explains_what_was_missed(t: Tale) -> None:
     an_event_is_missed(t)
     t.jumps = None
+
+
+# -- events that do not say their zxid, and watches that are taken back ----------------------------------
+
+
+@good
+def an_event_need_not_say_its_zxid(t: Tale) -> None:
+    ann, bob = t.client(1), t.client(2)
+    t.exists(bob, "/x", there=False, watch="once")
+    t.create(ann, "/x")
+    t.fire(bob, "created", "/x", 0)
+    t.set(ann, "/x", b"1", 1)
+    t.get(bob, "/x", b"1", watch="once")
+    t.set(ann, "/x", b"2", 2)
+    t.fire(bob, "data", "/x", -1)
+    t.sync(bob)
+
+
+@bad(watches.UNEARNED)
+def an_event_that_does_not_say_its_zxid_tells_of_nothing(t: Tale) -> None:
+    ann, bob = t.client(1), t.client(2)
+    t.exists(bob, "/x", there=False, watch="once")
+    t.create(ann, "/y")
+    t.fire(bob, "created", "/x", 0)
+
+
+@good
+def what_a_jump_has_changed_is_told_without_a_zxid(t: Tale) -> None:
+    ann, bob = t.client(1), t.client(2, server=2)
+    t.exists(bob, "/x", there=False, watch="once")
+    t.create(ann, "/x")
+    t.create(ann, "/y")
+    assert t.jumps is not None
+    t.jumps.append(Jump(2, t.zxid))
+    t.fire(bob, "created", "/x", 0)
+    t.sync(bob)
+
+
+@bad(watches.MISSED)
+def two_events_of_one_multi_change_places(t: Tale) -> None:
+    ann, bob = t.client(1), t.client(2)
+    t.exists(bob, "/x", there=False, watch="once")
+    t.exists(bob, "/y", there=False, watch="once")
+    call = t.ask(ann, Request("multi", parts=(Request("create", "/x", b""), Request("create", "/y", b""))))
+    zxid = t.commit(ann, *(Change(0, 0, "create", path, b"") for path in ("/x", "/y")))
+    t.tell(call, Reply(zxid=zxid, parts=(Reply(path="/x"), Reply(path="/y"))))
+    t.fire(bob, "created", "/y")
+    t.fire(bob, "created", "/x")
+
+
+@good
+def one_of_two_watches_may_have_been_meant(t: Tale) -> None:
+    """That of the children was not there; that of the data stays."""
+    ann, bob = t.client(1), t.client(2)
+    t.create(ann, "/x")
+    t.get(bob, "/x", b"", watch="once")
+    t.watch(bob, "/x", "once", op="unwatch", error="NO_WATCHER")
+    t.set(ann, "/x", b"1", 1)
+    t.fire(bob, "data", "/x")
+    t.sync(bob)
+
+
+@good
+def what_cannot_be_taken_back_stays(t: Tale) -> None:
+    ann, bob = t.client(1), t.client(2)
+    t.create(ann, "/x")
+    t.get(bob, "/x", b"", watch="once")
+    t.watch(bob, "/x", "once", op="unwatch", error="BAD_ARGUMENTS")
+    t.set(ann, "/x", b"1", 1)
+    t.fire(bob, "data", "/x")
+    t.sync(bob)
+
+
+@bad(watches.MISSED)
+def what_cannot_be_taken_back_does_not_fire(t: Tale) -> None:
+    ann, bob = t.client(1), t.client(2)
+    t.create(ann, "/x")
+    t.get(bob, "/x", b"", watch="once")
+    t.watch(bob, "/x", "once", op="unwatch", error="BAD_ARGUMENTS")
+    t.set(ann, "/x", b"1", 1)
+    t.sync(bob)

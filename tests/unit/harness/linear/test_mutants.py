@@ -97,9 +97,9 @@ MUTANTS: list[tuple[Any, ModuleType, str, str, str]] = [
     # Zones.
     (wrong_zones, zones, "if next_one.first_return < one.last_call:", "if False:", "unique"),
     (wrong_zones, zones, "if around >= 0 and zone.first_return < forward[around].last_call:", "if False:", "unique"),
-    (wrong_zones, zones, "write is not None and read.before(write)", "False", "unique"),
-    (wrong_zones, zones, "if write is None and value != unwritten:", "if False:", "unique"),
-    (wrong_zones, zones, "if write is None:\n        return", "if False:\n        return", "unique"),
+    (wrong_zones, zones, "if read.before(write)", "if False", "unique"),
+    (wrong_zones, zones, "if value != unwritten:", "if False:", "unique"),
+    (wrong_zones, zones, "if write is None:\n        return _Zone", "if False:\n        return _Zone", "unique"),
     (
         wrong_zones,
         zones,
@@ -115,10 +115,10 @@ MUTANTS: list[tuple[Any, ModuleType, str, str, str]] = [
         "unique",
     ),
     (wrong_zones, zones, "if op.value in writes or op.value == unwritten:", "if False:", "repeated"),
-    (wrong_zones, zones, "(zone.last_call, 0, zone)", "(zone.last_call, 2, zone)", "unique"),
+    (wrong_zones, zones, "(zone.last_call, False, zone)", "(zone.last_call, 2, zone)", "unique"),
     (wrong_zones, zones, "if op.result not in (None, UNKNOWN):", "if False:", "unique"),
     # The search.
-    (wrong_search, wgl, "(op.ret, 1, 2 * number + 1)", "(op.ret, -1, 2 * number + 1)", "repeated"),
+    (wrong_search, wgl, "(op.ret, True, 2 * number + 1)", "(op.ret, -1, 2 * number + 1)", "repeated"),
     (
         wrong_search,
         wgl,
@@ -134,7 +134,7 @@ MUTANTS: list[tuple[Any, ModuleType, str, str, str]] = [
         "compared",
     ),
     (wrong_search, wgl, "key = (base, window, floating, states[at])", "key = (base, window, 0, states[at])", "counted"),
-    (wrong_search, wgl, "[op.known and model.pure(op) for op in self._ops]", "[True for op in self._ops]", "repeated"),
+    (wrong_search, wgl, "[model.pure(op) for op in self._ops]", "[True for op in self._ops]", "repeated"),
     (
         wrong_search,
         wgl,
