@@ -11,6 +11,7 @@ from typing import Final
 
 import zab
 from kraft_controller.runtime.admin.picture import Picture
+from kraft_controller.runtime.closed import acl_of
 
 DONE, FAILED, MISUSED = 0, 1, 2
 STORE: Final = "127.0.0.1:2181"
@@ -41,6 +42,10 @@ def store_arguments(parser: argparse.ArgumentParser) -> None:
         "--within", type=_seconds, default=15.0, metavar="SECONDS", help="until a server is found (default 15)"
     )
     group.add_argument("--auth", action="append", default=[], metavar="SCHEME:CREDENTIALS", help="digest:user:password")
+    group.add_argument("--login", metavar="USER:PASSWORD", help="who this is, by SASL DIGEST-MD5")
+    group.add_argument(
+        "--set-acl", action="store_true", help="what is made is closed to others, as with zookeeper.set.acl=true"
+    )
     group.add_argument("--tls", action="store_true", help="speak TLS; each of the following means it, too")
     group.add_argument("--ca", type=Path, metavar="FILE", help="who signs the servers' certificates (PEM)")
     group.add_argument("--cert", type=Path, metavar="FILE", help="who this is (PEM)")
@@ -90,6 +95,8 @@ def connected(arguments: argparse.Namespace) -> int:
             arguments.store,
             auth=[_identity(each) for each in arguments.auth],
             tls=_tls(arguments),
+            sasl=_login(arguments.login),
+            acl=acl_of if arguments.set_acl else None,
             wait_ms=int(arguments.within * 1000),
             settings=zab.ClientSettings(hopeless_ends=True),
         ) as session:
@@ -109,6 +116,15 @@ def _identity(text: str) -> tuple[str, bytes]:
     if not colon or not scheme:
         raise Misuse(f"--auth {text!r}: it looks like digest:user:password")
     return scheme, credentials.encode()
+
+
+def _login(text: str | None) -> tuple[str, str] | None:
+    if text is None:
+        return None
+    user, colon, password = text.partition(":")
+    if not user or not colon:
+        raise Misuse("--login: it looks like USER:PASSWORD")
+    return user, password
 
 
 def _tls(arguments: argparse.Namespace) -> zab.ClientTls | None:

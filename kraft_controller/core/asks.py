@@ -138,6 +138,14 @@ class DropMoves:
     """These are dealt with. The node goes when nothing is left in it."""
 
     partitions: tuple[TopicPartition, ...]
+    targets: tuple[tuple[BrokerId, ...], ...] = ()
+    """To each of them what was wanted, so that what somebody wants instead since stays; none: whatever is wanted."""
+
+    def leaves(self, where: TopicPartition, wanted: tuple[BrokerId, ...]) -> bool:
+        """Of what the node asks for."""
+        if where not in self.partitions:
+            return True
+        return bool(self.targets) and self.targets[self.partitions.index(where)] != wanted
 
 
 @frozen

@@ -57,6 +57,7 @@ def take_over(desk: Desk, new_id: Callable[[], TopicId]) -> Steps[None]:
         desk.note("restarted", brokers=tuple(restarted))
         cluster.brokers.update(restarted)
         yield from members.on_startup(desk, tuple(restarted))
+        _unsay_no_leader(desk)
     desk.note("took_over", brokers=len(cluster.brokers), topics=len(cluster.topics), partitions=len(cluster.states))
 
 
@@ -74,6 +75,14 @@ def _restarted(desk: Desk) -> list[BrokerId]:
             for where in cluster.on(broker)
             if not cluster.is_deleting(where.topic) and (state := cluster.states.get(where)) is not None
         )
+    ]
+
+
+def _unsay_no_leader(desk: Desk) -> None:
+    """Of what only the restarted could lead: nobody has to get up for that, they are back already."""
+    led = {str(where) for where in desk.cluster.in_phase(PartitionPhase.ONLINE)}
+    desk.notes[:] = [
+        note for note in desk.notes if note.event != "no_leader" or dict(note.fields)["partition"] not in led
     ]
 
 

@@ -94,7 +94,7 @@ def _begin(desk: Desk, where: TopicPartition, target: tuple[BrokerId, ...], fail
     if after.moving:
         yield from go_on(desk, where)
     else:  # another order of the same, or everything taken back: nobody comes, and nobody goes any more
-        yield [DropMoves((where,))]
+        yield [DropMoves((where,), (target,))]
         desk.note("reassigned", partition=str(where), replicas=after.replicas)
 
 
@@ -166,7 +166,7 @@ def _complete(desk: Desk, where: TopicPartition) -> Steps[None]:
     if not (yield from write_assignment(desk, where, held.arrived())):
         return
     cluster.moving.pop(where, None)
-    yield [DropMoves((where,))]
+    yield [DropMoves((where,), (held.target,))]
     batch.tell_metadata(cluster.brokers, [where])
     desk.note("reassigned", partition=str(where), replicas=held.target)
 
@@ -248,12 +248,12 @@ def requested(desk: Desk) -> Steps[None]:
         else:
             wanted[where] = target
     if over:
-        yield [DropMoves(tuple(over))]
+        yield [DropMoves(tuple(over), tuple(found.wanted[where] for where in over))]
     failed = yield from start(desk, wanted, by_node=True)
     for where, why in failed.items():
         desk.note("reassignment_refused", partition=str(where), why=why)
     if failed:
-        yield [DropMoves(tuple(failed))]
+        yield [DropMoves(tuple(failed), tuple(wanted[where] for where in failed))]
 
 
 def resume(desk: Desk) -> Steps[None]:

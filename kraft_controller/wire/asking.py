@@ -19,6 +19,7 @@ from kraft_controller.wire.reign import TRIES_MAX, AnswersLost, Fence, synced
 from kraft_controller.wire.work import (
     Children,
     Create,
+    Delete,
     Done,
     Exists,
     Failed,
@@ -254,9 +255,13 @@ class Asking:
         while True:
             node = yield from self._get(znodes.REASSIGN, False)
             wanted = znodes.read_reassignment(node.data)
-            left = {where: to for where, to in wanted.items() if where not in ask.partitions}
+            left = {where: to for where, to in wanted.items() if ask.leaves(where, to)}
             if not left:
-                yield from self._fence.delete(znodes.REASSIGN)
+                outcome = yield from self._fence.change(Delete(znodes.REASSIGN, node.version))
+                if isinstance(outcome, Done) or outcome.why is Why.NO_NODE:
+                    return asks.Done()
+                continue  # somebody has asked for something else meanwhile, or nobody knows
+            if left == wanted:
                 return asks.Done()
             written = yield from self._fence.set(znodes.REASSIGN, znodes.reassignment(left), node.version)
             if not isinstance(written, Failed):

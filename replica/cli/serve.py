@@ -16,7 +16,6 @@ from pathlib import Path
 import trio
 from attrs import evolve
 
-import zab
 from kraft_controller.cli.common import DONE, Misuse
 from kraft_controller.runtime.registration import generated_id, prepare
 from replica.cli.properties.plan import Plan, numbered, read_plan
@@ -89,7 +88,7 @@ async def _again(signals: AsyncIterator[int], scope: trio.CancelScope) -> None:
 async def _serve(plan: Plan, operators: AdminSettings | None) -> None:
     ident = numbered(plan)
     if ident is None:
-        async with zab.connect(plan.config.store) as session:
+        async with plan.config.store_login.session(plan.config.store) as session:
             await prepare(session)
             ident = await generated_id(session, plan.reserved_max)
     broker = Broker(evolve(plan.config, id=ident))

@@ -95,7 +95,7 @@ class Broker:
         self.started = trio.Event()
         self.cluster = ""
         self._open: OpenSession = open_session or (
-            lambda: zab.connect(config.store, timeout_ms=config.session_timeout_ms)
+            lambda: config.store_login.session(config.store, config.session_timeout_ms)
         )
         self.configs = TopicConfigs(config.log, self.log)
         self.topics = Topics(

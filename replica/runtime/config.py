@@ -20,6 +20,7 @@ from replica.core.settings import Settings as ReplicationSettings
 from replica.runtime.disk import DiskPace
 from replica.runtime.sasl import Identity, SaslSettings
 from replica.runtime.settings import PortSettings
+from replica.runtime.store import StoreLogin
 from replica.storage.config import LogConfig
 
 CONTROLLER: Final = "CONTROLLER"
@@ -86,6 +87,7 @@ class BrokerConfig:
     id: BrokerId
     log_dirs: tuple[Path, ...]
     store: str = "127.0.0.1:2181"
+    store_login: StoreLogin = field(factory=StoreLogin)
     listeners: tuple[Listener, ...] = (Listener(PLAINTEXT, "127.0.0.1", 9092),)
     controller: Listener = Listener(CONTROLLER, "127.0.0.1", 0)
     inter_broker: str | None = None

@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import logging
-from typing import Final
 
 import trio
 
-from zab.runtime.logs import shown
-
-QUIET_S: Final = 10.0
-KEYS_MAX: Final = 256
+from zab.runtime.logs import Repeats, shown
 
 
 class Log:
@@ -19,7 +15,7 @@ class Log:
     def __init__(self, broker: int) -> None:
         self._logger = logging.getLogger("replica")
         self._broker = broker
-        self._said: dict[tuple[str, object], tuple[float, int]] = {}
+        self._repeats = Repeats()
 
     def say(self, event: str, level: int = logging.INFO, /, **fields: object) -> None:
         if self._logger.isEnabledFor(level):
@@ -31,14 +27,9 @@ class Log:
 
     def grumble(self, event: str, key: object, level: int = logging.WARNING, /, **fields: object) -> None:
         """About `key`, at most every ten seconds; the next one tells how many were swallowed."""
-        now = trio.current_time()
-        last, swallowed = self._said.get((event, key), (-QUIET_S, 0))
-        if now - last < QUIET_S:
-            self._said[event, key] = (last, swallowed + 1)
+        swallowed = self._repeats.swallowed((event, key), trio.current_time())
+        if swallowed is None:
             return
-        if len(self._said) >= KEYS_MAX:
-            self._said.clear()
-        self._said[event, key] = (now, 0)
         if swallowed:
             fields["repeated"] = swallowed
         self.say(event, level, **fields)

@@ -10,7 +10,7 @@ import logging
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, TypeVar
 
 import trio
 from attrs import define, field, frozen
@@ -53,6 +53,8 @@ QUIET: Final = frozenset({"fetch_refused", "role_refused", "not_appended"})
 
 RoleTaken = Callable[[TopicPartition, bool | None, int], None]
 """Leads, follows, or (None) has nothing to do with it any more; in which leader epoch."""
+
+T = TypeVar("T")
 
 
 class Logs(CoreLogs, Protocol):
@@ -169,43 +171,30 @@ class Replication:
     async def produce(
         self, acks: int, timeout_ms: int, entries: Sequence[tuple[TopicPartition, bytes]]
     ) -> list[Produced]:
-        token, waiter = self._waiter()
-        try:
-            results = self.core.produce(token, acks, timeout_ms, entries, self.now())
-            self._turn()
-            if results is not None:
-                return results
-            await waiter.answered.wait()
-            found: list[Produced] = waiter.results
-            return found
-        finally:
-            self._forget(token)
+        return await self._answered(lambda token: self.core.produce(token, acks, timeout_ms, entries, self.now()))
 
     async def fetch(self, asked: Fetch) -> list[Fetched]:
-        token, waiter = self._waiter()
-        try:
-            results = self.core.fetch(token, asked, self.now())
-            self._turn()
-            if results is not None:
-                return results
-            await waiter.answered.wait()
-            found: list[Fetched] = waiter.results
-            return found
-        finally:
-            self._forget(token)
+        return await self._answered(lambda token: self.core.fetch(token, asked, self.now()))
 
     async def delete_records(self, timeout_ms: int, entries: Iterable[tuple[TopicPartition, int]]) -> list[Deleted]:
-        token, waiter = self._waiter()
+        return await self._answered(lambda token: self.core.delete_records(token, timeout_ms, entries, self.now()))
+
+    async def _answered(self, ask: Callable[[int], list[T] | None]) -> list[T]:
+        """At once, or when the core says so. Who is cancelled meanwhile, his connection being gone, is forgotten."""
+        self._last_token += 1
+        token, waiter = self._last_token, _Waiter()
+        self._waiting[token] = waiter.answer
         try:
-            results = self.core.delete_records(token, timeout_ms, entries, self.now())
+            results = ask(token)
             self._turn()
             if results is not None:
                 return results
             await waiter.answered.wait()
-            found: list[Deleted] = waiter.results
+            found: list[T] = waiter.results
             return found
         finally:
-            self._forget(token)
+            if self._waiting.pop(token, None) is not None:
+                self.core.forget(token)
 
     def disk_failed(self, where: TopicPartition, why: str) -> None:
         """Its log can be neither read nor written any more."""
@@ -217,17 +206,6 @@ class Replication:
 
     def epoch_end(self, where: TopicPartition, current: int, epoch: int) -> EpochAnswer:
         return self.core.epoch_end(where, current, epoch)
-
-    def _waiter(self) -> tuple[int, _Waiter]:
-        self._last_token += 1
-        waiter = _Waiter()
-        self._waiting[self._last_token] = waiter.answer
-        return self._last_token, waiter
-
-    def _forget(self, token: int) -> None:
-        """Answered, or its connection is gone."""
-        if self._waiting.pop(token, None) is not None:
-            self.core.forget(token)
 
     # -- the coordinator of groups ---------------------------------------------------------------------------
 

@@ -18,6 +18,7 @@ from replica.storage.files import DamagedLog, Handles, MissingFile
 from replica.storage.recovery import CLEANED, SWAP, finish_swap
 from replica.storage.segment import LOG, Segment, file_name
 from replica.wire.batch import DELETE_HORIZON, Header
+from replica.wire.compression import Codec
 from replica.wire.records import ControlType, Record, build, read_control, read_records
 
 KEYS_MAX: Final = 250_000
@@ -232,19 +233,8 @@ class _Round:
         flags, first = header.attributes & ~7, header.delete_horizon
         if passing and first is None:
             flags, first = flags | DELETE_HORIZON, self.now_ms + self.log.config.delete_retention_ms
-        return build(
-            kept,
-            codec=header.codec,
-            base_offset=header.base_offset,
-            last_offset=header.last_offset,
-            leader_epoch=header.leader_epoch,
-            producer_id=header.producer_id,
-            producer_epoch=header.producer_epoch,
-            base_sequence=header.base_sequence,
-            flags=flags,
-            base_timestamp=first,
-            max_timestamp=header.max_timestamp if header.log_append_time else None,
-        )
+        last = header.max_timestamp if header.log_append_time else None
+        return _as(header, kept, header.codec, flags, first, last)
 
     def _is_last_of_producer(self, header: Header) -> bool:
         """Its sequence must be found again by whoever reads this log."""
@@ -254,17 +244,31 @@ class _Round:
 
 def _emptied(header: Header) -> bytes:
     """A batch that says only where it stood, and what its producer had sent."""
+    flags = header.attributes & ~(7 | DELETE_HORIZON)
+    return _as(header, [], Codec.NONE, flags, header.base_timestamp, header.max_timestamp)
+
+
+def _as(
+    header: Header,
+    records: list[Record],
+    codec: Codec,
+    flags: int,
+    base_timestamp: int | None,
+    max_timestamp: int | None,
+) -> bytes:
+    """Offsets, epoch and producer stay what they were, whatever is left in it."""
     return build(
-        [],
+        records,
+        codec=codec,
         base_offset=header.base_offset,
         last_offset=header.last_offset,
         leader_epoch=header.leader_epoch,
         producer_id=header.producer_id,
         producer_epoch=header.producer_epoch,
         base_sequence=header.base_sequence,
-        flags=header.attributes & ~(7 | DELETE_HORIZON),
-        base_timestamp=header.base_timestamp,
-        max_timestamp=header.max_timestamp,
+        flags=flags,
+        base_timestamp=base_timestamp,
+        max_timestamp=max_timestamp,
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import ssl
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Final
 
@@ -26,6 +26,7 @@ from zab.runtime.session.api import Session
 from zab.runtime.session.arguments import credentials_of
 from zab.runtime.session.book import WatchBook
 from zab.runtime.session.errors import LEFT, NodeExists, StoreError
+from zab.runtime.session.multi import with_acls
 from zab.runtime.session.state import SessionState
 from zab.runtime.session.watch import Watch
 from zab.runtime.waiting import Waiter
@@ -51,7 +52,9 @@ class RemoteSession(Session):
         read_only: bool = False,
         reattach: tuple[int, bytes] | None = None,
         wait_ms: float | None = None,
+        acl: Callable[[str], Acl] | None = None,
     ) -> None:
+        self._acl = acl
         self._hosts, self._root = hosts, hosts.root
         super().__init__(SessionState.SUSPENDED, WatchBook(self._shown), settings.events_max)
         self.id = 0
@@ -129,6 +132,8 @@ class RemoteSession(Session):
     async def _ask(self, op: Op, fields: Fields, what: str, watch: Watch | None = None, *, rooted: bool = True) -> Any:
         if self._over is not None:
             self._check()
+        if self._acl is not None:
+            fields = with_acls(op, fields, self._acl)
         root = self._root if rooted else ""
         if root:
             fields = fields_below(root, op, fields)
@@ -215,6 +220,7 @@ async def connect(
     wait_ms: int | None = 30_000,
     reattach: tuple[int, bytes] | None = None,
     settings: ClientSettings = DEFAULT_CLIENT,
+    acl: Callable[[str], Acl] | None = None,
 ) -> AsyncIterator[RemoteSession]:
     """A session with servers that speak ZooKeeper's protocol, for as long as the block lasts.
 
@@ -232,6 +238,7 @@ async def connect(
                 each of them did. None: for ever
     reattach    id and password of a session that is to be taken over, in place of a new one
     settings    bounds: `zab.ClientSettings`
+    acl         of a node that is made without one, by its path; None: it is open to all
 
     The block begins when a server has taken the session in and believes who it is (else `zab.AuthFailed`). A connection
     that is lost is made anew, here or at another server, for as long as the block lasts: `session.states()` tells of
@@ -251,6 +258,7 @@ async def connect(
         read_only=read_only,
         reattach=reattach,
         wait_ms=wait_ms,
+        acl=acl,
     )
     waiters = []
     if len(shown) > settings.auths_max:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import Final
 
 import trio
@@ -16,6 +16,24 @@ QUIET_S: Final = 10.0
 KEYS_MAX: Final = 256
 
 
+class Repeats:
+    """What was said of late, and how often it would have been said since. The memory is bounded, too."""
+
+    def __init__(self) -> None:
+        self._said: dict[Hashable, tuple[float, int]] = {}
+
+    def swallowed(self, what: Hashable, now: float) -> int | None:
+        """None: it was said less than ten seconds ago. Else how many were swallowed since it was said last."""
+        last, swallowed = self._said.get(what, (-QUIET_S, 0))
+        if now - last < QUIET_S:
+            self._said[what] = (last, swallowed + 1)
+            return None
+        if len(self._said) >= KEYS_MAX:
+            self._said.clear()
+        self._said[what] = (now, 0)
+        return swallowed
+
+
 class Log:
     """One member's voice. What a stranger can cause again and again is said once, then counted for a while."""
 
@@ -23,7 +41,7 @@ class Log:
         self._logger = logging.getLogger("zab")
         self._server = server
         self._epoch = epoch
-        self._said: dict[tuple[object, ...], tuple[float, int]] = {}
+        self._repeats = Repeats()
 
     def note(self, note: Note) -> None:
         level = LEVELS[note.level]
@@ -41,14 +59,9 @@ class Log:
 
     def grumble(self, event: str, key: object, level: str = "warning", /, **fields: object) -> None:
         """A warning, or worse, about `key`, at most every ten seconds; the next one tells how many were swallowed."""
-        now = trio.current_time()
-        last, swallowed = self._said.get((event, key), (-QUIET_S, 0))
-        if now - last < QUIET_S:
-            self._said[event, key] = (last, swallowed + 1)
+        swallowed = self._repeats.swallowed((event, key), trio.current_time())
+        if swallowed is None:
             return
-        if len(self._said) >= KEYS_MAX:
-            self._said.clear()
-        self._said[event, key] = (now, 0)
         if swallowed:
             fields["repeated"] = swallowed
         self.say(event, level, **fields)

@@ -17,12 +17,14 @@ from replica.cli.properties import checks, security
 from replica.cli.properties.keys import KEYS, SECTIONS
 from replica.cli.properties.listeners import between_of, inter_broker_of, listeners_of
 from replica.cli.properties.source import Misconfigured, Source, is_secret, nearest
+from replica.cli.properties.store import store_login_of
 from replica.core.errors import KafkaError
 from replica.core.groups.desk import Settings as GroupSettings
 from replica.core.settings import Settings as ReplicationSettings
 from replica.runtime.config import BrokerConfig, OffsetsTopicSettings
 from replica.runtime.disk import DiskPace
 from replica.runtime.settings import PortSettings
+from replica.runtime.store import StoreLogin
 from replica.storage.config import LogConfig
 from zab.cli.zoo.properties import decode
 
@@ -73,6 +75,7 @@ def plan_of(path: str, text: str, overrides: Mapping[str, str] | None = None, wa
         "id": BrokerId(source.value("broker.id", -1)),
         "log_dirs": checks.log_dirs(source),
         "store": checks.store(source),
+        "store_login": source.tried(store_login_of, default=None) or StoreLogin(),
         "listeners": listeners,
         "controller": controller,
         "inter_broker": inter_broker,

@@ -45,6 +45,7 @@ HARMLESS: Final = frozenset({
 """Of Java's machinery, or of mechanisms that are refused where they are chosen: passing them over opens nothing."""
 SENSITIVE: Final = (
     "ssl.", "sasl.", "zookeeper.ssl.", "zookeeper.sasl.", "authorizer.", "principal.builder.", "security.providers",
+    "alter.config.policy.", "create.topic.policy.", "client.quota.callback.",
 )  # fmt: skip
 
 

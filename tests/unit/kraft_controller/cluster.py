@@ -97,8 +97,8 @@ class Store:
                 self.deletions.remove(name)
             case asks.ReadMoves():
                 return asks.Moves(self.moves)
-            case asks.DropMoves(done):
-                self.moves = {where: to for where, to in self.moves.items() if where not in done}
+            case asks.DropMoves():
+                self.moves = {where: to for where, to in self.moves.items() if ask.leaves(where, to)}
             case asks.ReadPreferred():
                 return asks.Partitions(self.preferred) if self.preferred else Missing()
             case asks.DropPreferred():

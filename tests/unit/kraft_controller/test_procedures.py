@@ -217,7 +217,8 @@ def test_the_only_one_in_sync_leads_on_in_another_epoch_when_it_was_started_agai
     Controller(store).take_over()
     store.states[T0] = evolve(store.states[T0], written=40)
     store.brokers[BrokerId(1)] = broker(1, epoch=50)
-    Controller(store, epoch=2).take_over()
+    controller = Controller(store, epoch=2).take_over()
+    assert "no_leader" not in controller.noted()  # it was so for no time at all
     assert (store.states[T0].leader, store.states[T0].isr) == (1, (1,))
     assert store.states[T0].leader_epoch > 0
 
@@ -355,6 +356,20 @@ def test_a_move_is_cancelled() -> None:
     assert controller.run(moves.start(controller.desk, {T0: None})) == {
         T0: "nothing is on the move that could be cancelled"
     }
+
+
+def test_what_is_wanted_since_stays_when_the_move_before_has_ended() -> None:
+    controller = six()
+    controller.store.moves = {T0: ids(4, 5)}
+    controller.run(moves.requested(controller.desk))
+    controller.store.moves = {T0: ids(6)}
+    caught_up(controller, T0, 1, 2, 3, 4, 5)
+    assert controller.store.topics["t"].partitions[0] == Assignment(ids(4, 5))
+    assert controller.store.moves == {T0: ids(6)}
+    controller.run(moves.requested(controller.desk))
+    assert controller.store.topics["t"].partitions[0].adding == ids(6)
+    caught_up(controller, T0, 4, 5, 6)
+    assert controller.store.moves == {}
 
 
 def test_moves_that_make_no_sense() -> None:

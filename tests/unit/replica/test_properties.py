@@ -437,6 +437,7 @@ def test_who_may_do_what_is_said_by_acls_where_they_are_asked_for() -> None:
         ),
         ([AUTHORIZER, "super.users=ann"], "looks like User:ann"),
         ([AUTHORIZER, "authorizer.zookeeper.url=h:1"], "to pass over it would not be safe"),
+        (["create.topic.policy.class.name=x.Mine"], "to pass over it would not be safe"),
         (["principal.builder.class=x.Mine"], "to pass over it would not be safe"),
         (["ssl.engine.factory.class=x.Mine"], "to pass over it would not be safe"),
         (["listener.name.plaintext.plain.sasl.server.callback.handler.class=x.Mine"], "would not be safe"),

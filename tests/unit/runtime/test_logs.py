@@ -57,4 +57,4 @@ async def test_it_remembers_only_so_many() -> None:
     voice = log()
     for number in range(3 * KEYS_MAX):
         voice.grumble("stranger", number)
-    assert len(voice._said) <= KEYS_MAX
+    assert len(voice._repeats._said) <= KEYS_MAX

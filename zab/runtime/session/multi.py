@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, Final, Self, TypeAlias
 
 from zab.core.errors import RemoteProtocolError
@@ -183,3 +183,16 @@ def read_by_multi(reads: MultiRead, parts: Parts) -> list[tuple[bytes | None, St
         refused(value, asked, fields, fields[0]) if op == Op.ERROR else value
         for (asked, fields), (op, value) in zip(reads.operations, found, strict=True)
     ]
+
+
+_CREATES: Final = frozenset({Op.CREATE, Op.CREATE2, Op.CREATE_CONTAINER, Op.CREATE_TTL})
+
+
+def with_acls(op: int, fields: Fields, acl: Callable[[str], Acl]) -> Fields:
+    """The same request, with these ACLs for what it makes and leaves open to all."""
+    if op == Op.MULTI:
+        return tuple((one, with_acls(one, of, acl)) for one, of in fields)
+    if op in _CREATES and fields[2] is OPEN:
+        path, data, _, *rest = fields
+        return (path, data, acl_of(acl(path)), *rest)
+    return fields

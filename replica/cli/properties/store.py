@@ -1,0 +1,63 @@
+"""How a broker comes to its store: in the clear or over TLS, as whom, and whom it lets see its nodes."""
+
+from __future__ import annotations
+
+import ssl
+from pathlib import Path
+from typing import Final
+
+from replica.cli.properties.security import identified, load
+from replica.cli.properties.source import Scope, Source
+from replica.runtime.store import StoreLogin
+from zab.core.errors import ConfigError
+from zab.runtime.coordination.jaas import parse_jaas
+
+PREFIX: Final = "zookeeper.ssl."
+LOGIN: Final = "java.security.auth.login.config"
+SECTION: Final = "zookeeper.sasl.clientconfig"
+CLOSED: Final = "zookeeper.set.acl"
+
+
+def store_login_of(source: Source) -> StoreLogin:
+    tls = _tls(source)
+    sasl = _sasl(source)
+    closed: bool = source.value(CLOSED, False)
+    if closed and sasl is None and (tls is None or not source.text(f"{PREFIX}keystore.location")):
+        why = (
+            f"nodes are for who made them, so the store has to know who that is: {LOGIN}, or {PREFIX}keystore.location"
+        )
+        raise source.wrong(CLOSED, why)
+    return StoreLogin(tls, sasl, closed)
+
+
+def _tls(source: Source) -> ssl.SSLContext | None:
+    if not source.value(f"{PREFIX}client.enable", False):
+        return None
+    for key in (f"{PREFIX}crl.enable", f"{PREFIX}ocsp.enable"):
+        if source.value(key, False):
+            raise source.wrong(key, "revoked certificates are not looked for here")
+    scope = Scope(source, "")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    load(scope, context, PREFIX)
+    if not source.text(f"{PREFIX}truststore.location"):
+        context.load_default_certs(ssl.Purpose.SERVER_AUTH)
+    context.check_hostname = identified(scope, f"{PREFIX}endpoint.identification.algorithm")
+    return context
+
+
+def _sasl(source: Source) -> tuple[str, str] | None:
+    """As Java has it: a file with a section of who clients are."""
+    path = source.text(LOGIN)
+    if not path:
+        return None
+    section = source.text(SECTION, "Client")
+    try:
+        sections = parse_jaas(Path(path).read_text("utf-8"), path)
+    except (OSError, UnicodeDecodeError, ConfigError) as error:
+        raise source.wrong(LOGIN, error) from None
+    for module, options in sections.get(section, ()):
+        if not module.endswith("DigestLoginModule"):
+            raise source.wrong(LOGIN, f"section {section}: {module}: only DigestLoginModule is spoken here")
+        if options.get("username") and options.get("password"):
+            return options["username"], options["password"]
+    raise source.wrong(LOGIN, f"section {section} has no username and password; there are {', '.join(sections)}")

@@ -1,0 +1,58 @@
+"""What is asked of the store's nodes, and how: nobody's newer word is taken away with the one that is dealt with."""
+
+from __future__ import annotations
+
+from kraft_controller.core import asks
+from kraft_controller.core.names import BrokerId, TopicPartition, Version
+from kraft_controller.wire import znodes
+from kraft_controller.wire.asking import Asking
+from kraft_controller.wire.reign import Fence
+from kraft_controller.wire.work import Check, Delete, Done, Failed, Get, Multi, Node, Operation, Result, Set, Why
+
+T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
+TWO, THREE = (BrokerId(2),), (BrokerId(3),)
+FENCE = Check(znodes.CONTROLLER_EPOCH, Version(3))
+
+
+def played(ask: asks.DropMoves, *heard: Result) -> list[Operation]:
+    """All that it asks, one after the other, when it hears this."""
+    work = Asking(Fence(Version(3))).answer([ask])
+    asked: list[Operation] = []
+    try:
+        [operation] = next(work)
+        asked.append(operation)
+        for each in heard:
+            [operation] = work.send([each])
+            asked.append(operation)
+    except StopIteration:
+        pass
+    return asked
+
+
+def node(wanted: dict[TopicPartition, tuple[BrokerId, ...]], version: int) -> Node:
+    return Node(znodes.reassignment(wanted), Version(version), 1, 0, 1)
+
+
+READ = Get(znodes.REASSIGN)
+
+
+def test_a_request_goes_only_as_it_was_read() -> None:
+    asked = played(
+        asks.DropMoves((T0,)),
+        node({T0: TWO}, 5),
+        Failed(Why.BAD_VERSION, 1),
+        node({T0: TWO, T1: TWO}, 6),
+        Done((None, Version(7))),
+    )
+    assert asked[:3] == [READ, Multi((FENCE, Delete(znodes.REASSIGN, Version(5)))), READ]
+    assert asked[3] == Multi((FENCE, Set(znodes.REASSIGN, znodes.reassignment({T1: TWO}), Version(6))))
+
+
+def test_what_is_wanted_since_is_not_written_over() -> None:
+    assert played(asks.DropMoves((T0,), (TWO,)), node({T0: THREE}, 5)) == [READ]
+
+
+def test_whether_it_is_gone_is_looked_at_when_the_answer_is_lost() -> None:
+    gone = Failed(Why.NO_NODE)
+    asked = played(asks.DropMoves((T0,)), node({T0: TWO}, 5), Failed(Why.UNKNOWN), gone)
+    assert asked == [READ, Multi((FENCE, Delete(znodes.REASSIGN, Version(5)))), READ]
