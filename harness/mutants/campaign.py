@@ -14,7 +14,7 @@ from harness.faults import Script
 from harness.mutants.edit import Mutant, planted
 from harness.mutants.table import PROFILES
 from harness.profiles import BY_NAME
-from harness.watchdog import watchdog
+from harness.watchdog import SECONDS, watchdog
 from harness.worlds import world
 
 
@@ -34,6 +34,8 @@ class Verdict:
         return self.promise is not None
 
 
+DRIVERS_S: Final = 60.0
+"""Of processor time, for a run of whole drivers: those of brokers take some seconds."""
 USUAL_SHARE: Final = 0.25
 """Of its time, before a hunt turns from the usual scripts to the profile that leads to the bug's situation."""
 
@@ -63,7 +65,7 @@ def _ways(mutant: Mutant, seconds: float) -> Iterator[tuple[Callable[..., Script
 
 def _broken(mutant: Mutant, script: Script) -> tuple[str | None, str]:
     try:
-        with watchdog():
+        with watchdog(SECONDS if mutant.world == "cores" else DRIVERS_S):
             outcome = world(mutant.world).run(script)
     except Exception as error:  # where the world stands for a driver, a bug may make it stumble
         return NoCrash.promise, repr(error)

@@ -10,6 +10,7 @@ from typing import Final
 
 from harness.mutants import (
     broadcast,
+    brokers,
     controller,
     epochs,
     membership,
@@ -31,6 +32,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     *pipeline.MUTANTS,
     *serving.MUTANTS,
     *controller.MUTANTS,
+    *brokers.MUTANTS,
 )
 
 IMPOSSIBLE: Final[dict[str, str]] = {

@@ -1,0 +1,47 @@
+"""Mistakes of brokers as they are shipped, seen by their clients: in handlers, in what turns the cores, on the disk."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from attrs import evolve
+
+from harness.mutants.edit import Mutant, mutant
+
+
+def _of_brokers(name: str, bug: str, *edits: tuple[str, str, str]) -> Mutant:
+    return evolve(mutant(name, bug, *edits), voters=(3,), world="stack", machine="partitions")
+
+
+MUTANTS: Final[tuple[Mutant, ...]] = (
+    _of_brokers(
+        "all-taken-for-one",
+        "a producer that wants all in sync to have its records is answered when the leader has them",
+        (
+            "replica.runtime.handlers.produce:handlers",
+            'await replicas.produce(body["acks"], body["timeout_ms"], entries)',
+            'await replicas.produce(body["acks"] and 1, body["timeout_ms"], entries)',
+        ),
+    ),
+    _of_brokers(
+        "first-offset-told-wrong",
+        "a producer is told an offset that is one too high",
+        (
+            "replica.runtime.handlers.produce:_part",
+            '"base_offset": answer.base_offset,',
+            '"base_offset": answer.base_offset + 1,',
+        ),
+    ),
+    _of_brokers(
+        "commit-answered-before-it-is-written",
+        "a consumer that commits is answered when its position is on its way to the log",
+        (
+            "replica.runtime.groups:Groups._append",
+            "self._storage.append(where, records.batch_of(pairs, append.now_ms), self._commit_timeout_ms, done)",
+            (
+                "self._storage.append(where, records.batch_of(pairs, append.now_ms), 0, lambda *_: None);"
+                " done(ErrorCode.NONE, 0)"
+            ),
+        ),
+    ),
+)
