@@ -11,6 +11,7 @@ from typing import Final
 from kraft_controller.cli.common import Failed, Misuse, verbs_with
 from replica.core.errors import KafkaError, WireError
 from replica.runtime.client import Address, Client, ClientSettings, Unreachable, connect, parse_bootstrap
+from replica.runtime.sasl import MECHANISMS, Identity
 
 BOOTSTRAP: Final = "127.0.0.1:9092"
 
@@ -33,6 +34,12 @@ def bootstrap_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="SECONDS",
         help="how long to try again what may pass, an election say (default 30)",
     )
+    group.add_argument(
+        "--login",
+        type=_login,
+        metavar="MECHANISM:USER:PASSWORD",
+        help=f"who this is, where brokers want to know it; a mechanism is {', '.join(MECHANISMS)}",
+    )
     group.add_argument("--tls", action="store_true", help="speak TLS; --ca means it, too")
     group.add_argument("--ca", type=Path, metavar="FILE", help="who signs the brokers' certificates (PEM)")
 
@@ -47,7 +54,7 @@ def asked(arguments: argparse.Namespace) -> int:
 
     async def main() -> int:
         settings = ClientSettings(request_s=arguments.within, patience_s=arguments.within)
-        async with connect(arguments.bootstrap, settings, _tls(arguments)) as client:
+        async with connect(arguments.bootstrap, settings, _tls(arguments), arguments.login) as client:
             code: int = await arguments.work(client, arguments)
             return code
 
@@ -69,6 +76,14 @@ def _seconds(text: str) -> float:
     if not 0 < seconds < 1e6:
         raise ValueError(text)
     return seconds
+
+
+def _login(text: str) -> Identity:
+    mechanism, _, rest = text.partition(":")
+    user, colon, password = rest.partition(":")
+    if mechanism not in MECHANISMS or not user or not colon:
+        raise argparse.ArgumentTypeError(f"it looks like MECHANISM:USER:PASSWORD, of {', '.join(MECHANISMS)}")
+    return Identity(mechanism, user, password)
 
 
 def _tls(arguments: argparse.Namespace) -> ssl.SSLContext | None:

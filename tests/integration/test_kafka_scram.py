@@ -114,6 +114,9 @@ def test_users_come_and_go(tmp_path: Path) -> None:
                 assert await in_thread(client, port, "SCRAM-SHA-256", "ann", "ann's, long=one") == 1
                 assert await in_thread(client, port, "SCRAM-SHA-512", "ann", "another") == 1
             assert await in_thread(librdkafka, port, "SCRAM-SHA-512", "b=o,b", "b") == 1
+            login = ["--bootstrap", f"127.0.0.1:{port}", "--login", "SCRAM-SHA-512:ann:another"]
+            assert await in_thread(command, ["groups", "list", *login]) == 0
+            assert await in_thread(command, ["groups", "list", *login[:-1], "SCRAM-SHA-512:ann:wrong"]) == 1
             assert await in_thread(described, running.hosts) == {
                 "ann": [("SCRAM_SHA_256", 4096), ("SCRAM_SHA_512", 4096)], "b=o,b": [("SCRAM_SHA_512", 8192)],
             }  # fmt: skip
