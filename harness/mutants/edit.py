@@ -93,7 +93,7 @@ def _planted(where: str, edits: Sequence[Edit]) -> Iterator[None]:
         places += [
             (other, name)
             for key, other in sorted(sys.modules.items())
-            if key.startswith(("zab.", "kraft_controller.", "harness."))
+            if key.startswith(("zab.", "kraft_controller.", "replica.", "harness."))
             and other is not module
             and getattr(other, name, None) is kept
         ]

@@ -15,6 +15,7 @@ from harness.mutants import (
     epochs,
     membership,
     pipeline,
+    replication,
     runtime,
     serving,
     storage,
@@ -33,6 +34,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     *serving.MUTANTS,
     *controller.MUTANTS,
     *brokers.MUTANTS,
+    *replication.MUTANTS,
 )
 
 IMPOSSIBLE: Final[dict[str, str]] = {
@@ -55,6 +57,8 @@ IMPOSSIBLE: Final[dict[str, str]] = {
     "KAFKA-5642, 7299": "stores asked and brokers told one by one: nothing is wrong but the time; `bench controller`",
     "KAFKA-9866": "elections of who is not in sync, again and again: each is refused; the tests of balance count them",
     "KAFKA-14154": "an answer of a deposed controller to a leader that asks for an ISR: leaders write theirs themselves",
+    "KAFKA-1647, 948": "the watermark of a partition that nobody leads is not kept: no log is cut at a watermark, so it is only told late",
+    "KAFKA-15608, 20961": "epochs that are lost when a log moves to another directory: logs do not move between directories",
     "ZOOKEEPER-2355": "a follower that lost part of a proposal goes on: a broken link ends what it follows",
     "older-state-shown": "a client is taken in by a server that is behind: to take it in is a transaction, and who has applied that is behind no more",
 }

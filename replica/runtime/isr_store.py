@@ -7,7 +7,7 @@ from enum import Enum, auto
 from typing import Final
 
 import zab
-from kraft_controller.core.names import TopicPartition, Version
+from kraft_controller.core.names import BrokerId, TopicPartition, Version
 from kraft_controller.core.state import PartitionState
 from kraft_controller.wire import znodes
 from replica.core.wants import WriteIsr
@@ -15,6 +15,7 @@ from replica.core.wants import WriteIsr
 ANY_VERSION: Final = -1
 """It is there, whatever it holds."""
 NOTICE: Final = f"{znodes.ISR_CHANGES}/isr_change_"
+DISK_NOTICE: Final = f"{znodes.LOG_DIR_EVENTS}/log_dir_event_"
 
 
 class Outcome(Enum):
@@ -67,6 +68,11 @@ async def read(session: zab.Session, where: TopicPartition) -> PartitionState | 
     except zab.NoNode:
         return None
     return znodes.read_partition_state(where, data, Version(stat.version))
+
+
+async def tell_of_disk(session: zab.Session, broker: BrokerId) -> None:
+    """A log of this broker failed. The controller asks which, and has others lead. One note too many does no harm."""
+    await session.create(DISK_NOTICE, znodes.log_dir_event(broker), sequential=True)
 
 
 async def tell(session: zab.Session, changed: tuple[TopicPartition, ...]) -> None:

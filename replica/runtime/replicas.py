@@ -123,6 +123,7 @@ class Replication:
         self._bell = trio.Event()
         self._store_bell = trio.Event()
         self._disk_bell = trio.Event()
+        self._broken_bell = trio.Event()
         self._at_store: dict[TopicPartition, WriteIsr | ReadIsr] = {}
         """At most one for each partition: the core asks for the next when it knows what became of the one before."""
         self._to_flush: dict[TopicPartition, Flush] = {}
@@ -139,6 +140,7 @@ class Replication:
                 nursery.start_soon(self._flush)
                 nursery.start_soon(self._checkpoint)
                 nursery.start_soon(self._tell_controller)
+                nursery.start_soon(self._tell_of_disks)
                 task_status.started()
                 await self._tick()
         finally:
@@ -267,6 +269,8 @@ class Replication:
             for hear in self.role_taken:
                 hear(taken.where, taken.leads, taken.epoch)
         for note in ready.notes:
+            if note.event == "log_failed":
+                self._broken_bell.set()
             fields, event = dict(note.fields), note.event.replace("_", "-")
             if note.event in QUIET:
                 self._log.grumble(event, fields.get("partition"), **fields)
@@ -346,6 +350,21 @@ class Replication:
                     self._notices.told(due, self.now())
                 except zab.ZabError as error:
                     self._log.grumble("isr-changes-not-told", "", why=error)
+
+    async def _tell_of_disks(self) -> None:
+        """The controller hears of a log that failed, or its partitions would have a leader that cannot lead."""
+        while True:
+            await self._broken_bell.wait()
+            self._broken_bell = trio.Event()
+            session = self._session()
+            try:
+                if session is None:
+                    raise zab.ZabError("there is no session")
+                await isr_store.tell_of_disk(session, self.core.me)
+            except zab.ZabError as error:
+                self._log.grumble("disk-failure-not-told", "", why=error)
+                self._broken_bell.set()
+                await trio.sleep(self._pace.store_s)
 
     # -- the disk --------------------------------------------------------------------------------------------
 

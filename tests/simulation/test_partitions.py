@@ -24,7 +24,6 @@ from harness.faults import (
 )
 from harness.outcome import Outcome
 from harness.script.checks import ScriptError, check
-from harness.worlds import world
 from harness.worlds.cores.partitions.world import PartitionsWorld
 from harness.worlds.cores.world import run
 from kraft_controller.core.names import TopicPartition
@@ -177,10 +176,7 @@ def test_equal_in_another_process_under_another_hash_seed() -> None:
     assert printed(PROGRAM, "4711") == here
 
 
-def test_only_the_cores_replicate_partitions() -> None:
-    for name in ("stack", "processes"):
-        with pytest.raises(ScriptError, match="no partitions"):
-            world(name).playable(script())
+def test_there_are_brokers_to_hold_them() -> None:
     check(script())
     with pytest.raises(ScriptError, match="brokers"):
         check(evolve(script(), brokers=0))

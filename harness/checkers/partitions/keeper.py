@@ -34,13 +34,14 @@ WITHIN: Final = "the high watermark is within the log"
 ACKNOWLEDGED: Final = "what is acknowledged is committed, and with as many as have to be in sync"
 READ: Final = "what is read is committed"
 ONCE: Final = "a producer's records are there once, and in their order"
+ALONE: Final = "who is alone in sync commits what it has"
 KNOWN: Final = "who numbers its records is known again"
 KEPT: Final = "what was written is there when its process is back"
 FLUSHED: Final = "what had to be durable is there when the power is back"
 
 
 NEVER: Final = 1 << 60
-"""No leader epoch is so high: whoever leads a partition that is being deleted counts no more."""
+"""No leader epoch is so high, and no offset. Whoever leads a partition that is being deleted counts no more."""
 
 
 class Keeper:
@@ -52,6 +53,8 @@ class Keeper:
         self.copies: dict[int, dict[TopicPartition, Copy]] = {}
         self.damage: dict[tuple[int, Key], tuple[int, int]] = {}
         """From this offset on, up to that one, a broker has lost to its disk what it had, and not got it back."""
+        self._alone: dict[tuple[int, Key], tuple[int, int]] = {}
+        """Since when a leader has been alone in sync, and in which version of the ISR."""
         self._lossy: dict[int, str] = {}
         """Whose disk may have lost something since its process was there, and how."""
 
@@ -170,7 +173,7 @@ class Keeper:
             raise Violation(BACK, f"{key}: from {before} to {watermark} at broker {broker.id} in epoch {epoch}")
         if leads and epoch > truth.led:
             self._acts(broker.id, copy, truth, epoch)
-        if epoch >= truth.fork and watermark > before:
+        if epoch >= truth.fork and (watermark > before or (leads and watermark > len(truth.committed))):
             self._committed(broker.id, copy, truth, leads, watermark)
 
     def _grew(self, broker: int, copy: Copy, truth: Truth, records: list[Record]) -> None:
@@ -253,6 +256,27 @@ class Keeper:
         if state is not None:
             self._must_hold(truth, state.isr, f"is in the ISR {list(state.isr)}")
 
+    def idle(self, broker: PartitionBroker) -> None:
+        """Nothing has come in here just now: what is left to wait for?"""
+        for partition in broker.core.partitions.values():
+            role, key = partition.role, (broker.id, Key(partition.where, broker.ident(partition)))
+            alone = isinstance(role, Leading) and role.isr.members == (broker.id,) and role.isr.asked is None
+            if not alone or not partition.enough_in_sync or self._world.replication.settings.sync_writes:
+                self._alone.pop(key, None)
+                continue
+            assert isinstance(role, Leading)
+            now = broker.clock()
+            since, version = self._alone.setdefault(key, (now, role.isr.version))
+            if version != role.isr.version:
+                self._alone[key] = now, role.isr.version
+            elif (
+                now - since > 3 * self._world.replication.settings.lag_time_max_ms
+                and partition.high_watermark < partition.log.end_offset
+                and all(follower.end_offset < partition.log.end_offset for follower in role.followers.values())
+            ):
+                end = partition.log.end_offset
+                raise Violation(ALONE, f"{key[1]}: {partition.high_watermark} at broker {broker.id}, which has {end}")
+
     # -- what is told ----------------------------------------------------------------------------------------
 
     def acknowledged(self, broker: PartitionBroker, where: TopicPartition, base: int, values: list[bytes]) -> None:
@@ -323,6 +347,9 @@ class Keeper:
             before, shared = len(copy.records), common(copy.records, records)
             gone = self._anew(broker.id, copy, truth, records)
             copy.cuts, copy.leads = 0, False
+            if how:
+                # A cut may be undone, and a watermark of before it may be what was kept: it is believed once.
+                copy.high_watermark = NEVER
             if not how and len(copy.records) < before and truth.state is not None:
                 raise Violation(KEPT, f"{copy.key}: broker {broker.id} had {before} records, and has {len(records)}")
             if gone:

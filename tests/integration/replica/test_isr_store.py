@@ -20,6 +20,19 @@ ONE, TWO = BrokerId(1), BrokerId(2)
 ALONE = PartitionState(ONE, (ONE,), LeaderEpoch(3), ControllerEpoch(1))
 
 
+def test_the_controller_is_told_of_a_log_that_failed(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with zab.open_store(tmp_path) as store, store.session() as session:
+            await session.ensure_path(znodes.LOG_DIR_EVENTS)
+            await isr_store.tell_of_disk(session, TWO)
+            [name] = await session.children(znodes.LOG_DIR_EVENTS)
+            path = f"{znodes.LOG_DIR_EVENTS}/{name}"
+            data, _ = await session.get(path)
+            assert znodes.read_log_dir_event(path, data) == TWO
+
+    trio.run(main)
+
+
 def test_a_life_that_is_over_does_not_join(tmp_path: Path) -> None:
     async def main() -> None:
         async with zab.open_store(tmp_path) as store, store.session() as session:

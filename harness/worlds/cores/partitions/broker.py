@@ -120,6 +120,7 @@ class PartitionBroker(Broker):
         """Its followers are looked at by the core; this is what else comes around."""
         self.later(LOOKS_MS * 1_000, self._look_at_followers)
         self._looks += 1
+        self.world.keeper.idle(self)
         self.disk.look(self.clock(), self.core.high_watermarks(), self._looks % CHECKPOINTS == 0)
         due = self._notices.due(self.clock())
         if due and self.session:
@@ -228,7 +229,7 @@ class PartitionBroker(Broker):
         for note in ready.notes:
             world.counted(f"replica {note.event}")
             if note.event == "log_failed" and self.session:
-                self.do(_leave(Note(f"{znodes.LOG_DIR_EVENTS}/log_dir_event_", znodes.log_dir_event(self.id))), _ignore)
+                self.do(_leave(Note(isrs.DISK_NOTICE, znodes.log_dir_event(self.id))), _ignore)
             if world.trace is not None:
                 fields = ", ".join(f"{name} {value}" for name, value in note.fields)
                 world.record(0, f"broker {self.id}", 0, f"{note.event}: {fields}")

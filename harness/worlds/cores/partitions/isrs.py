@@ -9,7 +9,7 @@ from kraft_controller.core.state import PartitionState
 from kraft_controller.wire import znodes
 from kraft_controller.wire.work import Check, Done, Exists, Failed, Get, Multi, Node, Set, Sync, Why, Work
 from replica.core.wants import WriteIsr
-from replica.runtime.isr_store import NOTICE, Outcome
+from replica.runtime.isr_store import DISK_NOTICE, NOTICE, Outcome
 
 ANY: Final = Version(-1)
 
@@ -42,4 +42,4 @@ def read(where: TopicPartition) -> Work[PartitionState | None]:
     return znodes.read_partition_state(where, node.data, node.version) if isinstance(node, Node) else None
 
 
-__all__ = ["NOTICE", "Outcome", "read", "write"]
+__all__ = ["DISK_NOTICE", "NOTICE", "Outcome", "read", "write"]
