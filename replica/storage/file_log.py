@@ -77,7 +77,7 @@ class FileLog(GrowingLog):
     def flush(self) -> int:
         with self._lock:
             self._usable()
-            target, cuts = self._end, self.cuts
+            target, cuts, newest = self._end, self.cuts, self._bases[-1]
             if target <= self.recovery_point and not self._names_changed:
                 return self.recovery_point
             paths = [
@@ -116,6 +116,8 @@ class FileLog(GrowingLog):
         with self._lock:
             if cuts == self.cuts:
                 self.recovery_point = max(self.recovery_point, target)
+                if names_changed:
+                    self._named = max(self._named, newest)
                 self._last_flush_ms = None
             return self.recovery_point
 
@@ -174,6 +176,9 @@ class FileLog(GrowingLog):
         return now_ms - newest > self.config.retention_ms
 
     def _retire_first(self, now_ms: int) -> None:
+        """When the one before it is durably gone: between two that are left nothing may be missing."""
+        self.files.sync_folder(self.folder)
+        self._named = self._bases[-1]
         segment = self._segments.pop(0)
         self._bases.pop(0)
         for suffix in SUFFIXES:

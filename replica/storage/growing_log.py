@@ -40,6 +40,7 @@ class GrowingLog(SegmentsLog):
         self._epochs_kept = 0
         self._epochs_written = False  # since the last flush
         self._names_changed = True
+        self._named = -1  # up to this base the names of the segments are known to be durable
         self._since_snapshot = 0
         self._since_flush = 0
 
@@ -84,11 +85,21 @@ class GrowingLog(SegmentsLog):
         active.note_time()
         active.end = base
         self._write_snapshot(base)
+        self._name_durably()
         segment = Segment.create(self.handles, self.folder, base)
         self._segments.append(segment)
         self._bases.append(base)
         self._names_changed = True
         return segment
+
+    def _name_durably(self) -> None:
+        """Before another segment is made. A loss of power may take the newest name, and no other one: a log that lacks
+        its beginning would pass for one that was begun later.
+        """
+        newest = self._bases[-1]
+        if newest > self._named:
+            self.files.sync_folder(self.folder)
+            self._named = newest
 
     # -- cutting -----------------------------------------------------------------------------------
 
@@ -113,6 +124,7 @@ class GrowingLog(SegmentsLog):
         self._segments.append(Segment.create(self.handles, self.folder, offset))
         self._bases.append(offset)
         self.files.sync_folder(self.folder)
+        self._named = offset
         self.recovery_point = offset
         self._since_snapshot = 0
 
@@ -125,8 +137,13 @@ class GrowingLog(SegmentsLog):
             self._hints.clear()
 
     def _remove_segments(self, keep: int) -> None:
-        """The last one first, so that whatever a crash leaves is a beginning of the log."""
-        for segment in reversed(self._segments[keep:]):
+        """The last one first, and the first one alone, so that whatever a crash leaves is a beginning of the log. A gap
+        in it ends it.
+        """
+        for at in range(len(self._segments) - 1, keep - 1, -1):
+            if not at:
+                self.files.sync_folder(self.folder)
+            segment = self._segments[at]
             for suffix in SUFFIXES:
                 self.handles.forget(segment.path(suffix))
                 self.files.delete(segment.path(suffix))
@@ -134,6 +151,7 @@ class GrowingLog(SegmentsLog):
             del self._segments[keep:]
             del self._bases[keep:]
             self.files.sync_folder(self.folder)  # they must not come back behind what is written now
+            self._named = self._bases[-1] if self._bases else -1
 
     def _started_later(self) -> None:
         pass  # retention removes what cannot be read any more

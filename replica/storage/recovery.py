@@ -110,6 +110,7 @@ def finish_swap(handles: Handles, folder: str, base: int, end: int | None = None
         handles.forget(f"{folder}/{file_name(base, suffix)}")
         files.delete(f"{folder}/{file_name(base, suffix)}")
     handles.forget(f"{folder}/{file_name(base, LOG)}")
+    files.sync_folder(folder)  # none of them may come back behind what holds its records, too
     files.rename(swapped, f"{folder}/{file_name(base, LOG)}")
     files.sync_folder(folder)
 

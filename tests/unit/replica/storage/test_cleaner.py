@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from random import Random
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -216,9 +217,11 @@ writes = st.lists(
 )
 
 
-@given(writes, st.integers(0, 60))
-@settings(max_examples=80)
-def test_a_crash_anywhere_leaves_the_old_or_the_new(batches: list[list[tuple[str, str | None]]], nth: int) -> None:
+@given(writes, st.integers(0, 60), st.integers(0, 20))
+@settings(max_examples=120)
+def test_a_crash_anywhere_leaves_the_old_or_the_new(
+    batches: list[list[tuple[str, str | None]]], nth: int, torn: int
+) -> None:
     topic = Topic()
     for each in batches:
         topic.write(*each)
@@ -231,7 +234,7 @@ def test_a_crash_anywhere_leaves_the_old_or_the_new(batches: list[list[tuple[str
         clean(topic.log, cleanable(topic.log, 0, NOW, topic.log.end_offset), NOW)
     except Exception:
         assert topic.files.failed
-    topic.files.crash()
+    topic.files.crash(Random(torn).randrange if torn else None)
     log = open_log("t-0", topic.config, Handles(topic.files), "t-0", Known(topic.log.recovery_point))
     assert {key: (offset, value) for offset, key, value in rows_of(log)} == expected
     assert log.end_offset == topic.log.end_offset

@@ -1,0 +1,129 @@
+"""Segments come and go, and the power is lost: files are there or not in any combination that the disk may leave."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from replica.storage.config import LogConfig
+from replica.storage.file_log import FileLog
+from replica.storage.files import StorageFailure
+from replica.storage.memory_files import MemoryFiles
+from replica.storage.segment import LOG
+from tests.unit.replica.storage.logs import NOW, of_producer, records_in
+from tests.unit.replica.storage.test_recovery import filled, fresh, opened
+
+SEEDS = range(40)
+SHORT = LogConfig.of({"segment.bytes": "500", "retention.bytes": "0", "file.delete.delay.ms": "0"})
+
+
+def torn(files: MemoryFiles, seed: int) -> None:
+    files.crash(Random(seed).randrange)
+
+
+def names(files: MemoryFiles) -> list[str]:
+    return [path for path in files.paths() if path.endswith(LOG)]
+
+
+def add(log: FileLog, first: int, count: int) -> None:
+    for n in range(first, first + count):
+        log.append_as_leader(of_producer(7, n, b"value %d" % n, time=NOW + n), 2, NOW)
+
+
+def is_a_run(log: FileLog) -> bool:
+    offsets = [record.offset for record in records_in(log)]
+    return offsets == list(range(log.start_offset, log.end_offset))
+
+
+def test_segments_vanish_from_the_end_alone() -> None:
+    """Nobody has flushed. A log without its first segment would be taken for one that begins there."""
+    lost = 0
+    for seed in SEEDS:
+        files, _ = filled(40)
+        made = names(files)
+        torn(files, seed)
+        left = names(files)
+        assert left == made[: len(left)]
+        lost += left != made
+        again = opened(files)
+        assert again.start_offset == 0
+        assert is_a_run(again)
+    assert lost, "no segment was lost: this has shown nothing"
+
+
+def test_a_killed_process_does_not_forget_which_names_are_not_durable() -> None:
+    for seed in SEEDS:
+        files, log = filled(8)
+        log.abandon()
+        files.kill()
+        add(opened(files), 8, 30)
+        torn(files, seed)
+        assert opened(files).start_offset == 0
+
+
+@pytest.mark.parametrize("start", [3, 100])
+def test_a_log_that_has_started_over_begins_there(start: int) -> None:
+    """Before that or behind all that it held; as soon as that is durable it holds nothing older."""
+    for seed in SEEDS:
+        files, log = filled(40)
+        log.start_over_at(start)
+        add(log, 40, 30)
+        made = names(files)
+        torn(files, seed)
+        assert names(files) == made[: max(1, len(names(files)))]
+        again = opened(files)
+        assert again.start_offset == start
+        assert is_a_run(again)
+
+
+def test_a_log_that_is_starting_over_is_what_it_was_a_beginning_of_it_or_nothing() -> None:
+    """The power goes at each of the calls in turn."""
+    nth, seen = 0, set()
+    while True:
+        files, log = filled(40)
+        log.flush()
+        lowered: list[int] = []
+        log._lower_recovery_point = lowered.append
+        for kind in ("delete", "sync_folder", "create"):
+            files.fail(kind, nth)
+        try:
+            log.start_over_at(100)
+        except StorageFailure:
+            pass
+        else:
+            break
+        torn(files, nth)
+        again = opened(files, point=lowered[-1])
+        assert again.start_offset in (0, 100)
+        assert is_a_run(again)
+        seen.add(again.end_offset)
+        nth += 1
+    assert len(seen) > 2
+
+
+def test_what_is_durable_is_still_there_when_older_segments_have_gone() -> None:
+    """And when nothing yet has written down that it is durable."""
+    went = 0
+    for seed in SEEDS:
+        files, log = fresh(SHORT)
+        add(log, 0, 40)
+        log.flush()
+        add(log, 40, 20)
+        went += log.retire(NOW + 10, high_watermark=20 + seed)
+        torn(files, seed)
+        again = opened(files, config=SHORT)
+        assert is_a_run(again)
+        assert again.start_offset <= 20 + seed
+        assert again.end_offset >= 40
+    assert went > len(SEEDS)
+
+
+def test_a_log_whose_last_segment_has_gone_with_all_the_others_is_found_empty_and_not_damaged() -> None:
+    for seed in SEEDS:
+        files, log = fresh(SHORT)
+        add(log, 0, 12)
+        point = log.flush()
+        log.retire(NOW + 10, high_watermark=12)
+        torn(files, seed)
+        assert opened(files, point=point, config=SHORT).end_offset == 12
