@@ -13,6 +13,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from bench import (
+    broker,
     broker_log,
     clients,
     controller,
@@ -59,6 +60,12 @@ def parser() -> argparse.ArgumentParser:
     one.add_argument("--count", type=int, default=1000)
     one = add("micro", micro.__doc__)
     one.add_argument("--repeats", type=int, default=5)
+    one = add("broker", broker.__doc__)
+    one.add_argument("--brokers", type=int, nargs="+", choices=broker.BROKERS, default=list(broker.BROKERS))
+    one.add_argument("--runs", type=int, default=3)
+    one.add_argument("--megabytes", type=int, default=150, help="through a phase; some take a share of it")
+    one.add_argument("--profile", type=Path, help="a folder for profiles of our brokers, from one more round")
+    one.add_argument("--picture", type=Path, help="draw it there, as SVG")
     one = add("broker-log", broker_log.__doc__)
     one.add_argument("--repeats", type=int, default=3)
     one.add_argument("--partitions", type=int, default=1000, help="of the start after a kill")
@@ -99,6 +106,9 @@ def perform(arguments: argparse.Namespace, data: Path) -> bool:
         "simulator": lambda: simulator.run(arguments.runs),
         "fsync": lambda: fsync.run(arguments.count, data),
         "micro": lambda: micro.run(arguments.repeats),
+        "broker": lambda: broker.run(
+            tuple(arguments.brokers), arguments.runs, arguments.megabytes, data, arguments.profile, arguments.picture
+        ),
         "broker-log": lambda: broker_log.run(arguments.repeats, arguments.partitions, data),
         "import": lambda: importing.run(arguments.repeats),
         "clients": lambda: clients.run(arguments.runs, arguments.operations, data),
@@ -136,6 +146,7 @@ def main() -> int:
         "memory",
         "kill9 --rounds 10",
         "zookeeper --runs 2 --operations 20000",
+        "broker --runs 2 --megabytes 60",
     ]
     plan = small if everything else [None]
     held = True

@@ -139,20 +139,23 @@ def _check_records(data: Bytes, at: int, header: Header, rules: Rules) -> int:
 def step_through(data: bytes, count: int, *, keys: bool) -> tuple[int, int]:
     """Least and greatest difference in time. `ValueError` or `IndexError` where these are not `count` records in order.
 
-    The one loop of a broker that runs once per record, so it is written for numbers of one byte, which most are.
+    The one loop of a broker that runs once per record. Numbers of one and of two bytes, which nearly all are, are read
+    where they stand: to call for each costs more than all the rest. They are folded: odd ones are below zero.
     """
     at, end = 0, len(data)
     least, greatest = LONG_MAX, -LONG_MAX
     decode = varint.decode
     for number in range(count):
         size = data[at]
-        if size < 0x80 and not size & 1:
-            at, size = at + 1, size >> 1
+        if size < 0x80:
+            at += 1
+        elif (high := data[at + 1]) < 0x80:
+            size, at = size & 0x7F | high << 7, at + 2
         else:
-            size, at = decode(data, at, 32)
-        stop = at + size
-        if size < 0 or stop > end:
-            raise ValueError(f"record {number} says it has {size} bytes, and {end - at} are left")
+            size, at = _folded(data, at)
+        stop = at + (size >> 1)
+        if size & 1 or stop > end:
+            raise ValueError(f"record {number} says it has {_unfolded(size)} bytes, and {end - at} are left")
         delta = data[at + 1]  # behind the attributes, of which there are none
         if delta < 0x80 and not delta & 1:
             at, delta = at + 2, delta >> 1
@@ -165,7 +168,7 @@ def step_through(data: bytes, count: int, *, keys: bool) -> tuple[int, int]:
         if number < 64 and data[at] == number << 1:
             at += 1
         elif number < 4096 and data.startswith(_DELTAS[number], at):
-            at += len(_DELTAS[number])
+            at += 2 if number >= 64 else 1
         else:
             found, at = decode(data, at, 32)
             if found != number:
@@ -183,12 +186,14 @@ def step_through(data: bytes, count: int, *, keys: bool) -> tuple[int, int]:
                 raise ValueError(f"record {number} has a key of {size} bytes")
             at += size
         size = data[at]  # of the value
-        if size < 0x80 and not size & 1:
-            at += 1 + (size >> 1)
+        if size < 0x80:
+            at += 1
+        elif (high := data[at + 1]) < 0x80:
+            size, at = size & 0x7F | high << 7, at + 2
         else:
-            size, at = decode(data, at, 32)
-            if size > 0:
-                at += size
+            size, at = _folded(data, at)
+        if not size & 1:
+            at += size >> 1
         if at >= stop or data[at]:
             at = _step_over_headers(data, at, stop, number)
         else:
@@ -198,6 +203,14 @@ def step_through(data: bytes, count: int, *, keys: bool) -> tuple[int, int]:
     if at != end:
         raise ValueError(f"{end - at} bytes behind the last of {count} records")
     return least, greatest
+
+
+def _folded(data: bytes, at: int) -> tuple[int, int]:
+    return varint.decode_unsigned(data, at, 32)
+
+
+def _unfolded(number: int) -> int:
+    return number >> 1 ^ -(number & 1)
 
 
 def _step_over_headers(data: bytes, at: int, stop: int, number: int) -> int:

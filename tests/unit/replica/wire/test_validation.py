@@ -87,6 +87,8 @@ def test_many_records_with_long_numbers() -> None:
         (changed(record_count=1, last_delta=0, body=b"\x0a"), ErrorCode.INVALID_RECORD),
         (changed(record_count=1, last_delta=0, body=b"\x01"), ErrorCode.INVALID_RECORD),
         (changed(record_count=1, last_delta=0, body=b""), ErrorCode.INVALID_RECORD),
+        (changed(record_count=1, last_delta=0, body=b"\x81\x02" + bytes(200)), ErrorCode.INVALID_RECORD),
+        (changed(record_count=1, last_delta=0, body=b"\x80\x02" + bytes(127)), ErrorCode.INVALID_RECORD),
         (changed(base_timestamp=-500), ErrorCode.INVALID_TIMESTAMP),
     ],
 )
