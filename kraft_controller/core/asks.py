@@ -108,7 +108,9 @@ class TakeConfigChanges:
 
 @frozen
 class ForgetTopic:
-    """All that is known of it, its configuration, and the request to delete it: in this order."""
+    """All that is known of it, its configuration, and the request to delete it: in this order.
+
+    `Changed` where others make nodes below it as fast as they are removed: then the request is left."""
 
     name: str
 

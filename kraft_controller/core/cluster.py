@@ -152,6 +152,12 @@ class Cluster:
     def in_phase(self, *phases: PartitionPhase) -> list[TopicPartition]:
         return [where for where, phase in self.phases.items() if phase in phases]
 
+    def waiting(self) -> list[TopicPartition]:
+        """Nobody leads them, and somebody is to. Where the topic is being deleted nobody is, whatever comes or goes:
+        the one before this controller may have removed half of its nodes, and what has no state would begin anew."""
+        without = self.in_phase(PartitionPhase.OFFLINE, PartitionPhase.NEW)
+        return [where for where in without if not self.is_deleting(where.topic)]
+
     # -- what operators ask ----------------------------------------------------------------------------
 
     def leaderless(self) -> list[TopicPartition]:

@@ -96,6 +96,10 @@ def _finish(desk: Desk, name: str, held: list[TopicPartition], everyone: list[Re
     if isinstance(answer, Done):
         desk.cluster.forget_topic(name)
         desk.note("topic_deleted", topic=name)
+    else:
+        why = "somebody makes nodes below that of the topic"
+        desk.cluster.deletion_waits[name] = why
+        desk.note("deletion_waits", topic=name, why=why)
 
 
 def answered(

@@ -117,9 +117,4 @@ def _start_partitions(desk: Desk) -> Steps[None]:
         else:
             led = state.leader in cluster.brokers
             cluster.phases[where] = PartitionPhase.ONLINE if led else PartitionPhase.OFFLINE
-    waiting = [
-        where
-        for where in cluster.in_phase(PartitionPhase.NEW, PartitionPhase.OFFLINE)
-        if not cluster.is_deleting(where.topic)
-    ]
-    yield from partitions.bring_online(desk, waiting)
+    yield from partitions.bring_online(desk, cluster.waiting())

@@ -74,7 +74,7 @@ def on_failure(desk: Desk, dead: Iterable[BrokerId]) -> Steps[None]:
     held = {broker: cluster.on(broker) for broker in dead}
     leaderless = [where for broker in dead for where in cluster.led_by(broker) if not cluster.is_deleting(where.topic)]
     partitions.move(desk, leaderless, PartitionPhase.OFFLINE)
-    yield from partitions.bring_online(desk, cluster.in_phase(PartitionPhase.OFFLINE, PartitionPhase.NEW))
+    yield from partitions.bring_online(desk, cluster.waiting())
     deleted = [(where, broker) for broker in dead for where in held[broker] if cluster.is_deleting(where.topic)]
     others = [(where, broker) for broker in dead for where in held[broker] if not cluster.is_deleting(where.topic)]
     yield from replicas.take_offline(desk, others)
@@ -99,7 +99,7 @@ def on_startup(desk: Desk, arrived: Iterable[BrokerId]) -> Steps[None]:
         (where, broker) for broker in arrived for where in cluster.on(broker) if not cluster.is_deleting(where.topic)
     ]
     replicas.move(desk, held, ReplicaPhase.ONLINE)
-    yield from partitions.bring_online(desk, cluster.in_phase(PartitionPhase.OFFLINE, PartitionPhase.NEW))
+    yield from partitions.bring_online(desk, cluster.waiting())
     for where in [where for where in cluster.moving if set(arrived) & set(cluster.assignment(where).target)]:
         yield from moves.go_on(desk, where)
     yield from deletion.go_on(desk)

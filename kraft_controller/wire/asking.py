@@ -242,7 +242,9 @@ class Asking:
         return _refused(written.why) if isinstance(written, Failed) else asks.Done(written)
 
     def _forget(self, ask: asks.ForgetTopic) -> Work[Answer]:
-        yield from self._fence.delete_tree(znodes.topic_path(ask.name))
+        """The request goes last, and only when nothing else is left: by it a deletion that did not end is found."""
+        if not (yield from self._fence.delete_tree(znodes.topic_path(ask.name))):
+            return Changed()
         request = f"{znodes.DELETE_TOPICS}/{ask.name}"
         yield from self._fence.delete(znodes.config_path("topics", ask.name), request)
         return asks.Done()

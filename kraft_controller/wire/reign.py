@@ -164,18 +164,28 @@ class Fence:
     def delete(self, *paths: str) -> Work[None]:
         """One after the other, deepest first. What is not there need not go."""
         for path in paths:
-            for _ in range(TRIES_MAX):
-                outcome = yield from self.change(Delete(path))
-                if isinstance(outcome, Done) or outcome.why is not Why.UNKNOWN:
-                    break
-            else:
-                raise AnswersLost(path)
+            yield from self._delete(path)
 
-    def delete_tree(self, path: str) -> Work[None]:
-        [found] = yield [Children(path)]
-        for name in found.names if isinstance(found, Listing) else ():
-            yield from self.delete_tree(f"{path}/{name}")
-        yield from self.delete(path)
+    def delete_tree(self, path: str) -> Work[bool]:
+        """With all that is below it, also what comes there meanwhile. False: again and again something came."""
+        for _ in range(TRIES_MAX):
+            [found] = yield [Children(path)]
+            for name in found.names if isinstance(found, Listing) else ():
+                if not (yield from self.delete_tree(f"{path}/{name}")):
+                    return False
+            if (yield from self._delete(path)) is not Why.NOT_EMPTY:
+                return True
+        return False
+
+    def _delete(self, path: str) -> Work[Why | None]:
+        """None: it is gone."""
+        for _ in range(TRIES_MAX):
+            outcome = yield from self.change(Delete(path))
+            if isinstance(outcome, Done):
+                return None
+            if outcome.why is not Why.UNKNOWN:
+                return outcome.why
+        raise AnswersLost(path)
 
 
 def synced(*paths: str) -> Work[list[Node | Failed]]:

@@ -27,6 +27,8 @@ class Store:
         self.configs: dict[str, dict[str, str]] = {}
         self.config_changes: list[str] = []
         self.deletions: list[str] = []
+        self.keeps: set[str] = set()
+        """Topics whose nodes do not all go, because somebody makes others below them."""
         self.moves: dict[TopicPartition, tuple[BrokerId, ...]] = {}
         self.preferred: tuple[TopicPartition, ...] = ()
         self.isr_changes: tuple[TopicPartition, ...] = ()
@@ -89,6 +91,8 @@ class Store:
             case asks.ForgetTopic(name):
                 for where in [where for where in self.states if where.topic == name]:
                     del self.states[where]
+                if name in self.keeps:
+                    return Changed()
                 self.topics.pop(name, None)
                 self.deletions.remove(name)
             case asks.ListDeletions():

@@ -2,19 +2,36 @@
 
 from __future__ import annotations
 
+import pytest
+
 from kraft_controller.core import asks
+from kraft_controller.core.asks import Ask
 from kraft_controller.core.names import BrokerId, TopicPartition, Version
 from kraft_controller.wire import znodes
 from kraft_controller.wire.asking import Asking
 from kraft_controller.wire.reign import Fence
-from kraft_controller.wire.work import Check, Delete, Done, Failed, Get, Multi, Node, Operation, Result, Set, Why
+from kraft_controller.wire.work import (
+    Check,
+    Children,
+    Delete,
+    Done,
+    Failed,
+    Get,
+    Listing,
+    Multi,
+    Node,
+    Operation,
+    Result,
+    Set,
+    Why,
+)
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 TWO, THREE = (BrokerId(2),), (BrokerId(3),)
 FENCE = Check(znodes.CONTROLLER_EPOCH, Version(3))
 
 
-def played(ask: asks.DropMoves, *heard: Result) -> list[Operation]:
+def played(ask: Ask, *heard: Result) -> list[Operation]:
     """All that it asks, one after the other, when it hears this."""
     work = Asking(Fence(Version(3))).answer([ask])
     asked: list[Operation] = []
@@ -56,3 +73,35 @@ def test_whether_it_is_gone_is_looked_at_when_the_answer_is_lost() -> None:
     gone = Failed(Why.NO_NODE)
     asked = played(asks.DropMoves((T0,)), node({T0: TWO}, 5), Failed(Why.UNKNOWN), gone)
     assert asked == [READ, Multi((FENCE, Delete(znodes.REASSIGN, Version(5)))), READ]
+
+
+TOPIC, CONFIG, REQUEST = "/brokers/topics/t", "/config/topics/t", "/admin/delete_topics/t"
+FULL = Failed(Why.NOT_EMPTY, 1)
+NOTHING = Listing(())
+
+
+def gone(path: str) -> Multi:
+    return Multi((FENCE, Delete(path)))
+
+
+def test_what_comes_below_a_topic_while_it_is_deleted_goes_too() -> None:
+    asked = played(
+        asks.ForgetTopic("t"),
+        *(NOTHING, FULL),
+        *(Listing(("late",)), NOTHING, Failed(Why.UNKNOWN), Failed(Why.NO_NODE, 1), Done((None, None))),
+        *(Done((None, None)), Done((None, None))),
+    )
+    late = f"{TOPIC}/late"
+    first = [Children(TOPIC), gone(TOPIC)]
+    again = [Children(TOPIC), Children(late), gone(late), gone(late), gone(TOPIC)]
+    assert asked == [*first, *again, gone(CONFIG), gone(REQUEST)]
+
+
+def test_the_request_to_delete_a_topic_stays_as_long_as_something_is_below_it() -> None:
+    work = Asking(Fence(Version(3))).answer([asks.ForgetTopic("t")])
+    asked = next(work)
+    with pytest.raises(StopIteration) as end:
+        for _ in range(1000):
+            asked = work.send([NOTHING if isinstance(asked[0], Children) else FULL])
+            assert asked[0] in (Children(TOPIC), gone(TOPIC))
+    assert end.value.value == [asks.Changed()]

@@ -478,6 +478,75 @@ def test_the_controller_dies_in_the_middle_of_a_deletion() -> None:
     assert after.store.topics == {}
 
 
+def died_while_nodes_went() -> Controller:
+    """All replicas are deleted, and the state of t-0 is, too; then the controller dies. Broker 3 is not there when the
+    next one begins."""
+    before = three()
+    delete(before)
+    del before.store.states[T0]
+    del before.store.brokers[BrokerId(3)]
+    after = Controller(before.store, epoch=2).take_over()
+    assert after.desk.cluster.deletion_waits == {"t": "broker 3, which holds t-0, is not there"}
+    return after
+
+
+def assert_nothing_began(controller: Controller) -> None:
+    """A leader of t-0 would be in the leader epoch in which there was one already, and its records others."""
+    assert T0 not in controller.store.states
+    assert "illegal_transition" not in controller.noted()
+
+
+@pytest.mark.mechanism(75)
+def test_what_is_half_deleted_does_not_begin_anew_when_its_broker_comes() -> None:
+    after = died_while_nodes_went()
+    come(after, 3, 8)
+    assert_nothing_began(after)
+    assert len(after.stops()) == 9
+    for number in (1, 2, 3):
+        after.run(deletion.answered(after.desk, BrokerId(number), [T0, T1, T2], []))
+    assert (after.store.topics, after.store.states, after.store.deletions) == ({}, {}, [])
+
+
+@pytest.mark.mechanism(75)
+def test_what_is_half_deleted_does_not_begin_anew_when_another_broker_goes() -> None:
+    after = died_while_nodes_went()
+    left = dict(after.store.states)
+    die(after, 1)
+    assert_nothing_began(after)
+    assert after.store.states == left
+
+
+def test_what_is_half_deleted_does_not_begin_anew_when_it_grows() -> None:
+    after = died_while_nodes_went()
+    topic = after.store.topics["t"]
+    more = {**topic.partitions, 3: Assignment(ids(1, 2))}
+    after.store.topics["t"] = evolve(topic, partitions=more, version=Version(topic.version + 1))
+    after.run(topics.topic_changed(after.desk, "t", after.new_id))
+    assert_nothing_began(after)
+    assert set(after.store.topics["t"].partitions) == {0, 1, 2}
+    come(after, 3, 8)
+    assert_nothing_began(after)
+
+
+def test_a_topic_whose_nodes_did_not_all_go_is_deleted_on() -> None:
+    controller = three()
+    delete(controller)
+    controller.store.keeps.add("t")
+    for number in (1, 2, 3):
+        controller.run(deletion.answered(controller.desk, BrokerId(number), [T0, T1, T2], []))
+    assert controller.store.deletions == ["t"]
+    assert controller.desk.cluster.is_deleting("t")
+    assert controller.desk.cluster.deletion_waits == {"t": "somebody makes nodes below that of the topic"}
+    controller.store.keeps.clear()
+    controller.heard()
+    controller.run(deletion.requested(controller.desk))
+    assert len(controller.stops()) == 9
+    for number in (1, 2, 3):
+        controller.run(deletion.answered(controller.desk, BrokerId(number), [T0, T1, T2], []))
+    assert (controller.store.topics, controller.store.deletions) == ({}, [])
+    assert controller.desk.cluster.topics == {}
+
+
 def test_a_disk_that_cannot_delete_holds_the_topic() -> None:
     controller = three()
     delete(controller)

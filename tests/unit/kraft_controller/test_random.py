@@ -12,7 +12,7 @@ import pytest
 from attrs import evolve
 
 from kraft_controller.core import events
-from kraft_controller.core.asks import Answer, Ask, MakeState, WriteState
+from kraft_controller.core.asks import Answer, Ask, ForgetTopic, MakeState, WriteState
 from kraft_controller.core.commands import LeaderAndIsr, StopReplica, UpdateMetadata
 from kraft_controller.core.events import Event
 from kraft_controller.core.names import BrokerId, LeaderEpoch, TopicPartition, Version
@@ -126,11 +126,20 @@ class World:
             self.dies_after -= 1
             if not self.dies_after:
                 # What is asked together is carried out one by one: some of it stands when the controller is gone.
-                self.check(self.store.answer(asked[: self.random.randrange(len(asked) + 1)]), asked)
+                done = self.random.randrange(len(asked) + 1)
+                self.check(self.store.answer(asked[:done]), asked)
+                if done < len(asked) and isinstance(forget := asked[done], ForgetTopic):
+                    self.half_forget(forget.name)
                 raise Died
         answers = self.store.answer(asked)
         self.check(answers, asked)
         return answers
+
+    def half_forget(self, name: str) -> None:
+        """The nodes of a topic go one after the other: some are gone when the controller is."""
+        states = [where for where in self.store.states if where.topic == name]
+        for where in states[: self.random.randrange(len(states) + 1)]:
+            del self.store.states[where]
 
     # -- the rules -----------------------------------------------------------------------------------------
 
