@@ -19,7 +19,7 @@ from typing import Final, TypeAlias
 from bench.workers import Worker, cpu_s, free_ports, python, rss_mib
 from bench.zookeeper.ensembles import end_with_parent
 
-START_S: Final = 60.0
+START_S: Final = 120.0
 STOP_S: Final = 20.0
 _ROOT: Final = Path(__file__).parents[2]
 KAFKA_MAIN: Final = "kafka.Kafka"

@@ -7,6 +7,7 @@ wake who waits, fetchers are rung, ISRs go to the store, flushes to threads. Not
 from __future__ import annotations
 
 import logging
+import math
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
@@ -121,6 +122,8 @@ class Replication:
         self._waiting: dict[int, Callable[[Results], None]] = {}
         self._last_token = 0
         self._bell = trio.Event()
+        self._wakes_at = math.inf
+        """When `_tick` looks by itself. It is rung for only when it has to look sooner."""
         self._store_bell = trio.Event()
         self._disk_bell = trio.Event()
         self._broken_bell = trio.Event()
@@ -248,7 +251,9 @@ class Replication:
                 self._act()
         finally:
             self._turning = False
-        self._bell.set()
+        deadline = self.core.deadline
+        if deadline is not None and deadline < self._wakes_at:
+            self._bell.set()
 
     def _act(self) -> None:
         ready = self.core.ready()
@@ -281,8 +286,8 @@ class Replication:
         while True:
             self._bell = trio.Event()
             deadline = self.core.deadline
-            wait = float("inf") if deadline is None else max(deadline - self.now(), 0) / 1000
-            with trio.move_on_after(wait):
+            self._wakes_at = math.inf if deadline is None else deadline
+            with trio.move_on_after(max(self._wakes_at - self.now(), 0) / 1000):
                 await self._bell.wait()
             deadline = self.core.deadline
             if deadline is not None and deadline <= self.now():

@@ -37,23 +37,35 @@ class Framing:
 
     def feed(self, data: bytes | bytearray) -> list[bytes]:
         held = self._held
-        held += data
-        if len(held) < self._needed:
-            return []
-        complete: list[bytes] = []
-        at, end = 0, len(held)
-        self._needed = _LENGTH.size
-        while end - at >= _LENGTH.size:
-            (length,) = _LENGTH.unpack_from(held, at)
-            if not 0 < length <= self.message_bytes_max:
-                raise WireError(
-                    f"a message of {length} bytes: 1 to {self.message_bytes_max} are allowed (socket.request.max.bytes)"
-                )
-            stop = at + _LENGTH.size + length
-            if stop > end:
-                self._needed = _LENGTH.size + length
-                break
-            complete.append(bytes(held[at + _LENGTH.size : stop]))
-            at = stop
-        del held[:at]
+        if held:
+            held += data
+            if len(held) < self._needed:
+                return []
+            complete, at = self._complete(held)
+            del held[:at]
+        else:
+            complete, at = self._complete(data)
+            if at < len(data):
+                held += memoryview(data)[at:]
         return complete
+
+    def _complete(self, data: bytes | bytearray) -> tuple[list[bytes], int]:
+        """The messages, each copied once, and where what is behind them begins."""
+        complete: list[bytes] = []
+        at, end = 0, len(data)
+        self._needed = _LENGTH.size
+        with memoryview(data) as view:
+            while end - at >= _LENGTH.size:
+                (length,) = _LENGTH.unpack_from(view, at)
+                if not 0 < length <= self.message_bytes_max:
+                    raise WireError(
+                        f"a message of {length} bytes: 1 to {self.message_bytes_max} are allowed "
+                        "(socket.request.max.bytes)"
+                    )
+                stop = at + _LENGTH.size + length
+                if stop > end:
+                    self._needed = _LENGTH.size + length
+                    break
+                complete.append(bytes(view[at + _LENGTH.size : stop]))
+                at = stop
+        return complete, at

@@ -6,6 +6,7 @@ lets one bad producer poison every consumer; so the records are stepped through,
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 from attrs import frozen
@@ -20,6 +21,14 @@ _MAGIC_AT: Final = 16
 _ZSTD_SINCE: Final = 7
 _DELTAS: Final = [varint.encode(number) for number in range(4096)]
 """How the number of a record in its batch is written, so that most of them need not be read."""
+_ONE_BYTE: Final = bytes(number << 1 for number in range(64))
+_TWO_BYTES: Final = bytes(number << 1 & 0x7F | 0x80 for number in range(4096)), bytes(n >> 6 for n in range(4096))
+"""The same numbers, the first ones in one byte each, those behind them in two."""
+_TIMES: Final = bytes(range(0, 0x80, 2))
+"""Differences in time, none below zero, that take one byte."""
+_ALIKE_LEAST: Final = 4
+_TRIES: Final = 4
+"""So often it may turn out that it was not worth the while to look for records alike in a batch."""
 
 
 @frozen
@@ -140,12 +149,15 @@ def step_through(data: bytes, count: int, *, keys: bool) -> tuple[int, int]:
     """Least and greatest difference in time. `ValueError` or `IndexError` where these are not `count` records in order.
 
     The one loop of a broker that runs once per record. Numbers of one and of two bytes, which nearly all are, are read
-    where they stand: to call for each costs more than all the rest. They are folded: odd ones are below zero.
+    where they stand: to call for each costs more than all the rest. They are folded: odd ones are below zero. And where
+    two are of the same size, those behind them that are too are looked at together.
     """
-    at, end = 0, len(data)
+    at, end, number = 0, len(data), 0
     least, greatest = LONG_MAX, -LONG_MAX
     decode = varint.decode
-    for number in range(count):
+    tries, length = _TRIES, 0
+    while number < count:
+        begin = at
         size = data[at]
         if size < 0x80:
             at += 1
@@ -156,7 +168,8 @@ def step_through(data: bytes, count: int, *, keys: bool) -> tuple[int, int]:
         stop = at + (size >> 1)
         if size & 1 or stop > end:
             raise ValueError(f"record {number} says it has {_unfolded(size)} bytes, and {end - at} are left")
-        delta = data[at + 1]  # behind the attributes, of which there are none
+        time_at = at + 1  # behind the attributes, of which there are none
+        delta = data[time_at]
         if delta < 0x80 and not delta & 1:
             at, delta = at + 2, delta >> 1
         else:
@@ -165,6 +178,7 @@ def step_through(data: bytes, count: int, *, keys: bool) -> tuple[int, int]:
             least = delta
         if delta > greatest:
             greatest = delta
+        number_at = at
         if number < 64 and data[at] == number << 1:
             at += 1
         elif number < 4096 and data.startswith(_DELTAS[number], at):
@@ -173,6 +187,7 @@ def step_through(data: bytes, count: int, *, keys: bool) -> tuple[int, int]:
             found, at = decode(data, at, 32)
             if found != number:
                 raise ValueError(f"record {number} says it is number {found}")
+        key_at = at
         size = data[at]  # of the key
         if size == 1:
             at += 1
@@ -185,6 +200,7 @@ def step_through(data: bytes, count: int, *, keys: bool) -> tuple[int, int]:
             if size < 0:
                 raise ValueError(f"record {number} has a key of {size} bytes")
             at += size
+        value_at = at
         size = data[at]  # of the value
         if size < 0x80:
             at += 1
@@ -192,17 +208,58 @@ def step_through(data: bytes, count: int, *, keys: bool) -> tuple[int, int]:
             size, at = size & 0x7F | high << 7, at + 2
         else:
             size, at = _folded(data, at)
+        value_begins = at
         if not size & 1:
             at += size >> 1
         if at >= stop or data[at]:
             at = _step_over_headers(data, at, stop, number)
+            plain = False
         else:
             at += 1
+            plain = True
         if at != stop:
             raise ValueError(f"record {number} is {stop - at} bytes longer than what it holds")
+        number += 1
+        before, length = length, stop - begin
+        if length == before and tries and plain and number_at == time_at + 1:
+            if key_at - number_at != (1 if number <= 64 else 2) or data[key_at] > 0x7F:
+                continue  # longer than it need be
+            heads = (*range(begin, time_at - 1), key_at, *range(value_at, value_begins), stop - 1)
+            times = _alike(data, begin, stop, number, count, heads, time_at, number_at)
+            if times:
+                least, greatest = min(least, min(times) >> 1), max(greatest, max(times) >> 1)
+                number += len(times)
+                at += len(times) * length
+            else:
+                tries -= 1
     if at != end:
         raise ValueError(f"{end - at} bytes behind the last of {count} records")
     return least, greatest
+
+
+def _alike(
+    data: bytes, begin: int, stop: int, number: int, count: int, heads: Iterable[int], time_at: int, number_at: int
+) -> bytes:
+    """Of the records behind the one that lies there: the times of those that have the same bytes at `heads`, where
+    sizes stand, and the next numbers. Few are not worth the while: then none.
+
+    The bytes at one place of all of them are one slice, and are compared at once.
+    """
+    step = stop - begin
+    most = min(count - number, (len(data) - stop) // step, (64 if number <= 64 else 4096) - number)
+    for place in heads:
+        if most < _ALIKE_LEAST:
+            return b""
+        column = data[place + step : place + step * most + 1 : step]
+        most -= len(column.lstrip(data[place : place + 1]))
+    columns = [_ONE_BYTE] if number <= 64 else _TWO_BYTES
+    for index, numbers in enumerate(columns):
+        place = number_at + index
+        if data[place + step : place + step * most + 1 : step] != numbers[number : number + most]:
+            return b""  # whoever looks at them one by one finds what is wrong
+    times = data[time_at + step : time_at + step * most + 1 : step]
+    most -= len(times.lstrip(_TIMES))
+    return times[:most] if most >= _ALIKE_LEAST else b""
 
 
 def _folded(data: bytes, at: int) -> tuple[int, int]:

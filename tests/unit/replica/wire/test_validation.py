@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from random import Random
 
 import pytest
 
@@ -166,3 +167,77 @@ def test_stepping_notices(harm: Callable[[bytes], bytes]) -> None:
     assert step_through(body, 3, keys=False) == (0, 3)
     with pytest.raises((ValueError, IndexError)):
         step_through(harm(body), 3, keys=False)
+
+
+def alike(count: int, sizes: int, random: Random) -> bytes:
+    """Records as producers make them: most of them have the sizes of the one before."""
+    key, value = b"k" * random.choice((0, 3, 70)), bytes(random.randrange(sizes))
+    records = []
+    for number in range(count):
+        if random.random() < 0.02:
+            key, value = b"k" * random.choice((0, 3, 70)), bytes(random.randrange(sizes))
+        records.append(Record(number, NOW + number // random.choice((3, 40)), key or None, value))
+    return build(records)[HEADER.size :]
+
+
+def one_by_one(data: bytes, count: int, *, keys: bool = False) -> tuple[int, int] | None:
+    """The same judgement without haste."""
+    at, times = 0, []
+    try:
+        for number in range(count):
+            size, at = varint.decode(data, at, 32)
+            stop = at + size
+            time, at = varint.decode(data, at + 1)
+            found, at = varint.decode(data, at, 32)
+            key, at = varint.decode(data, at, 32)
+            value, at = varint.decode(data, at + max(0, key), 32)
+            headers, at = varint.decode(data, at + max(0, value), 32)
+            if not 0 <= headers <= stop - at:
+                return None
+            for _ in range(headers):
+                name, at = varint.decode(data, at, 32)
+                content, at = varint.decode(data, at + max(0, name), 32)
+                at += max(0, content)
+                if name < 0:
+                    return None
+            if size < 0 or stop > len(data) or found != number or key < (0 if keys else -1) or at != stop:
+                return None
+            times.append(time)
+    except (IndexError, ValueError):
+        return None
+    return (min(times), max(times)) if at == len(data) else None
+
+
+def hasty(data: bytes, count: int, *, keys: bool = False) -> tuple[int, int] | None:
+    try:
+        return step_through(data, count, keys=keys)
+    except (IndexError, ValueError):
+        return None
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_records_alike_are_judged_as_if_each_were_looked_at(seed: int) -> None:
+    random = Random(seed)
+    refused = 0
+    for _ in range(40):
+        count = random.choice((1, 5, 70, 300))
+        data = alike(count, random.choice((3, 60, 200)), random)
+        keys = random.random() < 0.3
+        assert (found := hasty(data, count, keys=keys)) == one_by_one(data, count, keys=keys)
+        assert found is not None or keys
+        for _ in range(10):
+            harmed = bytearray(data)
+            harmed[random.randrange(len(data))] ^= 1 << random.randrange(8)
+            judged = one_by_one(bytes(harmed), count, keys=keys)
+            refused += judged is None
+            assert hasty(bytes(harmed), count, keys=keys) == judged
+    assert refused > 20
+
+
+def test_a_number_that_is_longer_than_it_need_be_does_not_hide_what_follows() -> None:
+    """The first record writes its number in two bytes; the others have a longer key there, and are as long."""
+    first = b"\x00\x00\x80\x00\x01\x02v\x00"
+    others = [b"\x00\x00" + varint.encode(number) + b"\x03\x01\x02v\x00" for number in range(1, 20)]
+    data = b"".join(varint.encode(len(each)) + each for each in (first, *others))
+    assert one_by_one(data, 20) is None
+    assert hasty(data, 20) is None
