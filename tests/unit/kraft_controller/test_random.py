@@ -126,20 +126,21 @@ class World:
             self.dies_after -= 1
             if not self.dies_after:
                 # What is asked together is carried out one by one: some of it stands when the controller is gone.
-                done = self.random.randrange(len(asked) + 1)
-                self.check(self.store.answer(asked[:done]), asked)
-                if done < len(asked) and isinstance(forget := asked[done], ForgetTopic):
-                    self.half_forget(forget.name)
+                self.check(self.store.answer(asked[: self.random.randrange(len(asked) + 1)]), asked)
                 raise Died
+        if not self.calm and isinstance(asked[0], ForgetTopic) and self.random.random() < 0.5:
+            self.half_forget(asked[0].name)
+            raise Died
         answers = self.store.answer(asked)
         self.check(answers, asked)
         return answers
 
     def half_forget(self, name: str) -> None:
-        """The nodes of a topic go one after the other: some are gone when the controller is."""
+        """The nodes of a topic go one after the other: some are gone when the controller is, and with it its broker."""
         states = [where for where in self.store.states if where.topic == name]
         for where in states[: self.random.randrange(len(states) + 1)]:
             del self.store.states[where]
+        self.lose()
 
     # -- the rules -----------------------------------------------------------------------------------------
 
@@ -173,11 +174,17 @@ class World:
         act()
 
     def die(self) -> None:
-        if len(self.store.brokers) > 1:
-            gone = self.random.choice(sorted(self.store.brokers))
-            del self.store.brokers[gone]
-            self.disks.restarted(gone)
+        if self.lose():
             self.handle(events.BrokersChanged())
+
+    def lose(self) -> bool:
+        """One broker, but never the last."""
+        if len(self.store.brokers) == 1:
+            return False
+        gone = self.random.choice(sorted(self.store.brokers))
+        del self.store.brokers[gone]
+        self.disks.restarted(gone)
+        return True
 
     def come(self) -> None:
         missing = [number for number in BROKERS if number not in self.store.brokers]
