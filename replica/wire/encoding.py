@@ -94,13 +94,22 @@ def _named(one: Field, write: Writer) -> Writer:
 
 def _tags(known: list[tuple[int, Field, Writer]]) -> Writer:
     """What is as it would be without a word is not written."""
-    usual = {one.name: {inner.name: inner.absent for inner in one.fields} for _, one, _ in known}
+    places = [
+        (
+            tag,
+            one.name,
+            one.absent,
+            {inner.name: inner.absent for inner in one.fields} if one.kind is Kind.STRUCT and not one.many else None,
+            write,
+        )
+        for tag, one, write in known
+    ]
 
     def step(value: Mapping[str, Any], out: Out) -> None:
         said: list[bytes] = []
-        for tag, one, write in known:
-            given = value.get(one.name, one.absent)
-            if given == one.absent or (one.kind is Kind.STRUCT and not one.many and given == usual[one.name]):
+        for tag, name, absent, usual, write in places:
+            given = value.get(name, absent)
+            if given == absent or (usual is not None and given == usual):
                 continue
             pieces: list[bytes] = []
             write(given, pieces.append)
