@@ -8,10 +8,14 @@ partitions do not all go to its neighbour. With racks, the replicas of a partiti
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 from attrs import frozen
 
 from kraft_controller.core.names import BrokerId
+
+NEW_PARTITIONS_MAX: Final = 10_000
+"""Of one request: it is one write into one node, and thousands of logs to be made at once."""
 
 
 class AssignmentError(ValueError):
@@ -146,6 +150,10 @@ def check_manual(assignment: Mapping[int, Sequence[int]], known: Sequence[Broker
 def _check(brokers: int, partitions: int, factor: int) -> None:
     if partitions <= 0:
         raise InvalidPartitions(f"{partitions} partitions: at least one is needed")
+    if partitions > NEW_PARTITIONS_MAX:
+        raise InvalidPartitions(
+            f"{partitions} partitions: {NEW_PARTITIONS_MAX} are the most at a time; a topic can be given more later"
+        )
     if factor <= 0:
         raise InvalidReplicationFactor(f"a replication factor of {factor}: at least one replica is needed")
     if factor > brokers:

@@ -38,6 +38,12 @@ DEFAULT: Final = "<default>"
 """The name of the entity whose configuration is for all of its kind that have none of their own."""
 PRODUCER_IDS: Final = "/latest_producer_id_block"
 
+INT_MAX: Final = (1 << 31) - 1
+"""Ids and numbers of partitions go to clients in 32 bits: what is larger is none, whoever wrote it."""
+EPOCH_MAX: Final = INT_MAX - 1
+"""There is one after it."""
+PORT_MAX: Final = (1 << 16) - 1
+
 PERSISTENT: Final = (
     "/consumers", BROKERS, TOPICS, CONFIG_CHANGES, DELETE_TOPICS, SEQID, ISR_CHANGES, PRODUCER_IDS, LOG_DIR_EVENTS,
     "/config/topics", "/config/clients", "/config/users", "/config/brokers", "/config/ips",
@@ -127,15 +133,55 @@ def _number(value: object) -> int:
     raise TypeError(f"expected a number, not {value!r}")
 
 
+def _within(value: object, least: int, most: int, what: str) -> int:
+    number = _number(value)
+    if not least <= number <= most:
+        raise ValueError(f"{number} is no {what}: {least} to {most}")
+    return number
+
+
+def _broker(value: object) -> int:
+    return _within(value, 0, INT_MAX, "broker id")
+
+
+def _leader(value: object) -> int:
+    return _within(value, -1, INT_MAX, "leader")
+
+
+def _epoch(value: object) -> int:
+    return _within(value, 0, EPOCH_MAX, "epoch")
+
+
+def _port(value: object) -> int:
+    return _within(value, 0, PORT_MAX, "port")
+
+
+def _partition(value: object) -> int:
+    return _within(value, 0, INT_MAX, "partition")
+
+
 def _text(value: object) -> str:
     if not isinstance(value, str):
         raise TypeError(f"expected text, not {value!r}")
     return value
 
 
+def _topic_id(value: object) -> str:
+    text = _text(value)
+    try:
+        raw = base64.b64decode(text + "==", altchars=b"-_", validate=True)
+    except ValueError:
+        raw = b""
+    if len(raw) != 16 or len(text) != 22:
+        raise ValueError(f"{text!r:.40} is no id of a topic: 22 characters that stand for 16 bytes")
+    return text
+
+
 def _brokers(value: object) -> tuple[BrokerId, ...]:
     if not isinstance(value, list) or any(type(item) is not int for item in value):
         raise TypeError(f"expected a list of broker ids, not {value!r}")
+    for item in value:
+        _broker(item)
     if len(set(value)) != len(value):
         raise ValueError(f"a broker stands twice in {value!r}")
     return tuple(BrokerId(item) for item in value)
@@ -145,13 +191,6 @@ def _by_partition(value: object) -> dict[int, tuple[BrokerId, ...]]:
     if not isinstance(value, dict):
         raise TypeError(f"expected an object by partition, not {value!r}")
     return {_partition(key): _brokers(brokers) for key, brokers in value.items()}
-
-
-def _partition(value: object) -> int:
-    number = _number(value)
-    if number < 0:
-        raise ValueError(f"{number} is no partition")
-    return number
 
 
 def _texts(value: object) -> dict[str, str]:
@@ -168,7 +207,7 @@ def controller(broker: BrokerId, now_ms: int) -> bytes:
 
 
 def read_controller(data: bytes | None) -> BrokerId:
-    return BrokerId(_Reader(CONTROLLER, data, (1, 2)).get("brokerid", _number))
+    return BrokerId(_Reader(CONTROLLER, data, (1, 2)).get("brokerid", _broker))
 
 
 def controller_epoch(epoch: ControllerEpoch) -> bytes:
@@ -177,9 +216,11 @@ def controller_epoch(epoch: ControllerEpoch) -> bytes:
 
 def read_controller_epoch(data: bytes | None) -> ControllerEpoch:
     try:
-        return ControllerEpoch(int(data or b""))
+        return ControllerEpoch(_epoch(int(data or b"")))
     except ValueError:
-        raise DamagedNode(f"{CONTROLLER_EPOCH}: expected a number, not {(data or b'')[:60]!r}") from None
+        raise DamagedNode(
+            f"{CONTROLLER_EPOCH}: expected a number from 0 to {EPOCH_MAX}, not {(data or b'')[:60]!r}"
+        ) from None
 
 
 def cluster_id(ident: str) -> bytes:
@@ -218,9 +259,11 @@ def broker(registered: Broker, now_ms: int, jmx_port: int = -1) -> bytes:
 
 
 def read_broker(ident: BrokerId, data: bytes | None, epoch: BrokerEpoch) -> Broker:
+    if ident > INT_MAX:
+        raise DamagedNode(f"{broker_path(ident)}: {ident} is no broker id: 0 to {INT_MAX}")
     reader = _Reader(broker_path(ident), data, (1, 2, 3, 4, 5))
     if reader.version == 1:
-        host, port = reader.get("host", _text), reader.get("port", _number)
+        host, port = reader.get("host", _text), reader.get("port", _port)
         return Broker(ident, epoch, (Endpoint("PLAINTEXT", host, port),), {"PLAINTEXT": "PLAINTEXT"})
     endpoints: tuple[Endpoint, ...] = reader.get("endpoints", _endpoints)
     protocols = reader.get(
@@ -241,7 +284,7 @@ def _endpoint(text: str) -> Endpoint:
     host, colon, port = rest.rpartition(":")
     if not mark or not colon or not listener:
         raise ValueError(f"{text!r} is not LISTENER://host:port")
-    return Endpoint(listener, host.removeprefix("[").removesuffix("]"), int(port))
+    return Endpoint(listener, host.removeprefix("[").removesuffix("]"), _port(port))
 
 
 def _features(value: object) -> dict[str, tuple[int, int]]:
@@ -296,7 +339,7 @@ def read_topic(name: str, data: bytes | None, version: Version) -> Topic:
         if stray:
             raise DamagedNode(f"{path}: partition {number} moves {stray}, none of its replicas {list(brokers)}")
         made[number] = one
-    return Topic(name, TopicId(reader.get("topic_id", _text)) if reader.has("topic_id") else None, made, version)
+    return Topic(name, TopicId(reader.get("topic_id", _topic_id)) if reader.has("topic_id") else None, made, version)
 
 
 def partition_state(state: PartitionState) -> bytes:
@@ -315,10 +358,10 @@ def partition_state(state: PartitionState) -> bytes:
 def read_partition_state(where: TopicPartition, data: bytes | None, version: Version) -> PartitionState:
     reader = _Reader(state_path(where), data, (1,))
     return PartitionState(
-        BrokerId(reader.get("leader", _number)),
+        BrokerId(reader.get("leader", _leader)),
         reader.get("isr", _brokers),
-        LeaderEpoch(reader.get("leader_epoch", _number)),
-        ControllerEpoch(reader.get("controller_epoch", _number)),
+        LeaderEpoch(reader.get("leader_epoch", _epoch)),
+        ControllerEpoch(reader.get("controller_epoch", _epoch)),
         reader.get("leader_recovery_state", Recovery, Recovery.RECOVERED),
         version,
     )
@@ -380,7 +423,7 @@ def log_dir_event(broker: BrokerId) -> bytes:
 
 
 def read_log_dir_event(path: str, data: bytes | None) -> BrokerId:
-    return BrokerId(_Reader(path, data, (1,)).get("broker", _number))
+    return BrokerId(_Reader(path, data, (1,)).get("broker", _broker))
 
 
 def config(values: Mapping[str, str]) -> bytes:

@@ -104,6 +104,8 @@ def test_racks_for_all_or_for_none() -> None:
 def test_what_cannot_be_is_refused() -> None:
     with pytest.raises(InvalidPartitions, match="0 partitions"):
         plain(ids(1), 0, 1)
+    with pytest.raises(InvalidPartitions, match="10000 are the most at a time"):
+        spread(ids(3), 99_999_999_999, 3, FIXED)
     with pytest.raises(InvalidReplicationFactor, match="at least one replica"):
         spread(ids(1), 1, 0, FIXED)
     with pytest.raises(InvalidReplicationFactor, match="there are 2"):

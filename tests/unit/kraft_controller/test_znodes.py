@@ -152,13 +152,30 @@ READERS: dict[str, Callable[[bytes], object]] = {
         ("topic", b'{"version":3,"partitions":{"0":[1]},"adding_replicas":{"1":[2]}}', "partition 1 moves"),
         ("topic", b'{"version":3,"partitions":{"0":[1]},"adding_replicas":{"0":[2]}}', r"moves \[2\]"),
         ("broker", b'{"version":5,"endpoints":["nonsense"]}', "endpoints: 'nonsense' is not LISTENER://host:port"),
-        ("controller_epoch", b"many", "/controller_epoch: expected a number, not b'many'"),
+        ("controller_epoch", b"many", "/controller_epoch: expected a number from 0 to 2147483646, not b'many'"),
+        # Numbers that no client could be told: once let in, they would end up in every reply that names the topic.
+        ("controller_epoch", b"2147483647", "/controller_epoch: expected a number from 0 to"),
+        ("controller", b'{"version":1,"brokerid":2147483648}', "2147483648 is no broker id"),
+        ("state", b'{"version":1,"leader":1,"leader_epoch":99999999999,"controller_epoch":1,"isr":[1]}', "is no epoch"),
+        ("state", b'{"version":1,"leader":-2,"leader_epoch":0,"controller_epoch":1,"isr":[1]}', "-2 is no leader"),
+        ("state", b'{"version":1,"leader":1,"leader_epoch":0,"controller_epoch":1,"isr":[-1]}', "-1 is no broker id"),
+        ("topic", b'{"version":3,"partitions":{"99999999999":[1]}}', "partitions: 99999999999 is no partition"),
+        ("topic", b'{"version":3,"partitions":{"0":[99999999999]}}', "99999999999 is no broker id"),
+        ("topic", b'{"version":3,"partitions":{"0":[1]},"topic_id":"zz"}', "topic_id: 'zz' is no id of a topic"),
+        ("topic", b'{"version":3,"partitions":{"0":[1]},"topic_id":"%s"}' % (b"!" * 22), "is no id of a topic"),
+        ("broker", b'{"version":5,"endpoints":["PLAINTEXT://h:70000"]}', "endpoints: 70000 is no port: 0 to 65535"),
+        ("broker", b'{"version":1,"host":"h","port":-7}', "-7 is no port"),
         ("reassignment", b'{"version":1,"partitions":[{"topic":"t","partition":0}]}', "partitions: 'replicas'"),
     ],
 )  # fmt: skip
 def test_damage_is_named(which: str, data: bytes, why: str) -> None:
     with pytest.raises(DamagedNode, match=why):
         READERS[which](data)
+
+
+def test_a_registration_under_an_id_that_is_none() -> None:
+    with pytest.raises(DamagedNode, match="/brokers/ids/99999999999: 99999999999 is no broker id"):
+        znodes.read_broker(BrokerId(99999999999), b'{"version":1,"host":"h","port":1}', BrokerEpoch(1))
 
 
 json_values = st.recursive(
