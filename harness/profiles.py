@@ -22,27 +22,20 @@ from harness.faults import (
     Connect,
     Crash,
     CrashAll,
-    CreateTopic,
-    DeleteTopic,
     Fault,
     Isolate,
-    KillBroker,
-    LoseController,
     LoseDisk,
-    LoseStore,
     Op,
-    Reassign,
     Reconfigure,
-    Resign,
     Script,
     SlowDisk,
     Step,
     When,
     Write,
 )
-from harness.script.brokers import WAYS
 from harness.script.chance import Draw
-from harness.script.kinds import BROKERS_MAX, CHILDREN, CLIENTS_MAX, PARENTS, TOPICS_MAX, Short, Upto, Value
+from harness.script.kinds import BROKERS_MAX, CHILDREN, CLIENTS_MAX, PARENTS, Short, Upto, Value
+from harness.situations import bounced, contested, leaders_in_turn, moves, unheard, who_comes_back
 
 Pattern = Callable[[Draw, int, int], Sequence[Fault]]
 """What strikes from a time on, which the next pattern follows after so many milliseconds."""
@@ -210,57 +203,6 @@ def _nothing(draw: Draw, at: int, gap: int) -> Sequence[Fault]:
     return ()
 
 
-def _moves(draw: Draw, length_ms: int) -> Sequence[Op]:
-    """While replicas move, or only change their order, the controller goes, which has no part in some of the moves."""
-    topics, everybody = range(1, 4), draw.chance(0.3)
-    factor = BROKERS_MAX if everybody else draw.upto(1, 2)
-    ops: list[Op] = [CreateTopic(400, topic, 2, factor) for topic in topics]
-    for at in range(800, length_ms - 400, draw.upto(700, 1_000)):
-        for topic in topics:
-            partition, first, later = draw.upto(0, 1), draw.upto(1, BROKERS_MAX), draw.upto(0, 10)
-            ops.append(Reassign(at + later, topic, partition, first, factor, WAYS[draw.upto(0, 1)]))
-        goes = at + draw.upto(8, 60)
-        ops.append(Resign(goes) if draw.chance(0.2) else KillBroker(goes, draw.upto(200, 400)))
-    return ops
-
-
-def _unheard(draw: Draw, length_ms: int) -> Sequence[Op]:
-    """What a controller has to say waits until brokers can be reached that have heard of another one."""
-    ops: list[Op] = [CreateTopic(400, 1, 2, 3)]
-    for at in range(800, length_ms - 400, draw.upto(900, 1_200)):
-        away = draw.upto(200, 700)
-        ops += [LoseController(at + draw.upto(0, 20), away + draw.upto(0, 400), broker) for broker in range(1, 5)]
-        ops.append(CreateTopic(at + 30, draw.upto(2, TOPICS_MAX), 2, 3))
-        ops.append(DeleteTopic(at + draw.upto(30, 300), draw.upto(1, TOPICS_MAX)))
-        ops.append(LoseStore(at + draw.upto(40, 150), draw.upto(600, 1_500)))
-        ops.append(CreateTopic(at + away, draw.upto(2, TOPICS_MAX), 2, 3))
-    return ops
-
-
-def _contested(draw: Draw, length_ms: int) -> Sequence[Op]:
-    """A controller is asked while it cannot reach the store, and does not hear that it is none any more."""
-    ops: list[Op] = [CreateTopic(400, topic, 3, 2) for topic in (1, 2)]
-    for at in range(800, length_ms - 300, draw.upto(500, 700)):
-        ops.append(LoseStore(at, draw.upto(60, 180)))
-        for _ in range(draw.upto(1, 3)):
-            moved = draw.upto(1, 2), draw.upto(0, 2), draw.upto(1, BROKERS_MAX), draw.upto(1, 3)
-            ops.append(Reassign(at + draw.upto(1, 8), *moved, "call"))
-        ops.append(Resign(at + draw.upto(6, 20)))
-        if draw.chance(0.5):
-            ops.append(DeleteTopic(at + draw.upto(20, 60), draw.upto(1, 2)))
-            ops.append(CreateTopic(at + 300, draw.upto(1, 2), 3, 2))
-    return ops
-
-
-def _bounced(draw: Draw, length_ms: int) -> Sequence[Op]:
-    """Brokers are killed, and back before their sessions are over: nobody sees that they were gone."""
-    ops: list[Op] = [CreateTopic(400, topic, 2, 2) for topic in (1, 2)]
-    for at in range(800, length_ms, draw.upto(200, 500)):
-        ops.append(KillBroker(at, draw.upto(1, 20), draw.upto(1, 4)))
-        ops.append(Reassign(at + draw.upto(1, 100), draw.upto(1, 2), draw.upto(0, 1), draw.upto(1, 4), 2))
-    return ops
-
-
 PROFILES: Final = (
     Profile(
         "deposed",
@@ -317,7 +259,7 @@ PROFILES: Final = (
         (3_000, 3_000),
         {"tick_ms": Upto(50, 50)},
         QUICK,
-        _moves,
+        moves,
         "controller",
         BROKERS_MAX,
     ),
@@ -328,7 +270,7 @@ PROFILES: Final = (
         (3_000, 3_000),
         {"tick_ms": Upto(50, 50)},
         QUICK,
-        _unheard,
+        unheard,
         "controller",
         4,
     ),
@@ -339,7 +281,7 @@ PROFILES: Final = (
         (3_000, 3_000),
         {"tick_ms": Upto(50, 50)},
         QUICK,
-        _bounced,
+        bounced,
         "controller",
         4,
     ),
@@ -350,8 +292,30 @@ PROFILES: Final = (
         (3_000, 3_000),
         {"tick_ms": Upto(50, 50)},
         QUICK,
-        _contested,
+        contested,
         "controller",
+    ),
+    Profile(
+        "leaders in turn",
+        "the leader of a partition that is written all the time is another one every moment",
+        _nothing,
+        (700, 1_000),
+        {"tick_ms": Upto(50, 50)},
+        QUICK,
+        leaders_in_turn,
+        "partitions",
+        3,
+    ),
+    Profile(
+        "counted too early",
+        "a replica is back that lacks something, or has too much, and its leader's answers take their time",
+        _nothing,
+        (3_000, 3_000),
+        {"tick_ms": Upto(50, 50)},
+        QUICK,
+        who_comes_back,
+        "partitions",
+        3,
     ),
 )  # fmt: skip
 BY_NAME: Final = {profile.name: profile for profile in PROFILES}

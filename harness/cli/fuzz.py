@@ -35,7 +35,8 @@ from harness.draw import JOINERS
 from harness.faults import Script
 from harness.many import Plan, Tally, campaign
 from harness.mutants.table import BY_NAME
-from harness.points.table import PREFIX, Point, missed
+from harness.points import Point, missed, points_of
+from harness.points.table import PREFIX
 from harness.rerun import rerun
 from harness.script.checks import SERVERS_MAX
 from harness.scripts import describe, loads, to_json
@@ -149,9 +150,7 @@ def act(arguments: argparse.Namespace) -> int:
 
 def _never(plan: Plan, total: Tally) -> list[Point]:
     """Situations that no run came to, of those that this world sees."""
-    if plan.world != "cores" or plan.machine not in ("list", "store"):
-        return []  # nobody has said how often what must occur there
-    return missed(total.counts, store=plan.machine == "store")
+    return missed(total.counts, points_of(plan.machine)) if plan.world == "cores" else []
 
 
 def _overdue(plan: Plan, total: Tally) -> list[Point]:

@@ -19,8 +19,10 @@ PRODUCING: Final = f"{CORE}.producing"
 SERVING: Final = f"{CORE}.serving"
 ROLES: Final = f"{CORE}.roles"
 LOG: Final = "replica.storage.partition_log:PartitionLog"
+FILES: Final = "replica.storage.file_log:FileLog"
 RECOVERY: Final = "replica.storage.recovery"
 FAILOVER: Final = "kraft_controller.core.failover"
+PRODUCERS: Final = "replica.storage.producers:Producers"
 
 
 def _of_partitions(name: str, bug: str, *edits: tuple[str, str, str]) -> Mutant:
@@ -78,10 +80,27 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         ),
     ),
     _of_partitions(
+        "diverging-counts",
+        "a follower whose history is another one counts as one that has what it asks to go on from",
+        (
+            f"{SERVING}:_read_one",
+            "diverging = diverges(log, part.last_epoch, part.offset)",
+            (
+                "have = part.offset, part.start_offset, now; diverging = diverges(log, part.last_epoch, part.offset); "
+                "counts and upkeep.follower_has(desk, partition, partition.leading(), follower, *have)"
+            ),
+        ),
+    ),
+    _of_partitions(
         "old-answers-count",
         "an answer that was asked for under an earlier leader is taken in",
         (f"{REPLICATING}:_still", "or role.leader != leader or role.epoch != epoch", ""),
         (f"{REPLICATING}:answered", "if partition.log.end_offset == ends[where]:", "if True:"),
+    ),
+    _of_partitions(
+        "KIP-320",
+        "KIP-320, KAFKA-7395, 6880: whoever asks under another leader epoch is answered all the same",
+        (f"{PARTITION}.check_epoch", "if asked == -1 or asked == self.leader_epoch:", "if True:"),
     ),
     _of_partitions(
         "restarted-unseen",
@@ -96,9 +115,38 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         (f"{ROLES}:_take", "partition.role.isr.heard(state.isr, state.version)", "pass"),
     ),
     _of_partitions(
+        "KAFKA-7128",
+        "KAFKA-7128: who has what a new leader knows to be committed is in sync, though earlier leaders committed more",
+        (f"{LEADING}.may_join", "and follower.end_offset >= self.start_offset", ""),
+    ),
+    _of_partitions(
+        "KAFKA-13091",
+        "KAFKA-13091: when somebody has left the ISR nobody looks whether more is committed now",
+        (f"{UPKEEP}:isr_changed", "advance(desk, partition, now)", "pass"),
+        (
+            f"{UPKEEP}:check_isrs",
+            "advance(desk, partition, now)  # nobody waits any more for who was about to join and has given up",
+            "pass",
+        ),
+    ),
+    _of_partitions(
         "left-before-it-is-written",
         "whoever is to leave the ISR is not waited for any more, before the store says that he has left",
         (f"{ISR}.ask", "self.maximal = frozenset(self.members).union(members)", "self.maximal = frozenset(members)"),
+    ),
+    _of_partitions(
+        "old-leader-writes-its-isr",
+        "a leader that is none any more writes its ISR over the decision for another one",
+        (
+            f"{ISR}.read",
+            """
+            return self.gone()
+            """,
+            """
+            self.version = state.version
+            return Doubt.ASK_AGAIN
+            """,
+        ),
     ),
     _of_partitions(
         "nobody-waited-for",
@@ -107,6 +155,15 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
             f"{LEADING}.committed",
             "if has < least and (follower.id in maximal or self._joins(follower, end, now, live, settings)):",
             "if False:",
+        ),
+    ),
+    _of_partitions(
+        "watermark-beyond-the-log",
+        "a follower takes its leader's high watermark for its own, though it has less",
+        (
+            f"{PARTITION}.follow_watermark",
+            "committed = max(min(leaders, self.log.end_offset), self.log.start_offset)",
+            "committed = leaders",
         ),
     ),
     # -- what is told ----------------------------------------------------------------------------------------
@@ -137,6 +194,66 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
             f"{LOG}._append",
             "if header.producer_id >= 0:",
             "if header.producer_id >= 0 and isinstance(buffer, bytearray):",
+        ),
+    ),
+    _of_partitions(
+        "cut-records-remembered",
+        "a batch that was cut off still counts as written by its producer",
+        (
+            f"{LOG}.truncate_to",
+            "self.producers = self._producers_at(self._end) if len(self.producers) else Producers()",
+            "pass",
+        ),
+    ),
+    _of_partitions(
+        "said-twice-written-twice",
+        "a batch that is said again is written again",
+        (f"{LOG}._written_before", "written = self.producers.check(header)", "written = None"),
+    ),
+    _of_partitions(
+        "any-sequence-will-do",
+        "a batch is taken that is not the next one of its producer",
+        (f"{PRODUCERS}.check", "if header.base_sequence != expected:", "if False:"),
+    ),
+    # -- disks -----------------------------------------------------------------------------------------------
+    _of_partitions(
+        "fetched-before-durable",
+        "a follower asks for what comes next before its disk has what came before",
+        (f"{REPLICATING}:_when", "if desk.settings.sync_writes and", "if False and"),
+        (f"{REPLICATING}:_due", "if desk.settings.sync_writes and", "if False and"),
+    ),
+    _of_partitions(
+        "counted-before-durable",
+        "what a leader has written counts before its disk has it",
+        (f"{PARTITION}.counted_end", "return min(self.durable, end) if settings.sync_writes else end", "return end"),
+    ),
+    _of_partitions(
+        "found-is-durable",
+        "what a process finds that the one before it wrote counts as on the disk, though nobody has flushed it",
+        (f"{PARTITION}.__attrs_post_init__", "self.durable = log.start_offset", "self.durable = log.end_offset"),
+    ),
+    _of_partitions(
+        "flushed-in-name",
+        "a flush is told to be done before the files are durable",
+        (f"{FILES}.flush", "sync(self.files, path)", "pass"),
+    ),
+    _of_partitions(
+        "half-a-failed-disk",
+        "whose disk fails while it becomes the leader keeps half of what it was",
+        (
+            f"{ROLES}:_take_roles",
+            "desk.fail(partition, error.text)  # in the midst of it: it has no part in it any more",
+            "pass",
+        ),
+        (
+            f"{CORE}.desk:Desk.stop_following",
+            """
+            self.leaders[leader] = None
+            partition.role = None
+            """,
+            """
+            self.leaders[leader] = None
+            """,
         ),
     ),
 )

@@ -83,6 +83,11 @@ PROFILES: Final[dict[str, str]] = {
     "old-controller-obeyed": "unheard",
     "reign-at-any-version": "contested",
     "link-outlives-a-life": "bounced",
+    "cut-records-remembered": "leaders in turn",
+    "KAFKA-7128": "counted too early",
+    "KAFKA-13091": "counted too early",
+    "KIP-320": "counted too early",
+    "diverging-counts": "counted too early",
 }
 """Bugs whose situation random scripts seldom reach, and the profile of `harness.profiles` that leads to it."""
 assert not PROFILES.keys() - BY_NAME.keys()

@@ -6,7 +6,7 @@ campaign misses one of them about once in a hundred times that the number of its
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from attrs import frozen
@@ -80,6 +80,6 @@ BY_NAME: Final = {point.name: point for point in POINTS}
 assert len(BY_NAME) == len(POINTS)
 
 
-def missed(counts: Mapping[str, int], *, store: bool) -> list[Point]:
-    """Those that a campaign never came to, of those that it could."""
-    return [point for point in POINTS if (store or not point.store) and not counts.get(PREFIX + point.name)]
+def missed(counts: Mapping[str, int], points: Iterable[Point]) -> list[Point]:
+    """Those that a campaign never came to."""
+    return [point for point in points if not counts.get(PREFIX + point.name)]

@@ -41,10 +41,12 @@ class Partition:
     cuts: int = 0
 
     def __attrs_post_init__(self) -> None:
-        """A watermark that was kept is a lower bound of what was committed. The log may have lost its tail since."""
+        """A watermark that was kept is a lower bound of what was committed. The log may have lost its tail since; and
+        what a process before this one wrote may be in the memory of the machine alone.
+        """
         log = self.log
         self.high_watermark = max(min(self.high_watermark, log.end_offset), log.start_offset)
-        self.durable = log.end_offset
+        self.durable = log.start_offset
 
     @property
     def stable_offset(self) -> int:

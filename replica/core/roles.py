@@ -83,6 +83,8 @@ def _take(desk: Desk, role: Role, now: int) -> None:
         )
         desk.partitions[where] = partition
         desk.offline.pop(where, None)
+        if partition.durable < partition.log.end_offset:
+            desk.wish_flush(partition)
     elif _is_another(partition, role):
         raise KafkaError(
             ErrorCode.INCONSISTENT_TOPIC_ID, f"{where} is of topic {partition.topic_id}, not {role.topic_id}"

@@ -131,7 +131,7 @@ def test_an_unclean_leader_takes_with_it_what_it_lacks_and_no_more() -> None:
         Produce(2_500, 2, 1, 0, 2),
         length_ms=3_500,
     )
-    assert counts["elected unclean"] >= 1
+    assert counts["point: elected unclean"] >= 1
     assert counts["lost by an unclean election"] >= 4
     assert b"1.all.1" in committed(made)
     assert b"2.all.1" in committed(made)

@@ -10,10 +10,11 @@ from harness.checkers import Ghost, Judge
 from harness.cli import main
 from harness.draw import script_from_seed
 from harness.history import Asked, Became, Fired, History, Lost, Reply, Request, Told
-from harness.points import POINTS, Point, missed
+from harness.points import POINTS, Point, missed, partitions, points_of
 from harness.points import table as points_table
 from harness.points.table import PREFIX
 from harness.points.watching import Points, came_to
+from harness.profiles import BY_NAME
 from harness.worlds.cores.workload import member
 from harness.worlds.cores.world import run
 from zab.core.batch import pack
@@ -141,7 +142,18 @@ def test_a_few_runs_come_to_most_of_them() -> None:
     for seed in range(5):
         for name, times in run(script_from_seed(seed, voters=5)).counts:
             total[name] = total.get(name, 0) + times
-    assert len(missed(total, store=False)) < 20
+    assert len(missed(total, points_of("list"))) < 20
+
+
+def test_partitions_whose_leaders_change_come_to_all_of_theirs() -> None:
+    counts: dict[str, int] = {}
+    for seed in range(2):
+        counts |= dict(run(BY_NAME["leaders in turn"].script(seed, voters=1)).counts)
+    assert missed(counts, points_of("partitions")) == []
+
+
+def test_nobody_has_said_what_must_occur_with_controllers() -> None:
+    assert points_of("controller") == ()
 
 
 def test_a_campaign_that_misses_one_fails(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
@@ -161,4 +173,6 @@ def test_smaller_runs_need_not_come_to_all(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_the_page_lists_them_as_they_are() -> None:
     rows = [f"| {point.name} | {point.what} | {point.budget}{' (store)' if point.store else ''} |" for point in POINTS]
+    rows_of_partitions = [f"| {point.name} | {point.what} | {point.budget} |" for point in partitions.POINTS]
+    assert "\n".join(rows_of_partitions) in PAGE.read_text()
     assert "\n".join(rows) in PAGE.read_text()

@@ -14,6 +14,7 @@ from harness.checkers.controller.case import STATE, TOPIC
 from harness.checkers.ghost import Violation
 from harness.checkers.partitions.copies import Copy, Ident, Key, Record, Truth, common, ident_of, read_all, records_of
 from harness.history import Change
+from harness.points.partitions import counted_as
 from kraft_controller.core.names import NOBODY, BrokerId, TopicPartition, Version
 from kraft_controller.wire import znodes
 from replica.core.leading import Leading
@@ -38,7 +39,8 @@ ALONE: Final = "who is alone in sync commits what it has"
 KNOWN: Final = "who numbers its records is known again"
 KEPT: Final = "what was written is there when its process is back"
 FLUSHED: Final = "what had to be durable is there when the power is back"
-
+DURABLE: Final = "what counts as on the disk is there"
+"""Where writes have to be on the disk before they count."""
 
 NEVER: Final = 1 << 60
 """No leader epoch is so high, and no offset. Whoever leads a partition that is being deleted counts no more."""
@@ -53,8 +55,8 @@ class Keeper:
         self.copies: dict[int, dict[TopicPartition, Copy]] = {}
         self.damage: dict[tuple[int, Key], tuple[int, int]] = {}
         """From this offset on, up to that one, a broker has lost to its disk what it had, and not got it back."""
-        self._alone: dict[tuple[int, Key], tuple[int, int]] = {}
-        """Since when a leader has been alone in sync, and in which version of the ISR."""
+        self._alone: dict[tuple[int, Key], tuple[int, int, int]] = {}
+        """Since when a leader has been alone in sync, in which version of the ISR, with which high watermark."""
         self._lossy: dict[int, str] = {}
         """Whose disk may have lost something since its process was there, and how."""
 
@@ -92,10 +94,18 @@ class Keeper:
             return
         if state.leader not in (NOBODY, before.leader) and state.leader not in before.isr:
             truth.unclean.append(state.leader_epoch)
-            self._world.counted("elected unclean")
+            self._came_to("elected unclean")
         else:
             joined = [member for member in state.isr if member not in before.isr]
             self._must_hold(truth, joined, f"joins the ISR {list(state.isr)}")
+            led = self.copies.get(state.leader, {}).get(truth.key.where)
+            if joined and led is not None and led.key == truth.key and len(led.records) > len(truth.committed):
+                self._came_to("joins while it is written")
+        if len(state.isr) == 1 < truth.factor:
+            self._came_to("alone in sync")
+
+    def _came_to(self, point: str) -> None:
+        self._world.counted(counted_as(point))
 
     def _doomed(self, topic: str) -> None:
         """From now on nobody promises anything of it."""
@@ -162,6 +172,8 @@ class Keeper:
         if partition.cuts != copy.cuts or log.end_offset < len(copy.records):
             self._was_cut(broker, copy, truth, read_all(log))
         elif log.end_offset > len(copy.records):
+            if copy.leads and leads and truth.state is not None and copy.epoch < truth.state.leader_epoch:
+                self._came_to("two leaders")
             self._grew(broker.id, copy, truth, read_all(log, len(copy.records)))
         epoch = int(partition.leader_epoch)
         same = leads and copy.leads and epoch == copy.epoch
@@ -210,7 +222,10 @@ class Keeper:
         return [(offset, record) for offset, record in gone if truth.committed[offset : offset + 1] == [record]]
 
     def _was_cut(self, broker: PartitionBroker, copy: Copy, truth: Truth, records: list[Record]) -> None:
+        before = len(copy.records)
         gone = self._anew(broker.id, copy, truth, records)
+        if len(copy.records) < before:
+            self._came_to("tail cut")
         if gone and (broker.id, copy.key) not in self.damage:
             offset, record = gone[0]
             raise Violation(UNCUT, f"{copy.key}: broker {broker.id} cuts {record} at offset {offset}")
@@ -223,6 +238,13 @@ class Keeper:
         unclean = any(truth.led < each <= epoch for each in truth.unclean)
         damaged = self.damage.pop((broker, copy.key), None)
         has, all_of_it = common(copy.records, truth.committed), len(truth.committed)
+        if copy.high_watermark < all_of_it:
+            self._came_to("leader knows less")
+        others = (
+            held[copy.key.where] for each, held in self.copies.items() if each != broker and copy.key.where in held
+        )
+        if any(other.key == copy.key and common(other.records, copy.records) < len(other.records) for other in others):
+            self._came_to("logs part")
         if has < all_of_it:
             if not unclean and (damaged is None or has < damaged[0]):
                 raise Violation(
@@ -252,6 +274,7 @@ class Keeper:
                 EXPOSED, f"{copy.key}: broker {broker} follows, with {watermark}, and no leader is behind {known}"
             )
         committed.extend(records[known:watermark])
+        self._is_durable(self._world.brokers[broker], copy.key, watermark, "leads and counts")
         state = truth.state
         if state is not None:
             self._must_hold(truth, state.isr, f"is in the ISR {list(state.isr)}")
@@ -261,18 +284,17 @@ class Keeper:
         for partition in broker.core.partitions.values():
             role, key = partition.role, (broker.id, Key(partition.where, broker.ident(partition)))
             alone = isinstance(role, Leading) and role.isr.members == (broker.id,) and role.isr.asked is None
-            if not alone or not partition.enough_in_sync or self._world.replication.settings.sync_writes:
+            done = partition.high_watermark == partition.log.end_offset
+            if not alone or done or not partition.enough_in_sync or self._world.replication.settings.sync_writes:
                 self._alone.pop(key, None)
                 continue
             assert isinstance(role, Leading)
-            now = broker.clock()
-            since, version = self._alone.setdefault(key, (now, role.isr.version))
-            if version != role.isr.version:
-                self._alone[key] = now, role.isr.version
-            elif (
-                now - since > 3 * self._world.replication.settings.lag_time_max_ms
-                and partition.high_watermark < partition.log.end_offset
-                and all(follower.end_offset < partition.log.end_offset for follower in role.followers.values())
+            now, seen = broker.clock(), (role.isr.version, partition.high_watermark)
+            since, *before = self._alone.setdefault(key, (now, *seen))
+            if tuple(before) != seen:
+                self._alone[key] = now, *seen
+            elif now - since > 3 * self._world.replication.settings.lag_time_max_ms and all(
+                follower.end_offset < partition.log.end_offset for follower in role.followers.values()
             ):
                 end = partition.log.end_offset
                 raise Violation(ALONE, f"{key[1]}: {partition.high_watermark} at broker {broker.id}, which has {end}")
@@ -325,6 +347,19 @@ class Keeper:
 
     # -- disks -----------------------------------------------------------------------------------------------
 
+    def asks(self, broker: PartitionBroker, where: TopicPartition, offset: int) -> None:
+        """To fetch from there on is to say that it has what is before."""
+        partition = broker.core.partitions.get(where)
+        if partition is not None:
+            self._is_durable(broker, Key(where, broker.ident(partition)), offset, "fetches")
+
+    def _is_durable(self, broker: PartitionBroker, key: Key, offset: int, what: str) -> None:
+        found = broker.disk.logs.logs.get((key.where.topic, key.where.partition))
+        if self._world.replication.settings.sync_writes and found is not None and found.recovery_point < offset:
+            raise Violation(
+                DURABLE, f"{key}: broker {broker.id} {what} {offset} records, and {found.recovery_point} are durable"
+            )
+
     def lost(self, broker: PartitionBroker, how: str) -> None:
         """Its disk may have lost something; what, is seen when it is back."""
         self._lossy[broker.id] = how
@@ -355,8 +390,12 @@ class Keeper:
             if gone:
                 self._world.counted("committed records lost by a disk")
                 in_sync = truth.state is not None and broker.id in truth.state.isr
+                if in_sync:
+                    self._came_to("in sync without them")
                 if how == "power" and in_sync and self._world.replication.durable:
                     raise Violation(FLUSHED, f"{copy.key}: broker {broker.id} lost {gone[0][1]} at offset {gone[0][0]}")
             if shared < before:
+                if how == "power":
+                    self._came_to("power takes records")
                 since, until = self.damage.get((broker.id, copy.key), (before, before))
                 self.damage[broker.id, copy.key] = min(since, shared), max(until, before)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from kraft_controller.core.commands import LeaderAndIsr
+from kraft_controller.core.names import BrokerId
 from replica.core.errors import ErrorCode
 from replica.core.settings import Settings
 from tests.unit.replica.listlog import batch
-from tests.unit.replica.world import T0, World
+from tests.unit.replica.world import CE, T0, World
 
 
 def numbered(count: int, first: int = 0) -> list[str]:
@@ -194,5 +196,26 @@ def test_writes_that_must_be_on_the_disk_count_when_they_are() -> None:
     [flush] = follower.ready().flushes
     assert world.ask(2) is None  # the next would say that it has kept it
     follower.flushed(T0, flush.cuts, world.log(2).flush(), world.now)
+    world.pull(2)
+    assert world.hw(1) == 1
+
+
+def test_what_the_process_before_wrote_counts_when_it_is_on_the_disk() -> None:
+    world = World(2, settings=Settings(sync_writes=True))
+    world.create(replicas=(1, 2))
+    world.produce(1, "a")
+    request = world.ask(2)
+    assert request is not None
+    world.servers[2].replicas.answered(request, world.serve(request), world.now)
+    world.kill(2)
+
+    world.start(2)
+    follower = world.servers[2]
+    leaders = tuple(broker for broker in world.live() if broker.id == 1)
+    command = LeaderAndIsr(BrokerId(9), CE, follower.epoch, False, (world.role(T0),), leaders)
+    follower.replicas.obey(command, world.now)
+    assert world.log(2).records() == ["a"]
+    assert world.ask(2) is None  # it finds the record, and nobody has flushed it
+    world.collect(follower)
     world.pull(2)
     assert world.hw(1) == 1

@@ -26,6 +26,8 @@ from replica.wire.validation import LONG_MAX
 
 FLUSH_MS: Final = 250
 """So long what is written waits for the disk where nobody waits for the disk."""
+FETCH_BYTES: Final = 400
+"""A few batches: whoever is behind asks several times before he has everything."""
 
 
 @frozen
@@ -52,6 +54,7 @@ def replicated(script: Script) -> Replicated:
             fetch_wait_ms=100,
             fetch_backoff_ms=30,
             isr_backoff_ms=40,
+            partition_bytes_max=FETCH_BYTES,
             fetch_diverges=chosen.truncation == "fetched",
         ),
         LogConfig(

@@ -1,0 +1,181 @@
+"""What is asked of brokers, and what is done to them, in the profiles that lead to their situations."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from harness.faults import (
+    AllowUnclean,
+    BounceBroker,
+    Consume,
+    CreateTopic,
+    CutBroker,
+    DeleteTopic,
+    ElectPreferred,
+    KillBroker,
+    LoseController,
+    LosePower,
+    LoseStore,
+    Op,
+    PartBrokers,
+    PauseBroker,
+    Produce,
+    Reassign,
+    Replication,
+    Resign,
+    SlowBroker,
+)
+from harness.script.brokers import WAYS
+from harness.script.chance import Draw
+from harness.script.kinds import BROKERS_MAX, TOPICS_MAX
+
+
+def moves(draw: Draw, length_ms: int) -> Sequence[Op]:
+    """While replicas move, or only change their order, the controller goes, which has no part in some of the moves."""
+    topics, everybody = range(1, 4), draw.chance(0.3)
+    factor = BROKERS_MAX if everybody else draw.upto(1, 2)
+    ops: list[Op] = [CreateTopic(400, topic, 2, factor) for topic in topics]
+    for at in range(800, length_ms - 400, draw.upto(700, 1_000)):
+        for topic in topics:
+            partition, first, later = draw.upto(0, 1), draw.upto(1, BROKERS_MAX), draw.upto(0, 10)
+            ops.append(Reassign(at + later, topic, partition, first, factor, WAYS[draw.upto(0, 1)]))
+        goes = at + draw.upto(8, 60)
+        ops.append(Resign(goes) if draw.chance(0.2) else KillBroker(goes, draw.upto(200, 400)))
+    return ops
+
+
+def unheard(draw: Draw, length_ms: int) -> Sequence[Op]:
+    """What a controller has to say waits until brokers can be reached that have heard of another one."""
+    ops: list[Op] = [CreateTopic(400, 1, 2, 3)]
+    for at in range(800, length_ms - 400, draw.upto(900, 1_200)):
+        away = draw.upto(200, 700)
+        ops += [LoseController(at + draw.upto(0, 20), away + draw.upto(0, 400), broker) for broker in range(1, 5)]
+        ops.append(CreateTopic(at + 30, draw.upto(2, TOPICS_MAX), 2, 3))
+        ops.append(DeleteTopic(at + draw.upto(30, 300), draw.upto(1, TOPICS_MAX)))
+        ops.append(LoseStore(at + draw.upto(40, 150), draw.upto(600, 1_500)))
+        ops.append(CreateTopic(at + away, draw.upto(2, TOPICS_MAX), 2, 3))
+    return ops
+
+
+def contested(draw: Draw, length_ms: int) -> Sequence[Op]:
+    """A controller is asked while it cannot reach the store, and does not hear that it is none any more."""
+    ops: list[Op] = [CreateTopic(400, topic, 3, 2) for topic in (1, 2)]
+    for at in range(800, length_ms - 300, draw.upto(500, 700)):
+        ops.append(LoseStore(at, draw.upto(60, 180)))
+        for _ in range(draw.upto(1, 3)):
+            moved = draw.upto(1, 2), draw.upto(0, 2), draw.upto(1, BROKERS_MAX), draw.upto(1, 3)
+            ops.append(Reassign(at + draw.upto(1, 8), *moved, "call"))
+        ops.append(Resign(at + draw.upto(6, 20)))
+        if draw.chance(0.5):
+            ops.append(DeleteTopic(at + draw.upto(20, 60), draw.upto(1, 2)))
+            ops.append(CreateTopic(at + 300, draw.upto(1, 2), 3, 2))
+    return ops
+
+
+def bounced(draw: Draw, length_ms: int) -> Sequence[Op]:
+    """Brokers are killed, and back before their sessions are over: nobody sees that they were gone."""
+    ops: list[Op] = [CreateTopic(400, topic, 2, 2) for topic in (1, 2)]
+    for at in range(800, length_ms, draw.upto(200, 500)):
+        ops.append(KillBroker(at, draw.upto(1, 20), draw.upto(1, 4)))
+        ops.append(Reassign(at + draw.upto(1, 100), draw.upto(1, 2), draw.upto(0, 1), draw.upto(1, 4), 2))
+    return ops
+
+
+def leaders_in_turn(draw: Draw, length_ms: int) -> Sequence[Op]:
+    """One partition, written all the time. Whoever leads goes, is cut off, or is told to give it back, and those who
+    are about to come in are a little behind."""
+    how = "fetched" if draw.chance(0.5) else "asked"
+    ops: list[Op] = [
+        Replication(0, "cache", how, "leader", 1, draw.upto(100, 200)),
+        CreateTopic(400, 1, 1, 3),
+        Consume(550, 1, 1, 0),
+    ]
+    if draw.chance(0.3):
+        ops.append(AllowUnclean(500, 1))
+    quick = draw.upto(12, 40)
+    for at in range(600, length_ms - 20, quick):
+        ops.append(Produce(at, draw.upto(1, 3), 1, 0, draw.short(1, 3), "one" if draw.chance(0.6) else "all"))
+    at = 750
+    while at < length_ms - 100:
+        who, share = draw.upto(1, 3), draw.random.random()
+        if share < 0.3:
+            ops.append(BounceBroker(at, who))
+            if draw.chance(0.6):
+                ops.append(ElectPreferred(min(length_ms - 50, at + draw.upto(60, 350)), 1, 0, "call"))
+        elif share < 0.45:
+            cut = draw.upto(120, 400)
+            ops.append(CutBroker(at, cut, who))
+            if draw.chance(0.6):  # and as soon as it is back somebody else goes
+                ops.append(BounceBroker(min(length_ms - 50, at + cut + draw.upto(-5, 30)), who % 3 + 1))
+        elif share < 0.6:
+            ops.append(PartBrokers(at, draw.upto(50, 300), who, who % 3 + 1))
+        elif share < 0.7:
+            ops.append(LoseController(at, draw.upto(50, 400), who))
+        elif share < 0.8:
+            ops.append(PauseBroker(at, draw.upto(50, 600), who))
+        elif share < 0.9:
+            ops.append(KillBroker(at, draw.upto(1, 300), who))
+        else:
+            ops.append(LosePower(at, draw.upto(1, 300), who, "tear"))
+        at += draw.upto(40, 260)
+    return ops
+
+
+def who_comes_back(draw: Draw, length_ms: int) -> Sequence[Op]:
+    """Broker 1 is to lead at the beginning of each round. Somebody is behind, or has what the others never had, and is
+    back while his leader's answers take their time: there is a while in which he must not be counted."""
+    how = "fetched" if draw.chance(0.5) else "asked"
+    lag = draw.upto(100, 150)
+    ops: list[Op] = [Replication(0, "cache", how, "leader", 1, lag), CreateTopic(400, 1, 1, 3), Consume(550, 1, 1, 0)]
+    rounds = [_few_in_sync, _heard_late, _with_a_tail if how == "fetched" else _unheard_of]
+    for at in range(750, length_ms - 1_000, 1_100):
+        ops += [ElectPreferred(at - 60, 1, 0, "call"), Produce(at - 20, 1, 1, 0, 2, "all")]
+        ops += rounds[draw.upto(0, 2)](draw, at, lag)
+    return ops
+
+
+def _few_in_sync(draw: Draw, at: int, lag: int) -> Sequence[Op]:
+    """What the leader has written alone is committed when the others are out, and nobody asks it for anything."""
+    quiet = 5 * lag + draw.upto(100, 200)
+    return PartBrokers(at, quiet, 1, 2), PartBrokers(at, quiet, 1, 3), Produce(at + 5, 2, 1, 0, draw.upto(1, 4), "one")
+
+
+def _heard_late(draw: Draw, at: int, lag: int) -> Sequence[Op]:
+    """More is committed because broker 3 is out, and broker 1 leads before it can have heard that; broker 2, which is
+    in sync and knows, does not hear that it leads no more.
+    """
+    out = at + 150
+    turns = out + lag + draw.upto(10, 100)
+    return (
+        BounceBroker(at, 1),
+        CutBroker(out, turns - out + draw.upto(10, 80), 3),
+        *(Produce(out + draw.upto(5, 30), 2, 1, 0, 3, "one") for _ in range(3)),
+        LoseController(turns, 500, 2),
+        ElectPreferred(turns + 2, 1, 0, "call"),
+        SlowBroker(turns, 400, 1, draw.upto(30, 80)),
+    )
+
+
+def _with_a_tail(draw: Draw, at: int, lag: int) -> Sequence[Op]:
+    """The leader that was comes back with more than the one that is."""
+    down = draw.upto(380, 500)
+    return (
+        PartBrokers(at, 600, 1, 2),
+        PartBrokers(at, 600, 1, 3),
+        Produce(at + 5, 2, 1, 0, draw.upto(5, 9), "one"),
+        KillBroker(at + draw.upto(20, 60), down, 1),
+        *(Produce(at + after, 3, 1, 0, 1, "all") for after in (340, 400, 450)),
+        SlowBroker(at + 500, 500, 2, draw.upto(30, 80)),
+    )
+
+
+def _unheard_of(draw: Draw, at: int, lag: int) -> Sequence[Op]:
+    """The leader is another one and the same again, and broker 3 hears of neither."""
+    return (
+        PartBrokers(at, draw.upto(30, 60), 1, 2),
+        LoseController(at, draw.upto(700, 900), 3),
+        Produce(at + 2, 2, 1, 0, 2, "one"),
+        BounceBroker(at + draw.upto(10, 25), 1),
+        ElectPreferred(at + draw.upto(150, 350), 1, 0, "call"),
+        *(Produce(at + after, 3, 1, 0, 2, "one") for after in range(200, 700, 40)),
+    )
