@@ -41,5 +41,5 @@ def draw(rows: Sequence[Mapping[str, object]], path: Path) -> None:
             axes.set_yticks(range(len(moved)), names)
             axes.set_xlabel(label)
         axes.invert_yaxis()
-        axes.legend(frameon=False)
+        figure.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=2, frameon=False)
         figure.savefig(path, format="svg", metadata={"Date": None, "Creator": None})
