@@ -22,8 +22,8 @@ from kraft_controller.core.asks import (
     TakeConfigChanges,
 )
 from kraft_controller.core.desk import Desk
-from kraft_controller.core.names import TopicId, TopicPartition, wrong_with_name
-from kraft_controller.core.state import Topic
+from kraft_controller.core.names import BrokerId, TopicId, TopicPartition, wrong_with_name
+from kraft_controller.core.state import PartitionState, Topic
 from kraft_controller.core.transitions import PartitionPhase, ReplicaPhase
 
 UNCLEAN: Final = "unclean.leader.election.enable"
@@ -110,8 +110,18 @@ def begin(desk: Desk, new: Iterable[TopicPartition]) -> Steps[None]:
     replicas.move(desk, held, ReplicaPhase.NEW)
     yield from partitions.bring_online(desk, started)
     replicas.move(desk, held, ReplicaPhase.ONLINE)
+    # Their states may have been there before: those of a topic that could not be read, and has been mended since.
+    dead = [
+        (where, one) for where, one in held if one not in cluster.brokers and _in_sync(cluster.states.get(where), one)
+    ]
+    if dead:
+        yield from replicas.take_offline(desk, dead)
     if started:
         desk.note("partitions_created", partitions=len(started))
+
+
+def _in_sync(state: PartitionState | None, broker: BrokerId) -> bool:
+    return state is not None and broker in state.isr
 
 
 def topic_changed(desk: Desk, name: str, new_id: Callable[[], TopicId]) -> Steps[None]:

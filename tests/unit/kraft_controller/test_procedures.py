@@ -130,6 +130,19 @@ def test_a_damaged_node_is_left_and_all_else_goes_on() -> None:
     assert "damaged" in controller.noted()
 
 
+def test_the_dead_leave_the_isrs_of_a_topic_that_is_mended() -> None:
+    """They died while it could not be read; so nobody has taken them out yet."""
+    controller = three()
+    store = controller.store
+    store.damaged["t"] = "/brokers/topics/t: no JSON"
+    after = Controller(store, epoch=2).take_over()
+    die(after, 1)
+    assert not after.desk.cluster.states
+    del store.damaged["t"]
+    after.run(topics.topic_changed(after.desk, "t", after.new_id))
+    assert after.leaders() == {"t-0": (2, (2, 3)), "t-1": (2, (2, 3)), "t-2": (3, (3, 2))}
+
+
 # -- brokers -------------------------------------------------------------------------------------------
 
 
