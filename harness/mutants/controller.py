@@ -60,12 +60,12 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     _of_controllers(
         "old-controller-obeyed",
         "a broker obeys a controller although it has heard a newer one",
-        (f"{ORDERS}.answer", "if command.controller_epoch < self.controller_epoch:", "if False:"),
+        (f"{ORDERS}._admitted", "if command.controller_epoch < self.controller_epoch:", "if False:"),
     ),
     _of_controllers(
         "earlier-life-obeyed",
         "KAFKA-7235: a broker obeys what was meant for the process before it",
-        (f"{ORDERS}.answer", "if command.broker_epoch != -1 and command.broker_epoch < self._epoch():", "if False:"),
+        (f"{ORDERS}._admitted", "if command.broker_epoch != -1 and command.broker_epoch < self._epoch():", "if False:"),
     ),
     _of_controllers(
         "unregistered-obeys",
@@ -80,7 +80,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "KAFKA-9839",
         "KAFKA-9839: a broker refuses what is meant for a registration of which it does not know yet, and it is lost",
         (
-            f"{ORDERS}.answer",
+            f"{ORDERS}._admitted",
             "if command.broker_epoch != -1 and command.broker_epoch < self._epoch():",
             "if command.broker_epoch != self._epoch():",
         ),

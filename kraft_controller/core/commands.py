@@ -6,7 +6,7 @@ controller's (is there a newer one?), and for each partition the leader's (is th
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Final, TypeAlias
 
 from attrs import evolve, frozen
@@ -80,6 +80,25 @@ class StopReplica:
 
 
 Command: TypeAlias = LeaderAndIsr | UpdateMetadata | StopReplica
+
+
+def in_pieces(command: Command, most: int) -> Iterator[Command]:
+    """The same, said so that each piece begins or ends `most` replicas at most.
+
+    That one names all is known only at its end: it comes whole then, and of what the pieces have said already it says
+    nothing new. What is only remembered, of partitions that may be anywhere, is cheap and comes whole.
+    """
+    match command:
+        case LeaderAndIsr() if len(command.roles) > most:
+            for at in range(0, len(command.roles), most):
+                yield evolve(command, full=False, roles=command.roles[at : at + most])
+            if command.full:
+                yield command
+        case StopReplica() if len(command.stops) > most:
+            for at in range(0, len(command.stops), most):
+                yield evolve(command, stops=command.stops[at : at + most])
+        case _:
+            yield command
 
 
 class Batch:

@@ -13,7 +13,7 @@ from typing import Final
 
 import trio
 
-from kraft_controller.core.commands import Command
+from kraft_controller.core.commands import Command, in_pieces
 from kraft_controller.core.names import BrokerEpoch, ControllerEpoch, TopicPartition
 from kraft_controller.runtime.frames import Frames
 from kraft_controller.wire.commands import Answer, FrameError, LetGo, Numbered, decode, encode
@@ -29,8 +29,13 @@ UNREGISTERED: Final = BrokerEpoch((1 << 63) - 1)
 it registers it learns when a child of `/brokers/ids` changed last. All its earlier lives are not after that, and the
 one that begins will be: so until it is told its own epoch, that zxid and one is its epoch."""
 
+PIECE_MAX: Final = 16
+"""Replicas that begin, change or end before others have their turn: some hundredths of a second, on a slow disk."""
+
 Obey = Callable[[Command], Mapping[TopicPartition, int]]
-"""Do as you are told, and say what went wrong with which partition. At once: nothing else is heard meanwhile."""
+"""Do as you are told, and say what went wrong with which partition. At once: nothing else is heard meanwhile.
+
+What concerns many replicas of this broker comes in pieces, in their order."""
 
 Grant = Callable[[LetGo], Awaitable[Answer]]
 """What the controller says to a broker that is about to leave; here, because it may be this one."""
@@ -45,18 +50,39 @@ class Orders:
         """The newest that was heard."""
         self._number = 0
         """The newest of its commands."""
+        self._turn = trio.Lock()
+        """Of the command that is being obeyed, whatever connection it came over."""
 
     def answer(self, numbered: Numbered) -> Answer:
+        """In one go, for whoever has nothing else to do meanwhile."""
+        error = self._admitted(numbered)
+        return Answer(numbered.number, error, {} if error else dict(self._obey(numbered.command)))
+
+    async def obeyed(self, numbered: Numbered) -> Answer:
+        """Piece by piece. If it is cancelled in between, what was done stands, and since nothing was answered it is
+        said again, from its beginning."""
+        errors: dict[TopicPartition, int] = {}
+        async with self._turn:
+            for piece in in_pieces(numbered.command, PIECE_MAX):
+                await trio.lowlevel.checkpoint()
+                error = self._admitted(numbered)  # again: another life of this broker may have begun
+                if error:
+                    return Answer(numbered.number, error, {})
+                errors.update(self._obey(piece))
+        return Answer(numbered.number, NONE, errors)
+
+    def _admitted(self, numbered: Numbered) -> int:
+        """Why it is not obeyed. If it is, no older one will be."""
         command = numbered.command
         # One that is greater than ours is for us, too: it knows of our registration before we do.
         if command.broker_epoch != -1 and command.broker_epoch < self._epoch():
-            return Answer(numbered.number, STALE_BROKER_EPOCH, {})
+            return STALE_BROKER_EPOCH
         if command.controller_epoch < self.controller_epoch:
-            return Answer(numbered.number, STALE_CONTROLLER_EPOCH, {})
+            return STALE_CONTROLLER_EPOCH
         if command.controller_epoch == self.controller_epoch and numbered.number < self._number:
-            return Answer(numbered.number, STALE_CONTROLLER_EPOCH, {})
+            return STALE_CONTROLLER_EPOCH
         self.controller_epoch, self._number = command.controller_epoch, numbered.number
-        return Answer(numbered.number, NONE, dict(self._obey(command)))
+        return NONE
 
     async def serve(self, stream: trio.abc.Stream) -> None:
         """One connection of a controller, or of a broker that is about to leave, to its end.
@@ -70,7 +96,7 @@ class Orders:
                 if isinstance(frame, LetGo) and self._let_go is not None:
                     answer = await self._let_go(frame)
                 elif isinstance(frame, Numbered):
-                    answer = self.answer(frame)
+                    answer = await self.obeyed(frame)
                 else:
                     raise FrameError("an answer, where commands come in")
                 await frames.send(encode(answer))

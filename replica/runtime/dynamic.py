@@ -77,7 +77,8 @@ class DynamicConfigs:
                 held[where] = None
             else:
                 held.pop(where, None)
-        self._throttle()
+        if self._throttles.slows_follower(where) or self._throttles.slows_leader(where):
+            self._throttle()  # of no other partition anything is new; looking at all of them for each takes seconds
 
     def _heard(self, entity: Entity, said: Mapping[str, str]) -> None:
         kind, _, name = entity.path.partition("/")

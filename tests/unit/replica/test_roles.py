@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from attrs import evolve
 
-from kraft_controller.core.commands import LeaderAndIsr
+from kraft_controller.core.commands import LeaderAndIsr, in_pieces
 from kraft_controller.core.names import BrokerId, LeaderEpoch, TopicId, TopicPartition
 from replica.core.errors import ErrorCode
 from replica.core.offsets import Lookup
@@ -198,3 +198,16 @@ def test_a_disk_that_fails_when_a_follower_is_to_lead_leaves_no_half_of_it() -> 
     assert T0 not in follower.replicas.partitions
     assert not follower.replicas.leaders
     assert world.stop(2, delete=True) == {}
+
+
+def test_what_is_astray_is_let_go_also_where_all_is_named_in_pieces() -> None:
+    world = World(1)
+    wheres = [TopicPartition("t", number) for number in range(7)]
+    for where in wheres:
+        world.create(where, replicas=(1,))
+    server = world.servers[1]
+    roles = tuple(world.role(where) for where in wheres[:5])
+    for piece in in_pieces(LeaderAndIsr(BrokerId(9), CE, server.epoch, True, roles, ()), 2):
+        assert server.replicas.obey(piece, world.now) == {}
+    held = server.replicas.partitions
+    assert [where for where in wheres if held[where].role is not None] == wheres[:5]
