@@ -13,6 +13,9 @@ from harness.checkers.controller import assignments, epochs, fenced, leaders, ob
 from harness.checkers.controller.case import Broken, Case
 from harness.checkers.controller.facts import Fact
 from harness.history import History
+from kraft_controller.wire.znodes import DamagedNode
+
+READABLE: Final = "what was written can be read"
 
 ALL: Final[tuple[Callable[[Case], Iterator[Broken]], ...]] = (
     epochs.check,
@@ -26,9 +29,12 @@ ALL: Final[tuple[Callable[[Case], Iterator[Broken]], ...]] = (
 
 
 def judged(history: History, facts: Sequence[Fact]) -> Broken | None:
-    """The first that was broken, in the order of `ALL`."""
-    case = Case.of(history, facts)
-    return next((broken for promise in ALL for broken in promise(case)), None)
+    """The first that was broken, in the order of `ALL`. Of nodes that nobody can read nothing else can be said."""
+    try:
+        case = Case.of(history, facts)
+        return next((broken for promise in ALL for broken in promise(case)), None)
+    except DamagedNode as damaged:
+        return Broken(READABLE, str(damaged))
 
 
-__all__ = ["ALL", "Broken", "Case", "judged"]
+__all__ = ["ALL", "READABLE", "Broken", "Case", "judged"]

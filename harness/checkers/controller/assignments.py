@@ -71,7 +71,5 @@ def check(case: Case) -> Iterator[Broken]:
 def _legal(topic: Topic) -> Iterator[Broken]:
     """Beyond what whoever reads the node has refused: replicas that stand there twice, and moves of others."""
     for number, held in topic.partitions.items():
-        if min(held.replicas) < 0:
-            yield Broken(PROMISE, f"{topic.name}-{number} is held by {list(held.replicas)}")
         if not held.target or not held.origin:
             yield Broken(PROMISE, f"{topic.name}-{number} moves {held}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from harness.checkers.controller import assignments, leaders, versions
+from harness.checkers.controller import READABLE, assignments, leaders, versions
 from harness.history import Request
 from harness.mutants.bank.controller.story import ADMIN, Tale, breaks, held, session_of, state_path
 from kraft_controller.wire import znodes
@@ -225,7 +225,7 @@ def a_topic_is_doomed_no_more(tale: Tale, bad: bool) -> None:
     tale.topic_of({0: held(1)})
 
 
-@breaks(assignments.PROMISE)
+@breaks(READABLE)
 def a_replica_on_a_broker_that_cannot_be(tale: Tale, bad: bool) -> None:
     tale.topic(1, -1 if bad else 0)
 

@@ -23,6 +23,7 @@ from harness.history import Asked, Change, Event, History, Request
 from kraft_controller.core.names import BrokerId, ControllerEpoch, LeaderEpoch, TopicId, TopicPartition
 from kraft_controller.core.state import Assignment, PartitionState
 from kraft_controller.wire import znodes
+from kraft_controller.wire.znodes import DamagedNode
 
 ADMIN: Final = 90
 """The session of somebody who is no broker."""
@@ -142,6 +143,9 @@ def breaks(promise: str) -> Callable[[Tell], Tell]:
 
 def said(history: History, facts: Sequence[Fact]) -> object:
     """All that is broken in it, in every respect, and what was read out of it."""
-    case = Case.of(history, facts)
+    try:
+        case = Case.of(history, facts)
+    except DamagedNode:
+        return judged(history, facts)
     read = [(write, write.state, write.state_before, write.decides) for write in case.writes]
     return judged(history, facts), [broken for promise in ALL for broken in promise(case)], read
