@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from threading import Lock
 from typing import Final
 from uuid import uuid4
+
+from attrs import frozen
 
 from replica.storage import checkpoints as files_of
 from replica.storage.checkpoints import TopicPartition
@@ -45,6 +47,8 @@ class LogDirectory:
         self.notes: list[str] = []
         self._recovery_points: dict[TopicPartition, int] = {}
         self._start_offsets: dict[TopicPartition, int] = {}
+        self._gone: set[TopicPartition] = set()
+        """Of which there is no log any more, and checkpoints on the disk may still tell."""
         self._doomed: list[tuple[str, int]] = []
         self._lock = Lock()
 
@@ -97,6 +101,10 @@ class LogDirectory:
                     raise
                 self.damaged[partition] = error
             yield partition
+        for offsets in self._kept():
+            self._gone.update(each for each in offsets if each not in self.logs and each not in self.damaged)
+        for partition in self._gone:
+            self._forget(partition)
 
     def _read_clean_marker(self) -> None:
         try:
@@ -118,9 +126,7 @@ class LogDirectory:
     def _open(self, partition: TopicPartition, config: LogConfig) -> FileLog:
         known = Known(self._recovery_points.get(partition, 0), self._start_offsets.get(partition, 0))
         folder = folder_of(partition)
-        log = open_log(
-            folder, config, self.handles, folder, known, lambda offset: self._lower_recovery_point(partition, offset)
-        )
+        log = open_log(folder, config, self.handles, folder, known, _MarksOf(self, partition))
         self.notes += [f"{self.files.where}/{folder}: {note}" for note in log.notes]
         if not known.recovery_point and files_of.METADATA in self.files.list(folder):
             self._doubt(log, f"{folder}/{files_of.METADATA}")
@@ -140,10 +146,8 @@ class LogDirectory:
 
     def create(self, partition: TopicPartition, config: LogConfig, topic_id: bytes | None) -> FileLog:
         folder = folder_of(partition)
-        self._recovery_points.pop(partition, None)
-        self._start_offsets.pop(partition, None)
-        self.high_watermarks.pop(partition, None)
-        self.cleaned.pop(partition, None)
+        if partition in self._gone:
+            self.checkpoint()  # or after a crash it would be held against the one of before
         self.files.make_folder(folder)
         log = self.logs[partition] = self._open(partition, config)
         if topic_id is not None:
@@ -184,27 +188,41 @@ class LogDirectory:
         folder = folder_of(partition)
         self.handles.forget_folder(folder)
         self.files.rename_folder(folder, name)
-        for offsets in (self._recovery_points, self._start_offsets, self.high_watermarks, self.cleaned):
+        with self._lock:
+            self._gone.add(partition)
+            self._forget(partition)
+
+    def _kept(self) -> tuple[dict[TopicPartition, int], ...]:
+        return self._recovery_points, self._start_offsets, self.high_watermarks, self.cleaned
+
+    def _forget(self, partition: TopicPartition) -> None:
+        for offsets in self._kept():
             offsets.pop(partition, None)
-        self.checkpoint()
 
     def sweep(self, now_ms: int) -> None:
-        for doomed in [each for each in self._doomed if each[1] <= now_ms]:
-            self.files.delete_folder(doomed[0])
-            self._doomed.remove(doomed)
+        due = [folder for folder, when in self._doomed if when <= now_ms]
+        self._doomed = [each for each in self._doomed if each[1] > now_ms]
+        for folder in due:
+            self.files.delete_folder(folder)
         for log in list(self.logs.values()):
             log.sweep(now_ms)
 
     # -- checkpoints -------------------------------------------------------------------------------
 
     def checkpoint(self) -> None:
-        """Recovery points and starts, as they are now."""
+        """Recovery points and starts, as they are now; and nothing of logs that are gone, however many went."""
         with self._lock:
             logs = list(self.logs.items())  # at once: another thread may make one meanwhile
             self._recovery_points |= {each: log.recovery_point for each, log in logs}
-            self._start_offsets |= {each: log.start_offset for each, log in logs if log.start_offset}
+            self._start_offsets |= {
+                each: log.start_offset for each, log in logs if log.start_offset or each in self._start_offsets
+            }
             files_of.write_offsets(self.files, files_of.RECOVERY_POINTS, self._recovery_points)
             files_of.write_offsets(self.files, files_of.START_OFFSETS, self._start_offsets)
+            if self._gone:
+                files_of.write_offsets(self.files, files_of.HIGH_WATERMARKS, self.high_watermarks)
+                files_of.write_offsets(self.files, files_of.CLEANED, self.cleaned)
+                self._gone.clear()
 
     def checkpoint_high_watermarks(self, values: Mapping[TopicPartition, int]) -> None:
         """Those of logs that are here; one that nobody names keeps what was known of it."""
@@ -218,14 +236,25 @@ class LogDirectory:
             self.cleaned[partition] = upto
             files_of.write_offsets(self.files, files_of.CLEANED, self.cleaned)
 
-    def _lower_recovery_point(self, partition: TopicPartition, offset: int) -> None:
+    def ends_at(self, partition: TopicPartition, offset: int) -> None:
+        """A log is about to be cut."""
+        names = files_of.RECOVERY_POINTS, files_of.HIGH_WATERMARKS, files_of.CLEANED
+        self._lower(
+            partition, offset, zip(names, (self._recovery_points, self.high_watermarks, self.cleaned), strict=True)
+        )
+
+    def begins_at(self, partition: TopicPartition, offset: int) -> None:
+        """A log has begun anew, before where it began."""
+        self._lower(partition, offset, [(files_of.START_OFFSETS, self._start_offsets)])
+
+    def _lower(
+        self, partition: TopicPartition, offset: int, kept: Iterable[tuple[str, dict[TopicPartition, int]]]
+    ) -> None:
         with self._lock:
-            if self._recovery_points.get(partition, 0) > offset:
-                self._recovery_points[partition] = offset
-                files_of.write_offsets(self.files, files_of.RECOVERY_POINTS, self._recovery_points)
-            if self.cleaned.get(partition, 0) > offset:
-                self.cleaned[partition] = offset
-                files_of.write_offsets(self.files, files_of.CLEANED, self.cleaned)
+            for name, offsets in kept:
+                if offsets.get(partition, 0) > offset:
+                    offsets[partition] = offset
+                    files_of.write_offsets(self.files, name, offsets)
 
     def close(self, broker_epoch: int, *, threads: int = CLOSING_THREADS) -> None:
         """The marker is the last that is written: it says that everything before it was. Without threads one log is
@@ -242,3 +271,17 @@ class LogDirectory:
                 write_atomically(self.files, files_of.CLEAN_SHUTDOWN, files_of.encode_clean(broker_epoch))
         self.handles.close()
         self.files.close()
+
+
+@frozen
+class _MarksOf:
+    """Of one log, as `replica.storage.growing_log.Marks`."""
+
+    directory: LogDirectory
+    partition: TopicPartition
+
+    def ends_at(self, offset: int) -> None:
+        self.directory.ends_at(self.partition, offset)
+
+    def begins_at(self, offset: int) -> None:
+        self.directory.begins_at(self.partition, offset)

@@ -6,7 +6,6 @@ recovery point: what stands before it is never cut by a recovery, and its loss i
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import suppress
 from typing import Final
 
@@ -14,7 +13,7 @@ from replica.core.log import Appended
 from replica.storage.checkpoints import EPOCHS
 from replica.storage.config import UNBOUNDED, LogConfig
 from replica.storage.files import Handles, MissingFile, sync
-from replica.storage.growing_log import GrowingLog
+from replica.storage.growing_log import NO_MARKS, GrowingLog, Marks
 from replica.storage.partition_log import Placed
 from replica.storage.segment import LOG, SUFFIXES, Segment, file_name
 
@@ -36,9 +35,9 @@ class FileLog(GrowingLog):
         folder: str,
         segments: list[Segment],
         start: int,
-        lower_recovery_point: Callable[[int], None] = lambda offset: None,
+        marks: Marks = NO_MARKS,
     ) -> None:
-        super().__init__(name, config, handles, folder, segments, start, lower_recovery_point)
+        super().__init__(name, config, handles, folder, segments, start, marks)
         self.notes: list[str] = []
         self.doomed: list[tuple[str, int]] = []
         self._beside: tuple[str, ...] = ()
@@ -194,9 +193,10 @@ class FileLog(GrowingLog):
             self.doomed.append((path + DELETED, now_ms + self.config.file_delete_delay_ms))
 
     def sweep(self, now_ms: int) -> None:
-        for path, when in [each for each in self.doomed if each[1] <= now_ms]:
+        due = [path for path, when in self.doomed if when <= now_ms]
+        self.doomed = [each for each in self.doomed if each[1] > now_ms]
+        for path in due:
             self.files.delete(path)
-            self.doomed.remove((path, when))
 
     def roll_if_old(self, now_ms: int) -> None:
         """A segment that nobody adds to is closed by the clock."""

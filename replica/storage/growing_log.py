@@ -5,7 +5,7 @@ leader epochs and snapshots of producers.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Final
+from typing import Final, Protocol
 
 from replica.storage.checkpoints import EPOCHS, encode
 from replica.storage.config import RELATIVE_MAX, LogConfig
@@ -18,11 +18,31 @@ from replica.storage.segments_log import SegmentsLog
 SNAPSHOT: Final = ".snapshot"
 
 
-class GrowingLog(SegmentsLog):
-    """`lower_recovery_point` is called before flushed records are cut off, and makes it durable that they may be
-    missing.
-    """
+class Marks(Protocol):
+    """What is remembered of a log outside of it. Both are durable when they return; neither ever raises a mark."""
 
+    def ends_at(self, offset: int) -> None:
+        """It is about to be cut to there, so what was behind may be missing from now on."""
+
+    def begins_at(self, offset: int) -> None:
+        """There, and nothing that was said of a later start holds any more: what is appended next would be taken for
+        records that were deleted, and go at the next start."""
+
+
+class NoMarks:
+    """Of a log of which nothing is remembered."""
+
+    def ends_at(self, offset: int) -> None:
+        pass
+
+    def begins_at(self, offset: int) -> None:
+        pass
+
+
+NO_MARKS: Final[Marks] = NoMarks()
+
+
+class GrowingLog(SegmentsLog):
     def __init__(
         self,
         name: str,
@@ -31,11 +51,11 @@ class GrowingLog(SegmentsLog):
         folder: str,
         segments: list[Segment],
         start: int,
-        lower_recovery_point: Callable[[int], None] = lambda offset: None,
+        marks: Marks = NO_MARKS,
     ) -> None:
         super().__init__(name, config, handles, folder, segments, start)
         self.recovery_point = self._end
-        self._lower_recovery_point = lower_recovery_point
+        self._marks = marks
         self.cuts = 0
         self._epochs_kept = 0
         self._epochs_written = False  # since the last flush
@@ -129,8 +149,7 @@ class GrowingLog(SegmentsLog):
         self._since_snapshot = 0
 
     def _less_is_durable(self, offset: int) -> None:
-        if offset < self.recovery_point:
-            self._lower_recovery_point(offset)
+        self._marks.ends_at(offset)
         with self._lock:
             self.recovery_point = min(self.recovery_point, offset)
             self.cuts += 1
@@ -155,6 +174,9 @@ class GrowingLog(SegmentsLog):
 
     def _started_later(self) -> None:
         pass  # retention removes what cannot be read any more
+
+    def _started_earlier(self) -> None:
+        self._marks.begins_at(self._start)
 
     # -- beside the records ------------------------------------------------------------------------
 

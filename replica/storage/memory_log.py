@@ -95,6 +95,9 @@ class MemoryLog(PartitionLog):
         del self._lasts[:gone]
         del self._batches[:gone]
 
+    def _started_earlier(self) -> None:
+        pass  # nothing was written down
+
     def _producers_at(self, offset: int) -> Producers:
         producers = Producers.decode(self._before.encode())
         for header, batch in zip(self._headers, self._batches, strict=True):

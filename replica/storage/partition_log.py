@@ -221,8 +221,10 @@ class PartitionLog(ABC):
                 return
             if offset < self._end:
                 self._end = self._cut(offset)
-                self._start = min(self._start, self._end)
                 offset = self._end
+                if offset < self._start:  # within a batch of which only the end was left
+                    self._start = offset
+                    self._started_earlier()
                 self.producers = self._producers_at(self._end) if len(self.producers) else Producers()
             self.epochs.truncate_from_end(offset)
             self._keep_epochs()
@@ -231,7 +233,10 @@ class PartitionLog(ABC):
         with self._lock:
             self._usable()
             self._drop_all(offset)
+            earlier = offset < self._start
             self._start = self._end = offset
+            if earlier:
+                self._started_earlier()
             self.producers = Producers()
             self.epochs.clear()
             self._keep_epochs()
@@ -279,6 +284,10 @@ class PartitionLog(ABC):
 
     @abstractmethod
     def _started_later(self) -> None: ...
+
+    @abstractmethod
+    def _started_earlier(self) -> None:
+        """Before anything is appended there."""
 
     @abstractmethod
     def _producers_at(self, offset: int) -> Producers:

@@ -6,7 +6,6 @@ Behind it nothing was promised: the first batch that is not whole and sound ends
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Final
 
 from attrs import frozen
@@ -17,7 +16,7 @@ from replica.storage.config import RELATIVE_MAX, LogConfig
 from replica.storage.epochs import EpochCache
 from replica.storage.file_log import DELETED, FileLog
 from replica.storage.files import DamagedLog, File, Handles, MissingFile, Stat, read_all
-from replica.storage.growing_log import snapshots_in
+from replica.storage.growing_log import NO_MARKS, Marks, snapshots_in
 from replica.storage.index import OffsetIndex, TimeIndex
 from replica.storage.segment import INDEX, LOG, SUFFIXES, TIMES, Segment, file_name
 from replica.wire.batch import HEADER_BYTES, PREFIX, Header, check
@@ -41,7 +40,7 @@ def open_log(
     handles: Handles,
     folder: str,
     known: Known,
-    lower_recovery_point: Callable[[int], None] = lambda offset: None,
+    marks: Marks = NO_MARKS,
 ) -> FileLog:
     """`DamagedLog` where something is missing that was durable."""
     notes: list[str] = []
@@ -59,9 +58,7 @@ def open_log(
     batches = _recover(segments, known, config, notes)
     if known.start_offset > segments[-1].end:
         notes.append(f"it should begin at offset {known.start_offset}, and ends at {segments[-1].end}: all of it goes")
-    log = FileLog(
-        name, config, handles, folder, segments, max(known.start_offset, segments[0].base), lower_recovery_point
-    )
+    log = FileLog(name, config, handles, folder, segments, max(known.start_offset, segments[0].base), marks)
     log.notes = notes
     log.recovery_point = min(known.recovery_point, log.end_offset)
     _restore_epochs(log, epochs, batches)

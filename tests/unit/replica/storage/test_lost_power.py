@@ -12,7 +12,7 @@ from replica.storage.files import StorageFailure
 from replica.storage.memory_files import MemoryFiles
 from replica.storage.segment import LOG
 from tests.unit.replica.storage.logs import NOW, of_producer, records_in
-from tests.unit.replica.storage.test_recovery import filled, fresh, opened
+from tests.unit.replica.storage.test_recovery import Told, filled, fresh, opened
 
 SEEDS = range(40)
 SHORT = LogConfig.of({"segment.bytes": "500", "retention.bytes": "0", "file.delete.delay.ms": "0"})
@@ -83,8 +83,7 @@ def test_a_log_that_is_starting_over_is_what_it_was_a_beginning_of_it_or_nothing
     while True:
         files, log = filled(40)
         log.flush()
-        lowered: list[int] = []
-        log._lower_recovery_point = lowered.append
+        told = log._marks = Told()
         for kind in ("delete", "sync_folder", "create"):
             files.fail(kind, nth)
         try:
@@ -94,7 +93,7 @@ def test_a_log_that_is_starting_over_is_what_it_was_a_beginning_of_it_or_nothing
         else:
             break
         torn(files, nth)
-        again = opened(files, point=lowered[-1])
+        again = opened(files, point=told.ends[-1])
         assert again.start_offset in (0, 100)
         assert is_a_run(again)
         seen.add(again.end_offset)

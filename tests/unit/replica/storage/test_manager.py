@@ -25,7 +25,7 @@ from replica.storage.files import StorageFailure
 from replica.storage.manager import LogManager, ManagerSettings
 from replica.storage.memory_files import MemoryFiles
 from replica.wire.records import batch_of
-from tests.unit.replica.storage.logs import NOW, batch, of_producer, values_in
+from tests.unit.replica.storage.logs import NOW, batch, numbered, of_producer, values_in
 
 T0: TopicPartition = ("t", 0)
 DASHED: TopicPartition = ("a-b.c_d", 12)
@@ -157,6 +157,86 @@ def test_a_deleted_log_is_gone_at_once_and_from_the_disk_later() -> None:
     manager.delete(T0, NOW)
     assert broker.kill().logs == {}
     assert broker.disks[0].folders() == []
+
+
+@pytest.mark.parametrize("stop", ["kill", "lost power", "in order"])
+@pytest.mark.parametrize("start", [0, 40])
+def test_what_is_appended_to_a_log_that_begins_earlier_than_before_is_not_taken_for_deleted(
+    start: int, stop: str
+) -> None:
+    """An unclean election has made somebody leader who has less: the follower, whose start had moved, begins anew."""
+    broker = Broker()
+    log = broker.manager.get_or_create(T0)
+    log.start_over_at(98)
+    log.append_as_leader(batch(b"a", b"b", b"c", b"d"), 1, NOW)
+    log.move_start(100)
+    broker.manager.checkpoint()
+    broker.manager.checkpoint_high_watermarks({T0: 102})
+    assert read_offsets(broker.disks[0], START_OFFSETS) == {T0: 100}
+    log.start_over_at(start)
+    log.append_as_follower(numbered(start, 2, b"x", b"y"))
+    log.flush()
+    if stop == "in order":
+        broker.manager.close()
+        again = broker.start()
+    elif stop == "kill":
+        again = broker.kill()
+    else:
+        broker.disks[0].crash()
+        again = broker.start()
+    log = again.logs[T0]
+    assert (log.start_offset, log.end_offset, values_in(log)) == (start, start + 2, [b"x", b"y"])
+    assert again.high_watermark(T0) == start, "nobody has said that any of it is committed"
+
+
+def test_a_cut_through_a_batch_whose_end_alone_was_left_is_not_taken_for_deleted_either() -> None:
+    broker = Broker()
+    log = broker.manager.get_or_create(T0)
+    log.append_as_leader(batch(b"a"), 1, NOW)
+    log.append_as_leader(batch(b"b", b"c", b"d", b"e"), 1, NOW)
+    log.move_start(4)
+    broker.manager.checkpoint()
+    log.truncate_to(4)
+    assert (log.start_offset, log.end_offset) == (1, 1)
+    log.append_as_follower(numbered(1, 2, b"x"))
+    assert values_in(broker.kill().logs[T0]) == [b"x"]
+
+
+def test_a_log_of_a_name_that_was_there_before_is_not_held_against_what_was_known_of_that() -> None:
+    """Whether the crash comes before the checkpoints are written again, or behind that."""
+    for kills in ("00", "01", "10", "11"):
+        broker = Broker(file_delete_delay_ms="0")
+        log = broker.manager.get_or_create(T0)
+        log.append_as_leader(batch(*[b"a"] * 9), 1, NOW)
+        log.move_start(5)
+        log.flush()
+        broker.manager.checkpoint()
+        broker.manager.checkpoint_high_watermarks({T0: 9})
+        broker.manager.delete(T0, NOW)
+        manager = broker.kill() if kills[0] == "1" else broker.manager
+        manager.get_or_create(T0).append_as_leader(batch(b"x", b"y"), 0, NOW)
+        if kills[1] == "1":
+            manager = broker.kill()
+        assert (manager.damaged, manager.high_watermark(T0)) == ({}, 0)
+        assert values_in(manager.logs[T0]) == [b"x", b"y"]
+
+
+def test_many_partitions_are_deleted_without_a_checkpoint_for_each() -> None:
+    broker = Broker(file_delete_delay_ms="0")
+    manager, disk = broker.manager, broker.disks[0]
+    partitions: list[TopicPartition] = [("t", number) for number in range(50)]
+    for partition in partitions:
+        manager.get_or_create(partition)
+    manager.checkpoint()
+    waits = disk.calls["sync"]
+    for partition in partitions:
+        manager.delete(partition, NOW)
+    assert disk.calls["sync"] == waits
+    for partition in partitions:
+        manager.get_or_create(partition)
+    assert disk.calls["sync"] == waits + 4, "the four checkpoints were written once, before the first of them"
+    manager.sweep(NOW)
+    assert len(disk.folders()) == len(partitions)
 
 
 def test_what_is_no_partition_is_left_alone() -> None:

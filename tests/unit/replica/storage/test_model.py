@@ -36,10 +36,13 @@ class Both:
         """Lost power may bring back what was cut off from there on since the last flush."""
 
     def open(self) -> FileLog:
-        return open_log("t-0", self.config, Handles(self.files, open_max=3), "t-0", self.known, self.lower)
+        return open_log("t-0", self.config, Handles(self.files, open_max=3), "t-0", self.known, self)
 
-    def lower(self, offset: int) -> None:
+    def ends_at(self, offset: int) -> None:
         self.known = Known(min(self.known.recovery_point, offset), self.known.start_offset)
+
+    def begins_at(self, offset: int) -> None:
+        self.known = Known(self.known.recovery_point, min(self.known.start_offset, offset))
 
     def checkpoint(self) -> None:
         self.known = Known(self.file.recovery_point, self.file.start_offset)
@@ -135,7 +138,8 @@ def do(both: Both, step: tuple[Any, ...]) -> None:
             both.checkpoint()
             both.file = both.open()
         case _:  # kill
-            both.known = Known(both.known.recovery_point, both.memory.start_offset)
+            # As if the start had been written down in time; what was written down of a later one must not count.
+            both.known = Known(both.known.recovery_point, max(both.known.start_offset, both.memory.start_offset))
             both.file.abandon()
             both.file = both.open()
             assert both.file.producers == both.memory.producers

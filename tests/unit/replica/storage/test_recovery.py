@@ -10,7 +10,7 @@ from replica.storage.files import DamagedLog, Handles
 from replica.storage.memory_files import MemoryFiles
 from replica.storage.recovery import Known, open_log
 from replica.wire.batch import walk
-from tests.unit.replica.storage.logs import NOW, batch, of_producer, records_in, values_in
+from tests.unit.replica.storage.logs import NOW, of_producer, records_in, values_in
 
 CONFIG = LogConfig.of({"segment.bytes": "500", "index.interval.bytes": "150"})
 LAST = "t-0/00000000000000000000.log"
@@ -174,19 +174,32 @@ def test_a_start_behind_the_end_leaves_nothing() -> None:
     assert "all of it goes" in again.notes[-1]
 
 
-def test_flushed_records_are_cut_only_after_it_is_known_that_they_may_be_missing() -> None:
-    told: list[int] = []
+class Told:
+    """What a log says of itself before it is less, or begins earlier."""
+
+    def __init__(self) -> None:
+        self.ends: list[int] = []
+        self.begins: list[int] = []
+
+    def ends_at(self, offset: int) -> None:
+        self.ends.append(offset)
+
+    def begins_at(self, offset: int) -> None:
+        self.begins.append(offset)
+
+
+def test_records_are_cut_only_after_it_is_known_that_they_may_be_missing() -> None:
+    told = Told()
     files, log = filled(10)
     log.flush()
-    log._lower_recovery_point = told.append
+    log._marks = told
     log.truncate_to(7)
-    assert (told, log.recovery_point, log.flush()) == ([7], 7, 7)
-    log.append_as_leader(batch(b"x"), 3, NOW)
-    log.truncate_to(7)
-    assert told == [7], "that one was not flushed"
+    assert (told.ends, log.recovery_point, log.flush()) == ([7], 7, 7)
     log.start_over_at(30)
-    assert told == [7, 0]
-    assert opened(files, 0).end_offset == 30
+    assert (told.ends, told.begins) == ([7, 0], [])
+    log.start_over_at(20)
+    assert (told.ends, told.begins) == ([7, 0, 0], [20])
+    assert opened(files, 0).end_offset == 20
 
 
 def test_leftovers_of_deleting_and_cleaning() -> None:
