@@ -30,15 +30,12 @@ from harness.history import (
     Reply,
     Request,
 )
+from harness.json_lines import HistoryError, parsed
 
 VERSION: Final = 1
 _RECORDS: Final[dict[str, type]] = {kind.__name__: kind for kind in (*EVENTS, Change, Jump)}
 _DEPTH_MAX: Final = 2
 """Parts of a multi have no parts."""
-
-
-class HistoryError(ValueError):
-    """No history of this version. The message names the place."""
 
 
 # -- to text -------------------------------------------------------------------------------------------
@@ -84,14 +81,14 @@ def _plain(held: Any) -> object:
 
 def loads(text: str) -> History:
     lines = text.splitlines()
-    head = _parsed(lines[0] if lines else "", 1)
+    head = parsed(lines[0] if lines else "", 1)
     if head.get("history") != VERSION:
         raise HistoryError(f"line 1, history: expected version {VERSION}, not {head.get('history')!r}")
     counts = {name: head.get(name) for name in ("events", "changes", "jumps")}
     for name, count in counts.items():
         if type(count) is not int and not (name == "jumps" and count is None):
             raise HistoryError(f"line 1, {name}: expected how many there are, not {count!r}")
-    records = [from_json(_parsed(line, number), f"line {number}") for number, line in enumerate(lines[1:], 2)]
+    records = [from_json(parsed(line, number), f"line {number}") for number, line in enumerate(lines[1:], 2)]
     kinds = [_kind(record) for record in records]
     if sorted(kinds, key=list(counts).index) != kinds:
         raise HistoryError("events come first, then changes, then jumps; here they are mixed")
@@ -107,18 +104,6 @@ def loads(text: str) -> History:
 
 def _kind(record: object) -> str:
     return "changes" if isinstance(record, Change) else "jumps" if isinstance(record, Jump) else "events"
-
-
-def _parsed(line: str, number: int) -> dict[str, Any]:
-    try:
-        found = json.loads(line)
-    except json.JSONDecodeError as error:
-        raise HistoryError(f"line {number}, column {error.colno}: no JSON: {error.msg}") from error
-    except (RecursionError, ValueError) as error:  # too deep, or a number of thousands of digits
-        raise HistoryError(f"line {number}: {error}") from error
-    if not isinstance(found, dict):
-        raise HistoryError(f"line {number}: expected an object, not {type(found).__name__}")
-    return found
 
 
 def from_json(data: Mapping[str, Any], where: str) -> Any:

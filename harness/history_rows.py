@@ -12,7 +12,8 @@ from collections.abc import Iterable
 from typing import Any, Final, TypedDict
 
 from harness.history import Asked, Became, Change, Event, Fired, History, Jump, Lost, Told
-from harness.history_json import HistoryError, from_json, to_json
+from harness.history_json import from_json, to_json
+from harness.json_lines import HistoryError
 
 
 class Row(TypedDict):

@@ -13,8 +13,8 @@ from typing import Any, Final
 from attrs import frozen
 
 from harness.checkers import linear, store
-from harness.history_json import HistoryError
 from harness.history_rows import from_rows
+from harness.json_lines import HistoryError
 
 Row = Mapping[str, Any]
 Budget = int

@@ -15,8 +15,8 @@ from __future__ import annotations
 
 from harness.checkers.records.as_json import dumps, loads
 from harness.checkers.records.broken import Broken
-from harness.checkers.records.case import HistoryError
 from harness.checkers.records.history import History
 from harness.checkers.records.judge import Verdict, judge
+from harness.json_lines import HistoryError
 
 __all__ = ["Broken", "History", "HistoryError", "Verdict", "dumps", "judge", "loads"]

@@ -13,8 +13,9 @@ from typing import Any, Final
 
 import attrs
 
-from harness.checkers.records.case import HistoryError, prepared
+from harness.checkers.records.case import prepared
 from harness.checkers.records.history import EVENTS, Event, History
+from harness.json_lines import HistoryError, parsed
 
 VERSION: Final = 1
 HEAD: Final = "records"
@@ -54,7 +55,7 @@ def is_of_brokers(text: str) -> bool:
 
 def loads(text: str) -> History:
     lines = text.splitlines()
-    head = _parsed(lines[0] if lines else "", 1)
+    head = parsed(lines[0] if lines else "", 1)
     if head.get(HEAD) != VERSION:
         raise HistoryError(f"line 1, {HEAD}: expected version {VERSION}, not {head.get(HEAD)!r}")
     complete, count = head.get("complete"), head.get("events")
@@ -62,22 +63,10 @@ def loads(text: str) -> History:
         raise HistoryError(f"line 1, complete: expected true or false, not {complete!r}")
     if type(count) is not int or count != len(lines) - 1:
         raise HistoryError(f"line 1, events: it promises {count!r}, and there are {len(lines) - 1}")
-    events = tuple(from_json(_parsed(line, number), f"line {number}") for number, line in enumerate(lines[1:], 2))
+    events = tuple(from_json(parsed(line, number), f"line {number}") for number, line in enumerate(lines[1:], 2))
     history = History(events, complete)
     prepared(history)
     return history
-
-
-def _parsed(line: str, number: int) -> dict[str, Any]:
-    try:
-        found = json.loads(line)
-    except json.JSONDecodeError as error:
-        raise HistoryError(f"line {number}, column {error.colno}: no JSON: {error.msg}") from error
-    except (RecursionError, ValueError) as error:  # too deep, or a number of thousands of digits
-        raise HistoryError(f"line {number}: {error}") from error
-    if not isinstance(found, dict):
-        raise HistoryError(f"line {number}: expected an object, not {type(found).__name__}")
-    return found
 
 
 def from_json(data: Mapping[str, Any], where: str) -> Event:

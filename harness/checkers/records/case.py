@@ -31,11 +31,7 @@ from harness.checkers.records.history import (
     Span,
     Unknown,
 )
-
-
-class HistoryError(ValueError):
-    """No history, or one that contradicts itself. The message names the place."""
-
+from harness.json_lines import HistoryError
 
 Call: TypeAlias = Sent | Committing | Looking
 Answer: TypeAlias = Acked | Committed | Found | Failed | Unknown

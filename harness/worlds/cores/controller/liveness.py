@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from harness.worlds.controller.ruling import unhinder
 from harness.worlds.controller.settling import unsettled
 from harness.worlds.cores.liveness import PROMISE
 from harness.worlds.cores.store.liveness import StoreLiveness
@@ -25,12 +26,8 @@ class ControllerLiveness(StoreLiveness):
         self.bound_ms += ROUNDS_MS + 4 * world.session_ms
 
     def begin(self) -> None:
-        for broker in self._controller_world.brokers.values():
-            broker.unheard = False
-            broker.go_on()
-            broker.find_store()
-            if not broker.up:
-                self._controller_world.start_later(broker, 1)
+        world = self._controller_world
+        unhinder(world.brokers.values(), world.start_later)
         super().begin()
 
     def _unequal(self, leader: Server) -> str | None:

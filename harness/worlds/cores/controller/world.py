@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from attrs import evolve
-
 from harness.checkers import ALL, Checker
-from harness.checkers.controller import judged
 from harness.checkers.controller.facts import Fact
 from harness.faults import Script
 from harness.outcome import Outcome
 from harness.worlds.controller.people import topic_ids
+from harness.worlds.controller.ruling import ruling, with_rulers
 from harness.worlds.cores.controller.broker import Broker
 from harness.worlds.cores.controller.liveness import ControllerLiveness
 from harness.worlds.cores.controller.nodes import NodesClient
@@ -58,13 +56,7 @@ class ControllerWorld(StoreWorld):
         return client
 
     def controller(self) -> Broker | None:
-        """Of several that believe so, the one of the newest epoch."""
-        found: Broker | None = None
-        for broker in self.brokers.values():
-            desk = broker.office.desk if broker.up and broker.office is not None else None
-            if desk is not None and (found is None or desk.epoch > found.office.desk.epoch):  # type: ignore[union-attr]
-                found = broker
-        return found
+        return ruling(self.brokers.values())
 
     # -- the end -----------------------------------------------------------------------------------------
 
@@ -73,10 +65,4 @@ class ControllerWorld(StoreWorld):
             self.facts.append(fact)
 
     def outcome(self) -> Outcome:
-        """What became of topics and commands is judged when it is over, and only if nothing else was wrong."""
-        outcome = super().outcome()
-        if not outcome.held:
-            return outcome
-        assert outcome.history is not None
-        broken = judged(outcome.history, tuple(self.facts))
-        return outcome if broken is None else evolve(outcome, promise=broken.promise, what=broken.what)
+        return with_rulers(super().outcome(), self.facts)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from harness.checkers.records.history import ALL
 from harness.worlds.brokers.reader import look_at_all, read_all
+from harness.worlds.controller.ruling import unhinder
 from harness.worlds.cores.controller.liveness import ROUNDS_MS
 from harness.worlds.cores.server import Server as CoreServer
 from harness.worlds.stack.brokers.workload import PATIENCE_S
@@ -30,12 +31,8 @@ class BrokersLiveness(StoreLiveness):
         self.bound_ms += 2 * ROUNDS_MS + 8 * world.session_ms + int(3_000 * PATIENCE_S)
 
     def begin(self) -> None:
-        for broker in self._world_of_brokers.full_brokers():
-            broker.unheard = False
-            broker.go_on()
-            broker.find_store()
-            if not broker.up:
-                self._world_of_brokers.start_later(broker, 1)
+        world = self._world_of_brokers
+        unhinder(world.full_brokers(), world.start_later)
         super().begin()
 
     def _unequal(self, leader: CoreServer) -> str | None:

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from attrs import evolve
-
 from harness.checkers import ALL, Checker
-from harness.checkers.controller import judged
 from harness.checkers.controller.facts import Fact
 from harness.faults import Script
 from harness.outcome import Outcome
 from harness.worlds.controller.people import topic_ids
+from harness.worlds.controller.ruling import ruling, with_rulers
 from harness.worlds.stack.controller.broker import Broker
 from harness.worlds.stack.controller.liveness import ControllerLiveness
 from harness.worlds.stack.controller.office import listening
@@ -57,13 +55,7 @@ class ControllerWorld(StoreWorld):
         self.workload.remove_controller()
 
     def controller(self) -> Broker | None:
-        """Of several that believe so, the one of the newest epoch."""
-        found: tuple[int, Broker] | None = None
-        for broker in self.brokers.values():
-            desk = broker.office.desk if broker.up and broker.office is not None else None
-            if desk is not None and (found is None or desk.epoch > found[0]):
-                found = desk.epoch, broker
-        return None if found is None else found[1]
+        return ruling(self.brokers.values())
 
     # -- the end -----------------------------------------------------------------------------------------
 
@@ -72,10 +64,4 @@ class ControllerWorld(StoreWorld):
             self.facts.append(fact)
 
     def outcome(self) -> Outcome:
-        """What became of topics and commands is judged when it is over, and only if nothing else was wrong."""
-        outcome = super().outcome()
-        if not outcome.held:
-            return outcome
-        assert outcome.history is not None
-        broken = judged(outcome.history, tuple(self.facts))
-        return outcome if broken is None else evolve(outcome, promise=broken.promise, what=broken.what)
+        return with_rulers(super().outcome(), self.facts)

@@ -1,0 +1,22 @@
+"""Histories as text are lines of JSON, an object each. Whoever reads one says which line is wrong, and where in it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+
+class HistoryError(ValueError):
+    """No history of this version, or one that contradicts itself. The message names the place."""
+
+
+def parsed(line: str, number: int) -> dict[str, Any]:
+    try:
+        found = json.loads(line)
+    except json.JSONDecodeError as error:
+        raise HistoryError(f"line {number}, column {error.colno}: no JSON: {error.msg}") from error
+    except (RecursionError, ValueError) as error:  # too deep, or a number of thousands of digits
+        raise HistoryError(f"line {number}: {error}") from error
+    if not isinstance(found, dict):
+        raise HistoryError(f"line {number}: expected an object, not {type(found).__name__}")
+    return found
