@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 from collections import defaultdict
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -166,6 +167,7 @@ LISTED: Final = 4
 """Tests named on the page for each; how many more there are is said."""
 
 
+@cache
 def marked() -> dict[int, list[str]]:
     """The tests of each mechanism, as path::name, in the order of the tree."""
     found: dict[int, list[str]] = defaultdict(list)
