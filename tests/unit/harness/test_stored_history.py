@@ -20,8 +20,8 @@ from harness.history import (
     Told,
 )
 from harness.history_json import dumps, loads
-from harness.json_lines import HistoryError
 from harness.history_rows import COLUMNS, from_rows, to_rows
+from harness.json_lines import HistoryError
 
 STAT = Stat(5, 6, 5, 1, 0, 0, 0, 3, 0)
 WHOLE = History(
