@@ -159,7 +159,7 @@ BROKER: Final[Mapping[str, Key]] = dict(sorted({**_OF_TOPICS, **{key.name: key f
     Key("log.cleaner.enable", "boolean", "true", "logs that are to be compacted are"),
     Key("log.cleaner.threads", "int", "1", "that compact", 1, idle="there is one"),
     Key("max.connections", "int", "10000", "of clients, at the same time, of one listener", 1),
-    Key("max.connections.per.ip", "int", "0", "of clients at one address; 0: as many as there may be", 0),
+    Key("max.connections.per.ip", "int", str(INT_MAX), "of clients at one address, of one listener", 1),
     Key("num.replica.fetchers", "int", "1", "connections to each broker that is followed", 1, idle="there is one"),
 )}}.items()))  # fmt: skip
 

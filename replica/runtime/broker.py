@@ -43,6 +43,7 @@ from replica.runtime.disk import Disk
 from replica.runtime.dynamic import DynamicConfigs
 from replica.runtime.failed_disks import FailedDisks
 from replica.runtime.fetch_sessions import in_sessions
+from replica.runtime.fetchers import FetcherSettings
 from replica.runtime.groups import Groups
 from replica.runtime.guards.table import guarded
 from replica.runtime.handlers import acls as acl_handlers
@@ -65,7 +66,7 @@ from replica.runtime.offsets_topic import OFFSETS_TOPIC, OffsetsTopic
 from replica.runtime.port import Port
 from replica.runtime.producers import ProducerIds
 from replica.runtime.quotas import metered
-from replica.runtime.replicas import Replication
+from replica.runtime.replicas import Pace, Replication
 from replica.runtime.requests import ApiKey, Handlers
 from replica.runtime.sasl import SaslSettings, security_of
 from replica.runtime.topics import Defaults, Topics
@@ -107,7 +108,8 @@ class Broker:
         )
         self.offsets_topic = OffsetsTopic(self.topics)
         self.producer_ids = ProducerIds(config.id, self.session)
-        self.disk = Disk(config.log_dirs, self.configs, self.log, _wall_ms, config.disk)
+        self.disk = Disk(config.log_dirs, self.configs, self.log, _wall_ms, config.disk, config.logs)
+        self.disk.cleans = config.cleans
         self.replication = Replication(
             config.id,
             self.disk,
@@ -116,6 +118,8 @@ class Broker:
             self.session,
             self._address,
             config.replication,
+            Pace(checkpoint_s=config.watermark_checkpoint_s),
+            FetcherSettings(answer_s=config.fetch_answer_ms / 1000),
             between=Between(config.peers),
         )
         self.failed_disks = FailedDisks(config.id, self.disk, self.replication, self.log)
@@ -131,6 +135,7 @@ class Broker:
         bounds = {
             "max.connections": config.port.connections_max,
             "max.connections.per.ip": config.port.connections_per_host_max,
+            "log.cleaner.enable": config.cleans,
         }
         file = started_with(config.log, config.log_said, bounds, config.said)
         self.dynamic = DynamicConfigs(config.id, self.configs, self.replication, self.disk, file, self.log)

@@ -22,6 +22,7 @@ from replica.runtime.sasl import Identity, SaslSettings
 from replica.runtime.settings import PortSettings
 from replica.runtime.store import StoreLogin
 from replica.storage.config import LogConfig
+from replica.storage.manager import ManagerSettings
 
 CONTROLLER: Final = "CONTROLLER"
 """The name of the listener where brokers hear the controller. Clients are never told of it."""
@@ -106,7 +107,14 @@ class BrokerConfig:
     log_said: frozenset[str] = frozenset()
     """Which keys of `log` the configuration has set."""
     replication: ReplicationSettings = field(factory=ReplicationSettings)
+    fetch_answer_ms: int = 30_000
+    """`replica.socket.timeout.ms`: of a leader, beside what it is told to wait."""
+    watermark_checkpoint_s: float = 5.0
+    """`replica.high.watermark.checkpoint.interval.ms`"""
     disk: DiskPace = field(factory=DiskPace)
+    logs: ManagerSettings = field(factory=ManagerSettings)
+    cleans: bool = True
+    """`log.cleaner.enable`"""
     port: PortSettings = field(factory=PortSettings)
     groups: GroupSettings = field(factory=GroupSettings)
     commit_timeout_ms: int = 5_000

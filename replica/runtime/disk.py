@@ -22,7 +22,7 @@ from replica.runtime.configs import TopicConfigs
 from replica.runtime.logs import Log
 from replica.storage import manager
 from replica.storage.config import LogConfig
-from replica.storage.manager import LogManager
+from replica.storage.manager import LogManager, ManagerSettings
 
 Watermarks = Mapping[TopicPartition, int]
 _MS: Final = 1000
@@ -59,10 +59,11 @@ class Disk:
         log: Log,
         now: Callable[[], int],
         pace: DiskPace | None = None,
+        settings: ManagerSettings | None = None,
     ) -> None:
         for each in directories:
             each.mkdir(parents=True, exist_ok=True)
-        self._logs = LogManager.open([str(each) for each in directories], configs.__getitem__)
+        self._logs = LogManager.open([str(each) for each in directories], configs.__getitem__, settings)
         self.cleans = True
         """`log.cleaner.enable`: whether logs that are to be compacted are."""
         self._log = log

@@ -110,8 +110,8 @@ class Port:
             return
         host, peer = str(address[0]), f"{address[0]}:{address[1]}"
         settings = self.settings
-        per_host = settings.connections_per_host_max
-        if self.connections >= settings.connections_max or (per_host and self._by_host[host] >= per_host):
+        many, too_many = settings.connections_max, settings.connections_per_host_max
+        if self.connections >= many or self._by_host[host] >= too_many:
             self.log.grumble("too_many_connections", host, listener=self.name, peer=peer)
             await trio.aclose_forcefully(stream)
             return

@@ -7,6 +7,7 @@ from typing import Final
 from attrs import frozen
 
 MIB: Final = 1024 * 1024
+INT_MAX: Final = (1 << 31) - 1
 
 
 @frozen
@@ -14,7 +15,7 @@ class PortSettings:
     """request_bytes_max        `socket.request.max.bytes`: of one request
     first_request_bytes_max  of a request of somebody who has not yet said who he is, where that must be said
     connections_max          `max.connections`: of one listener
-    connections_per_host_max `max.connections.per.ip`; 0: as many as there may be in all
+    connections_per_host_max `max.connections.per.ip`: from one address
     idle_s                   `connections.max.idle.ms`: nothing was asked, and nothing is waited for
     waiting_max              requests of one connection that wait for their turn; then no more is read from it
     waiting_bytes_max        the same in bytes
@@ -28,7 +29,7 @@ class PortSettings:
     request_bytes_max: int = 100 * MIB
     first_request_bytes_max: int = 512 * 1024
     connections_max: int = 10_000
-    connections_per_host_max: int = 0
+    connections_per_host_max: int = INT_MAX
     idle_s: float = 600.0
     waiting_max: int = 64
     waiting_bytes_max: int = 8 * MIB

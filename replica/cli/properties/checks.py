@@ -64,7 +64,9 @@ def together(source: Source, log: LogConfig) -> None:
     _number(source)
     _at_most(source, "group.min.session.timeout.ms", 6_000, "group.max.session.timeout.ms", 1_800_000)
     _at_most(source, "replica.fetch.wait.max.ms", 500, "replica.lag.time.max.ms", 30_000)
-    _at_most(source, "socket.request.max.bytes", 104_857_600, "queued.max.request.bytes", 536_870_912)
+    _at_most(source, "replica.fetch.wait.max.ms", 500, "replica.socket.timeout.ms", 30_000)
+    if "queued.max.request.bytes" in source:
+        _at_most(source, "socket.request.max.bytes", 104_857_600, "queued.max.request.bytes", 536_870_912)
     _advise(source, log)
 
 

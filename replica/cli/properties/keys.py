@@ -8,63 +8,33 @@ from __future__ import annotations
 
 from typing import Final
 
-from attrs import frozen
-
+from replica.cli.properties.idle import IDLE
+from replica.cli.properties.rows import Key
+from replica.cli.properties.rows import log as _log
+from replica.cli.properties.rows import read as _read
+from replica.cli.properties.rows import sets as _sets
 from replica.cli.properties.values import (
+    INT_MAX,
     LONG_MAX,
     SHORT_MAX,
-    Convert,
+    any_long,
     bounded,
     flag,
     idle,
     in_ms,
-    of_topics,
+    is_rack_aware,
     one_more,
     one_of,
+    optional,
     seconds,
     seconds_of_ms,
-    text,
     whole,
 )
 
-
-@frozen
-class Key:
-    name: str
-    default: str
-    does: str
-    """Of one without effect: why it has none."""
-    convert: Convert = str
-    sets: str = ""
-    """Empty: it is read by hand, or without effect."""
-    ignored: bool = False
-    agreed: tuple[str, ...] = ()
-    """Values that say what happens anyway: not worth a warning."""
-
-
-def _sets(name: str, default: str, sets: str, convert: Convert, does: str) -> Key:
-    return Key(name, default, does, convert, sets)
-
-
-def _log(name: str, default: str, topic_key: str, does: str) -> Key:
-    return Key(name, default, does, of_topics(name), f"log.{topic_key}")
-
-
-def _read(name: str, default: str, convert: Convert, does: str) -> Key:
-    return Key(name, default, does, convert)
-
-
-def _ignored(name: str, default: str, why: str, *agreed: str) -> Key:
-    return Key(name, default, why, ignored=True, agreed=agreed or ((default,) if default else ()))
-
-
-_NO_THREADS: Final = "one event loop does it; there are no such threads"
-_KERNEL: Final = "the system's own choice is used"
-_NO_TRANSACTIONS: Final = "there are no transactions here"
 PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
-_NO_KRAFT: Final = "the store holds the metadata, as with ZooKeeper"
+_PRINCIPALS: Final = "org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder"
 
-SECTIONS: Final[tuple[tuple[str, tuple[Key, ...]], ...]] = (
+_WITH_EFFECT: Final[tuple[tuple[str, tuple[Key, ...]], ...]] = (
     (
         "Who and where",
         (
@@ -78,7 +48,7 @@ SECTIONS: Final[tuple[tuple[str, tuple[Key, ...]], ...]] = (
             _read("listener.security.protocol.map", "each its own name", str, "what each listener speaks"),
             _read("inter.broker.listener.name", "the first", str, "at which listener other brokers fetch"),
             _read("security.inter.broker.protocol", "PLAINTEXT", one_of(*PROTOCOLS), "the same, by what it speaks"),
-            _sets("broker.rack", "none", "config.rack", text, "the rack of this broker: replicas of a partition stand in different ones"),
+            _sets("broker.rack", "none", "config.rack", optional, "the rack of this broker: replicas of a partition stand in different ones"),
         ),
     ),
     (
@@ -95,14 +65,14 @@ SECTIONS: Final[tuple[tuple[str, tuple[Key, ...]], ...]] = (
             _read("ssl.principal.mapping.rules", "DEFAULT", str, "who somebody with a certificate is: `RULE:pattern/replacement/[LU]`, the first that fits"),
             _read("ssl.enabled.protocols", "TLSv1.2,TLSv1.3", str, "versions of TLS"),
             _read("ssl.cipher.suites", "those that are good", str, "by Java's names or OpenSSL's"),
-            _ignored("ssl.protocol", "TLSv1.3", "`ssl.enabled.protocols` says which versions are spoken", "TLS", "TLSv1.3", "TLSv1.2"),
             _read("ssl.endpoint.identification.algorithm", "https", str, "empty: another broker's certificate need not name the host that was dialled"),
             _read("sasl.enabled.mechanisms", "PLAIN", str, "PLAIN, SCRAM-SHA-256, SCRAM-SHA-512; the users of PLAIN are in `listener.name.NAME.plain.sasl.jaas.config`, those of SCRAM in the store"),
             _read("sasl.mechanism.inter.broker.protocol", "none", str, "how brokers log in at each other where they have to: with `username` and `password` in `listener.name.NAME.MECHANISM.sasl.jaas.config`"),
             _read("authorizer.class.name", "none", str, "`kafka.security.authorizer.AclAuthorizer`: who may do what is said by ACLs in the store; without it whoever is in may do everything"),
             _read("super.users", "none", str, "who may do everything, whatever ACLs say: `User:ann;User:bob`; brokers have to be among them, or be allowed ClusterAction"),
             _read("allow.everyone.if.no.acl.found", "false", flag, "everybody may do everything with what no ACL is about"),
-            _read("connections.max.reauth.ms", "0", str, "after which a client has to log in anew on its connection; 0: never"),
+            _read("principal.builder.class", "Kafka's own", one_of(_PRINCIPALS), "there is no other one here"),
+            _read("connections.max.reauth.ms", "0", any_long, "after which a client has to log in anew on its connection; 0: never"),
         ),
     ),
     (
@@ -110,8 +80,6 @@ SECTIONS: Final[tuple[tuple[str, tuple[Key, ...]], ...]] = (
         (
             _read("zookeeper.connect", "required", str, "its servers, and the path under which this cluster is: `host:2181,host:2181/path`"),
             _sets("zookeeper.session.timeout.ms", "18000", "config.session_timeout_ms", whole(1), "how long this broker counts as alive while nothing is heard of it"),
-            _ignored("zookeeper.connection.timeout.ms", "18000", "the first connection is waited for for 30 s"),
-            _ignored("zookeeper.max.in.flight.requests", "10", "how many requests are under way is bounded by the session itself"),
             _read("zookeeper.ssl.client.enable", "false", flag, "to speak TLS with it"),
             _read("zookeeper.ssl.keystore.location", "none", str, "who this broker is there: certificate and key, in one file"),
             _read("zookeeper.ssl.keystore.type", "as it is", str, "PEM, PKCS12 or JKS"),
@@ -124,8 +92,6 @@ SECTIONS: Final[tuple[tuple[str, tuple[Key, ...]], ...]] = (
             _read("zookeeper.ssl.endpoint.identification.algorithm", "https", str, "empty: a server's certificate need not name the host that was dialled"),
             _read("zookeeper.ssl.crl.enable", "false", flag, "true ends the start: revoked certificates are not looked for"),
             _read("zookeeper.ssl.ocsp.enable", "false", flag, "the same"),
-            _ignored("zookeeper.ssl.protocol", "TLSv1.2", "`zookeeper.ssl.enabled.protocols` says which versions are spoken", "TLS", "TLSv1.2", "TLSv1.3"),
-            _ignored("zookeeper.clientCnxnSocket", "", "one kind of socket does both; TLS is `zookeeper.ssl.client.enable`", "org.apache.zookeeper.ClientCnxnSocketNetty", "org.apache.zookeeper.ClientCnxnSocketNIO"),
             _read("java.security.auth.login.config", "none", str, "a file of Java's, with name and password for SASL DIGEST-MD5 at the store"),
             _read("zookeeper.sasl.clientconfig", "Client", str, "the section of that file"),
             _read("zookeeper.set.acl", "false", flag, "what this broker writes can be changed by none but who comes as it does, and passwords cannot be read"),
@@ -154,6 +120,7 @@ SECTIONS: Final[tuple[tuple[str, tuple[Key, ...]], ...]] = (
             _log("log.segment.bytes", "1073741824", "segment.bytes", "how large a file of a log becomes"),
             _read("log.roll.ms", "7 days", in_ms(1, most=LONG_MAX), "how old a file becomes before the next is begun"),
             _read("log.roll.hours", "168", in_ms(3_600_000), "the same"),
+            _read("log.roll.jitter.hours", "0", in_ms(3_600_000, least=0), "the same as `log.roll.jitter.ms`"),
             _log("log.roll.jitter.ms", "0", "segment.jitter.ms", "so much less, by lot"),
             _log("log.cleanup.policy", "delete", "cleanup.policy", "old records go, or all but the last of each key"),
             _log("log.index.interval.bytes", "4096", "index.interval.bytes", "how far apart entries of an index are"),
@@ -162,7 +129,9 @@ SECTIONS: Final[tuple[tuple[str, tuple[Key, ...]], ...]] = (
             _log("log.flush.interval.ms", "none", "flush.ms", "after so long"),
             _log("log.message.timestamp.type", "CreateTime", "message.timestamp.type", "whose clock stamps records"),
             _log("log.message.timestamp.before.max.ms", "none", "message.timestamp.before.max.ms", "how old a stamp may be"),
+            _read("log.message.timestamp.difference.max.ms", "none", whole(0, LONG_MAX), "both of these, as it was called before"),
             _log("log.message.timestamp.after.max.ms", "3600000", "message.timestamp.after.max.ms", "how far ahead"),
+            _sets("log.cleaner.enable", "true", "config.cleans", flag, "whether logs that are to be compacted are"),
             _log("log.cleaner.delete.retention.ms", "86400000", "delete.retention.ms", "how long it can be seen that a key was deleted"),
             _log("log.cleaner.min.cleanable.ratio", "0.5", "min.cleanable.dirty.ratio", "how much must be dirty before it is cleaned"),
             _log("log.cleaner.min.compaction.lag.ms", "0", "min.compaction.lag.ms", "how long everything is kept"),
@@ -171,8 +140,8 @@ SECTIONS: Final[tuple[tuple[str, tuple[Key, ...]], ...]] = (
             _log("log.preallocate", "false", "preallocate", "a new file has its size from the start"),
             _sets("log.retention.check.interval.ms", "300000", "disk.retention_check_s", seconds_of_ms(1, LONG_MAX), "how often it is looked what may go"),
             _sets("log.cleaner.backoff.ms", "15000", "disk.clean_pause_s", seconds_of_ms(0, LONG_MAX), "how often it is looked what is to be cleaned"),
+            _sets("producer.id.expiration.ms", "86400000", "logs.producer_id_expiration_ms", whole(1), "how long an idempotent producer is remembered that writes nothing"),
             _sets("log.flush.offset.checkpoint.interval.ms", "60000", "disk.checkpoint_s", seconds_of_ms(), "how often it is written down what is durable"),
-            _ignored("num.recovery.threads.per.data.dir", "1", _NO_THREADS),
         ),
     ),
     (
@@ -186,6 +155,7 @@ SECTIONS: Final[tuple[tuple[str, tuple[Key, ...]], ...]] = (
             _sets("group.initial.rebalance.delay.ms", "3000", "groups.group_initial_rebalance_delay_ms", whole(0), "how long a new group waits for more members"),
             _sets("group.max.size", "none", "groups.group_max_size", whole(1), "how many members a group may have"),
             _sets("offset.metadata.max.bytes", "4096", "groups.offset_metadata_max_bytes", whole(0), "what may be said beside a commit"),
+            _sets("offsets.commit.timeout.ms", "5000", "config.commit_timeout_ms", whole(1), "how long a commit waits for the replicas of the topic that remembers it"),
             _sets("offsets.retention.minutes", "10080", "groups.offsets_retention_ms", in_ms(60_000), "how long commits of a group without members are kept"),
             _sets("offsets.retention.check.interval.ms", "600000", "groups.offsets_retention_check_interval_ms", whole(1, LONG_MAX), "how often that is looked at"),
         ),
@@ -195,58 +165,42 @@ SECTIONS: Final[tuple[tuple[str, tuple[Key, ...]], ...]] = (
         (
             _sets("socket.request.max.bytes", "104857600", "port.request_bytes_max", whole(4096), "the greatest request"),
             _sets("max.connections", "10000", "port.connections_max", whole(1), "of one listener"),
-            _sets("max.connections.per.ip", "0", "port.connections_per_host_max", whole(0), "from one address; 0: as many as there may be"),
+            _sets("max.connections.per.ip", str(INT_MAX), "port.connections_per_host_max", whole(1), "from one address"),
             _sets("connections.max.idle.ms", "600000", "port.idle_s", idle, "after which a connection that asks nothing is closed; -1: never"),
-            _sets("queued.max.request.bytes", "536870912", "port.waiting_bytes_total_max", bounded, "of all requests that wait for their turn; -1: as many as by default"),
-            _ignored("queued.max.requests", "500", "each connection has a bound of its own"),
-            _ignored("socket.send.buffer.bytes", "102400", _KERNEL),
-            _ignored("socket.receive.buffer.bytes", "102400", _KERNEL),
-            _ignored("socket.listen.backlog.size", "50", _KERNEL),
-            _ignored("num.network.threads", "3", _NO_THREADS),
-            _ignored("num.io.threads", "8", _NO_THREADS),
-            _ignored("background.threads", "10", _NO_THREADS),
+            _sets("queued.max.request.bytes", "536870912", "port.waiting_bytes_total_max", bounded, "of all requests that wait for their turn, and no less than the greatest of them; -1: as many as by default"),
         ),
     ),
     (
         "Replication",
         (
             _sets("replica.lag.time.max.ms", "30000", "replication.lag_time_max_ms", whole(1, LONG_MAX), "who has not had everything for so long is not in sync"),
+            _sets("replica.lag.max.messages", "none", "replication.lag_messages_max", whole(1), "the rule of old, beside the one before: who lacks more records is not in sync"),
+            _sets("replica.selector.class", "none", "replication.follower_reads", is_rack_aware, "`org.apache.kafka.common.replica.RackAwareReplicaSelector`: a consumer that says its rack reads from the replica in it"),
+            _sets("replica.high.watermark.checkpoint.interval.ms", "5000", "config.watermark_checkpoint_s", seconds_of_ms(1, LONG_MAX), "how often high watermarks are written down"),
+            _sets("replica.socket.timeout.ms", "30000", "config.fetch_answer_ms", whole(1), "how long a leader's answer is waited for, beside what it may wait itself"),
+            _sets("zab.sync.writes", "false", "replication.sync_writes", flag, "nothing counts, at the leader or at a follower, before it is on the disk; many records share a sync. Kafka has no such key"),
             _sets("replica.fetch.wait.max.ms", "500", "replication.fetch_wait_ms", whole(0), "how long a leader may wait for something to answer"),
             _sets("replica.fetch.max.bytes", "1048576", "replication.partition_bytes_max", whole(1), "of one partition, in one answer"),
             _sets("replica.fetch.response.max.bytes", "10485760", "replication.fetch_bytes_max", whole(1), "of all partitions, in one answer"),
             _sets("replica.fetch.backoff.ms", "1000", "replication.fetch_backoff_ms", whole(0), "before a partition whose fetch went wrong is tried again"),
             _sets("max.incremental.fetch.session.cache.slots", "1000", "config.fetch_sessions", whole(0), "of clients that say only what is different from their last fetch; 0: each says all of it"),
             _sets("fetch.max.bytes", "57671680", "replication.answer_bytes_max", whole(1024), "the greatest answer to a consumer"),
-            _ignored("num.replica.fetchers", "1", "there is one connection to each leader"),
-            _ignored("replica.fetch.min.bytes", "1", "a leader answers as soon as there is something"),
-            _ignored("replica.socket.timeout.ms", "30000", "an answer is waited for for as long as it may take"),
         ),
     ),
     (
         "The controller",
         (
             _read("auto.leader.rebalance.enable", "true", flag, "now and then leadership goes back to those who are preferred"),
-            _sets("leader.imbalance.check.interval.seconds", "300", "pace.balance_s", seconds(1), "how often"),
+            _sets("leader.imbalance.check.interval.seconds", "300", "pace.balance_s", seconds(1, LONG_MAX), "how often"),
             _sets("leader.imbalance.per.broker.percentage", "10", "control.imbalance_percent", whole(0, 100), "when so much of a broker's is led by others"),
             _read("controlled.shutdown.enable", "true", flag, "a broker that is told to end has what it leads given to others first"),
             _sets("controlled.shutdown.max.retries", "3", "leaving.tries", one_more, "how often it asks again before it ends anyway"),
             _sets("controlled.shutdown.retry.backoff.ms", "5000", "leaving.pause_s", seconds_of_ms(0, LONG_MAX), "between two times"),
-            _ignored("process.roles", "", _NO_KRAFT),
-            _ignored("node.id", "", _NO_KRAFT),
-            _ignored("controller.quorum.voters", "", _NO_KRAFT),
-            _ignored("controller.listener.names", "", _NO_KRAFT),
-        ),
-    ),
-    (
-        "Transactions",
-        (
-            _ignored("transaction.state.log.replication.factor", "3", _NO_TRANSACTIONS, "1", "2", "3"),
-            _ignored("transaction.state.log.min.isr", "2", _NO_TRANSACTIONS, "1", "2"),
-            _ignored("transaction.state.log.num.partitions", "50", _NO_TRANSACTIONS),
-            _ignored("transaction.max.timeout.ms", "900000", _NO_TRANSACTIONS),
-            _ignored("transactional.id.expiration.ms", "604800000", _NO_TRANSACTIONS),
         ),
     ),
 )  # fmt: skip
 
+SECTIONS: Final = tuple((title, (*keys, *IDLE.get(title, ()))) for title, keys in _WITH_EFFECT) + tuple(
+    (title, keys) for title, keys in IDLE.items() if title not in dict(_WITH_EFFECT)
+)
 KEYS: Final = {key.name: key for _, keys in SECTIONS for key in keys}

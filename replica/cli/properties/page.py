@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from replica.cli.properties.keys import SECTIONS, Key
+from replica.cli.properties.keys import SECTIONS
+from replica.cli.properties.rows import Key
 
 PAGE: Final = "docs/reference/server-properties.md"
 
@@ -22,7 +23,8 @@ The file has the form of Java's properties. Letters that are no ASCII are writte
 them, too: it takes the file for Latin-1. Here a file that is valid UTF-8 is read as that, because whoever wrote it
 meant it so, and any other as Latin-1; a warning says which of the two it was.
 
-This page is written from the table in `replica/cli/properties/keys.py`; a test holds it to that. What clients speak
+This page is written from the tables in `replica/cli/properties/keys.py` and `idle.py`; a test holds it to that. Another
+holds the tables to Kafka: with a value that its broker does not start with, ours does not either. What clients speak
 with a broker is told in [Kafka's protocol](../protocol/kafka.md).
 """
 

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from kraft_controller.core.desk import Settings as ControllerSettings
 from kraft_controller.core.names import BrokerId
@@ -26,15 +26,37 @@ from replica.runtime.disk import DiskPace
 from replica.runtime.settings import PortSettings
 from replica.runtime.store import StoreLogin
 from replica.storage.config import LogConfig
+from replica.storage.manager import ManagerSettings
 from zab.cli.zoo.properties import decode
 
-GROUPS: Final = ("config", "port", "offsets", "groups", "control", "pace", "leaving", "replication", "disk", "plan")
+GROUPS: Final = (
+    "config",
+    "port",
+    "offsets",
+    "groups",
+    "control",
+    "pace",
+    "leaving",
+    "replication",
+    "disk",
+    "logs",
+    "plan",
+)
 """Of settings, as the table names them."""
 _IN_UNITS: Final = (
     ("retention.ms", ("log.retention.ms", "log.retention.minutes", "log.retention.hours")),
     ("segment.ms", ("log.roll.ms", "log.roll.hours")),
+    ("segment.jitter.ms", ("log.roll.jitter.ms", "log.roll.jitter.hours")),
+    (
+        "message.timestamp.before.max.ms",
+        ("log.message.timestamp.before.max.ms", "log.message.timestamp.difference.max.ms"),
+    ),
+    (
+        "message.timestamp.after.max.ms",
+        ("log.message.timestamp.after.max.ms", "log.message.timestamp.difference.max.ms"),
+    ),
 )
-"""Of several keys that say one thing the first counts: it has the finest unit."""
+"""Of several keys that say one thing the first counts: it has the finest unit, or is of today."""
 
 
 @frozen
@@ -66,6 +88,9 @@ def plan_of(path: str, text: str, overrides: Mapping[str, str] | None = None, wa
     listeners, controller = listeners_of(source)
     understood = security.check_sensitive(source, KEYS, [each.name for each in (*listeners, controller)])
     _warn_of_strangers(source, understood)
+    for key in source.entries:
+        if key in KEYS:
+            source.value(key)  # also where nobody needs it: with some values the original would not start
     security.warn_without_authorizer(source)
     settings = _settings(source)
     log, said = _log(source)
@@ -93,10 +118,11 @@ def plan_of(path: str, text: str, overrides: Mapping[str, str] | None = None, wa
     if source.problems:
         raise Misconfigured(source.problems, source.warnings)
     config = BrokerConfig(
-        port=PortSettings(**settings["port"]),
+        port=_port(settings["port"]),
         offsets=OffsetsTopicSettings(**settings["offsets"]),
         replication=ReplicationSettings(min_insync=log.min_insync_replicas, **settings["replication"]),
         disk=DiskPace(**settings["disk"]),
+        logs=ManagerSettings(**settings["logs"]),
         groups=GroupSettings(**settings["groups"]),
         control=ControllerSettings(
             unclean_election=log.unclean_leader_election_enable,
@@ -133,6 +159,12 @@ def _settings(source: Source) -> dict[str, dict[str, Any]]:
 
 
 # -- what is made of several keys ------------------------------------------------------------------------
+
+
+def _port(settings: dict[str, Any]) -> PortSettings:
+    """A request that may be sent has to fit among those that wait."""
+    made = PortSettings(**settings)
+    return evolve(made, waiting_bytes_total_max=max(made.waiting_bytes_total_max, made.request_bytes_max))
 
 
 def _leaving(source: Source, settings: dict[str, Any]) -> LeaveSettings | None:

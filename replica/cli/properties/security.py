@@ -11,6 +11,7 @@ from collections.abc import Collection, Mapping
 from typing import Final
 
 from replica.cli.properties.source import Scope, Source
+from replica.cli.properties.values import any_long
 from replica.core.acls import BadAcl, check_principal
 from replica.core.authorizing import AclSettings
 from replica.core.plain import PLAIN
@@ -178,10 +179,11 @@ def _lifetime_ms(scope: Scope, mechanisms: tuple[str, ...]) -> int:
     found = []
     for name in (key, *(f"{mechanism.lower()}.{key}" for mechanism in mechanisms)):
         text = scope.text(name, "0")
-        if not text.isdecimal():
-            raise scope.wrong(name, "it is a time in milliseconds; 0: for as long as the connection lasts")
-        found.append(int(text))
-    return min((each for each in found if each), default=0)
+        try:
+            found.append(any_long(text))
+        except ValueError:
+            raise scope.wrong(name, "it is a time in milliseconds; 0: for as long as the connection lasts") from None
+    return min((each for each in found if each > 0), default=0)
 
 
 def jaas_key(listener: str, mechanism: str) -> str:

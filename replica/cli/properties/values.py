@@ -14,15 +14,33 @@ Convert = Callable[[str], Any]
 
 SHORT_MAX: Final = (1 << 15) - 1
 LONG_MAX: Final = (1 << 63) - 1
-_HOUR_MS: Final = 3_600_000
+_SELECTORS: Final = "org.apache.kafka.common.replica"
 
 __all__ = ["INT_MAX", "LONG_MAX", "SHORT_MAX", "Convert", "whole"]
 
 
-def text(value: str) -> str:
-    if not value:
-        raise ValueError("something")
-    return value
+def optional(value: str) -> str | None:
+    """Left empty, as templates do, it says nothing."""
+    return value or None
+
+
+any_int: Final = whole(-INT_MAX - 1)
+any_long: Final = whole(-LONG_MAX - 1, LONG_MAX)
+
+
+def decimal(value: str) -> float:
+    try:
+        return float(value)
+    except ValueError:
+        raise ValueError("a number") from None
+
+
+def is_rack_aware(value: str) -> bool:
+    """Who says from which replica a consumer reads."""
+    known = {"": False, f"{_SELECTORS}.LeaderSelector": False, f"{_SELECTORS}.RackAwareReplicaSelector": True}
+    if value not in known:
+        raise ValueError(f"{' or '.join(name for name in known if name)}; there is no other one here")
+    return known[value]
 
 
 def flag(value: str) -> bool:
@@ -56,19 +74,23 @@ def unbounded_or(least: int, most: int = LONG_MAX) -> Convert:
 
 
 def bounded(value: str) -> int | None:
-    """None, for what is said with -1: as large as it is here when nothing is said."""
-    number: int = unbounded_or(1)(value)
-    return None if number < 0 else number
+    """None, for what is said with 0 or less: as large as it is here when nothing is said."""
+    try:
+        number: int = any_long(value)
+    except ValueError:
+        raise ValueError("a whole number; 0 or less: as many as by default") from None
+    return None if number <= 0 else number
 
 
 def idle(value: str) -> float:
-    number: int = unbounded_or(1)(value)
+    """More than the 100 ms for which Kafka's broker keeps who was not believed waiting."""
+    number: int = unbounded_or(101)(value)
     return inf if number < 0 else number / 1000
 
 
-def in_ms(unit_ms: int = 1, *, unbounded: bool = False, most: int = INT_MAX) -> Convert:
+def in_ms(unit_ms: int = 1, *, unbounded: bool = False, least: int = 1, most: int = INT_MAX) -> Convert:
     """A time; `unbounded`: -1 is for ever, and no other negative number is anything."""
-    read = unbounded_or(1, most) if unbounded else whole(1, most)
+    read = unbounded_or(least, most) if unbounded else whole(least, most)
 
     def convert(value: str) -> int:
         number: int = read(value)
@@ -81,8 +103,8 @@ def seconds_of_ms(least: int = 0, most: int = INT_MAX) -> Convert:
     return lambda value: whole(least, most)(value) / 1000
 
 
-def seconds(least: int = 0) -> Convert:
-    return lambda value: float(whole(least)(value))
+def seconds(least: int = 0, most: int = INT_MAX) -> Convert:
+    return lambda value: float(whole(least, most)(value))
 
 
 def one_more(value: str) -> int:

@@ -56,10 +56,10 @@ def test_kafkas_own_file_is_understood_without_a_warning() -> None:
 
 def test_what_counts_for_nothing_is_named() -> None:
     why = "without effect: one event loop does it; there are no such threads"
-    made = plan("num.io.threads=16", "metric.reporters=x", "auto.create.topics.enable=false", "num.partitions=2")
+    made = plan("num.io.threads=16", "my.own.key=x", "auto.create.topics.enable=false", "num.partitions=2")
     assert made.warnings == (
         f"server.properties, line 3: num.io.threads=16: {why}",
-        "server.properties, line 4: metric.reporters=x: this key is not known here and has no effect",
+        "server.properties, line 4: my.own.key=x: this key is not known here and has no effect",
     )
     assert made.config.auto_create is False
     assert made.config.partitions == 2
@@ -158,7 +158,6 @@ broker.id=-2                                        expected a whole number, -1 
 broker.id=1001                                      above 1000 are numbers that the store gives out: take one
 broker.id.generation.enable=perhaps                 expected true or false
 reserved.broker.max.id=-5                           expected a whole number, 0 or more
-broker.rack=                                        expected something
 log.dirs=,                                          expected a directory
 log.dirs=/data/a,/data/b,/data/a                    it stands there twice; each directory once
 log.dirs=/data/a,/data/../data/a                    /data/../data/a, which is /data/a, stands there twice
@@ -196,10 +195,18 @@ group.max.session.timeout.ms=5999                   this is less than group.min.
 group.max.size=0                                    expected a whole number, 1 or more
 offset.metadata.max.bytes=-1                        expected a whole number, 0 or more
 socket.request.max.bytes=100                        expected a whole number, 4096 or more
-socket.request.max.bytes=536870913                  this is more than queued.max.request.bytes=536870912
-queued.max.request.bytes=-2                         expected a whole number, 1 or more, or -1
+queued.max.request.bytes=x                          expected a whole number; 0 or less: as many as by default
+queued.max.request.bytes=1000                       this is less than socket.request.max.bytes=104857600
 max.connections=0                                   expected a whole number, 1 or more
-connections.max.idle.ms=0                           expected a whole number, 1 or more, or -1
+connections.max.idle.ms=100                         expected a whole number, 101 or more, or -1
+max.connections.per.ip=0                            expected a whole number, 1 or more
+num.io.threads=0                                    expected a whole number, 1 or more
+socket.send.buffer.bytes=2147483648                 expected a whole number from -2147483648 to 2147483647
+log.cleaner.io.buffer.load.factor=much              expected a number
+connections.max.reauth.ms=never                     expected a whole number
+replica.selector.class=my.Selector                  expected org.apache.kafka.common.replica.LeaderSelector or
+replica.socket.timeout.ms=499                       this is less than replica.fetch.wait.max.ms=500
+principal.builder.class=my.Builder                  expected one of org.apache.kafka.common.security
 replica.lag.time.max.ms=0                           expected a whole number, 1 or more
 replica.lag.time.max.ms=100                         this is less than replica.fetch.wait.max.ms=500
 fetch.max.bytes=100                                 expected a whole number, 1024 or more
@@ -296,6 +303,60 @@ def test_everything_that_is_wrong_is_told_at_once() -> None:
 def test_a_number_above_what_is_reserved_is_fine_where_none_is_given_out() -> None:
     assert plan("broker.id=5000", "broker.id.generation.enable=false").config.id == 5_000
     assert plan("broker.id=5000", "reserved.broker.max.id=5000").config.id == 5_000
+
+
+def test_what_replication_and_cleaning_are_told() -> None:
+    selector = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
+    made = plan(
+        f"replica.selector.class={selector}",
+        "broker.rack=r1",
+        "replica.lag.max.messages=4000",
+        "zab.sync.writes=true",
+        "replica.high.watermark.checkpoint.interval.ms=1000",
+        "replica.socket.timeout.ms=40000",
+        "log.cleaner.enable=false",
+        "producer.id.expiration.ms=5000",
+        "offsets.commit.timeout.ms=7000",
+    )
+    assert made.warnings == ()
+    config, told = made.config, made.config.replication
+    assert (told.follower_reads, told.lag_messages_max, told.sync_writes) == (True, 4_000, True)
+    assert (config.watermark_checkpoint_s, config.fetch_answer_ms, config.commit_timeout_ms) == (1, 40_000, 7_000)
+    assert (config.cleans, config.logs.producer_id_expiration_ms, config.rack) == (False, 5_000, "r1")
+    usual = plan("broker.rack=", "replica.selector.class=").config
+    assert (usual.replication.follower_reads, usual.replication.lag_messages_max, usual.rack) == (False, None, None)
+    assert (usual.cleans, usual.replication.sync_writes) == (True, False)
+
+
+def test_the_bound_of_times_that_had_one_name_for_both_sides() -> None:
+    both = "log.message.timestamp.difference.max.ms=1000"
+    made = plan(both).config.log
+    assert (made.message_timestamp_before_max_ms, made.message_timestamp_after_max_ms) == (1_000, 1_000)
+    made = plan(both, "log.message.timestamp.after.max.ms=5").config.log
+    assert (made.message_timestamp_before_max_ms, made.message_timestamp_after_max_ms) == (1_000, 5)
+    assert plan("log.roll.jitter.hours=1").config.log.segment_jitter_ms == 3_600_000
+
+
+def test_the_greatest_request_fits_among_those_that_wait() -> None:
+    assert plan("socket.request.max.bytes=1000000000").config.port.waiting_bytes_total_max == 1_000_000_000
+    assert plan("queued.max.request.bytes=0").config.port.waiting_bytes_total_max == 512 * 1024 * 1024
+
+
+def test_what_many_files_have_and_nothing_comes_of_is_no_typing_error() -> None:
+    pasted = (
+        "log.message.format.version=3.0-IV1",
+        "inter.broker.protocol.version=3.9-IV0",
+        "log.cleaner.threads=1",
+        "offsets.commit.required.acks=-1",
+        "replica.high.watermark.checkpoint.interval.ms=5000",
+        "quota.window.num=11",
+        "zookeeper.sync.time.ms=2000",
+        "offsets.topic.compression.codec=0",
+        "principal.builder.class=org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder",
+    )
+    assert plan(*pasted).warnings == ()
+    [warning] = plan("log.cleaner.threads=4").warnings
+    assert warning.endswith("log.cleaner.threads=4: without effect: there is one")
 
 
 def test_minus_one_is_for_ever_and_for_as_many_as_there_may_be() -> None:
@@ -438,7 +499,6 @@ def test_who_may_do_what_is_said_by_acls_where_they_are_asked_for() -> None:
         ([AUTHORIZER, "super.users=ann"], "looks like User:ann"),
         ([AUTHORIZER, "authorizer.zookeeper.url=h:1"], "to pass over it would not be safe"),
         (["create.topic.policy.class.name=x.Mine"], "to pass over it would not be safe"),
-        (["principal.builder.class=x.Mine"], "to pass over it would not be safe"),
         (["ssl.engine.factory.class=x.Mine"], "to pass over it would not be safe"),
         (["listener.name.plaintext.plain.sasl.server.callback.handler.class=x.Mine"], "would not be safe"),
     ],
