@@ -92,7 +92,9 @@ class Fake:
             await trio.sleep(LOOKS_S)
             now_ms = int(trio.current_time() * 1_000)
             for where, isr in self.replicas.wishes(now_ms, self._fetches).items():
-                await self._write(session, self.replicas.roles[where], isr)
+                role = self.replicas.roles.get(where)
+                if role is not None:  # it may have been told to stop while another was written
+                    await self._write(session, role, isr)
 
     def _fetches(self, follower: BrokerId, where: TopicPartition, epoch: LeaderEpoch) -> bool:
         return follower in self.replicas.live

@@ -100,6 +100,9 @@ def connected(arguments: argparse.Namespace) -> int:
             wait_ms=int(arguments.within * 1000),
             settings=zab.ClientSettings(hopeless_ends=True),
         ) as session:
+            if await session.exists("/") is None:
+                root = arguments.store.partition("/")[2]
+                raise Failed(f"the store has no node /{root}: no broker was ever started there; is --store right?")
             code: int = await arguments.work(session, arguments)
             return code
 

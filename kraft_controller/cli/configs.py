@@ -117,6 +117,8 @@ async def _change(session: zab.Session, arguments: argparse.Namespace, put: dict
         if key.idle:
             progress(f"note: {key.name} has no effect at brokers of ours: {key.idle}")
     try:
+        if entity.kind == "brokers" and entity.name != DEFAULT and put and await _is_not_there(session, entity):
+            progress(f"warning: no broker {entity.name} is registered; this is for one that comes")
         missing = sorted(set(remove) - set(await read_config(session, entity)))
         if missing:
             raise Failed(f"{entity.path}: {', '.join(missing)} is not configured")
@@ -127,6 +129,10 @@ async def _change(session: zab.Session, arguments: argparse.Namespace, put: dict
     told = {key: _shown(key, value) for key, value in after.items()}
     say(arguments, f"{entity.path}: {shown}", entity=entity.path, config=told)
     return DONE
+
+
+async def _is_not_there(session: zab.Session, broker: Entity) -> bool:
+    return await session.exists(f"/brokers/ids/{broker.name}") is None
 
 
 _MECHANISMS = {mechanism.value: mechanism for mechanism in Mechanism}

@@ -73,11 +73,11 @@ async def _generate(session: zab.Session, arguments: argparse.Namespace) -> int:
     damaged(picture)
     try:
         names = sorted(picture.topics)
-        if arguments.topics_file:
+        if arguments.topics_file is not None:
             names = admin.topics_from_json(_text(arguments.topics_file))
-        elif arguments.topics:
+        elif arguments.topics is not None:
             names = arguments.topics.split(",")
-        brokers = _brokers(arguments.brokers) if arguments.brokers else list(picture.brokers)
+        brokers = list(picture.brokers) if arguments.brokers is None else _brokers(arguments.brokers)
         plan = admin.plan(picture, names, brokers, secrets.randbelow, racks=not arguments.ignore_racks)
     except (MoveError, AssignmentError) as error:
         raise Failed(str(error)) from None
@@ -156,7 +156,7 @@ async def _cancel(session: zab.Session, arguments: argparse.Namespace) -> int:
         if arguments.wait:
             await waited(arguments, _Arriving(session, back))
     if not arguments.preserve_throttles:
-        await admin.unthrottle(session, await read_picture(session), {where.topic for where in named})
+        await admin.unthrottle(session, await read_picture(session), {where.topic for where in named}, back)
     line = f"{len(back)} partitions: {'back' if arguments.wait else 'on the way back'}" if back else "nothing moves"
     say(arguments, line, cancelled=[str(where) for where in back])
     return DONE

@@ -78,13 +78,13 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 async def _create(session: zab.Session, arguments: argparse.Namespace) -> int:
     name, factor = arguments.topic, arguments.replication_factor
-    if arguments.replica_assignment and (arguments.partitions is not None or factor is not None):
+    if arguments.replica_assignment is not None and (arguments.partitions is not None or factor is not None):
         raise Misuse("--replica-assignment says both how many partitions there are and how many replicas")
     if arguments.if_not_exists and await session.exists(f"/brokers/topics/{name}") is not None:
         say(arguments, f"topic {name} is there", topic=name, created=False)
         return DONE
     try:
-        if arguments.replica_assignment:
+        if arguments.replica_assignment is not None:
             assignment = dict(enumerate(_assignment(arguments.replica_assignment)))
         else:
             assignment = await plan_topic(
@@ -106,7 +106,7 @@ async def _create(session: zab.Session, arguments: argparse.Namespace) -> int:
 
 async def _alter(session: zab.Session, arguments: argparse.Namespace) -> int:
     name = arguments.topic
-    manual = _assignment(arguments.replica_assignment) if arguments.replica_assignment else None
+    manual = None if arguments.replica_assignment is None else _assignment(arguments.replica_assignment)
     try:
         made = await add_partitions(session, name, arguments.partitions, manual)
     except (TopicError, AssignmentError) as error:
@@ -151,9 +151,17 @@ class _GoneWaiting(Waiting):
         self._session, self._names = session, names
 
     async def left(self) -> str | None:
-        there = [n for n in self._names if await self._session.exists(f"/admin/delete_topics/{n}") is not None]
-        there += [n for n in self._names if n not in there and await self._session.exists(f"/brokers/topics/{n}")]
-        return f"not gone yet: {', '.join(there)}" if there else None
+        asked = [n for n in self._names if await self._session.exists(f"/admin/delete_topics/{n}") is not None]
+        kept = [n for n in self._names if n not in asked and await self._session.exists(f"/brokers/topics/{n}")]
+        if kept:  # the request goes last
+            raise Failed(f"topic {kept[0]}: the controller has refused to delete it; its log says why")
+        if not asked:
+            return None
+        picture = await read_picture(self._session, asked)
+        return "not gone yet: " + "; ".join(
+            f"{name}, {waits}" if name in picture.topics and (waits := picture.deletion_waits(name)) else name
+            for name in asked
+        )
 
 
 def _assignment(text: str) -> list[tuple[BrokerId, ...]]:
@@ -179,7 +187,7 @@ async def _list(session: zab.Session, arguments: argparse.Namespace) -> int:
             "topic": name,
             "partitions": len(topic.partitions),
             "replicas": max(len(held.target) for held in topic.partitions.values()) if topic.partitions else 0,
-            "state": "deleting" if name in picture.deleting else "",
+            "state": _deleting(picture, name),
         }
         for name, topic in picture.topics.items()
         if arguments.internal or name not in INTERNAL
@@ -188,11 +196,20 @@ async def _list(session: zab.Session, arguments: argparse.Namespace) -> int:
     return damaged(picture)
 
 
+def _deleting(picture: Picture, name: str) -> str:
+    """And what that waits for."""
+    if name not in picture.deleting:
+        return ""
+    waits = picture.deletion_waits(name)
+    return "deleting" if waits is None else f"deleting, {waits}"
+
+
 async def _describe(session: zab.Session, arguments: argparse.Namespace) -> int:
     picture = await read_picture(session, arguments.topics or None)
     code = damaged(picture)
-    missing = [name for name in arguments.topics if name not in picture.topics]
-    if missing and not picture.damaged:
+    unread = [name for name in arguments.topics if name not in picture.topics]
+    missing = [name for name in unread if await session.exists(f"/brokers/topics/{name}") is None]
+    if missing:
         raise Failed(f"there is no topic {', '.join(missing)}")
     filtered = next((each for each in _FILTERS if getattr(arguments, each)), None)
     found = [
@@ -207,10 +224,12 @@ async def _describe(session: zab.Session, arguments: argparse.Namespace) -> int:
     else:
         for name in dict.fromkeys(where.topic for where in found):
             topic = picture.topics[name]
-            state = ", being deleted" if name in picture.deleting else ""
+            state = f", {_deleting(picture, name)}" if name in picture.deleting else ""
             configs = " ".join(f"{key}={value}" for key, value in picture.configs[name].items())
             print(f"{name}  id {topic.id or '-'}, {len(topic.partitions)} partitions{state}  {configs}".rstrip())
-            show(arguments, [row for row in rows if row["topic"] == name], columns)
+            # Where nobody leads, the last ones in sync are what one has to know: one of them has to come back.
+            shown = [row if row["leader"] is not None else row | {"isr": row["last_known_isr"]} for row in rows]
+            show(arguments, [row for row in shown if row["topic"] == name], columns)
             print()
     return FAILED if filtered and rows else code
 

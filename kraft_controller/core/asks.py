@@ -104,6 +104,8 @@ class TakeConfigChanges:
     """
 
     seen: int | None
+    of: int = 0
+    """The zxid that made the node they are below: if somebody removes it, the next one counts anew."""
 
 
 @frozen
@@ -125,7 +127,7 @@ class ListDeletions:
 
 @frozen
 class DropDeletion:
-    """The request, and not the topic."""
+    """The request, and not the topic. With what is left of a topic that is gone: its configuration."""
 
     name: str
 
@@ -212,6 +214,7 @@ class ConfigChanges:
     entities: tuple[str, ...]
     """As `topics/t`, each once."""
     seen: int
+    of: int = 0
 
 
 @frozen
@@ -234,6 +237,8 @@ class Damaged:
     """What the node holds is not to be read. It is left as it is, and so is what it is about."""
 
     why: str
+    written: int = 0
+    """The zxid of the write that left it so."""
 
 
 Answer: TypeAlias = (

@@ -24,6 +24,8 @@ class Cluster:
         """All that are registered, also those that are leaving."""
         self.leaving: set[BrokerId] = set()
         """Asked to be let go: they still hear, and are given nothing more."""
+        self.returning: set[BrokerId] = set()
+        """Treated as dead at this moment, and known to be there again: as soon as that is done they count as alive."""
         self.topics: dict[str, Topic] = {}
         self.states: dict[TopicPartition, PartitionState] = {}
         self.phases: dict[TopicPartition, PartitionPhase] = {}

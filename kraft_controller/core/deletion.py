@@ -7,6 +7,7 @@ and does again what may have been done: stopping a replica that is gone is no ha
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Final
 
 from kraft_controller.core import partitions, replicas
 from kraft_controller.core.asks import Done, DropDeletion, DropMoves, ForgetTopic, ListDeletions, Names, Steps
@@ -14,6 +15,8 @@ from kraft_controller.core.cluster import Replica
 from kraft_controller.core.desk import Desk
 from kraft_controller.core.names import BrokerId, TopicPartition
 from kraft_controller.core.transitions import PartitionPhase, ReplicaPhase
+
+_UNKNOWN: Final = "there is no such topic any more, or none that can be read"
 
 
 def requested(desk: Desk) -> Steps[None]:
@@ -29,6 +32,8 @@ def ask_for(desk: Desk, names: Iterable[str]) -> Steps[None]:
     dropped: list[DropDeletion | DropMoves] = []
     for name in names:
         if name not in cluster.topics or not desk.settings.deletion:
+            why = "topics are not deleted here (delete.topic.enable)" if name in cluster.topics else _UNKNOWN
+            desk.note("deletion_refused", topic=name, why=why)
             dropped.append(DropDeletion(name))
         elif name not in cluster.deleting:
             cluster.deleting[name] = None

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 from attrs import define, field, frozen
 
 from kraft_controller.core.cluster import Cluster
 from kraft_controller.core.commands import Batch, Command
 from kraft_controller.core.names import BrokerId, ControllerEpoch
+
+DAMAGED_MAX: Final = 10_000
+"""So many nodes that cannot be read are remembered as said."""
 
 
 @frozen
@@ -46,6 +50,9 @@ class Desk:
     min_isr_by_default: int = 1
     """The same of `min.insync.replicas`."""
     config_changes_seen: int = -1
+    config_changes_of: int = 0
+    _damaged: dict[str, int] = field(factory=dict)
+    """What was said of nodes that cannot be read, and of which write of each."""
     elections: int = 0
     unclean_elections: int = 0
 
@@ -57,6 +64,15 @@ class Desk:
 
     def note(self, event: str, **fields: object) -> None:
         self.notes.append(Note(event, tuple(fields.items())))
+
+    def note_damaged(self, why: str, written: int = 0) -> None:
+        """Once for each write that left a node so, however often it is read."""
+        if self._damaged.get(why) == written:
+            return
+        if len(self._damaged) >= DAMAGED_MAX:
+            self._damaged.clear()
+        self._damaged[why] = written
+        self.note("damaged", why=why)
 
     def say(self) -> Iterator[tuple[BrokerId, Command]]:
         """What is to be sent now, in this order to each broker."""

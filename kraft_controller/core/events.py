@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 from attrs import frozen
 
-from kraft_controller.core import deletion, failover, isr, members, moves, partitions, rebalance, topics
+from kraft_controller.core import deletion, failover, isr, members, moves, rebalance, topics
 from kraft_controller.core.asks import Brokers, ListBrokers, Steps, TakeLogDirEvents
 from kraft_controller.core.desk import Desk
 from kraft_controller.core.names import BrokerEpoch, BrokerId, TopicId, TopicPartition
@@ -104,6 +104,14 @@ class DeletionAnswered:
     failed: tuple[TopicPartition, ...]
 
 
+@frozen
+class LinkOverflowed:
+    """More waited to be said to this broker than may: all of it was dropped."""
+
+    broker: BrokerId
+    epoch: BrokerEpoch
+
+
 # -- what brokers and people ask, and wait for ---------------------------------------------------------------
 
 
@@ -136,12 +144,16 @@ class MovesAsked:
 Event: TypeAlias = (
     TookOver | BrokersChanged | BrokerModified | TopicsChanged | TopicModified | ConfigsChanged | StateChanged
     | DeletionsRequested | MovesRequested | PreferredRequested | IsrChangesNoted | LogDirsFailed | TimeToBalance
-    | RolesAnswered | DeletionAnswered | ShutdownAsked | IsrAsked | ElectionAsked | MovesAsked
+    | RolesAnswered | DeletionAnswered | LinkOverflowed | ShutdownAsked | IsrAsked | ElectionAsked | MovesAsked
 )  # fmt: skip
 
 
 class StaleBrokerEpoch(Exception):
-    """Who asks has died and come back since, or is not registered at all."""
+    """Who asks has died and come back since."""
+
+
+class BrokerNotAvailable(Exception):
+    """Who asks is not registered, as far as this controller knows."""
 
 
 def handle(desk: Desk, event: Event, new_id: Callable[[], TopicId]) -> Steps[Any]:
@@ -162,7 +174,7 @@ def handle(desk: Desk, event: Event, new_id: Callable[[], TopicId]) -> Steps[Any
             return (yield from topics.configs_changed(desk))
         case StateChanged(where):
             if where not in desk.cluster.states:
-                yield from partitions.mended(desk, where)
+                yield from topics.state_mended(desk, where)
             return (yield from moves.go_on(desk, where))
         case DeletionsRequested():
             return (yield from deletion.requested(desk))
@@ -183,7 +195,12 @@ def handle(desk: Desk, event: Event, new_id: Callable[[], TopicId]) -> Steps[Any
         case DeletionAnswered(broker, epoch, done, failed):
             if _lives(desk, broker, epoch):
                 return (yield from deletion.answered(desk, broker, done, failed))
+        case LinkOverflowed(broker, epoch):
+            if _lives(desk, broker, epoch):
+                return (yield from members.told_anew(desk, broker))
         case ShutdownAsked(broker, epoch):
+            if broker not in desk.cluster.brokers:
+                raise BrokerNotAvailable(f"broker {broker} is not registered")
             if not _lives(desk, broker, epoch):
                 raise StaleBrokerEpoch(f"broker {broker} is not registered with epoch {epoch}")
             return (yield from members.controlled_shutdown(desk, broker))

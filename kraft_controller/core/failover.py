@@ -5,7 +5,7 @@ Every list and every node is watched from the reading on, so nothing falls betwe
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Container, Sequence
 
 from kraft_controller.core import deletion, members, moves, partitions, rebalance, replicas, topics
 from kraft_controller.core.asks import (
@@ -34,7 +34,7 @@ def take_over(desk: Desk, new_id: Callable[[], TopicId]) -> Steps[None]:
         ListBrokers(), ListTopics(), ListDeletions(), TakeConfigChanges(None), TakeIsrChanges(), TakeLogDirEvents(),
     ]  # fmt: skip
     if isinstance(configs, ConfigChanges):
-        desk.config_changes_seen = configs.seen
+        desk.config_changes_seen, desk.config_changes_of = configs.seen, configs.of
     yield from topics.read_broker_defaults(desk)
     epochs = registered.epochs if isinstance(registered, Brokers) else {}
     cluster.brokers.update((yield from members.read_brokers(desk, epochs, epochs)))
@@ -42,13 +42,14 @@ def take_over(desk: Desk, new_id: Callable[[], TopicId]) -> Steps[None]:
     yield from _read_all_states(desk)
     yield from deletion.ask_for(desk, deletions.names if isinstance(deletions, Names) else ())
     restarted = {broker: cluster.brokers.pop(broker) for broker in _restarted(desk)}
+    cluster.returning.update(restarted)
     # Who is told to follow must know where the others are before he can fetch.
     batch.tell_all_metadata(cluster.brokers)
     batch.tell_all(cluster.brokers)
     gone = _start_replicas(desk)
     yield from _start_partitions(desk)
     # Behind the elections: who got another leader has an ISR of the living already, and need not be written twice.
-    yield from replicas.take_offline(desk, gone)
+    yield from replicas.take_offline(desk, _in_order_of_leaving(gone, restarted))
     yield from moves.resume(desk)
     yield from moves.requested(desk)
     yield from deletion.go_on(desk)
@@ -56,6 +57,7 @@ def take_over(desk: Desk, new_id: Callable[[], TopicId]) -> Steps[None]:
     if restarted:
         desk.note("restarted", brokers=tuple(restarted))
         cluster.brokers.update(restarted)
+        cluster.returning.clear()
         yield from members.on_startup(desk, tuple(restarted))
         _unsay_no_leader(desk)
     desk.note("took_over", brokers=len(cluster.brokers), topics=len(cluster.topics), partitions=len(cluster.states))
@@ -75,6 +77,16 @@ def _restarted(desk: Desk) -> list[BrokerId]:
             for where in cluster.on(broker)
             if not cluster.is_deleting(where.topic) and (state := cluster.states.get(where)) is not None
         )
+    ]
+
+
+def _in_order_of_leaving(gone: Sequence[Replica], restarted: Container[BrokerId]) -> list[Replica]:
+    """First those who are not there; then those who are there again, who is preferred last of all. So where nobody else
+    was in sync, the one who stays on record is one who can lead. Else it might be one who never comes back, while
+    others stand there with all that was acknowledged."""
+    return [
+        *(replica for replica in gone if replica[1] not in restarted),
+        *(replica for replica in reversed(gone) if replica[1] in restarted),
     ]
 
 

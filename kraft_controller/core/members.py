@@ -39,7 +39,9 @@ def brokers_changed(desk: Desk, registered: Mapping[BrokerId, BrokerEpoch]) -> S
     for broker in gone:
         del cluster.brokers[broker]
     if gone:
+        cluster.returning.update(broker for broker in seen.bounced if broker in arrived)
         yield from on_failure(desk, gone)
+        cluster.returning.clear()
     if arrived:
         cluster.brokers.update(arrived)
         yield from on_startup(desk, tuple(arrived))
@@ -61,7 +63,7 @@ def read_brokers(
         if isinstance(answer, Broker):
             found[broker] = answer
         elif isinstance(answer, Damaged):
-            desk.note("damaged", why=answer.why)
+            desk.note_damaged(answer.why, answer.written)
     return found
 
 
@@ -91,7 +93,6 @@ def on_startup(desk: Desk, arrived: Iterable[BrokerId]) -> Steps[None]:
     arrived = tuple(arrived)
     for broker in arrived:
         cluster.offline_dirs.pop(broker, None)
-        cluster.leaving.discard(broker)
     batch.tell_metadata([broker for broker in cluster.brokers if broker not in arrived])
     batch.tell_all_metadata(arrived)
     batch.tell_all(arrived)
@@ -103,6 +104,20 @@ def on_startup(desk: Desk, arrived: Iterable[BrokerId]) -> Steps[None]:
     for where in [where for where in cluster.moving if set(arrived) & set(cluster.assignment(where).target)]:
         yield from moves.go_on(desk, where)
     yield from deletion.go_on(desk)
+
+
+def told_anew(desk: Desk, broker: BrokerId) -> Steps[None]:
+    """It has not heard all that was said to it, so it is told everything, as if it had just come. It leads and follows
+    as before: its session lasts, and it has lost nothing. What it was told to delete is asked of it again."""
+    cluster = desk.cluster
+    started = [
+        (where, broker)
+        for where in cluster.on(broker)
+        if cluster.replica_phase(where, broker) is ReplicaPhase.DELETION_STARTED
+    ]
+    deletion.replicas_died(desk, started)
+    desk.note("told_anew", broker=broker)
+    yield from on_startup(desk, [broker])
 
 
 def broker_modified(desk: Desk, broker: BrokerId) -> Steps[None]:

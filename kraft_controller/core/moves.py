@@ -218,7 +218,7 @@ def write_topic(desk: Desk, name: str, change: Callable[[Topic], Topic]) -> Step
         [read] = yield [ReadTopic(name)]
         if not isinstance(read, Topic):
             if isinstance(read, Damaged):
-                desk.note("damaged", why=read.why)
+                desk.note_damaged(read.why, read.written)
             return False
         cluster.learn_topic(read)
 
@@ -231,7 +231,7 @@ def requested(desk: Desk) -> Steps[None]:
     """What people left in the node for it. Entries that make no sense are noted and taken out."""
     [found] = yield [ReadMoves()]
     if isinstance(found, Damaged):
-        desk.note("damaged", why=found.why)
+        desk.note_damaged(found.why, found.written)
     if not isinstance(found, Moves) or not found.wanted:
         return
     wanted: dict[TopicPartition, tuple[BrokerId, ...]] = {}

@@ -26,7 +26,8 @@ Elect: TypeAlias = Callable[[Desk, TopicPartition, PartitionState], Election | N
 
 def offline_election(desk: Desk, where: TopicPartition, state: PartitionState) -> Election | None:
     cluster = desk.cluster
-    unclean = where.topic in cluster.unclean
+    # Nothing is given up for lost while somebody in sync is about to be there again.
+    unclean = where.topic in cluster.unclean and cluster.returning.isdisjoint(state.isr)
     return election.offline(cluster.brokers_of(where), state, cluster.online(where), desk.epoch, unclean=unclean)
 
 
@@ -136,12 +137,6 @@ def _resume(desk: Desk, partitions: Sequence[TopicPartition], failed: Failed) ->
     yield from _elect(desk, leaderless, offline_election, failed)
 
 
-def mended(desk: Desk, where: TopicPartition) -> Steps[None]:
-    """What its state node held was not to be read. Now it may be."""
-    if desk.cluster.phase(where) is PartitionPhase.NEW and not desk.cluster.is_deleting(where.topic):
-        yield from bring_online(desk, [where])
-
-
 def _elect(desk: Desk, partitions: Sequence[TopicPartition], elect: Elect, failed: Failed) -> Steps[None]:
     cluster = desk.cluster
     waiting = list(partitions)
@@ -197,7 +192,7 @@ def read_states(desk: Desk, partitions: Sequence[TopicPartition], failed: Failed
         return []
     answers = yield [ReadState(where) for where in partitions]
     read: list[TopicPartition] = []
-    damaged: list[TopicPartition] = []
+    damaged: dict[TopicPartition, Damaged] = {}
 
     def heard(where: TopicPartition, answer: Answer) -> None:
         if isinstance(answer, PartitionState):
@@ -205,7 +200,7 @@ def read_states(desk: Desk, partitions: Sequence[TopicPartition], failed: Failed
             read.append(where)
         elif isinstance(answer, Damaged):
             failed[where] = answer.why
-            damaged.append(where)
+            damaged[where] = answer
         else:
             failed[where] = "it has no state node"
 
@@ -213,11 +208,11 @@ def read_states(desk: Desk, partitions: Sequence[TopicPartition], failed: Failed
         heard(where, answer)
     if damaged:
         # Somebody will mend it by hand, and that must be heard.
-        watched, damaged = damaged, []
+        watched, damaged = damaged, {}
         answers = yield [ReadState(where, watch=True) for where in watched]
         for where, answer in zip(watched, answers, strict=True):
             failed.pop(where)
             heard(where, answer)
-        for where in damaged:
-            desk.note("damaged", why=failed[where])
+        for answer in damaged.values():
+            desk.note_damaged(answer.why, answer.written)
     return read

@@ -54,7 +54,7 @@ def requested(desk: Desk) -> Steps[None]:
     """What people left in the node for it. It goes when the elections are over, however they went."""
     [found] = yield [ReadPreferred()]
     if isinstance(found, Damaged):
-        desk.note("damaged", why=found.why)
+        desk.note_damaged(found.why, found.written)
     if not isinstance(found, Partitions):
         return
     verdicts = yield from elect(desk, found.partitions, unclean=found.unclean)

@@ -92,6 +92,8 @@ class Assignment:
     replicas: tuple[BrokerId, ...]
     adding: tuple[BrokerId, ...] = ()
     removing: tuple[BrokerId, ...] = ()
+    before: tuple[BrokerId, ...] = ()
+    """Those of before in their order, where the others do not tell it: there is no other place that remembers it."""
 
     @property
     def moving(self) -> bool:
@@ -99,8 +101,10 @@ class Assignment:
 
     @property
     def origin(self) -> tuple[BrokerId, ...]:
-        """As it was before the move, to which a cancelled one returns. Whoever stays stands where the target has it."""
-        return tuple(replica for replica in self.replicas if replica not in self.adding)
+        """As it was before the move, to which a cancelled one returns. If nobody has said in which order, whoever stays
+        stands where the target has it."""
+        stay = tuple(replica for replica in self.replicas if replica not in self.adding)
+        return self.before if sorted(self.before) == sorted(stay) else stay
 
     @property
     def target(self) -> tuple[BrokerId, ...]:
@@ -110,11 +114,12 @@ class Assignment:
         """On the way to `target`; from where a move that was under way began, if one was."""
         origin = self.origin
         replicas = target + tuple(replica for replica in origin if replica not in target)
-        return Assignment(
+        moved = Assignment(
             replicas,
             adding=tuple(replica for replica in replicas if replica not in origin),
             removing=tuple(replica for replica in replicas if replica not in target),
         )
+        return evolve(moved, before=origin) if moved.moving and moved.origin != origin else moved
 
     def arrived(self) -> Assignment:
         return Assignment(self.target)

@@ -22,8 +22,8 @@ from kraft_controller.core.asks import (
     TakeConfigChanges,
 )
 from kraft_controller.core.desk import Desk
-from kraft_controller.core.names import BrokerId, TopicId, TopicPartition, wrong_with_name
-from kraft_controller.core.state import PartitionState, Topic
+from kraft_controller.core.names import TopicId, TopicPartition, wrong_with_name
+from kraft_controller.core.state import Topic
 from kraft_controller.core.transitions import PartitionPhase, ReplicaPhase
 
 UNCLEAN: Final = "unclean.leader.election.enable"
@@ -51,7 +51,7 @@ def read_topics(desk: Desk, names: Iterable[str], new_id: Callable[[], TopicId])
         if why is None:
             wanted.append(name)
         else:
-            desk.note("damaged", why=why)
+            desk.note_damaged(why)
     if not wanted:
         return []
     answers = yield [ReadTopic(name) for name in wanted]
@@ -61,7 +61,7 @@ def read_topics(desk: Desk, names: Iterable[str], new_id: Callable[[], TopicId])
             desk.cluster.learn_topic(answer)
             read.append(answer.name)
         elif isinstance(answer, Damaged):
-            desk.note("damaged", why=answer.why)
+            desk.note_damaged(answer.why, answer.written)
     yield from read_configs(desk, read)
     for name in read:
         if desk.cluster.topics[name].id is None:
@@ -77,7 +77,7 @@ def read_configs(desk: Desk, names: Iterable[str]) -> Steps[None]:
     answers = yield [ReadConfig(name) for name in names]
     for name, answer in zip(names, answers, strict=True):
         if isinstance(answer, Damaged):
-            desk.note("damaged", why=answer.why)
+            desk.note_damaged(answer.why, answer.written)
             continue  # as it was
         least = min_isr_as_said(answer)
         if least is None:
@@ -111,17 +111,30 @@ def begin(desk: Desk, new: Iterable[TopicPartition]) -> Steps[None]:
     yield from partitions.bring_online(desk, started)
     replicas.move(desk, held, ReplicaPhase.ONLINE)
     # Their states may have been there before: those of a topic that could not be read, and has been mended since.
-    dead = [
-        (where, one) for where, one in held if one not in cluster.brokers and _in_sync(cluster.states.get(where), one)
-    ]
-    if dead:
-        yield from replicas.take_offline(desk, dead)
+    yield from _let_the_dead_go(desk, started)
     if started:
         desk.note("partitions_created", partitions=len(started))
 
 
-def _in_sync(state: PartitionState | None, broker: BrokerId) -> bool:
-    return state is not None and broker in state.isr
+def state_mended(desk: Desk, where: TopicPartition) -> Steps[None]:
+    """What a partition's state node held was not to be read. Now it may be."""
+    if desk.cluster.phase(where) is PartitionPhase.NEW and not desk.cluster.is_deleting(where.topic):
+        yield from partitions.bring_online(desk, [where])
+        yield from _let_the_dead_go(desk, [where])
+
+
+def _let_the_dead_go(desk: Desk, some: Iterable[TopicPartition]) -> Steps[None]:
+    """Who died while a state could not be read is in its ISR still."""
+    cluster = desk.cluster
+    dead = [
+        (where, broker)
+        for where in some
+        if (state := cluster.states.get(where)) is not None
+        for broker in cluster.brokers_of(where)
+        if broker in state.isr and broker not in cluster.brokers
+    ]
+    if dead:
+        yield from replicas.take_offline(desk, dead)
 
 
 def topic_changed(desk: Desk, name: str, new_id: Callable[[], TopicId]) -> Steps[None]:
@@ -133,7 +146,7 @@ def topic_changed(desk: Desk, name: str, new_id: Callable[[], TopicId]) -> Steps
         return
     [read] = yield [ReadTopic(name)]
     if isinstance(read, Damaged):
-        desk.note("damaged", why=read.why)
+        desk.note_damaged(read.why, read.written)
     if not isinstance(read, Topic):
         return
     if cluster.is_deleting(name):
@@ -144,7 +157,7 @@ def topic_changed(desk: Desk, name: str, new_id: Callable[[], TopicId]) -> Steps
         return
     lost = sorted(set(before.partitions) - set(read.partitions))
     if lost:
-        desk.note("damaged", why=f"topic {name}: partitions {lost} were taken out of its node; they are kept")
+        desk.note_damaged(f"topic {name}: partitions {lost} were taken out of its node; they are kept", read.version)
         read = evolve(read, partitions={**before.partitions, **read.partitions})
     cluster.learn_topic(read)
     # Not only what is new in the node: it may have been read since for another reason.
@@ -158,7 +171,7 @@ def read_broker_defaults(desk: Desk) -> Steps[bool]:
     answers = yield [ReadBrokerConfig(desk.me), ReadBrokerConfig(None)]
     damaged = [answer for answer in answers if isinstance(answer, Damaged)]
     for answer in damaged:
-        desk.note("damaged", why=answer.why)
+        desk.note_damaged(answer.why, answer.written)
     if damaged:
         return False
     least = next((number for answer in answers if (number := min_isr_as_said(answer)) is not None), None)
@@ -170,13 +183,16 @@ def read_broker_defaults(desk: Desk) -> Steps[bool]:
 
 def configs_changed(desk: Desk) -> Steps[None]:
     """Of some topics, or what is said for all of them."""
-    [found] = yield [TakeConfigChanges(desk.config_changes_seen)]
+    [found] = yield [TakeConfigChanges(desk.config_changes_seen, desk.config_changes_of)]
     if not isinstance(found, ConfigChanges):
         return
-    desk.config_changes_seen = found.seen
+    # Whoever removed the node above the notes has removed notes that nobody had seen.
+    lost = found.of != desk.config_changes_of
+    desk.config_changes_seen, desk.config_changes_of = found.seen, found.of
     names = [entity.removeprefix("topics/") for entity in found.entities if entity.startswith("topics/")]
     ours = {BROKER_DEFAULTS, f"brokers/{desk.me}"}
-    if ours.intersection(found.entities) and (yield from read_broker_defaults(desk)):
+    defaults = (lost or ours.intersection(found.entities)) and (yield from read_broker_defaults(desk))
+    if lost or defaults:
         names = list(desk.cluster.topics)
     yield from config_changed(desk, *names)
 

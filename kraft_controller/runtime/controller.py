@@ -230,7 +230,7 @@ class Controller:
             began = trio.current_time()
             try:
                 result = await self._handle(desk, store, event)
-            except (events.StaleBrokerEpoch, ValueError) as error:
+            except (events.StaleBrokerEpoch, events.BrokerNotAvailable, ValueError) as error:
                 if waiter is None:
                     raise
                 waiter.done(error=error)

@@ -53,12 +53,18 @@ class ConfigFeed:
         await session.ensure_path(znodes.CONFIG_CHANGES)
         async with session.watcher() as heard, trio.open_nursery() as nursery:
             # The watch before the reading: what changes from here on leaves a note that is seen.
-            seen = max((number for number, _ in await self._notes(session, heard)), default=-1)
+            of, notes = await self._notes(session, heard)
+            seen = max((number for number, _ in notes), default=-1)
             await self._read_all(session)
             task_status.started()
             nursery.start_soon(self._read_wanted, session)
             while True:
-                notes = await self._notes(session, heard)
+                before = of
+                of, notes = await self._notes(session, heard)
+                if of != before:
+                    logger.warning("%s was removed and made again: everything is read anew", znodes.CONFIG_CHANGES)
+                    await self._read_all(session)
+                    seen = max((number for number, _ in notes), default=-1)
                 await self._follow(session, [path for number, path in notes if number > seen])
                 seen = max((seen, *(number for number, _ in notes)))
                 await anext(heard)
@@ -72,9 +78,19 @@ class ConfigFeed:
             await self._read(session, wanted)  # if the session ends meanwhile they are still wanted in the next one
 
     @staticmethod
-    async def _notes(session: zab.Session, heard: zab.Watch) -> list[tuple[int, str]]:
-        paths = [f"{znodes.CONFIG_CHANGES}/{name}" for name in await session.children(znodes.CONFIG_CHANGES, heard)]
-        return sorted((number, path) for path in paths if (number := znodes.sequence_of(path)) is not None)
+    async def _notes(session: zab.Session, heard: zab.Watch) -> tuple[int, list[tuple[int, str]]]:
+        """And the zxid that made the node they are below. If somebody removes that, another one counts anew."""
+        while True:
+            above = await session.exists(znodes.CONFIG_CHANGES)
+            try:
+                names = await session.children(znodes.CONFIG_CHANGES, heard)
+            except zab.NoNode:
+                await session.ensure_path(znodes.CONFIG_CHANGES)
+                continue
+            if above is not None:
+                break
+        paths = [f"{znodes.CONFIG_CHANGES}/{name}" for name in names]
+        return above.czxid, sorted((number, path) for path in paths if (number := znodes.sequence_of(path)) is not None)
 
     async def _read_all(self, session: zab.Session) -> None:
         listed = await together([partial(entities, session, kind) for kind in self._kinds])

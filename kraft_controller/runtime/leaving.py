@@ -13,7 +13,7 @@ from typing import Final
 import trio
 from attrs import frozen
 
-from kraft_controller.core.events import ShutdownAsked, StaleBrokerEpoch
+from kraft_controller.core.events import BrokerNotAvailable, ShutdownAsked, StaleBrokerEpoch
 from kraft_controller.core.names import BrokerEpoch, BrokerId, TopicPartition
 from kraft_controller.core.state import Endpoint
 from kraft_controller.runtime.controller import Controller
@@ -26,6 +26,7 @@ logger: Final = logging.getLogger("kraft_controller")
 
 NONE: Final = 0
 LEADER_NOT_AVAILABLE: Final = 5
+BROKER_NOT_AVAILABLE: Final = 8
 NOT_CONTROLLER: Final = 41
 STALE_BROKER_EPOCH: Final = 77
 
@@ -53,6 +54,8 @@ async def grant(controller: Controller | None, asked: LetGo) -> Answer:
         left = await controller.ask(ShutdownAsked(asked.broker, asked.epoch))
     except NotController:
         return Answer(asked.number, NOT_CONTROLLER, {})
+    except BrokerNotAvailable:
+        return Answer(asked.number, BROKER_NOT_AVAILABLE, {})
     except StaleBrokerEpoch:
         return Answer(asked.number, STALE_BROKER_EPOCH, {})
     return Answer(asked.number, NONE, dict.fromkeys(left, LEADER_NOT_AVAILABLE))

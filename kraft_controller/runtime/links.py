@@ -49,16 +49,19 @@ Dial: TypeAlias = Callable[[Endpoint, ssl.SSLContext | None], Awaitable[trio.abc
 
 @frozen
 class LinkSettings:
-    """backoff_s  before a broker is dialled again
-    answer_s   for one answer; then the connection is given up, and the command said again
-    listener   the name of the brokers' endpoint for controllers; None: their first one
-    tls        to speak it on that endpoint
-    dial       how a stream is had
+    """backoff_s    before a broker is dialled again
+    answer_s     for one answer; then the connection is given up, and the command said again
+    waiting_max  commands to one broker; when there would be more all of them are dropped, and it is told everything
+                 anew, as if it had just come
+    listener     the name of the brokers' endpoint for controllers; None: their first one
+    tls          to speak it on that endpoint
+    dial         how a stream is had
     """
 
     backoff_s: float = 0.1
     connect_s: float = 5.0
     answer_s: float = 30.0
+    waiting_max: int = 10_000
     listener: str | None = None
     tls: ssl.SSLContext | None = None
     dial: Dial = dialled
@@ -186,8 +189,14 @@ class BrokerLinks:
 
     def send(self, to: BrokerId, command: Command) -> None:
         link = self._links.get(to)
-        if link is not None and command.broker_epoch == link.broker.epoch:
+        if link is None or command.broker_epoch != link.broker.epoch:
+            return
+        if len(link) < self._settings.waiting_max:
             link.send(command)
+            return
+        logger.warning("broker %d has not answered %d commands: it is told everything anew", to, len(link))
+        self._end(to)
+        self._answered(events.LinkOverflowed(to, link.broker.epoch))
 
     def close(self) -> None:
         for ident in list(self._links):

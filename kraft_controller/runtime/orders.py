@@ -32,6 +32,9 @@ one that begins will be: so until it is told its own epoch, that zxid and one is
 PIECE_MAX: Final = 16
 """Replicas that begin, change or end before others have their turn: some hundredths of a second, on a slow disk."""
 
+CONNECTIONS_MAX: Final = 100
+"""At the same time. Of more, that one is cut which has been silent for longest: a controller dials again."""
+
 Obey = Callable[[Command], Mapping[TopicPartition, int]]
 """Do as you are told, and say what went wrong with which partition. At once: nothing else is heard meanwhile.
 
@@ -42,7 +45,13 @@ Grant = Callable[[LetGo], Awaitable[Answer]]
 
 
 class Orders:
-    def __init__(self, epoch: Callable[[], BrokerEpoch], obey: Obey, let_go: Grant | None = None) -> None:
+    def __init__(
+        self,
+        epoch: Callable[[], BrokerEpoch],
+        obey: Obey,
+        let_go: Grant | None = None,
+        connections_max: int = CONNECTIONS_MAX,
+    ) -> None:
         self._epoch = epoch
         self._obey = obey
         self._let_go = let_go
@@ -52,6 +61,9 @@ class Orders:
         """The newest of its commands."""
         self._turn = trio.Lock()
         """Of the command that is being obeyed, whatever connection it came over."""
+        self._connections_max = connections_max
+        self._connections: dict[trio.CancelScope, None] = {}
+        """Who spoke last stands last."""
 
     def answer(self, numbered: Numbered) -> Answer:
         """In one go, for whoever has nothing else to do meanwhile."""
@@ -90,18 +102,35 @@ class Orders:
         Whatever is no command ends it, with a line that says why.
         """
         frames = Frames(stream)
-        try:
-            while (body := await frames.receive()) is not None:
-                frame = decode(body)
-                if isinstance(frame, LetGo) and self._let_go is not None:
-                    answer = await self._let_go(frame)
-                elif isinstance(frame, Numbered):
-                    answer = await self.obeyed(frame)
-                else:
-                    raise FrameError("an answer, where commands come in")
-                await frames.send(encode(answer))
-        except (FrameError, trio.BrokenResourceError) as error:
-            logger.warning("a controller's connection is cut: %s", error)
-        finally:
-            with trio.CancelScope(shield=True):
-                await frames.aclose()
+        self._make_room()
+        with trio.CancelScope() as scope:
+            self._connections[scope] = None
+            try:
+                await self._converse(frames, scope)
+            except (FrameError, trio.BrokenResourceError) as error:
+                logger.warning("a controller's connection is cut: %s", error)
+            finally:
+                self._connections.pop(scope, None)
+                with trio.CancelScope(shield=True):
+                    await frames.aclose()
+
+    def _make_room(self) -> None:
+        if len(self._connections) >= self._connections_max:
+            silent = next(iter(self._connections))
+            logger.warning("more than %d connections of controllers: the most silent is cut", self._connections_max)
+            del self._connections[silent]
+            silent.cancel()
+
+    async def _converse(self, frames: Frames, scope: trio.CancelScope) -> None:
+        while (body := await frames.receive()) is not None:
+            if scope in self._connections:
+                del self._connections[scope]
+                self._connections[scope] = None
+            frame = decode(body)
+            if isinstance(frame, LetGo) and self._let_go is not None:
+                answer = await self._let_go(frame)
+            elif isinstance(frame, Numbered):
+                answer = await self.obeyed(frame)
+            else:
+                raise FrameError("an answer, where commands come in")
+            await frames.send(encode(answer))

@@ -7,6 +7,7 @@ was done: that one is answered so, and the others are written without it.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Final, TypeVar
 
 from attrs import evolve, frozen
@@ -44,6 +45,21 @@ class _Absent(Exception):
     """What was to be read is not there."""
 
 
+@frozen
+class _Unreadable(Exception):
+    """It is there, and nobody can tell what it says."""
+
+    why: str
+    written: int
+
+
+def _read(node: Node, read: Callable[[bytes | None], T]) -> T:
+    try:
+        return read(node.data)
+    except DamagedNode as damaged:
+        raise _Unreadable(str(damaged), node.written) from None
+
+
 class Asking:
     def __init__(self, fence: Fence) -> None:
         self._fence = fence
@@ -75,8 +91,8 @@ class Asking:
     def _one(self, ask: Ask) -> Work[list[Answer]]:
         try:
             return [(yield from self._ANSWERS[type(ask)](self, ask))]
-        except DamagedNode as damaged:
-            return [Damaged(str(damaged))]
+        except _Unreadable as unreadable:
+            return [Damaged(unreadable.why, unreadable.written)]
         except _Absent:
             return [Missing()]
 
@@ -97,10 +113,14 @@ class Asking:
 
     @staticmethod
     def _children(path: str) -> Work[list[str]]:
-        [found] = yield [Children(path, watch=True)]
-        if not isinstance(found, Listing):
-            raise _Absent
-        return sorted(found.names)
+        """Where there is no such list its coming is heard: somebody may remove it by hand, and others make it again."""
+        while True:
+            [found] = yield [Children(path, watch=True)]
+            if isinstance(found, Listing):
+                return sorted(found.names)
+            [there] = yield [Exists(path, watch=True)]
+            if not isinstance(there, Node):
+                raise _Absent
 
     def _brokers(self, _: asks.ListBrokers) -> Work[Answer]:
         names = yield from self._children(znodes.BROKERS)
@@ -114,30 +134,33 @@ class Asking:
 
     def _broker(self, ask: asks.ReadBroker) -> Work[Answer]:
         node = yield from self._get(znodes.broker_path(ask.id), True)
-        return znodes.read_broker(ask.id, node.data, BrokerEpoch(node.made))
+        return _read(node, lambda data: znodes.read_broker(ask.id, data, BrokerEpoch(node.made)))
 
     def _topics(self, _: asks.ListTopics) -> Work[Answer]:
         return asks.Names(tuple((yield from self._children(znodes.TOPICS))))
 
     def _topic(self, ask: asks.ReadTopic) -> Work[Answer]:
         node = yield from self._get(znodes.topic_path(ask.name), True)
-        return znodes.read_topic(ask.name, node.data, node.version)
+        return _read(node, lambda data: znodes.read_topic(ask.name, data, node.version))
 
     def _state(self, ask: asks.ReadState) -> Work[Answer]:
         node = yield from self._get(znodes.state_path(ask.where), ask.watch)
-        return evolve(znodes.read_partition_state(ask.where, node.data, node.version), written=node.written)
+        state = _read(node, lambda data: znodes.read_partition_state(ask.where, data, node.version))
+        return evolve(state, written=node.written)
 
     def _config(self, ask: asks.ReadConfig) -> Work[Answer]:
         path = znodes.config_path("topics", ask.topic)
         node = yield from self._get(path, False)
-        return asks.Config(znodes.read_config(path, node.data))
+        return asks.Config(_read(node, partial(znodes.read_config, path)))
 
     def _broker_config(self, ask: asks.ReadBrokerConfig) -> Work[Answer]:
         path = znodes.config_path("brokers", znodes.DEFAULT if ask.broker is None else str(ask.broker))
         node = yield from self._get(path, False)
-        return asks.Config(znodes.read_config(path, node.data))
+        return asks.Config(_read(node, partial(znodes.read_config, path)))
 
     def _config_changes(self, ask: asks.TakeConfigChanges) -> Work[Answer]:
+        [there] = yield [Exists(znodes.CONFIG_CHANGES)]
+        of = there.made if isinstance(there, Node) else 0
         notes = sorted(
             (number, path)
             for path in (yield from self._below(znodes.CONFIG_CHANGES))
@@ -145,8 +168,9 @@ class Asking:
         )
         newest = notes[-1][0] if notes else -1
         if ask.seen is None:
-            return asks.ConfigChanges((), newest)
-        news = [path for number, path in notes if number > ask.seen]
+            return asks.ConfigChanges((), newest, of)
+        seen = ask.seen if ask.of == of else -1
+        news = [path for number, path in notes if number > seen]
         found = (yield [Get(path) for path in news]) if news else []
         entities: dict[str, None] = {}
         for path, node in zip(news, found, strict=True):
@@ -155,7 +179,7 @@ class Asking:
                     entities[znodes.read_config_change(path, node.data)] = None
                 except DamagedNode:
                     continue  # it names nobody; whoever wrote it has to say it again
-        return asks.ConfigChanges(tuple(entities), max(newest, ask.seen))
+        return asks.ConfigChanges(tuple(entities), max(newest, seen), of)
 
     def _below(self, parent: str) -> Work[list[str]]:
         return [f"{parent}/{name}" for name in (yield from self._children(parent))]
@@ -165,11 +189,11 @@ class Asking:
 
     def _moves(self, _: asks.ReadMoves) -> Work[Answer]:
         node = yield from self._get(znodes.REASSIGN, True)
-        return asks.Moves(znodes.read_reassignment(node.data))
+        return asks.Moves(_read(node, znodes.read_reassignment))
 
     def _preferred(self, _: asks.ReadPreferred) -> Work[Answer]:
         node = yield from self._get(znodes.PREFERRED, True)
-        named, unclean = znodes.read_elections(node.data)
+        named, unclean = _read(node, znodes.read_elections)
         return asks.Partitions(named, unclean)
 
     # -- changing states ---------------------------------------------------------------------------------
@@ -250,13 +274,17 @@ class Asking:
         return asks.Done()
 
     def _drop_deletion(self, ask: asks.DropDeletion) -> Work[Answer]:
+        """Where the topic is gone already, whoever deleted it may have died before its configuration went."""
+        [there] = yield [Exists(znodes.topic_path(ask.name))]
+        if not isinstance(there, Node):
+            yield from self._fence.delete(znodes.config_path("topics", ask.name))
         yield from self._fence.delete(f"{znodes.DELETE_TOPICS}/{ask.name}")
         return asks.Done()
 
     def _drop_moves(self, ask: asks.DropMoves) -> Work[Answer]:
         while True:
             node = yield from self._get(znodes.REASSIGN, False)
-            wanted = znodes.read_reassignment(node.data)
+            wanted = _read(node, znodes.read_reassignment)
             left = {where: to for where, to in wanted.items() if ask.leaves(where, to)}
             if not left:
                 outcome = yield from self._fence.change(Delete(znodes.REASSIGN, node.version))

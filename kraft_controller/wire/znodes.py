@@ -306,6 +306,9 @@ def new_topic_id(chance: Callable[[int], bytes]) -> TopicId:
 
 
 def topic(ident: TopicId | None, partitions: Mapping[int, Assignment]) -> bytes:
+    """As Kafka's controllers write it. While a move has changed the order of those who stay, there is one key more,
+    which they pass over: to what order it goes back if it is cancelled."""
+
     def lists(which: Callable[[Assignment], Sequence[BrokerId]], every: bool = False) -> dict[str, list[int]]:
         return {str(number): list(which(held)) for number, held in partitions.items() if every or which(held)}
 
@@ -315,6 +318,8 @@ def topic(ident: TopicId | None, partitions: Mapping[int, Assignment]) -> bytes:
         "adding_replicas": lists(lambda held: held.adding),
         "version": 3,
     }
+    if any(held.before for held in partitions.values()):
+        made["original_replicas"] = lists(lambda held: held.before)
     if ident is None:
         made["version"] = 2
     else:
@@ -328,13 +333,14 @@ def read_topic(name: str, data: bytes | None, version: Version) -> Topic:
     replicas: dict[int, tuple[BrokerId, ...]] = reader.get("partitions", _by_partition)
     adding: dict[int, tuple[BrokerId, ...]] = reader.get("adding_replicas", _by_partition, {})
     removing: dict[int, tuple[BrokerId, ...]] = reader.get("removing_replicas", _by_partition, {})
+    original: dict[int, tuple[BrokerId, ...]] = reader.get("original_replicas", _by_partition, {})
     for number in sorted({*adding, *removing} - set(replicas)):
         raise DamagedNode(f"{path}: partition {number} moves, and is none of {sorted(replicas)}")
     made = {}
     for number, brokers in replicas.items():
         if not brokers:
             raise DamagedNode(f"{path}: partitions: {number} has no replicas")
-        one = Assignment(brokers, adding.get(number, ()), removing.get(number, ()))
+        one = Assignment(brokers, adding.get(number, ()), removing.get(number, ()), original.get(number, ()))
         stray = sorted({*one.adding, *one.removing} - set(brokers))
         if stray:
             raise DamagedNode(f"{path}: partition {number} moves {stray}, none of its replicas {list(brokers)}")

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 import zab
 from kraft_controller.core.names import TopicPartition
 from kraft_controller.wire import znodes
+from kraft_controller.wire.znodes import DamagedNode
 
 
 class ElectionUnderWay(Exception):
@@ -22,9 +23,17 @@ async def ask_for_elections(
     try:
         await session.create(znodes.PREFERRED, data)
     except zab.NodeExists:
-        raise ElectionUnderWay(
-            f"{znodes.PREFERRED} is there already: another election was asked for, and no controller has held it yet"
-        ) from None
+        raise ElectionUnderWay(await _why_under_way(session)) from None
+
+
+async def _why_under_way(session: zab.Session) -> str:
+    try:
+        znodes.read_elections((await session.get(znodes.PREFERRED))[0])
+    except DamagedNode as damaged:
+        return f"{damaged}. No controller can hold that election: remove the node, or write it anew"
+    except zab.NoNode:
+        pass  # it has just been held
+    return f"{znodes.PREFERRED} is there already: another election was asked for, and no controller has held it yet"
 
 
 async def until_held(session: zab.Session) -> None:

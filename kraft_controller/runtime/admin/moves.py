@@ -16,9 +16,9 @@ from attrs import frozen
 
 import zab
 from kraft_controller.core.assignment import Start, assign
-from kraft_controller.core.configs import throttled
+from kraft_controller.core.configs import DEFAULT, throttled
 from kraft_controller.core.names import BrokerId, TopicPartition
-from kraft_controller.runtime.admin.configs import Entity, alter_config
+from kraft_controller.runtime.admin.configs import Entity, alter_config, entities
 from kraft_controller.runtime.admin.picture import Picture
 from kraft_controller.runtime.together import together
 from kraft_controller.wire import znodes
@@ -229,12 +229,15 @@ async def _set_rates(session: zab.Session, brokers: Iterable[BrokerId], bytes_pe
     await together([partial(alter_config, session, entity, rates) for entity in entities])
 
 
-async def unthrottle(session: zab.Session, picture: Picture, topics: Iterable[str]) -> list[str]:
-    """These topics; and the brokers, when nothing moves any more. Returns which of all these were throttled."""
+async def unthrottle(
+    session: zab.Session, picture: Picture, topics: Iterable[str], ending: Iterable[TopicPartition] = ()
+) -> list[str]:
+    """These topics; and the brokers, also those that are not there, when nothing moves any more but what is `ending`.
+    Returns which of the topics were throttled."""
     freed = [name for name in topics if {LEADER_REPLICAS, FOLLOWER_REPLICAS} & set(picture.configs.get(name, {}))]
-    entities = [Entity.of("topics", name) for name in freed if name in picture.topics]
-    if not moving(picture):
-        entities += [Entity.of("brokers", str(broker)) for broker in picture.brokers]
+    slowed = [Entity.of("topics", name) for name in freed if name in picture.topics]
+    if not set(moving(picture)) - set(ending):
+        slowed += [entity for entity in await entities(session, "brokers") if entity.name != DEFAULT]
     removed = (*RATES, LEADER_REPLICAS, FOLLOWER_REPLICAS)
-    await together([partial(alter_config, session, entity, {}, removed) for entity in entities])
+    await together([partial(alter_config, session, entity, {}, removed) for entity in slowed])
     return freed

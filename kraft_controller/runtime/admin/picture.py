@@ -6,13 +6,21 @@ tables and for plans, which whoever changes anything checks again. A node that c
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
+from typing import Final
 
 from attrs import frozen
 
 import zab
-from kraft_controller.core.names import BrokerEpoch, BrokerId, ControllerEpoch, TopicPartition, Version
+from kraft_controller.core.names import (
+    BrokerEpoch,
+    BrokerId,
+    ControllerEpoch,
+    TopicPartition,
+    Version,
+    wrong_with_name,
+)
 from kraft_controller.core.state import Assignment, Broker, PartitionState, Topic
 from kraft_controller.runtime.together import together
 from kraft_controller.wire import znodes
@@ -65,6 +73,20 @@ class Picture:
         said = self.configs.get(where.topic, {}).get("min.insync.replicas", "")
         return int(said) if said.isdecimal() else default
 
+    def deletion_waits(self, name: str) -> str | None:
+        """What the deletion of this topic cannot go on without, as far as it can be seen from here. A disk that failed
+        is known to the controller alone."""
+        away = {
+            broker: None
+            for held in self.topics[name].partitions.values()
+            for broker in held.replicas
+            if broker not in self.brokers
+        }
+        if not away:
+            return None
+        named = ", ".join(map(str, sorted(away)))
+        return f"waits for broker {named}" if len(away) == 1 else f"waits for brokers {named}"
+
     def led_by(self, broker: BrokerId) -> list[TopicPartition]:
         return [where for where in self.partitions() if self.leader(where) == broker]
 
@@ -76,7 +98,13 @@ async def read_picture(session: zab.Session, topics: Iterable[str] | None = None
     """Of these topics, or of all. Of one that is not there nothing is said."""
     damaged: list[str] = []
     brokers = await read_brokers(session, damaged)
-    names = sorted(await names_below(session, znodes.TOPICS) if topics is None else set(topics))
+    names = []
+    for name in sorted(await names_below(session, znodes.TOPICS) if topics is None else set(topics)):
+        why = wrong_with_name(name)
+        if why is None:
+            names.append(name)
+        elif topics is None or await session.exists(znodes.topic_path(name)) is not None:
+            damaged.append(f"{znodes.topic_path(name)}: {why}; no controller touches it")
     found = {
         topic.name: topic for topic in await together([partial(_topic, session, n, damaged) for n in names]) if topic
     }
@@ -115,6 +143,27 @@ async def read_epoch(session: zab.Session) -> ControllerEpoch:
         return znodes.read_controller_epoch((await session.get(znodes.CONTROLLER_EPOCH))[0])
     except (zab.NoNode, DamagedNode):
         return ControllerEpoch(0)
+
+
+async def read_wrong_requests(session: zab.Session) -> tuple[str, ...]:
+    """Of what is asked of the controller, and of who it is: nodes that it cannot read, and leaves as they are."""
+    found: list[str] = []
+    for path, read in _REQUESTS.items():
+        try:
+            read((await session.get(path))[0])
+        except zab.NoNode:
+            continue
+        except DamagedNode as error:
+            found.append(str(error))
+    return tuple(found)
+
+
+_REQUESTS: Final[Mapping[str, Callable[[bytes | None], object]]] = {
+    znodes.CONTROLLER: znodes.read_controller,
+    znodes.CONTROLLER_EPOCH: znodes.read_controller_epoch,
+    znodes.REASSIGN: znodes.read_reassignment,
+    znodes.PREFERRED: znodes.read_elections,
+}
 
 
 async def names_below(session: zab.Session, path: str) -> list[str]:

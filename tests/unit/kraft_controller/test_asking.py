@@ -15,6 +15,7 @@ from kraft_controller.wire.work import (
     Children,
     Delete,
     Done,
+    Exists,
     Failed,
     Get,
     Listing,
@@ -105,3 +106,26 @@ def test_the_request_to_delete_a_topic_stays_as_long_as_something_is_below_it() 
             asked = work.send([NOTHING if isinstance(asked[0], Children) else FULL])
             assert asked[0] in (Children(TOPIC), gone(TOPIC))
     assert end.value.value == [asks.Changed()]
+
+
+def test_notes_below_a_node_that_was_made_again_are_all_news() -> None:
+    """The store counts anew there: by their numbers alone they would have been seen."""
+    above, path = Node(b"", Version(0), 20, 0), "/config/changes/config_change_0000000000"
+    note = Node(znodes.config_change("topics", "t"), Version(0), 21, 0)
+    ask = asks.TakeConfigChanges(seen=7, of=10)
+    work = Asking(Fence(Version(3))).answer([ask])
+    assert next(work) == [Exists(znodes.CONFIG_CHANGES)]
+    assert work.send([above]) == [Children(znodes.CONFIG_CHANGES, watch=True)]
+    assert work.send([Listing(("config_change_0000000000",))]) == [Get(path)]
+    with pytest.raises(StopIteration) as end:
+        work.send([note])
+    assert end.value.value == [asks.ConfigChanges(("topics/t",), 0, 20)]
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_the_configuration_of_a_topic_that_is_gone_goes_with_the_request(there: bool) -> None:
+    """Whoever deleted it may have died between the two. Where the topic stands, only the request is dropped."""
+    found: Result = Node(b"{}", Version(0), 1, 0) if there else Failed(Why.NO_NODE)
+    asked = played(asks.DropDeletion("t"), found, Done((None,)), Done((None,)))
+    gone = [Multi((FENCE, Delete(path))) for path in ((REQUEST,) if there else (CONFIG, REQUEST))]
+    assert asked[: len(gone) + 1] == [Exists(TOPIC), *gone]

@@ -140,11 +140,18 @@ def test_a_move_from_one_set_to_another() -> None:
 
 def test_a_move_that_is_redirected_begins_where_the_first_one_did() -> None:
     again = Assignment(ids(1, 2, 3)).to(ids(4, 5, 6)).to(ids(2, 7))
-    assert again == Assignment(ids(2, 7, 1, 3), adding=ids(7), removing=ids(1, 3))
+    assert again == Assignment(ids(2, 7, 1, 3), adding=ids(7), removing=ids(1, 3), before=ids(1, 2, 3))
 
 
 def test_a_move_that_is_cancelled_is_a_move_back() -> None:
     moving = Assignment(ids(1, 2)).to(ids(3, 4))
     assert moving.to(moving.origin).arrived() == Assignment(ids(1, 2))
     moving = Assignment(ids(1, 2)).to(ids(3, 2))
-    assert moving.to(moving.origin).arrived() == Assignment(ids(2, 1))  # the order of those who stay is the target's
+    assert moving.to(moving.origin) == Assignment(ids(1, 2))  # who was preferred is so again
+
+
+def test_a_move_of_which_somebody_has_forgotten_the_beginning_goes_back_to_the_same_brokers() -> None:
+    """Another controller has written the node anew, without the key that it does not know; or it holds nonsense."""
+    for before in ((), ids(1, 9), ids(1, 2, 3)):
+        moving = Assignment(ids(3, 2, 1), adding=ids(3), removing=ids(1), before=before)
+        assert moving.to(moving.origin) == Assignment(ids(2, 1))

@@ -77,7 +77,13 @@ def test_what_is_read_is_heard_of(ask: Ask, path: str) -> None:
     assert path in watched(ask)
 
 
-@pytest.mark.parametrize("ask", [asks.ReadMoves(), asks.ReadPreferred(), asks.ReadTopic("t")])
+@pytest.mark.parametrize(
+    "ask",
+    [
+        asks.ReadMoves(), asks.ReadPreferred(), asks.ReadTopic("t"), asks.ListTopics(), asks.ListDeletions(),
+        asks.ListBrokers(), asks.TakeIsrChanges(), asks.TakeLogDirEvents(), asks.TakeConfigChanges(None),
+    ],
+)  # fmt: skip
 def test_and_so_is_what_is_not_there_yet(ask: Ask) -> None:
     assert len(watched(ask, there=False)) == 1
 

@@ -17,7 +17,7 @@ from harness.worlds.cores.controller.links import Links
 from kraft_controller.core import events
 from kraft_controller.core.asks import Answer, ControllerMoved
 from kraft_controller.core.desk import Desk, Settings
-from kraft_controller.core.events import Event, StaleBrokerEpoch
+from kraft_controller.core.events import BrokerNotAvailable, Event, StaleBrokerEpoch
 from kraft_controller.core.names import TopicId
 from kraft_controller.runtime.controller import meaning
 from kraft_controller.runtime.queue import Queue, Waiter
@@ -168,7 +168,7 @@ class Office:
         def failed(error: Exception) -> None:
             if self._elected is not elected:
                 return
-            if isinstance(error, StaleBrokerEpoch | ValueError) and waiter is not None:
+            if isinstance(error, StaleBrokerEpoch | BrokerNotAvailable | ValueError) and waiter is not None:
                 self._answer(waiter, None)
                 self._busy = False
                 self._next()

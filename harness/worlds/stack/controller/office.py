@@ -11,7 +11,7 @@ from harness.checkers.controller.facts import Reigns
 from harness.checkers.ghost import Violation
 from harness.checkers.service import NoCrash
 from kraft_controller.core.desk import Desk
-from kraft_controller.core.events import Event, StaleBrokerEpoch
+from kraft_controller.core.events import BrokerNotAvailable, Event, StaleBrokerEpoch
 from kraft_controller.runtime.controller import Controller
 from kraft_controller.runtime.queue import NotController
 from kraft_controller.wire.reign import Elected
@@ -55,7 +55,7 @@ class Office:
 
     async def _ask(self, event: Event, told: Callable[[Any], None]) -> None:
         result = None
-        with suppress(NotController, StaleBrokerEpoch, ValueError):
+        with suppress(NotController, StaleBrokerEpoch, BrokerNotAvailable, ValueError):
             result = await self.controller.ask(event)
         told(result)
 
