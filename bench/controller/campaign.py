@@ -3,7 +3,8 @@
 Three servers of the store and three brokers, all processes. After each kill the broker is started again, and before the
 next one the following must come true: every partition is led by a live broker that is in sync, all of its replicas are
 where they were asked to be and in sync, nothing is left of any request, and no epoch has gone back. A move that had not
-begun when the broker died to which it leads may have been refused: if a controller has said so, and named that broker.
+begun when the broker died to which it leads may have been refused: if a controller has said so, and named that broker,
+or one that lost its session meanwhile.
 
 In some rounds the broker stays away until the others are done without it (`bench.controller.look`).
 """
@@ -167,7 +168,7 @@ async def _until_settled(session: zab.Session, wanted: Wanted, fakes: Brokers, a
         except NotThere as missing:
             dead = [ident for ident in IDS if ident != away and ident not in fakes.alive()]
             if dead or time.monotonic() > until:
-                logs = "".join(fakes.log(ident)[-2_000:] for ident in dead)
+                logs = "".join(f"broker {ident}:\n{wanted.said(ident, fakes)[-3_000:]}" for ident in IDS)
                 raise NotThere(f"{missing}; ended by themselves: {dead}\n{logs}") from None
         except zab.NoNode:
             pass  # it went while it was looked at

@@ -22,6 +22,7 @@ IDS: Final = (1, 2, 3)
 _REFUSED: Final = re.compile(
     r"^reassignment_refused partition=(\S+) why=brokers \[([\d, ]+)\] are not alive", re.MULTILINE
 )
+_REGISTERED: Final = '"event": "registered"'
 
 
 @define
@@ -45,12 +46,19 @@ class Wanted:
         self.before, self.dead, self.logs = {}, set(), logs
 
     def was_refused(self, where: TopicPartition, fakes: Brokers) -> bool:
-        """In this round, and for no other reason than that somebody was dead who had been killed."""
-        for ident in IDS:
-            for named, dead in _REFUSED.findall(fakes.log(ident)[self.logs.get(ident, 0) :]):
-                if named == str(where) and set(map(int, dead.split(","))) <= self.dead:
-                    return True
-        return False
+        """In this round, and for no other reason than that somebody was not there: he had been killed, or has
+        registered anew since, as who loses his short session on a crowded machine."""
+        said = {ident: self.said(ident, fakes) for ident in IDS}
+        away = self.dead | {ident for ident, text in said.items() if _REGISTERED in text}
+        return any(
+            named == str(where) and set(map(int, dead.split(","))) <= away
+            for text in said.values()
+            for named, dead in _REFUSED.findall(text)
+        )
+
+    def said(self, ident: int, fakes: Brokers) -> str:
+        """By this broker, in this round."""
+        return fakes.log(ident)[self.logs.get(ident, 0) :]
 
 
 class NotThere(Exception):

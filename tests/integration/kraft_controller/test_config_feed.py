@@ -66,6 +66,27 @@ def test_everything_at_the_start_and_then_what_changes(tmp_path: Path, caplog: p
     run(test)
 
 
+def test_notes_are_heard_also_when_somebody_has_removed_the_node_above_them(tmp_path: Path) -> None:
+    """The next one counts its notes anew: none of them is taken for one that was seen."""
+
+    async def test() -> None:
+        async with site(tmp_path) as here, trio.open_nursery() as nursery:
+            await here.session.create("/brokers/topics/t", b"{}")
+            for number in (1, 2, 3):
+                await here.done("configs", "alter", "topics", "t", "--set", f"retention.ms={number}")
+            ear = Ear()
+            await nursery.start(ear.feed.run, here.session)
+            for name in await here.session.children(znodes.CONFIG_CHANGES):
+                await here.session.delete(f"{znodes.CONFIG_CHANGES}/{name}")
+            await here.session.delete(znodes.CONFIG_CHANGES)
+            await until(lambda: here.session.exists(znodes.CONFIG_CHANGES))
+            await here.done("configs", "alter", "topics", "t", "--set", "retention.ms=8")
+            await until(lambda: ear.has("topics/t", {"retention.ms": "8"}))
+            nursery.cancel_scope.cancel()
+
+    run(test)
+
+
 def test_what_was_said_between_two_sessions(tmp_path: Path) -> None:
     async def test() -> None:
         async with site(tmp_path) as here:

@@ -80,6 +80,11 @@ def test_what_is_refused(tmp_path: Path) -> None:
             for code, why, words in refused:
                 said = await here.command("configs", *words)
                 assert (said.code, why in said.err) == (code, True), (words, said)
+            absent = await here.command("configs", "alter", "brokers", "99", "--set", "log.retention.ms=1")
+            assert (absent.code, "no broker 99 is registered" in absent.err) == (0, True)
+            there = await here.command("configs", "alter", "brokers", "1", "--set", "log.retention.ms=1")
+            assert (there.code, there.err) == (0, "")
+            before = await here.session.children("/config/changes")
             await here.session.set("/config/topics/t", b'{"version":1,"conf')
             broken = await here.command("configs", "alter", "topics", "t", "--set", "flush.ms=1")
             assert (broken.code, "/config/topics/t: no JSON" in broken.err) == (1, True)

@@ -58,7 +58,7 @@ async def linked(broker: Broken, answered: Callable[[Event], None] = print) -> A
         [listener] = await trio.open_tcp_listeners(0, host="127.0.0.1")
         port = listener.socket.getsockname()[1]
         nursery.start_soon(trio.serve_listeners, broker.serve, [listener])
-        links = BrokerLinks(answered, LinkSettings(backoff_s=0.01, answer_s=2.0))
+        links = BrokerLinks(answered, LinkSettings(backoff_s=0.01, answer_s=2.0, waiting_max=200))
         await nursery.start(links.run)
         links.know({ONE: Broker(ONE, BrokerEpoch(5), (Endpoint("PLAINTEXT", "127.0.0.1", port),))})
         yield links
@@ -247,6 +247,55 @@ def test_an_answer_to_something_else_is_none() -> None:
             links.send(ONE, metadata())
             await until(lambda: links.waiting() == {ONE: 0})
             assert asked == [1, 1, 1]
+
+    run(test)
+
+
+def test_so_many_commands_wait_for_a_broker_and_no_more() -> None:
+    """Then all are dropped: the controller hears of it, and says everything anew over another link."""
+
+    async def test() -> None:
+        broker, heard = Broken(), list[Event]()
+        broker.hang_ups = 10_000
+        async with linked(broker, heard.append) as links:
+            [known] = [link.broker for link in links._links.values()]
+            for number in range(1, 202):
+                assert heard == []
+                links.send(ONE, metadata(number))
+            assert heard == [events.LinkOverflowed(ONE, BrokerEpoch(5))]
+            links.send(ONE, metadata(300))
+            assert links.waiting() == {}
+            broker.hang_ups = 0
+            links.know({ONE: known})
+            links.send(ONE, metadata(301))
+            await until(lambda: bool(broker.heard))
+            assert [command.controller_epoch for command in broker.heard] == [301]
+
+    run(test)
+
+
+def test_so_many_connections_are_heard_and_the_most_silent_goes_for_one_more() -> None:
+    async def test() -> None:
+        orders = Orders(lambda: BrokerEpoch(5), lambda command: {}, connections_max=2)
+        async with trio.open_nursery() as nursery:
+
+            async def connection() -> Frames:
+                ours, theirs = trio.testing.memory_stream_pair()
+                nursery.start_soon(orders.serve, theirs)
+                await trio.testing.wait_all_tasks_blocked()
+                return Frames(ours)
+
+            async def answers(frames: Frames, number: int) -> bool:
+                await frames.send(encode(Numbered(number, metadata())))
+                return await frames.receive() is not None
+
+            first, second = await connection(), await connection()
+            assert await answers(first, 1)
+            third = await connection()
+            assert await second.receive() is None
+            assert await answers(first, 2)
+            assert await answers(third, 3)
+            nursery.cancel_scope.cancel()
 
     run(test)
 

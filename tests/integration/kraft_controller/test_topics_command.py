@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import trio
+
 from kraft_controller.wire import znodes
-from tests.integration.kraft_controller.site import Site, led, run, site, until
+from tests.integration.kraft_controller.site import Site, command, led, run, site, until
 
 
 async def leader(here: Site, topic: str, partition: int = 0) -> int:
@@ -45,6 +47,10 @@ def test_a_topic_from_its_making_to_its_end(tmp_path: Path) -> None:
             assert (await here.command("topics", "alter", "orders", "--partitions", "9")).code == 1
             wires.silent.clear()
             await here.session.delete("/brokers/ids/3")
+            for verb in ("list", "describe"):
+                assert "deleting, waits for broker 3" in await here.done("topics", verb)
+            gone = await here.command("topics", "delete", "orders", "--wait", "--wait-s", "0.5")
+            assert (gone.code, "orders, waits for broker 3" in gone.err) == (1, True)
             await here.register(3)
             await here.done("topics", "delete", "orders", "--wait")
             assert (await here.done("topics", "list", "--json")) == []
@@ -87,7 +93,10 @@ def test_what_cannot_be_is_refused_and_nothing_is_written(tmp_path: Path) -> Non
         (1, "whole number, 1 or more", ("create", "t", "--config", "min.insync.replicas=0")),
         (2, "KEY=VALUE", ("create", "t", "--config", "min.insync.replicas")),
         (2, "it looks like 1:2,2:3", ("create", "t", "--replica-assignment", "1;2")),
+        (2, "it looks like 1:2,2:3", ("create", "t", "--replica-assignment", "")),
+        (2, "it looks like 1:2,2:3", ("alter", "a.b", "--partitions", "2", "--replica-assignment", "")),
         (2, "says both", ("create", "t", "--replica-assignment", "1", "--partitions", "3")),
+        (2, "says both", ("create", "t", "--replica-assignment", "", "--partitions", "3")),
         (1, "there can be more, not 1", ("alter", "a.b", "--partitions", "1")),
         (1, "2 assignments for 1 new", ("alter", "a.b", "--partitions", "2", "--replica-assignment", "1,2")),
         (1, "give the new ones as many", ("alter", "a.b", "--partitions", "2", "--replica-assignment", "1")),
@@ -109,6 +118,12 @@ def test_what_cannot_be_is_refused_and_nothing_is_written(tmp_path: Path) -> Non
             assert (await here.command("topics", "delete", "nope", "--if-exists")).code == 0
             alone = await here.command("topics", "create", "one", "--replication-factor", "1")
             assert "one replica" in alone.err
+            nowhere = await trio.to_thread.run_sync(command, "topics", "list", "--store", f"{here.at}/typo")
+            assert (nowhere.code, "no node /typo" in nowhere.err) == (1, True)
+            await here.session.create("/brokers/topics/sp ace", b'{"version":3,"partitions":{"0":[1]}}')
+            for words in (("list",), ("describe",), ("describe", "sp ace")):
+                said = await here.command("topics", *words)
+                assert (said.code, "letters, digits" in said.err, "sp ace" in said.out) == (1, True, False), words
 
     run(test)
 
@@ -131,6 +146,8 @@ def test_elections(tmp_path: Path) -> None:
             # Nobody in sync is left, and who is not may lead only when it is asked for.
             await session.delete("/brokers/ids/3")
             await until(lambda: _led_by(here, "t", -1))
+            [_, _, row, *_] = (await here.done("topics", "describe", "t")).splitlines()
+            assert row.split()[:4] == ["0", "-", "2,3", "3"]  # who has to come back
             assert (await here.command("elect", "unclean", "t:0")).code == 2
             lost = await here.done("elect", "unclean", "t:0", "--yes", "--json")
             assert [(row["partition"], row["leader"], row["outcome"]) for row in lost] == [("t-0", 2, "elected")]
@@ -160,3 +177,32 @@ async def _led_by(here: Site, topic: str, broker: int, partition: int = 0) -> bo
 
 async def _in_sync(here: Site, topic: str, partition: int, broker: int) -> bool:
     return broker in (await here.node(f"/brokers/topics/{topic}/partitions/{partition}/state"))["isr"]
+
+
+def test_an_election_that_nobody_can_read_is_named_and_stands_in_the_way_of_no_controller(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with led(tmp_path, dict.fromkeys((1, 2))) as (here, wires):
+            await here.done("topics", "create", "t", "--replica-assignment", "1:2", "--wait")
+            await here.done("controller", "show")
+            await here.session.create(znodes.PREFERRED, b'{"version":1,"part')
+            await here.done("reassign", "execute", str(_plan(tmp_path)), "--wait")
+            said = await here.command("elect", "preferred", "t")
+            assert (said.code, f"{znodes.PREFERRED}: no JSON" in said.err, "remove the node" in said.err) == (
+                1,
+                True,
+                True,
+            )
+            shown = await here.command("controller", "show", "--json")
+            assert (shown.code, f"{znodes.PREFERRED}: no JSON" in shown.err, shown.json[0]["id"]) == (1, True, 1)
+            await here.session.delete(znodes.PREFERRED)
+            await here.done("elect", "preferred", "t")
+            assert await leader(here, "t") == 2
+            assert wires.controller.counts.gave_up == 0
+
+    run(test)
+
+
+def _plan(folder: Path) -> Path:
+    plan = folder / "plan.json"
+    plan.write_text('{"version":1,"partitions":[{"topic":"t","partition":0,"replicas":[2,1]}]}')
+    return plan
