@@ -88,11 +88,16 @@ def parser() -> argparse.ArgumentParser:
     one.add_argument("--master", default="local[2]", help="Spark's")
     one.add_argument("--memory", default="2g", help="of its JVM")
     one = add("zookeeper", zookeeper.__doc__)
-    one.add_argument("--phases", nargs="+", choices=list(zookeeper.PHASES), help="default: all of them")
+    one.add_argument("--phases", nargs="+", choices=list(zookeeper.PHASES), help="default: all but memory-million")
     one.add_argument("--runs", type=int, default=3)
     one.add_argument("--operations", type=int, default=60_000, help="of a phase; some take a share of it")
-    one.add_argument("--warm-up", type=int, default=2, help="rounds that are not counted: a cold JVM would flatter us")
+    one.add_argument("--warm-up", type=int, default=1, help="rounds that are not counted: a cold JVM would flatter us")
+    one.add_argument("--minutes", type=float, help="no further round is begun that would end later than this")
     one.add_argument("--profile", type=Path, help="a folder for profiles of our servers, from one more round")
+    one.add_argument("--picture", type=Path, help="draw it there, as SVG")
+    one = add("zookeeper-told", "tables and picture of a run of `zookeeper` that is over, from its JSON")
+    one.add_argument("result", type=Path)
+    one.add_argument("--picture", type=Path, help="draw it there, as SVG")
     return top
 
 
@@ -116,11 +121,22 @@ def perform(arguments: argparse.Namespace, data: Path) -> bool:
         "controller-kill9": lambda: controller.campaign.run(arguments.rounds, arguments.seed, data),
         "million": lambda: million.run(arguments.nodes, data),
         "pipeline": lambda: _pipeline(arguments, data),
-        "zookeeper": lambda: zookeeper.run(
-            arguments.phases, arguments.runs, arguments.operations, arguments.warm_up, data, arguments.profile
-        ),
+        "zookeeper": lambda: zookeeper.run(_zookeeper(arguments), data),
+        "zookeeper-told": lambda: zookeeper.tell(arguments.result, arguments.picture),
     }
     return works[arguments.name]() is not False
+
+
+def _zookeeper(arguments: argparse.Namespace) -> zookeeper.Options:
+    return zookeeper.Options(
+        arguments.phases,
+        arguments.runs,
+        arguments.operations,
+        arguments.warm_up,
+        arguments.minutes,
+        arguments.profile,
+        arguments.picture,
+    )
 
 
 def _pipeline(arguments: argparse.Namespace, data: Path) -> bool:
@@ -145,7 +161,7 @@ def main() -> int:
         "throughput",
         "memory",
         "kill9 --rounds 10",
-        "zookeeper --runs 2 --operations 20000",
+        "zookeeper --runs 2 --operations 20000 --minutes 6",
         "broker --runs 2 --megabytes 60",
     ]
     plan = small if everything else [None]

@@ -26,13 +26,22 @@ CLIENTS: Final = ("zab.connect", "kazoo")
 PHASES: Final = ("get", "set", "one get")
 
 
-def run(runs: int, operations: int, data: Path) -> None:
-    taken: dict[tuple[str, str], list[dict[str, float]]] = {}
+Measured = dict[tuple[str, str], list[dict[str, float]]]
+"""By client and phase."""
+
+
+def measure(runs: int, operations: int, data: Path) -> Measured:
+    taken: Measured = {}
     with _server(data) as hosts:
         for _ in range(runs):
             for client in CLIENTS:
                 for phase, measured in _asked(client, hosts, operations).items():
                     taken.setdefault((client, phase), []).append(measured)
+    return taken
+
+
+def run(runs: int, operations: int, data: Path) -> None:
+    taken = measure(runs, operations, data)
     rows = [
         {
             "client": client,

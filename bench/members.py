@@ -9,7 +9,7 @@ from typing import Final
 
 from bench.workers import Answer, Worker, ask_all, closing, free_ports, python
 
-SERVING_S: Final = 30.0
+SERVING_S: Final = 60.0
 
 
 class Members:
@@ -29,9 +29,14 @@ class Members:
     def data(self, sid: int) -> Path:
         return self.directory / f"data-{sid}"
 
+    def arguments(self, sid: int) -> list[str]:
+        """What only this one is told."""
+        return []
+
     def start(self, sid: int) -> Worker:
         assert sid not in self.workers or not self.workers[sid].alive, f"server {sid} runs already"
         arguments = ["--id", str(sid), "--ensemble", str(self.ensemble), "--data", str(self.data(sid))]
+        arguments += self.arguments(sid)
         self.workers[sid] = Worker(python(*self._worker, *arguments), self.directory / f"member-{sid}.log")
         return self.workers[sid]
 

@@ -76,8 +76,8 @@ def _cell(value: object) -> str:
     return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
 
 
-def publish(name: str, result: Result, rows: Sequence[Mapping[str, object]]) -> None:
-    """Print the table, and write everything as JSON."""
+def publish(name: str, result: Result, rows: Sequence[Mapping[str, object]]) -> Path:
+    """Print the table, and write everything as JSON. Returns where."""
     print(f"\n== {name}")
     print(table(rows))
     document = {
@@ -90,3 +90,4 @@ def publish(name: str, result: Result, rows: Sequence[Mapping[str, object]]) -> 
     path = RESULTS / f"{name}.json"
     path.write_text(json.dumps(document, indent=1) + "\n")
     print(f"-> {path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path}", file=sys.stderr)
+    return path

@@ -21,8 +21,12 @@ OURS: Final = "zab, through the leader"
 REFERENCE: Final = "PySyncObj, journal"
 
 
-def run(runs: int, seconds: float, data: Path) -> None:
-    measured: dict[tuple[str, int], list[Answer]] = {}
+Measured = dict[tuple[str, int], list[Answer]]
+"""By who it was, and how many writes were outstanding."""
+
+
+def measure(runs: int, seconds: float, data: Path) -> Measured:
+    measured: Measured = {}
 
     def note(name: str, outstanding: int, answers: list[Answer]) -> None:
         measured.setdefault((name, outstanding), []).append(
@@ -38,7 +42,11 @@ def run(runs: int, seconds: float, data: Path) -> None:
         _ours(data / f"zab-{number}", seconds, note)
         for variant, depths in ((JOURNAL, (PIPELINED, DEEP)), (NO_BATCH, (PIPELINED,)), (MEMORY, (PIPELINED,))):
             _theirs(variant, depths, data / f"peer-{number}-{variant.name.replace(' ', '-')}", seconds, note)
+    return measured
 
+
+def run(runs: int, seconds: float, data: Path) -> None:
+    measured = measure(runs, seconds, data)
     medians = {key: median([each["per_s"] for each in values]) for key, values in measured.items()}
     rows = [
         {

@@ -1,24 +1,16 @@
 import java.io.BufferedReader;
 import java.io.InputStreamReader;
-import java.lang.management.ManagementFactory;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
-import java.util.concurrent.CountDownLatch;
-import java.util.concurrent.ExecutorService;
-import java.util.concurrent.Executors;
-import java.util.concurrent.Future;
 import java.util.concurrent.Semaphore;
-import java.util.concurrent.TimeUnit;
-import java.util.concurrent.atomic.AtomicInteger;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import org.apache.zookeeper.CreateMode;
 import org.apache.zookeeper.KeeperException.Code;
 import org.apache.zookeeper.Op;
-import org.apache.zookeeper.Watcher.Event.KeeperState;
 import org.apache.zookeeper.ZooDefs.Ids;
 import org.apache.zookeeper.ZooKeeper;
 
@@ -28,252 +20,201 @@ import org.apache.zookeeper.ZooKeeper;
  */
 public class Load {
     static final int NODES = 100;
-    static final int SESSION_MS = 30_000;
-    static final int SESSIONS_PER_ROUND = 120;  // a server of Apache's takes 60 of one address, and there are three
+    static final int MADE_AT_ONCE = 500;
 
     final String[] hosts;
     final ZooKeeper[] clients;
+    boolean listed;
 
     Load(String[] hosts, int connections) throws Exception {
         this.hosts = hosts;
         clients = new ZooKeeper[connections];
         for (int i = 0; i < connections; i++) {
-            clients[i] = connected(hosts[i % hosts.length]);
+            clients[i] = Sessions.connected(hosts[i % hosts.length]);
         }
-        clients[0].create("/bench", null, Ids.OPEN_ACL_UNSAFE, CreateMode.PERSISTENT);
+        List<String> paths = new ArrayList<>(List.of("/bench", "/bench/e"));
         for (int i = 0; i < connections; i++) {
-            ZooKeeper client = clients[i];
-            client.create("/bench/" + i, null, Ids.OPEN_ACL_UNSAFE, CreateMode.PERSISTENT);
-            client.create("/bench/" + i + "/x", null, Ids.OPEN_ACL_UNSAFE, CreateMode.PERSISTENT);
+            paths.addAll(List.of("/bench/" + i, "/bench/" + i + "/x"));
             for (int n = 0; n < NODES; n++) {
-                client.create(node(i, n), new byte[0], Ids.OPEN_ACL_UNSAFE, CreateMode.PERSISTENT);
+                paths.add(node(i, n));
             }
+        }
+        make(paths);
+    }
+
+    /** Those that are not there yet. */
+    private void make(List<String> paths) throws Exception {
+        Semaphore room = new Semaphore(MADE_AT_ONCE);
+        List<String> failed = new ArrayList<>();
+        for (String path : paths) {
+            room.acquire();
+            clients[0].create(path, new byte[0], Ids.OPEN_ACL_UNSAFE, CreateMode.PERSISTENT, (rc, p, x, made) -> {
+                if (rc != Code.OK.intValue() && rc != Code.NODEEXISTS.intValue()) {
+                    failed.add(path + ": " + Code.get(rc));
+                }
+                room.release();
+            }, null);
+        }
+        room.acquire(MADE_AT_ONCE);
+        if (!failed.isEmpty()) {
+            throw new IllegalStateException(failed.get(0));
         }
     }
 
-    static ZooKeeper connected(String host) throws Exception {
-        CountDownLatch up = new CountDownLatch(1);
-        ZooKeeper client = new ZooKeeper(host, SESSION_MS, event -> {
-            if (event.getState() == KeeperState.SyncConnected) {
-                up.countDown();
-            }
-        });
-        if (!up.await(20, TimeUnit.SECONDS)) {
-            throw new IllegalStateException("no session at " + host);
-        }
-        return client;
+    static String node(int place, int number) {
+        return "/bench/" + place + "/" + number % NODES;
     }
 
-    static String node(int client, int number) {
-        return "/bench/" + client + "/" + number % NODES;
+    static String fresh(int place, int number) {
+        return "/bench/" + place + "/x/" + number;
     }
 
-    static String fresh(int client, int number) {
-        return "/bench/" + client + "/x/" + number;
-    }
-
-    interface Issue {
-        /** Sends request `number` of `client`; the answer's code goes to `run`. */
-        void issue(int client, int number, Pump run) throws Exception;
-    }
-
-    /** Keeps so many requests under way on one connection: each answer sends the next. */
-    static class Pump {
-        final int client;
-        final int count;
-        final Issue issue;
-        final long[] times;
-        final AtomicInteger issued = new AtomicInteger();
-        final AtomicInteger answered = new AtomicInteger();
-        final CountDownLatch done = new CountDownLatch(1);
-        volatile String failure;
-
-        Pump(int client, int count, Issue issue) {
-            this.client = client;
-            this.count = count;
-            this.issue = issue;
-            times = new long[count];
-        }
-
-        void start(int outstanding) {
-            for (int i = 0; i < outstanding; i++) {
-                next();
-            }
-        }
-
-        void next() {
-            int number = issued.getAndIncrement();
-            if (number >= count || failure != null) {
-                return;
-            }
-            times[number] = System.nanoTime();
-            try {
-                issue.issue(client, number, this);
-            } catch (Exception e) {
-                fail(e.toString());
-            }
-        }
-
-        void answer(int number, int code) {
-            times[number] = System.nanoTime() - times[number];
-            if (code != Code.OK.intValue()) {
-                fail("request " + number + " of client " + client + ": " + Code.get(code));
-            } else if (answered.incrementAndGet() == count) {
-                done.countDown();
-            } else {
-                next();
-            }
-        }
-
-        void fail(String why) {
-            failure = why;
-            done.countDown();
-        }
-    }
-
-    Issue phase(String name, byte[] data) {
+    static Pump.Issue phase(String name, byte[] data) {
         switch (name) {
             case "set":
-                return (c, n, run) -> clients[c].setData(node(c, n), data, -1, (rc, p, x, stat) -> run.answer(n, rc), null);
+                return (pump, n) ->
+                    pump.zk.setData(node(pump.place, n), data, -1, (rc, p, x, stat) -> pump.answer(n, rc), null);
             case "get":
-                return (c, n, run) ->
-                    clients[c].getData(node(c, n), false, (rc, p, x, found, stat) -> run.answer(n, rc), null);
+                return (pump, n) ->
+                    pump.zk.getData(node(pump.place, n), false, (rc, p, x, found, stat) -> pump.answer(n, rc), null);
             case "exists":
-                return (c, n, run) -> clients[c].exists(node(c, n), false, (rc, p, x, stat) -> run.answer(n, rc), null);
+                return (pump, n) ->
+                    pump.zk.exists(node(pump.place, n), false, (rc, p, x, stat) -> pump.answer(n, rc), null);
             case "create":
-                return (c, n, run) -> clients[c].create(
-                    fresh(c, n), data, Ids.OPEN_ACL_UNSAFE, CreateMode.PERSISTENT, (rc, p, x, made) -> run.answer(n, rc), null);
+                return (pump, n) -> pump.zk.create(fresh(pump.place, n), data, Ids.OPEN_ACL_UNSAFE, CreateMode.PERSISTENT,
+                    (rc, p, x, made) -> pump.answer(n, rc), null);
             case "delete":
-                return (c, n, run) -> clients[c].delete(fresh(c, n), -1, (rc, p, x) -> run.answer(n, rc), null);
+                return (pump, n) -> pump.zk.delete(fresh(pump.place, n), -1, (rc, p, x) -> pump.answer(n, rc), null);
+            case "ephemerals":  // made and deleted: two requests, of which the second is answered last
+                return (pump, n) -> {
+                    pump.zk.create(fresh(pump.place, n), data, Ids.OPEN_ACL_UNSAFE, CreateMode.EPHEMERAL,
+                        (rc, p, x, made) -> {
+                            if (rc != Code.OK.intValue()) {
+                                pump.fail("an ephemeral node was not made: " + Code.get(rc));
+                            }
+                        }, null);
+                    pump.zk.delete(fresh(pump.place, n), -1, (rc, p, x) -> pump.answer(n, rc), null);
+                };
+            case "children":
+                return (pump, n) ->
+                    pump.zk.getChildren("/bench/list", false, (rc, p, x, found) -> pump.answer(n, rc), null);
             case "mixed":
-                Issue set = phase("set", data);
-                Issue get = phase("get", data);
-                return (c, n, run) -> (n % 10 == 0 ? set : get).issue(c, n, run);
+                Pump.Issue set = phase("set", data);
+                Pump.Issue get = phase("get", data);
+                return (pump, n) -> (n % 10 == 0 ? set : get).issue(pump, n);
             case "multi":
-                return (c, n, run) -> {
+                return (pump, n) -> {
                     List<Op> ops = new ArrayList<>();
                     for (int i = 0; i < 10; i++) {
-                        ops.add(Op.setData(node(c, n + i), data, -1));
+                        ops.add(Op.setData(node(pump.place, n + i), data, -1));
                     }
-                    clients[c].multi(ops, (rc, p, x, results) -> run.answer(n, rc), null);
+                    pump.zk.multi(ops, (rc, p, x, results) -> pump.answer(n, rc), null);
                 };
             default:
                 throw new IllegalArgumentException("no phase " + name);
         }
     }
 
-    String run(String name, int operations, int size, int outstanding, int connections, int patienceS) throws Exception {
-        if (name.equals("connect")) {
-            return connect(operations, connections);
+    void list(int children) throws Exception {
+        if (listed) {
+            return;
         }
-        byte[] data = new byte[size];
+        List<String> paths = new ArrayList<>(List.of("/bench/list"));
+        for (int i = 0; i < children; i++) {
+            paths.add(String.format("/bench/list/node-%010d", i));
+        }
+        make(paths);
+        listed = true;
+    }
+
+    Answer run(Asked asked) throws Exception {
+        String name = asked.text("phase");
+        int operations = asked.number("operations");
+        int outstanding = asked.number("outstanding");
+        int patienceS = asked.number("patience_s");
+        byte[] data = new byte[asked.number("size")];
         Arrays.fill(data, (byte) 'x');
-        Issue issue = phase(name, data);
-        int each = operations / connections;
-        long cpu = cpuNanos();
+        switch (name) {
+            case "connect":
+                return Sessions.connect(hosts, operations, clients.length);
+            case "sessions":
+                return Sessions.crowded(
+                    this, asked.number("idle"), asked.number("active"), operations, phase("mixed", data), outstanding, patienceS);
+            case "fan-out":
+                int watchers = asked.number("watchers");
+                return Sessions.fanOut(this, watchers, Math.max(3, operations / watchers), data, patienceS);
+            case "churn":
+                return Sessions.churn(this, operations, data);
+            case "children":
+                list(asked.number("children"));
+                break;
+            default:
+        }
         List<Pump> pumps = new ArrayList<>();
-        for (int i = 0; i < connections; i++) {
-            pumps.add(new Pump(i, each, issue));
+        for (int i = 0; i < clients.length; i++) {
+            pumps.add(new Pump(clients[i], i, operations / clients.length, phase(name, data)));
         }
-        long began = System.nanoTime();
-        long until = began + patienceS * 1_000_000_000L;
-        if (outstanding > 1) {
-            for (Pump pump : pumps) {
-                pump.start(outstanding);
-            }
-        }
-        for (Pump pump : pumps) {
-            if (outstanding == 1) {
-                pump.start(1);  // one after the other: one request in the whole ensemble
-            }
-            if (!pump.done.await(until - System.nanoTime(), TimeUnit.NANOSECONDS)) {
-                throw new IllegalStateException("only " + pump.answered + " of " + each + " answers after " + patienceS + " s");
-            }
-            if (pump.failure != null) {
-                throw new IllegalStateException(pump.failure);
-            }
-        }
-        long seconds = System.nanoTime() - began;
-        return answer(pumps.stream().flatMapToLong(pump -> Arrays.stream(pump.times)).sorted().toArray(), seconds, cpu);
+        return Pump.run(pumps, outstanding, patienceS);
     }
 
-    /** Sessions come in rounds, and only their coming is timed: the stock client sleeps for 0.1 s when it closes one. */
-    String connect(int operations, int threads) throws Exception {
-        long[] times = new long[operations];
-        long cpu = cpuNanos();
-        long seconds = 0;
-        ExecutorService pool = Executors.newFixedThreadPool(SESSIONS_PER_ROUND);
-        for (int first = 0; first < operations; first += SESSIONS_PER_ROUND) {
-            List<Future<ZooKeeper>> opened = new ArrayList<>();
-            Semaphore turn = new Semaphore(threads);
-            long began = System.nanoTime();
-            for (int i = first; i < Math.min(operations, first + SESSIONS_PER_ROUND); i++) {
-                int number = i;
-                opened.add(pool.submit(() -> {
-                    turn.acquire();
-                    long start = System.nanoTime();
-                    ZooKeeper client = connected(hosts[number % hosts.length]);
-                    times[number] = System.nanoTime() - start;
-                    turn.release();
-                    return client;
-                }));
-            }
-            List<ZooKeeper> round = new ArrayList<>();
-            for (Future<ZooKeeper> each : opened) {
-                round.add(each.get());
-            }
-            seconds += System.nanoTime() - began;
-            List<Future<?>> closed = new ArrayList<>();
-            for (ZooKeeper client : round) {
-                closed.add(pool.submit(() -> {
-                    client.close();
-                    return null;
-                }));
-            }
-            for (Future<?> each : closed) {
-                each.get();
+    void close() throws Exception {
+        Sessions.close(Arrays.asList(clients));
+    }
+
+    /** A command: flat JSON. */
+    static final class Asked {
+        private static final Pattern FIELD = Pattern.compile("\"(\\w+)\": *(?:\"([^\"]*)\"|([-\\d.]+))");
+        private final Map<String, String> fields = new HashMap<>();
+
+        Asked(String line) {
+            for (Matcher field = FIELD.matcher(line); field.find(); ) {
+                fields.put(field.group(1), field.group(2) != null ? field.group(2) : field.group(3));
             }
         }
-        pool.shutdown();
-        return answer(Arrays.stream(times).sorted().toArray(), seconds, cpu);
-    }
 
-    static String answer(long[] all, long nanos, long cpuBefore) {
-        return String.format(
-            "{\"operations\": %d, \"seconds\": %.6f, \"client_cpu_s\": %.3f, \"p50_ms\": %.4f, \"p99_ms\": %.4f, \"max_ms\": %.4f}",
-            all.length, nanos / 1e9, (cpuNanos() - cpuBefore) / 1e9, all[all.length / 2] / 1e6,
-            all[all.length * 99 / 100] / 1e6, all[all.length - 1] / 1e6);
-    }
-
-    static long cpuNanos() {
-        return ((com.sun.management.OperatingSystemMXBean) ManagementFactory.getOperatingSystemMXBean()).getProcessCpuTime();
-    }
-
-    static final Pattern FIELD = Pattern.compile("\"(\\w+)\": *(?:\"([^\"]*)\"|([-\\d.]+))");
-
-    static String perform(Map<String, Load> loads, Map<String, String> asked) throws Exception {
-        String label = asked.get("label");
-        if (asked.get("do").equals("open")) {
-            loads.put(label, new Load(asked.get("hosts").split(","), Integer.parseInt(asked.get("connections"))));
-            return "{}";
+        String text(String name) {
+            if (!fields.containsKey(name)) {
+                throw new IllegalArgumentException("the command names no " + name);
+            }
+            return fields.get(name);
         }
-        return loads.get(label).run(
-            asked.get("phase"), Integer.parseInt(asked.get("operations")), Integer.parseInt(asked.get("size")),
-            Integer.parseInt(asked.get("outstanding")), Integer.parseInt(asked.get("connections")),
-            Integer.parseInt(asked.get("patience_s")));
+
+        int number(String name) {
+            return Integer.parseInt(text(name));
+        }
+    }
+
+    static Answer perform(Map<String, Load> loads, Map<String, Writers> writers, Asked asked) throws Exception {
+        String label = asked.text("label");
+        switch (asked.text("do")) {
+            case "open":
+                loads.put(label, new Load(asked.text("hosts").split(","), asked.number("connections")));
+                return new Answer();
+            case "close":
+                loads.remove(label).close();
+                return new Answer();
+            case "run":
+                return loads.get(label).run(asked);
+            case "write":
+                writers.put(label, new Writers(asked.text("hosts").split(","), asked.number("every_us")));
+                return new Answer();
+            case "again":
+                return writers.get(label).again();
+            case "gaps":
+                return writers.remove(label).gaps(asked.number("patience_s"));
+            default:
+                throw new IllegalArgumentException("no command " + asked.text("do"));
+        }
     }
 
     public static void main(String[] arguments) throws Exception {
         Map<String, Load> loads = new HashMap<>();
+        Map<String, Writers> writers = new HashMap<>();
         BufferedReader commands = new BufferedReader(new InputStreamReader(System.in));
         for (String line = commands.readLine(); line != null; line = commands.readLine()) {
-            Map<String, String> asked = new HashMap<>();
-            for (Matcher field = FIELD.matcher(line); field.find(); ) {
-                asked.put(field.group(1), field.group(2) != null ? field.group(2) : field.group(3));
-            }
             String answer;
             try {
-                answer = perform(loads, asked);
+                answer = perform(loads, writers, new Asked(line)).toString();
             } catch (Exception e) {
                 e.printStackTrace();
                 answer = "{\"error\": \"" + e.toString().replace('"', '\'').replace('\n', ' ') + "\"}";

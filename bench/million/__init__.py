@@ -36,10 +36,16 @@ class Client:
     async def connect(self) -> None:
         await self._stream.send_all(encode_connect_request(ConnectRequest(0, 40_000)))
         first = FirstFrame()
-        while (payload := first.feed(await self._stream.receive_some())) is None:
+        while (payload := first.feed(await self._received())) is None:
             pass
         decode_connect_response(payload)
         self._reader.feed(first.rest)
+
+    async def _received(self) -> bytes:
+        data = bytes(await self._stream.receive_some(1 << 16))
+        if not data:
+            raise RuntimeError("the server hung up")
+        return data
 
     async def ask(self, requests: list[bytes]) -> None:
         sent = heard = 0
@@ -48,10 +54,7 @@ class Client:
             if upto > sent:
                 await self._stream.send_all(b"".join(requests[sent:upto]))
                 sent = upto
-            data = await self._stream.receive_some(1 << 16)
-            if not data:
-                raise RuntimeError("the server hung up")
-            for _, _, error, _ in self._reader.feed(data):
+            for _, _, error, _ in self._reader.feed(await self._received()):
                 if error:
                     raise RuntimeError(f"the server answered {error}")
                 heard += 1

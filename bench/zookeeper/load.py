@@ -13,7 +13,7 @@ from typing import Final
 
 from bench.workers import Worker
 
-SOURCE: Final = Path(__file__).parents[1] / "java" / "Load.java"
+SOURCES: Final = tuple(sorted((Path(__file__).parents[1] / "java").glob("*.java")))
 COMPILE_S: Final = 120
 
 
@@ -49,12 +49,12 @@ def java(*arguments: str, heap_mib: int = 512) -> list[str]:
 
 
 def _compiled() -> Path:
-    """The folder with the classes. Compiled once for each state of the source, and kept in the temporary directory."""
-    digest = hashlib.sha256(SOURCE.read_bytes()).hexdigest()[:16]
+    """The folder with the classes. Compiled once for each state of the sources, and kept in the temporary directory."""
+    digest = hashlib.sha256(b"".join(source.read_bytes() for source in SOURCES)).hexdigest()[:16]
     folder = Path(tempfile.gettempdir()) / f"zab-bench-java-{os.getuid()}-{digest}"
     if not (folder / "Load.class").exists():
         folder.mkdir(exist_ok=True, mode=0o700)
-        command = ["javac", "-cp", f"{jars()}/*", "-d", str(folder), str(SOURCE)]
+        command = ["javac", "-cp", f"{jars()}/*", "-d", str(folder), *map(str, SOURCES)]
         subprocess.run(command, check=True, timeout=COMPILE_S)
     return folder
 

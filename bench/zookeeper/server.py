@@ -13,6 +13,7 @@ from bench.commanded import Answer, Profiled, answer_commands, log_to_stderr
 from zab.runtime.alone import PAUSE_US, tune_collector
 from zab.runtime.coordination.opening import open_store
 from zab.runtime.coordination.server import StoreServer
+from zab.runtime.coordination.settings import DoorSettings
 
 
 class Bench(Profiled):
@@ -38,7 +39,12 @@ async def serve(arguments: argparse.Namespace) -> None:
     server_id = zab.ServerId(arguments.id)
     limits = zab.Limits(pause_us_max=PAUSE_US)  # as `zab serve` has them
     async with open_store(
-        arguments.data, client_port=0, server_id=server_id, ensemble=ensemble, limits=limits
+        arguments.data,
+        client_port=arguments.client_port,
+        server_id=server_id,
+        ensemble=ensemble,
+        limits=limits,
+        doors=DoorSettings(connections_per_host_max=0),  # all clients of a bench come from one address
     ) as server:
         tune_collector()
         await answer_commands(Bench(server))
@@ -49,6 +55,7 @@ def main() -> None:
     parser.add_argument("--id", type=int, required=True)
     parser.add_argument("--ensemble", required=True, help="a file of server.N lines")
     parser.add_argument("--data", required=True)
+    parser.add_argument("--client-port", type=int, default=0)
     arguments = parser.parse_args()
     log_to_stderr()
     trio.run(serve, arguments)
