@@ -129,8 +129,10 @@ class Replicas:
         now: int,
         *,
         origin: int = 0,
+        clock: int | None = None,
     ) -> list[Produced] | None:
-        results = producing.produce(self._desk, token, acks, timeout_ms, entries, now, origin=origin)
+        """`clock`: the time of day, which anybody may set; what records say of their time is held against it."""
+        results = producing.produce(self._desk, token, acks, timeout_ms, entries, now, origin=origin, clock=clock)
         self._turn(now)
         return results
 

@@ -30,8 +30,10 @@ def produce(
     now: int,
     *,
     origin: int = 0,
+    clock: int | None = None,
 ) -> list[Produced] | None:
     """None: it is parked. Each partition has its own result, in the order of the entries."""
+    clock = now if clock is None else clock
     if acks not in (-1, 0, 1):
         text = f"acks is -1, 0 or 1, not {acks}"
         return [Produced(where, ErrorCode.INVALID_REQUIRED_ACKS, text) for where, _ in entries]
@@ -45,7 +47,7 @@ def produce(
         partition = None
         try:
             partition = desk.find(where)
-            result, wanted = _append(desk, partition, acks, records, now, origin)
+            result, wanted = _append(desk, partition, acks, records, now, clock, origin)
         except KafkaError as error:
             if error.code is ErrorCode.KAFKA_STORAGE_ERROR and partition is not None:
                 desk.fail(partition, error.text)
@@ -62,14 +64,16 @@ def produce(
     return None
 
 
-def _append(desk: Desk, partition: Partition, acks: int, records: bytes, now: int, origin: int) -> tuple[Produced, int]:
+def _append(
+    desk: Desk, partition: Partition, acks: int, records: bytes, now: int, clock: int, origin: int
+) -> tuple[Produced, int]:
     where, log = partition.where, partition.log
     leading = partition.leading()
     if acks == ALL and not partition.enough_in_sync:
         isr = list(leading.isr.members)
         text = f"only {isr} are in sync, and {partition.min_insync} have to be; nothing was written"
         raise KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS, text)
-    done = log.append_as_leader(records, leading.epoch, now, origin=origin)
+    done = log.append_as_leader(records, leading.epoch, clock, origin=origin)
     if not done.duplicate:
         desk.appended[where] = None
         if leading.followers:

@@ -10,8 +10,10 @@ from collections import deque
 from typing import TYPE_CHECKING, Final
 
 import trio
+from attrs import evolve
 
 from replica.core.errors import ErrorCode, KafkaError, WireError
+from replica.runtime.held import room_for_answer
 from replica.runtime.requests import ANONYMOUS, ApiKey, Reply, Request
 from replica.wire.encoding import Unwritable
 from replica.wire.framing import Framing
@@ -48,6 +50,8 @@ class Connection:
         self._to_send = trio.Event()
         self._taken = trio.Event()
         self._client_id: str | None = None
+        self._scope = trio.CancelScope()
+        self._cut_for = ""
 
     def _first_bytes_max(self) -> int:
         return min(self._settings.first_request_bytes_max, self._settings.request_bytes_max)
@@ -55,11 +59,14 @@ class Connection:
     async def run(self) -> None:
         log = self._port.log
         try:
-            async with trio.open_nursery() as nursery:
-                nursery.start_soon(self._answer)
-                nursery.start_soon(self._send)
-                await self._receive()
-                nursery.cancel_scope.cancel()
+            with self._scope:
+                async with trio.open_nursery() as nursery:
+                    nursery.start_soon(self._answer)
+                    nursery.start_soon(self._send)
+                    await self._receive()
+                    nursery.cancel_scope.cancel()
+            if self._cut_for:
+                raise Cut(self._cut_for)
         except* _GONE:
             pass
         except* (WireError, Cut) as errors:
@@ -70,8 +77,14 @@ class Connection:
             log.failed("request_failed", errors.exceptions[0], peer=self.peer, client=self._client_id)
         finally:
             self._port.waiting_bytes -= self._waiting_bytes
+            self._port.unsent_bytes -= self._unsent_bytes
+            self._port.unfinished.lets_go(self)
             self._port.room()
             await trio.aclose_forcefully(self._stream)
+
+    def cut(self, why: str) -> None:
+        self._cut_for = why
+        self._scope.cancel()
 
     # -- reading -------------------------------------------------------------------------------------------
 
@@ -87,6 +100,7 @@ class Connection:
             if not data:
                 return
             frames = framing.feed(data)
+            self._port.unfinished.holds(self, framing.held_bytes, settings.waiting_bytes_total_max)
             if frames:
                 size = sum(map(len, frames))
                 self._waiting_bytes += size
@@ -171,6 +185,9 @@ class Connection:
         handler = self._port.handlers.get(request.api)
         if handler is None:
             raise Cut(f"{request.api.name} is not offered here")
+        if request.api is ApiKey.FETCH:
+            room = room_for_answer(self._port.unsent_bytes, self._settings.unsent_bytes_total_max)
+            request = evolve(request, body={**request.body, "max_bytes": min(request.body["max_bytes"], room)})
         try:
             return await handler(request)
         except KafkaError as error:
@@ -194,6 +211,7 @@ class Connection:
     def _put(self, frame: bytes) -> None:
         self._unsent.append(frame)
         self._unsent_bytes += len(frame)
+        self._port.unsent_bytes += len(frame)
         self._to_send.set()
 
     async def _send(self) -> None:
@@ -205,6 +223,7 @@ class Connection:
             data = pieces[0] if len(pieces) == 1 else b"".join(pieces)
             await self._sent(data)
             self._unsent_bytes -= len(data)
+            self._port.unsent_bytes -= len(data)
             self._taken.set()
 
     async def _sent(self, data: bytes) -> None:

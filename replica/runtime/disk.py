@@ -156,7 +156,7 @@ class Disk:
 
         async def sweep() -> None:
             logs.sweep(now())
-            logs.expire_producers(now())
+            logs.expire_producers(int(trio.current_time() * _MS))
 
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._every, pace.flush_check_s, flush)

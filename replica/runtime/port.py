@@ -14,6 +14,7 @@ import trio
 from replica.core.errors import ErrorCode
 from replica.core.principals import NoPrincipal, Principals
 from replica.runtime.connection import Connection
+from replica.runtime.held import Unfinished
 from replica.runtime.login import OPEN, Security
 from replica.runtime.logs import Log
 from replica.runtime.requests import ANONYMOUS, ApiKey, Body, Handlers, Reply, Request
@@ -58,6 +59,9 @@ class Port:
         self.security = security
         self.waiting_bytes = 0
         """Of all its connections' requests that are not answered yet."""
+        self.unfinished = Unfinished()
+        self.unsent_bytes = 0
+        """Of answers to all its connections that they have not taken."""
         self.connections = 0
         self._host = host
         self._port = port

@@ -115,7 +115,7 @@ class Replication:
         self._log = log
         self._session = session
         self._pace = pace or Pace()
-        # Timestamps are compared with it, so it is the time of day; but one that nobody can set while it runs.
+        # As the time of day was at the start, for people who read logs; and nobody can set it while it runs.
         self._origin = time.time() - trio.current_time()
         self._fetchers = Fetchers(self.core, epoch, address, self.now, self._turn, log, fetching, between)
         self._notices = Notices()
@@ -176,7 +176,9 @@ class Replication:
     async def produce(
         self, acks: int, timeout_ms: int, entries: Sequence[tuple[TopicPartition, bytes]]
     ) -> list[Produced]:
-        return await self._answered(lambda token: self.core.produce(token, acks, timeout_ms, entries, self.now()))
+        return await self._answered(
+            lambda token: self.core.produce(token, acks, timeout_ms, entries, self.now(), clock=_clock())
+        )
 
     async def fetch(self, asked: Fetch) -> list[Fetched]:
         return await self._answered(lambda token: self.core.fetch(token, asked, self.now()))
@@ -227,7 +229,9 @@ class Replication:
             done(result.error, result.base_offset)
 
         self._waiting[token] = answer
-        results = self.core.produce(token, -1, timeout_ms, [(where, records)], self.now(), origin=Origin.COORDINATOR)
+        results = self.core.produce(
+            token, -1, timeout_ms, [(where, records)], self.now(), origin=Origin.COORDINATOR, clock=_clock()
+        )
         if results is not None:
             del self._waiting[token]
             answer(results)
@@ -402,3 +406,8 @@ class Replication:
             await trio.to_thread.run_sync(partial(self._logs.keep_high_watermarks, values))
         except (KafkaError, OSError) as error:
             self._log.grumble("watermarks-not-kept", "", logging.ERROR, why=error)
+
+
+def _clock() -> int:
+    """As it is set now: a machine whose clock was wrong when it started, or that slept, is not wrong for ever."""
+    return time.time_ns() // 1_000_000

@@ -19,8 +19,10 @@ class PortSettings:
     idle_s                   `connections.max.idle.ms`: nothing was asked, and nothing is waited for
     waiting_max              requests of one connection that wait for their turn; then no more is read from it
     waiting_bytes_max        the same in bytes
-    waiting_bytes_total_max  `queued.max.request.bytes`: the same of all connections together
+    waiting_bytes_total_max  `queued.max.request.bytes`: the same of all connections together; and as much of requests
+                             that have come in part
     unsent_bytes_max         of replies of one connection that it has not taken; then nothing more is answered
+    unsent_bytes_total_max   of replies of all connections; the more it is, the less a fetch is answered with
     stalled_s                a client that takes nothing of what is sent to it for so long is cut off
     handshake_s              for TLS
     receive_bytes            that are read at once
@@ -35,6 +37,7 @@ class PortSettings:
     waiting_bytes_max: int = 8 * MIB
     waiting_bytes_total_max: int = 512 * MIB
     unsent_bytes_max: int = 4 * MIB
+    unsent_bytes_total_max: int = 512 * MIB
     stalled_s: float = 60.0
     handshake_s: float = 20.0
     receive_bytes: int = 256 * 1024

@@ -259,6 +259,7 @@ class LogManager:
                 segment.unload()
 
     def expire_producers(self, now_ms: int) -> None:
+        """By a clock that nobody sets."""
         for log in self.logs.values():
             log.producers.expire(now_ms, self.settings.producer_id_expiration_ms)
 

@@ -12,7 +12,7 @@ from struct import error as StructError
 from typing import Final
 
 import google_crc32c
-from attrs import define, frozen
+from attrs import define, field, frozen
 
 from replica.core.errors import ErrorCode, KafkaError
 from replica.wire.batch import Header
@@ -48,6 +48,8 @@ class Producer:
     coordinator_epoch: int = -1
     txn_start: int = -1
     """Where its open transaction began; -1 without one."""
+    silent_since: int | None = field(default=None, eq=False)
+    """By the clock of who looks at it now and then; None: it has written since he looked last."""
 
     @property
     def last_sequence(self) -> int:
@@ -120,7 +122,7 @@ class Producers:
         if header.producer_epoch != known.epoch:
             known.epoch = header.producer_epoch
             known.batches.clear()
-        known.timestamp = header.max_timestamp
+        known.timestamp, known.silent_since = header.max_timestamp, None
         if header.control:
             known.txn_start = -1
             known.coordinator_epoch = max(known.coordinator_epoch, coordinator_epoch)
@@ -138,14 +140,16 @@ class Producers:
         )
 
     def expire(self, now_ms: int, expiration_ms: int = EXPIRATION_MS) -> None:
-        """Who has not written for so long, and has no transaction open, is forgotten: ids are never used again."""
-        gone = [
-            each
-            for each, known in self._by_id.items()
-            if known.txn_start < 0 and now_ms - known.timestamp > expiration_ms
-        ]
-        for each in gone:
-            del self._by_id[each]
+        """Who has not written for so long, and has no transaction open, is forgotten: ids are never used again.
+
+        What counts is when he was last seen to have written, by this clock, and not what his records say: they may be
+        of any time. Who were forgotten for that would have what he sends again written twice.
+        """
+        for each, known in list(self._by_id.items()):
+            if known.silent_since is None:
+                known.silent_since = now_ms
+            elif known.txn_start < 0 and now_ms - known.silent_since > expiration_ms:
+                del self._by_id[each]
 
     # -- as a snapshot file ------------------------------------------------------------------------
 

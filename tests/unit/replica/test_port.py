@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import trio
+import trio.testing
 
 from kraft_controller.core.scram import Mechanism, of_password
 from replica.core.errors import ErrorCode, KafkaError
@@ -256,6 +257,62 @@ def test_a_client_that_never_reads_is_not_answered_for_ever() -> None:
                 while True:
                     await client.stream.send_all(asked * 100)
             assert answered < 1_000
+
+    trio.run(main)
+
+
+def test_of_requests_that_come_in_part_the_oldest_go_when_they_are_too_many_together() -> None:
+    async def main() -> None:
+        whole = encode_request(HEARTBEAT, 4, 1, "me", group("g" * 30_000))
+
+        async def short(request: Request) -> Reply:
+            return {"error_code": 0}
+
+        async with listening({HEARTBEAT: short}, PortSettings(waiting_bytes_total_max=75_000)) as connect:
+            clients = [await connect() for _ in range(3)]
+            first, *others = clients
+            for client in clients:  # each waits for the next: which of them is the oldest is not left to chance
+                await client.stream.send_all(whole[:27_000])
+                await trio.testing.wait_all_tasks_blocked(0.05)
+            assert await first.hung_up_on()
+            for client in others:
+                await client.stream.send_all(whole[27_000:])
+                assert await client.hear(HEARTBEAT, 4) == (1, {"throttle_time_ms": 0, "error_code": 0})
+            for _ in range(5):  # what was whole counts no more
+                await others[0].stream.send_all(whole)
+                assert (await others[0].hear(HEARTBEAT, 4))[0] == 1
+
+    trio.run(main)
+
+
+def test_a_fetch_is_answered_with_less_the_more_others_have_not_taken() -> None:
+    async def main() -> None:
+        rooms: list[int] = []
+
+        async def fetch(request: Request) -> Reply:
+            rooms.append(request.body["max_bytes"])
+            size = 24 << 20 if request.correlation == 1 else 10
+            part = {"partition_index": 0, "high_watermark": 0, "records": bytes(size)}
+            return {"responses": [{"topic": "t", "partitions": [part]}]}
+
+        def asking(number: int, most: int) -> bytes:
+            return encode_request(ApiKey.FETCH, 11, number, "me", {"max_bytes": most})
+
+        async def until(client: Client, room: int) -> None:
+            while not rooms or not room - 100 < rooms[-1] <= room:
+                await client.stream.send_all(asking(2, 2**31 - 1))
+                await client.frame()
+
+        async with listening({ApiKey.FETCH: fetch}, PortSettings(unsent_bytes_total_max=32 << 20)) as connect:
+            greedy, other = await connect(), await connect()
+            await greedy.stream.send_all(asking(1, 2**31 - 1))
+            await until(other, 2 << 20)
+            assert rooms[0] == 8 << 20
+            await other.stream.send_all(asking(3, 1_000))
+            await other.frame()
+            assert rooms[-1] == 1_000
+            await greedy.stream.aclose()
+            await until(other, 8 << 20)
 
     trio.run(main)
 

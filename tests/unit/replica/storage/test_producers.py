@@ -79,13 +79,28 @@ def test_transactions() -> None:
 
 def test_the_silent_are_forgotten_unless_a_transaction_is_open() -> None:
     producers = after(header(0, 10))
-    producers.expire(NOW + 86_400_000)
+    producers.expire(50)
+    producers.expire(86_400_050)
     assert len(producers) == 1
-    producers.expire(NOW + 86_400_001)
+    producers.expire(86_400_051)
     assert len(producers) == 0
     producers = after(header(0, 10, flags=TRANSACTIONAL))
-    producers.expire(NOW + 99_999_999)
+    producers.expire(0)
+    producers.expire(99_999_999)
     assert len(producers) == 1
+
+
+def test_how_old_its_records_say_they_are_makes_no_producer_silent() -> None:
+    """A mirror writes what was written elsewhere long ago. `expire` looks by another clock altogether."""
+    producers = after(header(0, 10))
+    for now in range(10 * NOW, 10 * NOW + 10 * 86_400_000, 86_400_000):
+        producers.expire(now)
+        producers.append(header(5, 20))
+    producers.expire(10 * NOW + 10 * 86_400_000)
+    assert len(producers) == 1
+    again = Producers.decode(producers.encode())
+    again.expire(10 * NOW + 20 * 86_400_000)
+    assert len(again) == 1, "nobody knows how long it was silent before"
 
 
 def test_the_layout_of_a_snapshot() -> None:
