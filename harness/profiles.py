@@ -35,7 +35,19 @@ from harness.faults import (
 )
 from harness.script.chance import Draw
 from harness.script.kinds import BROKERS_MAX, CHILDREN, CLIENTS_MAX, PARENTS, Short, Upto, Value
-from harness.situations import bounced, contested, leaders_in_turn, moves, unheard, who_comes_back
+from harness.situations import (
+    bounced,
+    contested,
+    coordinators_go,
+    epochs_apart,
+    half_deleted,
+    leaders_in_turn,
+    left_alone,
+    moves,
+    power_fails,
+    unheard,
+    who_comes_back,
+)
 
 Pattern = Callable[[Draw, int, int], Sequence[Fault]]
 """What strikes from a time on, which the next pattern follows after so many milliseconds."""
@@ -314,6 +326,61 @@ PROFILES: Final = (
         {"tick_ms": Upto(50, 50)},
         QUICK,
         who_comes_back,
+        "partitions",
+        3,
+    ),
+    Profile(
+        "half deleted",
+        "a controller goes while it removes the nodes of a topic, and others come and go",
+        _nothing,
+        (3_000, 3_000),
+        {"tick_ms": Upto(50, 50)},
+        QUICK,
+        half_deleted,
+        "controller",
+        4,
+    ),
+    Profile(
+        "epochs apart",
+        "leaders that do not reach each other write in turn, under epochs that the others never heard of",
+        _nothing,
+        (3_000, 3_000),
+        {"tick_ms": Upto(50, 50)},
+        QUICK,
+        epochs_apart,
+        "partitions",
+        3,
+    ),
+    Profile(
+        "power fails",
+        "all brokers lose their power while much is on its way to their disks",
+        _nothing,
+        (3_000, 3_000),
+        {"tick_ms": Upto(50, 50)},
+        QUICK,
+        power_fails,
+        "partitions",
+        3,
+    ),
+    Profile(
+        "left alone",
+        "a leader is reached by its clients and by nobody else",
+        _nothing,
+        (3_000, 3_000),
+        {"tick_ms": Upto(50, 50)},
+        QUICK,
+        left_alone,
+        "partitions",
+        3,
+    ),
+    Profile(
+        "coordinators go",
+        "the coordinators of groups that commit all the time go one after the other",
+        _nothing,
+        (3_000, 3_000),
+        {"tick_ms": Upto(50, 50)},
+        QUICK,
+        coordinators_go,
         "partitions",
         3,
     ),

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from harness.faults import (
     AllowUnclean,
+    Blackout,
     BounceBroker,
     Consume,
     CreateTopic,
@@ -179,3 +180,70 @@ def _unheard_of(draw: Draw, at: int, lag: int) -> Sequence[Op]:
         ElectPreferred(at + draw.upto(150, 350), 1, 0, "call"),
         *(Produce(at + after, 3, 1, 0, 2, "one") for after in range(200, 700, 40)),
     )
+
+
+def epochs_apart(draw: Draw, length_ms: int) -> Sequence[Op]:
+    """Nobody reaches anybody, and two lead in turn, each writing under epochs that the other has never heard of. All of
+    them are in sync when they meet again."""
+    how = "asked" if draw.chance(0.7) else "fetched"
+    ops: list[Op] = [Replication(0, "cache", how, "leader", 1, 600), CreateTopic(400, 1, 1, 3), Consume(550, 1, 1, 0)]
+    for at in range(700, length_ms - 700, draw.upto(800, 1_000)):
+        turn = draw.upto(70, 110)
+        ops += [PartBrokers(at, 4 * turn + draw.upto(20, 60), one, other) for one, other in ((1, 2), (1, 3), (2, 3))]
+        for place in range(4):
+            begin, who = at + place * turn, 1 + place % 2
+            ops += [Reassign(begin, 1, 0, who, 3, "call"), ElectPreferred(begin + draw.upto(15, 30), 1, 0, "call")]
+            ops.append(Produce(begin + turn - draw.upto(5, 30), 1 + place % 3, 1, 0, draw.upto(1, 4), "one"))
+    return ops
+
+
+def half_deleted(draw: Draw, length_ms: int) -> Sequence[Op]:
+    """A controller goes while the nodes of a topic go, and a replica of it goes along, so the next one has to wait with
+    what is left. Then somebody else comes or goes."""
+    topics = range(1, TOPICS_MAX + 1)
+    ops: list[Op] = [CreateTopic(400, topic, 3, 4) for topic in topics]
+    for at in range(800, length_ms - 600, draw.upto(600, 800)):
+        for topic in topics:
+            ops += [DeleteTopic(at, topic), CreateTopic(at + 550, topic, 3, 4)]
+        goes = at + draw.upto(5, 100)
+        ops.append(BounceBroker(goes) if draw.chance(0.5) else KillBroker(goes, draw.upto(350, 500)))
+        ops += [BounceBroker(goes + draw.upto(20, 450), draw.upto(1, 4)) for _ in range(draw.upto(1, 3))]
+    return ops
+
+
+# -- brokers as they are shipped, seen by their clients ----------------------------------------------------
+
+
+def _busy(draw: Draw, until_ms: int, durability: str) -> list[Op]:
+    """One partition, which all write and read all the time."""
+    ops: list[Op] = [
+        Replication(0, durability, "fetched", "leader", draw.upto(1, 2), draw.upto(300, 500)),
+        CreateTopic(250, 1, 1, 3),
+        *(Consume(450, client, 1, 0) for client in range(1, 4)),
+    ]
+    return ops + [Produce(at, 1 + at // 40 % 3, 1, 0, 2) for at in range(450, until_ms, 40)]
+
+
+def power_fails(draw: Draw, length_ms: int) -> Sequence[Op]:
+    """Of all at once, while much is under way to their disks."""
+    ops = _busy(draw, length_ms, "before")
+    return [*ops, Blackout(draw.upto(700, length_ms - 300), draw.upto(10, 200), "lose" if draw.chance(0.5) else "tear")]
+
+
+def left_alone(draw: Draw, length_ms: int) -> Sequence[Op]:
+    """A leader reaches neither the others nor the store, and its clients still reach it."""
+    ops = _busy(draw, length_ms, "cache")
+    at, away = draw.upto(700, 1_000), draw.upto(1_200, 1_600)
+    ops += [PartBrokers(at, away, 1, 2), PartBrokers(at, away, 1, 3), LoseStore(at, away, 1)]
+    ops += [Produce(when, 1, 1, 0, 1, "one") for when in range(at + 10, at + away, 60)]
+    return ops
+
+
+def coordinators_go(draw: Draw, length_ms: int) -> Sequence[Op]:
+    """One after the other, when groups have committed where they are, and have no reason to do it again soon."""
+    quiet = length_ms - draw.upto(1_200, 1_500)
+    ops = _busy(draw, quiet, "cache")
+    return [
+        *ops,
+        *(KillBroker(quiet + 300 * each - draw.upto(0, 200), draw.upto(100, 300), each) for each in (1, 2, 3)),
+    ]

@@ -44,4 +44,27 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
             ),
         ),
     ),
+    _of_brokers(
+        "groups-answered-for-unread",
+        "a coordinator answers for groups before it has read what is written of them",
+        ("replica.runtime.groups:Groups._load", "if await self._read(load, where):", "if True:"),
+    ),
+    _of_brokers(
+        "flush-told-and-not-done",
+        "what has to be durable before it counts is said to be, and nobody has flushed it",
+        (
+            "replica.runtime.replicas:Replication._flush",
+            "upto = await trio.to_thread.run_sync(partition.log.flush)",
+            "upto = partition.log.end_offset",
+        ),
+    ),
+    _of_brokers(
+        "uncommitted-shown",
+        "a client that reads is shown what is not committed, and may find something else there later",
+        (
+            "replica.core.serving:_read_one",
+            "bound = stable if asked.committed else watermark",
+            "bound = log.end_offset",
+        ),
+    ),
 )

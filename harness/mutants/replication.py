@@ -47,6 +47,22 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         (f"{REPLICATING}:begin", "if not desk.settings.fetch_diverges and", "if False and"),
     ),
     _of_partitions(
+        "KIP-279",
+        "KIP-279, KAFKA-6361: a follower cuts where its leader's epoch ended, though it is one that it does not have",
+        (
+            f"{FOLLOWING}:cut_at",
+            """
+            if own.epoch != leaders.epoch:
+                cut, settled = min(own.end_offset, end), False
+            else:
+                cut, settled = min(leaders.end_offset, own.end_offset, end), True
+            """,
+            """
+            cut, settled = min(leaders.end_offset, end), True
+            """,
+        ),
+    ),
+    _of_partitions(
         "KAFKA-10706",
         "KAFKA-10706: epochs in which nothing was written are not forgotten where a log is cut at its end",
         (

@@ -88,6 +88,11 @@ PROFILES: Final[dict[str, str]] = {
     "KAFKA-13091": "counted too early",
     "KIP-320": "counted too early",
     "diverging-counts": "counted too early",
+    "KIP-279": "epochs apart",
+    "half-deleted-led-anew": "half deleted",
+    "flush-told-and-not-done": "power fails",
+    "uncommitted-shown": "left alone",
+    "groups-answered-for-unread": "coordinators go",
 }
 """Bugs whose situation random scripts seldom reach, and the profile of `harness.profiles` that leads to it."""
 assert not PROFILES.keys() - BY_NAME.keys()

@@ -14,6 +14,7 @@ POINTS: Final[tuple[Point, ...]] = (
     Point("joins while it is written", "a replica joins the ISR while not all that its leader has is committed", 50),
     Point("alone in sync", "of several replicas one is in sync", 50),
     Point("elected unclean", "somebody leads who was not in sync", 200),
+    Point("records go", "a log begins later than it did, since it was too long or somebody wished it", 50),
     Point("power takes records", "a broker lacks records when its power is back", 500),
     Point("in sync without them", "who is in sync has lost committed records to its disk", 50),
 )

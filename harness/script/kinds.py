@@ -58,6 +58,7 @@ from harness.script.partitions import (
     Blackout,
     BreakDisk,
     CutBroker,
+    DeleteRecords,
     LosePower,
     PartBrokers,
     PartitionOp,
@@ -307,6 +308,7 @@ SET_UP: Final[Mapping[str, Value]] = {
     "reads": Among(READS),
     "in_sync": Among((1, 1, 2)),
     "lag_ms": Upto(150, 500),
+    "retention_bytes": Among((0, 0, 600, 2_000)),
 }
 PRODUCE: Final[Mapping[str, Value]] = {
     "client": _CLIENT, "topic": _HELD, "partition": _SLICE, "count": Short(1, 8), "acks": Among((*ACKS[:1] * 3, *ACKS)),
@@ -328,6 +330,7 @@ PARTITION_KINDS: Final[Mapping[type[BrokerOp | PartitionOp], Kind]] = {
     GrowTopic: Kind(0.3, {"topic": _HELD, "partitions": Upto(1, 1)}),
     DeleteTopic: Kind(0.3, {"topic": _HELD}),
     CreateTopic: Kind(0.5, {"topic": _HELD, "partitions": Upto(1, 2), "factor": _FACTOR}),
+    DeleteRecords: Kind(1.0, {"topic": _HELD, "partition": _SLICE, "percent": Among((20, 50, 90, 100))}),
     AllowUnclean: Kind(0.7, {"topic": _HELD, "unclean": Among((*UNCLEAN[:1] * 2, *UNCLEAN))}),
     LosePower: Kind(2.0, {"down_ms": Short(1, 1_500), "broker": _BROKER, "loss": LOSS}),
     Blackout: Kind(0.5, {"down_ms": Short(1, 600), "loss": LOSS}),

@@ -36,6 +36,8 @@ class Replication:
     """`min.insync.replicas`"""
     lag_ms: int = 300
     """`replica.lag.time.max.ms`"""
+    retention_bytes: int = 0
+    """`retention.bytes`; 0: nothing goes for its size"""
 
 
 # -- what clients ask ------------------------------------------------------------------------------------
@@ -61,6 +63,16 @@ class Consume:
     client: int = 1
     topic: int = 1
     partition: int = 0
+
+
+@frozen
+class DeleteRecords:
+    """Of a partition, and so much of it: asked of its leader until he has answered."""
+
+    at: int
+    topic: int = 1
+    partition: int = 0
+    percent: int = 50
 
 
 # -- what people set -------------------------------------------------------------------------------------
@@ -147,10 +159,10 @@ class SlowBroker:
 
 
 PartitionOp: TypeAlias = (
-    Replication | Produce | Consume | AllowUnclean | LosePower | Blackout | WipeBroker | BreakDisk | CutBroker
-    | PartBrokers | SlowBroker
+    Replication | Produce | Consume | DeleteRecords | AllowUnclean | LosePower | Blackout | WipeBroker | BreakDisk
+    | CutBroker | PartBrokers | SlowBroker
 )  # fmt: skip
 PARTITION_OPS: Final[tuple[type[PartitionOp], ...]] = (
-    Replication, Produce, Consume, AllowUnclean, LosePower, Blackout, WipeBroker, BreakDisk, CutBroker,
-    PartBrokers, SlowBroker,
+    Replication, Produce, Consume, DeleteRecords, AllowUnclean, LosePower, Blackout, WipeBroker, BreakDisk,
+    CutBroker, PartBrokers, SlowBroker,
 )  # fmt: skip

@@ -13,6 +13,7 @@ from harness.faults import (
     Consume,
     CreateTopic,
     CutBroker,
+    DeleteRecords,
     KillBroker,
     LosePower,
     Op,
@@ -148,6 +149,29 @@ def test_a_leader_that_lost_records_between_two_controllers_leads_in_another_epo
     )
     where = TopicPartition("t2", 0)
     assert made.keeper.truth(where).led > 0
+
+
+# -- what goes because it may ----------------------------------------------------------------------------
+
+
+def test_what_somebody_wishes_away_is_gone_everywhere_and_the_rest_is_read() -> None:
+    """Also with a replica that was not there when it was asked for."""
+    gone = DeleteRecords(1_000, 1, 0, 50)
+    late = Consume(1_500, 2, 1, 0)
+    made, counts = played(*WRITTEN, KillBroker(950, 400, 3), gone, Produce(1_300, 1, 1, 0, 3), late)
+    assert counts["delete records NONE"] >= 1
+    starts = {made.keeper.copies[broker][T0].start for broker in made.brokers}
+    assert len(starts) == 1
+    assert 0 < starts.pop() < len(committed(made))
+    assert counts["acknowledged all"] == 7
+
+
+def test_a_log_that_is_too_long_loses_its_oldest_records_and_comes_back_without_them() -> None:
+    many = (Produce(at, 2, 1, 0, 8) for at in range(800, 1_600, 100))
+    made, counts = played(Replication(0, retention_bytes=600), *WRITTEN, *many, KillBroker(1_700, 200, 2))
+    assert counts["acknowledged all"] == 68
+    for broker in made.brokers:
+        assert 0 < made.keeper.copies[broker][T0].start <= len(committed(made))
 
 
 # -- many ------------------------------------------------------------------------------------------------

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from attrs import define, field, frozen
 
@@ -39,12 +39,21 @@ class Key:
         return str(self.where)
 
 
+GONE: Final = Record(-1, b"", -1, -1)
+"""Stands where nobody has looked before it went."""
+
+
 @define(eq=False)
 class Copy:
-    """One broker's log as it was when somebody looked last. The disk outlives the process, and so does this."""
+    """One broker's log as it was when somebody looked last. The disk outlives the process, and so does this.
+
+    records   by offset from 0 on, also those that went since, for their age or because somebody wished it
+    start     where the log begins: what is before it was let go of, and does not count as lacking
+    """
 
     key: Key
     records: list[Record] = field(factory=list)
+    start: int = 0
     sequences: dict[int, int] = field(factory=dict)
     """The last one of each producer."""
     high_watermark: int = 0
@@ -52,8 +61,12 @@ class Copy:
     epoch: int = -1
     leads: bool = False
 
-    def seen(self) -> tuple[int, int, int, int, bool]:
-        return len(self.records), self.cuts, self.high_watermark, self.epoch, self.leads
+    def seen(self) -> tuple[int, int, int, int, int, bool]:
+        return len(self.records), self.start, self.cuts, self.high_watermark, self.epoch, self.leads
+
+    def has_of(self, records: list[Record]) -> int:
+        """So many of these it has, or has let go of."""
+        return common(self.records, records, self.start)
 
 
 @define(eq=False)
@@ -88,13 +101,17 @@ def records_of(data: bytes) -> list[tuple[int, Record]]:
 
 
 def read_all(log: Log, since: int = 0) -> list[Record]:
+    since = max(since, log.start_offset)
     data = log.read(since, 1 << 30, log.end_offset).records if log.end_offset > since else b""
     return [record for offset, record in records_of(data) if offset >= since]
 
 
-def common(one: list[Record], other: list[Record]) -> int:
-    """So many records are the same at the beginning."""
-    for place, (left, right) in enumerate(zip(one, other, strict=False)):
-        if left != right:
+def common(one: list[Record], other: list[Record], since: int = 0) -> int:
+    """Up to there the records are the same, from that place on."""
+    least = min(len(one), len(other))
+    if one[since:least] == other[since:least]:
+        return least
+    for place in range(since, least):
+        if one[place] != other[place] and GONE not in (one[place], other[place]):
             return place
-    return min(len(one), len(other))
+    return least

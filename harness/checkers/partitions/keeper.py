@@ -12,13 +12,26 @@ from typing import TYPE_CHECKING, Final
 
 from harness.checkers.controller.case import STATE, TOPIC
 from harness.checkers.ghost import Violation
-from harness.checkers.partitions.copies import Copy, Ident, Key, Record, Truth, common, ident_of, read_all, records_of
+from harness.checkers.partitions.copies import (
+    GONE,
+    Copy,
+    Ident,
+    Key,
+    Record,
+    Truth,
+    common,
+    ident_of,
+    read_all,
+    records_of,
+)
 from harness.history import Change
 from harness.points.partitions import counted_as
 from kraft_controller.core.names import NOBODY, BrokerId, TopicPartition, Version
 from kraft_controller.wire import znodes
 from replica.core.leading import Leading
+from replica.core.log import Log
 from replica.core.partition import Partition
+from replica.core.wants import Fetched, Results
 
 if TYPE_CHECKING:
     from harness.worlds.cores.partitions.broker import PartitionBroker
@@ -33,6 +46,8 @@ EXPOSED: Final = "nothing is taken for committed that is not"
 BACK: Final = "the high watermark of a leader does not go back"
 WITHIN: Final = "the high watermark is within the log"
 ACKNOWLEDGED: Final = "what is acknowledged is committed, and with as many as have to be in sync"
+RETIRED: Final = "only what is committed goes for its age or its size"
+START: Final = "where a log begins does not go back"
 READ: Final = "what is read is committed"
 ONCE: Final = "a producer's records are there once, and in their order"
 ALONE: Final = "who is alone in sync commits what it has"
@@ -133,8 +148,7 @@ class Keeper:
             if (broker, truth.key) in self.damage:
                 continue
             copy = self.copies.get(broker, {}).get(truth.key.where)
-            records = copy.records if copy is not None and copy.key == truth.key else []
-            has = common(records, truth.committed)
+            has = copy.has_of(truth.committed) if copy is not None and copy.key == truth.key else 0
             if has < len(truth.committed):
                 raise Violation(
                     IN_SYNC, f"{truth.key}: broker {broker} {what}, and lacks offset {has} of {len(truth.committed)}"
@@ -151,6 +165,7 @@ class Keeper:
             leads = isinstance(partition.role, Leading)
             now = (
                 partition.log.end_offset,
+                partition.log.start_offset,
                 partition.cuts,
                 partition.high_watermark,
                 int(partition.leader_epoch),
@@ -168,13 +183,20 @@ class Keeper:
         copy = copies.get(where)
         if copy is None or copy.key != key:
             copy = copies[where] = Copy(key, high_watermark=partition.high_watermark)
+        begins = copy.start
         truth = self._truth(key)
         if partition.cuts != copy.cuts or log.end_offset < len(copy.records):
-            self._was_cut(broker, copy, truth, read_all(log))
+            self._was_cut(broker, copy, truth, log)
+        elif log.start_offset < copy.start:
+            raise Violation(START, f"{key}: from {copy.start} to {log.start_offset} at broker {broker.id}")
         elif log.end_offset > len(copy.records):
             if copy.leads and leads and truth.state is not None and copy.epoch < truth.state.leader_epoch:
                 self._came_to("two leaders")
+            copy.records += self._unseen(copy, truth, log.start_offset)
             self._grew(broker.id, copy, truth, read_all(log, len(copy.records)))
+        if log.start_offset > copy.start:
+            self._came_to("records go")
+        copy.start = log.start_offset
         epoch = int(partition.leader_epoch)
         same = leads and copy.leads and epoch == copy.epoch
         before, watermark = copy.high_watermark, partition.high_watermark
@@ -187,6 +209,10 @@ class Keeper:
             self._acts(broker.id, copy, truth, epoch)
         if epoch >= truth.fork and (watermark > before or (leads and watermark > len(truth.committed))):
             self._committed(broker.id, copy, truth, leads, watermark)
+        if epoch >= truth.fork and copy.start > begins and copy.start > len(truth.committed):
+            raise Violation(
+                RETIRED, f"{key}: broker {broker.id} begins at {copy.start}, and {len(truth.committed)} are committed"
+            )
 
     def _grew(self, broker: int, copy: Copy, truth: Truth, records: list[Record]) -> None:
         for record in records:
@@ -208,22 +234,30 @@ class Keeper:
         if (
             damaged is not None
             and len(copy.records) >= damaged[1]
-            and common(copy.records, truth.committed) == len(truth.committed)
+            and copy.has_of(truth.committed) == len(truth.committed)
         ):
             del self.damage[broker, copy.key]
 
-    def _anew(self, broker: int, copy: Copy, truth: Truth, records: list[Record]) -> list[tuple[int, Record]]:
-        """Its log holds these now. What it had before and has not any more."""
-        shared = common(copy.records, records)
+    def _anew(
+        self, broker: int, copy: Copy, truth: Truth, start: int, records: list[Record]
+    ) -> list[tuple[int, Record]]:
+        """Its log begins there and holds these now. What it had before and has not any more."""
+        before = [*copy.records[:start], *self._unseen(copy, truth, start)]
+        shared = common(copy.records, [*before, *records], start)
         gone = list(enumerate(copy.records[shared:], start=shared))
-        copy.records = []
-        copy.sequences = {}
+        copy.start, copy.records, copy.sequences = start, before, {}
         self._grew(broker, copy, truth, records)
         return [(offset, record) for offset, record in gone if truth.committed[offset : offset + 1] == [record]]
 
-    def _was_cut(self, broker: PartitionBroker, copy: Copy, truth: Truth, records: list[Record]) -> None:
+    @staticmethod
+    def _unseen(copy: Copy, truth: Truth, start: int) -> list[Record]:
+        """What it never had, or not for long enough to be looked at, and does not lack since its log begins there."""
+        known = truth.committed[len(copy.records) : start]
+        return known + [GONE] * (start - len(copy.records) - len(known))
+
+    def _was_cut(self, broker: PartitionBroker, copy: Copy, truth: Truth, log: Log) -> None:
         before = len(copy.records)
-        gone = self._anew(broker.id, copy, truth, records)
+        gone = self._anew(broker.id, copy, truth, log.start_offset, read_all(log))
         if len(copy.records) < before:
             self._came_to("tail cut")
         if gone and (broker.id, copy.key) not in self.damage:
@@ -237,13 +271,13 @@ class Keeper:
             return
         unclean = any(truth.led < each <= epoch for each in truth.unclean)
         damaged = self.damage.pop((broker, copy.key), None)
-        has, all_of_it = common(copy.records, truth.committed), len(truth.committed)
+        has, all_of_it = copy.has_of(truth.committed), len(truth.committed)
         if copy.high_watermark < all_of_it:
             self._came_to("leader knows less")
         others = (
             held[copy.key.where] for each, held in self.copies.items() if each != broker and copy.key.where in held
         )
-        if any(other.key == copy.key and common(other.records, copy.records) < len(other.records) for other in others):
+        if any(other.key == copy.key and copy.has_of(other.records) < len(other.records) for other in others):
             self._came_to("logs part")
         if has < all_of_it:
             if not unclean and (damaged is None or has < damaged[0]):
@@ -254,15 +288,16 @@ class Keeper:
             for _ in range(has, all_of_it):
                 self._world.counted("lost by an unclean election" if unclean else "lost by disks")
             del truth.committed[has:]
-        if unclean or has < all_of_it:
+        if unclean or damaged is not None:
+            # Also where nothing of what is missing was committed yet: whoever led before may not know, and do it still.
             truth.fork = epoch
         truth.led = epoch
 
     def _committed(self, broker: int, copy: Copy, truth: Truth, leads: bool, watermark: int) -> None:
         records, committed = copy.records, truth.committed
         known = min(watermark, len(committed))
-        if records[:known] != committed[:known]:
-            offset = common(records, committed)
+        if copy.has_of(committed) < known:
+            offset = copy.has_of(committed)
             raise Violation(
                 EXPOSED, f"{copy.key}: broker {broker} takes {records[offset]} at {offset} for committed, and not "
                 f"{committed[offset]}",
@@ -299,6 +334,18 @@ class Keeper:
                 end = partition.log.end_offset
                 raise Violation(ALONE, f"{key[1]}: {partition.high_watermark} at broker {broker.id}, which has {end}")
 
+    def told(self, broker: PartitionBroker, results: Results) -> None:
+        """What a leader answers. Its disk may have failed in the same step, and then there is nothing to look at."""
+        for result in results:
+            if isinstance(result, Fetched) and result.where not in broker.core.partitions:
+                copy = self.copies.get(broker.id, {}).get(result.where)
+                watermark = 0 if copy is None else min(result.high_watermark, len(copy.records))
+                if copy is not None and copy.leads and watermark > copy.high_watermark:
+                    copy.high_watermark = watermark
+                    truth = self.truths[copy.key]
+                    if copy.epoch >= truth.fork:
+                        self._committed(broker.id, copy, truth, True, watermark)
+
     # -- what is told ----------------------------------------------------------------------------------------
 
     def acknowledged(self, broker: PartitionBroker, where: TopicPartition, base: int, values: list[bytes]) -> None:
@@ -323,7 +370,8 @@ class Keeper:
         copy = self.copies[broker].get(key.where)
         if copy is None or copy.key != key:
             return False
-        return copy.records[offset : offset + 1] == [record] or (broker, key) in self.damage
+        has = offset < copy.start or copy.records[offset : offset + 1] == [record]
+        return has or (broker, key) in self.damage
 
     def unknown(self, broker: PartitionBroker, where: TopicPartition, producer: int, sequence: int) -> None:
         """A producer is told that this sequence is not the next one."""
@@ -338,7 +386,7 @@ class Keeper:
     def delivered(self, broker: PartitionBroker, where: TopicPartition, offset: int, data: bytes) -> None:
         """To a consumer, who looks at what begins at this offset."""
         copy = self.copies.get(broker.id, {}).get(where)
-        if copy is None or copy.epoch < self.truths[copy.key].fork:
+        if copy is None or copy.epoch < self.truths[copy.key].fork or where not in broker.core.partitions:
             return
         committed = self.truths[copy.key].committed
         for at, record in records_of(data):
@@ -373,14 +421,21 @@ class Keeper:
         self.catch_up()
         how = self._lossy.pop(broker.id, "")
         with broker.disk.files.aside():
-            held = {where: (read_all(log), ident) for where, (log, ident) in broker.disk.held().items()}
+            held = {
+                where: (log.start_offset, read_all(log), ident) for where, (log, ident) in broker.disk.held().items()
+            }
         for where, copy in list(self.copies.get(broker.id, {}).items()):
-            records, ident = held.get(where, ([], None))
+            start, records, ident = held.get(where, (0, [], None))
             truth = self.truths[copy.key]
             if ident is not None and ident != copy.key.ident:
-                records = []
-            before, shared = len(copy.records), common(copy.records, records)
-            gone = self._anew(broker.id, copy, truth, records)
+                start, records = 0, []
+            old, began = copy.records, copy.start
+            gone = self._anew(broker.id, copy, truth, start, records)
+            before, shared = len(old), common(old, copy.records, max(start, began))
+            if not how and start > began and truth.state is not None:
+                raise Violation(
+                    KEPT, f"{copy.key}: broker {broker.id} had records from {began} on, and has them from {start} on"
+                )
             copy.cuts, copy.leads = 0, False
             if how:
                 # A cut may be undone, and a watermark of before it may be what was kept: it is believed once.

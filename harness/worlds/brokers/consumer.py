@@ -59,10 +59,10 @@ class Consumer:
                 continue
             polls += 1
             if polls % COMMIT_EVERY == 0:
+                if commits % LOOK_EVERY:
+                    await self.look()  # at what was committed a while ago: somebody else may have to know it by now
                 await self._commit()
                 commits += 1
-                if commits % LOOK_EVERY == 0:
-                    await self.look()
 
     # -- records -------------------------------------------------------------------------------------
 

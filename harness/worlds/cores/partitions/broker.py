@@ -23,9 +23,9 @@ from kraft_controller.wire.work import Failed
 from replica.core.errors import KafkaError
 from replica.core.manager import Replicas
 from replica.core.notices import Notices
-from replica.core.offsets import Lookup
+from replica.core.offsets import EARLIEST, Lookup
 from replica.core.partition import Partition
-from replica.core.wants import Fetch, Fetched, Flush, Produced, ReadIsr, Ready, Request, Results, WriteIsr
+from replica.core.wants import Deleted, Fetch, Fetched, Flush, Produced, ReadIsr, Ready, Request, Results, WriteIsr
 from replica.runtime.metadata import MetadataCache
 
 if TYPE_CHECKING:
@@ -122,6 +122,7 @@ class PartitionBroker(Broker):
         self._looks += 1
         self.world.keeper.idle(self)
         self.disk.look(self.clock(), self.core.high_watermarks(), self._looks % CHECKPOINTS == 0)
+        self.world.keeper.looked(self)
         due = self._notices.due(self.clock())
         if due and self.session:
             self.do(_leave(Note(isrs.NOTICE, znodes.partitions(due))), lambda _: self._notices.told(due, self.clock()))
@@ -186,6 +187,18 @@ class PartitionBroker(Broker):
         token = self._token(answer)
         self._at_once(token, self.core.produce(token, acks, timeout_ms, [(where, batch)], self.clock()))
 
+    def delete_records(
+        self, timeout_ms: int, where: TopicPartition, percent: int, answer: Callable[[list[Deleted]], None]
+    ) -> None:
+        token = self._token(answer)
+        partition = self.core.partitions.get(where)
+        upto = 0 if partition is None else partition.log.end_offset * percent // 100
+        self._at_once(token, self.core.delete_records(token, timeout_ms, [(where, upto)], self.clock()))
+
+    def earliest(self, where: TopicPartition) -> int:
+        """Where its log begins; 0 where it leads none."""
+        return max(self.core.look_up(Lookup(where, EARLIEST)).offset, 0)
+
     def _token(self, answer: Callable[[Any], None]) -> int:
         self._tokens += 1
         self._waiting[self._tokens] = answer
@@ -194,7 +207,8 @@ class PartitionBroker(Broker):
     def _at_once(self, token: int, results: Results | None) -> None:
         answer = None if results is None else self._waiting.pop(token)
         self.world.keeper.looked(self)  # what an answer says must be true already when it is given
-        if answer is not None:
+        if answer is not None and results is not None:
+            self.world.keeper.told(self, results)
             answer(results)
         self.turn()
 
@@ -211,6 +225,7 @@ class PartitionBroker(Broker):
         self.world.keeper.looked(self)
         ready = self.core.ready()
         for reply in ready.replies:
+            self.world.keeper.told(self, reply.results)
             waiting = self._waiting.pop(reply.token, None)
             if waiting is not None:
                 waiting(reply.results)

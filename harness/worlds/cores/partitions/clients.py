@@ -14,7 +14,7 @@ from attrs import define, field
 
 from kraft_controller.core.names import TopicPartition
 from replica.core.errors import ErrorCode
-from replica.core.wants import CONSUMER, Fetch, Fetched, Produced, Wanted
+from replica.core.wants import CONSUMER, Deleted, Fetch, Fetched, Produced, Wanted
 from replica.wire.batch import walk
 from replica.wire.records import Record, build
 
@@ -227,25 +227,58 @@ class Consumer(Party):
         wanted = Wanted(self.where, offset, 1 << 16)
         asked = Fetch((wanted,), CONSUMER, wait_ms=POLL_MS, any_replica=self.world.reads_anywhere)
 
-        def told(result: Fetched | None) -> None:
+        def told(result: Fetched | None, begins: int = 0) -> None:
             if number == self._asked:
                 self._asked += 1
-                self._heard(result)
+                self._heard(result, begins)
 
         def answer(results: list[Fetched]) -> None:
             [result] = results
             if result.error is ErrorCode.NONE:
                 self.world.keeper.delivered(broker, self.where, offset, result.records)
-            self.hear(broker, lambda: told(result))
+            begins = broker.earliest(self.where)
+            self.hear(broker, lambda: told(result, begins))
 
         self.ask(broker, lambda: broker.fetch(asked, answer), lambda: told(None))
         self.later(ANSWER_US, lambda: told(None))
 
-    def _heard(self, result: Fetched | None) -> None:
+    def _heard(self, result: Fetched | None, begins: int) -> None:
         if result is not None and result.error is ErrorCode.NONE and result.records:
             last = [header for _, header in walk(result.records)][-1]
             self.offset = last.next_offset
             self.world.counted("reads")
         elif result is not None and result.error is ErrorCode.OFFSET_OUT_OF_RANGE:
-            self.offset = 0
+            self.offset = begins
         self.later(5_000 if result is not None and result.records else POLL_MS * 500, self._poll)
+
+
+class Deleter(Party):
+    """It asks until a leader has answered, or nobody can."""
+
+    TRIES: Final = 20
+
+    def __init__(self, world: PartitionsWorld, number: int, where: TopicPartition, percent: int) -> None:
+        super().__init__(world, number, where, "deleter")
+        self._percent = percent
+        self._tries = 0
+        self._over = False
+        self._ask()
+
+    def _ask(self) -> None:
+        self._tries += 1
+        if self._over or self.world.over or self._tries > self.TRIES:
+            return
+        self.later(ANSWER_US, self._ask)
+        broker = self.leader()
+        if broker is None:
+            return
+
+        def answer(results: list[Deleted]) -> None:
+            [result] = results
+            self.hear(broker, lambda: self._heard(result))
+
+        self.ask(broker, lambda: broker.delete_records(TIMEOUT_MS, self.where, self._percent, answer), lambda: None)
+
+    def _heard(self, result: Deleted) -> None:
+        self.world.counted(f"delete records {result.error.name}")
+        self._over = self._over or result.error in (ErrorCode.NONE, ErrorCode.OFFSET_OUT_OF_RANGE)

@@ -86,6 +86,8 @@ class Disk:
         try:
             for log in self.logs.due_for_flush(now_ms):
                 log.flush()
+            self.logs.retire(now_ms, cast("Mapping[tuple[str, int], int]", watermarks))
+            self.logs.sweep(now_ms)
             if checkpoint:
                 self.keep_high_watermarks(watermarks)
                 self.logs.checkpoint()

@@ -11,6 +11,7 @@ from harness.faults import (
     BreakDisk,
     Consume,
     CutBroker,
+    DeleteRecords,
     LosePower,
     Op,
     PartBrokers,
@@ -22,7 +23,7 @@ from harness.faults import (
 from harness.worlds.controller import people
 from harness.worlds.cores.controller.nodes import Note
 from harness.worlds.cores.controller.workload import ControllerWorkload
-from harness.worlds.cores.partitions.clients import Consumer, Producer
+from harness.worlds.cores.partitions.clients import Consumer, Deleter, Producer
 from harness.worlds.cores.partitions.wires import add
 from kraft_controller.core.names import TopicPartition, Version
 from kraft_controller.wire import znodes
@@ -31,6 +32,10 @@ from kraft_controller.wire.work import Create, Get, Multi, Node, Set, Work
 if TYPE_CHECKING:
     from harness.worlds.cores.partitions.broker import PartitionBroker
     from harness.worlds.cores.partitions.world import PartitionsWorld
+
+
+DELETER: Final = 99
+"""Its number, among clients."""
 
 
 class PartitionsWorkload(ControllerWorkload):
@@ -61,6 +66,9 @@ class PartitionsWorkload(ControllerWorkload):
         where = people.where_of(op.topic, op.partition)
         if (op.client, where) not in self.consumers:
             self.consumers[op.client, where] = Consumer(self.world, op.client, where)
+
+    def _delete_records(self, op: DeleteRecords) -> None:
+        Deleter(self.world, DELETER, people.where_of(op.topic, op.partition), op.percent)
 
     def _allow(self, op: AllowUnclean) -> None:
         self._ask(_set_unclean(people.name_of(op.topic), op.unclean == "allowed"))
@@ -131,6 +139,7 @@ class PartitionsWorkload(ControllerWorkload):
     _PARTITION_OPS: Final[dict[type, Callable[[Any, Any], None]]] = {
         Produce: _produce,
         Consume: _consume,
+        DeleteRecords: _delete_records,
         AllowUnclean: _allow,
         LosePower: _lose_power,
         Blackout: _blackout,

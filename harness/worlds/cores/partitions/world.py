@@ -21,7 +21,7 @@ from harness.worlds.cores.partitions.wires import Wires
 from harness.worlds.cores.partitions.workload import PartitionsWorkload
 from harness.worlds.cores.store.checks import committed
 from replica.core.settings import Settings
-from replica.storage.config import LogConfig
+from replica.storage.config import UNBOUNDED, LogConfig
 from replica.wire.validation import LONG_MAX
 
 FLUSH_MS: Final = 250
@@ -62,6 +62,9 @@ def replicated(script: Script) -> Replicated:
             index_interval_bytes=200,
             flush_ms=FLUSH_MS,
             flush_messages=1 if chosen.durability == "each" else LONG_MAX,
+            retention_bytes=chosen.retention_bytes or UNBOUNDED,
+            retention_ms=UNBOUNDED,
+            file_delete_delay_ms=0,
         ),
         durable=chosen.durability != "cache",
         anywhere=chosen.reads == "anybody",
