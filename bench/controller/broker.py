@@ -47,7 +47,7 @@ class Fake:
 
     async def run(self) -> None:
         async with trio.open_nursery() as nursery:
-            orders = Orders(self._epoch, self._obey)
+            orders = Orders(self._epoch, self._obey, me=self.me)
             [ear] = await trio.open_tcp_listeners(0, host="127.0.0.1")
             port: int = ear.socket.getsockname()[1]
             nursery.start_soon(trio.serve_listeners, orders.serve, [ear])

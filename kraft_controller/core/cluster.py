@@ -28,6 +28,8 @@ class Cluster:
         """Treated as dead at this moment, and known to be there again: as soon as that is done they count as alive."""
         self.topics: dict[str, Topic] = {}
         self.states: dict[TopicPartition, PartitionState] = {}
+        self.unreadable: set[str | TopicPartition] = set()
+        """Topics and partitions that are there, and of which nobody can tell what they are."""
         self.phases: dict[TopicPartition, PartitionPhase] = {}
         self.replicas: dict[Replica, ReplicaPhase] = {}
         self.offline_dirs: dict[BrokerId, set[TopicPartition]] = {}
@@ -97,6 +99,7 @@ class Cluster:
         for number, held in ({} if before is None else before.partitions).items():
             self._unplace(TopicPartition(topic.name, number), held)
         self.topics[topic.name] = topic
+        self.unreadable.discard(topic.name)
         for number, held in topic.partitions.items():
             where = TopicPartition(topic.name, number)
             for broker in held.replicas:
@@ -111,6 +114,7 @@ class Cluster:
         if before is not None:
             self._led.get(before.leader, {}).pop(where, None)
         self.states[where] = state
+        self.unreadable.discard(where)
         if state.leader != NOBODY:
             self._led.setdefault(state.leader, {})[where] = None
 
@@ -130,6 +134,7 @@ class Cluster:
         if state is not None:
             self._led.get(state.leader, {}).pop(where, None)
         self.phases.pop(where, None)
+        self.unreadable.discard(where)
         self.moving.pop(where, None)
         for replica in [(where, broker) for broker in self.brokers_of(where)]:
             self.replicas.pop(replica, None)

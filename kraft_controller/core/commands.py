@@ -129,10 +129,12 @@ class Batch:
         self.tell_metadata(cluster.brokers, [where])
 
     def tell_all(self, brokers: Iterable[BrokerId]) -> None:
-        """What is said to these now is all that concerns them, and if that is nothing they hear so."""
+        """What is said to these now is all that concerns them, and if that is nothing they hear so. Where something
+        cannot be read it is not all: what they hold of that they go on with."""
         for broker in brokers:
             if broker in self._cluster.brokers:
-                self._full.add(broker)
+                if not self._cluster.unreadable:
+                    self._full.add(broker)
                 self._roles.setdefault(broker, {})
 
     def tell_metadata(self, brokers: Iterable[BrokerId], partitions: Iterable[TopicPartition] = ()) -> None:
@@ -146,9 +148,10 @@ class Batch:
                 self._metadata.setdefault(broker, {}).update(dict.fromkeys(partitions))
 
     def tell_all_metadata(self, brokers: Iterable[BrokerId]) -> None:
-        """What is said to these now of partitions is all that there is."""
+        """What is said to these now of partitions is all that there is, if all of it can be read."""
         self.tell_metadata(brokers, self._cluster.all_partitions())
-        self._all_metadata.update(brokers)
+        if not self._cluster.unreadable:
+            self._all_metadata.update(brokers)
 
     def tell_stop(self, broker: BrokerId, where: TopicPartition, *, delete: bool) -> None:
         cluster = self._cluster

@@ -50,16 +50,16 @@ def take_over(desk: Desk, new_id: Callable[[], TopicId]) -> Steps[None]:
     yield from _start_partitions(desk)
     # Behind the elections: who got another leader has an ISR of the living already, and need not be written twice.
     yield from replicas.take_offline(desk, _in_order_of_leaving(gone, restarted))
-    yield from moves.resume(desk)
-    yield from moves.requested(desk)
-    yield from deletion.go_on(desk)
-    yield from rebalance.requested(desk)
-    if restarted:
+    if restarted:  # before anything that people asked for: they are there, and may be what it is about
         desk.note("restarted", brokers=tuple(restarted))
         cluster.brokers.update(restarted)
         cluster.returning.clear()
         yield from members.on_startup(desk, tuple(restarted))
         _unsay_no_leader(desk)
+    yield from moves.resume(desk)
+    yield from moves.requested(desk)
+    yield from deletion.go_on(desk)
+    yield from rebalance.requested(desk)
     desk.note("took_over", brokers=len(cluster.brokers), topics=len(cluster.topics), partitions=len(cluster.states))
 
 

@@ -123,18 +123,22 @@ def _begin(desk: Desk, new: Sequence[TopicPartition], failed: Failed) -> Steps[N
 
 
 def _resume(desk: Desk, partitions: Sequence[TopicPartition], failed: Failed) -> Steps[None]:
-    """They have been led before, though the picture knew nothing of it: nobody could read it, or it was just made."""
-    cluster = desk.cluster
-    leaderless = []
+    """They have been led before, though the picture knew nothing of it: nobody could read it, or it was just made.
+
+    The leader leads on, in another leader epoch: to brokers that have let go of it meanwhile the old one is no news.
+    """
     for where in partitions:
-        online = cluster.online(where)
-        led = cluster.states[where].leader in online
-        cluster.phases[where] = PartitionPhase.ONLINE if led else PartitionPhase.OFFLINE
-        if led:
-            desk.batch.tell_role(sorted(online), where)
-        else:
-            leaderless.append(where)
-    yield from _elect(desk, leaderless, offline_election, failed)
+        desk.cluster.phases[where] = PartitionPhase.OFFLINE
+    yield from _elect(desk, partitions, _as_it_was, failed)
+
+
+def _as_it_was(desk: Desk, where: TopicPartition, state: PartitionState) -> Election | None:
+    online = desk.cluster.online(where)
+    if state.leader not in online:
+        return offline_election(desk, where, state)
+    isr = tuple(member for member in state.isr if member in online)
+    there = tuple(broker for broker in desk.cluster.brokers_of(where) if broker in online)
+    return Election(state.next(desk.epoch, isr=isr), there)
 
 
 def _elect(desk: Desk, partitions: Sequence[TopicPartition], elect: Elect, failed: Failed) -> Steps[None]:
@@ -201,6 +205,7 @@ def read_states(desk: Desk, partitions: Sequence[TopicPartition], failed: Failed
         elif isinstance(answer, Damaged):
             failed[where] = answer.why
             damaged[where] = answer
+            desk.cluster.unreadable.add(where)
         else:
             failed[where] = "it has no state node"
 

@@ -39,6 +39,9 @@ def topics_changed(desk: Desk, new_id: Callable[[], TopicId]) -> Steps[None]:
     for gone in [name for name in cluster.topics if name not in names]:
         desk.note("topic_gone", topic=gone)
         cluster.forget_topic(gone)
+    cluster.unreadable.difference_update(
+        [name for name in cluster.unreadable if name not in names and isinstance(name, str)]
+    )
     made = yield from read_topics(desk, [name for name in sorted(names) if name not in cluster.topics], new_id)
     yield from begin(desk, [where for name in made for where in cluster.partitions_of(name)])
 
@@ -56,11 +59,12 @@ def read_topics(desk: Desk, names: Iterable[str], new_id: Callable[[], TopicId])
         return []
     answers = yield [ReadTopic(name) for name in wanted]
     read = []
-    for answer in answers:
+    for name, answer in zip(wanted, answers, strict=True):
         if isinstance(answer, Topic):
             desk.cluster.learn_topic(answer)
             read.append(answer.name)
         elif isinstance(answer, Damaged):
+            desk.cluster.unreadable.add(name)
             desk.note_damaged(answer.why, answer.written)
     yield from read_configs(desk, read)
     for name in read:
@@ -160,6 +164,10 @@ def topic_changed(desk: Desk, name: str, new_id: Callable[[], TopicId]) -> Steps
         desk.note_damaged(f"topic {name}: partitions {lost} were taken out of its node; they are kept", read.version)
         read = evolve(read, partitions={**before.partitions, **read.partitions})
     cluster.learn_topic(read)
+    if read.id is None and before.id is not None:
+        # An older tool wrote it, which knows nothing of ids. With another one its logs would be those of another topic.
+        desk.note("topic_id_kept", topic=name, id=before.id)
+        yield from moves.write_topic(desk, name, lambda topic: evolve(topic, id=topic.id or before.id))
     # Not only what is new in the node: it may have been read since for another reason.
     numbers = [TopicPartition(name, number) for number in read.partitions]
     yield from begin(desk, [where for where in numbers if cluster.phase(where) is PartitionPhase.NON_EXISTENT])

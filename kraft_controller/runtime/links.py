@@ -23,12 +23,14 @@ from kraft_controller.core.events import Event
 from kraft_controller.core.names import BrokerId, TopicPartition
 from kraft_controller.core.state import Broker, Endpoint
 from kraft_controller.runtime.frames import Frames
+from kraft_controller.runtime.orders import ANOTHER_BROKER
 from kraft_controller.wire.commands import Answer, FrameError, Numbered, decode, encode
 
 logger: Final = logging.getLogger("kraft_controller")
 
 STORAGE_ERROR: Final = 56
 """The replica is on a disk that failed."""
+REFUSED_SHOWN: Final = 5
 
 
 async def dialled(endpoint: Endpoint, tls: ssl.SSLContext | None) -> trio.abc.Stream:
@@ -81,6 +83,7 @@ class Link:
         self._bell = trio.Event()
         self._number = 0
         self._frames: Frames | None = None
+        self._elsewhere = False
         self.scope = trio.CancelScope()
         self.resent = 0
 
@@ -101,6 +104,7 @@ class Link:
                     command = self._waiting[0]
                     answer = await self._said(command)
                     self._waiting.popleft()
+                    _tell_refused(self.broker, command, answer)
                     event = meaning_of(self.broker, command, answer)
                     if event is not None:
                         self._answered(event)
@@ -112,7 +116,7 @@ class Link:
     async def _said(self, command: Command) -> Answer:
         """As often as it takes."""
         self._number = next(self._numbers)
-        frame = encode(Numbered(self._number, command))
+        frame = encode(Numbered(self._number, command, self.broker.id))
         while True:
             try:
                 if self._frames is None:
@@ -125,6 +129,9 @@ class Link:
                 answer = decode(body)
                 if not isinstance(answer, Answer) or answer.number != self._number:
                     raise FrameError("this is not the answer to what was said")
+                if answer.error == ANOTHER_BROKER:
+                    self._not_there()
+                    raise FrameError("another broker answers there")
                 return answer
             except (OSError, trio.BrokenResourceError, trio.TooSlowError, FrameError) as error:
                 if self._frames is not None:
@@ -133,6 +140,12 @@ class Link:
                     self._frames = None
                 self.resent += 1
                 await trio.sleep(self._settings.backoff_s)
+
+    def _not_there(self) -> None:
+        """Said once. It hears nothing until it is registered with another address."""
+        if not self._elsewhere:
+            self._elsewhere = True
+            logger.error("broker %d is registered with an address at which another broker answers", self.broker.id)
 
     async def _dial(self) -> Frames:
         endpoint = endpoint_of(self.broker, self._settings.listener)
@@ -151,6 +164,16 @@ def meaning_of(broker: Broker, command: Command, answer: Answer) -> Event | None
         done: tuple[TopicPartition, ...] = tuple(where for where in deleted if where not in failed)
         return events.DeletionAnswered(broker.id, broker.epoch, done, failed) if deleted else None
     return None
+
+
+def _tell_refused(broker: Broker, command: Command, answer: Answer) -> None:
+    """Roles that a broker does not take up. What its disk has against it is an event of its own."""
+    if not isinstance(command, LeaderAndIsr):
+        return
+    refused = {where: error for where, error in answer.errors.items() if error not in (0, STORAGE_ERROR)}
+    if refused:
+        some = ", ".join(f"{where} (error {error})" for where, error in list(refused.items())[:REFUSED_SHOWN])
+        logger.warning("broker %d refuses %d roles: %s", broker.id, len(refused), some)
 
 
 def endpoint_of(broker: Broker, listener: str | None) -> Endpoint:

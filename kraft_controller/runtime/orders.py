@@ -14,7 +14,7 @@ from typing import Final
 import trio
 
 from kraft_controller.core.commands import Command, in_pieces
-from kraft_controller.core.names import BrokerEpoch, ControllerEpoch, TopicPartition
+from kraft_controller.core.names import NOBODY, BrokerEpoch, BrokerId, ControllerEpoch, TopicPartition
 from kraft_controller.runtime.frames import Frames
 from kraft_controller.wire.commands import Answer, FrameError, LetGo, Numbered, decode, encode
 
@@ -23,6 +23,8 @@ logger: Final = logging.getLogger("kraft_controller")
 NONE: Final = 0
 STALE_CONTROLLER_EPOCH: Final = 11
 STALE_BROKER_EPOCH: Final = 77
+ANOTHER_BROKER: Final = 102
+"""The command is for somebody else, who says that he is to be found here."""
 
 UNREGISTERED: Final = BrokerEpoch((1 << 63) - 1)
 """Of a broker that has just started, and does not know yet which commands are of an earlier life: it obeys none. Before
@@ -34,6 +36,9 @@ PIECE_MAX: Final = 16
 
 CONNECTIONS_MAX: Final = 100
 """At the same time. Of more, that one is cut which has been silent for longest: a controller dials again."""
+
+OTHERS_MAX: Final = 100
+"""Of so many brokers whose commands come here by mistake it is said in the log."""
 
 Obey = Callable[[Command], Mapping[TopicPartition, int]]
 """Do as you are told, and say what went wrong with which partition. At once: nothing else is heard meanwhile.
@@ -50,8 +55,14 @@ class Orders:
         epoch: Callable[[], BrokerEpoch],
         obey: Obey,
         let_go: Grant | None = None,
+        *,
+        me: BrokerId | None = None,
         connections_max: int = CONNECTIONS_MAX,
     ) -> None:
+        """`me`: who hears this; what is for others is refused. None: all of it is for whoever hears it."""
+        self._me = me
+        self._others: dict[BrokerId, None] = {}
+        """For whom commands came here, and it was said."""
         self._epoch = epoch
         self._obey = obey
         self._let_go = let_go
@@ -86,6 +97,14 @@ class Orders:
     def _admitted(self, numbered: Numbered) -> int:
         """Why it is not obeyed. If it is, no older one will be."""
         command = numbered.command
+        if self._me is not None and numbered.to not in (NOBODY, self._me):
+            if numbered.to not in self._others and len(self._others) < OTHERS_MAX:
+                self._others[numbered.to] = None
+                logger.error(
+                    "broker %d hears commands for broker %d: is that one registered with an address of this one?",
+                    self._me, numbered.to,
+                )  # fmt: skip
+            return ANOTHER_BROKER
         # One that is greater than ours is for us, too: it knows of our registration before we do.
         if command.broker_epoch != -1 and command.broker_epoch < self._epoch():
             return STALE_BROKER_EPOCH

@@ -32,6 +32,10 @@ class BrokerIdTaken(Exception):
     """Another process is registered under this id. Two brokers of one id would overwrite each other's logs' fate."""
 
 
+class AddressTaken(BrokerIdTaken):
+    """Another broker is registered with an address of this one. What is said to one of them would reach the other."""
+
+
 @frozen
 class RegistrationSettings:
     """taken_s  how long a node of somebody else is waited for to go: a broker that was killed and started again finds
@@ -174,6 +178,9 @@ class Registration:
                         self.broker = evolve(self.broker, epoch=epoch)
                         logger.info("broker %d is registered with epoch %d", self.broker.id, epoch)
                         return
+        other = await self._who_has_my_address(session, None)
+        if other is not None:
+            raise AddressTaken(other)
         raise BrokerIdTaken(await self._why_taken(session))
 
     async def _try(self, session: zab.Session, heard: zab.Watch) -> BrokerEpoch | None:
@@ -188,6 +195,11 @@ class Registration:
                 await anext(heard)
                 return None
             multi.delete(self._path, version=stat.version)
+        other = await self._who_has_my_address(session, heard)
+        if other is not None:
+            logger.info("broker %d waits: %s", self.broker.id, other)
+            await anext(heard)
+            return None
         # A node that was made and then written, as Kafka's: its data version is 1.
         multi.create(self._path, None, ephemeral=True)
         multi.set(self._path, znodes.broker(self.broker, self._now_ms()), version=0)
@@ -202,6 +214,30 @@ class Registration:
             return None
         assert isinstance(made, zab.Stat)
         return BrokerEpoch(made.czxid)
+
+    async def _who_has_my_address(self, session: zab.Session, heard: zab.Watch | None) -> str | None:
+        """Of the others who are registered. What a session of this process, or of those before it, has left behind
+        under another id is a ghost, and goes."""
+        mine = {(each.host, each.port) for each in self.broker.endpoints}
+        try:
+            names = await session.children(znodes.BROKERS, heard)
+        except zab.NoNode:
+            return None
+        for ident in (BrokerId(int(name)) for name in names if name.isdecimal()):
+            if ident == self.broker.id:
+                continue
+            try:
+                data, stat = await session.get(znodes.broker_path(ident))
+                other = znodes.read_broker(ident, data, BrokerEpoch(stat.czxid))
+            except (zab.NoNode, DamagedNode):
+                continue
+            shared = [each for each in other.endpoints if (each.host, each.port) in mine]
+            if shared and stat.ephemeral_owner not in self._former:
+                return (
+                    f"broker {ident} is registered with {shared[0].host}:{shared[0].port}, which broker "
+                    f"{self.broker.id} says of itself, too: each broker has addresses of its own (advertised.listeners)"
+                )
+        return None
 
     async def _why_taken(self, session: zab.Session) -> str:
         ident = self.broker.id

@@ -14,6 +14,7 @@ from attrs import frozen
 
 from kraft_controller.core.commands import Command, LeaderAndIsr, Role, Stop, StopReplica, UpdateMetadata
 from kraft_controller.core.names import (
+    NOBODY,
     BrokerEpoch,
     BrokerId,
     ControllerEpoch,
@@ -44,10 +45,13 @@ class Answer:
 
 @frozen
 class Numbered:
-    """A command on its way, so that its answer finds it."""
+    """A command on its way, so that its answer finds it; and for whom it is, so that whoever else hears it, at an
+    address that somebody wrote down wrongly, does not take it for his own."""
 
     number: int
     command: Command
+    to: BrokerId = NOBODY
+    """`NOBODY`: for whoever hears it."""
 
 
 @frozen
@@ -76,7 +80,7 @@ def encode(frame: Frame) -> bytes:
         made = [LET_GO, frame.number, frame.broker, frame.epoch]
     else:
         command = frame.command
-        head = [frame.number, command.controller, command.controller_epoch, command.broker_epoch]
+        head = [frame.number, frame.to, command.controller, command.controller_epoch, command.broker_epoch]
         match command:
             case LeaderAndIsr():
                 roles, leaders = [_role(role) for role in command.roles], [_broker(each) for each in command.leaders]
@@ -84,7 +88,7 @@ def encode(frame: Frame) -> bytes:
             case UpdateMetadata():
                 fields = (UPDATE_METADATA, *head), ([_broker(each) for each in command.brokers], command.full)
                 front, behind = (b"".join(map(msgpack.packb, each)) for each in fields)
-                return b"".join((_EIGHT, front, _ROLES.packed(command.roles), behind))
+                return b"".join((_NINE, front, _ROLES.packed(command.roles), behind))
             case StopReplica():
                 stops = [[*stop.where, stop.leader_epoch, stop.delete] for stop in command.stops]
                 made = [STOP_REPLICA, *head, stops]
@@ -106,8 +110,8 @@ class _Roles:
 
 
 _ROLES: Final = _Roles()
-_EIGHT: Final = b"\x98"
-"""The head of a list of eight."""
+_NINE: Final = b"\x99"
+"""The head of a list of nine."""
 
 
 def _role(role: Role) -> list[object]:
@@ -239,7 +243,7 @@ def _from(controller: object, epoch: object, broker_epoch: object) -> tuple[Brok
     return BrokerId(_id(controller)), ControllerEpoch(_whole(epoch, 0)), BrokerEpoch(_whole(broker_epoch))
 
 
-def _leader_and_isr(number: object, *fields: object) -> Frame:
+def _leader_and_isr(number: object, to: object, *fields: object) -> Frame:
     controller, epoch, broker_epoch, full, roles, leaders = _row(list(fields), 6)
     command = LeaderAndIsr(
         *_from(controller, epoch, broker_epoch),
@@ -247,10 +251,10 @@ def _leader_and_isr(number: object, *fields: object) -> Frame:
         tuple(map(_read_role, _list(roles))),
         tuple(map(_read_broker, _list(leaders))),
     )
-    return Numbered(_whole(number, 0), command)
+    return Numbered(_whole(number, 0), command, BrokerId(_id(to)))
 
 
-def _update_metadata(number: object, *fields: object) -> Frame:
+def _update_metadata(number: object, to: object, *fields: object) -> Frame:
     controller, epoch, broker_epoch, roles, brokers, full = _row(list(fields), 6)
     command = UpdateMetadata(
         *_from(controller, epoch, broker_epoch),
@@ -258,14 +262,15 @@ def _update_metadata(number: object, *fields: object) -> Frame:
         tuple(map(_read_broker, _list(brokers))),
         _flag(full),
     )
-    return Numbered(_whole(number, 0), command)
+    return Numbered(_whole(number, 0), command, BrokerId(_id(to)))
 
 
-def _stop_replica(number: object, *fields: object) -> Frame:
+def _stop_replica(number: object, to: object, *fields: object) -> Frame:
     controller, epoch, broker_epoch, stops = _row(list(fields), 4)
     return Numbered(
         _whole(number, 0),
         StopReplica(*_from(controller, epoch, broker_epoch), tuple(map(_read_stop, _list(stops)))),
+        BrokerId(_id(to)),
     )
 
 

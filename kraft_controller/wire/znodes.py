@@ -43,6 +43,8 @@ INT_MAX: Final = (1 << 31) - 1
 EPOCH_MAX: Final = INT_MAX - 1
 """There is one after it."""
 PORT_MAX: Final = (1 << 16) - 1
+LEVEL_MAX: Final = (1 << 15) - 1
+LONG_MAX: Final = (1 << 63) - 1
 
 PERSISTENT: Final = (
     "/consumers", BROKERS, TOPICS, CONFIG_CHANGES, DELETE_TOPICS, SEQID, ISR_CHANGES, PRODUCER_IDS, LOG_DIR_EVENTS,
@@ -98,7 +100,10 @@ class _Reader:
     def __init__(self, path: str, data: bytes | None, versions: Iterable[int]) -> None:
         self._path = path
         try:
-            value = json.loads(data or b"")
+            text = (data or b"").decode()
+            value = json.loads(text)
+            if "\\u" in text:  # half of a character: it could be told to nobody
+                json.dumps(value, ensure_ascii=False).encode()
         except (ValueError, RecursionError) as error:
             raise DamagedNode(f"{path}: no JSON: {error}; it holds {(data or b'')[:60]!r}") from None
         if not isinstance(value, dict):
@@ -154,6 +159,14 @@ def _epoch(value: object) -> int:
 
 def _port(value: object) -> int:
     return _within(value, 0, PORT_MAX, "port")
+
+
+def _level(value: object) -> int:
+    return _within(value, 0, LEVEL_MAX, "version of a feature")
+
+
+def _block(value: object) -> int:
+    return _within(value, 0, LONG_MAX, "producer id")
 
 
 def _partition(value: object) -> int:
@@ -290,7 +303,7 @@ def _endpoint(text: str) -> Endpoint:
 def _features(value: object) -> dict[str, tuple[int, int]]:
     if not isinstance(value, dict):
         raise TypeError(f"expected an object, not {value!r}")
-    return {name: (_number(span["min_version"]), _number(span["max_version"])) for name, span in value.items()}
+    return {name: (_level(span["min_version"]), _level(span["max_version"])) for name, span in value.items()}
 
 
 # -- topics --------------------------------------------------------------------------------------------
@@ -451,8 +464,16 @@ def read_config_change(path: str, data: bytes | None) -> str:
     """Which entity changed: `topics/<name>`. The first version named kind and name apart."""
     reader = _Reader(path, data, (1, 2))
     if reader.version == 1:
-        return f"{reader.get('entity_type', _text)}/{reader.get('entity_name', _text)}"
-    return str(reader.get("entity_path", _text))
+        return _entity(path, f"{reader.get('entity_type', _text)}/{reader.get('entity_name', _text)}")
+    return _entity(path, reader.get("entity_path", _text))
+
+
+def _entity(path: str, named: str) -> str:
+    """It becomes a part of a path: what could stand in none names nobody."""
+    steps = named.split("/")
+    if len(steps) < 2 or any(step in ("", ".", "..") or not step.isprintable() for step in steps):
+        raise DamagedNode(f"{path}: {named!r:.80} names nobody: it looks like topics/t")
+    return named
 
 
 def producer_ids(broker: BrokerId, first: int, last: int) -> bytes:
@@ -461,4 +482,4 @@ def producer_ids(broker: BrokerId, first: int, last: int) -> bytes:
 
 def read_producer_ids(data: bytes | None) -> tuple[BrokerId, int, int]:
     reader = _Reader(PRODUCER_IDS, data, (1,))
-    return BrokerId(reader.get("broker", _number)), reader.get("block_start", _number), reader.get("block_end", _number)
+    return BrokerId(reader.get("broker", _broker)), reader.get("block_start", _block), reader.get("block_end", _block)

@@ -201,7 +201,9 @@ class Broker:
     async def _run(self, task_status: trio.TaskStatus[None]) -> None:
         config = self.config
         async with AsyncExitStack() as held, trio.open_nursery() as nursery:
-            orders = Orders(self._obeys_from, self._obey, lambda asked: grant(self.controller, asked))
+            orders = Orders(
+                self._obeys_from, self._obey, lambda asked: grant(self.controller, asked), me=BrokerId(config.id)
+            )
             ears = await self._listen(config.controller)
             for each in ears:
                 held.push_async_callback(each.aclose)

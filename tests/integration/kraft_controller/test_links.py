@@ -251,6 +251,41 @@ def test_an_answer_to_something_else_is_none() -> None:
     run(test)
 
 
+def test_a_command_for_somebody_else_is_not_obeyed_and_said_again_until_he_is_where_he_says(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """A broker that is registered with the address of another would have that one's replicas deleted."""
+
+    async def test() -> None:
+        broker = Broken()
+        broker.orders = Orders(lambda: BrokerEpoch(5), broker.obey, me=BrokerId(7))
+        async with linked(broker) as links:
+            links.send(ONE, metadata())
+            await until(lambda: links.counts()[ONE][1] > 2)
+            assert broker.heard == []
+            assert caplog.text.count("broker 7 hears commands for broker 1") == 1
+            assert caplog.text.count("broker 1 is registered with an address at which another broker answers") == 1
+            # What is for itself is heard: the other's commands, of greater numbers, have not made it old.
+            assert broker.orders.answer(Numbered(1, metadata(), BrokerId(7))).error == 0
+            broker.orders = Orders(lambda: BrokerEpoch(5), broker.obey, me=ONE)
+            broker.heard.clear()
+            await until(lambda: len(broker.heard) == 1)
+
+    run(test)
+
+
+def test_roles_that_a_broker_does_not_take_up_are_told(caplog: pytest.LogCaptureFixture) -> None:
+    async def test() -> None:
+        broker = Broken()
+        broker.errors = {T0: 103}
+        async with linked(broker) as links:
+            links.send(ONE, LeaderAndIsr(BrokerId(9), ControllerEpoch(1), BrokerEpoch(5), False, (), ()))
+            await until(lambda: links.waiting() == {ONE: 0})
+            assert "broker 1 refuses 1 roles: t-0 (error 103)" in caplog.text
+
+    run(test)
+
+
 def test_so_many_commands_wait_for_a_broker_and_no_more() -> None:
     """Then all are dropped: the controller hears of it, and says everything anew over another link."""
 

@@ -10,11 +10,13 @@ from pathlib import Path
 
 import pytest
 import trio
+from attrs import evolve
 
 import zab
 from kraft_controller.core.names import BrokerEpoch, BrokerId
 from kraft_controller.core.state import Broker, Endpoint
 from kraft_controller.runtime.registration import (
+    AddressTaken,
     BrokerIdTaken,
     Registration,
     RegistrationSettings,
@@ -72,6 +74,29 @@ def test_the_node_is_as_kafkas_tools_read_it(tmp_path: Path) -> None:
             await mine.update(moved)
             data, stat = await here.session.get(PATH)
             assert (stat.czxid, json.loads(data or b"")["host"]) == (epoch, "h2")
+            nursery.cancel_scope.cancel()
+
+    run(test)
+
+
+def test_a_broker_with_the_address_of_another_is_not_registered(tmp_path: Path) -> None:
+    """What is said to it would reach the other one. A broker that is given another id is no other."""
+
+    async def test() -> None:
+        async with site(tmp_path) as here, trio.open_nursery() as nursery:
+            sessions: list[int] = []
+            mine = of(here, remember=sessions.append)
+            await nursery.start(mine.run, idle)
+            other = evolve(ONE, id=BrokerId(2), endpoints=(Endpoint("CONTROLLER", "h1", 9093),))
+            settings = RegistrationSettings(taken_s=0.2)
+            late = Registration(here.store.session, other, lambda: 1, settings=settings)
+            with pytest.raises(
+                AddressTaken, match="broker 1 is registered with h1:9093, which broker 2 says of itself"
+            ):
+                await late.run(idle)
+            assert await here.session.exists("/brokers/ids/2") is None
+            again = Registration(here.store.session, other, lambda: 1, former=sessions, settings=settings)
+            await nursery.start(again.run, idle)
             nursery.cancel_scope.cancel()
 
     run(test)

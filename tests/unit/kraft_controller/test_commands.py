@@ -52,7 +52,7 @@ commands = st.one_of(
     ),
 )  # fmt: skip
 frames = st.one_of(
-    st.builds(Numbered, st.integers(0, 1 << 40), commands),
+    st.builds(Numbered, st.integers(0, 1 << 40), commands, st.integers(-1, 99).map(BrokerId)),
     st.builds(
         Answer, st.integers(0, 9), st.integers(-1, 200), st.dictionaries(where, st.integers(-1, 200), max_size=3)
     ),

@@ -8,7 +8,7 @@ from attrs import evolve
 from kraft_controller.core import deletion, events, members, topics
 from kraft_controller.core.asks import Damaged
 from kraft_controller.core.desk import Desk
-from kraft_controller.core.names import BrokerEpoch, BrokerId, ControllerEpoch, TopicPartition
+from kraft_controller.core.names import BrokerEpoch, BrokerId, ControllerEpoch, TopicPartition, Version
 from tests.unit.kraft_controller.cluster import Controller, Store, broker
 
 T0 = TopicPartition("t", 0)
@@ -71,6 +71,57 @@ def test_a_topic_that_cannot_be_read_is_not_deleted_and_it_is_said() -> None:
     assert store.deletions == []
     assert "t" in store.topics
     assert "deletion_refused" in controller.noted()
+
+
+def test_while_something_cannot_be_read_nobody_lets_go_of_it() -> None:
+    """What a new controller names is not all there is: who holds the rest goes on with it, and so do clients."""
+    store = Store()
+    store.topic("t", (1, 2))
+    store.topic("u", (2, 1))
+    Controller(store).take_over()
+    for damage in ("t", TopicPartition("t", 0)):
+        store.damaged = {damage: TORN}
+        controller = Controller(store, epoch=2).take_over()
+        assert not any(getattr(command, "full", False) for _, command in controller.heard())
+        store.damaged.clear()
+        mending = events.TopicModified("t") if damage == "t" else events.StateChanged(T0)
+        controller.run(events.handle(controller.desk, mending, controller.new_id))
+        del store.brokers[BrokerId(2)]
+        controller.run(members.brokers_changed(controller.desk, registered(store)))
+        controller.heard()
+        store.brokers[BrokerId(2)] = broker(2, epoch=5)
+        controller.run(members.brokers_changed(controller.desk, registered(store)))
+        assert [command.full for to, command in controller.heard() if to == 2 and hasattr(command, "full")] == [
+            True
+        ] * 2
+        store.brokers[BrokerId(2)] = broker(2)
+
+
+def test_what_is_mended_is_news_to_those_who_have_let_go_of_it() -> None:
+    """They were told by an earlier controller that all they hold is something else."""
+    store = Store()
+    store.topic("t", (1, 2))
+    Controller(store).take_over()
+    before = store.states[T0]
+    store.damaged["t"] = TORN
+    controller = Controller(store, epoch=2).take_over()
+    controller.heard()
+    del store.damaged["t"]
+    controller.run(events.handle(controller.desk, events.TopicModified("t"), controller.new_id))
+    assert (store.states[T0].leader, store.states[T0].isr) == (before.leader, before.isr)
+    assert store.states[T0].leader_epoch == before.leader_epoch + 1
+    assert {to for to, where in controller.roles() if where == "t-0"} == {1, 2}
+
+
+def test_a_topic_that_an_older_tool_wrote_keeps_its_id() -> None:
+    """With another one its logs would be those of another topic, and put aside."""
+    store = Store()
+    store.topic("t", (1, 2))
+    controller = Controller(store).take_over()
+    topic = store.topics["t"]
+    store.topics["t"] = evolve(topic, id=None, version=Version(topic.version + 1))
+    controller.run(topics.topic_changed(controller.desk, "t", controller.new_id))
+    assert store.topics["t"].id == controller.desk.cluster.topics["t"].id == topic.id
 
 
 # -- brokers that did not hear, and brokers that nobody knows ----------------------------------------------

@@ -68,3 +68,19 @@ def test_nothing_is_given_up_for_lost_while_somebody_in_sync_is_back_already(see
     assert store.states[T0].leader == 2
     assert controller.desk.unclean_elections == 1
     assert controller.desk.epoch == ControllerEpoch(1 if seen == "by this one" else 2)
+
+
+def test_what_people_ask_of_somebody_who_was_started_again_is_not_refused() -> None:
+    """He is there: a move to him begins, and so does one that he is to lead afterwards."""
+    store = Store()
+    store.topic("t", (1,))
+    store.topic("u", (2,))
+    Controller(store).take_over()
+    store.states = {where: evolve(state, written=40) for where, state in store.states.items()}
+    store.brokers[BrokerId(1)] = broker(1, epoch=50)
+    store.moves = {TopicPartition("u", 0): (BrokerId(1),)}
+    controller = Controller(store, epoch=2).take_over()
+    assert "restarted" in controller.noted()
+    assert "reassignment_refused" not in controller.noted()
+    assert store.topics["u"].partitions[0].adding == (1,)
+    assert (1, "u-0") in controller.roles()

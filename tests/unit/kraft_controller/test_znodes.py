@@ -205,3 +205,33 @@ def test_names_that_topics_may_have() -> None:
     assert collides("a.b", "a_b")
     assert not collides("a.b", "a.b")
     assert not collides("a.b", "a-b")
+
+
+@pytest.mark.parametrize("half", [b'"\\ud800"', b'"\xed\xa0\x80"'])
+def test_half_a_character_is_damage(half: bytes) -> None:
+    """It can be told to nobody: neither to brokers nor to whoever looks."""
+    made = b'{"version":5,"endpoints":["P://h:1"],"listener_security_protocol_map":{"P":"PLAINTEXT"},"rack":%b}' % half
+    with pytest.raises(DamagedNode, match="/brokers/ids/1: no JSON"):
+        znodes.read_broker(BrokerId(1), made, BrokerEpoch(1))
+    with pytest.raises(DamagedNode, match="no JSON"):
+        znodes.read_config("/config/topics/t", b'{"version":1,"config":{"retention.ms":%b}}' % half)
+
+
+def test_a_whole_character_may_be_written_in_two_halves() -> None:
+    config = b'{"version":1,"config":{"k":"\\ud83d\\ude00 \\u00e4"}}'
+    assert znodes.read_config("/config/users/u", config) == {"k": "\U0001f600 \u00e4"}
+
+
+@pytest.mark.parametrize("named", ["topics", "topics/", "/t", "topics//t", "topics/..", "topics/a\\u0000b", ""])
+def test_a_change_of_nobodys_configuration(named: str) -> None:
+    note = f'{{"version":2,"entity_path":"{named}"}}'.encode()
+    with pytest.raises(DamagedNode, match="names nobody"):
+        znodes.read_config_change("/config/changes/config_change_1", note)
+
+
+def test_numbers_that_no_frame_can_hold() -> None:
+    made = (
+        b'{"version":5,"endpoints":["P://h:1"],"features":{"f":{"min_version":1,"max_version":99999999999999999999}}}'
+    )
+    with pytest.raises(DamagedNode, match="is no version of a feature"):
+        znodes.read_broker(BrokerId(1), made, BrokerEpoch(1))

@@ -68,7 +68,7 @@ class Broker:
         self.up, self.life = True, self.life + 1
         self.epoch, self.session = UNREGISTERED, 0
         self.replicas.restarted()
-        self.orders = Orders(lambda: self.epoch, self._obey)
+        self.orders = Orders(lambda: self.epoch, self._obey, me=self.id)
         self._writing.clear()
         self._begin()
         self.later(LOOKS_MS * 1_000, self._look_at_followers)

@@ -48,7 +48,9 @@ class Link:
         self._number = self.office.links.next_number()
         world = self.office.world
         # On its way it does not depend on who sent it any more.
-        world.push(world.now + self._delay(), self._arrive, Numbered(self._number, self._waiting[0]), None)
+        world.push(
+            world.now + self._delay(), self._arrive, Numbered(self._number, self._waiting[0], self.known.id), None
+        )
 
     def _delay(self) -> int:
         timing, random = self.office.world.script.timing, self.office.random

@@ -72,7 +72,7 @@ class Life:
         self.ear = Ear(broker.id)
         self.killed = self.ending = False
         self.office: Office | None = None
-        self.orders = Orders(self._obeys_from, self._obey, lambda asked: grant(self._controller, asked))
+        self.orders = Orders(self._obeys_from, self._obey, lambda asked: grant(self._controller, asked), me=broker.id)
         random = broker.random
         former = broker.sessions if random.random() < 0.7 else ()
         self.registration = Registration(
