@@ -6,13 +6,18 @@ import trio
 
 
 class Doorbell:
-    """`ring` from anywhere in the loop, also before `wait` and as often as you like; one task waits."""
+    """`ring` from anywhere in the loop, also before `wait` and as often as you like; one task waits.
 
-    __slots__ = ("_rung", "_task")
+    Who is awake anyway may stand in for that task: between `hold` and `release` a ring wakes nobody, and `answer` says
+    whether there was one. What has rung and was not answered by then, the task hears.
+    """
+
+    __slots__ = ("_held", "_rung", "_task")
 
     def __init__(self) -> None:
         self._rung = False
         self._task: trio.lowlevel.Task | None = None
+        self._held: trio.lowlevel.Task | None = None
 
     def ring(self) -> None:
         self._rung = True
@@ -32,5 +37,22 @@ class Doorbell:
         self._rung = False
 
     def _give_up(self, _: object) -> trio.lowlevel.Abort:
-        self._task = None
+        self._task = self._held = None
         return trio.lowlevel.Abort.SUCCEEDED
+
+    # -- in place of the one who waits -------------------------------------------------------------
+
+    def hold(self) -> bool:
+        """False: nobody waits, and whoever would is awake. Then a ring is heard as ever."""
+        self._held, self._task = self._task, None
+        return self._held is not None
+
+    def answer(self) -> bool:
+        """Whether it has rung. If so, what there is to do is yours."""
+        rung, self._rung = self._rung, False
+        return rung
+
+    def release(self) -> None:
+        self._task, self._held = self._held, None
+        if self._rung:
+            self.ring()

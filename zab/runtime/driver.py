@@ -1,12 +1,15 @@
 """The one task that owns a node: everything that happened goes in, everything that should happen comes out.
 
 A turn takes all that has gathered, so the busier a member is, the more it does at one go: one batch, one
-fsync, one send per link. Nothing in a turn waits, but for one thing: becoming a received snapshot.
+fsync, one send per link. Nothing in a turn waits, but for two things: becoming a received snapshot, and a long
+history to be applied. So whoever is awake because something arrived has the turn at once, by a call (see `ears`), and
+only a turn that has to wait needs the task.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from enum import Enum
 from functools import partial
 from typing import Any, Final, TypeAlias
 
@@ -48,6 +51,15 @@ Membership: TypeAlias = Callable[[Ensemble, Zxid | None], None]
 
 def unconcerned(ensemble: Ensemble, zxid: Zxid | None) -> None:
     """Nobody cares here."""
+
+
+class Pause(Enum):
+    """What a turn may have to wait for, beside a `Restore`."""
+
+    LET_OTHERS = "whoever else wants the loop"
+
+
+Wish: TypeAlias = Restore | Pause
 
 
 def _trio_time(deadline: Millis) -> float:
@@ -99,6 +111,8 @@ class Driver:
         self._alarm_scope = trio.CancelScope()
         self._saved: Ticket = 0
         self._told_saved: Ticket = 0
+        self._halted: tuple[Iterator[Wish], Wish] | None = None
+        """A turn that waits, and what for."""
         self._writer: Writer
         self._snapshots: Snapshots
         self._nursery: trio.Nursery
@@ -118,10 +132,36 @@ class Driver:
         nursery.start_soon(self._alarm)
         while True:
             await bell.wait()
-            await self._turn()
-            if node.deadline < self._alarm_at:
-                self._alarm_at = node.deadline
-                self._alarm_scope.deadline = _trio_time(self._alarm_at)
+            if self._halted is None:
+                self.turn()
+            while self._halted is not None:
+                turn, wish = self._halted
+                if isinstance(wish, Restore):
+                    await self._restore(wish)
+                else:
+                    await trio.lowlevel.checkpoint()
+                self._go_on(turn)
+
+    def turn(self) -> bool:
+        """Do what the bell was rung for. False: it has to wait, and the task does the rest: ring again."""
+        assert self._halted is None, "a turn that waits comes first"
+        return self._go_on(self._turn())
+
+    def _go_on(self, turn: Iterator[Wish]) -> bool:
+        self.turning = True
+        for wish in turn:
+            self._halted = turn, wish
+            if isinstance(wish, Restore):
+                self.restoring = trio.Event()
+            self._let_go()
+            return False
+        self._halted = None
+        self._let_go()
+        node = self.node
+        if node.deadline < self._alarm_at:
+            self._alarm_at = node.deadline
+            self._alarm_scope.deadline = _trio_time(self._alarm_at)
+        return True
 
     async def _alarm(self) -> None:
         """Rings when the deadline has come. A time-out around the wait of each turn would cost a tenth of the turn."""
@@ -134,11 +174,10 @@ class Driver:
                 self._bell.ring()
                 await trio.sleep(0.001)  # the turn comes first, and moves the deadline
 
-    async def _turn(self) -> None:
+    def _turn(self) -> Iterator[Wish]:
         node, requests = self.node, self._requests
         now = now_ms()
         self.turns += 1
-        self.turning = True
         for source, messages in self._inbox.take():
             if isinstance(source, Link):
                 self._hear(source, messages, now)
@@ -151,12 +190,11 @@ class Driver:
         requests.turn(now)
         requests.ask(now)
         while ready := node.ready():
-            await self._perform(ready)
+            yield from self._perform(ready)
             self._tell_saved(now)
             requests.turn(now)
         self._links.flush()
         self._watch()
-        self._let_go()
 
     def _let_go(self) -> None:
         """Others have their turn now: whatever was answered until here is theirs."""
@@ -199,13 +237,13 @@ class Driver:
 
     # -- what the node wants -------------------------------------------------------------------------
 
-    async def _perform(self, ready: Ready) -> None:
+    def _perform(self, ready: Ready) -> Iterator[Wish]:
         """Nothing in it waits for anything else in it, so the peers, who have the longest way, come first."""
         for note in ready.notes:
             self._log.note(note)
         wants_state = ready.wants_state
         if wants_state:
-            await self._apply(ready)
+            yield from self._apply(ready)
         if ready.send:
             self._send(ready)
         for wish in ready.links:
@@ -216,7 +254,7 @@ class Driver:
         if ready.save and self._writer.put(ready.save):
             self._saved = ready.save[-1].ticket
         if not wants_state:
-            await self._apply(ready)
+            yield from self._apply(ready)
         for barrier in ready.barriers:
             self._requests.barrier_done(barrier.token, barrier.zxid)
 
@@ -233,7 +271,7 @@ class Driver:
         if envelopes:
             self._links.send(envelopes, self._machine.snapshot)
 
-    async def _apply(self, ready: Ready) -> None:
+    def _apply(self, ready: Ready) -> Iterator[Wish]:
         if not ready.apply:
             return
         zxid: Zxid | None = None
@@ -244,16 +282,14 @@ class Driver:
                 zxid = item.batch.last
                 if trio.current_time() >= pause_at:
                     # After a restart, or far behind: a whole log, while somebody else's tasks wait for the loop.
-                    self._let_go()
-                    await trio.lowlevel.checkpoint()
-                    self.turning = True
+                    yield Pause.LET_OTHERS
                     pause_at = trio.current_time() + APPLY_S
             elif isinstance(item, Activate):
                 self._requests.changes.activated(item.ensemble.version)
                 self._activated(item.ensemble)
                 self.membership(item.ensemble, None)
             else:
-                await self._restore(item)
+                yield item
                 zxid = item.zxid
         if zxid is not None:
             self._requests.reached(zxid)
@@ -277,12 +313,10 @@ class Driver:
 
     async def _restore(self, restore: Restore) -> None:
         """In a thread, so that the rest of the application lives on; this member has nothing else to do."""
-        self.restoring = trio.Event()
-        self._let_go()
+        assert self.restoring is not None
         chunks = self._storage.read_snapshot(restore.zxid)
         with beside_the_loop():
             await self._host.in_thread(partial(self._machine.restore, chunks), limiter=trio.CapacityLimiter(1))
-        self.turning = True
         self.restoring.set()
         self.restoring = None
         self.restores += 1

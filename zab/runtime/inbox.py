@@ -29,9 +29,14 @@ class Inbox:
         self._bytes += size
         self._bell.ring()
 
+    @property
+    def has_room(self) -> bool:
+        """Whether more may be read. The disk's backlog counts: a slow disk slows its own server's reading."""
+        return self._bytes + self._backlog() <= self._bytes_max
+
     async def wait_for_room(self) -> None:
-        """After `put`, before reading on. The disk's backlog counts: a slow disk slows its own server's reading."""
-        while self._bytes + self._backlog() > self._bytes_max:
+        """After `put`, before reading on."""
+        while not self.has_room:
             await self._room.park()
 
     def take(self) -> list[tuple[Source, list[Any]]]:

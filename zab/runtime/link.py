@@ -12,9 +12,9 @@ from zab.core.errors import WireError
 from zab.core.messages import LinkDown
 from zab.core.zxid import ServerId
 from zab.runtime.doorbell import Doorbell
+from zab.runtime.ears import OWN_EARS, Ears
 from zab.runtime.greet import UNREACHABLE, described
 from zab.runtime.limits import Limits
-from zab.runtime.reading import read
 from zab.wire.frames import FrameReader
 from zab.wire.peer import Channel, decode
 from zab.wire.pieces import Pieces
@@ -28,6 +28,8 @@ Lazy: TypeAlias = Callable[[Send], Awaitable[None]]
 
 
 class Receives(Protocol):
+    @property
+    def has_room(self) -> bool: ...
     def put(self, source: Link, messages: list[Any], size: int = 0) -> None: ...
     async def wait_for_room(self) -> None: ...
 
@@ -35,7 +37,7 @@ class Receives(Protocol):
 class Link:
     """`over` belongs to the driver: once it is set, nothing of this link is delivered or sent any more."""
 
-    def __init__(self, peer: ServerId, dialled: bool, limits: Limits) -> None:
+    def __init__(self, peer: ServerId, dialled: bool, limits: Limits, ears: Ears = OWN_EARS) -> None:
         self.peer = peer
         self.dialled = dialled
         self.over = False
@@ -46,6 +48,7 @@ class Link:
         self.queued_frames = 0
         self.sent_bytes = self.received_bytes = 0
         self._limits = limits
+        self._ears = ears
         self._queue: list[bytes | Lazy] = []
         self._lazy = 0
         self._bell = Doorbell()
@@ -200,22 +203,33 @@ class Link:
         pieces = Pieces(self._limits.snapshot_chunk_bytes_max)
         channel = Channel.TO_LEARNER if self.dialled else Channel.TO_LEADER
         plain = stream.socket.fileno() if isinstance(stream, trio.SocketStream) else None
+        ended = False
+
+        def heard(data: bytes | bytearray) -> bool:
+            nonlocal ended
+            if not data:
+                ended = True
+                return False
+            self.received_bytes += len(data)
+            messages = [decode(channel, payload) for payload in reader.feed(data)]
+            size = len(data)
+            if self.dialled:
+                held = pieces.held_bytes
+                messages = pieces.join(messages)
+                size += max(0, held - pieces.held_bytes)  # of a chunk that is whole now
+            if messages:
+                inbox.put(self, messages, size)
+            return inbox.has_room
+
         try:
-            while True:
-                data = await (stream.receive_some(RECEIVE_BYTES) if plain is None else read(plain, RECEIVE_BYTES))
-                if not data:
-                    self.reason = "closed by the peer" if not reader.held_bytes else "closed by the peer within a frame"
-                    return
-                self.received_bytes += len(data)
-                messages = [decode(channel, payload) for payload in reader.feed(data)]
-                size = len(data)
-                if self.dialled:
-                    held = pieces.held_bytes
-                    messages = pieces.join(messages)
-                    size += max(0, held - pieces.held_bytes)  # of a chunk that is whole now
-                if messages:
-                    inbox.put(self, messages, size)
-                await inbox.wait_for_room()
+            while not ended:
+                if plain is None:
+                    heard(await stream.receive_some(RECEIVE_BYTES))
+                else:
+                    await self._ears.hear(plain, RECEIVE_BYTES, heard)
+                if not ended:
+                    await inbox.wait_for_room()
+            self.reason = "closed by the peer" if not reader.held_bytes else "closed by the peer within a frame"
         except WireError as error:
             self.reason = str(error)
             self.at_fault = True

@@ -9,6 +9,7 @@ import trio
 from zab.core.messages import TO_LEADER, Diff, LinkUp
 from zab.core.ready import Dial, Envelope, HangUp, SendLog, SendSnapshot
 from zab.core.zxid import ServerId
+from zab.runtime.ears import OWN_EARS, Ears
 from zab.runtime.elections import Address
 from zab.runtime.inbox import Inbox
 from zab.runtime.limits import Limits
@@ -30,6 +31,7 @@ class Links:
         inbox: Inbox,
         limits: Limits,
         addresses: Callable[[ServerId], Sequence[Address]],
+        ears: Ears = OWN_EARS,
     ) -> None:
         self.dialled: dict[ServerId, Link] = {}
         self.accepted: dict[ServerId, Link] = {}
@@ -38,6 +40,7 @@ class Links:
         self._inbox = inbox
         self._limits = limits
         self._addresses = addresses
+        self._ears = ears
         self._nursery: trio.Nursery | None = None
         self._attempts = 0
         self.diffs = self.snapshots = 0
@@ -59,7 +62,7 @@ class Links:
         if self._nursery is None or len(self._nursery.child_tasks) >= self._limits.links_max:
             await trio.aclose_forcefully(stream)
             return
-        link = Link(hello.server, False, self._limits)
+        link = Link(hello.server, False, self._limits, self._ears)
         self._nursery.start_soon(link.run, opened, LinkUp(dialled=False), self._inbox)
 
     def accept(self, link: Link) -> Link | None:
@@ -95,7 +98,7 @@ class Links:
         if old is not None:
             old.over = True
             old.cut("dialled anew")
-        link = self.dialled[peer] = Link(peer, True, self._limits)
+        link = self.dialled[peer] = Link(peer, True, self._limits, self._ears)
         addresses = self._addresses(peer)
         self._attempts += 1
 

@@ -21,6 +21,7 @@ from zab.core.zxid import ServerId, Zxid
 from zab.runtime.blocks import beside_a_block, sole_error
 from zab.runtime.doorbell import Doorbell
 from zab.runtime.driver import Membership, unconcerned, unmoved
+from zab.runtime.ears import OWN_EARS, Ears
 from zab.runtime.errors import Stopped
 from zab.runtime.host import REAL_HOST, Host
 from zab.runtime.identity import claim
@@ -296,6 +297,11 @@ class Member:
         while running.driver.restoring is not None:
             await running.driver.restoring.wait()
         return look(self._machine)
+
+    @property
+    def ears(self) -> Ears:
+        """What reads from sockets whose requests are for this member."""
+        return OWN_EARS if self._running is None else self._running.ears
 
     def on_turn(self, turned: Callable[[], None]) -> None:
         """Who is called at the end of each turn, when everything that was answered in it is answered."""

@@ -15,6 +15,7 @@ from zab.core.ready import Recovered, Settings
 from zab.core.zxid import ServerId
 from zab.runtime.doorbell import Doorbell
 from zab.runtime.driver import Driver, now_ms
+from zab.runtime.ears import SharedEars
 from zab.runtime.elections import Address, Elections
 from zab.runtime.errors import PortTaken
 from zab.runtime.greet import Handshake
@@ -94,8 +95,9 @@ class Running:
         inbox = Inbox(bell, limits.inbox_bytes_max, lambda: writer.backlog_bytes)
         dialler = Dialler(network, handshake, limits, log)
         self._elections = Elections(me, dialler, inbox, limits, log, partial(self._addresses, "election_port"))
+        self.ears = SharedEars(bell, lambda: self.driver.turn())
         transfers = Transfers(storage, limits, log, node.log_starts, host)
-        self._links = Links(dialler, transfers, inbox, limits, partial(self._addresses, "quorum_port"))
+        self._links = Links(dialler, transfers, inbox, limits, partial(self._addresses, "quorum_port"), self.ears)
         self.requests = Requests(node, machine, origin, self._links, limits, log, host.wall_ms)
         self.driver = Driver(
             node,
@@ -124,6 +126,7 @@ class Running:
             self._log.say("recovery", "warning" if line in self._storage.rotten else "info", what=line)
         try:
             async with trio.open_nursery() as nursery:
+                self.ears.open(nursery)
                 await self._bind(nursery)
                 nursery.start_soon(self._writer.run)
                 nursery.start_soon(self._elections.run)
@@ -132,6 +135,7 @@ class Running:
                 nursery.start_soon(self.driver.run, self._writer, self._snapshots, nursery)
                 task_status.started()
         finally:
+            self.ears.close()
             # The writer has ended: nobody else uses the disk any more.
             with trio.CancelScope(shield=True):
                 await self._options.host.in_thread(self._close_disk)

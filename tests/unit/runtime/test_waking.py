@@ -79,3 +79,37 @@ async def test_a_waiter_that_was_cancelled_may_still_be_answered() -> None:
         await waiter.wait()
     waiter.done("nobody hears it")
     assert await waiter.wait() == "nobody hears it"
+
+
+async def test_who_stands_in_for_the_one_who_waits() -> None:
+    bell = Doorbell()
+    woken = 0
+
+    async def wait() -> None:
+        nonlocal woken
+        while True:
+            await bell.wait()
+            woken += 1
+
+    async with trio.open_nursery() as nursery:
+        assert not bell.hold(), "nobody waits"
+        nursery.start_soon(wait)
+        await trio.testing.wait_all_tasks_blocked()
+        assert bell.hold()
+        bell.ring()
+        assert bell.answer()
+        assert not bell.answer()
+        bell.release()
+        await trio.testing.wait_all_tasks_blocked()
+        assert woken == 0
+        assert bell.hold()
+        bell.ring()
+        bell.release()
+        await trio.testing.wait_all_tasks_blocked()
+        assert woken == 1, "what was not answered is the task's"
+        assert bell.hold()
+        nursery.cancel_scope.cancel()
+        bell.release()
+    bell.ring()
+    with trio.fail_after(60):
+        await bell.wait()

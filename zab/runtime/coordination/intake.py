@@ -21,7 +21,6 @@ from zab.runtime.coordination.local import makes_ephemeral
 from zab.runtime.coordination.proofs import proofs_of
 from zab.runtime.coordination.replies import Replies
 from zab.runtime.coordination.special import SPECIAL, ping, unknown
-from zab.runtime.reading import read
 from zab.store.errors import ErrorCode
 from zab.store.ops import READS, WRITES, Op
 from zab.store.request import FOREIGN, HEAD, LOCAL
@@ -57,6 +56,7 @@ class Intake(Replies):
         self._held: list[Request] = []
         self._paused = False
         self._heard = True
+        self._ended = False
         self._reader = RequestReader(server.settings.frame_bytes_max)
         self.nursery: trio.Nursery
 
@@ -76,17 +76,37 @@ class Intake(Replies):
     # -- receiving ---------------------------------------------------------------------------------
 
     async def _receive(self, data: bytes | bytearray) -> None:
-        server, stream, plain = self.server, self._stream, self._fd
-        reader = self._reader
-        while True:
-            if data:
-                self._heard = True
-                server.counts.bytes_received += len(data)
-                self._arrived(reader.feed(data))
-                await self._make_room()
-            data = await (stream.receive_some(RECEIVE_BYTES) if plain is None else read(plain, RECEIVE_BYTES))
-            if not data:
-                return
+        """Until the client has said its last; `data` came behind its first frame."""
+        ears, stream, plain = self.server.member.ears, self._stream, self._fd
+        if data:
+            self._hear(data)
+        while not self._ended:
+            await self._make_room()
+            if plain is None:
+                self._hear(await stream.receive_some(RECEIVE_BYTES))
+            else:
+                await ears.hear(plain, RECEIVE_BYTES, self._hear)
+
+    def _hear(self, data: bytes | bytearray) -> bool:
+        """Whether there is room for more."""
+        if not data:
+            self._ended = True
+            return False
+        self._heard = True
+        self.server.counts.bytes_received += len(data)
+        self._arrived(self._reader.feed(data))
+        return self._has_room
+
+    @property
+    def _has_room(self) -> bool:
+        """Else `_make_room` has something to do, or to wait for."""
+        server, settings, waiting = self.server, self.server.settings, len(self.line)
+        return not (
+            self._held
+            or self._outlet.bytes > settings.unsent_bytes_max
+            or waiting > settings.requests_max
+            or (waiting and server.open_requests > settings.requests_total_max)
+        )
 
     async def _make_room(self) -> None:
         """Before more is read: until what was asked for is answered, and taken, as far as it must be."""
