@@ -22,9 +22,8 @@ from zab.runtime.limits import Limits
 from zab.runtime.link import Link
 from zab.runtime.logs import Log
 from zab.runtime.machine import Machine, View, passes_through
-from zab.runtime.origin import tagged
 from zab.wire.peer import ENVELOPE_BYTES_MAX, ITEM_BYTES_MAX
-from zab.wire.relay import TAG_BYTES
+from zab.wire.relay import COUNTER_BYTES, TAG_BYTES
 
 BESIDE_BYTES: Final = TAG_BYTES + ITEM_BYTES_MAX
 """What a batch holds for a transaction beside the transaction itself."""
@@ -179,7 +178,7 @@ class Desk:
     def _prepare(self, node: Proposes, now_ms: int) -> None:
         """As much as goes to the log at one go. Its zxids are known, for nobody else proposes while it waits."""
         limits, parcels, prepared, outstanding = self._limits, self._parcels, self._prepared, self._outstanding
-        passes, made, epoch, txn_bytes_max = self._passes, self._made, self._epoch, self._txn_bytes_max
+        passes, prepare, epoch, txn_bytes_max = self._passes, self._machine.prepare, self._epoch, self._txn_bytes_max
         assert epoch is not None
         last = node.last
         zxid = Zxid(last + 1) if epoch_of(last) == epoch else make(epoch, 1)
@@ -191,14 +190,20 @@ class Desk:
             counter = parcel.first + start
             origin, link = parcel.origin, parcel.link
             for request in parcel.requests[start:stop]:
-                txn = request if passes else made(request, View(zxid, epoch, now_ms, outstanding))
+                txn: object = request
+                if not passes:
+                    view = tuple.__new__(View, (zxid, epoch, now_ms, outstanding))  # a third of what the class takes
+                    try:
+                        txn = prepare(request, view)
+                    except Exception as error:
+                        txn = self._not_made(request, view, error)
                 if not isinstance(txn, bytes) or len(txn) > txn_bytes_max:
                     self.refusals.append(Refusal(link, counter, self._why_not(txn)))
                     counter += 1
                     continue
                 if not passes:
                     outstanding.append((zxid, txn))
-                prepared.append(tagged(origin, counter, txn))
+                prepared.append(origin + counter.to_bytes(COUNTER_BYTES, "big") + txn)
                 size += len(txn) + TAG_BYTES
                 zxid = Zxid(zxid + 1)
                 counter += 1
@@ -213,15 +218,12 @@ class Desk:
             else:
                 self._started = done
 
-    def _made(self, request: bytes, view: View) -> object:
-        """What `prepare` made of it; or, as a `Refused`, why it made nothing."""
-        try:
-            return self._machine.prepare(request, view)
-        except Refused as refused:
-            return refused
-        except Exception as error:
-            self._log.failed("prepare_failed", error, zxid=show(view.zxid), request_bytes=len(request))
-            return Refused(f"prepare raised {type(error).__name__}: {_said(error)}")
+    def _not_made(self, request: bytes, view: View, error: Exception) -> Refused:
+        """Why `prepare` made nothing of it."""
+        if isinstance(error, Refused):
+            return error
+        self._log.failed("prepare_failed", error, zxid=show(view.zxid), request_bytes=len(request))
+        return Refused(f"prepare raised {type(error).__name__}: {_said(error)}")
 
     def _why_not(self, txn: object) -> str:
         if isinstance(txn, Refused):

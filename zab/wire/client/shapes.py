@@ -127,9 +127,25 @@ def decode_path_and_data(body: bytes, at: int = 0) -> tuple[str, bytes | None, i
 
 
 def decode_set_data(body: bytes, at: int = 0) -> tuple[tuple[str, bytes | None, int], int]:
-    path, data, stop = decode_path_and_data(body, at)
+    """`decode_path_and_data` and a number, without the call: it is the most frequent request that changes something."""
+    (length,) = _unpack_int(body, at)
+    if length < 0:
+        raise _no_length(length)
+    start = at + 4
+    stop = start + length
+    (length,) = _unpack_int(body, stop)
+    try:
+        path = body[start:stop].decode()
+    except UnicodeDecodeError:
+        path = lenient(body[start:stop])
+    start = stop + 4
+    if length < 0:
+        if length != -1:
+            raise _no_length(length)
+        return (path, None, *_unpack_int(body, start)), start + 4
+    stop = start + length
     (version,) = _unpack_int(body, stop)
-    return (path, data, version), stop + 4
+    return (path, body[start:stop], version), stop + 4
 
 
 def encode_set_data(fields: tuple[str, bytes | None, int]) -> bytes:
