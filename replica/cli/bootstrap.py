@@ -9,8 +9,18 @@ from pathlib import Path
 from typing import Final
 
 from kraft_controller.cli.common import Failed, Misuse, verbs_with
+from replica.cli.command_config import CommandConfig, read_command_config
 from replica.core.errors import KafkaError, WireError
-from replica.runtime.client import Address, Client, ClientSettings, Unreachable, connect, parse_bootstrap
+from replica.runtime.client import (
+    HUNG_UP,
+    NO_CERTIFICATE,
+    Address,
+    Client,
+    ClientSettings,
+    Unreachable,
+    connect,
+    parse_bootstrap,
+)
 from replica.runtime.sasl import MECHANISMS, Identity
 
 BOOTSTRAP: Final = "127.0.0.1:9092"
@@ -23,7 +33,6 @@ def bootstrap_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--bootstrap",
         type=_bootstrap,
-        default=_bootstrap(BOOTSTRAP),
         metavar="HOST:PORT,...",
         help=f"brokers to begin with; one is enough, it knows the others (default {BOOTSTRAP})",
     )
@@ -40,8 +49,16 @@ def bootstrap_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="MECHANISM:USER:PASSWORD",
         help=f"who this is, where brokers want to know it; a mechanism is {', '.join(MECHANISMS)}",
     )
-    group.add_argument("--tls", action="store_true", help="speak TLS; --ca means it, too")
+    group.add_argument("--tls", action="store_true", help="speak TLS; each of the following three means it, too")
     group.add_argument("--ca", type=Path, metavar="FILE", help="who signs the brokers' certificates (PEM)")
+    group.add_argument("--cert", type=Path, metavar="FILE", help="who this is, where brokers want a certificate (PEM)")
+    group.add_argument("--key", type=Path, metavar="FILE", help="the key of --cert, where it is not in the same file")
+    group.add_argument(
+        "--command-config",
+        type=Path,
+        metavar="FILE",
+        help="all of this as Kafka's tools take it: security.protocol, ssl.*, sasl.*; what stands above goes before",
+    )
 
 
 def verbs(parser: argparse.ArgumentParser) -> Callable[[str, Work, str], argparse.ArgumentParser]:
@@ -52,16 +69,29 @@ def asked(arguments: argparse.Namespace) -> int:
     """The `work` of a verb, with a client. What brokers have against it ends the command with a line."""
     import trio
 
+    file = CommandConfig() if arguments.command_config is None else read_command_config(arguments.command_config)
+    bootstrap = arguments.bootstrap or file.bootstrap or _bootstrap(BOOTSTRAP)
+    tls, identity = _tls(arguments) or file.tls, arguments.login or file.identity
+
     async def main() -> int:
         settings = ClientSettings(request_s=arguments.within, patience_s=arguments.within)
-        async with connect(arguments.bootstrap, settings, _tls(arguments), arguments.login) as client:
+        async with connect(bootstrap, settings, tls, identity) as client:
             code: int = await arguments.work(client, arguments)
             return code
 
     try:
         return trio.run(main)
     except (KafkaError, WireError, Unreachable) as error:
-        raise Failed(str(error)) from None
+        raise Failed(f"{error}{_hint(error, identity)}") from None
+
+
+def _hint(error: Exception, identity: Identity | None) -> str:
+    """Brokers do not say why they hang up on somebody whom they do not know."""
+    if NO_CERTIFICATE in str(error):
+        return ": --cert, or ssl.keystore.location in the file of --command-config, says who this is"
+    if HUNG_UP in str(error) and identity is None:
+        return "; if it speaks TLS, or wants to know who this is: --tls, --cert, --login, or --command-config"
+    return ""
 
 
 def _bootstrap(text: str) -> list[Address]:
@@ -87,9 +117,21 @@ def _login(text: str) -> Identity:
 
 
 def _tls(arguments: argparse.Namespace) -> ssl.SSLContext | None:
-    if not arguments.tls and arguments.ca is None:
+    if not arguments.tls and arguments.ca is None and arguments.cert is None and arguments.key is None:
         return None
     try:
-        return ssl.create_default_context(cafile=arguments.ca)
+        context = ssl.create_default_context(cafile=arguments.ca)
     except OSError as error:
         raise Misuse(f"--ca {arguments.ca}: {error}") from None
+    if arguments.cert is not None:
+        try:
+            context.load_cert_chain(arguments.cert, arguments.key, _no_password)
+        except OSError as error:
+            raise Misuse(f"--cert {arguments.cert}: {error}") from None
+    elif arguments.key is not None:
+        raise Misuse("--key: there is no --cert that it belongs to")
+    return context
+
+
+def _no_password() -> str:
+    raise Misuse("--cert: its key has a password; --command-config has ssl.key.password for that")

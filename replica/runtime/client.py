@@ -32,6 +32,10 @@ Address = tuple[str, int]
 
 RECEIVE_BYTES: Final = 256 * 1024
 PAUSE_S: Final = 0.1
+HUNG_UP: Final = "the broker ended the connection"
+NO_CERTIFICATE: Final = "it wants a certificate of who dials, and was shown none that it believes"
+_WANTS_CERTIFICATE: Final = ("CERTIFICATE_REQUIRED", "BAD_CERTIFICATE", "UNKNOWN_CA", "HANDSHAKE_FAILURE")
+"""What it says when it hangs up, in the words of the library."""
 
 
 class Unreachable(Exception):
@@ -103,14 +107,14 @@ class Connection:
                 while not self._frames:
                     data = await self.stream.receive_some(RECEIVE_BYTES)
                     if not data:
-                        raise Unreachable("the broker ended the connection")
+                        raise Unreachable(HUNG_UP)
                     self._frames = self._framing.feed(data)
         except trio.TooSlowError:
             self.broken = True
             raise Unreachable(f"{api.name} was not answered within {self._settings.request_s} s") from None
         except (trio.BrokenResourceError, trio.ClosedResourceError, OSError) as error:
             self.broken = True
-            raise Unreachable(f"the connection broke: {error.__cause__ or error}") from error
+            raise _broken(error, "the connection broke: ") from error
         except BaseException:  # its answer may come while the next one is waited for
             self.broken = True
             raise
@@ -260,12 +264,23 @@ class Client:
         except trio.TooSlowError:
             raise Unreachable(f"no connection within {self.settings.request_s} s") from None
         except (OSError, trio.BrokenResourceError) as error:
-            raise Unreachable(_why(error)) from error
+            raise _broken(error) from error
 
     async def aclose(self) -> None:
         connections, self._connections = list(self._connections.values()), {}
         for connection in connections:
             await connection.aclose()
+
+
+def _broken(error: BaseException, before: str = "") -> Unreachable:
+    """What TLS has to say is told for whoever does not know its library."""
+    cause = error.__cause__
+    if isinstance(cause, ssl.SSLEOFError | ConnectionResetError | BrokenPipeError):
+        return Unreachable(HUNG_UP)
+    reason = (cause.reason or "").upper() if isinstance(cause, ssl.SSLError) else ""
+    if any(word in reason for word in _WANTS_CERTIFICATE):
+        return Unreachable(f"{NO_CERTIFICATE} ({reason})")
+    return Unreachable(f"{before}{_why(error)}")
 
 
 def _why(error: BaseException) -> str:

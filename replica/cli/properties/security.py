@@ -191,8 +191,11 @@ def jaas_key(listener: str, mechanism: str) -> str:
 
 
 def _login(source: Source, listener: str, mechanism: str) -> Mapping[str, str]:
+    return login_options(source, jaas_key(listener, mechanism))
+
+
+def login_options(source: Source, key: str) -> Mapping[str, str]:
     """The options of the login module, as Java has it: `class.Name required name="value" ...;`"""
-    key = jaas_key(listener, mechanism)
     text = source.text(key)
     if not text:
         return {}

@@ -1,0 +1,179 @@
+"""Commands come in where certificates and passwords are asked for, and say what is missing where they do not."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from threading import Event, Thread
+from typing import Any
+
+import pytest
+import trio
+
+from kraft_controller.cli.common import Misuse
+from replica.cli import main
+from replica.cli.command_config import read_command_config
+from replica.core.principals import Principals
+from replica.runtime.logs import Log
+from replica.runtime.port import Port
+from replica.runtime.requests import ApiKey, Handlers, Reply, Request
+from replica.runtime.sasl import SaslSettings, security_of
+from tests.integration.certificates import PASSWORD, Authority
+
+JAAS = (
+    'sasl.jaas.config=org.apache.kafka.common.security.plain.PlainLoginModule required username="ann" password="hers";'
+)
+
+
+HINT = (
+    "ended the connection; if it speaks TLS, or wants to know who this is: --tls, --cert, --login, or --command-config"
+)
+
+
+def answering(number: int) -> Handlers:
+    async def metadata(request: Request) -> Reply:
+        return {"brokers": [{"node_id": 1, "host": "127.0.0.1", "port": number}], "controller_id": 1, "topics": []}
+
+    async def groups(request: Request) -> Reply:
+        return {"error_code": 0, "groups": [{"group_id": f"of {request.principal}", "group_state": "Empty"}]}
+
+    return {ApiKey.METADATA: metadata, ApiKey.LIST_GROUPS: groups}
+
+
+@contextmanager
+def broker(tls: ssl.SSLContext | None, *, asks: bool = False) -> Iterator[str]:
+    """One that lists a group, in a thread of its own; where it listens."""
+    ready, told = Event(), list[Any]()
+
+    async def run() -> None:
+        handlers: dict[ApiKey, object] = {}
+        sasl = SaslSettings(users={"ann": "hers"})
+
+        async def nobody(name: str, mechanism: object) -> None:
+            raise AssertionError
+
+        security = {"security": security_of(sasl, nobody, b"s")} if asks else {}  # type: ignore[arg-type]
+        port = Port("IN", "127.0.0.1", 0, handlers, Log(1), tls=tls, principals=Principals(), **security)  # type: ignore[arg-type]
+        number = await port.bind()
+        handlers.update(answering(number))
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(port.run)
+            told.extend([number, trio.lowlevel.current_trio_token(), nursery.cancel_scope])
+            ready.set()
+
+    thread = Thread(target=trio.run, args=(run,))
+    thread.start()
+    assert ready.wait(60)
+    number, token, scope = told
+    try:
+        yield f"127.0.0.1:{number}"
+    finally:
+        trio.from_thread.run_sync(scope.cancel, trio_token=token)
+        thread.join()
+
+
+def said(capsys: pytest.CaptureFixture[str], hosts: str, *words: object) -> tuple[int, str]:
+    code = main(["groups", "list", "--bootstrap", hosts, "--within", "2", *map(str, words)])
+    shown = capsys.readouterr()
+    return code, shown.out + shown.err
+
+
+def server_of(authority: Authority, *, wants: bool) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue("broker", "127.0.0.1").load_key(context)
+    if wants:
+        authority.trust.load_trust(context)
+        context.verify_mode = ssl.CERT_REQUIRED
+    return context
+
+
+def test_a_listener_that_wants_a_certificate(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    authority = Authority(tmp_path)
+    ann = authority.issue("ann")
+    sealed = authority.as_protected_pem(ann)
+    ca = authority.trust.path
+    file = tmp_path / "client.properties"
+    file.write_text(
+        f"security.protocol=SSL\nssl.truststore.location={ca}\nssl.truststore.type=PEM\n"
+        f"ssl.keystore.location={sealed.path}\nssl.key.password={PASSWORD}\nacks=all\n"
+    )
+    with broker(server_of(authority, wants=True)) as hosts:
+        code, shown = said(capsys, hosts, "--ca", ca)
+        assert code == 1
+        assert HINT in shown
+        code, shown = said(capsys, hosts, "--ca", ca, "--cert", ann.path)
+        assert (code, "of User:CN=ann" in shown) == (0, True), shown
+        code, shown = said(capsys, hosts, "--command-config", file)
+        assert (code, "of User:CN=ann" in shown) == (0, True), shown
+        code, shown = said(capsys, hosts)
+        assert (code, HINT in shown) == (1, True), shown
+        code, shown = said(capsys, hosts, "--ca", ca, "--cert", sealed.path)
+        assert (code, "--command-config has ssl.key.password for that" in shown) == (2, True), shown
+
+
+def test_a_broker_that_says_why_it_hangs_up(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    authority = Authority(tmp_path)
+    context = server_of(authority, wants=True)
+    context.maximum_version = ssl.TLSVersion.TLSv1_2  # later ones say it behind the handshake, which may be too late
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def accept() -> None:
+            while True:
+                try:
+                    dialled, _ = listener.accept()
+                except OSError:
+                    return
+                with dialled, suppress(OSError):
+                    context.wrap_socket(dialled, server_side=True).close()
+
+        thread = Thread(target=accept)
+        thread.start()
+        try:
+            code, shown = said(capsys, f"127.0.0.1:{listener.getsockname()[1]}", "--ca", authority.trust.path)
+        finally:
+            listener.shutdown(socket.SHUT_RDWR)
+            thread.join()
+    assert code == 1
+    assert "it wants a certificate of who dials, and was shown none that it believes" in shown
+    assert "--cert, or ssl.keystore.location in the file of --command-config, says who this is" in shown
+
+
+def test_a_listener_that_wants_a_password(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    authority = Authority(tmp_path)
+    file = tmp_path / "client.properties"
+    with broker(server_of(authority, wants=False), asks=True) as hosts:
+        file.write_text(
+            f"bootstrap.servers={hosts}\nsecurity.protocol=SASL_SSL\nsasl.mechanism=PLAIN\n{JAAS}\n"
+            f"ssl.truststore.location={authority.trust.path}\n"
+        )
+        code = main(["groups", "list", "--command-config", str(file)])
+        shown = capsys.readouterr()
+        assert (code, "of User:ann" in shown.out) == (0, True), shown
+        code, text = said(capsys, hosts, "--ca", authority.trust.path)
+        assert (code, HINT in text) == (1, True), text
+        code, text = said(capsys, hosts, "--command-config", file, "--login", "PLAIN:ann:another")
+        assert code == 1, "what is said beside the file goes before it"
+
+
+@pytest.mark.parametrize(
+    ("lines", "why"),
+    [
+        (["security.protocol=TLS"], "line 1: security.protocol=TLS: expected one of PLAINTEXT, SSL"),
+        (["ssl.engine.factory.class=x"], "it is not understood here, and to pass over it would not be safe"),
+        (["security.protocol=SASL_SSL", "sasl.mechanism=GSSAPI"], "sasl.mechanism=GSSAPI: expected one of PLAIN"),
+        (["security.protocol=SASL_SSL", "sasl.mechanism=PLAIN"], "no username and no password"),
+        (["security.protocol=SSL", "ssl.keystore.location=/x"], "ssl.keystore.location=/x: /x: No such file"),
+        (["bootstrap.servers=h"], "'h' is no host:port"),
+    ],
+)
+def test_a_file_that_does_not_say_how(tmp_path: Path, lines: list[str], why: str) -> None:
+    file = tmp_path / "client.properties"
+    file.write_text("\n".join(lines))
+    with pytest.raises(Misuse) as caught:
+        read_command_config(file)
+    assert why in str(caught.value)
+    with pytest.raises(Misuse, match="it cannot be read: No such file"):
+        read_command_config(tmp_path / "nothing")
