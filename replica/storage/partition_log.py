@@ -84,7 +84,7 @@ class PartitionLog(ABC):
             expected = self._end
             for at, _ in walk(batches):
                 header = check(batches, at)
-                if header.base_offset < expected:
+                if header.base_offset < expected and not self._start == expected == self._end < header.next_offset:
                     raise corrupt(
                         f"{self.name} ends at offset {expected}, and a batch from {header.base_offset} on should follow"
                     )
@@ -92,14 +92,20 @@ class PartitionLog(ABC):
                     raise corrupt(f"{self.name}: the batch at offset {header.base_offset} has no leader epoch")
                 placed.append((at, header))
                 expected = header.next_offset
+            if not placed:
+                return Appended(self._end, self._end - 1)
+            start = self._start
+            if placed[0][1].base_offset < start:
+                # The leader's log, and so this empty one, begins within a batch, and batches come whole.
+                self.start_over_at(placed[0][1].base_offset)
             for _, header in placed:
                 if header.leader_epoch != self.epochs.latest:
                     self.epochs.assign(header.leader_epoch, header.base_offset)
             self._keep_epochs()
-            if not placed:
-                return Appended(self._end, self._end - 1)
             end = placed[-1][0] + placed[-1][1].size
-            return self._append(batches if end == len(batches) else batches[:end], placed, NO_TIMESTAMP)
+            done = self._append(batches if end == len(batches) else batches[:end], placed, NO_TIMESTAMP)
+            self.move_start(start)
+            return done
 
     def _written_before(self, header: Header) -> Appended | None:
         if header.producer_id < 0:

@@ -92,6 +92,19 @@ def test_a_follower_keeps_what_its_leader_numbered(make: Make) -> None:
     assert log.end_offset == 10
 
 
+def test_an_empty_log_that_begins_within_a_batch_takes_it_whole(make: Make) -> None:
+    """As its leader's does, where somebody has wished away what is before."""
+    log = make()
+    log.start_over_at(2)
+    assert code_of(lambda: log.append_as_follower(numbered(0, 4, b"a", b"b"))) is ErrorCode.CORRUPT_MESSAGE
+    log.append_as_follower(numbered(0, 4, b"a", b"b", b"c", b"d") + numbered(4, 4, b"e"))
+    assert (log.start_offset, log.end_offset) == (2, 5)
+    assert parse_header(log.read(2, ALL, 5).records).base_offset == 0
+    with pytest.raises(OffsetOutOfRange):
+        log.read(1, ALL, 5)
+    assert code_of(lambda: log.append_as_follower(numbered(3, 4, b"d", b"e", b"f"))) is ErrorCode.CORRUPT_MESSAGE
+
+
 def test_a_retry_gets_the_offsets_of_then(make: Make) -> None:
     log = make()
     log.append_as_leader(of_producer(7, 0, b"a", b"b"), 0, NOW)
