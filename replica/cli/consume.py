@@ -25,7 +25,7 @@ from replica.cli.topic import leaders_of
 from replica.core.errors import ErrorCode, KafkaError
 from replica.runtime.client import Client, raise_for
 from replica.wire.api import ApiKey
-from replica.wire.batch import walk
+from replica.wire.batch import check, walk
 from replica.wire.records import Record, read_records
 
 LATEST: Final = -1
@@ -170,6 +170,14 @@ def _records(position: Position, data: bytes) -> list[Found]:
     found: list[Found] = []
     following = position.offset
     for at, header in walk(data):
+        try:
+            check(data, at)
+        except KafkaError as error:
+            if found:
+                break  # first what came before it
+            raise Failed(
+                f"{position.where}: the batch at offset {header.base_offset} is damaged: {error.text}"
+            ) from None
         following = header.next_offset
         if not header.control:
             found.extend(

@@ -30,6 +30,38 @@ UNKNOWN_MAX: Final = 64
 """Who has not said yet who he is. One more waits for one of them to be done, which takes `handshake_s` at most."""
 
 
+class _Guest(trio.abc.Stream):
+    """A connection that came in, and whether anything was said on it after it was known who it is."""
+
+    def __init__(self) -> None:
+        self.scope = trio.CancelScope()
+        self.has_spoken = False
+        self._stream: trio.abc.Stream | None = None
+
+    def known_by(self, stream: trio.abc.Stream) -> trio.abc.Stream:
+        self._stream = stream
+        return self
+
+    @property
+    def _there(self) -> trio.abc.Stream:
+        assert self._stream is not None
+        return self._stream
+
+    async def send_all(self, data: bytes | bytearray | memoryview) -> None:
+        await self._there.send_all(data)
+
+    async def wait_send_all_might_not_block(self) -> None:
+        await self._there.wait_send_all_might_not_block()
+
+    async def receive_some(self, max_bytes: int | None = None) -> bytes | bytearray:
+        data = await self._there.receive_some(max_bytes)
+        self.has_spoken = self.has_spoken or bool(data)
+        return data
+
+    async def aclose(self) -> None:
+        await self._there.aclose()
+
+
 @frozen
 class Between:
     """Dials others."""
@@ -82,9 +114,29 @@ class Ear:
         self._log = log
         self._ready = ready
         self._unknown = trio.CapacityLimiter(UNKNOWN_MAX)
+        self._guests: dict[_Guest, None] = {}
 
     async def hear(self, stream: trio.SocketStream) -> None:
-        """One connection, to its end. Whatever it does, no other is the worse for it."""
+        """One connection, to its end. Whatever it does, no other is the worse for it.
+
+        When there are too many, the first goes that has said nothing: a controller speaks as soon as it is let in.
+        """
+        guest = _Guest()
+        if len(self._guests) >= self._settings.controllers_max:
+            silent = next((each for each in self._guests if not each.has_spoken), guest)
+            self._log.grumble("too_many_connections", "", listener=self._listener.name)
+            self._guests.pop(silent, None)
+            silent.scope.cancel()
+        if not guest.scope.cancel_called:
+            self._guests[guest] = None
+        try:
+            with guest.scope:
+                await self._heard(stream, guest)
+        finally:
+            self._guests.pop(guest, None)
+            await trio.aclose_forcefully(stream)
+
+    async def _heard(self, stream: trio.SocketStream, guest: _Guest) -> None:
         try:
             host = str(stream.socket.getpeername()[0])
         except OSError:
@@ -104,7 +156,7 @@ class Ear:
             self._log.grumble("controller_not_heard", host, listener=self._listener.name, peer=host, why=why)
             await trio.aclose_forcefully(stream)
             return
-        await self._serve(known)
+        await self._serve(guest.known_by(known))
 
     async def _known(self, stream: trio.SocketStream, host: str) -> tuple[trio.abc.Stream, str]:
         listener = self._listener

@@ -51,6 +51,7 @@ from replica.runtime.handlers import configs as config_handlers
 from replica.runtime.handlers import coordinators as coordinator_handlers
 from replica.runtime.handlers import fetch as fetch_handlers
 from replica.runtime.handlers import groups as group_handlers
+from replica.runtime.handlers import log_dirs as log_dir_handlers
 from replica.runtime.handlers import metadata as metadata_handlers
 from replica.runtime.handlers import moves as move_handlers
 from replica.runtime.handlers import offsets as offset_handlers
@@ -275,6 +276,7 @@ class Broker:
             **producer_handlers.handlers(self.producer_ids),
             **user_handlers.handlers(self.users),
             **acl_handlers.handlers(self.authorizer),
+            **log_dir_handlers.handlers(self.disk, self.replication.core.high_watermarks),
             **produce_handlers.handlers(self.replication),
             **fetch_handlers.handlers(self.replication, inter_broker),
             **offset_handlers.handlers(self.replication, inter_broker, lambda topic: self.configs[topic].delete),

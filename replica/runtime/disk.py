@@ -29,6 +29,15 @@ _MS: Final = 1000
 
 
 @frozen
+class Held:
+    """A log: how much it takes, and where it ends."""
+
+    where: TopicPartition
+    size: int
+    end_offset: int
+
+
+@frozen
 class DiskPace:
     """flush_check_s       how often it is looked whose records have waited for long enough
     checkpoint_s        how often it is written down how far all is durable
@@ -81,11 +90,27 @@ class Disk:
         took = f"{trio.current_time() - began:.3f}"
         self._log.say("logs-loaded", logs=len(self._logs.logs), clean=self._logs.was_clean, s=took)
         for where, error in self._logs.damaged.items():
-            self._log.say("log-damaged", logging.ERROR, partition=where, why=error.text)
+            self._log.say("log-damaged", logging.ERROR, partition=TopicPartition(*where), why=error.text)
 
     @property
     def directories(self) -> int:
         return len(self._logs.directories)
+
+    @property
+    def paths(self) -> dict[str, str | None]:
+        """Each directory, and why it cannot be used; None: it can."""
+        return {each.files.where: self.failed.get(each.files.where) for each in self._logs.directories}
+
+    def held_in(self, directory: str) -> list[Held]:
+        found = (each for each in self._logs.directories if each.files.where == directory)
+        return sorted(
+            (
+                Held(TopicPartition(*where), log.size, log.end_offset)
+                for each in found
+                for where, log in each.logs.items()
+            ),
+            key=lambda held: held.where,
+        )
 
     def partitions_in(self, directory: str) -> list[TopicPartition]:
         """Of which there is a log."""

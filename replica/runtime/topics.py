@@ -8,7 +8,7 @@ for clients, and waited for.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import TypeVar
+from typing import Final, TypeVar
 
 import trio
 from attrs import frozen
@@ -22,6 +22,7 @@ from replica.runtime.at_store import at_the_store
 from replica.runtime.metadata import MetadataCache
 
 T = TypeVar("T")
+LINGERS_S: Final = 5.0
 
 Manual = Mapping[int, Sequence[int]]
 """Replicas of each partition, as somebody wrote them down."""
@@ -143,6 +144,24 @@ class Topics:
         await self._until(is_led, timeout_ms, f"topic {name} was written to the store, and not all of it is led yet")
 
     async def gone(self, name: str, ident: TopicId | None, timeout_ms: int) -> None:
+        """For clients of this broker. At the store, where none of its name can be made before that, it is waited for a
+        little longer: the node goes when every broker has let go of its replicas, and one of them may be away."""
+        began = trio.current_time()
+        await self._unknown(name, ident, timeout_ms)
+        left_s, pause_s = began + timeout_ms / 1000 - trio.current_time(), 0.02
+        with trio.move_on_after(max(min(left_s, LINGERS_S), 0)):
+            while await self._is_there_still(name, ident):
+                await trio.sleep(pause_s)
+                pause_s = min(2 * pause_s, 0.5)
+
+    async def _is_there_still(self, name: str, ident: TopicId | None) -> bool:
+        try:
+            found = await self.read(name)
+        except KafkaError as error:
+            return error.code.retriable  # else it is half gone, and nobody can read it
+        return found is not None and found.id == ident
+
+    async def _unknown(self, name: str, ident: TopicId | None, timeout_ms: int) -> None:
         cache = self._cache
 
         def is_gone() -> bool:

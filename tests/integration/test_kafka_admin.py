@@ -48,6 +48,7 @@ def test_kafka_python_makes_grows_and_deletes_topics(tmp_path: Path) -> None:
             assert len(topic["partitions"]) == 6
             admin.delete_topics(["t", "one"])
             assert admin.list_topics() == []
+            admin.create_topics([NewTopic("t", 1, 3)])  # at once
         finally:
             admin.close()
 

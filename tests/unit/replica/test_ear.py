@@ -1,0 +1,57 @@
+"""Who comes in where controllers do: there may be so many, and who says nothing makes room for who does."""
+
+from __future__ import annotations
+
+import trio
+
+from replica.runtime.between import Ear
+from replica.runtime.config import CONTROLLER, Listener
+from replica.runtime.login import OPEN
+from replica.runtime.logs import Log
+from replica.runtime.settings import PortSettings
+
+
+def test_strangers_who_say_nothing_do_not_keep_a_controller_out() -> None:
+    async def main() -> None:
+        async def echo(stream: trio.abc.Stream) -> None:
+            while data := await stream.receive_some():
+                await stream.send_all(data)
+
+        ear = Ear(
+            Listener(CONTROLLER, "127.0.0.1", 0), OPEN, PortSettings(controllers_max=3), echo, lambda *_: True, Log(1)
+        )
+        [listener] = await trio.open_tcp_listeners(0, host="127.0.0.1")
+        number = listener.socket.getsockname()[1]
+
+        async def come() -> trio.SocketStream:
+            return await trio.open_tcp_stream("127.0.0.1", number)
+
+        async def speaks(stream: trio.SocketStream) -> bool:
+            try:
+                await stream.send_all(b"x")
+                return await stream.receive_some() == b"x"
+            except trio.BrokenResourceError:
+                return False
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(trio.serve_listeners, ear.hear, [listener])
+            with trio.fail_after(60):
+                controller = await come()
+                assert await speaks(controller)
+                silent = [await come() for _ in range(2)]
+                another = await come()
+                assert await speaks(another)
+                assert await silent[0].receive_some() == b"", "it came before the others, and has said nothing"
+                for _ in range(5):
+                    silent.append(await come())
+                assert await speaks(controller)
+                assert await speaks(another)
+                assert await speaks(silent[-1])
+                last = await come()  # all who are there have spoken
+                assert not await speaks(last)
+                assert await speaks(controller)
+            nursery.cancel_scope.cancel()
+        for each in (controller, another, *silent, last):
+            await trio.aclose_forcefully(each)
+
+    trio.run(main)

@@ -1,0 +1,60 @@
+"""What a broker says of its log directories."""
+
+from __future__ import annotations
+
+import errno
+from pathlib import Path
+from typing import Any
+
+import trio
+
+from kraft_controller.core.names import BrokerId, TopicPartition
+from replica.core.errors import ErrorCode
+from replica.runtime.configs import TopicConfigs
+from replica.runtime.disk import Disk
+from replica.runtime.handlers.log_dirs import handlers
+from replica.runtime.logs import Log
+from replica.runtime.requests import ApiKey, Request
+from replica.storage.config import LogConfig
+from tests.unit.replica.storage.logs import NOW, batch
+
+A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)
+
+
+def test_partitions_their_sizes_and_what_they_lack(tmp_path: Path) -> None:
+    async def main() -> None:
+        log = Log(1)
+        disk = Disk((tmp_path / "one", tmp_path / "two"), TopicConfigs(LogConfig(), log), log, lambda: NOW)
+        await disk.load(BrokerId(1), "cluster")
+        for where in (A0, A1, B0):
+            disk.open(where, None).append_as_leader(batch(b"a", b"b"), 0, NOW)
+
+        async def told(topics: object) -> list[dict[str, Any]]:
+            describe = handlers(disk, lambda: {A0: 2, A1: 5})[ApiKey.DESCRIBE_LOG_DIRS]
+            reply = await describe(Request(ApiKey.DESCRIBE_LOG_DIRS, 4, 1, "me", {"topics": topics}, "IN"))
+            assert reply is not None
+            found: list[dict[str, Any]] = reply["results"]
+            return found
+
+        def parts(told: dict[str, Any]) -> dict[tuple[str, int], tuple[int, int]]:
+            return {
+                (topic["name"], part["partition_index"]): (part["partition_size"], part["offset_lag"])
+                for topic in told["topics"]
+                for part in topic["partitions"]
+            }
+
+        one, two = await told(None)
+        assert [one["log_dir"], two["log_dir"]] == [str(tmp_path / "one"), str(tmp_path / "two")]
+        size = len(batch(b"a", b"b"))
+        assert parts(one) | parts(two) == {A0: (size, 0), A1: (size, 3), B0: (size, 0)}
+        assert one["total_bytes"] >= one["usable_bytes"] > 0
+        found = [parts(each) for each in await told([{"topic": "a", "partitions": [1, 7]}])]
+        assert sorted(found, key=len) == [{}, {A1: (size, 3)}]
+        files: Any = disk._logs.directories[0].files
+        files.failure("write", "x", errno.ENOSPC)
+        broken, sound = await told(None)
+        assert (broken["error_code"], broken["topics"]) == (ErrorCode.KAFKA_STORAGE_ERROR, [])
+        assert "error_code" not in sound
+        await disk.close(-1)
+
+    trio.run(main)
