@@ -3,17 +3,21 @@
 FILE is a segment (.log), an index (.index, .timeindex), a snapshot of producers (.snapshot), or one of the small text
 files: leader-epoch-checkpoint, the checkpoints of offsets, partition.metadata, meta.properties.
 
-Each batch of a segment is one line, checked as a recovery would; --records shows what is in it, too. The first thing
-that is not as it should be ends the command with status 1.
+Each batch of a segment is one line, checked as a recovery would; --records shows what is in it, too. With --json each
+line is an object that says of which file it is. The first thing that is not as it should be ends the command with
+status 1.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
+
+from attrs import asdict
 
 from kraft_controller.cli.common import Failed, Misuse
 from replica.core.errors import KafkaError
@@ -23,6 +27,9 @@ from replica.storage.producers import Producers
 from replica.wire.batch import HEADER_BYTES, PREFIX, Header, check
 from replica.wire.records import Record, read_control, read_records
 
+Row: TypeAlias = tuple[str, dict[str, object]]
+"""A line for a person, and the same for a program."""
+Reader: TypeAlias = Callable[[Path, argparse.Namespace], Iterator[Row]]
 _SUFFIXES_OF_THE_MOMENT: Final = (".deleted", ".cleaned", ".swap", ".tmp")
 _OFFSETS: Final = (
     checkpoints.HIGH_WATERMARKS,
@@ -36,12 +43,13 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", metavar="FILE", type=Path, nargs="+")
     parser.add_argument("--records", action="store_true", help="the records of each batch, too")
     parser.add_argument("--from", dest="first", metavar="OFFSET", type=int, default=0, help="not what came before")
+    parser.add_argument("--json", action="store_true", help="for programs: an object for each line")
     parser.add_argument("--count", metavar="N", type=int, default=None, help="so many batches at most")
 
 
 def act(arguments: argparse.Namespace) -> int:
     for path in arguments.file:
-        if len(arguments.file) > 1:
+        if len(arguments.file) > 1 and not arguments.json:
             print(f"== {path}")
         if not path.is_file():
             raise Misuse(f"{path} is no file")
@@ -49,15 +57,15 @@ def act(arguments: argparse.Namespace) -> int:
         if show is None:
             raise Misuse(f"{path}: no file of a log directory has such a name; see --help for those that have")
         try:
-            for line in show(path, arguments):
-                print(line)
+            for line, fields in show(path, arguments):
+                print(json.dumps({"file": str(path), **fields}, ensure_ascii=False) if arguments.json else line)
         except (KafkaError, ValueError) as error:
             text = error.text if isinstance(error, KafkaError) else str(error)
             raise Failed(f"{path}: {text}") from error
     return 0
 
 
-def _reader_of(path: Path) -> Callable[[Path, argparse.Namespace], Iterator[str]] | None:
+def _reader_of(path: Path) -> Reader | None:
     name = path.name
     for suffix in _SUFFIXES_OF_THE_MOMENT:
         name = name.removesuffix(suffix)
@@ -73,7 +81,7 @@ def _reader_of(path: Path) -> Callable[[Path, argparse.Namespace], Iterator[str]
     return by_name.get(name) or by_suffix.get(Path(name).suffix)
 
 
-def _log(path: Path, arguments: argparse.Namespace) -> Iterator[str]:
+def _log(path: Path, arguments: argparse.Namespace) -> Iterator[Row]:
     position, shown, size = 0, 0, path.stat().st_size
     with path.open("rb") as file:
         while position < size and (arguments.count is None or shown < arguments.count):
@@ -86,10 +94,11 @@ def _log(path: Path, arguments: argparse.Namespace) -> Iterator[str]:
             except KafkaError as error:
                 raise ValueError(f"byte {position} of {size}: {error.text}") from error
             if header.last_offset >= arguments.first:
-                yield _batch_line(position, header)
+                yield _batch_line(position, header), _batch_fields(position, header)
                 shown += 1
                 if arguments.records:
-                    yield from (f"  {_record_line(header, record)}" for record in read_records(batch))
+                    for record in read_records(batch):
+                        yield f"  {_record_line(header, record)}", _record_fields(header, record)
             position += header.size
 
 
@@ -117,6 +126,40 @@ def _batch_line(position: int, header: Header) -> str:
     if header.delete_horizon is not None:
         words.append(f"delete-horizon {_time(header.delete_horizon)}")
     return ", ".join(words)
+
+
+def _batch_fields(position: int, header: Header) -> dict[str, object]:
+    return {
+        "base_offset": header.base_offset,
+        "last_offset": header.last_offset,
+        "records": header.record_count,
+        "leader_epoch": header.leader_epoch,
+        "position": position,
+        "bytes": header.size,
+        "max_timestamp": header.max_timestamp,
+        "log_append_time": header.log_append_time,
+        "compression": header.codec.label,
+        "producer_id": header.producer_id,
+        "producer_epoch": header.producer_epoch,
+        "base_sequence": header.base_sequence,
+        "last_sequence": header.last_sequence if header.producer_id >= 0 else -1,
+        "transactional": header.transactional,
+        "control": header.control,
+        "delete_horizon": header.delete_horizon,
+    }
+
+
+def _record_fields(header: Header, record: Record) -> dict[str, object]:
+    fields: dict[str, object] = {"offset": record.offset, "timestamp": record.timestamp}
+    if header.control:
+        kind, epoch = read_control(record)
+        return {**fields, "control": None if kind is None else kind.name, "coordinator_epoch": epoch}
+    headers = [[name, _text(value)] for name, value in record.headers]
+    return {**fields, "key": _text(record.key), "value": _text(record.value), "headers": headers}
+
+
+def _text(data: bytes | None) -> str | None:
+    return None if data is None else data.decode(errors="backslashreplace")
 
 
 def _record_line(header: Header, record: Record) -> str:
@@ -152,19 +195,31 @@ def _base(path: Path) -> int:
     return int(stem) if stem.isdigit() else 0
 
 
-def _index(path: Path, arguments: argparse.Namespace) -> Iterator[str]:
+def _index(path: Path, arguments: argparse.Namespace) -> Iterator[Row]:
     for offset, position in OffsetIndex(path.read_bytes()).entries:
         if _base(path) + offset >= arguments.first:
-            yield f"offset {_base(path) + offset}, position {position}"
+            yield (
+                f"offset {_base(path) + offset}, position {position}",
+                {
+                    "offset": _base(path) + offset,
+                    "position": position,
+                },
+            )
 
 
-def _times(path: Path, arguments: argparse.Namespace) -> Iterator[str]:
+def _times(path: Path, arguments: argparse.Namespace) -> Iterator[Row]:
     for time, offset in TimeIndex(path.read_bytes()).entries:
         if _base(path) + offset >= arguments.first:
-            yield f"time {_time(time)} ({time}), offset {_base(path) + offset}"
+            yield (
+                f"time {_time(time)} ({time}), offset {_base(path) + offset}",
+                {
+                    "timestamp": time,
+                    "offset": _base(path) + offset,
+                },
+            )
 
 
-def _snapshot(path: Path, arguments: argparse.Namespace) -> Iterator[str]:
+def _snapshot(path: Path, arguments: argparse.Namespace) -> Iterator[Row]:
     for producer_id, known in sorted(Producers.decode(path.read_bytes()).all().items()):
         batches = "; ".join(
             f"{each.first_sequence}-{each.last_sequence} at {each.first_offset}-{each.last_offset}"
@@ -172,27 +227,42 @@ def _snapshot(path: Path, arguments: argparse.Namespace) -> Iterator[str]:
         )
         open_from = f", transaction open from {known.txn_start}" if known.txn_start >= 0 else ""
         about = f"producer {producer_id}, epoch {known.epoch}, last {_time(known.timestamp)}"
-        yield f"{about}, sequences {batches}{open_from}"
+        yield (
+            f"{about}, sequences {batches}{open_from}",
+            {
+                "producer_id": producer_id,
+                "producer_epoch": known.epoch,
+                "timestamp": known.timestamp,
+                "batches": [asdict(each) for each in known.batches],
+                "transaction_start": known.txn_start,
+                "coordinator_epoch": known.coordinator_epoch,
+            },
+        )
 
 
-def _offsets(path: Path, arguments: argparse.Namespace) -> Iterator[str]:
+def _offsets(path: Path, arguments: argparse.Namespace) -> Iterator[Row]:
     for topic, partition, offset in checkpoints.decode(path.read_bytes(), path.name, 3):
-        yield f"{topic}-{partition} {offset}"
+        fields: dict[str, object] = {"topic": topic, "partition": int(partition), "offset": int(offset)}
+        yield f"{topic}-{partition} {offset}", fields
 
 
-def _epochs(path: Path, arguments: argparse.Namespace) -> Iterator[str]:
+def _epochs(path: Path, arguments: argparse.Namespace) -> Iterator[Row]:
     for epoch, start in checkpoints.decode_epochs(path.read_bytes(), path.name):
-        yield f"epoch {epoch} from offset {start}"
+        yield f"epoch {epoch} from offset {start}", {"leader_epoch": epoch, "start_offset": start}
 
 
-def _metadata(path: Path, arguments: argparse.Namespace) -> Iterator[str]:
+def _metadata(path: Path, arguments: argparse.Namespace) -> Iterator[Row]:
     checkpoints.decode_metadata(path.read_bytes())
-    yield from path.read_text().splitlines()
+    for line in path.read_text().splitlines():
+        key, _, value = line.partition(": ")
+        yield line, {key: value}
 
 
-def _meta(path: Path, arguments: argparse.Namespace) -> Iterator[str]:
-    yield from (f"{key}={value}" for key, value in checkpoints.decode_properties(path.read_bytes()).items())
+def _meta(path: Path, arguments: argparse.Namespace) -> Iterator[Row]:
+    for key, value in checkpoints.decode_properties(path.read_bytes()).items():
+        yield f"{key}={value}", {key: value}
 
 
-def _clean(path: Path, arguments: argparse.Namespace) -> Iterator[str]:
-    yield f"the broker ended in order, with the epoch {checkpoints.decode_clean(path.read_bytes())}"
+def _clean(path: Path, arguments: argparse.Namespace) -> Iterator[Row]:
+    epoch = checkpoints.decode_clean(path.read_bytes())
+    yield f"the broker ended in order, with the epoch {epoch}", {"broker_epoch": epoch}

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -59,6 +61,35 @@ def test_the_files_beside_it(folder: Path, capsys: pytest.CaptureFixture[str]) -
     assert "t-0 5" in both
     assert "broker.id=1" in both
     assert said(capsys, folder / ".kafka_cleanshutdown") == ["the broker ended in order, with the epoch 12"]
+
+
+def test_the_same_for_programs(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    partition = folder / "t-0"
+    segment = partition / "00000000000000000000.log"
+
+    def objects(*arguments: str | Path) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in said(capsys, "--json", *arguments)]
+
+    first, record, another = objects(segment, "--records", "--count", "1")
+    assert (first["base_offset"], first["last_offset"], first["leader_epoch"], first["records"]) == (0, 1, 3, 2)
+    assert (first["file"], first["compression"], first["producer_id"]) == (str(segment), "uncompressed", -1)
+    assert (record["offset"], record["timestamp"], record["key"], record["value"]) == (0, NOW, "k", None)
+    assert (record["headers"], another["key"]) == ([["h", "x"]], "\\xff")
+    [*_, end, marker] = objects(segment, "--records")
+    assert (end["control"], marker["control"], marker["coordinator_epoch"]) == (True, "COMMIT", 5)
+    [producer] = objects(partition / "00000000000000000005.snapshot")
+    assert (producer["producer_id"], producer["batches"][0]["first_offset"]) == (7, 2)
+    names = ("leader-epoch-checkpoint", "partition.metadata", "00000000000000000000.index")
+    lines = objects(*(partition / name for name in names))
+    assert {"leader_epoch": 4, "start_offset": 2} in [_without_file(line) for line in lines]
+    assert {line["file"] for line in lines} == {str(partition / name) for name in names}
+    [*_, cluster] = objects(folder / "recovery-point-offset-checkpoint", folder / "meta.properties")
+    assert cluster["cluster.id"] == "cluster"
+    assert objects(folder / ".kafka_cleanshutdown")[0]["broker_epoch"] == 12
+
+
+def _without_file(line: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in line.items() if key != "file"}
 
 
 def test_what_is_damaged_is_shown_up_to_there(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
