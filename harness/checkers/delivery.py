@@ -14,6 +14,7 @@ class PrefixConsistency(Checker):
     """Of any two committed histories, one is a prefix of the other: all of them are prefixes of the canon."""
 
     promise = "prefix consistency"
+    by_place = frozenset({"applied"})
 
     def committed(self, who: Known, zxid: Zxid, path: list[Zxid] | None) -> None:
         if path is None:
@@ -45,6 +46,7 @@ class TotalOrder(Checker):
     """
 
     promise = "total order"
+    by_place = frozenset({"applied"})
 
     def __init__(self, ghost: Ghost) -> None:
         super().__init__(ghost)
@@ -141,11 +143,11 @@ class Integrity(Checker):
     """What is delivered was proposed by a primary, with this content."""
 
     promise = "integrity"
+    by_place = frozenset({"applied"})
 
     def __init__(self, ghost: Ghost) -> None:
         super().__init__(ghost)
         self._proposed: dict[Zxid, bytes] = {}
-        self._seen: dict[Zxid, Batch] = {}
 
     def proposed(self, who: Known, first: Zxid, payloads: Sequence[bytes]) -> None:
         for offset, payload in enumerate(payloads):
@@ -154,15 +156,12 @@ class Integrity(Checker):
                 self.fail(f"server {who.id} proposes {show(zxid)}, which was proposed with another content")
 
     def applied(self, who: Known, batch: Batch) -> None:
-        if self._seen.get(batch.first) is batch:
-            return
         for offset, payload in enumerate(batch.payloads()):
             zxid = Zxid(batch.first + offset)
             if zxid not in self._proposed:
                 self.fail(f"server {who.id} delivers {show(zxid)}, which nobody proposed")
             if self._proposed[zxid] != payload:
                 self.fail(f"server {who.id} delivers {show(zxid)} with another content than was proposed")
-        self._seen[batch.first] = batch
 
 
 class CommittedAndDurable(Checker):

@@ -14,11 +14,10 @@ class SameZxidSameTransaction(Checker):
     """Two logs never hold different transactions under one zxid."""
 
     promise = "same zxid, same transaction"
+    by_place = frozenset({"appended"})
 
     def appended(self, who: Known, batch: Batch) -> None:
         ghost = self.ghost
-        if ghost.batches.get(batch.first) is batch:
-            return
         for offset, payload in enumerate(batch.payloads()):
             zxid = Zxid(batch.first + offset)
             if ghost.payload.get(zxid, payload) != payload:
@@ -29,6 +28,7 @@ class LogMatching(Checker):
     """Histories that share a transaction share everything before it: everybody logs it behind the same one."""
 
     promise = "log matching"
+    by_place = frozenset({"appended"})
 
     def appended(self, who: Known, batch: Batch) -> None:
         behind = self.ghost.parent.get(batch.first, who.tip)
@@ -43,6 +43,7 @@ class Contiguity(Checker):
     """Counters within an epoch are 1, 2, 3, ...; epochs ascend; also in what a restart finds."""
 
     promise = "contiguity"
+    by_place = frozenset({"appended"})
 
     def appended(self, who: Known, batch: Batch) -> None:
         if not follows(batch.first, who.tip):

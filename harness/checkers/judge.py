@@ -21,6 +21,9 @@ class Checker:
     """Holds one promise. A checker overrides the facts that it needs, and raises through `fail`."""
 
     promise: str = ""
+    by_place: frozenset[str] = frozenset()
+    """Facts of batches (`appended`, `applied`) that it judges by the batch and by what it comes behind, and by nothing
+    else: when a server does what another one has done with the same batch in the same place, it is not asked again."""
 
     def __init__(self, ghost: Ghost) -> None:
         self.ghost = ghost
@@ -110,6 +113,9 @@ class Judge:
         self._proposed = self._asking("proposed")
         self._broadcasts = self._asking("broadcasts")
         self._appended = self._asking("appended")
+        self._appended_again = self._asking("appended", again=True)
+        self._stood: dict[Zxid, tuple[Batch, Zxid]] = {}
+        """By first zxid: which batch was logged last, and behind what."""
         self._truncated = self._asking("truncated")
         self._installed = self._asking("installed")
         self._durable_append = self._asking("durable_append")
@@ -122,6 +128,9 @@ class Judge:
         self._established = self._asking("established")
         self._serves = self._asking("serves")
         self._applied = self._asking("applied")
+        self._applied_again = self._asking("applied", again=True)
+        self._fed: dict[Zxid, tuple[Batch, Zxid]] = {}
+        """By first zxid: which batch was applied last, and behind what."""
         self._restored = self._asking("restored")
         self._machine = self._asking("machine")
         self._acknowledged = self._asking("acknowledged")
@@ -136,9 +145,14 @@ class Judge:
         }
         """By type of message. What is not in here concerns nobody."""
 
-    def _asking(self, fact: str) -> Asked:
+    def concerned(self, fact: str, again: bool) -> list[Checker]:
+        """Who wants to be told this, or this again."""
         plain = getattr(Checker, fact)
-        return [getattr(checker, fact) for checker in self.checkers if getattr(type(checker), fact) is not plain]
+        wanting = [checker for checker in self.checkers if getattr(type(checker), fact) is not plain]
+        return [checker for checker in wanting if not (again and fact in checker.by_place)]
+
+    def _asking(self, fact: str, again: bool = False) -> Asked:
+        return [getattr(checker, fact) for checker in self.concerned(fact, again)]
 
     def _telling(self, fact: str) -> Callable[[ServerId, ServerId, Any], None]:
         asked, servers = self._asking(fact), self.ghost.servers
@@ -166,9 +180,16 @@ class Judge:
     def appended(self, sid: ServerId, batch: Batch) -> None:
         ghost = self.ghost
         who = ghost.servers[sid]
-        for check in self._appended:
-            check(who, batch)
-        ghost.log(batch, who.tip)
+        tip = who.tip
+        stood = self._stood.get(batch.first)
+        if stood is not None and stood[0] is batch and stood[1] == tip:
+            for check in self._appended_again:
+                check(who, batch)
+        else:
+            for check in self._appended:
+                check(who, batch)
+            ghost.log(batch, tip)
+            self._stood[batch.first] = batch, tip
         who.tip = batch.last
 
     def truncated(self, sid: ServerId, zxid: Zxid) -> None:
@@ -261,8 +282,14 @@ class Judge:
 
     def applied(self, sid: ServerId, batch: Batch) -> None:
         who = self.ghost.servers[sid]
-        for check in self._applied:
-            check(who, batch)
+        fed = self._fed.get(batch.first)
+        if fed is not None and fed[0] is batch and fed[1] == who.applied:
+            for check in self._applied_again:
+                check(who, batch)
+        else:
+            for check in self._applied:
+                check(who, batch)
+            self._fed[batch.first] = batch, who.applied
         who.applied = batch.last
         who.count += batch.count
 

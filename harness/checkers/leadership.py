@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Sequence
+from typing import Final
 
 from attrs import define, field
 
@@ -13,6 +14,10 @@ from zab.core.ensemble import Ensemble
 from zab.core.messages import NewLeader, Notification, State
 from zab.core.ready import Recovered
 from zab.core.zxid import Epoch, ServerId, Zxid, make, show
+
+# A member of an enum is looked up slowly, and these with every vote that is heard.
+_LEADING: Final = State.LEADING
+_LOOKING: Final = State.LOOKING
 
 
 class OneLeaderPerEpoch(Checker):
@@ -113,12 +118,17 @@ class FollowsALeader(Checker):
         self._heard: dict[ServerId, _Heard] = {}
 
     def heard_notification(self, who: Known, source: ServerId, message: Notification) -> None:
-        heard = self._heard.setdefault(who.id, _Heard())
-        if message.state is State.LEADING:
+        heard = self._heard.get(who.id)
+        if heard is None:
+            heard = self._heard[who.id] = _Heard()
+        if message.state is _LEADING:
             heard.leads.add(source)
-        elif message.state is State.LOOKING:
+        elif message.state is _LOOKING:
             heard.searched.add(message.leader)
-        heard.votes.setdefault(message.leader, set()).add(source)
+        votes = heard.votes.get(message.leader)
+        if votes is None:
+            votes = heard.votes[message.leader] = set()
+        votes.add(source)
         for view in (message.ensemble, message.pending):
             if view is not None:
                 heard.views[id(view)] = view

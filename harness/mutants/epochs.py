@@ -194,7 +194,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "a server follows whom a quorum follows, although that one does not say that it leads, and may be gone",
         (
             f"{ELECTION}:Election._leader_confirms",
-            "return leader in votes and votes[leader].state is State.LEADING",
+            "return leader in votes and votes[leader].state is _LEADING",
             "return True",
         ),
         voters=(5,),

@@ -15,17 +15,8 @@ EQUIVALENT: Final[dict[str, str]] = {
     "checkers.delivery Agreement._deliver: `place != reached` for `place == reached`": (
         "the first delivery has place 0 where 0 are reached; so they are compared one by one from there on"
     ),
-    "checkers.delivery Integrity.applied: never `self._seen.get(batch.first) is batch`": (
-        "the very same batch is compared with what was proposed again, and found equal again"
-    ),
-    "checkers.delivery Integrity.applied: without `self._seen[batch.first] = batch`": (
-        "as no batch is known, each is compared with what was proposed whenever it is delivered"
-    ),
     "checkers.ghost Ghost.log: never `self.batches.get(batch.first) is batch`": (
         "the very same batch is logged again, and of what is known already nothing is changed"
-    ),
-    "checkers.history SameZxidSameTransaction.appended: never `ghost.batches.get(batch.first) is batch`": (
-        "the payloads of the very same batch are compared with themselves"
     ),
     "checkers.leadership LeaderCompleteness.established: 1 for 0 in `make(epoch, 0)`": (
         "no transaction has the counter 0, and what is sought is the last one before the epoch's first, which has 1"

@@ -23,7 +23,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
                 self._replica.append(batch)
             """,
             """
-            if self.phase is not Phase.BROADCAST and self._received is None:
+            if self.phase is not _BROADCAST and self._received is None:
                 self.__dict__.setdefault("unlogged", []).append(batch)
             elif self._received is None:
                 self._replica.append(batch)
@@ -33,10 +33,10 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         (
             f"{LEARNING}._on_up_to_date",
             """
-            self.phase = Phase.BROADCAST
+            self.phase = _BROADCAST
             """,
             """
-            self.phase = Phase.BROADCAST
+            self.phase = _BROADCAST
             for batch in self.__dict__.pop("unlogged", []):
                 self._replica.append(batch)
             """,
@@ -102,7 +102,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
             """
             if self._received is None:
                 self._replica.append(batch)
-                if self.phase is Phase.SYNCHRONIZATION and len(self._replica.history._batches) > 1:
+                if self.phase is _SYNCHRONIZATION and len(self._replica.history._batches) > 1:
                     del self._replica.history._batches[-2]
             """,
         ),

@@ -113,8 +113,8 @@ class Common(ABC, Generic[S]):
         self.violation: Violation | None = None
         self.undecided = ""
         """Why nobody knows, if the run was given up."""
-        self._heap: list[tuple[int, int, Callable[[Any, Any], None], Any, Any]] = []
-        self._serial = count(1).__next__
+        self.heap: list[tuple[int, int, Callable[[Any, Any], None], Any, Any]] = []
+        self.serial = count(1).__next__
 
     # -- time ------------------------------------------------------------------------------------------
 
@@ -128,7 +128,7 @@ class Common(ABC, Generic[S]):
         return self.now // 1_000
 
     def push(self, at: int, act: Callable[[Any, Any], None], one: Any, other: Any) -> None:
-        heappush(self._heap, (at, self._serial(), act, one, other))
+        heappush(self.heap, (at, self.serial(), act, one, other))
 
     def push_fault_end(self, at: int, act: Callable[[Any, Any], None], one: Any, other: Any) -> None:
         """The end of a fault. When everything is healed before, it does not come any more."""

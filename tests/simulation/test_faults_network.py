@@ -96,8 +96,8 @@ def test_a_clog_ends_in_a_burst() -> None:
 
 def test_a_swizzle_clogs_half_of_them_and_frees_all() -> None:
     def clogged(world: World) -> int:
-        row = world.network._clogged
-        return sum(all(row[sid][other] for other in range(1, 6) if other != sid) for sid in range(1, 6))
+        lines = world.network.lines
+        return sum(all(lines[sid][other].clogged for other in range(1, 6) if other != sid) for sid in range(1, 6))
 
     run = played("voters 5\nat 500 ms swizzle for 200 ms\n", {502: clogged, 599: clogged, 740: clogged})
     assert run.seen == {502: 1, 599: 2, 740: 0}

@@ -22,16 +22,16 @@ class Clock:
 
     def __init__(self) -> None:
         self.now = 0
-        self._heap: list[Any] = []
-        self._serial = count()
+        self.heap: list[Any] = []
+        self.serial = count().__next__
 
     def push(self, at: int, act: Any, one: Any, other: Any) -> None:
         assert at >= self.now, "nothing happens in the past"
-        heappush(self._heap, (at, next(self._serial), act, one, other))
+        heappush(self.heap, (at, self.serial(), act, one, other))
 
     def run(self, until: int | None = None) -> None:
-        while self._heap and (until is None or self._heap[0][0] <= until):
-            self.now, _, act, one, other = heappop(self._heap)
+        while self.heap and (until is None or self.heap[0][0] <= until):
+            self.now, _, act, one, other = heappop(self.heap)
             act(one, other)
 
 

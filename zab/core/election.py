@@ -7,7 +7,7 @@ One `Election` lives as long as one stretch of LOOKING; the round outlives it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from attrs import frozen
 
@@ -15,6 +15,11 @@ from zab.core.ensemble import Ensemble
 from zab.core.messages import Notification, State
 from zab.core.ready import Settings
 from zab.core.zxid import UNKNOWN, Epoch, Millis, ServerId, Zxid
+
+# A member of an enum is looked up slowly, and these with every word that is heard.
+_LOOKING: Final = State.LOOKING
+_LEADING: Final = State.LEADING
+_OBSERVING: Final = State.OBSERVING
 
 
 class Vote(NamedTuple):
@@ -39,7 +44,7 @@ class Heard:
 
     def agrees_with(self, other: Heard) -> bool:
         """Established servers may rightly differ in zxid and round: they voted at different times."""
-        if self.state is State.LOOKING or other.state is State.LOOKING:
+        if self.state is _LOOKING or other.state is _LOOKING:
             return self.vote == other.vote and self.round == other.round
         return self.vote.leader == other.vote.leader and self.vote.epoch == other.vote.epoch
 
@@ -111,9 +116,9 @@ class Election:
             self._reset_backoff(now)
         vote = Vote(notification.epoch, notification.zxid, notification.leader)
         heard = Heard(vote, notification.round, notification.state)
-        if notification.state is State.LOOKING:
+        if notification.state is _LOOKING:
             self._heard_looking(source, heard, now)
-        elif notification.state is not State.OBSERVING:
+        elif notification.state is not _OBSERVING:
             self._heard_established(source, heard)
 
     def reachable(self, source: ServerId, now: Millis) -> None:
@@ -183,7 +188,7 @@ class Election:
         self.proposal = self._candidate = vote
         self._decide_at = None
         if self._votes:
-            self._received[self._me] = Heard(vote, self.round, State.LOOKING)
+            self._received[self._me] = Heard(vote, self.round, _LOOKING)
         self._tell(*self._peers)
         self._count(now)
 
@@ -191,7 +196,7 @@ class Election:
         """With a quorum, wait a little for a better vote: deciding early is legal, but may cost a round."""
         if not self._votes:
             return
-        mine = Heard(self.proposal, self.round, State.LOOKING)
+        mine = Heard(self.proposal, self.round, _LOOKING)
         if not self._has_quorum(self._received, mine):
             self._decide_at = None
         elif all(sid in self._received and self._received[sid].agrees_with(mine) for sid in self._voters):
@@ -216,7 +221,7 @@ class Election:
         leader = heard.vote.leader
         if leader == self._me:
             return heard.round == self.round
-        return leader in votes and votes[leader].state is State.LEADING
+        return leader in votes and votes[leader].state is _LEADING
 
     # -- outputs -----------------------------------------------------------------------------------
 

@@ -57,11 +57,17 @@ class Phase(Enum):
     BROADCAST = "broadcast"
 
 
+# A member of an enum is looked up slowly, and these with every word that is heard.
+_DISCOVERY: Final = Phase.DISCOVERY
+_SYNCHRONIZATION: Final = Phase.SYNCHRONIZATION
+_BROADCAST: Final = Phase.BROADCAST
+
+
 class Leading:
     """One attempt to lead. When `over` is set, the attempt has ended and says why."""
 
     def __init__(self, replica: Replica, now: Millis) -> None:
-        self.phase = Phase.DISCOVERY
+        self.phase = _DISCOVERY
         self.over: str | None = None
         self.designated: ServerId | None = None
         self.learners: dict[ServerId, Learner] = {}
@@ -82,6 +88,7 @@ class Leading:
         self._outstanding: deque[tuple[Zxid, int, int]] = deque()
         self._outstanding_count = self._outstanding_bytes = 0
         self._joint: tuple[Ensemble, Zxid] | None = None
+        self._unsynchronized = self._heals = False
         self._barriers = Barriers(replica, self.learners, self._is_quorum)
         self._phase_until = now + self._settings.init_ms
         self._tick_at = now + self._settings.tick_ms // 2
@@ -90,11 +97,11 @@ class Leading:
 
     @property
     def serving(self) -> bool:
-        return self.phase is Phase.BROADCAST and self._replica.applied >= self._initial
+        return self.phase is _BROADCAST and self._replica.applied >= self._initial
 
     @property
     def deadline(self) -> Millis:
-        return self._tick_at if self.phase is Phase.BROADCAST else min(self._tick_at, self._phase_until)
+        return self._tick_at if self.phase is _BROADCAST else min(self._tick_at, self._phase_until)
 
     # -- links -------------------------------------------------------------------------------------
 
@@ -146,7 +153,7 @@ class Leading:
             self._count()
 
     def tick(self, now: Millis) -> None:
-        if self.phase is not Phase.BROADCAST and now >= self._phase_until:
+        if self.phase is not _BROADCAST and now >= self._phase_until:
             self.over = f"no quorum in {self.phase.value}"
             return
         if now < self._tick_at:
@@ -160,7 +167,7 @@ class Leading:
                 self.hang_up(learner.sid, "silent for too long")
             elif behind is not None and now - behind[1] > self._settings.sync_ms:
                 self.hang_up(learner.sid, f"has not acknowledged {show(behind[0])} for too long")
-        if self._odd_tick or self.phase is not Phase.BROADCAST:
+        if self._odd_tick or self.phase is not _BROADCAST:
             return
         following = [sid for sid, each in self.learners.items() if each.forwarding and not each.forgotten]
         if not self._is_quorum(following):
@@ -172,12 +179,13 @@ class Leading:
     def flush(self, now: Millis) -> None:
         """What is better done once at the end of a turn than for each thing heard in it."""
         phase = self.phase
-        if phase is not Phase.DISCOVERY:
+        if phase is not _DISCOVERY:
             # Only here is `applied` what the machine will hold when a snapshot is taken for this Ready.
-            for learner in self.learners.values():
+            for learner in self.learners.values() if self._unsynchronized else ():
                 if learner.ack_epoch is not None and not learner.forwarding:
                     self._synchronize(learner, now)
-        if phase is Phase.BROADCAST and self.over is None:
+            self._unsynchronized = False
+        if self._heals and phase is _BROADCAST and self.over is None:
             self._readmit(now)
         self._barriers.ask_all()
 
@@ -243,12 +251,14 @@ class Leading:
         if not learner.told_epoch or learner.ack_epoch is not None:
             raise RemoteProtocolError("an AckEpoch that was not asked for")
         newer = (message.current_epoch, message.last) > self._summary
-        if newer and message.counts and self.phase is not Phase.BROADCAST and self._may_know_more(learner):
+        if newer and message.counts and self.phase is not _BROADCAST and self._may_know_more(learner):
             # Not with this history: what is newer may be committed. (Once a quorum adopted mine, it cannot be.)
             self.over = f"server {learner.sid} has a newer history, {message.current_epoch}:{show(message.last)}"
             return
         learner.ack_epoch = message
         learner.forgotten = message.forgotten
+        self._unsynchronized = True
+        self._heals = self._heals or message.forgotten
         if message.counts:
             self._promises.add(learner.sid)
             if message.last != UNKNOWN:
@@ -261,13 +271,13 @@ class Leading:
 
         These are two questions, because a server whose history is damaged still knows its promises.
         """
-        if self.phase is not Phase.DISCOVERY or not self._is_quorum(self._promises, myself=False):
+        if self.phase is not _DISCOVERY or not self._is_quorum(self._promises, myself=False):
             return
         if not all(view.meets_every_quorum(self._histories) for view in self._replica.views):
             return
         assert self.epoch is not None
         replica = self._replica
-        self.phase = Phase.SYNCHRONIZATION
+        self.phase = _SYNCHRONIZATION
         self._phase_until = now + self._settings.init_ms
         replica.current = self.epoch
         self._adopted = replica.save_epochs()  # behind my whole history: the disk keeps the order
@@ -300,7 +310,7 @@ class Leading:
             start = stop
         for batch in history.after(start, until):
             self._out.send(sid, Propose(batch))
-        ensemble = replica.ensemble if self.phase is Phase.BROADCAST else self._ensemble
+        ensemble = replica.ensemble if self.phase is _BROADCAST else self._ensemble
         self._out.send(sid, NewLeader(self.epoch, ensemble))
         self._out.note("synchronize", peer=sid, form=how.form.value, common=show(how.common), until=show(until))
         learner.synced_until = until
@@ -315,7 +325,7 @@ class Leading:
         last = self._replica.history.last
         learner.behind = (last, now) if last > learner.acked else None
         learner.silent_until = now + self._settings.sync_ms
-        if self.phase is Phase.BROADCAST:
+        if self.phase is _BROADCAST:
             self._out.send(learner.sid, UpToDate(self._replica.committed))
             self._count()
         else:
@@ -323,12 +333,12 @@ class Leading:
 
     def _count_new_leader(self, now: Millis) -> None:
         """With a quorum for NEWLEADER the initial history is decided, and broadcast begins."""
-        if self.phase is not Phase.SYNCHRONIZATION or not self._adoption_durable:
+        if self.phase is not _SYNCHRONIZATION or not self._adoption_durable:
             return
         if not self._is_quorum([sid for sid, learner in self.learners.items() if learner.counts]):
             return
         replica = self._replica
-        self.phase = Phase.BROADCAST
+        self.phase = _BROADCAST
         self._out.note("established", epoch=self.epoch, initial=show(self._initial))
         replica.activate(self._ensemble)
         replica.commit(self._initial)
@@ -343,7 +353,7 @@ class Leading:
 
     def propose(self, payloads: Sequence[bytes], now: Millis) -> Zxid:
         """All of them or, with an error, none."""
-        if self.phase is not Phase.BROADCAST or self.over is not None:
+        if self.phase is not _BROADCAST or self.over is not None:
             raise NotLeader("not established as leader")
         settings = self._settings
         if not payloads:
@@ -358,7 +368,7 @@ class Leading:
 
     def reconfigure(self, ensemble: Ensemble, expect: Zxid | None, now: Millis) -> Zxid:
         """Propose a membership. It is in force when quorums of the old and of the new one have it."""
-        if self.phase is not Phase.BROADCAST or self.over is not None:
+        if self.phase is not _BROADCAST or self.over is not None:
             raise NotLeader("not established as leader")
         replica = self._replica
         if replica.pending is not None:
@@ -421,7 +431,7 @@ class Leading:
     def _count(self) -> None:
         """Commit as far as quorums of every membership concerned have it on disk."""
         replica = self._replica
-        if self.phase is not Phase.BROADCAST:
+        if self.phase is not _BROADCAST:
             return
         while self.over is None:
             acked = {sid: learner.acked for sid, learner in self.learners.items() if learner.counts}
@@ -513,7 +523,7 @@ class Leading:
         self._barriers.ask(self._replica.me, token)
 
     def _on_barrier_request(self, learner: Learner, message: BarrierRequest, now: Millis) -> None:
-        if self.phase is not Phase.BROADCAST:
+        if self.phase is not _BROADCAST:
             raise RemoteProtocolError("a barrier before UPTODATE")
         self._barriers.ask(learner.sid, message.number)
 

@@ -52,13 +52,21 @@ class Phase(Enum):
     BROADCAST = "broadcast"
 
 
+# A member of an enum is looked up slowly, and these with every word that is heard.
+_DIALLING: Final = Phase.DIALLING
+_DISCOVERY: Final = Phase.DISCOVERY
+_SYNCHRONIZATION: Final = Phase.SYNCHRONIZATION
+_ACKNOWLEDGED: Final = Phase.ACKNOWLEDGED
+_BROADCAST: Final = Phase.BROADCAST
+
+
 class Learning:
     """One attempt to follow one leader. When `over` is set, the attempt has ended and says why."""
 
     def __init__(self, replica: Replica, leader: ServerId, now: Millis, observer: bool) -> None:
         self.leader = leader
         self.observer = observer
-        self.phase = Phase.DIALLING
+        self.phase = _DIALLING
         self.over: str | None = None
         self.designated: ServerId | None = None
         self._replica = replica
@@ -85,7 +93,7 @@ class Learning:
 
     @property
     def serving(self) -> bool:
-        return self.phase is Phase.BROADCAST and self._replica.applied >= self._serve_from
+        return self.phase is _BROADCAST and self._replica.applied >= self._serve_from
 
     @property
     def deadline(self) -> Millis:
@@ -103,16 +111,16 @@ class Learning:
         replica = self._replica
         self._linked = True
         self._redial_at = None
-        self.phase = Phase.DISCOVERY
+        self.phase = _DISCOVERY
         self._silent_until = now + replica.settings.init_ms
         self._out.send(self.leader, FollowerInfo(replica.accepted, replica.ensemble.version, self.observer))
 
     def link_down(self, now: Millis) -> None:
         was = self.phase
         self._dialled = self._linked = False
-        if self._attempts < DIAL_ATTEMPTS and was in (Phase.DIALLING, Phase.DISCOVERY) and self._epoch is None:
+        if self._attempts < DIAL_ATTEMPTS and was in (_DIALLING, _DISCOVERY) and self._epoch is None:
             # The elected may not know yet that it is: it decides at its own time.
-            self.phase = Phase.DIALLING
+            self.phase = _DIALLING
             self._redial_at = now + self._replica.settings.dial_retry_ms
         else:
             self.over = f"link to leader {self.leader} lost in {was.value}"
@@ -133,7 +141,7 @@ class Learning:
         if handler is None or source != self.leader or not self._linked:
             self._out.note("ignored", "debug", source=source, message=type(message).__name__)
             return
-        established = self.phase is Phase.BROADCAST or self.phase is Phase.ACKNOWLEDGED
+        established = self.phase is _BROADCAST or self.phase is _ACKNOWLEDGED
         self._silent_until = now + (self._sync_ms if established else self._init_ms)
         handler(self, message)
 
@@ -176,7 +184,7 @@ class Learning:
 
     def _on_leader_info(self, message: LeaderInfo) -> None:
         replica = self._replica
-        self._require(Phase.DISCOVERY, message)
+        self._require(_DISCOVERY, message)
         if self._epoch is not None:
             raise RemoteProtocolError("a second LeaderInfo on one link")
         if message.epoch < replica.accepted:
@@ -193,18 +201,18 @@ class Learning:
         digest = replica.history.digest_at(replica.history.last)
         assert digest is not None, "the end of the history is in memory"
         self._out.send(self.leader, AckEpoch(replica.epoch, replica.last, digest, counts, replica.forgotten))
-        self.phase = Phase.SYNCHRONIZATION
+        self.phase = _SYNCHRONIZATION
 
     # -- synchronization ---------------------------------------------------------------------------
 
     def _on_diff(self, message: Diff) -> None:
-        self._require(Phase.SYNCHRONIZATION, message)
+        self._require(_SYNCHRONIZATION, message)
         if message.common != self._replica.history.last:
             raise RemoteProtocolError(f"a DIFF from {show(message.common)}, but my history ends elsewhere")
         self._common(message.common, message.digest)
 
     def _on_trunc(self, message: Trunc) -> None:
-        self._require(Phase.SYNCHRONIZATION, message)
+        self._require(_SYNCHRONIZATION, message)
         replica = self._replica
         if message.common > replica.history.last:
             raise RemoteProtocolError(f"a TRUNC to {show(message.common)}, but my history ends before")
@@ -229,7 +237,7 @@ class Learning:
             self.over = "my history and the leader's have diverged"
 
     def _on_snap_begin(self, message: SnapBegin) -> None:
-        self._require(Phase.SYNCHRONIZATION, message)
+        self._require(_SYNCHRONIZATION, message)
         if self._snapshot is not None or self._received is not None:
             raise RemoteProtocolError("a snapshot within or behind a snapshot")
         self._snapshot = (message.zxid, message.digest)
@@ -261,7 +269,7 @@ class Learning:
         self._behind_snapshot = []
 
     def _on_new_leader(self, message: NewLeader) -> None:
-        self._require(Phase.SYNCHRONIZATION, message)
+        self._require(_SYNCHRONIZATION, message)
         if message.epoch != self._epoch or self._snapshot is not None:
             raise RemoteProtocolError(f"NewLeader({message.epoch}) where {self._epoch} was promised, or in a snapshot")
         replica = self._replica
@@ -279,14 +287,14 @@ class Learning:
     def _adopted(self) -> None:
         """History and epoch are durable: only now may the leader hear of it."""
         assert self._epoch is not None
-        self.phase = Phase.ACKNOWLEDGED
+        self.phase = _ACKNOWLEDGED
         self._out.send(self.leader, AckNewLeader(self._epoch))
         self._ack()
 
     def _on_up_to_date(self, message: UpToDate) -> None:
-        self._require(Phase.ACKNOWLEDGED, message)
+        self._require(_ACKNOWLEDGED, message)
         assert self._ensemble is not None
-        self.phase = Phase.BROADCAST
+        self.phase = _BROADCAST
         self._serve_from = message.committed
         self._replica.activate(self._ensemble)
         self._replica.commit(max(message.committed, self._commit_seen))
@@ -300,7 +308,7 @@ class Learning:
         self._log(message.batch)
 
     def _log(self, batch: Batch) -> None:
-        if self.phase in (Phase.DIALLING, Phase.DISCOVERY) or self._snapshot is not None:
+        if self.phase in (_DIALLING, _DISCOVERY) or self._snapshot is not None:
             raise RemoteProtocolError(f"a transaction in {self.phase.value}")
         assert self._epoch is not None
         begun = self._ensemble is not None
@@ -315,12 +323,12 @@ class Learning:
     def _ack(self) -> None:
         """One Ack for all that one fsync made durable."""
         durable = self._replica.durable
-        if self.phase in (Phase.ACKNOWLEDGED, Phase.BROADCAST) and durable > self._acked and not self.observer:
+        if self.phase in (_ACKNOWLEDGED, _BROADCAST) and durable > self._acked and not self.observer:
             self._acked = durable
             self._out.send(self.leader, Ack(durable))
 
     def _on_commit(self, message: Commit) -> None:
-        if self.phase is Phase.BROADCAST:
+        if self.phase is _BROADCAST:
             self._replica.commit(message.zxid)
             self._check_readmission()
         elif message.zxid <= self._replica.history.last:
@@ -360,7 +368,7 @@ class Learning:
 
     def _check_role(self) -> None:
         """A change of my own role takes a new link: the leader treats observers and voters differently."""
-        if self.phase is Phase.BROADCAST and self._replica.observer != self.observer and self.over is None:
+        if self.phase is _BROADCAST and self._replica.observer != self.observer and self.over is None:
             self.over = "my role has changed"
             self.designated = self.leader
 

@@ -13,6 +13,7 @@ The driver's side of the contract:
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Final
 
 from zab.core.election import NOBODY, Election, Vote, is_voter
 from zab.core.ensemble import Ensemble
@@ -34,6 +35,9 @@ from zab.core.ready import BarrierDone, HangUp, Ready, Recovered, Settings
 from zab.core.replica import Replica
 from zab.core.zxid import Epoch, Millis, ServerId, Ticket, Zxid, show
 
+# A member of an enum is looked up slowly, and these with every word that is heard.
+_LOOKING: Final = State.LOOKING
+
 
 class Node:
     # The parts, named here so that a test can put a broken one in the place of a good one.
@@ -53,7 +57,7 @@ class Node:
     ) -> None:
         self.me = me
         self.settings = settings
-        self.state = State.LOOKING
+        self.state = _LOOKING
         self.elections = 0
         self._jitter = jitter
         self._now = now
@@ -75,7 +79,7 @@ class Node:
     @property
     def leader(self) -> ServerId | None:
         """Whom I follow or observe, or myself; None while LOOKING."""
-        return None if self.state is State.LOOKING else self._vote.leader
+        return None if self.state is _LOOKING else self._vote.leader
 
     @property
     def serving(self) -> bool:
@@ -87,7 +91,7 @@ class Node:
         """`committed`, `state`, `epoch`, `leader` and `serving` at once, for who looks after every turn."""
         role, replica = self._role, self._replica
         if isinstance(role, Election):
-            return replica.committed, State.LOOKING, replica.current, None, False
+            return replica.committed, _LOOKING, replica.current, None, False
         return replica.committed, self.state, replica.current, self._vote.leader, role.serving
 
     @property
@@ -262,11 +266,11 @@ class Node:
             # An observer, or somebody who wants to join: it does not count, but is told when it looks for a
             # leader. Not by a server that has no vote and looks, too: two of these would answer each other for ever.
             established = not isinstance(role, Election)
-            if notification.state is State.LOOKING and (established or is_voter(self.me, self._views)):
+            if notification.state is _LOOKING and (established or is_voter(self.me, self._views)):
                 self._tell(source)
         elif isinstance(role, Election):
             role.heard(source, notification, now)
-        elif notification.state is State.LOOKING:
+        elif notification.state is _LOOKING:
             self._tell(source)
 
     @property
@@ -283,7 +287,7 @@ class Node:
         """
         pending = notification.pending
         return (
-            notification.state is State.LOOKING
+            notification.state is _LOOKING
             and pending is not None
             and self.me in pending.voters
             and not is_voter(self.me, self._views)
@@ -300,7 +304,7 @@ class Node:
     def _look(self, now: Millis, invited: Ensemble | None = None) -> None:
         """Back to LOOKING: what was true of the last role is not carried over."""
         replica = self._replica
-        self.state = State.LOOKING
+        self.state = _LOOKING
         self.elections += 1
         self._invited = invited
         votes = is_voter(self.me, self._views) and replica.voting

@@ -21,7 +21,8 @@ from zab.core.ready import (
 )
 from zab.core.zxid import ServerId, Ticket
 
-_NOTHING: Final = Ready()
+NOTHING: Final = Ready()
+"""What comes of most turns. It is this very one then, so that a driver can tell at a glance."""
 
 
 class Outbox:
@@ -62,15 +63,15 @@ class Outbox:
 
     def drain(self) -> Ready:
         """Everything since the last time. Most often nothing: a driver asks until there is no more."""
-        if not (self.save or self.send_list or self.apply or self.notes or self.links or self.barriers):
-            return _NOTHING
-        ready = Ready(
-            tuple(self.save),
-            tuple(self.send_list),
-            tuple(self.links),
-            tuple(self.apply),
-            tuple(self.barriers),
-            tuple(self.notes),
-        )
-        self._clear()
+        save, send, apply = self.save, self.send_list, self.apply
+        if self.notes or self.links or self.barriers:
+            ready = Ready(
+                tuple(save), tuple(send), tuple(self.links), tuple(apply), tuple(self.barriers), tuple(self.notes)
+            )
+            self._clear()
+            return ready
+        if not (save or send or apply):
+            return NOTHING
+        ready = Ready(tuple(save), tuple(send), (), tuple(apply))
+        self.save, self.send_list, self.apply = [], [], []
         return ready

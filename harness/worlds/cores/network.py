@@ -9,6 +9,7 @@ said waits, and comes in one burst).
 from __future__ import annotations
 
 from collections.abc import Callable
+from heapq import heappush
 from random import Random
 from typing import TYPE_CHECKING, Final
 
@@ -21,15 +22,33 @@ if TYPE_CHECKING:
     from harness.worlds.cores.world import World
 
 
+class Line:
+    """One direction between two servers, whatever links there are or were: what faults have made of it."""
+
+    __slots__ = ("blocked", "bounds", "chance", "clogged", "later", "lossy", "stopped", "waiting")
+
+    def __init__(self, chance: Callable[[], float]) -> None:
+        self.chance = chance
+        """That of whoever speaks."""
+        self.blocked = self.clogged = self.stopped = 0
+        self.later = 0
+        """Microseconds that words take longer."""
+        self.lossy = 0
+        """Percent of the words that are lost."""
+        self.waiting: list[Notification] = []
+        """On the election channel, until it is no longer clogged."""
+        self.bounds: list[Bound] = []
+
+
 class Link:
     __slots__ = ("acceptor", "broken", "dialler", "first")
 
-    def __init__(self, dialling: Server, accepting: Server) -> None:
+    def __init__(self, dialling: Server, accepting: Server, up: Line, down: Line) -> None:
         self.broken = False
         self.first: Message | None = None
         """What the one who dialled said first."""
-        self.dialler = End(self, dialling, accepting.id, True)
-        self.acceptor = End(self, accepting, dialling.id, False)
+        self.dialler = End(self, dialling, accepting.id, True, up)
+        self.acceptor = End(self, accepting, dialling.id, False, down)
         self.dialler.other = self.acceptor
         self.acceptor.other = self.dialler
 
@@ -37,11 +56,13 @@ class Link:
 class End:
     """What one server has of a link. It opens with `LinkUp`, and is open until it is told or hangs up."""
 
-    __slots__ = ("dialled", "free_at", "held", "life", "link", "open", "other", "owner", "peer")
+    __slots__ = ("dialled", "free_at", "held", "life", "line", "link", "open", "other", "owner", "peer")
     other: End
 
-    def __init__(self, link: Link, owner: Server, peer: ServerId, dialled: bool) -> None:
+    def __init__(self, link: Link, owner: Server, peer: ServerId, dialled: bool, line: Line) -> None:
         self.link = link
+        self.line = line
+        """The direction that is spoken into here."""
         self.owner = owner
         self.life = owner.life
         self.peer = peer
@@ -78,11 +99,9 @@ class Network:
         self._random = [Random(f"{seed}/network/{number}").random for number in range(count)]
         self._links: list[list[Link | None]] = [[None] * count for _ in range(count)]
         """By dialler and acceptor; a new link takes the place of the old."""
-        self._blocked = [[0] * count for _ in range(count)]
-        self._clogged = [[0] * count for _ in range(count)]
-        self._stopped = [[0] * count for _ in range(count)]
-        self._waiting: dict[tuple[int, int], list[Notification]] = {}
-        self._serial = 0
+        self.lines = [[Line(chance) for _ in range(count)] for chance in self._random]
+        """By who speaks and who hears."""
+        self._calls = 0
         self._delay_min = timing.delay_us_min
         self._delay_span = max(1, timing.delay_us_max - timing.delay_us_min)
         self._spike = timing.spike_percent / 100
@@ -92,22 +111,20 @@ class Network:
         self.double = timing.double_percent / 100
         self.messages = 0
         self.slower = 1
-        self.later = [[0] * count for _ in range(count)]
-        """Microseconds that words in a direction take longer."""
-        self.lossy = [[0] * count for _ in range(count)]
-        """Percent of the words in a direction that are lost."""
         self.reordering: list[tuple[int, int]] = []
         """Percent of the words on the election channel that are held back, and for how many microseconds."""
-        self._bounds: dict[tuple[int, int], list[Bound]] = {}
 
     # -- time ----------------------------------------------------------------------------------------
 
-    def _delay(self, source: int, target: int = 0) -> int:
-        random = self._random[source]
-        delay = self._delay_min + int(random() * self._delay_span)
-        if self._spike and random() < self._spike:
-            delay += int(random() * self._spike_max)
-        return delay * self.slower + self.later[source][target]
+    def _delay(self, source: int) -> int:
+        """Of what no bad line makes later."""
+        return self._takes(self._random[source])
+
+    def _takes(self, chance: Callable[[], float]) -> int:
+        delay = self._delay_min + int(chance() * self._delay_span)
+        if self._spike and chance() < self._spike:
+            delay += int(chance() * self._spike_max)
+        return delay * self.slower
 
     def _patience(self, source: int) -> int:
         """How long it takes until something that gets no answer is given up."""
@@ -116,19 +133,22 @@ class Network:
     # -- the election channel --------------------------------------------------------------------------
 
     def tell(self, source: ServerId, target: ServerId, message: Notification) -> None:
-        if target >= len(self._servers) or self._blocked[source][target]:
+        if target >= len(self._servers):
             return
-        if self._clogged[source][target]:
-            self._waiting.setdefault((source, target), []).append(message)
+        line = self.lines[source][target]
+        if line.blocked:
+            return
+        if line.clogged:
+            line.waiting.append(message)
             return
         self.messages += 1
-        random = self._random[source]
+        random = line.chance
         if self.loss and random() < self.loss:
             return
-        if self.lossy[source][target] and random() * 100 < self.lossy[source][target]:
+        if line.lossy and random() * 100 < line.lossy:
             return
         world = self._world
-        at = world.now + self._delay(source, target)
+        at = world.now + self._takes(random) + line.later
         for percent, hold in self.reordering:
             if random() * 100 < percent:
                 at += hold
@@ -145,7 +165,7 @@ class Network:
         server.hear(said[0], said[1])
 
     def _reach(self, server: Server, peer: ServerId) -> None:
-        if not server.up or not self._servers[peer].up or self._blocked[peer][server.id]:
+        if not server.up or not self._servers[peer].up or self.lines[peer][server.id].blocked:
             return
         if server.paused:
             server.backlog.append((self._reach, server, peer))
@@ -166,10 +186,10 @@ class Network:
     # -- learner links ---------------------------------------------------------------------------------
 
     def dial(self, server: Server, to: ServerId) -> None:
-        self._serial += 1
-        server.dialling[to] = self._serial
+        self._calls += 1
+        server.dialling[to] = self._calls
         at = self._world.now + self._delay(server.id)
-        self._world.push(at, self._connect, server, (to, self._serial))
+        self._world.push(at, self._connect, server, (to, self._calls))
 
     def _connect(self, server: Server, call: tuple[ServerId, int]) -> None:
         to, serial = call
@@ -180,17 +200,23 @@ class Network:
             world.push(world.now + self._delay(me), self._refuse, server, call)
             return
         target = self._servers[to]
-        if self._blocked[me][to] or self._blocked[to][me]:
+        if self._parted(me, to):
             world.push(world.now + self._patience(me), self._refuse, server, call)
         elif not target.up:
             world.push(world.now + self._delay(me), self._refuse, server, call)
         else:
-            link = Link(server, target)
-            self._links[me][to] = link
+            link = self._links[me][to] = self._link(server, target)
             link.acceptor.free_at = world.now
             self._accept(link.acceptor, None)
             link.dialler.free_at = world.now + self._delay(to)
             world.push(link.dialler.free_at, self._connected, link.dialler, call)
+
+    def _link(self, server: Server, target: Server) -> Link:
+        lines = self.lines
+        return Link(server, target, lines[server.id][target.id], lines[target.id][server.id])
+
+    def _parted(self, one: ServerId, other: ServerId) -> bool:
+        return bool(self.lines[one][other].blocked or self.lines[other][one].blocked)
 
     def _refuse(self, server: Server, call: tuple[ServerId, int]) -> None:
         to, serial = call
@@ -247,30 +273,27 @@ class Network:
         link = end.link
         if link.broken:
             return
-        other = end.other
-        source = end.owner.id
+        other, line = end.other, end.line
         if link.first is None and end.dialled and message is not _GONE:
             link.first = message  # type: ignore[assignment]  # what else is passed is a message
         if other.held is not None:
             other.held.append(message)
-            self._check_bounds(source, end.peer, link, other.held)
+            self._check_bounds(line, link, other.held)
             return
-        world = self._world
-        if self._stopped[source][end.peer]:
+        world, chance = self._world, line.chance
+        if line.stopped:
             other.held = [message]
-            if self._blocked[source][end.peer]:
-                world.push(world.now + self._patience(source), self._give_up, other, other.held)
+            if line.blocked:
+                world.push(world.now + self._patience(end.owner.id), self._give_up, other, other.held)
             return
-        peer = end.peer
-        at = world.now + self._delay(source, peer)
-        lossy = self.lossy[source][peer]
-        if lossy and self._random[source]() * 100 < lossy:
+        at = world.now + self._takes(chance) + line.later
+        if line.lossy and chance() * 100 < line.lossy:
             at += SAID_AGAIN_US
         if at < other.free_at:
             at = other.free_at
         else:
             other.free_at = at
-        world.push(at, self._deliver, other, message)
+        heappush(world.heap, (at, world.serial(), self._deliver, other, message))
 
     def _deliver(self, end: End, message: object) -> None:
         if not end.open or end.link.broken:
@@ -318,7 +341,7 @@ class Network:
         for end in (link.dialler, link.acceptor):
             if end.open:
                 wait = self._delay(end.owner.id)
-                if self._blocked[end.peer][end.owner.id]:
+                if end.other.line.blocked:
                     wait += self._patience(end.owner.id)
                 self._world.push(self._world.now + wait, self._down, end, None)
 
@@ -350,42 +373,49 @@ class Network:
     # -- faults ----------------------------------------------------------------------------------------
 
     def block(self, source: ServerId, target: ServerId) -> None:
-        self._blocked[source][target] += 1
-        self._stopped[source][target] += 1
+        line = self.lines[source][target]
+        line.blocked += 1
+        line.stopped += 1
 
     def unblock(self, source: ServerId, target: ServerId) -> None:
-        self._blocked[source][target] -= 1
-        self._stopped[source][target] -= 1
+        line = self.lines[source][target]
+        line.blocked -= 1
+        line.stopped -= 1
         self._flow(source, target)
-        if not self._blocked[source][target] and not self._blocked[target][source]:
+        if not self._parted(source, target):
             one, other = self._servers[source], self._servers[target]
             if one.up and other.up:
                 self._reopen(one, other)
 
     def clog(self, source: ServerId, target: ServerId) -> None:
-        self._clogged[source][target] += 1
-        self._stopped[source][target] += 1
+        line = self.lines[source][target]
+        line.clogged += 1
+        line.stopped += 1
 
     def unclog(self, source: ServerId, target: ServerId) -> None:
-        self._clogged[source][target] -= 1
-        self._stopped[source][target] -= 1
+        line = self.lines[source][target]
+        line.clogged -= 1
+        line.stopped -= 1
         self._flow(source, target)
-        if not self._clogged[source][target]:
-            for message in self._waiting.pop((source, target), ()):
+        if not line.clogged:
+            waiting, line.waiting = line.waiting, []
+            for message in waiting:
                 self.tell(source, target, message)
 
     def bound(self, source: ServerId, target: ServerId, most: int, when_cut: Callable[[], None]) -> None:
         """What `source` says is not read, and no more than `most` of it may wait."""
-        self._bounds.setdefault((source, target), []).append(Bound(most, when_cut))
-        self._stopped[source][target] += 1
+        line = self.lines[source][target]
+        line.bounds.append(Bound(most, when_cut))
+        line.stopped += 1
 
     def unbound(self, source: ServerId, target: ServerId) -> None:
-        self._bounds[source, target].pop(0)
-        self._stopped[source][target] -= 1
+        line = self.lines[source][target]
+        line.bounds.pop(0)
+        line.stopped -= 1
         self._flow(source, target)
 
-    def _check_bounds(self, source: ServerId, target: ServerId, link: Link, held: list[object]) -> None:
-        for bound in self._bounds.get((source, target), ()):
+    def _check_bounds(self, line: Line, link: Link, held: list[object]) -> None:
+        for bound in line.bounds:
             if len(held) > bound.most:
                 bound.when_cut()
                 self.break_link(link)
@@ -405,8 +435,7 @@ class Network:
             if first is None or not end.open or end.link.broken or not end.other.open:
                 continue
             doubled += 1
-            copy = Link(end.other.owner, server)
-            self._links[peer][server.id] = copy
+            copy = self._links[peer][server.id] = self._link(end.other.owner, server)
             self._accept(copy.acceptor, None)
             self.break_link(end.link)
             if copy.acceptor.open:
@@ -419,7 +448,7 @@ class Network:
 
     def _flow(self, source: ServerId, target: ServerId) -> None:
         """The direction is free: what waited goes on its way, in order."""
-        if self._stopped[source][target]:
+        if self.lines[source][target].stopped:
             return
         for link in (self._links[source][target], self._links[target][source]):
             if link is None:
@@ -435,13 +464,14 @@ class Network:
         for source in range(1, count):
             for target in range(1, count):
                 one, other = ServerId(source), ServerId(target)
-                while self._blocked[source][target]:
+                line = self.lines[source][target]
+                while line.blocked:
                     self.unblock(one, other)
-                while self._clogged[source][target]:
+                while line.clogged:
                     self.unclog(one, other)
-                while self._bounds.get((one, other)):
+                while line.bounds:
                     self.unbound(one, other)
-                self.later[source][target] = self.lossy[source][target] = 0
+                line.later = line.lossy = 0
         self.reordering.clear()
         self.loss = self.double = 0.0
         self.slower = 1

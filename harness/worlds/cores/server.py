@@ -7,8 +7,9 @@ two acts the process may be taken away.
 
 from __future__ import annotations
 
+from heapq import heappush
 from random import Random
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from harness.worlds.cores.clock import Clock
 from harness.worlds.cores.machine import Machine, Replicated
@@ -16,6 +17,7 @@ from harness.worlds.cores.writer import Writer
 from harness.worlds.settings import settings_of
 from zab.core.errors import StorageError
 from zab.core.messages import (
+    ON_LINKS,
     TO_LEADER,
     Inform,
     LeaderInfo,
@@ -30,12 +32,14 @@ from zab.core.messages import (
     State,
 )
 from zab.core.node import Node
+from zab.core.outbox import NOTHING
 from zab.core.ready import (
     Activate,
     Append,
     Apply,
     BarrierDone,
     Dial,
+    HangUp,
     InstallSnapshot,
     Ready,
     Recovered,
@@ -52,7 +56,7 @@ from zab.storage.reading import Purged
 from zab.storage.storage import Storage, StorageSettings
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from harness.worlds.cores.network import End
     from harness.worlds.cores.world import World
@@ -67,8 +71,8 @@ def _started(snapshot: Zxid) -> Seen:
     return snapshot, State.LOOKING, Epoch(0), None, False
 
 
-_UPWARDS = frozenset(TO_LEADER)
-"""What a learner says, on the link that it dialled; everything else goes down the link that was accepted."""
+_UPWARDS: Final[dict[type, bool]] = {kind: kind in TO_LEADER for kind in ON_LINKS}
+"""Whether a learner says it, on the link that it dialled; everything else goes down the link that was accepted."""
 
 
 class Server:
@@ -226,7 +230,8 @@ class Server:
             self.node.step(source, message, world.now // 1_000 if self.clock.plain else self.now_ms)
         except Exception as error:
             world.fell(self, f"heard {type(message).__name__} from {source}", error)
-        self._turn()
+        if not self._gathering:
+            self._turn()
 
     def tick(self, life: int, at: int) -> None:
         """The deadline of then has come; the node may have moved it meanwhile."""
@@ -306,11 +311,11 @@ class Server:
         world = self.world
         if world.turn_max and (wait := int(self._chance() * world.turn_max)) > 20:
             self._gathering = True
-            world.push(world.now + wait, self._gathered, self.life, None)
+            heappush(world.heap, (world.now + wait, world.serial(), self._gathered, self.life, None))
         else:
             self.drain()
 
-    def _gathered(self, life: int, _: None) -> None:
+    def _gathered(self, life: int, _: object) -> None:
         if self.life != life:
             return
         if self.paused:
@@ -333,28 +338,25 @@ class Server:
         if ready.save:
             self._save(ready.save)
         reached = self._reached(node) if self.watched else None
-        self._tell_judge(node)
+        seen = node.standing()
+        if seen != self._seen:
+            self._tell_judge(seen)
         if reached is not None:
             world.act(self, "quorum", reached)
-        if ready.notes:
-            for note in ready.notes:
-                world.noted(self, note)
-        apply = ready.apply
-        if apply and ready.send and ready.wants_state:
-            self._apply(ready)
-            apply = ()
-        for envelope in ready.send:
-            self._send(envelope.to, envelope.message)
-        network = world.network
-        for link in ready.links:
-            if world.trace is not None:
-                world.record(self.id, "dials" if type(link) is Dial else "hangs up on", 0, link)
-            if type(link) is Dial:
-                network.dial(self, link.to)
-            else:
-                network.hang_up(self, link.peer, link.dialled)  # type: ignore[union-attr]  # not a Dial
-        if apply:
-            self._apply(ready)
+        if ready is not NOTHING:
+            if ready.notes:
+                for note in ready.notes:
+                    world.noted(self, note)
+            apply, send = ready.apply, ready.send
+            if apply and send and ready.wants_state:
+                self._apply(ready)
+                apply = ()
+            for envelope in send:
+                self._send(envelope.to, envelope.message)
+            if ready.links:
+                self._link(ready.links)
+            if apply:
+                self._apply(ready)
         if self._broadcasts:
             # A membership change is prepared on nothing that is applied: what this turn hands out comes first.
             self._broadcasts = False
@@ -366,6 +368,16 @@ class Server:
         for barrier in ready.barriers:
             self._answer(barrier)
 
+    def _link(self, links: Sequence[Dial | HangUp]) -> None:
+        world = self.world
+        for link in links:
+            if world.trace is not None:
+                world.record(self.id, "dials" if type(link) is Dial else "hangs up on", 0, link)
+            if type(link) is Dial:
+                world.network.dial(self, link.to)
+            else:
+                world.network.hang_up(self, link.peer, link.dialled)  # type: ignore[union-attr]  # not a Dial
+
     def _reached(self, node: Node) -> str | None:
         """What a leader has counted in this turn, and told nobody."""
         committed, state, epoch, *_ = self._seen
@@ -375,13 +387,10 @@ class Server:
             return "promised"
         return "acked" if node.serving and node.committed > committed else None
 
-    def _tell_judge(self, node: Node) -> None:
+    def _tell_judge(self, seen: Seen) -> None:
         """First what it committed, while it is still taken for what it was: a leader may end by committing."""
-        seen, before = node.standing(), self._seen
-        if seen == before:
-            return
         judge, me = self.world.judge, self.id
-        self._seen = seen
+        before, self._seen = self._seen, seen
         committed, state, epoch, leader, serving = seen
         leads = leader == me
         if committed != before[0]:
@@ -392,7 +401,7 @@ class Server:
 
     # -- the disk --------------------------------------------------------------------------------------
 
-    def _save(self, writes: tuple[Write, ...]) -> None:
+    def _save(self, writes: Sequence[Write]) -> None:
         judge, world = self.world.judge, self.world
         for write in writes:
             if world.trace is not None:
@@ -439,20 +448,13 @@ class Server:
     def _send(self, to: ServerId, message: Message | SendSnapshot | SendLog) -> None:
         world = self.world
         kind = type(message)
-        if kind is Notification:
-            world.network.tell(self.id, to, message)  # type: ignore[arg-type]
-            if world.trace is not None:
-                world.record(self.id, "tells", to, message)
-            return
-        if kind is SendSnapshot:
-            self._send_snapshot(to, message)  # type: ignore[arg-type]
-            return
-        if kind is SendLog:
-            self._send_log(to, message)  # type: ignore[arg-type]
+        upwards = _UPWARDS.get(kind)
+        if upwards is None:
+            self._send_otherwise(to, message)  # type: ignore[arg-type]
             return
         if self.watched:
             world.act(self, "before sending", kind.__name__)
-        end = (self.dialled if kind in _UPWARDS else self.accepted).get(to)
+        end = (self.dialled if upwards else self.accepted).get(to)
         said = world.network.send(end, message)  # type: ignore[arg-type]
         if world.trace is not None:
             world.record(self.id, "says to" if said else "would say to", to, message)
@@ -462,6 +464,18 @@ class Server:
                 fact(self.id, to, message)
         if self.watched:
             world.act(self, "after sending", kind.__name__)
+
+    def _send_otherwise(self, to: ServerId, message: Notification | SendSnapshot | SendLog) -> None:
+        """What is no word on a link: it needs none, or stands for several."""
+        world = self.world
+        if type(message) is SendSnapshot:
+            self._send_snapshot(to, message)
+        elif type(message) is SendLog:
+            self._send_log(to, message)
+        else:
+            world.network.tell(self.id, to, message)  # type: ignore[arg-type]
+            if world.trace is not None:
+                world.record(self.id, "tells", to, message)
 
     def _send_snapshot(self, to: ServerId, message: SendSnapshot) -> None:
         machine = self.machine

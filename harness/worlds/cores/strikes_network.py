@@ -175,24 +175,24 @@ def _overflow(nemesis: Nemesis, fault: Overflow) -> None:
 
 def _delay(nemesis: Nemesis, fault: Delay) -> None:
     if pair := _direction(nemesis, fault):
-        nemesis.world.network.later[pair[0]][pair[1]] += fault.more_ms * 1_000
+        nemesis.world.network.lines[pair[0]][pair[1]].later += fault.more_ms * 1_000
         nemesis.later(fault.for_ms, _no_delay, nemesis, (pair, fault.more_ms * 1_000))
 
 
 def _no_delay(nemesis: Nemesis, was: tuple[Pair, int]) -> None:
     (source, target), more_us = was
-    nemesis.world.network.later[source][target] -= more_us
+    nemesis.world.network.lines[source][target].later -= more_us
 
 
 def _loss(nemesis: Nemesis, fault: Loss) -> None:
     if pair := _direction(nemesis, fault):
-        nemesis.world.network.lossy[pair[0]][pair[1]] += fault.percent
+        nemesis.world.network.lines[pair[0]][pair[1]].lossy += fault.percent
         nemesis.later(fault.for_ms, _no_loss, nemesis, (pair, fault.percent))
 
 
 def _no_loss(nemesis: Nemesis, was: tuple[Pair, int]) -> None:
     (source, target), percent = was
-    nemesis.world.network.lossy[source][target] -= percent
+    nemesis.world.network.lines[source][target].lossy -= percent
 
 
 # -- everywhere ------------------------------------------------------------------------------------------

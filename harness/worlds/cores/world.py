@@ -95,7 +95,7 @@ class World(Common[Server]):
         self.push(self.settings.sync_ms * 1_000, self._observe, None, None)
 
     def _loop(self) -> None:
-        heap, pop = self._heap, heappop
+        heap, pop = self.heap, heappop
         events, budget = 0, Budget(EVENTS_MAX)
         until = budget.until
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -30,7 +31,7 @@ class Writer:
 
     # -- the log ---------------------------------------------------------------------------------------
 
-    def hand_over(self, writes: tuple[Write, ...]) -> None:
+    def hand_over(self, writes: Sequence[Write]) -> None:
         self._queue.extend(writes)
         if not self._writing:
             self._write_next()

@@ -194,7 +194,7 @@ class World(Common[Server]):
 
     def push(self, at: int, act: Callable[[Any, Any], None], one: Any, other: Any) -> None:
         super().push(at, act, one, other)
-        if self._heap[0][0] == at:
+        if self.heap[0][0] == at:
             self._bell.ring()
 
     # -- the run ---------------------------------------------------------------------------------------
@@ -233,7 +233,7 @@ class World(Common[Server]):
                 await self._pump()
 
     async def _pump(self) -> None:
-        heap = self._heap
+        heap = self.heap
         while True:
             with trio.CancelScope(deadline=heap[0][0] / 1e6 if heap else inf):
                 await self._bell.wait()

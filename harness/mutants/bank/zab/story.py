@@ -197,13 +197,8 @@ class Patient(Judge):
         self.objections: Said = {}
         super().__init__(ghost, checkers, looked)
 
-    def _asking(self, fact: str) -> list[Callable[..., None]]:
-        plain = getattr(Checker, fact)
-        return [
-            self._alone(checker, getattr(checker, fact))
-            for checker in self.checkers
-            if getattr(type(checker), fact) is not plain
-        ]
+    def _asking(self, fact: str, again: bool = False) -> list[Callable[..., None]]:
+        return [self._alone(checker, getattr(checker, fact)) for checker in self.concerned(fact, again)]
 
     def _alone(self, checker: Checker, check: Callable[..., None]) -> Callable[..., None]:
         def ask(*arguments: object) -> None:
