@@ -12,7 +12,7 @@ OPERATIONS ?= 100000
 SEED ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check docs fuzz fuzz-port differential drill kill9 kill9-controller bench
+.PHONY: help run test check docs fuzz fuzz-port differential drill kill9 kill9-controller bench bench-gate
 
 help:
 	@echo 'make run     the whole on loopback: a store on $(SERVERS) servers and $(BROKERS) Kafka brokers (BROKERS=0: the store alone);'
@@ -27,6 +27,7 @@ help:
 	@echo 'make kill9   kill -9 the leader of real processes under load, $(ROUNDS) times (ROUNDS=n)'
 	@echo 'make kill9-controller  kill -9 the controller of three brokers in the midst of its work, $(ROUNDS) times (ROUNDS=n)'
 	@echo 'make bench   side by side with a peer, in one run'
+	@echo 'make bench-gate  a fixed workload against stored figures: it warns of what has become dearer'
 
 run: $(VENV)/.with-broker
 	@$(BIN)/zab dev --servers $(SERVERS) --brokers $(BROKERS) --data $(DATA)
@@ -60,6 +61,9 @@ kill9-controller: $(VENV)/.with-dev
 
 bench: $(VENV)/.with-bench
 	@$(BIN)/python -m bench
+
+bench-gate: $(VENV)/.with-bench
+	@$(BIN)/python -m bench gate
 
 # One stamp for each set of dependencies: `make run` shall not wait for a type checker to be installed.
 $(VENV)/.with-%: pyproject.toml scripts/venv

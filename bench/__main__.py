@@ -19,6 +19,7 @@ from bench import (
     controller,
     failover,
     fsync,
+    gate,
     importing,
     kill9,
     latency,
@@ -69,6 +70,11 @@ def parser() -> argparse.ArgumentParser:
     one = add("broker-log", broker_log.__doc__)
     one.add_argument("--repeats", type=int, default=3)
     one.add_argument("--partitions", type=int, default=1000, help="of the start after a kill")
+    one = add("gate", gate.__doc__)
+    one.add_argument(
+        "--method", choices=[each.value for each in gate.Method], help="default: instructions, with valgrind"
+    )
+    one.add_argument("--store", action="store_true", help="keep these figures for the next time")
     one = add("import", importing.__doc__)
     one.add_argument("--repeats", type=int, default=15)
     one = add("clients", clients.__doc__)
@@ -115,6 +121,7 @@ def perform(arguments: argparse.Namespace, data: Path) -> bool:
             tuple(arguments.brokers), arguments.runs, arguments.megabytes, data, arguments.profile, arguments.picture
         ),
         "broker-log": lambda: broker_log.run(arguments.repeats, arguments.partitions, data),
+        "gate": lambda: gate.run(arguments.method and gate.Method(arguments.method), arguments.store),
         "import": lambda: importing.run(arguments.repeats),
         "clients": lambda: clients.run(arguments.runs, arguments.operations, data),
         "controller": lambda: controller.speed.run(arguments.partitions, arguments.rounds, data, arguments.picture),
