@@ -5,7 +5,7 @@ that down, and tells the others. It runs inside a program of yours, on Trio, bes
 
     me = Broker(BrokerId(1), NO_EPOCH, (Endpoint("CONTROLLER", "127.0.0.1", port),), {"CONTROLLER": "PLAINTEXT"})
     registration = Registration(partial(zab.connect, "127.0.0.1:2181"), me, wall_ms)
-    orders = Orders(lambda: registration.epoch, obey)        # serve its `serve` at that port: it hears controllers
+    orders = Orders(lambda: registration.epoch, obey, me=me.id)  # serve its `serve` there: it hears controllers
 
     async def live(session):                                 # while one session with the store lasts
         links = BrokerLinks(lambda event: controller.note(event), LinkSettings(listener="CONTROLLER"))

@@ -87,9 +87,9 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     _of_controllers(
         "links-known-late",
         "what is decided when a broker comes is said before there is a link to it",
-        (f"{CONTROLLER}.controller:Controller._handle", "self.links.know(desk.cluster.brokers)", "pass"),
+        (f"{CONTROLLER}.controller:Controller._say", "self.links.know(desk.cluster.brokers)", "pass"),
         (
-            f"{CONTROLLER}.controller:Controller._handle",
+            f"{CONTROLLER}.controller:Controller._say",
             "desk.notes.clear()",
             "desk.notes.clear(); self.links.know(desk.cluster.brokers)",
         ),

@@ -23,7 +23,7 @@ from typing import Final
 import zab
 from kraft_controller.cli.common import DONE, FAILED, Failed, Misuse, connected, damaged, progress, say, show, verbs
 from kraft_controller.cli.waiting import Waiting, add_waiting, waited
-from kraft_controller.core.assignment import AssignmentError
+from kraft_controller.core.assignment import AssignmentError, Policy
 from kraft_controller.core.configs import ConfigError
 from kraft_controller.core.names import INTERNAL, BrokerId, TopicPartition
 from kraft_controller.runtime.admin.picture import Picture, read_picture
@@ -42,6 +42,11 @@ def add(parser: argparse.ArgumentParser) -> None:
     )
     create.add_argument(
         "--replica-assignment", metavar="B:B,B:B", help="which brokers hold each partition; the first is to lead it"
+    )
+    create.add_argument(
+        "--policy",
+        choices=[policy.value for policy in Policy],
+        help="spread: begun by lot, over racks (default); plain: replica j of partition i on broker (i + j) mod n",
     )
     create.add_argument("--config", action="append", default=[], metavar="KEY=VALUE", help="as often as you like")
     create.add_argument("--if-not-exists", action="store_true", help="content if there is such a topic")
@@ -78,8 +83,9 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 async def _create(session: zab.Session, arguments: argparse.Namespace) -> int:
     name, factor = arguments.topic, arguments.replication_factor
-    if arguments.replica_assignment is not None and (arguments.partitions is not None or factor is not None):
-        raise Misuse("--replica-assignment says both how many partitions there are and how many replicas")
+    others = (arguments.partitions, factor, arguments.policy)
+    if arguments.replica_assignment is not None and any(other is not None for other in others):
+        raise Misuse("--replica-assignment says both how many partitions there are and how many replicas, and where")
     if arguments.if_not_exists and await session.exists(f"/brokers/topics/{name}") is not None:
         say(arguments, f"topic {name} is there", topic=name, created=False)
         return DONE
@@ -88,7 +94,12 @@ async def _create(session: zab.Session, arguments: argparse.Namespace) -> int:
             assignment = dict(enumerate(_assignment(arguments.replica_assignment)))
         else:
             assignment = await plan_topic(
-                session, name, 1 if arguments.partitions is None else arguments.partitions, factor, secrets.randbelow
+                session,
+                name,
+                1 if arguments.partitions is None else arguments.partitions,
+                factor,
+                secrets.randbelow,
+                Policy(arguments.policy or Policy.SPREAD),
             )
         configs = dict(pair(text) for text in arguments.config)
         ident = await create_topic(session, name, assignment, configs, secrets.token_bytes)
@@ -257,7 +268,7 @@ def _min_isr(picture: Picture, where: TopicPartition, default: int) -> int:
 
 _FILTERS: Final[Mapping[str, Callable[[Picture, TopicPartition, int], bool]]] = {
     "under_replicated": lambda picture, where, _: len(picture.isr(where)) < len(picture.assignment(where).target),
-    "unavailable": lambda picture, where, _: picture.leader(where) is None,
+    "unavailable": lambda picture, where, _: picture.leader(where) is None and where.topic not in picture.deleting,
     "under_min_isr": lambda picture, where, least: len(picture.isr(where)) < _min_isr(picture, where, least),
     "at_min_isr": lambda picture, where, least: len(picture.isr(where)) == _min_isr(picture, where, least),
 }

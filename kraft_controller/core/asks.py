@@ -4,6 +4,8 @@ A procedure is a generator: it yields what it wants done, all of it at once if n
 is sent the answers in the same order. It never sees a socket, a session or a node's bytes, so whoever drives it may be
 the runtime or a test. Every change is made only if this controller still is one; the driver sees to that, and
 throws `ControllerMoved` into the procedure when it is not.
+
+Who asks for nothing says: all that was decided so far stands, and may be said to brokers before what comes next.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ from typing import TypeAlias, TypeVar
 
 from attrs import frozen
 
-from kraft_controller.core.names import BrokerEpoch, BrokerId, TopicPartition, Version
+from kraft_controller.core.names import BrokerEpoch, BrokerId, ControllerEpoch, TopicPartition, Version
 from kraft_controller.core.state import Broker, PartitionState, Topic
 
 
@@ -145,11 +147,13 @@ class DropMoves:
     targets: tuple[tuple[BrokerId, ...], ...] = ()
     """To each of them what was wanted, so that what somebody wants instead since stays; none: whatever is wanted."""
 
-    def leaves(self, where: TopicPartition, wanted: tuple[BrokerId, ...]) -> bool:
+    def left(self, wanted: Mapping[TopicPartition, tuple[BrokerId, ...]]) -> dict[TopicPartition, tuple[BrokerId, ...]]:
         """Of what the node asks for."""
-        if where not in self.partitions:
-            return True
-        return bool(self.targets) and self.targets[self.partitions.index(where)] != wanted
+        dealt = dict(zip(self.partitions, self.targets, strict=True)) if self.targets else {}
+        named = set(self.partitions)
+        return {
+            where: to for where, to in wanted.items() if where not in named or (self.targets and dealt[where] != to)
+        }
 
 
 @frozen
@@ -160,6 +164,13 @@ class ReadPreferred:
 @frozen
 class DropPreferred:
     pass
+
+
+@frozen
+class RaiseEpoch:
+    """Of controllers, to this at least. Whoever asks is none any more when it is done."""
+
+    to: ControllerEpoch
 
 
 @frozen
@@ -176,7 +187,7 @@ Ask: TypeAlias = (
     ListBrokers | ReadBroker | ListTopics | ReadTopic | WriteTopic | ReadState | MakeState | WriteState | ReadConfig
     | ReadBrokerConfig | TakeConfigChanges
     | ForgetTopic | ListDeletions | DropDeletion | ReadMoves | DropMoves | ReadPreferred | DropPreferred
-    | TakeIsrChanges | TakeLogDirEvents
+    | TakeIsrChanges | TakeLogDirEvents | RaiseEpoch
 )  # fmt: skip
 
 # -- heard -----------------------------------------------------------------------------------------------
@@ -270,4 +281,4 @@ def play(steps: Steps[T], answer: Callable[[Sequence[Ask]], Sequence[Answer]]) -
         except StopIteration as stop:
             result: T = stop.value
             return result
-        heard = answer(asked)
+        heard = answer(asked) if asked else ()

@@ -8,6 +8,7 @@ partitions do not all go to its neighbour. With racks, the replicas of a partiti
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from enum import Enum
 from typing import Final
 
 from attrs import frozen
@@ -16,6 +17,13 @@ from kraft_controller.core.names import BrokerId
 
 NEW_PARTITIONS_MAX: Final = 10_000
 """Of one request: it is one write into one node, and thousands of logs to be made at once."""
+
+
+class Policy(Enum):
+    SPREAD = "spread"
+    """From where a lot says, with a shift, and over racks."""
+    PLAIN = "plain"
+    """Replica j of partition i on broker (i + j) mod n: the same each time, and regardless of racks."""
 
 
 class AssignmentError(ValueError):
@@ -103,10 +111,16 @@ def alternated(racks: Mapping[BrokerId, str]) -> list[BrokerId]:
 
 
 def assign(
-    brokers: Mapping[BrokerId, str | None], partitions: int, factor: int, start: Start
+    brokers: Mapping[BrokerId, str | None],
+    partitions: int,
+    factor: int,
+    start: Start,
+    policy: Policy = Policy.SPREAD,
 ) -> list[tuple[BrokerId, ...]]:
-    """Over racks if every broker has one, and regardless of them if none has."""
+    """Spread over racks if every broker has one, and regardless of them if none has."""
     racks = {broker: rack for broker, rack in brokers.items() if rack is not None}
+    if policy is Policy.PLAIN:
+        return plain(sorted(brokers), partitions, factor)
     if not racks:
         return spread(sorted(brokers), partitions, factor, start)
     if len(racks) != len(brokers):

@@ -55,6 +55,13 @@ class StateChanged:
 
 
 @frozen
+class StatesChanged:
+    """Several of these at once."""
+
+    some: tuple[TopicPartition, ...]
+
+
+@frozen
 class DeletionsRequested:
     pass
 
@@ -143,6 +150,7 @@ class MovesAsked:
 
 Event: TypeAlias = (
     TookOver | BrokersChanged | BrokerModified | TopicsChanged | TopicModified | ConfigsChanged | StateChanged
+    | StatesChanged
     | DeletionsRequested | MovesRequested | PreferredRequested | IsrChangesNoted | LogDirsFailed | TimeToBalance
     | RolesAnswered | DeletionAnswered | LinkOverflowed | ShutdownAsked | IsrAsked | ElectionAsked | MovesAsked
 )  # fmt: skip
@@ -173,9 +181,9 @@ def handle(desk: Desk, event: Event, new_id: Callable[[], TopicId]) -> Steps[Any
         case ConfigsChanged():
             return (yield from topics.configs_changed(desk))
         case StateChanged(where):
-            if where not in desk.cluster.states:
-                yield from topics.state_mended(desk, where)
-            return (yield from moves.go_on(desk, where))
+            return (yield from _states_changed(desk, [where]))
+        case StatesChanged(some):
+            return (yield from _states_changed(desk, some))
         case DeletionsRequested():
             return (yield from deletion.requested(desk))
         case MovesRequested():
@@ -210,6 +218,13 @@ def handle(desk: Desk, event: Event, new_id: Callable[[], TopicId]) -> Steps[Any
             return (yield from rebalance.elect(desk, wanted, unclean=unclean))
         case MovesAsked(moved):
             return (yield from moves.start(desk, moved))
+
+
+def _states_changed(desk: Desk, some: Sequence[TopicPartition]) -> Steps[None]:
+    for where in some:
+        if where not in desk.cluster.states:
+            yield from topics.state_mended(desk, where)
+    yield from moves.go_on(desk, *some)
 
 
 def _lives(desk: Desk, broker: BrokerId, epoch: BrokerEpoch) -> bool:

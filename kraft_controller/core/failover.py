@@ -11,10 +11,12 @@ from kraft_controller.core import deletion, members, moves, partitions, rebalanc
 from kraft_controller.core.asks import (
     Brokers,
     ConfigChanges,
+    ControllerMoved,
     ListBrokers,
     ListDeletions,
     ListTopics,
     Names,
+    RaiseEpoch,
     Steps,
     TakeConfigChanges,
     TakeIsrChanges,
@@ -40,6 +42,7 @@ def take_over(desk: Desk, new_id: Callable[[], TopicId]) -> Steps[None]:
     cluster.brokers.update((yield from members.read_brokers(desk, epochs, epochs)))
     yield from topics.read_topics(desk, sorted(listed.names) if isinstance(listed, Names) else [], new_id)
     yield from _read_all_states(desk)
+    yield from _look_at_epoch(desk)
     yield from deletion.ask_for(desk, deletions.names if isinstance(deletions, Names) else ())
     restarted = {broker: cluster.brokers.pop(broker) for broker in _restarted(desk)}
     cluster.returning.update(restarted)
@@ -56,11 +59,23 @@ def take_over(desk: Desk, new_id: Callable[[], TopicId]) -> Steps[None]:
         cluster.returning.clear()
         yield from members.on_startup(desk, tuple(restarted))
         _unsay_no_leader(desk)
+    yield ()  # nobody waits for his leader until what people asked for is taken up
     yield from moves.resume(desk)
     yield from moves.requested(desk)
     yield from deletion.go_on(desk)
     yield from rebalance.requested(desk)
     desk.note("took_over", brokers=len(cluster.brokers), topics=len(cluster.topics), partitions=len(cluster.states))
+
+
+def _look_at_epoch(desk: Desk) -> Steps[None]:
+    """Somebody has removed the node that counts controllers, or set it back: brokers that have heard of later ones obey
+    none of this epoch. So it is set to the newest that is found, and whoever is elected then counts on from there."""
+    newest = max((state.controller_epoch for state in desk.cluster.states.values()), default=desk.epoch)
+    if newest > desk.epoch:
+        desk.note("epoch_set_back", epoch=desk.epoch, found=newest, why="it is set to what was found, and counted on")
+        yield ()
+        yield [RaiseEpoch(newest)]
+        raise ControllerMoved(f"epoch {desk.epoch} comes behind {newest}")
 
 
 def _restarted(desk: Desk) -> list[BrokerId]:

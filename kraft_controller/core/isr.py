@@ -23,8 +23,7 @@ def noted(desk: Desk) -> Steps[None]:
     failed: Failed = {}
     read = yield from partitions.read_states(desk, known, failed)
     desk.batch.tell_metadata(desk.cluster.brokers, read)
-    for where in read:
-        yield from moves.go_on(desk, where)
+    yield from moves.go_on(desk, *read)
 
 
 class Error(Enum):
@@ -90,8 +89,7 @@ def alter(
             answers[where] = Granted(Error.NONE, cluster.states[where])
     written = [where for where in writes if answers[where].error is Error.NONE]
     desk.batch.tell_metadata(cluster.brokers if written else (), written)
-    for where in written:
-        yield from moves.go_on(desk, where)
+    yield from moves.go_on(desk, *written)
     return answers
 
 

@@ -101,8 +101,9 @@ def on_startup(desk: Desk, arrived: Iterable[BrokerId]) -> Steps[None]:
     ]
     replicas.move(desk, held, ReplicaPhase.ONLINE)
     yield from partitions.bring_online(desk, cluster.waiting())
-    for where in [where for where in cluster.moving if set(arrived) & set(cluster.assignment(where).target)]:
-        yield from moves.go_on(desk, where)
+    yield from moves.go_on(
+        desk, *(where for where in cluster.moving if set(arrived) & set(cluster.assignment(where).target))
+    )
     yield from deletion.go_on(desk)
 
 

@@ -8,6 +8,7 @@ goes until it is over, so whoever is the controller then knows what is left to d
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final
 
 from attrs import evolve
 
@@ -24,12 +25,16 @@ from kraft_controller.core.asks import (
     Steps,
     WriteTopic,
 )
+from kraft_controller.core.cluster import Replica
 from kraft_controller.core.desk import Desk
 from kraft_controller.core.election import Election
 from kraft_controller.core.names import BrokerId, TopicPartition
 from kraft_controller.core.partitions import Failed
 from kraft_controller.core.state import Assignment, PartitionState, Topic
 from kraft_controller.core.transitions import PartitionPhase, ReplicaPhase
+
+PIECE_MAX: Final = 200
+"""So many moves begin before what was decided is said, and others have their turn."""
 
 
 def wrong_with(desk: Desk, where: TopicPartition, target: Sequence[BrokerId] | None) -> str | None:
@@ -60,6 +65,7 @@ def start(
     if not by_node:
         # Else a controller that finds the older wish in the node would take it for the newer one.
         yield [DropMoves(tuple(wanted))]
+    begun: dict[TopicPartition, tuple[BrokerId, ...]] = {}
     for where, target in wanted.items():
         why = wrong_with(desk, where, target)
         if why is not None:
@@ -67,35 +73,41 @@ def start(
             continue
         held = desk.cluster.assignment(where)
         to = held.origin if target is None else tuple(target)
-        if not held.moving and to == held.replicas:
-            continue
-        yield from _begin(desk, where, to, failed)
+        if held.moving or to != held.replicas:
+            begun[where] = to
+    every = list(begun)
+    for at in range(0, len(every), PIECE_MAX):
+        yield from _begin(desk, {where: begun[where] for where in every[at : at + PIECE_MAX]}, failed)
+        yield ()
     return failed
 
 
-def _begin(desk: Desk, where: TopicPartition, target: tuple[BrokerId, ...], failed: Failed) -> Steps[None]:
+def _begin(desk: Desk, targets: Mapping[TopicPartition, tuple[BrokerId, ...]], failed: Failed) -> Steps[None]:
+    """All of them step by step together: a topic's node is written once for all of its partitions."""
     cluster = desk.cluster
-    before = cluster.assignment(where)
-    after = before.to(target)
-    dropped = [broker for broker in before.adding if broker not in after.replicas]
-    if dropped and not (yield from _drop(desk, where, dropped)):
-        failed[where] = "of those who are in sync, only brokers are alive that would go"
-        return
+    before = {where: cluster.assignment(where) for where in targets}
+    for where, held in before.items():
+        dropped = [broker for broker in held.adding if broker not in held.to(targets[where]).replicas]
+        if dropped and not (yield from _drop(desk, where, dropped)):
+            failed[where] = "of those who are in sync, only brokers are alive that would go"
     # The leader epoch first: from then on the leader can write no ISR on what it believes the assignment to be, until
     # it has been told of the new one, by this controller or by the next.
-    if not (yield from _bump(desk, where)):
-        failed[where] = "its state has changed or is gone"
-        return
-    if not (yield from write_assignment(desk, where, after)):
-        failed[where] = "its topic has changed or is gone"
-        return
-    desk.note("reassignment", partition=str(where), replicas=before.origin, target=target)
-    _announce(desk, where)
-    if after.moving:
-        yield from go_on(desk, where)
-    else:  # another order of the same, or everything taken back: nobody comes, and nobody goes any more
-        yield [DropMoves((where,), (target,))]
-        desk.note("reassigned", partition=str(where), replicas=after.replicas)
+    bumped = yield from _bump(desk, {where: () for where in before if where not in failed})
+    failed.update({where: "its state has changed or is gone" for where in before if where not in {*failed, *bumped}})
+    written = yield from write_assignments(desk, {where: before[where].to(targets[where]) for where in bumped})
+    failed.update({where: "its topic has changed or is gone" for where in bumped if where not in written})
+    begun, over = [], []
+    for where, after in written.items():
+        desk.note("reassignment", partition=str(where), replicas=before[where].origin, target=targets[where])
+        _announce(desk, where)
+        if after.moving:
+            begun.append(where)
+        else:  # another order of the same, or everything taken back: nobody comes, and nobody goes any more
+            over.append(where)
+            desk.note("reassigned", partition=str(where), replicas=after.replicas)
+    if over:
+        yield [DropMoves(tuple(over), tuple(targets[where] for where in over))]
+    yield from go_on(desk, *begun)
 
 
 def _drop(desk: Desk, where: TopicPartition, brokers: Sequence[BrokerId]) -> Steps[bool]:
@@ -112,7 +124,7 @@ def _drop(desk: Desk, where: TopicPartition, brokers: Sequence[BrokerId]) -> Ste
 
         if (yield from partitions.bring_online(desk, [where], among_the_others)):
             return False
-    yield from _stop_and_delete(desk, where, brokers)
+    yield from _stop_and_delete(desk, [(where, broker) for broker in brokers])
     return True
 
 
@@ -126,54 +138,82 @@ def _announce(desk: Desk, where: TopicPartition) -> None:
         cluster.replicas.setdefault((where, broker), ReplicaPhase.NEW)
 
 
-def go_on(desk: Desk, where: TopicPartition) -> Steps[None]:
-    """Complete it if all of the target are in sync; if not, hear when somebody else is."""
+def go_on(desk: Desk, *some: TopicPartition) -> Steps[None]:
+    """Complete those of which all of the target are in sync; of the others hear when somebody else is."""
     cluster = desk.cluster
-    if where not in cluster.moving or cluster.is_deleting(where.topic):
+    moving = [
+        where for where in dict.fromkeys(some) if where in cluster.moving and not cluster.is_deleting(where.topic)
+    ]
+    if not moving:
         return
-    [read] = yield [ReadState(where, watch=True)]
-    if not isinstance(read, PartitionState):
-        desk.note("reassignment_waits", partition=str(where), why="its state cannot be read")
-        return
-    cluster.learn_state(where, read)
-    if set(cluster.assignment(where).target) <= set(read.isr):
-        yield from _complete(desk, where)
+    found = yield [ReadState(where, watch=True) for where in moving]
+    arrived = []
+    for where, read in zip(moving, found, strict=True):
+        if not isinstance(read, PartitionState):
+            desk.note("reassignment_waits", partition=str(where), why="its state cannot be read")
+            continue
+        cluster.learn_state(where, read)
+        if set(cluster.assignment(where).target) <= set(read.isr):
+            arrived.append(where)
+    yield from _complete(desk, arrived)
 
 
-def _complete(desk: Desk, where: TopicPartition) -> Steps[None]:
+def _complete(desk: Desk, some: Sequence[TopicPartition]) -> Steps[None]:
+    """All of them step by step together, as they began."""
     cluster, batch = desk.cluster, desk.batch
-    topic, held = cluster.topics[where.topic], cluster.assignment(where)
-    coming = [broker for broker in held.adding if cluster.replica_phase(where, broker) is not ReplicaPhase.ONLINE]
-    replicas.move(desk, [(where, broker) for broker in coming], ReplicaPhase.ONLINE)
-    cluster.learn_topic(_with(topic, where, held.arrived()))  # what they are told from now on; not yet what is written
-    cluster.moving[where] = None
-    state = cluster.states[where]
+    before = {where: cluster.assignment(where) for where in some}
+    coming = [(where, broker) for where, held in before.items() for broker in held.adding]
+    late = [replica for replica in coming if cluster.replica_phase(*replica) is not ReplicaPhase.ONLINE]
+    replicas.move(desk, late, ReplicaPhase.ONLINE)
+    # What they are told from now on; not yet what is written, so they are on the move still.
+    _imagine(desk, {where: held.arrived() for where, held in before.items()})
+    cluster.moving.update(dict.fromkeys(before))
 
     def all_in_sync(desk: Desk, where: TopicPartition, state: PartitionState) -> Election | None:
         """A leader may have written another ISR since it was looked at."""
+        held = before[where]
         return partitions.reassignment_election(desk, where, state) if set(held.target) <= set(state.isr) else None
 
-    if state.leader in held.target and cluster.is_live(state.leader):
-        led = yield from _bump(desk, where, held.target)
-        if led:
-            batch.tell_role(held.target, where)
-    else:
-        led = not (yield from partitions.bring_online(desk, [where], all_in_sync))
-    if not led:
-        cluster.learn_topic(topic)
-        return
-    yield from _stop_and_delete(desk, where, held.removing)
-    if not (yield from write_assignment(desk, where, held.arrived())):
-        return
-    cluster.moving.pop(where, None)
-    yield [DropMoves((where,), (held.target,))]
-    batch.tell_metadata(cluster.brokers, [where])
-    desk.note("reassigned", partition=str(where), replicas=held.target)
+    staying = {
+        where: held.target
+        for where, held in before.items()
+        if (leader := cluster.states[where].leader) in held.target and cluster.is_live(leader)
+    }
+    led = dict.fromkeys((yield from _bump(desk, staying)))
+    for where in led:
+        batch.tell_role(before[where].target, where)
+    others = [where for where in before if where not in staying]
+    failed = yield from partitions.bring_online(desk, others, all_in_sync)
+    led.update({where: None for where in others if where not in failed})
+    _imagine(desk, {where: held for where, held in before.items() if where not in led})
+    yield from _stop_and_delete(desk, [(where, broker) for where in led for broker in before[where].removing])
+    arrived = yield from write_assignments(desk, {where: before[where].arrived() for where in led})
+    for where in arrived:
+        cluster.moving.pop(where, None)
+        desk.note("reassigned", partition=str(where), replicas=before[where].target)
+    if arrived:
+        yield [DropMoves(tuple(arrived), tuple(before[where].target for where in arrived))]
+        batch.tell_metadata(cluster.brokers, arrived)
 
 
-def _stop_and_delete(desk: Desk, where: TopicPartition, brokers: Iterable[BrokerId]) -> Steps[None]:
+def _imagine(desk: Desk, held: Mapping[TopicPartition, Assignment]) -> None:
+    """In the picture only."""
+    for name, some in _by_topic(held).items():
+        topic = desk.cluster.topics[name]
+        for where in some:
+            topic = _with(topic, where, held[where])
+        desk.cluster.learn_topic(topic)
+
+
+def _by_topic(some: Iterable[TopicPartition]) -> dict[str, list[TopicPartition]]:
+    found: dict[str, list[TopicPartition]] = {}
+    for where in some:
+        found.setdefault(where.topic, []).append(where)
+    return found
+
+
+def _stop_and_delete(desk: Desk, gone: Sequence[Replica]) -> Steps[None]:
     """They leave the ISR, then their disks. Whether they did is not waited for: nobody will ask them again."""
-    gone = [(where, broker) for broker in brokers]
     for replica in gone:
         desk.cluster.replicas.setdefault(replica, ReplicaPhase.ONLINE)
     yield from replicas.take_offline(desk, gone)
@@ -181,24 +221,41 @@ def _stop_and_delete(desk: Desk, where: TopicPartition, brokers: Iterable[Broker
         replicas.move(desk, gone, phase)
 
 
-def _bump(desk: Desk, where: TopicPartition, in_sync: Sequence[BrokerId] = ()) -> Steps[bool]:
-    """The same leader and ISR, with a leader epoch of its own. Not if one of these has left the ISR meanwhile."""
+def _bump(desk: Desk, some: Mapping[TopicPartition, Sequence[BrokerId]]) -> Steps[list[TopicPartition]]:
+    """The same leader and ISR, with a leader epoch of its own. Not where one of those named has left the ISR
+    meanwhile."""
     cluster = desk.cluster
     failed: Failed = {}
-    waiting = [where]
+    bumped: list[TopicPartition] = []
+    waiting = list(some)
     while waiting:
-        state = cluster.states.get(where)
-        if state is None or state.controller_epoch > desk.epoch or not set(in_sync) <= set(state.isr):
-            return False
-        waiting = yield from partitions.write_states(desk, {where: state.next(desk.epoch)}, failed)
-    for why in failed.values():
+        states: dict[TopicPartition, PartitionState] = {}
+        for where in waiting:
+            state, in_sync = cluster.states.get(where), some[where]
+            if state is None or state.controller_epoch > desk.epoch or not set(in_sync) <= set(state.isr):
+                continue
+            states[where] = state.next(desk.epoch)
+        waiting = yield from partitions.write_states(desk, states, failed)
+        again = {*waiting, *failed}
+        bumped += [where for where in states if where not in again]
+    for where, why in failed.items():
         desk.note("reassignment_waits", partition=str(where), why=why)
-    return not failed
+    return bumped
 
 
-def write_assignment(desk: Desk, where: TopicPartition, held: Assignment) -> Steps[bool]:
-    """Into the topic's node, and into the picture when it stands."""
-    return (yield from write_topic(desk, where.topic, lambda topic: _with(topic, where, held)))
+def write_assignments(desk: Desk, held: Mapping[TopicPartition, Assignment]) -> Steps[dict[TopicPartition, Assignment]]:
+    """Into the topics' nodes, and into the picture when they stand: those that do."""
+    written: dict[TopicPartition, Assignment] = {}
+    for name, some in _by_topic(held).items():
+
+        def change(topic: Topic, some: Sequence[TopicPartition] = some) -> Topic:
+            for where in some:
+                topic = _with(topic, where, held[where])
+            return topic
+
+        if (yield from write_topic(desk, name, change)):
+            written.update({where: held[where] for where in some})
+    return written
 
 
 def write_topic(desk: Desk, name: str, change: Callable[[Topic], Topic]) -> Steps[bool]:
@@ -248,20 +305,24 @@ def requested(desk: Desk) -> Steps[None]:
         else:
             wanted[where] = target
     if over:
+        yield ()  # why it is refused is said before the wish is gone, whoever dies in between
         yield [DropMoves(tuple(over), tuple(found.wanted[where] for where in over))]
     failed = yield from start(desk, wanted, by_node=True)
     for where, why in failed.items():
         desk.note("reassignment_refused", partition=str(where), why=why)
     if failed:
+        yield ()
         yield [DropMoves(tuple(failed), tuple(wanted[where] for where in failed))]
 
 
 def resume(desk: Desk) -> Steps[None]:
     """A new controller: all that the topics' nodes say is on the move."""
     cluster = desk.cluster
+    going = []
     for where in list(cluster.moving):
-        if cluster.phase(where) is PartitionPhase.NON_EXISTENT or where not in cluster.states:
-            continue
-        if (yield from _bump(desk, where)):
-            _announce(desk, where)
-            yield from go_on(desk, where)
+        if cluster.phase(where) is not PartitionPhase.NON_EXISTENT and where in cluster.states:
+            going.append(where)
+    bumped = yield from _bump(desk, dict.fromkeys(going, ()))
+    for where in bumped:
+        _announce(desk, where)
+    yield from go_on(desk, *bumped)

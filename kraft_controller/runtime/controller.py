@@ -119,7 +119,9 @@ class Controller:
     async def ask(self, event: Event) -> Any:
         """What comes of it; `NotController` if this broker cannot say."""
         if self._queue is None:
-            raise NotController(f"the controller is broker {self.controller}" if self.controller else "there is none")
+            raise NotController(
+                f"the controller is broker {self.controller}" if self.controller is not None else "there is none"
+            )
         return await self._queue.ask(event).wait()
 
     # -- standing for election -----------------------------------------------------------------------------
@@ -255,7 +257,16 @@ class Controller:
             except StopIteration as end:
                 result = end.value
                 break
-            answers = await store.answer(asked)
+            if asked:
+                answers = await store.answer(asked)
+            else:
+                self._say(desk)
+                answers = []
+        self._say(desk)
+        return result
+
+    def _say(self, desk: Desk) -> None:
+        """What was decided, to brokers, and to people."""
         self.links.know(desk.cluster.brokers)
         for to, command in desk.say():
             self.links.send(to, command)
@@ -268,7 +279,6 @@ class Controller:
                 " ".join(f"{name}={value}" for name, value in note.fields),
             )
         desk.notes.clear()
-        return result
 
     # -- what happens ------------------------------------------------------------------------------------
 
@@ -307,7 +317,8 @@ class Controller:
 
 
 _LOUD: Final = {
-    "damaged": logging.ERROR, "illegal_transition": logging.ERROR, "unclean_election": logging.WARNING,
+    "damaged": logging.ERROR, "epoch_set_back": logging.ERROR, "illegal_transition": logging.ERROR,
+    "unclean_election": logging.WARNING,
     "no_leader": logging.WARNING, "offline_replicas": logging.WARNING, "reassignment_refused": logging.WARNING,
 }  # fmt: skip
 """Notes for which somebody may have to get up."""

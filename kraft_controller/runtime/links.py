@@ -23,7 +23,7 @@ from kraft_controller.core.events import Event
 from kraft_controller.core.names import BrokerId, TopicPartition
 from kraft_controller.core.state import Broker, Endpoint
 from kraft_controller.runtime.frames import Frames
-from kraft_controller.runtime.orders import ANOTHER_BROKER
+from kraft_controller.runtime.orders import ANOTHER_BROKER, STALE_CONTROLLER_EPOCH
 from kraft_controller.wire.commands import Answer, FrameError, Numbered, decode, encode
 
 logger: Final = logging.getLogger("kraft_controller")
@@ -168,6 +168,11 @@ def meaning_of(broker: Broker, command: Command, answer: Answer) -> Event | None
 
 def _tell_refused(broker: Broker, command: Command, answer: Answer) -> None:
     """Roles that a broker does not take up. What its disk has against it is an event of its own."""
+    if answer.error == STALE_CONTROLLER_EPOCH:
+        logger.warning(
+            "broker %d refuses commands of epoch %d: it has heard a controller of a later one",
+            broker.id, command.controller_epoch,
+        )  # fmt: skip
     if not isinstance(command, LeaderAndIsr):
         return
     refused = {where: error for where, error in answer.errors.items() if error not in (0, STORAGE_ERROR)}

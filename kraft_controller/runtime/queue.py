@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 import trio
 
-from kraft_controller.core.events import Event
+from kraft_controller.core.events import Event, StateChanged, StatesChanged
+
+GATHERED_MAX: Final = 200
+"""Changed states that are looked at together; meanwhile nothing else has its turn."""
 
 
 class NotController(Exception):
@@ -67,7 +70,21 @@ class Queue:
         self.waited_s = self._now_s() - since
         if waiter is None:
             self._noted.discard(event)
+        if isinstance(event, StateChanged):
+            return self._gathered(event), waiter
         return event, waiter
+
+    def _gathered(self, first: StateChanged) -> Event:
+        """With the others of its kind that wait: it is much cheaper to look at all of them together."""
+        some, others = [first.where], deque[tuple[Event, Waiter | None, float]]()
+        for event, waiter, since in self._waiting:
+            if isinstance(event, StateChanged) and waiter is None and len(some) < GATHERED_MAX:
+                self._noted.discard(event)
+                some.append(event.where)
+            else:
+                others.append((event, waiter, since))
+        self._waiting = others
+        return first if len(some) == 1 else StatesChanged(tuple(some))
 
     def end(self) -> None:
         """Whoever waits hears that this is not the controller any more."""

@@ -285,7 +285,7 @@ class Asking:
         while True:
             node = yield from self._get(znodes.REASSIGN, False)
             wanted = _read(node, znodes.read_reassignment)
-            left = {where: to for where, to in wanted.items() if ask.leaves(where, to)}
+            left = ask.left(wanted)
             if not left:
                 outcome = yield from self._fence.change(Delete(znodes.REASSIGN, node.version))
                 if isinstance(outcome, Done) or outcome.why is Why.NO_NODE:
@@ -300,6 +300,10 @@ class Asking:
     def _drop_preferred(self, _: asks.DropPreferred) -> Work[Answer]:
         yield from self._fence.delete(znodes.PREFERRED)
         return asks.Done()
+
+    def _raise_epoch(self, ask: asks.RaiseEpoch) -> Work[Answer]:
+        written = yield from self._fence.raise_epoch(ask.to)
+        return _refused(written.why) if isinstance(written, Failed) else asks.Done(written)
 
     # -- taking notes ------------------------------------------------------------------------------------
 
@@ -349,6 +353,7 @@ class Asking:
         asks.DropPreferred: _drop_preferred,
         asks.TakeIsrChanges: _isr_changes,
         asks.TakeLogDirEvents: _log_dir_events,
+        asks.RaiseEpoch: _raise_epoch,
     }
 
 

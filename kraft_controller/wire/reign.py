@@ -148,6 +148,10 @@ class Fence:
                 return Failed(Why.BAD_VERSION)
         raise AnswersLost(path)
 
+    def raise_epoch(self, to: ControllerEpoch) -> Work[Version | Failed]:
+        """The fence falls with it: whoever stood behind it is deposed."""
+        return (yield from self.set(znodes.CONTROLLER_EPOCH, znodes.controller_epoch(to), self._check.version))
+
     def create(self, *nodes: Create) -> Work[Why | None]:
         """All of them, or none. None: they are there, and are ours."""
         for _ in range(TRIES_MAX):

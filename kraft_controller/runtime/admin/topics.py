@@ -10,6 +10,7 @@ from kraft_controller.core.assignment import (
     AssignmentError,
     InvalidPartitions,
     InvalidReplicaAssignment,
+    Policy,
     Start,
     assign,
     check_manual,
@@ -45,7 +46,12 @@ class Moving(TopicError):
 
 
 async def plan_topic(
-    session: zab.Session, name: str, partitions: int, factor: int | None, below: Callable[[int], int]
+    session: zab.Session,
+    name: str,
+    partitions: int,
+    factor: int | None,
+    below: Callable[[int], int],
+    policy: Policy = Policy.SPREAD,
 ) -> dict[int, tuple[BrokerId, ...]]:
     """Over all brokers that are there. No factor: three replicas, or as many as there are brokers."""
     brokers = await read_brokers(session)
@@ -54,7 +60,7 @@ async def plan_topic(
         factor = min(3, count)
     start = Start(below(count), below(count))
     racks = {ident: each.broker.rack for ident, each in brokers.items()}
-    return dict(enumerate(assign(racks, partitions, factor, start)))
+    return dict(enumerate(assign(racks, partitions, factor, start, policy)))
 
 
 async def check_name(session: zab.Session, name: str) -> None:

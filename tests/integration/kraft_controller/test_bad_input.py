@@ -317,3 +317,37 @@ def test_a_bounce_within_one_delay_of_the_watch(tmp_path: Path) -> None:
             assert (state["leader"], state["leader_epoch"] > 0) == (3, True)
 
     run(test)
+
+
+@pytest.mark.parametrize("how", ["removed", "set back"])
+def test_the_count_of_controllers_is_lost(how: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Brokers that have heard of later ones would obey nobody any more. It is counted on from what states say."""
+
+    async def test() -> None:
+        async with cluster(tmp_path) as (here, _):
+            for _ in range(4):
+                await here.done("controller", "resign", "--wait")
+            path = "/brokers/topics/good/partitions/0/state"
+            await here.done("topics", "create", "late", "--replica-assignment", "2:3", "--wait")
+            newest = (await here.node("/brokers/topics/late/partitions/0/state"))["controller_epoch"]
+            assert newest >= 5
+            if how == "removed":
+                await here.session.delete(znodes.CONTROLLER_EPOCH)
+            else:
+                await here.session.set(znodes.CONTROLLER_EPOCH, b"2")
+            await here.session.delete(znodes.CONTROLLER)
+
+            async def counted_on() -> bool:
+                return int((await here.session.get(znodes.CONTROLLER_EPOCH))[0] or b"") > newest
+
+            await until(counted_on)
+            await said(caplog, "epoch_set_back", f"found={newest}")
+            await here.session.delete("/brokers/ids/1")
+
+            async def led_by_another() -> bool:
+                state = await here.node(path)
+                return bool(state["leader"] == 2 and state["controller_epoch"] > newest)
+
+            await until(led_by_another)
+
+    run(test)

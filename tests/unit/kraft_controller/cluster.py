@@ -102,7 +102,7 @@ class Store:
             case asks.ReadMoves():
                 return asks.Moves(self.moves)
             case asks.DropMoves():
-                self.moves = {where: to for where, to in self.moves.items() if ask.leaves(where, to)}
+                self.moves = ask.left(self.moves)
             case asks.ReadPreferred():
                 return asks.Partitions(self.preferred) if self.preferred else Missing()
             case asks.DropPreferred():

@@ -112,7 +112,11 @@ class World:
                     asked = next(steps) if heard is None else steps.send(heard)
                 except StopIteration:
                     break
-                heard = self.answer(asked)
+                if asked:
+                    heard = self.answer(asked)
+                else:  # what was decided is said before what comes next
+                    self.controller.said += self.controller.desk.say()
+                    heard = ()
         except Died:
             self.take_over()
             return

@@ -157,10 +157,7 @@ class Office:
         def done(result: Any) -> None:
             if self._elected is not elected:
                 return
-            self.links.know(desk.cluster.brokers)
-            for to, command in desk.say():
-                self.links.send(to, command)
-            self._look_at_notes(desk)
+            self._say(desk)
             self._answer(waiter, result)
             self._busy = False
             self._next()
@@ -192,7 +189,18 @@ class Office:
                 asked = next(steps) if answers is None else steps.send(answers)
             except StopIteration as end:
                 return end.value
-            answers = yield from asking.answer(asked)
+            if asked:
+                answers = yield from asking.answer(asked)
+            else:
+                if self.desk is desk:
+                    self._say(desk)
+                answers = []
+
+    def _say(self, desk: Desk) -> None:
+        self.links.know(desk.cluster.brokers)
+        for to, command in desk.say():
+            self.links.send(to, command)
+        self._look_at_notes(desk)
 
     def _new_id(self) -> TopicId:
         return self.world.new_id()
