@@ -222,7 +222,11 @@ def test_a_broker_dies_and_comes_back(tmp_path: Path) -> None:
                 return bool(found["leader"] == 2 and found["isr"] == [2, 3])
 
             await until(led_by_two)
-            assert set(candidate.wires.known) == {2, 3}
+
+            async def known() -> bool:  # it stands in the store before it is said
+                return set(candidate.wires.known) == {2, 3}
+
+            await until(known)
             candidate.wires.said.clear()
             await register(session, 1)
 
