@@ -329,7 +329,7 @@ def test_the_count_of_controllers_is_lost(how: str, tmp_path: Path, caplog: pyte
                 await here.done("controller", "resign", "--wait")
             path = "/brokers/topics/good/partitions/0/state"
             await here.done("topics", "create", "late", "--replica-assignment", "2:3", "--wait")
-            newest = (await here.node("/brokers/topics/late/partitions/0/state"))["controller_epoch"]
+            newest = int((await here.node("/brokers/topics/late/partitions/0/state"))["controller_epoch"])
             assert newest >= 5
             if how == "removed":
                 await here.session.delete(znodes.CONTROLLER_EPOCH)

@@ -111,6 +111,8 @@ class Store:
                 return asks.Partitions(self.isr_changes)
             case asks.TakeLogDirEvents():
                 return asks.Brokers({})
+            case asks.RaiseEpoch():
+                pass  # whose node is not among these
         return Done()
 
     @staticmethod
