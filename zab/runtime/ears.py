@@ -37,6 +37,15 @@ class Ears(Protocol):
         """Until `heard` says that it is enough. Raises `trio.BrokenResourceError`, too."""
         ...
 
+    @property
+    def stops(self) -> bool:
+        """Whether `stop` does anything."""
+        ...
+
+    def stop(self, socket: int) -> None:
+        """It is enough, says somebody else. Nothing happens where nobody hears just now."""
+        ...
+
 
 class OwnEars:
     """Everybody reads for himself."""
@@ -44,6 +53,11 @@ class OwnEars:
     async def hear(self, socket: int, bytes_max: int, heard: Heard) -> None:
         while heard(await read(socket, bytes_max)):
             pass
+
+    stops = False
+
+    def stop(self, socket: int) -> None:
+        """Only cancelling ends it."""
 
 
 OWN_EARS: Final = OwnEars()
@@ -97,6 +111,15 @@ class SharedEars:
         await trio.lowlevel.wait_task_rescheduled(give_up)
         if hearer.error is not None:
             raise hearer.error
+
+    @property
+    def stops(self) -> bool:
+        return self._nursery is not None
+
+    def stop(self, socket: int) -> None:
+        hearer = self._hearers.get(socket)
+        if hearer is not None:
+            self._wake(socket, hearer)
 
     def _forget(self, socket: int) -> None:
         del self._hearers[socket]

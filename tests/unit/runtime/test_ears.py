@@ -231,3 +231,19 @@ async def test_everybody_for_himself() -> None:
         other.close()
         await OWN_EARS.hear(one, 100, heard)
         assert got == [b"a", b""]
+
+
+async def test_somebody_else_may_say_that_it_is_enough() -> None:
+    async with running() as member:
+        with pair() as (one, other):
+            member.ears.stop(one)  # nobody hears just now
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(member.ears.hear, one, 100, until_end(member))
+                await settled()
+                assert member.ears.stops
+                member.ears.stop(one)
+            other.send(b"a")
+            await settled()
+            assert member.done == []
+    assert not OWN_EARS.stops
+    OWN_EARS.stop(one)

@@ -13,7 +13,7 @@ import pytest
 from tests.unit.store.support import ALICE, BOB, Leader, dump, follower_of, leader
 from zab.core.errors import LocalProtocolError
 from zab.store.acl import OPEN
-from zab.store.digest import CHANGED_MAX, CHECKPOINT_EVERY, Digest, digest_of
+from zab.store.digest import CHANGED_MAX, CHECKPOINT_EVERY, KNOWN_MAX, Digest, digest_of
 from zab.store.node import Node
 from zab.store.ops import Op
 from zab.store.store import Store, StoreSettings
@@ -40,6 +40,26 @@ def busy(count: int = 2 * CHECKPOINT_EVERY + 44) -> Leader:
     it.prepare(Op.CLOSE_SESSION, session=BOB)
     it.settle()
     return it
+
+
+def test_what_was_known_of_a_node_is_forgotten_with_it_and_has_a_bound() -> None:
+    tree, zxid = Tree(), 0
+    digest = Digest(tree)
+    for begin in (0, KNOWN_MAX // 2, KNOWN_MAX, 0):
+        for number in range(begin, begin + KNOWN_MAX // 2 + 7):
+            zxid += 1
+            tree.create(f"/{number}", b"x", OPEN, 0, zxid, zxid, 1)
+        for _ in range(3):
+            for number in range(begin, begin + KNOWN_MAX // 2, 3):
+                zxid += 1
+                node = tree.nodes[f"/{number}"]
+                tree.replace(f"/{number}", node, (b"%d" % zxid, *node[1:3], zxid, *node[4:]))
+            assert digest.value == summed(tree)
+        for number in range(begin, begin + KNOWN_MAX // 2, 5):
+            zxid += 1
+            tree.delete(f"/{number}", zxid)
+            assert number % 1000 or digest.value == summed(tree)
+        assert digest.value == summed(tree)
 
 
 def test_it_is_the_sum_whenever_it_is_asked_for() -> None:

@@ -88,11 +88,7 @@ class Connection(Intake):
             return
         if not await self._establish(first):
             return
-        async with trio.open_nursery() as self.nursery:
-            nursery = self.nursery
-            nursery.start_soon(self._send)
-            await self._receive(rest)
-            nursery.cancel_scope.cancel()
+        await self._serve(rest)
 
     # -- the session -------------------------------------------------------------------------------
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Final, cast
 
 from zab.core.errors import ZabError
@@ -66,7 +67,7 @@ def reconfigure(client: Intake, op: int, xid: int, body: bytes) -> None:
         if not refused:
             slot = Slot()
             client.line[0] = (op, xid, slot)
-            client.nursery.start_soon(_change_membership, client, op, body, slot)
+            client.start(partial(_change_membership, client, op, body, slot))
             return
         client.written(result, error)
         client.proceed()
