@@ -328,15 +328,10 @@ class Driver:
 
     def _watch(self) -> None:
         node, role = self.node, self.role
-        serving = node.serving
-        if (
-            node.state is not role.state
-            or serving is not role.serving
-            or node.epoch != role.epoch
-            or node.leader != role.leader
-        ):
-            self.role = RoleChange(node.state, node.epoch, node.leader, serving)
-            self._log.say("role", state=node.state.name, leader=node.leader, serving=serving)
+        _, state, epoch, leader, serving = node.standing()
+        if state is not role.state or serving is not role.serving or epoch != role.epoch or leader != role.leader:
+            self.role = RoleChange(state, epoch, leader, serving)
+            self._log.say("role", state=state.name, leader=leader, serving=serving)
             self._changed(self.role)
         if node.voting is not self._voting:
             self._voting = node.voting

@@ -28,6 +28,9 @@ Heard: TypeAlias = Callable[[bytes], bool]
 In the midst of the reading of others: it is quick. What it raises is raised where its owner waits.
 """
 
+Turn: TypeAlias = Callable[[], bool]
+"""As far as it goes without waiting. True: it is all done."""
+
 SOCKETS_MAX: Final = 256
 """That are read in one round. The others come first in the next."""
 
@@ -76,18 +79,19 @@ class _Hearer:
 class SharedEars:
     """Between `open` and the end of its nursery, where the system has `epoll`; else everybody reads for himself.
 
-    `turn` is what a ring of `bell` asks for, as far as it goes without waiting; True: it is all done.
+    `turn` is what a ring of `bell` asks for.
     """
 
-    def __init__(self, bell: Doorbell, turn: Callable[[], bool]) -> None:
+    def __init__(self, bell: Doorbell) -> None:
         self._bell = bell
-        self._turn = turn
+        self._turn: Turn
         self._nursery: trio.Nursery | None = None
         self._epoll: select.epoll | None = None
         self._hearers: dict[int, _Hearer] = {}
 
-    def open(self, nursery: trio.Nursery) -> None:
+    def open(self, nursery: trio.Nursery, turn: Turn) -> None:
         """The task begins with the first socket."""
+        self._turn = turn
         if hasattr(select, "epoll"):
             self._nursery = nursery
 

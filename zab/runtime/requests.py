@@ -121,13 +121,14 @@ class Requests:
 
     def _find_way(self) -> None:
         node = self._node
+        _, state, epoch, leader, serving = node.standing()
         way: tuple[Epoch, Link | None] | None = None
-        if node.serving:
-            if node.state is State.LEADING:
-                way = (node.epoch, None)
+        if serving:
+            if state is State.LEADING:
+                way = (epoch, None)
             else:
-                link = None if node.leader is None else self._links.dialled.get(node.leader)
-                way = None if link is None else (node.epoch, link)
+                link = None if leader is None else self._links.dialled.get(leader)
+                way = None if link is None else (epoch, link)
         if way is not None and way != self._way and self._applied < node.applied:
             way = None  # what the node calls applied is still on its way to the machine: in this very turn
         if way == self._way:

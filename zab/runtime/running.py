@@ -95,7 +95,7 @@ class Running:
         inbox = Inbox(bell, limits.inbox_bytes_max, lambda: writer.backlog_bytes)
         dialler = Dialler(network, handshake, limits, log)
         self._elections = Elections(me, dialler, inbox, limits, log, partial(self._addresses, "election_port"))
-        self.ears = SharedEars(bell, lambda: self.driver.turn())
+        self.ears = SharedEars(bell)
         transfers = Transfers(storage, limits, log, node.log_starts, host)
         self._links = Links(dialler, transfers, inbox, limits, partial(self._addresses, "quorum_port"), self.ears)
         self.requests = Requests(node, machine, origin, self._links, limits, log, host.wall_ms)
@@ -126,7 +126,7 @@ class Running:
             self._log.say("recovery", "warning" if line in self._storage.rotten else "info", what=line)
         try:
             async with trio.open_nursery() as nursery:
-                self.ears.open(nursery)
+                self.ears.open(nursery, self.driver.turn)
                 await self._bind(nursery)
                 nursery.start_soon(self._writer.run)
                 nursery.start_soon(self._elections.run)

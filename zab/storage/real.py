@@ -52,10 +52,12 @@ class RealFile:
             return b"".join(pieces)
 
     def write(self, offset: int, data: bytes) -> None:
-        with named("write", self._where):
+        try:  # not `named`: this and `sync` are on the way of every transaction
             written = os.pwrite(self._fd, data, offset)
             while written < len(data):  # a full disk writes what fits, and says so only to the next call
                 written += os.pwrite(self._fd, data[written:], offset + written)
+        except OSError as error:
+            raise disk_error("write", self._where, error.errno) from error
 
     def allocate(self, size: int) -> None:
         with named("allocate space for", self._where):
@@ -72,8 +74,10 @@ class RealFile:
             os.ftruncate(self._fd, size)  # no reservation here, but the same zeros
 
     def sync(self) -> None:
-        with named("sync", self._where):
+        try:
             _sync(self._fd)
+        except OSError as error:
+            raise disk_error("sync", self._where, error.errno) from error
 
     def close(self) -> None:
         fd, self._fd = self._fd, -1

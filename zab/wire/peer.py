@@ -6,7 +6,7 @@ either is a new message with a new tag.
 
 from __future__ import annotations
 
-from enum import Enum
+from enum import IntEnum
 from typing import Any, Final, TypeAlias
 
 import msgpack
@@ -64,8 +64,11 @@ ITEM_BYTES_MAX: Final = 5
 """What msgpack puts in front of bytes."""
 
 
-class Channel(Enum):
-    """A message has its place. On any other link it is as bad as noise."""
+class Channel(IntEnum):
+    """A message has its place. On any other link it is as bad as noise.
+
+    A number, because that is found in a table without a call.
+    """
 
     GREETING = 0
     ELECTION = 1

@@ -32,7 +32,7 @@ class Member:
 
     def __init__(self) -> None:
         self.bell = Doorbell()
-        self.ears = SharedEars(self.bell, self.turn)
+        self.ears = SharedEars(self.bell)
         self.done: list[str] = []
         self.waits = False
         """The next turn cannot be finished by a call."""
@@ -52,7 +52,7 @@ class Member:
 async def running() -> AsyncIterator[Member]:
     async with trio.open_nursery() as nursery:
         member = Member()
-        member.ears.open(nursery)
+        member.ears.open(nursery, member.turn)
         nursery.start_soon(member.answer)
         yield member
         nursery.cancel_scope.cancel()
@@ -125,8 +125,8 @@ async def test_what_rings_in_a_turn_is_answered_by_the_task() -> None:
                 member.bell.ring()
                 return True
 
-            ears = SharedEars(member.bell, turn)
-            ears.open(nursery)
+            ears = SharedEars(member.bell)
+            ears.open(nursery, turn)
             nursery.start_soon(ears.hear, one, 100, until_end(member))
             await settled()
             other.send(b"a")

@@ -47,6 +47,9 @@ class FakeNode:
     def committed(self) -> Zxid:
         return self.last
 
+    def standing(self) -> tuple[Zxid, State, Epoch, ServerId | None, bool]:
+        return self.committed, self.state, self.epoch, self.leader, self.serving
+
     def lead(self, epoch: int) -> None:
         self.state, self.leader, self.serving, self.epoch = State.LEADING, ServerId(1), True, Epoch(epoch)
 
