@@ -148,6 +148,8 @@ class Handles:
         self.files = files
         self._open_max = open_max
         self._open: OrderedDict[str, File] = OrderedDict()
+        self._by_folder: dict[str, dict[str, None]] = {}
+        """Who forgets one of a thousand folders does not look at all that is open."""
         self._lock = Lock()
 
     def __len__(self) -> int:
@@ -157,10 +159,7 @@ class Handles:
         with self._lock:
             file = self._open.get(path)
             if file is None:
-                file = self._open[path] = self.files.open(path)
-                if len(self._open) > self._open_max:
-                    _, oldest = self._open.popitem(last=False)
-                    oldest.close()
+                file = self._hold(path, self.files.open(path))
             else:
                 self._open.move_to_end(path)
             return file
@@ -168,22 +167,33 @@ class Handles:
     def create(self, path: str) -> File:
         self.forget(path)
         with self._lock:
-            file = self._open[path] = self.files.create(path)
-            if len(self._open) > self._open_max:
-                _, oldest = self._open.popitem(last=False)
-                oldest.close()
-            return file
+            return self._hold(path, self.files.create(path))
 
     def forget(self, path: str) -> None:
         """Its name is about to mean something else."""
         with self._lock:
-            if (file := self._open.pop(path, None)) is not None:
-                file.close()
+            if path in self._open:
+                self._let_go(path)
 
     def forget_folder(self, folder: str) -> None:
         with self._lock:
-            for path in [each for each in self._open if each.startswith(f"{folder}/")]:
-                self._open.pop(path).close()
+            for path in list(self._by_folder.get(folder, ())):
+                self._let_go(path)
+
+    def _hold(self, path: str, file: File) -> File:
+        self._open[path] = file
+        self._by_folder.setdefault(path.rpartition("/")[0], {})[path] = None
+        if len(self._open) > self._open_max:
+            self._let_go(next(iter(self._open)))
+        return file
+
+    def _let_go(self, path: str) -> None:
+        folder = path.rpartition("/")[0]
+        paths = self._by_folder[folder]
+        del paths[path]
+        if not paths:
+            del self._by_folder[folder]
+        self._open.pop(path).close()
 
     def close(self) -> None:
         for path in list(self._open):
