@@ -1,4 +1,5 @@
-"""What has happened and not been dealt with, in order. What is there already need not be there twice."""
+"""What has happened and not been dealt with, in order, brokers that come and go before anything else. What is there
+already need not be there twice."""
 
 from __future__ import annotations
 
@@ -8,7 +9,7 @@ from typing import Any, Final
 
 import trio
 
-from kraft_controller.core.events import Event, StateChanged, StatesChanged
+from kraft_controller.core.events import BrokersChanged, Event, StateChanged, StatesChanged, TookOver
 
 GATHERED_MAX: Final = 200
 """Changed states that are looked at together; meanwhile nothing else has its turn."""
@@ -95,7 +96,10 @@ class Queue:
         self._noted.clear()
 
     def _put(self, event: Event, waiter: Waiter | None) -> None:
-        self._waiting.append((event, waiter, self._now_s()))
+        place = len(self._waiting)
+        if isinstance(event, BrokersChanged):  # whose partitions have no leader as long as this waits
+            place = 1 if self._waiting and isinstance(self._waiting[0][0], TookOver) else 0
+        self._waiting.insert(place, (event, waiter, self._now_s()))
         self.longest = max(self.longest, len(self._waiting))
         self._bell.set()
         self._bell = trio.Event()

@@ -98,11 +98,19 @@ def test_states_that_have_changed_are_looked_at_together() -> None:
         for where in some:
             queue.note(events.StateChanged(where))
         waiter = queue.ask(events.ElectionAsked(()))
+        assert await queue.take() == (events.BrokersChanged(), None)  # this one is never behind others
         assert await queue.take() == (events.StatesChanged(tuple(some)), None)
         queue.note(events.StateChanged(some[1]))  # it has changed again since
-        assert await queue.take() == (events.BrokersChanged(), None)
         assert await queue.take() == (events.ElectionAsked(()), waiter)
         assert await queue.take() == (events.StateChanged(some[1]), None)
         assert len(queue) == 0
+        queue.note(events.TookOver())
+        queue.note(events.TopicsChanged())
+        queue.note(events.BrokersChanged())
+        assert [(await queue.take())[0] for _ in range(3)] == [
+            events.TookOver(),
+            events.BrokersChanged(),
+            events.TopicsChanged(),
+        ]
 
     trio.run(main)
