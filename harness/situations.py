@@ -197,6 +197,19 @@ def epochs_apart(draw: Draw, length_ms: int) -> Sequence[Op]:
     return ops
 
 
+def too_long(draw: Draw, length_ms: int) -> Sequence[Op]:
+    """A leader writes more than its log may hold while nobody fetches, and nobody has left the ISR for that yet."""
+    ops: list[Op] = [
+        Replication(0, "cache", "fetched", "leader", 1, 700, 600),
+        CreateTopic(400, 1, 1, 3),
+        Consume(550, 1, 1, 0),
+    ]
+    for at in range(750, length_ms - 700, draw.upto(700, 900)):
+        ops += [PartBrokers(at, 500, who, other) for who, other in ((1, 2), (1, 3), (2, 3))]
+        ops += [Produce(at + 30 * each, each, 1, 0, draw.upto(6, 10), "one") for each in (1, 2, 3)]
+    return ops
+
+
 def half_deleted(draw: Draw, length_ms: int) -> Sequence[Op]:
     """A controller goes while the nodes of a topic go, and a replica of it goes along, so the next one has to wait with
     what is left. Then somebody else comes or goes."""

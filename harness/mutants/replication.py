@@ -202,6 +202,31 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "KAFKA-9835, 9807, 9838: a consumer is shown what is not committed",
         (f"{SERVING}:_read_one", "bound = stable if asked.committed else watermark", "bound = log.end_offset"),
     ),
+    # -- what goes ---------------------------------------------------------------------------------------------
+    _of_partitions(
+        "old-is-old",
+        "what is too much goes, committed or not",
+        (f"{FILES}._may_go", "if segment.end > high_watermark:", "if False:"),
+    ),
+    _of_partitions(
+        "wished-away-uncommitted",
+        "records are deleted on request that are not committed",
+        (
+            f"{PRODUCING}:delete_records",
+            "if not 0 <= offset <= partition.high_watermark:",
+            "if not 0 <= offset <= partition.log.end_offset:",
+        ),
+    ),
+    _of_partitions(
+        "start-follows-the-leader-back",
+        "a follower's log begins again where its leader's does, though what was there is gone",
+        (
+            f"{REPLICATING}:_on_fetched",
+            "if answer.start_offset > log.start_offset:",
+            "if answer.start_offset != log.start_offset:",
+        ),
+        (f"{LOG}.move_start", "if offset > self._start:", "if offset != self._start:"),
+    ),
     # -- producers -------------------------------------------------------------------------------------------
     _of_partitions(
         "followers-know-no-producers",

@@ -89,6 +89,7 @@ PROFILES: Final[dict[str, str]] = {
     "KIP-320": "counted too early",
     "diverging-counts": "counted too early",
     "KIP-279": "epochs apart",
+    "old-is-old": "too long",
     "half-deleted-led-anew": "half deleted",
     "flush-told-and-not-done": "power fails",
     "uncommitted-shown": "left alone",

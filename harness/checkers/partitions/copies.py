@@ -76,6 +76,7 @@ class Truth:
     known     by offset and leader epoch: there are no two of these
     unclean   leader epochs of leaders that were not in sync when they were elected
     led       the newest leader epoch under which somebody has acted
+    lost      what was committed, and is not any more, by offset: a follower may not have heard of that yet
     fork      leaders of an earlier epoch commit for themselves alone: somebody not in sync was elected since
     """
 
@@ -83,6 +84,7 @@ class Truth:
     state: PartitionState | None = None
     factor: int = 0
     committed: list[Record] = field(factory=list)
+    lost: dict[int, Record] = field(factory=dict)
     known: dict[tuple[int, int], Record] = field(factory=dict)
     unclean: list[int] = field(factory=list)
     led: int = -1

@@ -287,6 +287,7 @@ class Keeper:
                 )
             for _ in range(has, all_of_it):
                 self._world.counted("lost by an unclean election" if unclean else "lost by disks")
+            truth.lost.update(enumerate(truth.committed[has:], start=has))
             del truth.committed[has:]
         if unclean or damaged is not None:
             # Also where nothing of what is missing was committed yet: whoever led before may not know, and do it still.
@@ -388,9 +389,10 @@ class Keeper:
         copy = self.copies.get(broker.id, {}).get(where)
         if copy is None or copy.epoch < self.truths[copy.key].fork or where not in broker.core.partitions:
             return
-        committed = self.truths[copy.key].committed
+        truth = self.truths[copy.key]
+        committed, lost = truth.committed, {} if copy.leads else truth.lost
         for at, record in records_of(data):
-            if at >= offset and committed[at : at + 1] != [record]:
+            if at >= offset and committed[at : at + 1] != [record] and lost.get(at) != record:
                 raise Violation(READ, f"{copy.key}: {record} at offset {at} of broker {broker.id}, of {len(committed)}")
 
     # -- disks -----------------------------------------------------------------------------------------------
