@@ -402,6 +402,12 @@ class Network:
             for message in waiting:
                 self.tell(source, target, message)
 
+    def delay(self, source: ServerId, target: ServerId, more_us: int) -> None:
+        self.lines[source][target].later += more_us
+
+    def lose(self, source: ServerId, target: ServerId, percent: int) -> None:
+        self.lines[source][target].lossy += percent
+
     def bound(self, source: ServerId, target: ServerId, most: int, when_cut: Callable[[], None]) -> None:
         """What `source` says is not read, and no more than `most` of it may wait."""
         line = self.lines[source][target]

@@ -175,24 +175,25 @@ def _overflow(nemesis: Nemesis, fault: Overflow) -> None:
 
 def _delay(nemesis: Nemesis, fault: Delay) -> None:
     if pair := _direction(nemesis, fault):
-        nemesis.world.network.lines[pair[0]][pair[1]].later += fault.more_ms * 1_000
-        nemesis.later(fault.for_ms, _no_delay, nemesis, (pair, fault.more_ms * 1_000))
+        more_us = fault.more_ms * 1_000
+        nemesis.world.network.delay(*pair, more_us)
+        nemesis.later(fault.for_ms, _no_delay, nemesis, (pair, more_us))
 
 
 def _no_delay(nemesis: Nemesis, was: tuple[Pair, int]) -> None:
-    (source, target), more_us = was
-    nemesis.world.network.lines[source][target].later -= more_us
+    pair, more_us = was
+    nemesis.world.network.delay(*pair, -more_us)
 
 
 def _loss(nemesis: Nemesis, fault: Loss) -> None:
     if pair := _direction(nemesis, fault):
-        nemesis.world.network.lines[pair[0]][pair[1]].lossy += fault.percent
+        nemesis.world.network.lose(*pair, fault.percent)
         nemesis.later(fault.for_ms, _no_loss, nemesis, (pair, fault.percent))
 
 
 def _no_loss(nemesis: Nemesis, was: tuple[Pair, int]) -> None:
-    (source, target), percent = was
-    nemesis.world.network.lines[source][target].lossy -= percent
+    pair, percent = was
+    nemesis.world.network.lose(*pair, -percent)
 
 
 # -- everywhere ------------------------------------------------------------------------------------------

@@ -298,6 +298,12 @@ class Net:
     def unclog(self, source: int, target: int) -> None:
         self._less(self._clogged, source, target)
 
+    def delay(self, source: int, target: int, more_us: int) -> None:
+        self.later[source][target] += more_us
+
+    def lose(self, source: int, target: int, percent: int) -> None:
+        self.lossy[source][target] += percent
+
     def _less(self, table: dict[tuple[int, int], int], source: int, target: int) -> None:
         way = (source, target)
         table[way] = max(0, table.get(way, 0) - 1)
