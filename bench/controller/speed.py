@@ -37,6 +37,15 @@ CONTROLLER_TARGET_S: Final = 5.0
 BROKER_TARGET_S: Final = 1.0
 
 
+def head_of(body: bytes) -> tuple[int, int, int]:
+    """Of a command: its kind, its number, and the epoch of its controller. The rest would take its time."""
+    unpacker = msgpack.Unpacker(max_buffer_size=FRAME_BYTES_MAX)
+    unpacker.feed(body)
+    unpacker.read_array_header()
+    kind, number, _, _, epoch = (unpacker.unpack() for _ in range(5))
+    return kind, number, epoch
+
+
 class Holder:
     """A broker that is told things."""
 
@@ -55,10 +64,7 @@ class Holder:
         frames = Frames(stream)
         try:
             while (body := await frames.receive()) is not None:
-                unpacker = msgpack.Unpacker(max_buffer_size=FRAME_BYTES_MAX)
-                unpacker.feed(body)
-                unpacker.read_array_header()
-                kind, number, _, epoch = (unpacker.unpack() for _ in range(4))
+                kind, number, epoch = head_of(body)
                 self.told.append((time.monotonic(), kind, epoch))
                 await frames.send(encode(Answer(number, 0, {})))
         except (trio.BrokenResourceError, trio.ClosedResourceError):
