@@ -11,6 +11,8 @@ from typing import Protocol
 
 from attrs import frozen
 
+from replica.core.errors import KafkaError
+
 NO_OFFSET = -1
 NO_EPOCH = -1
 NO_TIMESTAMP = -1
@@ -21,6 +23,23 @@ class Origin(IntEnum):
 
     CLIENT = 0
     COORDINATOR = 1
+
+
+@frozen
+class Examined:
+    """A client's batch whose records were stepped through before: what takes long is done when it is appended.
+
+    data            the batch, compressed as the log wants it
+    least, greatest of the differences in time of its records
+    keyed           it was looked whether every record has a key, and they have
+    wrong           what is wrong with its records, and all else is not known then
+    """
+
+    data: bytes
+    least: int = 0
+    greatest: int = 0
+    keyed: bool = False
+    wrong: KafkaError | None = None
 
 
 @frozen
@@ -79,7 +98,14 @@ class Log(Protocol):
     def latest_epoch(self) -> int:
         """Of the last batch, or the newest that was assigned; NO_EPOCH in a log that never had one."""
 
-    def append_as_leader(self, batches: bytes, epoch: int, now_ms: int, *, origin: int = Origin.CLIENT) -> Appended:
+    def examine(self, batches: bytes, bytes_max: int | None = None) -> Examined | None:
+        """What `append_as_leader` takes instead, and what makes it quick; also from a thread. None: there is nothing
+        to be won, or its records come to more than `bytes_max` when they are unpacked.
+        """
+
+    def append_as_leader(
+        self, batches: bytes | Examined, epoch: int, now_ms: int, *, origin: int = Origin.CLIENT
+    ) -> Appended:
         """Checks them (raises an error of `replica.core.errors`), numbers them and stamps them with the epoch."""
 
     def append_as_follower(self, batches: bytes) -> Appended:
@@ -100,9 +126,11 @@ class Log(Protocol):
     def epoch_at(self, offset: int) -> int:
         """Under which epoch the record at this offset was written; NO_EPOCH where unknown."""
 
-    def find_timestamp(self, timestamp: int) -> Found | None: ...
+    def find_timestamp(self, timestamp: int) -> Found | None:
+        """May take long, as a batch has to be unpacked; also from a thread."""
 
-    def greatest_timestamp(self) -> Found | None: ...
+    def greatest_timestamp(self) -> Found | None:
+        """As `find_timestamp`."""
 
     def truncate_to(self, offset: int) -> None:
         """The log ends there, or behind the last batch that ends before it. When it does so already, only

@@ -22,6 +22,7 @@ from kraft_controller.core.names import BrokerEpoch, BrokerId, LeaderEpoch, Topi
 from kraft_controller.core.state import Broker, PartitionState
 from replica.core import offsets, producing, replicating, roles, serving, upkeep
 from replica.core.desk import Desk, Logs
+from replica.core.log import Examined
 from replica.core.offsets import Lookup
 from replica.core.partition import Partition
 from replica.core.settings import Settings
@@ -125,7 +126,7 @@ class Replicas:
         token: int,
         acks: int,
         timeout_ms: int,
-        entries: Sequence[tuple[TopicPartition, bytes]],
+        entries: Sequence[tuple[TopicPartition, bytes | Examined]],
         now: int,
         *,
         origin: int = 0,
@@ -152,8 +153,16 @@ class Replicas:
         """Whoever waits for this answer has gone."""
         self._desk.purgatory.drop(token)
 
-    def look_up(self, asked: Lookup, *, replica: BrokerId = CONSUMER, committed: bool = False) -> OffsetAnswer:
-        return offsets.look_up(self._desk, asked, replica=replica, committed=committed)
+    def look_up(
+        self,
+        asked: Lookup,
+        *,
+        replica: BrokerId = CONSUMER,
+        committed: bool = False,
+        search: offsets.Search = offsets.search,
+    ) -> OffsetAnswer:
+        """`search`: for who has looked in the log before, because it takes long."""
+        return offsets.look_up(self._desk, asked, replica=replica, committed=committed, search=search)
 
     def epoch_end(self, where: TopicPartition, current: int, epoch: int) -> EpochAnswer:
         return offsets.epoch_end(self._desk, where, current, epoch)

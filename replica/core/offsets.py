@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Callable
+from typing import Final, TypeAlias
 
 from attrs import frozen
 
@@ -11,7 +12,7 @@ from replica.core.desk import Desk
 from replica.core.errors import ErrorCode, KafkaError
 from replica.core.following import end_of
 from replica.core.leading import Leading
-from replica.core.log import NO_EPOCH, Found
+from replica.core.log import NO_EPOCH, Found, Log
 from replica.core.partition import Partition
 from replica.core.wants import CONSUMER, EpochAnswer, OffsetAnswer
 
@@ -33,17 +34,34 @@ class Lookup:
     timestamp: int
     leader_epoch: int = -1
 
+    @property
+    def by_time(self) -> bool:
+        """Then it has to be searched."""
+        return self.timestamp >= 0 or self.timestamp == GREATEST
 
-def look_up(desk: Desk, asked: Lookup, *, replica: BrokerId = CONSUMER, committed: bool = False) -> OffsetAnswer:
+
+Search: TypeAlias = Callable[[Log, int], Found | None]
+
+
+def search(log: Log, timestamp: int) -> Found | None:
+    """The first record that is not before this time, or the one of the greatest."""
+    return log.greatest_timestamp() if timestamp == GREATEST else log.find_timestamp(timestamp)
+
+
+def look_up(
+    desk: Desk, asked: Lookup, *, replica: BrokerId = CONSUMER, committed: bool = False, search: Search = search
+) -> OffsetAnswer:
     try:
         partition = desk.find(asked.where)
         partition.check_epoch(asked.leader_epoch)
-        return _look_up(partition, partition.leading(), asked, replica, committed)
+        return _look_up(partition, partition.leading(), asked, replica, committed, search)
     except KafkaError as error:
         return OffsetAnswer(asked.where, error.code)
 
 
-def _look_up(partition: Partition, leading: Leading, asked: Lookup, replica: BrokerId, committed: bool) -> OffsetAnswer:
+def _look_up(
+    partition: Partition, leading: Leading, asked: Lookup, replica: BrokerId, committed: bool, search: Search
+) -> OffsetAnswer:
     log, where = partition.log, asked.where
     if asked.timestamp in (EARLIEST, EARLIEST_LOCAL):
         start = log.start_offset
@@ -62,9 +80,7 @@ def _look_up(partition: Partition, leading: Leading, asked: Lookup, replica: Bro
         return OffsetAnswer(where, offset=bound, leader_epoch=leading.epoch)
     if asked.timestamp < GREATEST:
         raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"{where}: {asked.timestamp} is no timestamp")
-    found: Found | None = (
-        log.greatest_timestamp() if asked.timestamp == GREATEST else log.find_timestamp(asked.timestamp)
-    )
+    found = search(log, asked.timestamp)
     if found is not None and found.offset < bound:
         return OffsetAnswer(where, ErrorCode.NONE, found.offset, found.timestamp, found.epoch)
     if unsettled:

@@ -14,6 +14,7 @@ from kraft_controller.core.names import TopicPartition
 from replica.core import upkeep
 from replica.core.desk import Desk
 from replica.core.errors import ErrorCode, KafkaError
+from replica.core.log import Examined
 from replica.core.partition import Partition
 from replica.core.purgatory import Line, Parked
 from replica.core.wants import Deleted, Produced
@@ -26,7 +27,7 @@ def produce(
     token: int,
     acks: int,
     timeout_ms: int,
-    entries: Sequence[tuple[TopicPartition, bytes]],
+    entries: Sequence[tuple[TopicPartition, bytes | Examined]],
     now: int,
     *,
     origin: int = 0,
@@ -65,7 +66,7 @@ def produce(
 
 
 def _append(
-    desk: Desk, partition: Partition, acks: int, records: bytes, now: int, clock: int, origin: int
+    desk: Desk, partition: Partition, acks: int, records: bytes | Examined, now: int, clock: int, origin: int
 ) -> tuple[Produced, int]:
     where, log = partition.where, partition.log
     leading = partition.leading()

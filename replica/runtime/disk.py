@@ -180,7 +180,8 @@ class Disk:
                 self._log.say("segments-gone", count=gone)
 
         async def sweep() -> None:
-            logs.sweep(now())
+            await trio.to_thread.run_sync(logs.sweep, now())
+            logs.unload()
             logs.expire_producers(int(trio.current_time() * _MS))
 
         async with trio.open_nursery() as nursery:

@@ -43,6 +43,7 @@ from replica.core.wants import (
 )
 from replica.runtime import isr_store
 from replica.runtime.between import Between
+from replica.runtime.examining import Examiner
 from replica.runtime.fetchers import Fetchers, FetcherSettings
 from replica.runtime.isr_store import Outcome
 from replica.runtime.logs import Log
@@ -119,6 +120,7 @@ class Replication:
         self._origin = time.time() - trio.current_time()
         self._fetchers = Fetchers(self.core, epoch, address, self.now, self._turn, log, fetching, between)
         self._notices = Notices()
+        self._examiner = Examiner()
         self._waiting: dict[int, Callable[[Results], None]] = {}
         self._last_token = 0
         self._bell = trio.Event()
@@ -176,8 +178,13 @@ class Replication:
     async def produce(
         self, acks: int, timeout_ms: int, entries: Sequence[tuple[TopicPartition, bytes]]
     ) -> list[Produced]:
+        led = self.core.partitions
+        examined = [
+            (where, await self._examiner.examined(led[where].log, records) if where in led else records)
+            for where, records in entries
+        ]
         return await self._answered(
-            lambda token: self.core.produce(token, acks, timeout_ms, entries, self.now(), clock=_clock())
+            lambda token: self.core.produce(token, acks, timeout_ms, examined, self.now(), clock=_clock())
         )
 
     async def fetch(self, asked: Fetch) -> list[Fetched]:
@@ -208,8 +215,12 @@ class Replication:
         self.core.disk_failed(where, why, self.now())
         self._turn()
 
-    def look_up(self, asked: Lookup, *, replica: BrokerId = CONSUMER, committed: bool = False) -> OffsetAnswer:
-        return self.core.look_up(asked, replica=replica, committed=committed)
+    async def look_up(self, asked: Lookup, *, replica: BrokerId = CONSUMER, committed: bool = False) -> OffsetAnswer:
+        partition = self.core.partitions.get(asked.where)
+        if partition is None or not asked.by_time:
+            return self.core.look_up(asked, replica=replica, committed=committed)
+        search = await self._examiner.searched(partition.log, asked.timestamp)
+        return self.core.look_up(asked, replica=replica, committed=committed, search=search)
 
     def epoch_end(self, where: TopicPartition, current: int, epoch: int) -> EpochAnswer:
         return self.core.epoch_end(where, current, epoch)

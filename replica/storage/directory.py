@@ -171,7 +171,8 @@ class LogDirectory:
         delay = log.config.file_delete_delay_ms if log is not None else 0
         doomed = f"{folder_of(partition)[:200]}.{uuid4().hex}{DELETE}"
         self._let_go(partition, doomed)
-        self._doomed.append((doomed, now_ms + delay))
+        with self._lock:
+            self._doomed.append((doomed, now_ms + delay))
 
     def set_aside(self, partition: TopicPartition) -> str:
         """It is none of this broker's any more, but nobody said that it may go. Returns the name of its folder now."""
@@ -200,8 +201,9 @@ class LogDirectory:
             offsets.pop(partition, None)
 
     def sweep(self, now_ms: int) -> None:
-        due = [folder for folder, when in self._doomed if when <= now_ms]
-        self._doomed = [each for each in self._doomed if each[1] > now_ms]
+        with self._lock:
+            due = [folder for folder, when in self._doomed if when <= now_ms]
+            self._doomed = [each for each in self._doomed if each[1] > now_ms]
         for folder in due:
             self.files.delete_folder(folder)
         for log in list(self.logs.values()):

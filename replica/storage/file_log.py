@@ -190,11 +190,13 @@ class FileLog(GrowingLog):
         with suppress(MissingFile):
             self.files.open(path).close()
             self.files.rename(path, path + DELETED)
-            self.doomed.append((path + DELETED, now_ms + self.config.file_delete_delay_ms))
+            with self._lock:
+                self.doomed.append((path + DELETED, now_ms + self.config.file_delete_delay_ms))
 
     def sweep(self, now_ms: int) -> None:
-        due = [path for path, when in self.doomed if when <= now_ms]
-        self.doomed = [each for each in self.doomed if each[1] > now_ms]
+        with self._lock:
+            due = [path for path, when in self.doomed if when <= now_ms]
+            self.doomed = [each for each in self.doomed if each[1] > now_ms]
         for path in due:
             self.files.delete(path)
 

@@ -250,9 +250,12 @@ class LogManager:
         return partition, done
 
     def sweep(self, now_ms: int) -> None:
-        """Files whose time has come are deleted, and indexes that nobody needs now leave the memory."""
+        """Files whose time has come are deleted: for a thread, as a large one takes long."""
         for directory in self._usable():
             directory.sweep(now_ms)
+
+    def unload(self) -> None:
+        """Indexes that nobody needs now leave the memory."""
         closed = [segment for log in self.logs.values() for segment in log.segments[:-1]]
         if sum(segment.loaded_bytes for segment in closed) > self.settings.index_bytes_max:
             for segment in closed:

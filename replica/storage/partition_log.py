@@ -10,14 +10,16 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeAlias
 
+from attrs import evolve
+
 from replica.core.errors import KafkaError, OffsetOutOfRange
-from replica.core.log import NO_OFFSET, NO_TIMESTAMP, Appended, EpochEnd, Fetched, Found, Origin
+from replica.core.log import NO_OFFSET, NO_TIMESTAMP, Appended, EpochEnd, Examined, Fetched, Found, Origin
 from replica.storage.config import LogConfig
 from replica.storage.epochs import EpochCache
 from replica.storage.producers import Producers
 from replica.wire.batch import Header, check, corrupt, parse_header, stamp, stamp_append_time, stamp_max_timestamp, walk
-from replica.wire.records import Record, read_control, read_records, repack
-from replica.wire.validation import Checked, validate
+from replica.wire.records import read_control, read_records, read_times, repack
+from replica.wire.validation import Checked, examine, validate
 
 Placed: TypeAlias = tuple[int, Header]
 """Where a batch lies in a buffer, and its header as it will be stored."""
@@ -26,7 +28,8 @@ Candidate: TypeAlias = tuple[Header, Callable[[], bytes]]
 
 
 class PartitionLog(ABC):
-    """See `replica.core.log.Log`. One thread calls it; `flush`, and what the cleaner does, may run in another one."""
+    """See `replica.core.log.Log`. One thread calls it; `flush`, `examine`, what looks for a time and what the cleaner
+    does may run in another one."""
 
     def __init__(self, name: str, config: LogConfig, start: int = 0) -> None:
         self.name = name
@@ -63,10 +66,26 @@ class PartitionLog(ABC):
 
     # -- appending ---------------------------------------------------------------------------------
 
-    def append_as_leader(self, batches: bytes, epoch: int, now_ms: int, *, origin: int = Origin.CLIENT) -> Appended:
+    def examine(self, batches: bytes, bytes_max: int | None = None) -> Examined | None:
+        rules = self._rules
+        if not (self.check_records or rules.compacted):
+            return None
+        if bytes_max is not None:
+            rules = evolve(rules, inflated_bytes_max=bytes_max)
+        found = examine(batches, rules, self._codec)
+        if bytes_max is not None and found is not None and found.wrong is not None:
+            return None  # perhaps only for that
+        return found
+
+    def append_as_leader(
+        self, batches: bytes | Examined, epoch: int, now_ms: int, *, origin: int = Origin.CLIENT
+    ) -> Appended:
         many = origin != Origin.CLIENT
         rules = self._rules_of_many if many else self._rules
-        checked = validate(batches, rules, now_ms, check_records=self.check_records)
+        examined = None
+        if isinstance(batches, Examined):
+            examined, batches = batches, batches.data
+        checked = validate(batches, rules, now_ms, check_records=self.check_records, examined=examined)
         with self._lock:
             self._usable()
             if not many and (written := self._written_before(checked[0].header)) is not None:
@@ -169,14 +188,22 @@ class PartitionLog(ABC):
             return Fetched(offset, self._read(offset, max_bytes, upto, at_least_one))
 
     def find_timestamp(self, timestamp: int) -> Found | None:
+        behind = -1
+        while (candidate := self._first_since(timestamp, behind)) is not None:
+            header, batch = candidate
+            for offset, time in self._readable(header, batch):
+                if time >= timestamp:
+                    return self._found(offset, time)
+            behind = header.last_offset
+        return None
+
+    def _first_since(self, timestamp: int, behind: int) -> tuple[Header, bytes] | None:
+        """The first batch that may hold a record of that time or later. It is unpacked when others may go on."""
         with self._lock:
             self._usable()
             for header, load in self._batches_since(timestamp):
-                if header.last_offset < self._start or header.max_timestamp < timestamp:
-                    continue
-                for record in self._readable_records(header, load()):
-                    if record.timestamp >= timestamp:
-                        return self._found(record)
+                if header.last_offset >= max(self._start, behind + 1) and header.max_timestamp >= timestamp:
+                    return header, load()
         return None
 
     def greatest_timestamp(self) -> Found | None:
@@ -186,22 +213,27 @@ class PartitionLog(ABC):
             if candidate is None:
                 return None
             header, load = candidate
-            best: Record | None = None
-            for record in self._readable_records(header, load()):
-                if best is None or record.timestamp > best.timestamp:
-                    best = record
-            return None if best is None or best.timestamp < 0 else self._found(best)
+            batch = load()
+        found, greatest = -1, -1
+        for offset, time in self._readable(header, batch):
+            if time > greatest:
+                found, greatest = offset, time
+        return None if greatest < 0 else self._found(found, greatest)
 
-    def _readable_records(self, header: Header, batch: bytes) -> Iterator[Record]:
-        """From the start of the log on. Who cannot be unpacked stands for its whole batch."""
+    def _readable(self, header: Header, batch: bytes) -> Iterator[tuple[int, int]]:
+        """Offsets and times of its records, from the start of the log on. What cannot be unpacked, or only in part,
+        ends with one that stands for its whole batch."""
+        start = self._start
         try:
-            records = list(read_records(batch))
+            for offset, time in read_times(batch):
+                if offset >= start:
+                    yield offset, time
         except KafkaError:
-            records = [Record(max(header.base_offset, self._start), header.max_timestamp, None, None)]
-        return (record for record in records if record.offset >= self._start)
+            yield max(header.base_offset, start), header.max_timestamp
 
-    def _found(self, record: Record) -> Found:
-        return Found(record.timestamp, record.offset, self.epochs.epoch_at(record.offset))
+    def _found(self, offset: int, time: int) -> Found:
+        with self._lock:
+            return Found(time, offset, self.epochs.epoch_at(offset))
 
     # -- epochs ------------------------------------------------------------------------------------
 

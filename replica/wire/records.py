@@ -53,9 +53,33 @@ def read_records(data: Bytes, at: int = 0, bytes_max: int = INFLATED_BYTES_MAX) 
             record, position = _read_record(records, position, header)
             yield record
     except (IndexError, ValueError) as error:
-        raise KafkaError(
-            ErrorCode.INVALID_RECORD, f"the records of the batch at offset {header.base_offset} break off: {error}"
-        ) from error
+        raise _broken_off(header, error) from error
+
+
+def read_times(data: Bytes, bytes_max: int = INFLATED_BYTES_MAX) -> Iterator[tuple[int, int]]:
+    """Offset and time of each record of a batch, which may be very many. Errors as of `read_records`, but what is in
+    a record is not looked at."""
+    header = parse_header(data)
+    records = inflate(header.codec, memoryview(data)[HEADER_BYTES : header.size], bytes_max)
+    decode, fixed = varint.decode, header.max_timestamp if header.log_append_time else None
+    at = 0
+    try:
+        for _ in range(header.record_count):
+            size, at = decode(records, at)
+            end = at + size
+            if size < 0 or end > len(records):
+                raise ValueError(f"a record of {size} bytes where {len(records) - at} are left")
+            time, at = decode(records, at + 1)
+            delta, at = decode(records, at)
+            yield header.base_offset + delta, header.base_timestamp + time if fixed is None else fixed
+            at = end
+    except (IndexError, ValueError) as error:
+        raise _broken_off(header, error) from error
+
+
+def _broken_off(header: Header, error: Exception) -> KafkaError:
+    text = f"the records of the batch at offset {header.base_offset} break off: {error}"
+    return KafkaError(ErrorCode.INVALID_RECORD, text)
 
 
 def _read_record(data: Bytes, at: int, header: Header) -> tuple[Record, int]:

@@ -12,9 +12,21 @@ from typing import Final
 from attrs import frozen
 
 from replica.core.errors import ErrorCode, KafkaError
+from replica.core.log import Examined
 from replica.wire import varint
-from replica.wire.batch import DELETE_HORIZON, HEADER_BYTES, MAGIC, PREFIX, Header, check, corrupt, parse_header
+from replica.wire.batch import (
+    DELETE_HORIZON,
+    HEADER_BYTES,
+    MAGIC,
+    PREFIX,
+    Header,
+    check,
+    checksum,
+    corrupt,
+    parse_header,
+)
 from replica.wire.compression import INFLATED_BYTES_MAX, Bytes, Codec, inflate
+from replica.wire.records import repack
 
 LONG_MAX: Final = (1 << 63) - 1
 _MAGIC_AT: Final = 16
@@ -57,8 +69,13 @@ class Checked:
     max_timestamp: int
 
 
-def validate(data: Bytes, rules: Rules, now_ms: int, *, check_records: bool = True) -> list[Checked]:
-    """All of `data` is batches that may be kept, or it raises the `KafkaError` that the producer is told."""
+def validate(
+    data: Bytes, rules: Rules, now_ms: int, *, check_records: bool = True, examined: Examined | None = None
+) -> list[Checked]:
+    """All of `data` is batches that may be kept, or it raises the `KafkaError` that the producer is told.
+
+    `examined`: the one batch in it, if that was stepped through already.
+    """
     checked: list[Checked] = []
     at = 0
     while at < len(data) or not checked:
@@ -70,12 +87,42 @@ def validate(data: Bytes, rules: Rules, now_ms: int, *, check_records: bool = Tr
         _check_header(header, rules)
         max_timestamp = header.max_timestamp
         if check_records or rules.compacted:
-            max_timestamp = _check_records(data, at, header, rules)
+            if examined is None or (rules.compacted and not examined.keyed and examined.wrong is None):
+                least, greatest = _step(data, at, header, rules)
+            else:
+                least, greatest = _stepped(examined)
+            if not rules.append_time and header.base_timestamp + least < -1:
+                raise KafkaError(ErrorCode.INVALID_TIMESTAMP, f"a record with the time {header.base_timestamp + least}")
+            max_timestamp = max(-1, header.base_timestamp + greatest)
         if not rules.append_time:
             _check_times(header, max_timestamp, rules, now_ms)
         checked.append(Checked(at, header, max_timestamp))
         at += header.size
     return checked
+
+
+def examine(data: bytes, rules: Rules, codec: Codec | None = None) -> Examined | None:
+    """What takes long about one batch of a client. None where `validate` is going to refuse it before it gets there.
+
+    Nothing is believed of it yet, not even its checksum: only `validate` says whether it may be kept.
+    """
+    if len(data) < HEADER_BYTES or data[_MAGIC_AT] != MAGIC:
+        return None
+    header = parse_header(data)
+    if header.size != len(data) or header.size > rules.bytes_max or header.record_count <= 0:
+        return None
+    try:
+        least, greatest = _step(data, 0, header, rules)
+        if (
+            codec is not None
+            and codec != header.codec
+            and not header.control
+            and checksum(data, 0, header) == header.crc
+        ):
+            data = repack(data, codec, rules.inflated_bytes_max)
+    except KafkaError as error:
+        return Examined(data, wrong=error)
+    return Examined(data, least, greatest, rules.compacted)
 
 
 def refuse_zstd_before(data: Bytes, produce_version: int) -> None:
@@ -129,20 +176,23 @@ def _check_header(header: Header, rules: Rules) -> None:
     _ = header.codec  # known, or it raises
 
 
-def _check_records(data: Bytes, at: int, header: Header, rules: Rules) -> int:
-    """The greatest timestamp of the records."""
+def _stepped(examined: Examined) -> tuple[int, int]:
+    if examined.wrong is not None:
+        raise examined.wrong
+    return examined.least, examined.greatest
+
+
+def _step(data: Bytes, at: int, header: Header, rules: Rules) -> tuple[int, int]:
+    """Least and greatest difference in time of the records. `KafkaError` where they are none that may be kept."""
     records = bytes(data[at + HEADER_BYTES : at + header.size])
     if header.attributes & 7:
         records = bytes(inflate(header.codec, records, rules.inflated_bytes_max))
     try:
-        least, greatest = step_through(records, header.record_count, keys=rules.compacted and not header.control)
+        return step_through(records, header.record_count, keys=rules.compacted and not header.control)
     except IndexError:
         raise _invalid("the last record is cut off") from None
     except ValueError as error:
         raise _invalid(str(error)) from None
-    if not rules.append_time and header.base_timestamp + least < -1:
-        raise KafkaError(ErrorCode.INVALID_TIMESTAMP, f"a record with the time {header.base_timestamp + least}")
-    return max(-1, header.base_timestamp + greatest)
 
 
 def step_through(data: bytes, count: int, *, keys: bool) -> tuple[int, int]:

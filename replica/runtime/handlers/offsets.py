@@ -32,7 +32,7 @@ def handlers(replicas: Replication, inter_broker: str, deletes: Callable[[str], 
             for part in topic["partitions"]:
                 where = TopicPartition(topic["name"], part["partition_index"])
                 lookup = Lookup(where, part["timestamp"], part["current_leader_epoch"])
-                found = replicas.look_up(lookup, replica=replica, committed=committed)
+                found = await replicas.look_up(lookup, replica=replica, committed=committed)
                 error = found.error
                 if error is ErrorCode.OFFSET_NOT_AVAILABLE and request.version < NOT_AVAILABLE_SINCE:
                     error = ErrorCode.LEADER_NOT_AVAILABLE

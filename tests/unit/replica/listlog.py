@@ -9,7 +9,7 @@ from attrs import evolve, frozen
 
 from kraft_controller.core.names import TopicId, TopicPartition
 from replica.core.errors import ErrorCode, KafkaError, OffsetOutOfRange
-from replica.core.log import NO_EPOCH, NO_OFFSET, Appended, EpochEnd, Fetched, Found
+from replica.core.log import NO_EPOCH, NO_OFFSET, Appended, EpochEnd, Examined, Fetched, Found
 
 _HEADER = Struct(">qiqi")
 
@@ -66,9 +66,13 @@ class ListLog:
     def latest_epoch(self) -> int:
         return self.epochs[-1][0] if self.epochs else NO_EPOCH
 
-    def append_as_leader(self, batches: bytes, epoch: int, now_ms: int, *, origin: int = 0) -> Appended:
+    def examine(self, batches: bytes, bytes_max: int | None = None) -> Examined | None:
+        return None
+
+    def append_as_leader(self, batches: bytes | Examined, epoch: int, now_ms: int, *, origin: int = 0) -> Appended:
         self._works()
         first = self._end
+        assert isinstance(batches, bytes)  # nothing was examined
         for each in decode(batches):
             self._append(evolve(each, base=self._end, epoch=epoch))
         return Appended(first, self._end - 1)

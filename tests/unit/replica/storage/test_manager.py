@@ -421,6 +421,6 @@ def test_few_files_are_open_at_a_time() -> None:
     for log in logs:
         assert len(values_in(log)) == 8
     assert len(broker.manager.directories[0].handles) <= 4
-    broker.manager.sweep(NOW)
+    broker.manager.unload()
     assert sum(segment.loaded_bytes for log in logs for segment in log.segments[:-1]) == 0
     assert len(values_in(logs[0])) == 8
