@@ -18,14 +18,16 @@ from attrs import evolve, frozen
 
 from harness.checkers import linear
 from harness.checkers.controller.facts import Fact
+from harness.checkers.records.history import History as OfRecords
 from harness.checkers.store import judge, watching
 from harness.checkers.store.case import Case as Prepared
 from harness.checkers.store.linearize import operations
 from harness.history import History
-from harness.mutants.bank import algebra, controller, oracle, verdicts, zab
+from harness.mutants.bank import algebra, controller, liveness, oracle, verdicts, zab
 from harness.mutants.bank.controller import settled
 from harness.mutants.bank.ensemble import PATHS, legal
 from harness.mutants.bank.operations import KINDS, spoil, true_history, without_zxids
+from harness.mutants.bank.records.bank import histories, summary
 from harness.mutants.bank.spoil import SPOILERS
 from harness.mutants.bank.stories import STORIES
 from harness.mutants.bank.twist import twisted
@@ -42,6 +44,7 @@ TARGETS: Final[dict[str, tuple[str, ...]]] = {
     "zab": _named("checkers", "leadership history durability delivery primary_order recovery service ghost judge"),
     "spec": (*_named("checkers", "refinement"), *_named("spec", "actions state")),
     "oracle": ("harness.oracle", "harness.availability"),
+    "liveness": ("harness.worlds.cores.liveness",),
     "store": _named(
         "checkers.store",
         "broken model replay calls case log order realtime image effects outcomes sessions sequences watching watches"
@@ -52,6 +55,7 @@ TARGETS: Final[dict[str, tuple[str, ...]]] = {
         *_named("checkers.controller", "case epochs fenced leaders versions assignments obedience settled"),
         "harness.checkers.controller",
     ),
+    "records": _named("checkers.records", "broken case groups judge lag lost polls sends values verify"),
 }
 """By the name of the group: its modules."""
 
@@ -231,11 +235,22 @@ def _decided(history: linear.History, modelled: algebra.Modelled) -> Deed:
     return lambda: algebra.decided(history, modelled)
 
 
+def records_bank() -> Deeds:
+    for name, history in histories():
+        yield name, _summed_up(history)
+
+
+def _summed_up(history: OfRecords) -> Deed:
+    return lambda: summary(history)
+
+
 BANKS: Final[dict[str, Callable[[], Deeds]]] = {
     "zab": zab_bank,
     "spec": zab_bank,
     "oracle": oracle.deeds,
+    "liveness": liveness.deeds,
     "store": store_bank,
     "linear": linear_bank,
     "controller": controller_bank,
+    "records": records_bank,
 }

@@ -61,6 +61,32 @@ EQUIVALENT: Final[dict[str, str]] = {
     # -- controllers -------------------------------------------------------------------------------------
     "checkers.controller.assignments arrived: without `origin.moving` in `origin.moving and held.replicas =="
     " origin.target`": "what did not move is held by the same as before then, and what is as before was passed over",
+    # -- brokers' clients ----------------------------------------------------------------------------------
+    "checkers.records.case _Preparing._answer: without `isinstance(answer, Acked)` in `isinstance(answer, Acked) and"
+    " made.kept and (answer.offset != NOWHERE)`": "only what is acknowledged is kept",
+    "checkers.records.groups positions: without `isinstance(asked.call, Looking)` in `isinstance(asked.call, Looking)"
+    " and isinstance(asked.answer, Found)`": "only who looks is answered with what was found",
+    "checkers.records.groups _before: `its_place <= others_place` for `its_place < others_place`": (
+        "no two events have one place"
+    ),
+    "checkers.records.polls _Polls._in_order: `span.start + 1` for `span.start - 1`": (
+        "what stands in front of the first record has no value, and without one nobody looks at its offset"
+    ),
+    "checkers.records.polls _Polls._in_order: 2 for 1 in `span.start - 1`": (
+        "what stands in front of the first record has no value, and without one nobody looks at its offset"
+    ),
+    "checkers.records.lost _unread: never `not missing`": "who has read past nothing is looked for in vain: the same",
+    "checkers.records.sends behind: without `offset != NOWHERE` in `offset != NOWHERE and sends[event.call].kept`": (
+        "nowhere is below every offset, and raises no watermark"
+    ),
+    "checkers.records.judge judge: never `not broken`": (
+        "it is the verifier that is asked there, and it objects only where a checker is wrong itself"
+    ),
+    "checkers.records.verify _writes: without `event.producer` in `event.producer and offset <"
+    " last.get((event.producer, event.partition), 0)`": "of those without a number no last record is kept",
+    "checkers.records.verify _raise: `offset >= floors[-1][1]` for `offset > floors[-1][1]`": (
+        "the same offset, known once more and later: whoever asks at any time is told no other"
+    ),
     # -- linearizability ---------------------------------------------------------------------------------
     "checkers.linear.certificate certify: 5 for 4 in `:4`": (
         "the fourth is the number of the operation, which no other has; so the fifth is never compared"

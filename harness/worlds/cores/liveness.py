@@ -30,12 +30,16 @@ class Stage(Enum):
 
 
 class Liveness:
+    _until: int
+    """When it is too late."""
+    _wanted: int
+    """So many writes are acknowledged when the new one is."""
+
     def __init__(self, world: World) -> None:
         self._world = world
         self.promise = PROMISE
         """What is broken when what is waited for now does not come."""
         self._stage = Stage.QUORUM
-        self._wanted = 0
         settings = world.settings
         self.bound_ms = (
             4 * (settings.init_ms + settings.sync_ms)
@@ -44,9 +48,8 @@ class Liveness:
             + 2 * world.script.timing.break_ms_max
             + 40 * (world.script.timing.delay_us_max + world.script.timing.fsync_us_max) // 1_000
             + 40 * world.script.timing.turn_us_max // 1_000
-            + (world.script.timing.spike_us_max if world.script.timing.spike_percent else 0) // 50
+            + (world.script.timing.spike_us_max // 50 if world.script.timing.spike_percent else 0)
         )
-        self._until = 0
         self.began = 0
         self.took_ms = 0
         self.done = False

@@ -9,7 +9,7 @@ from harness.checkers.records import HistoryError, judge
 from harness.checkers.records.case import prepared
 from harness.checkers.records.history import History
 from harness.checkers.records.judge import order_of
-from harness.checkers.records.verify import proves
+from harness.checkers.records.verify import Orders, proves
 from harness.mutants.bank.records.legal import legal
 from harness.mutants.bank.records.refused import REFUSED
 from harness.mutants.bank.records.spoil import SPOILERS
@@ -38,4 +38,20 @@ def summary(history: History) -> object:
     except HistoryError as error:
         return str(error)
     found = [(str(each), each.evidence) for each in verdict.broken]
-    return verdict.held, verdict.promise, str(verdict), found, verdict.orders, verdict.counts, proves(orders, history)
+    proven = [proves(each, history) for each in (orders, *_wrong(orders))]
+    return verdict.held, verdict.promise, str(verdict), found, verdict.orders, verdict.counts, proven
+
+
+def _wrong(orders: Orders) -> Iterator[Orders]:
+    """Without the first and the last of each partition, with two that change places, and with one that is another."""
+    for at, (partition, order) in enumerate(orders):
+        if len(order) > 1:
+            (one, first), (other, second), *rest = order
+            for made in (
+                order[1:],
+                order[:-1],
+                ((one, second), (other, first), *rest),
+                ((one, "nobody's"), *order[1:]),
+                (*order, (order[-1][0] + 1, first)),
+            ):
+                yield *orders[:at], (partition, made), *orders[at + 1 :]

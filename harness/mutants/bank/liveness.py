@@ -1,0 +1,315 @@
+"""After the last fault: what is waited for, for how long, and what is said when it does not come.
+
+Nothing is played here. A small world has a heap and servers that are what a story makes of them at its time; what it
+is asked for is written down in order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from heapq import heappop, heappush
+from typing import Any, Final, cast
+
+from attrs import define, evolve, field
+
+from harness.checkers import Violation
+from harness.faults import Knobs, Script, Timing, Write
+from harness.worlds.cores.liveness import Liveness
+from harness.worlds.cores.workload import member
+from harness.worlds.settings import settings_of
+from zab.core.ensemble import Ensemble, Role
+from zab.core.messages import State
+from zab.core.ready import Settings
+from zab.core.zxid import Epoch, ServerId, Zxid, make
+
+Deed = Callable[[], object]
+
+ONE, TWO, THREE, FOUR = (ServerId(sid) for sid in (1, 2, 3, 4))
+ENSEMBLE: Final = Ensemble((member(ONE), member(TWO), member(THREE)))
+OBSERVED: Final = Ensemble((*ENSEMBLE.servers, member(FOUR, Role.OBSERVER)))
+HERE: Final = make(1, 7)
+BEGAN_US: Final = 3_000_400
+LOOKS_MAX: Final = 4_000
+"""More than any bound in here has room for."""
+
+
+@define
+class Node:
+    ensemble: Ensemble
+    state: State = State.FOLLOWING
+    leader: ServerId | None = THREE
+    serving: bool = True
+    phase: str = "broadcast"
+    epoch: Epoch = Epoch(1)
+    applied: Zxid = HERE
+    committed: Zxid = HERE
+
+
+@define
+class Machine:
+    zxid: Zxid = HERE
+    digest: int = 11
+
+
+@define
+class Server:
+    id: ServerId
+    node: Node
+    machine: Machine = field(factory=Machine)
+    founded: bool = True
+    up: bool = True
+
+
+class Nemesis:
+    def __init__(self, told: list[object]) -> None:
+        self._told = told
+
+    def rest(self) -> None:
+        self._told.append("rests")
+
+
+class Workload:
+    """A write is acknowledged when the story says so: the so-manieth that is asked for."""
+
+    def __init__(self, told: list[object], world: World) -> None:
+        self._told, self._world = told, world
+        self.acknowledged = 5
+        self.asked = 0
+        self.answers_at = 1
+
+    def write(self, op: Write) -> None:
+        self.asked += 1
+        self._told.append((self._world.now, op))
+        if self.asked >= self.answers_at:
+            self.acknowledged += 1
+
+
+class World:
+    def __init__(self, script: Script, ensemble: Ensemble = ENSEMBLE) -> None:
+        self.script = script
+        self.settings: Settings = settings_of(script.knobs)
+        self.now = BEGAN_US
+        self.told: list[object] = []
+        self.heap: list[tuple[int, int, Callable[[Any, Any], None]]] = []
+        self.pushed = 0
+        self.over = False
+        self.servers = [Server(ServerId(sid), Node(ensemble)) for sid in range(len(ensemble.servers) + 1)]
+        self.servers[0].up = False
+        self.servers[THREE].node.state = State.LEADING
+        if len(self.servers) > FOUR:
+            self.servers[FOUR].node.state = State.OBSERVING
+        self.chosen: ServerId | None = THREE
+        self.nemesis = Nemesis(self.told)
+        self.workload = Workload(self.told, self)
+
+    def push(self, at: int, act: Callable[[Any, Any], None], one: object, other: object) -> None:
+        self.pushed += 1
+        heappush(self.heap, (at, self.pushed, act))
+
+    def record(self, server: ServerId, what: str, peer: ServerId, value: object) -> None:
+        self.told.append((self.now, server, what, peer, value))
+
+    def revive(self, server: Server) -> None:
+        self.told.append((self.now, "revived", server.id))
+
+    def running(self) -> list[Server]:
+        return [server for server in self.servers if server.up]
+
+    def leader(self) -> Server | None:
+        return None if self.chosen is None else self.servers[self.chosen]
+
+    def stop(self) -> None:
+        self.over = True
+
+
+Story = Callable[[World], None]
+"""Changes a world before all is healed; what comes later it pushes."""
+
+
+def waited(tell: Story, script: Script, ensemble: Ensemble) -> object:
+    """All that comes of it: who was asked for what, when it was looked again, and how it ended."""
+    world = World(script, ensemble)
+    liveness = Liveness(cast(Any, world))
+    said: list[object] = [liveness.bound_ms, liveness.began, liveness.took_ms, liveness.done, liveness.promise]
+    tell(world)
+    try:
+        liveness.begin()
+        for _ in range(LOOKS_MAX):
+            if world.over or not world.heap:
+                break
+            world.now, _, act = heappop(world.heap)
+            act(None, None)
+    except Violation as violation:
+        said.append((violation.promise, violation.what))
+    said += [world.now, world.pushed, world.over, liveness.began, liveness.took_ms, liveness.done]
+    return said, world.told
+
+
+# -- stories -------------------------------------------------------------------------------------------
+
+
+def _at(world: World, after_ms: int, change: Callable[[], None]) -> None:
+    world.push(BEGAN_US + after_ms * 1_000, lambda _, __: change(), None, None)
+
+
+def _nothing(_: World) -> None:
+    """All is as it should be."""
+
+
+def _leads_later(world: World) -> None:
+    world.chosen = None
+    _at(world, 501, lambda: setattr(world, "chosen", THREE))
+
+
+def _nobody_leads(world: World) -> None:
+    world.chosen = None
+    world.servers[TWO].up = False
+    world.servers[THREE].node = evolve(
+        world.servers[THREE].node, state=State.LOOKING, phase="election", applied=Zxid(3)
+    )
+
+
+def _leader_does_not_serve(world: World) -> None:
+    world.servers[THREE].node.serving = False
+
+
+def _others_do_not_serve(world: World) -> None:
+    for sid in (ONE, TWO):
+        world.servers[sid].node.serving = False
+
+
+def _others_follow_another(world: World) -> None:
+    for sid in (ONE, TWO):
+        world.servers[sid].node.leader = TWO
+
+
+def _one_follows_later(world: World) -> None:
+    world.servers[ONE].node.leader = TWO
+    _at(world, 300, lambda: setattr(world.servers[ONE].node, "leader", THREE))
+
+
+def _quorum_goes_again(world: World) -> None:
+    """A write has been asked for by then, and is not asked of fewer."""
+    world.workload.answers_at = 8
+    _at(world, 25, lambda: _others_do_not_serve(world))
+    _at(world, 60, lambda: _all_serve(world))
+
+
+def _all_serve(world: World) -> None:
+    for server in world.servers:
+        server.node.serving = True
+
+
+def _no_answer(world: World) -> None:
+    world.workload.answers_at = LOOKS_MAX
+
+
+def _late_answer(world: World) -> None:
+    world.workload.answers_at = 12
+
+
+def _answered_elsewhere(world: World) -> None:
+    """Two at once, and neither of them is the one that was asked for last."""
+    world.workload.answers_at = LOOKS_MAX
+    _at(world, 43, lambda: setattr(world.workload, "acknowledged", 7))
+
+
+def _some_are_down(world: World) -> None:
+    """Who has never been there is not revived, nor waited for."""
+    world.servers[ONE].up = False
+    world.servers[FOUR].up = world.servers[FOUR].founded = False
+    _at(world, 77, lambda: setattr(world.servers[ONE], "up", True))
+
+
+def _stays_down(world: World) -> None:
+    world.servers[ONE].up = False
+    world.servers[FOUR].up = world.servers[FOUR].founded = False
+
+
+def _no_member(world: World) -> None:
+    """Who was removed may be what he likes."""
+    world.servers[FOUR].up = False
+    for server in world.servers[:FOUR]:
+        server.node.ensemble = ENSEMBLE
+
+
+def _unlike(change: Story, back: Story | None = None) -> Iterator[tuple[str, Story]]:
+    """For ever, and for a time."""
+
+    def later(world: World) -> None:
+        change(world)
+        kept = World(world.script, world.servers[0].node.ensemble)
+
+        def mend() -> None:
+            for server, sound in zip(world.servers, kept.servers, strict=True):
+                server.node, server.machine, server.up = sound.node, sound.machine, sound.up
+
+        _at(world, 155, mend)
+
+    yield "", change
+    yield ", for a time", later
+
+
+def _changes() -> Iterator[tuple[str, Story]]:
+    """One thing about one server, that it shares with no other."""
+
+    def of(part: str, server: ServerId, what: Mapping[str, object]) -> Story:
+        def change(world: World) -> None:
+            for name, value in what.items():
+                setattr(getattr(world.servers[server], part), name, value)
+
+        return change
+
+    for sid in (ONE, TWO, FOUR):
+        yield f"{sid} does not serve", of("node", sid, {"serving": False})
+        yield f"{sid} follows nobody", of("node", sid, {"leader": None, "state": State.LOOKING, "phase": "election"})
+        yield f"{sid} is behind", of("machine", sid, {"zxid": make(1, 6)})
+        yield f"{sid} is ahead", of("machine", sid, {"zxid": make(1, 8)})
+        yield f"{sid} has another state", of("machine", sid, {"digest": 12})
+    yield "the leader has not applied all", of("machine", THREE, {"zxid": make(1, 6)})
+    yield "the leader has applied more", of("machine", THREE, {"zxid": make(1, 8)})
+    yield "the leader has committed more", of("node", THREE, {"committed": make(1, 8)})
+    yield "the leader has committed less", of("node", THREE, {"committed": make(1, 6)})
+
+
+STORIES: Final[dict[str, Story]] = {
+    "all is well": _nothing,
+    "somebody leads later": _leads_later,
+    "nobody leads": _nobody_leads,
+    "the leader does not serve": _leader_does_not_serve,
+    "the others do not serve": _others_do_not_serve,
+    "the others follow another": _others_follow_another,
+    "one follows later": _one_follows_later,
+    "a quorum goes again": _quorum_goes_again,
+    "no answer": _no_answer,
+    "a late answer": _late_answer,
+    "an answer to something else": _answered_elsewhere,
+}
+WITH_AN_OBSERVER: Final[dict[str, Story]] = {
+    "some are down": _some_are_down,
+    "one stays down": _stays_down,
+    "one is no member": _no_member,
+    **{name + how: told for name, story in _changes() for how, told in _unlike(story)},
+}
+SLOW: Final = Timing(
+    delay_us_max=21_013, fsync_us_max=30_012, turn_us_max=2_000_025, break_ms_max=533, spike_us_max=47_549
+)
+"""Numbers that show whether any of them counts, and how often."""
+SCRIPTS: Final[dict[str, Script]] = {
+    "slow": Script(1, timing=SLOW),
+    "slow, with spikes": Script(1, timing=evolve(SLOW, spike_percent=1)),
+    "hasty": Script(1, knobs=Knobs(tick_ms=13, init_limit=7, sync_limit=3, notification_ms_max=101)),
+}
+
+
+def deeds() -> Iterator[tuple[str, Deed]]:
+    for name, story in STORIES.items():
+        yield name, _waited(story, Script(1), ENSEMBLE)
+    for name, story in WITH_AN_OBSERVER.items():
+        yield name, _waited(story, Script(1), OBSERVED)
+    for name, script in SCRIPTS.items():
+        yield name, _waited(_nobody_leads, script, ENSEMBLE)
+
+
+def _waited(story: Story, script: Script, ensemble: Ensemble) -> Deed:
+    return lambda: waited(story, script, ensemble)
