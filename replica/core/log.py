@@ -11,7 +11,7 @@ from typing import Protocol
 
 from attrs import frozen
 
-from replica.core.errors import KafkaError
+from replica.core.errors import ErrorCode
 
 NO_OFFSET = -1
 NO_EPOCH = -1
@@ -23,6 +23,14 @@ class Origin(IntEnum):
 
     CLIENT = 0
     COORDINATOR = 1
+
+
+@frozen
+class Wrong:
+    """What a `KafkaError` says. The error itself keeps what was unpacked where it was raised."""
+
+    code: ErrorCode
+    text: str
 
 
 @frozen
@@ -39,7 +47,7 @@ class Examined:
     least: int = 0
     greatest: int = 0
     keyed: bool = False
-    wrong: KafkaError | None = None
+    wrong: Wrong | None = None
 
 
 @frozen

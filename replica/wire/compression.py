@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import zlib
 from enum import IntEnum
+from mmap import mmap
 from typing import Final, TypeAlias
 
 import cramjam
@@ -34,6 +35,8 @@ class Codec(IntEnum):
         return "uncompressed" if self is Codec.NONE else self.name.lower()
 
 
+_PIECE: Final = 1 << 20
+"""More is not unpacked at a time where others have to wait for it."""
 _XERIAL: Final = bytes.fromhex("82534e4150505900")
 _XERIAL_HEADER: Final = _XERIAL + bytes.fromhex("0000000100000001")
 _XERIAL_BLOCK: Final = 32 << 10
@@ -113,10 +116,12 @@ def _too_large(codec: Codec, bytes_max: int) -> KafkaError:
 
 
 def _into(decompress_into: object, codec: Codec, data: Bytes, bytes_max: int) -> Bytes:
-    """Into a buffer that grows, by a factor, up to the bound: the frames need not say how much they hold."""
+    """Into a buffer that grows, by a factor: the frames need not say how much they hold. Much of it is asked of the
+    system, which gives what is written to only when that happens, and then other threads may go on.
+    """
     assert callable(decompress_into)
     size = min(bytes_max, max(4096, 4 * len(data)))
-    while True:
+    while size <= _PIECE:
         buffer = bytearray(size)
         try:
             written = decompress_into(data, buffer)
@@ -129,6 +134,14 @@ def _into(decompress_into: object, codec: Codec, data: Bytes, bytes_max: int) ->
             continue
         del buffer[written:]
         return buffer
+    with mmap(-1, bytes_max) as large:
+        try:
+            written = decompress_into(data, large)
+        except cramjam.DecompressionError as error:
+            if str(error) != _NO_ROOM:
+                raise
+            raise _too_large(codec, bytes_max) from None
+        return large[:written]
 
 
 def _gunzip(data: Bytes, bytes_max: int) -> Bytes:
@@ -137,13 +150,15 @@ def _gunzip(data: Bytes, bytes_max: int) -> Bytes:
     rest: Bytes = data
     while rest:
         member = zlib.decompressobj(wbits=31)
-        piece = member.decompress(rest, left + 1)
-        if len(piece) > left:
-            raise _too_large(Codec.GZIP, bytes_max)
-        if not member.eof:
-            raise ValueError("the end is missing")
-        left -= len(piece)
-        pieces.append(piece)
+        while not member.eof:
+            piece = member.decompress(rest, min(left + 1, _PIECE))
+            if len(piece) > left:
+                raise _too_large(Codec.GZIP, bytes_max)
+            if not piece and not member.eof:
+                raise ValueError("the end is missing")
+            left -= len(piece)
+            pieces.append(piece)
+            rest = member.unconsumed_tail
         rest = member.unused_data
     return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 

@@ -12,7 +12,7 @@ from typing import Final
 from attrs import frozen
 
 from replica.core.errors import ErrorCode, KafkaError
-from replica.core.log import Examined
+from replica.core.log import Examined, Wrong
 from replica.wire import varint
 from replica.wire.batch import (
     DELETE_HORIZON,
@@ -121,7 +121,7 @@ def examine(data: bytes, rules: Rules, codec: Codec | None = None) -> Examined |
         ):
             data = repack(data, codec, rules.inflated_bytes_max)
     except KafkaError as error:
-        return Examined(data, wrong=error)
+        return Examined(data, wrong=Wrong(error.code, error.text))
     return Examined(data, least, greatest, rules.compacted)
 
 
@@ -178,7 +178,7 @@ def _check_header(header: Header, rules: Rules) -> None:
 
 def _stepped(examined: Examined) -> tuple[int, int]:
     if examined.wrong is not None:
-        raise examined.wrong
+        raise KafkaError(examined.wrong.code, examined.wrong.text)
     return examined.least, examined.greatest
 
 
