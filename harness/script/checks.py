@@ -22,7 +22,7 @@ from harness.script.names import (
     SHAPES,
     WITH_BROKERS,
 )
-from harness.script.partitions import ACKS, DURABILITIES, READS, TRUNCATIONS, UNCLEAN
+from harness.script.partitions import ACKS, DURABILITIES, ENDS, LIBRARIES, READS, TRUNCATIONS, UNCLEAN
 from harness.script.script import Fault, Knobs, Script
 from harness.script.workload import Op, Reconfigure, Step
 
@@ -47,6 +47,8 @@ CHOICES: Final[Mapping[str, tuple[str, ...]]] = {
     "truncation": TRUNCATIONS,
     "reads": READS,
     "unclean": UNCLEAN,
+    "library": LIBRARIES,
+    "ends": ENDS,
 }
 """Names of fields whose value is one of these words."""
 

@@ -21,6 +21,12 @@ TRUNCATIONS: Final = ("fetched", "asked")
 READS: Final = ("leader", "anybody")
 """Whom consumers read from."""
 
+LIBRARIES: Final = ("confluent", "python")
+"""Whose clients are members of groups: confluent-kafka, kafka-python."""
+
+ENDS: Final = ("leaves", "killed")
+"""How a member ends."""
+
 UNCLEAN: Final = ("allowed", "forbidden")
 
 
@@ -63,6 +69,21 @@ class Consume:
     client: int = 1
     topic: int = 1
     partition: int = 0
+
+
+@frozen
+class JoinGroup:
+    """A client that nobody here has written reads a topic in a group, one for all of them.
+
+    So long after it has read something it leaves, or is killed and has not said anything to anybody.
+    """
+
+    at: int
+    for_ms: int = 1_500
+    client: int = 1
+    topic: int = 1
+    library: str = "confluent"
+    ends: str = "leaves"
 
 
 @frozen
@@ -159,10 +180,10 @@ class SlowBroker:
 
 
 PartitionOp: TypeAlias = (
-    Replication | Produce | Consume | DeleteRecords | AllowUnclean | LosePower | Blackout | WipeBroker | BreakDisk
-    | CutBroker | PartBrokers | SlowBroker
+    Replication | Produce | Consume | JoinGroup | DeleteRecords | AllowUnclean | LosePower | Blackout | WipeBroker
+    | BreakDisk | CutBroker | PartBrokers | SlowBroker
 )  # fmt: skip
 PARTITION_OPS: Final[tuple[type[PartitionOp], ...]] = (
-    Replication, Produce, Consume, DeleteRecords, AllowUnclean, LosePower, Blackout, WipeBroker, BreakDisk,
-    CutBroker, PartBrokers, SlowBroker,
+    Replication, Produce, Consume, JoinGroup, DeleteRecords, AllowUnclean, LosePower, Blackout, WipeBroker,
+    BreakDisk, CutBroker, PartBrokers, SlowBroker,
 )  # fmt: skip

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from harness.checkers.records import loads
-from harness.checkers.records.history import Committed, Found, Polled
+from harness.checkers.records.history import Assigned, Committed, Found, Polled
 from harness.cli import main
 from harness.faults import (
     LEADER,
@@ -17,6 +17,7 @@ from harness.faults import (
     CreateTopic,
     CutBroker,
     Depart,
+    JoinGroup,
     KillBroker,
     LoseStore,
     Op,
@@ -27,6 +28,7 @@ from harness.faults import (
     Script,
 )
 from harness.scripts import dumps
+from harness.worlds.processes.brokers.workload import MEMBERS
 
 pytestmark = pytest.mark.slow
 LENGTH_MS = 4_500
@@ -82,3 +84,24 @@ def test_nothing_acknowledged_is_lost_whatever_ends_or_is_cut_off(
     counts = told(tmp_path, script, capsys)
     assert {name for name in counts if name.startswith("hit ")} == {f"hit {type(each).__name__}" for each in trouble}
     assert counts["records acknowledged"] > 50
+
+
+def test_a_group_of_clients_that_we_did_not_write_shares_anew_and_leaves_nothing_out(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of two libraries; one of them is killed, and so is a broker."""
+    members = (
+        JoinGroup(400, 4_000, 1, 1, "confluent"),
+        JoinGroup(600, 1_000, 2, 1, "python", "killed"),
+        JoinGroup(800, 4_000, 3, 1, "python"),
+    )
+    ops = under_load(*members, KillBroker(3_000, 300, 2))
+    script = Script(3, voters=1, machine="partitions", brokers=3, length_ms=LENGTH_MS, ops=ops)
+    counts = told(tmp_path, script, capsys)
+    assert (counts["member confluent"], counts["member python"]) == (1, 3)  # one of them is there to read the rest
+    seen = [event for event in loads((tmp_path / "history").read_text()).events if event.client >= MEMBERS]
+    given = [event for event in seen if isinstance(event, Assigned) and event.begins]
+    assert len({event.generation for event in given}) > 2
+    assert len({event.client for event in seen if isinstance(event, Polled)}) > 2
+    assert {type(event) for event in seen} >= {Polled, Committed, Found}
+    assert sum(isinstance(event, Polled) for event in seen) >= counts["records acknowledged"]

@@ -7,6 +7,7 @@
 `polls`     consumers that jump or go back
 `sends`     producers whose records stand in another order
 `groups`    positions of groups that are forgotten
+`members`   members of groups that have the same partition, or leave something out between them
 `lag`       how far behind the newest record a consumer was: no promise, a number
 `judge`     all of it: what is broken, or the order of each partition, which `verify` checks again by other means
 """

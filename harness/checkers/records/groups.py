@@ -76,7 +76,7 @@ def _found(
     if place.offset == NOWHERE:
         if latest is not None:
             what = f"{who}, and found nothing, after {latest.offset} had been committed at {_at(latest)}"
-            yield Broken(REMEMBERED, what, proof(*_evidence(latest), narrow, seen))
+            yield Broken(REMEMBERED, what, proof(*_evidence(latest, place.partition), narrow, seen))
         return
     same = [
         each
@@ -91,14 +91,13 @@ def _found(
             f"{who}, and found {place.offset}, committed at {_at(newest)}, after {latest.offset} had been committed at "
             f"{_at(latest)}"
         )
-        evidence = (event for each in (*same, latest) for event in _evidence(each))
+        evidence = (event for each in (*same, latest) for event in _evidence(each, place.partition))
         yield Broken(REMEMBERED, what, proof(*evidence, narrow, seen))
 
 
-def _evidence(commit: Commit) -> tuple[Event, ...]:
+def _evidence(commit: Commit, partition: str) -> tuple[Event, ...]:
     call = commit.call
     assert commit.done is not None
-    partition = next(place.partition for place in call.places if place.offset == commit.offset)
     narrow = Committing(call.at, call.client, call.call, call.group, (Place(partition, commit.offset),))
     return narrow, commit.done
 

@@ -18,6 +18,8 @@ ALL: Final = -1
 """`acks`: of every replica in sync."""
 NOWHERE: Final = -1
 """An offset that was not told, or a position that is not known; of a group, that none was ever committed."""
+NO_GENERATION: Final = -1
+"""Of a member that was not told, or does not say."""
 
 
 class Record(NamedTuple):
@@ -80,6 +82,10 @@ class Assigned:
     """It begins there; `NOWHERE`: at a place that is not known."""
     goes_on: tuple[str, ...] = ()
     """Partitions that it had before, and keeps."""
+    group: str = ""
+    """Who shares them out among its members, if somebody does."""
+    generation: int = NO_GENERATION
+    """In which of its rounds."""
 
 
 @frozen

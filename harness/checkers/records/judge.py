@@ -8,7 +8,7 @@ from typing import Final, TypeAlias
 
 from attrs import frozen
 
-from harness.checkers.records import groups, lost, polls, sends, values
+from harness.checkers.records import groups, lost, members, polls, sends, values
 from harness.checkers.records.broken import Broken
 from harness.checkers.records.case import Case, prepared
 from harness.checkers.records.history import Acked, Failed, History
@@ -26,6 +26,9 @@ CHECKERS: Final[tuple[Callable[[Case], Iterator[Broken]], ...]] = (
     sends.behind,
     polls.polls,
     groups.positions,
+    members.owned,
+    members.passed,
+    members.onwards,
 )
 """The gravest first."""
 SHOWN_MAX: Final = 20

@@ -22,8 +22,9 @@ BYTES_MAX: Final = 1 << 20
 
 async def read_all(
     tape: Tape, client: Client, partitions: Iterable[TopicPartition], first: int, waits_for: list[str]
-) -> None:
-    """With numbers of clients from `first` on, one for each partition."""
+) -> dict[TopicPartition, int]:
+    """With numbers of clients from `first` on, one for each partition. Returns how far each goes."""
+    ends = {}
     for number, where in enumerate(sorted(partitions), start=first):
         waits_for[0] = f"a reader of {where} to come to its end"
         consumer = Consumer(tape, client, number, where)
@@ -31,7 +32,9 @@ async def read_all(
         while consumer.position < end:
             if not await consumer.poll(BYTES_MAX):
                 await trio.sleep(PAUSE_S)
+        ends[where] = end
     tape.complete = True
+    return ends
 
 
 async def look_at_all(consumers: Iterable[Consumer], waits_for: list[str]) -> None:

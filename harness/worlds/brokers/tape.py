@@ -32,4 +32,5 @@ class Tape:
         return sum(isinstance(event, Acked) for event in self.events)
 
     def history(self) -> History:
-        return History(tuple(self.events), self.complete)
+        """By their times: who is a process of his own tells late what he has seen, though in his order."""
+        return History(tuple(sorted(self.events, key=lambda event: event.at)), self.complete)

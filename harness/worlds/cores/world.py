@@ -15,7 +15,7 @@ from typing import Final
 from harness import worlds
 from harness.checkers import ALL, Checker, Violation
 from harness.checkers.service import NoCrash
-from harness.faults import BROKER_OPS, PARTITION_OPS, Reconfigure, Script
+from harness.faults import BROKER_OPS, PARTITION_OPS, JoinGroup, Reconfigure, Script
 from harness.outcome import Outcome
 from harness.watchdog import RunAway
 from harness.worlds.common import Budget, Common, TooLong
@@ -194,7 +194,10 @@ WORLD: Final = worlds.World(
     lambda item: (
         type(item) in Nemesis.STRIKES
         or type(item) in Workload.PERFORM
-        or isinstance(item, (*worlds.OF_CLIENTS, *BROKER_OPS, *PARTITION_OPS))
+        or (
+            isinstance(item, (*worlds.OF_CLIENTS, *BROKER_OPS, *PARTITION_OPS))
+            and not isinstance(item, JoinGroup)  # it needs threads and sockets
+        )
     ),
     run,
 )

@@ -1,1 +1,7 @@
 """Histories of clients of brokers: told by hand, made by a broker that keeps its promises, and spoilt by lies."""
+
+from __future__ import annotations
+
+from harness.mutants.bank.records import shared
+
+__all__ = ["shared"]

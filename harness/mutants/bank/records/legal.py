@@ -1,7 +1,8 @@
 """Legal histories, made by chance: a few logs, whose clients see them in every way in which they may.
 
 Producers of either kind whose answers are lost, whose records come late or twice; consumers that go back, begin again,
-die, and say more or less of where they stand; groups whose commits count at some moment, or at none.
+die, and say more or less of where they stand; groups whose commits count at some moment, or at none; members of a group
+who share all of it anew again and again.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from attrs import define, field
 
 from harness.checkers.records.history import (
     ALL,
+    NO_GENERATION,
     NOWHERE,
     Acked,
     Assigned,
@@ -33,6 +35,8 @@ from harness.checkers.records.history import (
 )
 
 GROUP = "g"
+SHARED = "m"
+MEMBER = 40
 POLL_MAX = 5
 
 
@@ -68,6 +72,10 @@ class _Maker:
     """By client; 0: not idempotent."""
     committed: dict[str, int] = field(factory=dict)
     committing: list[_Pending] = field(factory=list)
+    sharing: Random = field(factory=Random)
+    members: dict[int, dict[str, int]] = field(factory=dict)
+    shared: dict[str, int] = field(factory=dict)
+    generation: int = 0
 
     def later(self) -> int:
         self.now += self.chance.randint(1, 9)
@@ -233,6 +241,39 @@ class _Maker:
         if self.chance.random() < 0.9:
             self.events.append(Found(self.later(), client, looking.call, places))
 
+    # -- members of a group ------------------------------------------------------------------------
+
+    def share(self) -> None:
+        """Who goes away commits before it, or has not committed what it read last, and somebody reads that again."""
+        chance = self.sharing
+        for member in self.members:
+            if chance.random() < 0.5:
+                self.member_commits(member)
+        self.members = {member: {} for member in chance.sample((MEMBER, MEMBER + 1, MEMBER + 2), chance.randint(1, 3))}
+        self.generation += 1
+        for partition in self.logs:
+            self.members[chance.choice(list(self.members))][partition] = self.shared.get(partition, 0)
+        for member, given in self.members.items():
+            begins = tuple(Place(*each) for each in given.items())
+            said = NO_GENERATION if chance.random() < 0.1 else self.generation
+            self.events.append(Assigned(self.later(), member, begins, (), SHARED, said))
+
+    def member_reads(self) -> None:
+        for member, places in self.members.items():
+            for partition, start in list(places.items()):
+                end = min(start + self.sharing.randint(0, POLL_MAX), self.ends[partition])
+                log = self.logs[partition]
+                found = [Record(partition, offset, log[offset]) for offset in range(start, end) if offset in log]
+                asked = self.later()
+                self.events.append(Polled(self.later(), member, asked, tuple(found), (Span(partition, start, end),)))
+                places[partition] = end
+
+    def member_commits(self, member: int) -> None:
+        places = tuple(Place(*each) for each in self.members[member].items())
+        call = Committing(self.later(), member, self.call(), SHARED, places)
+        self.shared |= dict(places)
+        self.events += (call, Committed(self.later(), member, call.call))
+
     # -- the end -----------------------------------------------------------------------------------
 
     def read_all(self) -> None:
@@ -245,7 +286,7 @@ class _Maker:
 def legal(seed: int, *, steps: int = 60) -> History:
     chance = Random(f"records/{seed}")
     partitions = [f"t-{number}" for number in range(chance.randint(1, 3))]
-    maker = _Maker(chance)
+    maker = _Maker(chance, sharing=Random(f"members/{seed}"))
     maker.logs = {partition: {} for partition in partitions}
     maker.ends = dict.fromkeys(partitions, 0)
     maker.producers = {client: client * chance.randint(0, 1) for client in range(1, chance.randint(2, 4))}
@@ -256,6 +297,8 @@ def legal(seed: int, *, steps: int = 60) -> History:
     )  # fmt: skip
     for _ in range(steps):
         chance.choice(acts)()
+        if maker.sharing.random() < 0.2:
+            maker.sharing.choice((maker.share, maker.member_reads, maker.member_reads))()
         if chance.random() < 0.01:
             maker.end()
     complete = chance.random() < 0.6

@@ -13,14 +13,17 @@ from attrs import evolve
 
 from harness.checkers.records.case import Case, Write, prepared, spans_of
 from harness.checkers.records.history import (
+    NO_GENERATION,
     NOWHERE,
     Acked,
+    Assigned,
     Committed,
     Committing,
     Event,
     Failed,
     Found,
     History,
+    Looking,
     Place,
     Polled,
     Record,
@@ -239,11 +242,13 @@ def forgotten_position(chance: Random, history: History) -> History | None:
     """Nothing is found, after something had been committed."""
     done = {each.call: each for each in history.events if isinstance(each, Committed)}
     commits = [each for each in history.events if isinstance(each, Committing) and each.call in done]
+    looks = [each for each in history.events if isinstance(each, Looking)]
     found = []
     for place, each in enumerate(history.events):
         if isinstance(each, Found):
-            asked = next(event.at for event in history.events if getattr(event, "call", 0) == each.call)
-            before = {where for commit in commits if done[commit.call].at < asked for where, _ in commit.places}
+            asked = next(event for event in looks if event.call == each.call)
+            over = [each for each in commits if each.group == asked.group and done[each.call].at < asked.at]
+            before = {where for commit in over for where, _ in commit.places}
             found += [(place, each, where) for where in sorted(before)]
     chosen = _one(chance, found)
     if chosen is None:
@@ -251,6 +256,81 @@ def forgotten_position(chance: Random, history: History) -> History | None:
     place, answer, where = chosen
     places = tuple(Place(name, NOWHERE if name == where else offset) for name, offset in answer.places)
     return _replaced(history, place, evolve(answer, places=places))
+
+
+def given_to_two(chance: Random, history: History) -> History | None:
+    """Another member has it in the same generation."""
+    found = [
+        (place, each)
+        for place, each in enumerate(history.events)
+        if isinstance(each, Assigned) and each.generation != NO_GENERATION and each.begins
+    ]
+    chosen = _one(chance, found)
+    if chosen is None:
+        return None
+    place, given = chosen
+    return _replaced(history, place, given, evolve(given, client=91, begins=given.begins[-1:]))
+
+
+def put_back(chance: Random, history: History) -> History | None:
+    """A member begins before what its group had committed, and is told that this is its position now."""
+    shared = [each for each in history.events if isinstance(each, Assigned) and each.group]
+    done = {each.call for each in history.events if isinstance(each, Committed)}
+    ofs = {each.group for each in shared}
+    found = [
+        (each.group, place)
+        for each in history.events
+        if isinstance(each, Committing) and each.group in ofs and each.call in done
+        for place in each.places
+        if place.offset > 0
+    ]
+    chosen = _one(chance, found)
+    if chosen is None:
+        return None
+    group, place = chosen
+    at, call = history.events[-1].at, max(getattr(each, "call", 0) for each in history.events) + 1
+    again = Place(place.partition, NOWHERE)
+    return evolve(
+        history,
+        events=(
+            *history.events,
+            Assigned(at, 91, (again,), (), group),
+            Committing(at + 1, 91, call, group, (Place(place.partition, place.offset - 1),)),
+            Committed(at + 2, 91, call),
+        ),
+    )
+
+
+def committed_unread(chance: Random, history: History) -> History | None:
+    """A group has committed what nobody of it has read."""
+    members = {each.client: each.group for each in history.events if isinstance(each, Assigned) and each.group}
+    known = prepared(history).reads
+    began = {
+        (each.group, place.partition)
+        for each in history.events
+        if isinstance(each, Assigned) and each.group
+        for place in each.begins
+        if place.offset == 0
+    }
+    chosen = _one(chance, [(group, partition) for group, partition in sorted(began) if known.get(partition)])
+    if chosen is None:
+        return None
+    group, partition = chosen
+    last = max(known[partition])
+    at, call = history.events[-1].at, max(getattr(each, "call", 0) for each in history.events) + 1
+    if any(
+        isinstance(each, Polled) and each.client in members and _has(each, partition, last) for each in history.events
+    ):
+        return None
+    more = (
+        Assigned(at, 91, (Place(partition, NOWHERE),), (), group),
+        Committing(at + 1, 91, call, group, (Place(partition, last + 1),)),
+    )
+    return evolve(history, events=(*history.events, *more))
+
+
+def _has(poll: Polled, partition: str, offset: int) -> bool:
+    return any((record.partition, record.offset) == (partition, offset) for record in poll.records)
 
 
 SPOILERS: Final[tuple[Spoiler, ...]] = (
@@ -267,4 +347,7 @@ SPOILERS: Final[tuple[Spoiler, ...]] = (
     out_of_order,
     invented_position,
     forgotten_position,
+    given_to_two,
+    put_back,
+    committed_unread,
 )

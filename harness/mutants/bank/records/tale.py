@@ -96,6 +96,11 @@ class Tale:
     def assign(self, client: int, *places: tuple[str, int], goes_on: tuple[str, ...] = ()) -> None:
         self.events.append(Assigned(self.later(), client, tuple(Place(*each) for each in places), goes_on))
 
+    def share(self, client: int, generation: int, *places: tuple[str, int], goes_on: tuple[str, ...] = ()) -> None:
+        """Its group gives it these."""
+        given = tuple(Place(*each) for each in places)
+        self.events.append(Assigned(self.later(), client, given, goes_on, "g", generation))
+
     def seek(self, client: int, offset: int = NOWHERE, where: str = HERE) -> None:
         self.events.append(Sought(self.later(), client, where, offset))
 

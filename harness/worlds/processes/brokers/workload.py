@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 import trio
@@ -18,6 +18,7 @@ from harness.faults import (
     ElectPreferred,
     Fault,
     GrowTopic,
+    JoinGroup,
     KillBroker,
     LoseController,
     LosePower,
@@ -35,7 +36,10 @@ from harness.worlds.brokers.consumer import WRONG, Consumer
 from harness.worlds.brokers.producer import Producer
 from harness.worlds.brokers.topics import create
 from harness.worlds.controller.people import name_of, wanted_by, where_of
+from harness.worlds.processes.brokers.member import Told
+from harness.worlds.processes.brokers.members import Member, there_is
 from harness.worlds.processes.brokers.wires import Way
+from harness.worlds.processes.run import NO_DEATH
 from harness.worlds.processes.workload import Workload
 from kraft_controller.core.names import TopicPartition
 from replica.runtime.client import Client, ClientSettings
@@ -53,6 +57,7 @@ STEADY_S: Final = 0.3
 ONE: Final = 1
 READERS: Final = 10_000
 """Where the numbers of consumers begin: in the history they are other clients than the producers."""
+MEMBERS: Final = 20_000
 SETTINGS: Final = ClientSettings(client_id="zab-harness", request_s=REQUEST_S, patience_s=PATIENCE_S)
 
 
@@ -64,6 +69,7 @@ class BrokersWorkload(Workload):
         """How many partitions each was made with, or has grown to."""
         self.producers: dict[tuple[int, TopicPartition, int], Producer] = {}
         self.consumers: dict[tuple[int, TopicPartition], Consumer] = {}
+        self.members: list[Member] = []
         self.departing = 0
         self._one_departs = trio.Lock()
 
@@ -104,6 +110,31 @@ class BrokersWorkload(Workload):
             made = Consumer(world.records, self.new_client(), READERS + op.client * 100 + len(self.consumers), where)
             self.consumers[op.client, where] = made
             world.always(made.run)
+
+    def _join(self, op: JoinGroup) -> None:
+        if op.topic not in self.topics:
+            return
+        self.member(op.client, op.topic, op.library, op.for_ms * self._brokers_world.scale / 1_000, op.ends == "killed")
+
+    def member(
+        self,
+        client: int,
+        topic: int,
+        library: str,
+        seconds: float,
+        killed: bool = False,
+        upto: Mapping[str, int] | None = None,
+    ) -> Member:
+        world, name = self._brokers_world, name_of(topic)
+        hosts = ",".join(f"{host}:{port}" for host, port in world.wires.bootstrap)
+        number = MEMBERS + client * 100 + len(self.members)
+        began, group = world.began, f"members-{name}"
+        told = Told(library, number, hosts, name, group, began, world.scale, seconds, upto)
+        member = Member(world.records, told, lambda what: world.broken(NO_DEATH, what), killed=killed)
+        self.members.append(member)
+        world.counted(f"member {library}")
+        world.always(member.run)
+        return member
 
     # -- topics --------------------------------------------------------------------------------------
 
@@ -194,8 +225,16 @@ class BrokersWorkload(Workload):
         self._brokers_world.revive(broker)
 
     async def departed(self) -> None:
-        """Until all that are to be restarted in good order have been. Whoever writes goes on meanwhile."""
-        while self.departing:
+        """Until all that are to be restarted in good order have been."""
+        await self._write_while(lambda: self.departing > 0)
+
+    async def members_left(self) -> None:
+        """Until all members of groups have had their time, which begins when they read something."""
+        await self._write_while(lambda: any(not member.left.is_set() for member in self.members))
+
+    async def _write_while(self, holds: Callable[[], bool]) -> None:
+        """Whoever writes goes on meanwhile."""
+        while holds():
             for producer in self.producers.values():
                 if not producer.open:
                     producer.give(1)
@@ -280,6 +319,7 @@ def _striking(act: Any) -> Callable[[Any, Any], None]:
 _PERFORM: Final[dict[type, Callable[[Any, Any], None]]] = {
     Produce: BrokersWorkload._produce,
     Consume: BrokersWorkload._consume,
+    JoinGroup: BrokersWorkload._join,
     CreateTopic: BrokersWorkload._create,
     GrowTopic: BrokersWorkload._grow,
     Reassign: BrokersWorkload._reassign,
@@ -294,4 +334,6 @@ _PERFORM: Final[dict[type, Callable[[Any, Any], None]]] = {
 
 def can(item: Fault | Op) -> bool:
     """A deleted topic begins anew, with the same offsets; and who allows unclean elections allows losses."""
+    if isinstance(item, JoinGroup):
+        return there_is(item.library)
     return type(item) in _PERFORM and not (isinstance(item, Produce) and item.acks == "none")

@@ -24,6 +24,8 @@ ASK_S: Final = 1.0
 SESSION_TICKS: Final = 10
 DEPARTURES_S: Final = 300.0
 """For all brokers that are to be restarted in good order, one after the other."""
+MEMBERS_S: Final = 60.0
+"""For all members of groups to have had their time."""
 
 
 class BrokersWorld(World):
@@ -63,6 +65,12 @@ class BrokersWorld(World):
     def always(self, act: Callable[..., Awaitable[Any]], *arguments: Any) -> None:
         """At the same time as all else, to the end of the run."""
         self._nursery.start_soon(act, *arguments)
+
+    @property
+    def began(self) -> float:
+        """By the monotonic clock, which all processes of a machine share."""
+        assert self._began is not None
+        return self._began
 
     # -- processes -------------------------------------------------------------------------------------
 
@@ -113,6 +121,8 @@ class BrokersWorld(World):
         if self.workload.departing:
             self.broken(LIVENESS, f"{self.workload.departing} brokers are to leave, and do not come to it")
             await trio.lowlevel.checkpoint()
+        with trio.move_on_after(MEMBERS_S):
+            await self.workload.members_left()
 
     def _heal(self) -> None:
         super()._heal()

@@ -1,0 +1,212 @@
+"""Members of groups: what a group has to read is shared out among them, and between them they leave nothing out.
+
+Only clients are meant that say which group has given them their partitions. They may be told late that something was
+taken from them, and read on; but their commits count for nobody then, and are refused. So what is asked is that no two
+are given the same in one round, that a position which a member commits has nothing before it that no member has read,
+and that who takes over begins no earlier than where the one before had committed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from attrs import define, evolve, field, frozen
+
+from harness.checkers.records.broken import Broken, proof
+from harness.checkers.records.case import Asked, Case
+from harness.checkers.records.history import (
+    NO_GENERATION,
+    NOWHERE,
+    Assigned,
+    Committed,
+    Committing,
+    Ended,
+    Event,
+    Failed,
+    Place,
+    Polled,
+    Sought,
+)
+
+OWNED: Final = "a partition is one member's in a generation"
+PASSED: Final = "a group passes over nothing"
+ONWARDS: Final = "a group does not go back"
+
+Part = tuple[str, str]
+"""A group, and a partition of its."""
+
+
+def owned(case: Case) -> Iterator[Broken]:
+    owners: dict[tuple[str, int, str], Assigned] = {}
+    for event in case.history.events:
+        if isinstance(event, Assigned) and event.group and event.generation != NO_GENERATION:
+            for partition in _partitions(event):
+                first = owners.setdefault((event.group, event.generation, partition), event)
+                if first.client != event.client:
+                    what = (
+                        f"generation {event.generation} of group {event.group} gives {partition} to client "
+                        f"{first.client} and to client {event.client}"
+                    )
+                    yield Broken(OWNED, what, proof(_only(first, partition), _only(event, partition)))
+
+
+def _partitions(event: Assigned) -> tuple[str, ...]:
+    return *(place.partition for place in event.begins), *event.goes_on
+
+
+def _only(event: Assigned, partition: str) -> Assigned:
+    return evolve(
+        event,
+        begins=tuple(place for place in event.begins if place.partition == partition),
+        goes_on=tuple(name for name in event.goes_on if name == partition),
+    )
+
+
+# -- what members do -----------------------------------------------------------------------------------
+
+
+@frozen
+class Commit:
+    """Of a member that has the partition at that moment."""
+
+    asked: Asked
+    offset: int
+    given: Assigned
+
+    @property
+    def call(self) -> Committing:
+        assert isinstance(self.asked.call, Committing)
+        return self.asked.call
+
+    def evidence(self, partition: str) -> tuple[Event, ...]:
+        return _only(self.given, partition), evolve(self.call, places=(Place(partition, self.offset),))
+
+
+@define(eq=False)
+class Shared:
+    """What members did with one partition."""
+
+    begins: list[tuple[int, Assigned]] = field(factory=list)
+    """Where members were told to begin, each lower than those before it."""
+    commits: list[Commit] = field(factory=list)
+    read: dict[int, int] = field(factory=dict)
+    """By offset: the place of the poll by which a member was the first to get it."""
+    moved: bool = False
+    """Some member went elsewhere on purpose."""
+
+
+def _shared(case: Case) -> dict[Part, Shared]:
+    calls = {asked.place: asked for asked in case.groups}
+    given: dict[int, Assigned] = {}
+    found: dict[Part, Shared] = {}
+    for place, event in enumerate(case.history.events):
+        match event:
+            case Assigned():
+                given[event.client] = event
+                for partition, offset in event.begins if event.group else ():
+                    shared = found.setdefault((event.group, partition), Shared())
+                    if offset != NOWHERE and (not shared.begins or offset < shared.begins[-1][0]):
+                        shared.begins.append((offset, event))
+            case Ended():
+                given.pop(event.client, None)
+            case Sought() | Polled() | Committing():
+                its = given.get(event.client)
+                if its is not None and its.group:
+                    _does(found, its, event, calls.get(place), place)
+            case _:
+                pass
+    return found
+
+
+def _does(
+    found: dict[Part, Shared], its: Assigned, event: Sought | Polled | Committing, asked: Asked | None, place: int
+) -> None:
+    def part(partition: str) -> Shared:
+        return found.setdefault((its.group, partition), Shared())
+
+    match event:
+        case Sought():
+            part(event.partition).moved = True
+        case Polled():
+            for record in event.records:
+                part(record.partition).read.setdefault(record.offset, place)
+        case Committing():
+            assert asked is not None
+            has = _partitions(its)
+            for partition, offset in event.places if event.group == its.group else ():
+                if partition in has and not isinstance(asked.answer, Failed):
+                    part(partition).commits.append(Commit(asked, offset, its))
+
+
+# -- what is left out ----------------------------------------------------------------------------------
+
+
+def passed(case: Case) -> Iterator[Broken]:
+    for (group, partition), shared in _shared(case).items():
+        if not shared.moved:
+            yield from _passed(case, group, partition, shared)
+
+
+def _passed(case: Case, group: str, partition: str, shared: Shared) -> Iterator[Broken]:
+    """Each record is looked for once: before the first commit of a position behind it."""
+    earliest: list[Commit] = []
+    for commit in shared.commits:
+        if not earliest or commit.offset > earliest[-1].offset:
+            earliest.append(commit)
+    below = 0
+    known = sorted(case.reads.get(partition, {}).items())
+    for commit in earliest:
+        for offset, seen in known:
+            if not below <= offset < commit.offset or shared.read.get(offset, commit.asked.place) < commit.asked.place:
+                continue
+            own = next((place.offset for place in commit.given.begins if place.partition == partition), NOWHERE)
+            earlier = [event for begin, event in shared.begins if begin <= offset and event.at <= commit.call.at]
+            began = commit.given if NOWHERE < own <= offset else next(iter(earlier), None)
+            if began is not None:
+                what = (
+                    f"client {commit.call.client} commits {commit.offset} in {partition} for group {group} at "
+                    f"{commit.call.at}, and no member has read {seen.record.value!r} at {offset}"
+                )
+                begins = _only(began, partition), *commit.evidence(partition)
+                yield Broken(PASSED, what, proof(*seen.evidence(case), *begins))
+        below = max(below, commit.offset)
+
+
+def onwards(case: Case) -> Iterator[Broken]:
+    for (group, partition), shared in _shared(case).items():
+        if not shared.moved:
+            yield from _onwards(case, group, partition, shared.commits)
+
+
+def _onwards(case: Case, group: str, partition: str, commits: list[Commit]) -> Iterator[Broken]:
+    done = [each for each in commits if isinstance(each.asked.answer, Committed)]
+    highest: Commit | None = None
+    for commit in done:
+        before = highest
+        if before is not None and commit.offset < before.offset and before.asked.answered < commit.asked.place:
+            if not any(_explains(other, group, partition, before, commit) for other in case.groups):
+                what = (
+                    f"client {commit.call.client} commits {commit.offset} in {partition} for group {group} at "
+                    f"{commit.call.at}, and client {before.call.client} had committed {before.offset} at "
+                    f"{before.call.at}"
+                )
+                answers = [each.asked.answer for each in (before, commit) if each.asked.answer is not None]
+                same = before.call.client == commit.call.client  # then it is enough that it had it at all
+                again = commit.evidence(partition)[same:]
+                yield Broken(ONWARDS, what, proof(*before.evidence(partition), *again, *answers))
+            highest = None  # from here on it is another story
+        if highest is None or commit.offset >= highest.offset:
+            highest = commit
+
+
+def _explains(other: Asked, group: str, partition: str, before: Commit, after: Commit) -> bool:
+    """Some position no higher than where it went on may have been written in between: then the group was put back."""
+    call = other.call
+    if not isinstance(call, Committing) or call.group != group or other in (before.asked, after.asked):
+        return False
+    if isinstance(other.answer, Failed) or other.place > after.asked.place:
+        return False
+    if isinstance(other.answer, Committed) and other.answered < before.asked.place:
+        return False
+    return any(name == partition and offset <= after.offset for name, offset in call.places)

@@ -1,0 +1,319 @@
+"""`python -m harness.worlds.processes.brokers.member JSON` is a member of a group, and tells what it sees.
+
+It is a client that nobody here has written, and is told as little as possible: to subscribe, to read on, and to commit
+where it is, now and then and before something is taken from it. When it is given a partition it looks where its group
+is in it, and has to go on there; where its library lets nobody ask at that moment it looks a little later, and may go
+on anywhere.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import signal
+import sys
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from attrs import frozen
+
+from harness.checkers.records.as_json import to_json
+from harness.checkers.records.history import (
+    NO_GENERATION,
+    NOWHERE,
+    Assigned,
+    Committed,
+    Committing,
+    Ended,
+    Event,
+    Found,
+    Looking,
+    Place,
+    Polled,
+    Record,
+    Unknown,
+)
+
+SESSION_MS: Final = 6_000
+"""The least that brokers allow."""
+BEAT_MS: Final = 500
+POLL_S: Final = 0.1
+PAUSE_S: Final = 0.05
+LOOK_S: Final = 20.0
+COMMIT_EVERY: Final = 10
+"""Records."""
+CALLS: Final = 1_000_000
+"""Of one client: its numbers of calls begin at so many times its own."""
+
+
+@frozen
+class Told:
+    """All that a member is told, as the harness writes it."""
+
+    library: str
+    number: int
+    hosts: str
+    topic: str
+    group: str
+    began: float
+    """By the monotonic clock: when the run did."""
+    scale: float
+    seconds: float
+    """So long it stays, from when it has read something; without `upto`."""
+    upto: Mapping[str, int] | None = None
+    """It stays until its group is there, by partition."""
+
+
+class Member(ABC):
+    def __init__(self, told: Told) -> None:
+        self.told = told
+        self.topic = told.topic
+        self._calls = told.number * CALLS
+        self._positions: dict[int, int] = {}
+        """Where it is in what it has read, since it was given that."""
+        self._reached: dict[int, int] = {}
+        """Where its group has come to, as far as it knows."""
+        self._since = 0
+        self._until: float | None = None
+        self._leaves = False
+
+    def live(self) -> None:
+        signal.signal(signal.SIGTERM, self._told_to_leave)
+        self._join()
+        try:
+            while not self._has_enough():
+                try:
+                    self._poll(self.now_us())
+                except Exception as error:  # what is passing is tried again, as applications do
+                    print(f"a poll: {error!r}", file=sys.stderr, flush=True)
+                    time.sleep(PAUSE_S)
+                if self._since >= COMMIT_EVERY:
+                    self.commit()
+            self.commit()
+        finally:
+            self._leave()
+        self.tell(Ended(self.now_us(), self.told.number))
+
+    def _told_to_leave(self, *_: object) -> None:
+        self._leaves = True
+
+    def _has_enough(self) -> bool:
+        if self.told.upto is not None:
+            return self._leaves or all(self._reached.get(int(at), 0) >= end for at, end in self.told.upto.items())
+        return self._leaves or (self._until is not None and time.monotonic() > self._until)
+
+    # -- what it sees ----------------------------------------------------------------------------------
+
+    def now_us(self) -> int:
+        return round((time.monotonic() - self.told.began) * 1e6 / self.told.scale)
+
+    def tell(self, event: Event) -> None:
+        print(json.dumps(to_json(event)), flush=True)
+
+    def _call(self) -> int:
+        self._calls += 1
+        return self._calls
+
+    def _named(self, partition: int) -> str:
+        return f"{self.topic}-{partition}"
+
+    def seen(self, asked: int, partition: int, offset: int, value: bytes | None) -> None:
+        text = (value or b"").decode(errors="backslashreplace")
+        record = Record(self._named(partition), offset, text)
+        self.tell(Polled(self.now_us(), self.told.number, asked, (record,)))
+        if self._until is None:
+            self._until = time.monotonic() + self.told.seconds
+        self._positions[partition] = self._reached[partition] = offset + 1
+        self._since += 1
+
+    def given(self, partitions: Iterable[int], *, looks: bool = True) -> None:
+        """All that it has from now on. Its group may be somewhere in them."""
+        chosen = sorted(partitions)
+        begins = self.look(chosen) if looks else [Place(self._named(each), NOWHERE) for each in chosen]
+        self._positions.clear()
+        self.tell(
+            Assigned(self.now_us(), self.told.number, tuple(begins), (), self.told.group, self._generation())
+        )  # fmt: skip
+
+    def look(self, partitions: Iterable[int]) -> list[Place]:
+        """Where its group is in them, and goes on."""
+        number, call = self.told.number, self._call()
+        names = {partition: self._named(partition) for partition in partitions}
+        self.tell(Looking(self.now_us(), number, call, self.told.group, tuple(names.values())))
+        try:
+            found = self._committed(names)
+        except Exception as error:  # each library has its own, and none of them says what is committed
+            self.tell(Unknown(self.now_us(), number, call, repr(error)))
+            return [Place(name, NOWHERE) for name in names.values()]
+        places = [Place(name, found.get(partition, NOWHERE)) for partition, name in names.items()]
+        self.tell(Found(self.now_us(), number, call, tuple(places)))
+        for partition, offset in found.items():
+            self._reached[partition] = max(offset, self._reached.get(partition, 0))
+        return [Place(name, max(offset, 0)) for name, offset in places]
+
+    def taken(self, *, commit: bool = True) -> None:
+        """All that it had; if it is `commit`, in good order."""
+        if commit:
+            self.commit()
+        self._positions.clear()
+        self.tell(Assigned(self.now_us(), self.told.number))
+
+    def commit(self) -> None:
+        positions, self._since = dict(self._positions), 0
+        if not positions:
+            return
+        number, call = self.told.number, self._call()
+        places = tuple(Place(self._named(partition), offset) for partition, offset in sorted(positions.items()))
+        self.tell(Committing(self.now_us(), number, call, self.told.group, places))
+        try:
+            self._commit(positions)
+        except Exception as error:  # it may have been written all the same
+            self.tell(Unknown(self.now_us(), number, call, repr(error)))
+        else:
+            self.tell(Committed(self.now_us(), number, call))
+
+    # -- left to the library ---------------------------------------------------------------------------
+
+    @abstractmethod
+    def _join(self) -> None: ...
+
+    @abstractmethod
+    def _poll(self, asked: int) -> None: ...
+
+    @abstractmethod
+    def _generation(self) -> int: ...
+
+    @abstractmethod
+    def _committed(self, partitions: Iterable[int]) -> Mapping[int, int]:
+        """Of those of which something is."""
+
+    @abstractmethod
+    def _commit(self, positions: Mapping[int, int]) -> None: ...
+
+    @abstractmethod
+    def _leave(self) -> None: ...
+
+
+class Confluent(Member):
+    def _join(self) -> None:
+        import confluent_kafka
+
+        self._at = confluent_kafka.TopicPartition
+        self._consumer = confluent_kafka.Consumer(
+            {
+                "bootstrap.servers": self.told.hosts,
+                "group.id": self.told.group,
+                "auto.offset.reset": "earliest",
+                "enable.auto.commit": False,
+                "session.timeout.ms": SESSION_MS,
+                "heartbeat.interval.ms": BEAT_MS,
+                "log_level": 0,
+            }
+        )
+        self._consumer.subscribe(
+            [self.topic],
+            on_assign=lambda _, parts: self.given([part.partition for part in parts]),
+            on_revoke=lambda _, __: self.taken(),
+            on_lost=lambda _, __: self.taken(commit=False),
+        )
+
+    def _poll(self, asked: int) -> None:
+        message = self._consumer.poll(POLL_S)
+        if message is not None and message.error() is None:
+            partition, offset = message.partition(), message.offset()
+            assert partition is not None
+            assert offset is not None
+            self.seen(asked, partition, offset, message.value())
+
+    def _generation(self) -> int:
+        """As its library writes it down for transactions: a word, the number, the group, itself."""
+        written = bytes(self._consumer.consumer_group_metadata() or b"")
+        head, colon, rest = written.partition(b":")
+        return int.from_bytes(rest[:4], sys.byteorder, signed=True) if head == b"CGMDv2" and colon else NO_GENERATION
+
+    def _committed(self, partitions: Iterable[int]) -> Mapping[int, int]:
+        found = self._consumer.committed([self._at(self.topic, each) for each in partitions], timeout=LOOK_S)
+        return {part.partition: part.offset for part in found if part.offset >= 0}
+
+    def _commit(self, positions: Mapping[int, int]) -> None:
+        offsets = [self._at(self.topic, partition, offset) for partition, offset in positions.items()]
+        for part in self._consumer.commit(offsets=offsets, asynchronous=False):
+            if part.error is not None:
+                raise RuntimeError(part.error)
+
+    def _leave(self) -> None:
+        self._consumer.close()
+
+
+class KafkaPython(Member):
+    """What listens to it may not ask anything."""
+
+    _unseen: tuple[int, ...] = ()
+
+    def _join(self) -> None:
+        import kafka
+
+        member = self
+        logging.getLogger("kafka").setLevel(logging.CRITICAL)
+
+        class Listener(kafka.ConsumerRebalanceListener):  # type: ignore[misc]  # it has no types
+            def on_partitions_assigned(self, assigned: Any) -> None:
+                member._unseen = tuple(sorted(part.partition for part in assigned))
+                member.given(member._unseen, looks=False)
+
+            def on_partitions_revoked(self, revoked: Any) -> None:
+                member.taken(commit=False)
+
+            def on_partitions_lost(self, lost: Any) -> None:
+                member.taken(commit=False)
+
+        self._kafka = kafka
+        self._consumer = kafka.KafkaConsumer(
+            bootstrap_servers=self.told.hosts,
+            group_id=self.told.group,
+            auto_offset_reset="earliest",
+            enable_auto_commit=False,
+            session_timeout_ms=SESSION_MS,
+            heartbeat_interval_ms=BEAT_MS,
+        )
+        self._consumer.subscribe([self.topic], listener=Listener())
+
+    def _poll(self, asked: int) -> None:
+        found = self._consumer.poll(int(POLL_S * 1_000), max_records=COMMIT_EVERY)
+        for part, records in found.items():
+            for record in records:
+                self.seen(asked, part.partition, record.offset, record.value)
+        unseen, self._unseen = self._unseen, ()
+        if unseen:
+            self.look(unseen)
+
+    def _generation(self) -> int:
+        return int(self._consumer.group_metadata().generation_id)
+
+    def _committed(self, partitions: Iterable[int]) -> Mapping[int, int]:
+        found = {each: self._consumer.committed(self._kafka.TopicPartition(self.topic, each)) for each in partitions}
+        return {partition: offset for partition, offset in found.items() if offset is not None}
+
+    def _commit(self, positions: Mapping[int, int]) -> None:
+        made = {
+            self._kafka.TopicPartition(self.topic, partition): self._kafka.OffsetAndMetadata(offset, "", -1)
+            for partition, offset in positions.items()
+        }
+        self._consumer.commit(made)
+
+    def _leave(self) -> None:
+        self._consumer.close()
+
+
+BY_LIBRARY: Final[Mapping[str, type[Member]]] = {"confluent": Confluent, "python": KafkaPython}
+
+
+def main(told: str) -> None:
+    what = Told(**json.loads(told))
+    BY_LIBRARY[what.library](what).live()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
