@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -54,8 +54,11 @@ def of_session(leader: int) -> list[Seen]:
     return found
 
 
-def measured(command: Sequence[str], log: Path) -> Footprint:
-    """Run it to its end. What it says goes to `log`."""
+def measured(
+    command: Sequence[str], log: Path, look: Callable[[float, float], None] = lambda seconds, rss_mib: None
+) -> Footprint:
+    """Run it to its end. What it says goes to `log`. `look` is told now and then how long it has taken and how much
+    memory it has; if it raises, the command is over."""
     ticks: dict[tuple[int, int], int] = {}
     pages = processes = 0
     began = time.monotonic()
@@ -65,7 +68,9 @@ def measured(command: Sequence[str], log: Path) -> Footprint:
             while True:
                 seen = of_session(process.pid)
                 ticks |= {(each.pid, each.began): each.ticks for each in seen}
-                pages = max(pages, sum(each.pages for each in seen))
+                now = sum(each.pages for each in seen)
+                pages = max(pages, now)
+                look(time.monotonic() - began, now * _PAGE / (1 << 20))
                 processes = max(processes, len(seen))
                 try:
                     code = process.wait(LOOK_S)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import types
 import typing
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import attrs
@@ -23,12 +23,16 @@ from harness.history import (
     OPERATIONS,
     STATES,
     WATCHES,
+    Asked,
     Change,
+    Event,
     Fired,
     History,
     Jump,
+    Lost,
     Reply,
     Request,
+    Told,
 )
 from harness.json_lines import HistoryError, parsed
 
@@ -98,8 +102,33 @@ def loads(text: str) -> History:
     parts: dict[str, list[Any]] = {name: [] for name in counts}
     for kind, record in zip(kinds, records, strict=True):
         parts[kind].append(record)
+    _must_make_sense(parts["events"])
     jumps = None if counts["jumps"] is None else tuple(parts["jumps"])
     return History(tuple(parts["events"]), tuple(parts["changes"]), jumps)
+
+
+def _must_make_sense(events: Sequence[Event]) -> None:
+    """What nobody can have seen: a client for whom time goes back, or a reply to somebody who did not ask."""
+    asked: dict[int, Asked] = {}
+    clocks: dict[int, int] = {}
+    for number, event in enumerate(events, 2):
+        if event.client < 0:
+            raise HistoryError(f"line {number}, client: {event.client} is no client")
+        before = clocks.get(event.client, 0)
+        if event.at < before:
+            raise HistoryError(f"line {number}, at: {event.at} is before {before}, where client {event.client} was")
+        clocks[event.client] = event.at
+        if isinstance(event, Asked):
+            if asked.setdefault(event.call, event) is not event:
+                raise HistoryError(f"line {number}, call: there is another call {event.call}")
+        elif isinstance(event, Told | Lost) and event.call in asked:
+            by = asked[event.call]
+            for name, found, right in (
+                ("client", event.client, by.client),
+                ("session", event.session, by.session),
+            ):
+                if found != right:
+                    raise HistoryError(f"line {number}, {name}: call {event.call} was asked by {right}, not {found}")
 
 
 def _kind(record: object) -> str:

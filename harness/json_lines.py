@@ -15,7 +15,9 @@ def parsed(line: str, number: int) -> dict[str, Any]:
         found = json.loads(line)
     except json.JSONDecodeError as error:
         raise HistoryError(f"line {number}, column {error.colno}: no JSON: {error.msg}") from error
-    except (RecursionError, ValueError) as error:  # too deep, or a number of thousands of digits
+    except RecursionError as error:
+        raise HistoryError(f"line {number}: lists within lists within lists; a history is flat") from error
+    except ValueError as error:  # a number of thousands of digits
         raise HistoryError(f"line {number}: {error}") from error
     if not isinstance(found, dict):
         raise HistoryError(f"line {number}: expected an object, not {type(found).__name__}")

@@ -53,10 +53,19 @@ def _is_steps(value: object) -> bool:
 
 def loads(text: str) -> Script:
     try:
-        data = json.loads(text)
+        data = json.loads(text, object_pairs_hook=_once)
     except json.JSONDecodeError as error:
         raise ScriptError(f"line {error.lineno}, column {error.colno}: no JSON: {error.msg}") from error
     return from_json(data)
+
+
+def _once(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    made: dict[str, object] = {}
+    for name, value in pairs:
+        if name in made:
+            raise ScriptError(f"{name!r} is said twice in one object: {made[name]!r:.60} and {value!r:.60}")
+        made[name] = value
+    return made
 
 
 def from_json(data: object) -> Script:

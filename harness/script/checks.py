@@ -23,8 +23,10 @@ from harness.script.names import (
     WITH_BROKERS,
 )
 from harness.script.partitions import ACKS, DURABILITIES, ENDS, LIBRARIES, READS, TRUNCATIONS, UNCLEAN
+from harness.script.process import Setting
 from harness.script.script import Fault, Knobs, Script
-from harness.script.workload import Op, Reconfigure, Step
+from harness.script.workload import Op, Reconfigure, Step, Write
+from zab.core.zxid import COUNTER_MAX
 
 SERVERS_MAX: Final = 30
 BROKERS_MAX: Final = 30
@@ -64,6 +66,21 @@ POSITIVE: Final = (
 )  # fmt: skip
 """Names of fields that are 1 at least; other numbers are 0 at least."""
 
+LARGEST: Final[Mapping[str, int]] = {"count": 10_000, "size": 1 << 20}
+"""Names of fields that decide how much memory one line takes."""
+
+BYTES_MAX: Final = 64 << 20
+"""So much may all writes of a script ask for together."""
+
+LEAST: Final[Mapping[str, int]] = {"tick_ms": 2, "finalize_wait_ms": 0, "log_sync_entries_max": 0}
+"""Knobs whose value may be less than 1, or must be more: leaders ping every half tick."""
+
+ORDERED: Final = (
+    ("timing", "delay_us_min", "delay_us_max"),
+    ("timing", "fsync_us_min", "fsync_us_max"),
+    ("knobs", "notification_ms_min", "notification_ms_max"),
+)
+
 SHARES: Final = ("percent", "loss_percent", "double_percent", "spike_percent")
 """Names of fields that are part of a hundred."""
 
@@ -89,8 +106,11 @@ def check(script: Script) -> None:
         raise ScriptError("script.length_ms: a run takes time")
     for place in ("timing", "knobs"):
         for name, value in fields(getattr(script, place)):
-            if value < 0:
-                raise ScriptError(f"script.{place}.{name}: {value} is negative")
+            check_setting(place, name, value, f"script.{place}.{name}")
+    for place, small, large in ORDERED:
+        least, most = (getattr(getattr(script, place), name) for name in (small, large))
+        if least > most:
+            raise ScriptError(f"script.{place}.{small}: {least} is more than {large}, which is {most}")
     known = {*range(1, script.servers + 1), *_added(script)}
     for kind, items in (("ops", script.ops), ("faults", script.faults)):
         for number, item in enumerate(items):
@@ -98,6 +118,28 @@ def check(script: Script) -> None:
                 raise ScriptError(f"script.{kind}[{number}].at: the run ends at {script.length_ms}")
             check_item(item, f"script.{kind}[{number}]")
             _check_servers(item, known, f"script.{kind}[{number}]")
+    asked = sum(op.count * (op.size + 16) for op in script.ops if isinstance(op, Write))
+    if asked > BYTES_MAX:
+        raise ScriptError(f"script.ops: all writes together ask for {asked:,} bytes; {BYTES_MAX:,} are the most")
+
+
+def check_setting(place: str, name: str, value: int, where: str) -> None:
+    """Of `timing` or of `knobs`."""
+    if place == "timing":
+        trouble = f"{value} is negative" if value < 0 else _trouble(name, value)
+    else:
+        trouble = _knob_trouble(name, value)
+    if trouble is not None:
+        raise ScriptError(f"{where}: {trouble}")
+
+
+def _knob_trouble(name: str, value: int) -> str | None:
+    least = LEAST.get(name, 1)
+    if value < least:
+        return f"{name} is {least} at least, and not {value}"
+    if name == "counter_max" and value > COUNTER_MAX:
+        return f"{name} is {COUNTER_MAX} at most, and not {value}"
+    return None
 
 
 def _added(script: Script) -> Iterator[int]:
@@ -137,12 +179,10 @@ def check_item(item: Fault | Op | Step, where: str) -> None:
         if name == "steps":
             for number, step in enumerate(value):
                 check_item(step, f"{where}.{name}[{number}]")
-    kind = type(item).__name__
-    if kind == "Setting" and item.value < 1 and item.knob not in _MAY_BE_NONE:  # type: ignore[union-attr]
-        raise ScriptError(f"{where}.value: {item.knob} is 1 at least")  # type: ignore[union-attr]
-
-
-_MAY_BE_NONE: Final = ("finalize_wait_ms", "log_sync_entries_max")
+    if isinstance(item, Setting):
+        trouble = _knob_trouble(item.knob, item.value)
+        if trouble is not None:
+            raise ScriptError(f"{where}.value: {trouble}")
 
 
 def _trouble(name: str, value: Any) -> str | None:
@@ -164,4 +204,6 @@ def _trouble(name: str, value: Any) -> str | None:
         return None
     if value < int(name in POSITIVE):
         return f"{value} is too small"
+    if value > LARGEST.get(name, value):
+        return f"{value} is too large; {LARGEST[name]} is the most"
     return f"{value} is more than the whole" if name in SHARES and value > 100 else None

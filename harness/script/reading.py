@@ -8,7 +8,7 @@
     at 1.2 s   isolate leader for 500 ms
     at 800 ms  when anyone "quorum acked" crash nth 2
 
-The lines may come in any order; of a setting that is said twice the last one counts. `#` begins a comment. A fault or
+The lines may come in any order, and nothing is said twice. `#` begins a comment. A fault or
 an operation is its name, a server if it is about one (`leader`, `follower`, `anyone`, a number), words that it
 chooses from, and the names of its other fields with their values.
 """
@@ -24,7 +24,7 @@ from typing import Any, Final
 import attrs
 from attrs import evolve, frozen
 
-from harness.script.checks import CHOICES, WHO, ScriptError, check, check_item
+from harness.script.checks import CHOICES, WHO, ScriptError, check, check_item, check_setting
 from harness.script.names import MACHINES
 from harness.script.script import FAULTS, Fault, Knobs, Script, Timing
 from harness.script.workload import OPS, Op, Step
@@ -86,9 +86,11 @@ class Line:
         match = _TIME.fullmatch(token.text)
         if match is None:
             raise token.error(f"expected a time, like 300 ms or 1.2 s, not {token.text!r}")
-        unit = match[2] or next((unit for unit in ("ms", "s") if self.skip(unit)), "ms")
+        unit = match[2] or next((unit for unit in ("ms", "s") if self.skip(unit)), None)
         value = round(float(match[1]) * (1_000 if unit == "s" else 1), 6)
         if value != int(value):
+            if unit is None:
+                raise self.here().error(f"expected ms or s behind {token.text}, not {self.here().text!r}")
             raise token.error(f"{token.text} {unit} is no whole number of milliseconds")
         return int(value)
 
@@ -96,6 +98,7 @@ class Line:
 def script(text: str) -> Script:
     """The script, or a ScriptError that names the line, the column and what would be right there."""
     given: dict[str, Any] = {"seed": 0, "timing": Timing(), "knobs": Knobs()}
+    said: dict[str, Token] = {}
     faults: list[Fault] = []
     ops: list[Op] = []
     starts: list[Token] = []
@@ -109,8 +112,9 @@ def script(text: str) -> Script:
             item = _event(line)
             (faults if isinstance(item, FAULTS) else ops).append(item)  # type: ignore[arg-type]
         elif first.text in ("timing", "knobs"):
-            given[first.text] = _settings(line, given[first.text])
+            given[first.text] = _settings(line, first.text, given[first.text], said)
         elif first.text in TOPOLOGY:
+            _once(first, first.text, said)
             _topology(line, first, given)
         else:
             raise first.error(_unknown(first.text, ("at", "timing", "knobs", *TOPOLOGY)))
@@ -162,15 +166,27 @@ def _topology(line: Line, first: Token, given: dict[str, Any]) -> None:
         given[first.text] = line.number()
 
 
-def _settings(line: Line, before: Any) -> Any:
+def _once(token: Token, what: str, said: dict[str, Token]) -> None:
+    before = said.setdefault(what, token)
+    if before is not token:
+        raise token.error(f"{token.text} is said twice; line {before.line} said it first")
+
+
+def _settings(line: Line, place: str, before: Any, said: dict[str, Token]) -> Any:
     names = [attribute.name for attribute in attrs.fields(type(before))]
     made = {}
     while line.more():
         name = line.take("a setting")
         if name.text not in names:
             raise name.error(_unknown(name.text, names))
+        _once(name, f"{place} {name.text}", said)
         line.skip("=")
+        value = line.here()
         made[name.text] = line.number()
+        try:
+            check_setting(place, name.text, made[name.text], f"{place}.{name.text}")
+        except ScriptError as error:
+            raise value.error(str(error)) from None
     return evolve(before, **made)
 
 

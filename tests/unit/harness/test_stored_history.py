@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
+from attrs import evolve
 
 from harness.history import (
     Asked,
@@ -105,3 +107,29 @@ def test_kinds_are_not_mixed_and_multis_not_nested() -> None:
     nested = History((Asked(1, 1, 1, 1, 1, Request("multi", parts=(inner,))),))
     with pytest.raises(HistoryError, match="line 2, request, parts\\[0\\], parts: a part of a multi has no parts"):
         loads(dumps(nested))
+
+
+@pytest.mark.parametrize(
+    ("at", "what", "said"),
+    [
+        (0, {"client": -1}, "line 2, client: -1 is no client"),
+        (0, {"at": -1}, "line 2, at: -1 is before 0, where client 1 was"),
+        (2, {"at": 19}, "line 4, at: 19 is before 20, where client 1 was"),
+        (2, {"at": 10**30}, f"line 5, at: 31 is before {10**30}, where client 1 was"),
+        (2, {"session": -1}, "line 4, session: call 1 was asked by 77, not -1"),
+        (2, {"client": 2}, "line 4, client: call 1 was asked by 1, not 2"),
+        (7, {"session": 78}, "line 9, session: call 3 was asked by 77, not 78"),
+        (3, {"call": 1}, "line 5, call: there is another call 1"),
+    ],
+)
+def test_what_nobody_can_have_seen_is_refused(at: int, what: dict[str, int], said: str) -> None:
+    events: list[Any] = list(WHOLE.events)
+    events[at] = evolve(events[at], **what)
+    with pytest.raises(HistoryError) as caught:
+        loads(dumps(evolve(WHOLE, events=tuple(events))))
+    assert str(caught.value) == said
+
+
+def test_a_history_is_flat() -> None:
+    with pytest.raises(HistoryError, match="line 1: lists within lists"):
+        loads("[" * 100_000)

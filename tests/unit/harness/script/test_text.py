@@ -36,7 +36,7 @@ def value(name: str, hint: Any) -> st.SearchStrategy[Any]:
         return st.just("") | st.text(st.characters(exclude_categories=["Cs"]), max_size=8).map("/".__add__)
     if name == "version":
         return st.integers(-1, 1_000)
-    return st.integers(-(10**6), 10**6) if name in SIGNED else st.integers(1, 100)
+    return st.integers(-(10**6), 10**6) if name in SIGNED else st.integers(2 if name == "value" else 1, 100)
 
 
 def anything(kind: type) -> st.SearchStrategy[Any]:
@@ -148,6 +148,27 @@ def test_a_page_by_hand() -> None:
         ("timing delay 3", "line 1, column 8: 'delay' is not known here: did you mean 'delay_us_"),
         ("at 9 s crash", "script.faults[0].at: the run ends at 3000"),
         ("at 1 s loss percent 101", "line 1, column 8: loss.percent: 101 is more than the whole"),
+        ("length 2.5 parsecs", "line 1, column 12: expected ms or s behind 2.5, not 'parsecs'"),
+        ("voters 3\nknobs tick_ms 1", "line 2, column 15: knobs.tick_ms: tick_ms is 2 at least, and not 1"),
+        ("knobs window_entries 0", "line 1, column 22: knobs.window_entries: window_entries is 1 at least"),
+        ("knobs counter_max 99999999999", "knobs.counter_max: counter_max is 4294967295 at most"),
+        ("timing loss_percent 101", "line 1, column 21: timing.loss_percent: 101 is more than the whole"),
+        (
+            "timing fsync_us_min 9, fsync_us_max 8",
+            "script.timing.fsync_us_min: 9 is more than fsync_us_max, which is 8",
+        ),
+        ("at 1 s setting 1 tick_ms value 1", "line 1, column 8: setting.value: tick_ms is 2 at least, and not 1"),
+        ("at 1 s write count 100000000", "line 1, column 8: write.count: 100000000 is too large; 10000 is the most"),
+        ("at 1 s write size 2000000000", "line 1, column 8: write.size: 2000000000 is too large; 1048576 is the most"),
+        (
+            "at 1 s write count 99 size 999999",
+            "script.ops: all writes together ask for 99,001,485 bytes; 67,108,864 are",
+        ),
+        ("seed 7\nvoters 3\nseed 8", "line 3, column 1: seed is said twice; line 1 said it first"),
+        ("knobs tick_ms 50\nknobs tick_ms 60", "line 2, column 7: tick_ms is said twice; line 1 said it first"),
+        ('{"version": 2, "version": 1}', "'version' is said twice in one object: 2 and 1"),
+        ("null", "script: expected an object, not NoneType"),
+        ("12", "script: expected an object, not int"),
         ("at 1 s crash 1 isolate", "line 1, column 16: 'isolate' is not known here"),
     ],
 )
@@ -155,6 +176,11 @@ def test_a_mistake_is_found_by_its_place(text: str, said: str) -> None:
     with pytest.raises(ScriptError) as caught:
         loads(text)
     assert said in str(caught.value)
+
+
+def test_a_mark_in_front_of_the_first_byte_means_nothing() -> None:
+    assert loads("\ufeffseed 7") == loads("seed 7")
+    assert loads('\ufeff{"version": 2, "seed": 7}') == loads("seed 7")
 
 
 WORDS = ("at", "3", "ms", "crash", "|", "+", ",", "=", "#", "leader", "ask", '"', "\\", "/a", "1.5", "s", "for")
