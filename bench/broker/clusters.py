@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Final, TypeAlias
 
 from bench.workers import Worker, cpu_s, free_ports, python, rss_mib
-from bench.zookeeper.ensembles import end_with_parent
+from bench.zookeeper.ensembles import end_all, end_with_parent
 
 START_S: Final = 120.0
 STOP_S: Final = 20.0
@@ -66,11 +66,7 @@ class Process:
         self._process.wait()
 
     def stop(self) -> None:
-        self._process.terminate()
-        try:
-            self._process.wait(STOP_S)
-        except subprocess.TimeoutExpired:
-            self.kill()
+        end_all([self._process], STOP_S)
 
     def said(self) -> str:
         return self._log.read_text(errors="replace")[-2000:]

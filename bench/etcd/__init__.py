@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from bench.workers import Worker, free_ports
-from bench.zookeeper.ensembles import COUNT, SIDS, STOP_S, end_with_parent
+from bench.zookeeper.ensembles import COUNT, SIDS, end_all, end_with_parent
 from bench.zookeeper.load import Missing
 
 VERSION: Final = "v3.7.3"
@@ -96,14 +96,7 @@ class Etcd:
         return {sid: process.pid for sid, process in self._processes.items()}
 
     def end(self) -> None:
-        for process in self._processes.values():
-            process.terminate()
-        for process in self._processes.values():
-            try:
-                process.wait(STOP_S)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+        end_all(self._processes.values())
 
 
 @contextmanager

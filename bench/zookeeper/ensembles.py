@@ -10,7 +10,7 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, Protocol
@@ -166,14 +166,7 @@ class Apache:
         raise RuntimeError(f"server {sid} of Apache ZooKeeper does not serve: {log[-2000:]}")
 
     def end(self) -> None:
-        for process in self._processes.values():
-            process.terminate()
-        for process in self._processes.values():
-            try:
-                process.wait(STOP_S)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+        end_all(self._processes.values())
 
 
 @contextmanager
@@ -191,6 +184,18 @@ def apache(directory: Path, heap_mib: int = HEAP_MIB) -> Iterator[Apache]:
 def end_with_parent() -> None:
     """A server that outlives whoever measures it would disturb whatever is measured next."""
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def end_all(processes: Collection[subprocess.Popen[bytes]], patience_s: float = STOP_S) -> None:
+    """Each ends in its own way, all at the same time; whoever does not is killed."""
+    for process in processes:
+        process.terminate()
+    for process in processes:
+        try:
+            process.wait(patience_s)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
 
 
 def asked(port: int, word: bytes) -> str:
