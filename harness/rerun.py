@@ -21,17 +21,28 @@ COMMAND: Final = "zab-harness replay --script"
 LINE_MAX: Final = 600
 
 
-def rerun(script: Script, *, world: str = WORLDS[0], mutant: str | None = None, file: Path | None = None) -> str:
+def rerun(
+    script: Script,
+    *,
+    world: str = WORLDS[0],
+    mutant: str | None = None,
+    file: Path | None = None,
+    beside: Path | None = None,
+) -> str:
+    """`file` has the script already. `beside` is where it is put if it is too long for a line."""
     how = f"{f' --world {world}' if world != WORLDS[0] else ''}{f' --mutant {mutant}' if mutant else ''}"
     line = f"echo {shlex.quote(terse(script))} | {COMMAND} -{how}"
     if file is None and len(line) <= LINE_MAX:
         return line
-    return f"{COMMAND} {shlex.quote(str(file or written(script)))}{how}"
+    return f"{COMMAND} {shlex.quote(str(file or written(script, beside)))}{how}"
 
 
-def written(script: Script) -> Path:
-    """Into a file of its own; the same script gets the same one."""
+def written(script: Script, path: Path | None = None) -> Path:
+    """Into this file, or one of its own among those that are there for a while; the same script gets the same one."""
     text = terse(script)
+    if path is not None:
+        path.write_text(text)
+        return path
     mark = blake2b(text.encode(), digest_size=6).hexdigest()
     path = Path(tempfile.gettempdir()) / f"zab-harness-{mark}.json"
     path.write_text(text)

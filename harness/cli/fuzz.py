@@ -182,7 +182,8 @@ def show_smaller(arguments: argparse.Namespace, script: Script, promise: str, di
             draw(diagram, last, arguments.world, arguments.mutant)
         if wanted and found is not None:
             print(f"\nthe first of them, made smaller:\n{in_words(script, found)}\n\n{describe(found.script)}\n")
-            print(rerun(found.script, world=arguments.world, mutant=arguments.mutant, file=path))
+            beside = None if diagram is None else diagram.with_suffix(".json")
+            print(rerun(found.script, world=arguments.world, mutant=arguments.mutant, file=path, beside=beside))
             if diagram is not None:
                 print(f"drawn in {diagram}")
         return VIOLATED

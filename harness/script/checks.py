@@ -136,9 +136,9 @@ def check_setting(place: str, name: str, value: int, where: str) -> None:
 def _knob_trouble(name: str, value: int) -> str | None:
     least = LEAST.get(name, 1)
     if value < least:
-        return f"{name} is {least} at least, and not {value}"
+        return f"{value} is too small for {name}; {least} is the least"
     if name == "counter_max" and value > COUNTER_MAX:
-        return f"{name} is {COUNTER_MAX} at most, and not {value}"
+        return f"{value} is too large for {name}; {COUNTER_MAX} is the most"
     return None
 
 

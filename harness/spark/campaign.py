@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 from attrs import field, frozen
 
 from harness.many import Plan, workers
-from harness.spark.chunk import Done, Work, finish, is_repeated
+from harness.spark.chunk import COUNTED, Done, Work, finish, is_repeated
 from harness.spark.identity import campaign_name, code_hash, config_hash, settings
 from harness.spark.layout import Chunk, Layout, left
 
@@ -102,8 +102,8 @@ class Watch:
                 except (OSError, pa.ArrowInvalid):
                     continue  # damaged since; `analyze` names it
                 runs = min(chunk.end, self._end) - max(chunk.first, self._first)
-                counted = [int(said.get(word, 0)) for word in (b"violated", b"undecided", b"errors")]
-                self._done += Done(runs, *counted)
+                *whole, seconds = (float(said.get(word.encode(), 0)) for word in COUNTED)
+                self._done += Done(runs, *map(int, whole), seconds)
         return self._done
 
 

@@ -75,6 +75,10 @@ class Done:
         )
 
 
+COUNTED: Final = ("violated", "undecided", "errors", "stored", "core_seconds")
+"""What a file of runs says of itself, so that nobody has to read its rows to know how far a campaign is."""
+
+
 def is_repeated(seed: int) -> bool:
     return share(seed, "repeat", REPEATED) == 0
 
@@ -113,7 +117,7 @@ def _first(work: Work, chunk: Chunk) -> Done:
         sum(row["core_seconds"] for row in rows),
     )
     # What is stored of a run may be there without the run, and is then written again; never the other way round.
-    counted = {"violated": str(done.violated), "undecided": str(done.undecided), "errors": str(done.errors)}
+    counted = {name: str(getattr(done, name)) for name in COUNTED}
     with _storing(RUNS, layout.table("runs") / chunk.name, **counted) as runs:
         runs.write(iter(rows))
     gc.collect()  # the collector slept during the runs

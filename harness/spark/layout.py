@@ -153,7 +153,9 @@ def appearing(path: Path, sync: Callable[[int], None] = os.fsync) -> Iterator[Pa
 
     Several may do so at once: each has a draft of its own, and the last one stays. They would write the same.
     """
-    draft = path.parent / f".{path.name}.{socket.gethostname()}.{os.getpid()}"
+    begun = f".{path.name}.{socket.gethostname()}."
+    draft = path.parent / f"{begun}{os.getpid()}"
+    _forget(path.parent, begun)
     try:
         yield draft
         descriptor = os.open(draft, os.O_RDONLY)
@@ -170,3 +172,21 @@ def appearing(path: Path, sync: Callable[[int], None] = os.fsync) -> Iterator[Pa
         sync(folder)
     finally:
         os.close(folder)
+
+
+def _forget(folder: Path, begun: str) -> None:
+    """What processes of this machine began under this name and never finished, because they were killed."""
+    for left_over in folder.glob(f"{begun}*"):
+        number = left_over.name.removeprefix(begun)
+        if number.isdecimal() and int(number) != os.getpid() and not _runs(int(number)):
+            left_over.unlink(missing_ok=True)
+
+
+def _runs(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:  # somebody else's
+        return True
+    return True

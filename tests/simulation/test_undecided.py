@@ -133,6 +133,15 @@ def test_a_long_script_is_in_a_file_that_the_line_names() -> None:
     assert rerun(Script(1)).startswith("echo ")
 
 
+def test_a_long_script_lies_beside_the_picture_of_its_run(tmp_path: Path) -> None:
+    script, beside = script_from_seed(1, voters=5), tmp_path / "first-failure.json"
+    assert rerun(script, beside=beside) == f"zab-harness replay --script {beside}"
+    assert loads(beside.read_text()) == script
+    beside.unlink()
+    assert rerun(Script(1), beside=beside).startswith("echo ")
+    assert not beside.exists()
+
+
 # -- many ----------------------------------------------------------------------------------------------
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import subprocess
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -51,6 +52,13 @@ def here(work: Work, chunks: Sequence[Chunk], on: Callable[[], bool]) -> None:
             return
 
 
+def counted(done: Done) -> Done:
+    """Without what differs from machine to machine, and from run to run."""
+    assert done.stored >= 0
+    assert done.core_seconds > 0
+    return evolve(done, stored=0, core_seconds=0.0)
+
+
 # -- what is left --------------------------------------------------------------------------------------
 
 
@@ -61,6 +69,22 @@ def test_chunks_begin_at_multiples_and_leave_out_what_is_done() -> None:
     assert left([Chunk(0, 100)], 0, 40, 10) == []
     assert left([Chunk(0, 15), Chunk(10, 30)], 5, 30, 10) == [Chunk(30, 35)]
     assert left([Chunk(50, 60)], 0, 10, 10) == [Chunk(0, 10)], "what lies beyond is nobody's business"
+
+
+def test_what_a_killed_process_began_is_gone_when_another_writes_it(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    with appearing(path) as draft:
+        mine = draft.name
+        draft.touch()
+    begun = mine.removesuffix(str(os.getpid()))
+    gone = subprocess.Popen(["true"])
+    gone.wait()
+    left_over, others, elsewhere = (tmp_path / f"{begun}{who}" for who in (gone.pid, os.getppid(), "x"))
+    for each in (left_over, others, elsewhere):
+        each.write_text("half")
+    with appearing(path) as draft:
+        draft.write_text("whole")
+    assert {each.name for each in tmp_path.iterdir()} == {"file", others.name, elsewhere.name}
 
 
 def test_a_file_appears_whole_or_not_at_all(tmp_path: Path) -> None:
@@ -87,7 +111,7 @@ def test_a_file_appears_whole_or_not_at_all(tmp_path: Path) -> None:
 
 def test_a_campaign_goes_on_where_it_was_and_begins_nothing_twice(tmp_path: Path) -> None:
     first = begun(tmp_path, 25)
-    assert first.run(here) == Done(25)
+    assert counted(first.run(here)) == Done(25)
     before = {path: path.stat().st_mtime_ns for path in first.layout.table("runs").iterdir()}
     second = begun(tmp_path, 40)
     assert second.layout == first.layout, "more seeds of the same campaign"
@@ -96,6 +120,7 @@ def test_a_campaign_goes_on_where_it_was_and_begins_nothing_twice(tmp_path: Path
     assert {path: path.stat().st_mtime_ns for path in before} == before
     assert sorted(row["seed"] for row in rows(first.layout, "runs")) == list(range(40))
     assert begun(tmp_path, 40).left() == []
+    assert begun(tmp_path, 40).done().stored == sum(row["stored"] for row in rows(first.layout, "runs"))
     assert begun(tmp_path, 40, mutant="M27").layout != first.layout, "another bug, another campaign"
 
 
@@ -137,7 +162,7 @@ def test_failures_are_stored_with_all_that_is_needed_to_see_them_again(tmp_path:
 def test_what_clients_saw_is_stored_and_is_judged_from_its_rows(tmp_path: Path) -> None:
     plan = Plan(2, faults=2, ops=20, length_ms=600, machine="store")
     made = Campaign.at(tmp_path, plan, sample=1)
-    assert made.run(here) == Done(2)
+    assert counted(made.run(here)) == Done(2)
     saw, did = rows(made.layout, "histories"), rows(made.layout, "events")
     for run in rows(made.layout, "runs"):
         seed, each = run["seed"], [row for row in saw if row["seed"] == run["seed"]]
@@ -180,7 +205,7 @@ def test_a_mistake_of_the_harness_is_a_row_and_takes_no_other_run_with_it(
 
     broken = evolve(world("cores"), run=sometimes)
     monkeypatch.setattr(chunk_module, "world", lambda _: broken)
-    assert made.run(here) == Done(4, errors=1)
+    assert counted(made.run(here)) == Done(4, errors=1)
     by_seed = {row["seed"]: row for row in rows(made.layout, "runs")}
     assert [by_seed[seed]["outcome"] for seed in range(4)] == ["held", "held", "error", "held"]
     assert by_seed[2]["what"].startswith("Wrong: this is not how it should be (line ")
@@ -204,7 +229,7 @@ def test_what_could_not_be_decided_is_no_error_and_has_not_held(
 def test_recoveries_are_in_the_rows_of_every_machine(tmp_path: Path) -> None:
     for machine in MACHINES:
         made = Campaign.at(tmp_path, Plan(2, voters=(3,), faults=4, ops=10, length_ms=800, machine=machine))
-        assert made.run(here) == Done(2)
+        assert counted(made.run(here)) == Done(2)
         found = rows(made.layout, "runs")
         assert [row["machine"] for row in found] == [machine, machine]
         recovered = [each for row in found for each in row["recoveries"]]

@@ -149,15 +149,18 @@ def test_a_page_by_hand() -> None:
         ("at 9 s crash", "script.faults[0].at: the run ends at 3000"),
         ("at 1 s loss percent 101", "line 1, column 8: loss.percent: 101 is more than the whole"),
         ("length 2.5 parsecs", "line 1, column 12: expected ms or s behind 2.5, not 'parsecs'"),
-        ("voters 3\nknobs tick_ms 1", "line 2, column 15: knobs.tick_ms: tick_ms is 2 at least, and not 1"),
-        ("knobs window_entries 0", "line 1, column 22: knobs.window_entries: window_entries is 1 at least"),
-        ("knobs counter_max 99999999999", "knobs.counter_max: counter_max is 4294967295 at most"),
+        ("voters 3\nknobs tick_ms 1", "line 2, column 15: knobs.tick_ms: 1 is too small for tick_ms; 2 is the least"),
+        ("knobs window_entries 0", "line 1, column 22: knobs.window_entries: 0 is too small for window_entries"),
+        ("knobs counter_max 99999999999", "knobs.counter_max: 99999999999 is too large for counter_max; 4294967295 is"),
         ("timing loss_percent 101", "line 1, column 21: timing.loss_percent: 101 is more than the whole"),
         (
             "timing fsync_us_min 9, fsync_us_max 8",
             "script.timing.fsync_us_min: 9 is more than fsync_us_max, which is 8",
         ),
-        ("at 1 s setting 1 tick_ms value 1", "line 1, column 8: setting.value: tick_ms is 2 at least, and not 1"),
+        (
+            "at 1 s setting 1 tick_ms value 1",
+            "line 1, column 8: setting.value: 1 is too small for tick_ms; 2 is the least",
+        ),
         ("at 1 s write count 100000000", "line 1, column 8: write.count: 100000000 is too large; 10000 is the most"),
         ("at 1 s write size 2000000000", "line 1, column 8: write.size: 2000000000 is too large; 1048576 is the most"),
         (
