@@ -49,7 +49,14 @@ if TYPE_CHECKING:
     from kraft_controller.runtime.admin.topics import TopicError, add_partitions, create_topic, delete_topic, plan_topic
     from kraft_controller.runtime.controller import Chance, Controller, Links, Pace
     from kraft_controller.runtime.feed import ConfigFeed
-    from kraft_controller.runtime.identity import WrongIdentity, claim, former_sessions, known_id, remember_session
+    from kraft_controller.runtime.identity import (
+        WrongIdentity,
+        claim,
+        former_sessions,
+        known_cluster,
+        known_id,
+        remember_session,
+    )
     from kraft_controller.runtime.links import BrokerLinks, LinkSettings
     from kraft_controller.runtime.metrics import Sample, exposition, samples
     from kraft_controller.runtime.operators import OperatorPort, controller_health
@@ -72,7 +79,7 @@ _WHERE: Final = {
     "runtime.registration": (
         "NO_EPOCH", "BrokerIdTaken", "Registration", "RegistrationSettings", "cluster_id", "generated_id", "prepare",
     ),
-    "runtime.identity": ("WrongIdentity", "claim", "former_sessions", "known_id", "remember_session"),
+    "runtime.identity": ("WrongIdentity", "claim", "former_sessions", "known_cluster", "known_id", "remember_session"),
     # its candidacy, and what it says when it is elected
     "runtime.controller": ("Chance", "Controller", "Links", "Pace"),
     "core.desk": ("Settings",),
@@ -103,7 +110,7 @@ __all__ = [
     "BrokerEpoch", "BrokerId", "ControllerEpoch", "LeaderEpoch", "TopicId", "TopicPartition", "Version",
     "Assignment", "Broker", "Endpoint", "PartitionState", "Topic",
     "NO_EPOCH", "BrokerIdTaken", "Registration", "RegistrationSettings", "cluster_id", "generated_id", "prepare",
-    "WrongIdentity", "claim", "former_sessions", "known_id", "remember_session",
+    "WrongIdentity", "claim", "former_sessions", "known_cluster", "known_id", "remember_session",
     "Chance", "Controller", "Links", "Pace", "Settings", "BrokerLinks", "LinkSettings", "NotController",
     "ElectionAsked", "IsrAsked", "MovesAsked", "ShutdownAsked", "StaleBrokerEpoch", "Granted", "Member", "Wish",
     "Orders", "LeaderAndIsr", "Role", "Stop", "StopReplica", "UpdateMetadata",

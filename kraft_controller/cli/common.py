@@ -15,6 +15,7 @@ from kraft_controller.runtime.closed import acl_of
 
 DONE, FAILED, MISUSED = 0, 1, 2
 STORE: Final = "127.0.0.1:2181"
+CELL_MAX: Final = 400
 
 
 class Misuse(Exception):
@@ -151,9 +152,10 @@ def show(arguments: argparse.Namespace, rows: Iterable[Mapping[str, object]], co
 
     table = Table(*columns, box=None, pad_edge=False)
     for row in rows:
-        table.add_row(*(Text(cell(row.get(column))) for column in columns))
-    # Where nobody looks, nothing is folded: a script may want to cut it in columns.
-    Console(width=None if sys.stdout.isatty() else 10_000, highlight=False).print(table)
+        cells = [cell(row.get(column)) for column in columns]
+        table.add_row(*(Text(_shortened(each) if sys.stdout.isatty() else each) for each in cells))
+    # Where nobody looks, nothing is folded or left out: a script may want to cut it in columns.
+    Console(width=None if sys.stdout.isatty() else 1_000_000, highlight=False).print(table)
 
 
 def show_json(value: object) -> None:
@@ -166,6 +168,13 @@ def say(arguments: argparse.Namespace, line: str, **fields: object) -> None:
         show_json(fields)
     else:
         print(line)
+
+
+def _shortened(text: str) -> str:
+    """A list of thousands of replicas is no cell for people."""
+    if len(text) <= CELL_MAX:
+        return text
+    return f"{text[: CELL_MAX // 2]}... ({len(text)} characters; --json shows all)"
 
 
 def cell(value: object) -> str:

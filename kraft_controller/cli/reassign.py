@@ -184,7 +184,8 @@ async def _list(session: zab.Session, arguments: argparse.Namespace) -> int:
 
 class _Arriving(Waiting):
     def __init__(self, session: zab.Session, moves: Moves) -> None:
-        self._session, self._moves = session, moves
+        super().__init__(session)
+        self._moves = moves
 
     async def left(self) -> str | None:
         asked = await _asked(self._session)  # first: what is not asked for any more shows in the picture

@@ -147,7 +147,8 @@ async def _delete(session: zab.Session, arguments: argparse.Namespace) -> int:
 
 class _LedWaiting(Waiting):
     def __init__(self, session: zab.Session, name: str) -> None:
-        self._session, self._name = session, name
+        super().__init__(session)
+        self._name = name
 
     async def left(self) -> str | None:
         picture = await read_picture(self._session, [self._name])
@@ -159,7 +160,8 @@ class _LedWaiting(Waiting):
 
 class _GoneWaiting(Waiting):
     def __init__(self, session: zab.Session, names: list[str]) -> None:
-        self._session, self._names = session, names
+        super().__init__(session)
+        self._names = names
 
     async def left(self) -> str | None:
         asked = [n for n in self._names if await self._session.exists(f"/admin/delete_topics/{n}") is not None]

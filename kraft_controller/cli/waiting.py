@@ -8,16 +8,26 @@ from typing import Final
 
 import trio
 
+import zab
 from kraft_controller.cli.common import Failed, progress
+from kraft_controller.runtime.admin.picture import read_acting
 
 LOOK_S: Final = 0.25
 WAIT_S: Final = 120.0
+ANSWER_S: Final = 5.0
 
 
 class Waiting(ABC):
+    def __init__(self, session: zab.Session) -> None:
+        self._session = session
+
     @abstractmethod
     async def left(self) -> str | None:
         """What is waited for still; None: it has come about."""
+
+    async def controller(self) -> str:
+        acting = await read_acting(self._session)
+        return "there is no controller" if acting is None else f"broker {acting.id} is the controller"
 
 
 def add_waiting(parser: argparse.ArgumentParser, until: str) -> None:
@@ -37,4 +47,7 @@ async def waited(arguments: argparse.Namespace, waiting: Waiting) -> None:
                 said = left
             await trio.sleep(LOOK_S)
         return
-    raise Failed(f"not done in {arguments.wait_s:g} s: {said or 'the store does not answer'}. Is there a controller?")
+    who = "the store does not answer"
+    with trio.move_on_after(ANSWER_S):
+        who = await waiting.controller()
+    raise Failed(f"not done in {arguments.wait_s:g} s{f': {said}' if said else ''}; {who}")

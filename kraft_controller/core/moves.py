@@ -289,7 +289,10 @@ def requested(desk: Desk) -> Steps[None]:
     [found] = yield [ReadMoves()]
     if isinstance(found, Damaged):
         desk.note_damaged(found.why, found.written)
-    if not isinstance(found, Moves) or not found.wanted:
+    if not isinstance(found, Moves):
+        return
+    if not found.wanted:
+        yield [DropMoves(())]  # nobody would be told of what is asked for next
         return
     wanted: dict[TopicPartition, tuple[BrokerId, ...]] = {}
     over: list[TopicPartition] = []

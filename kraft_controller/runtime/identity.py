@@ -61,6 +61,12 @@ def known_id(directories: Iterable[Path]) -> BrokerId | None:
     return next(iter(found), None)
 
 
+def known_cluster(directories: Iterable[Path]) -> str | None:
+    """Of which cluster these were last; None where they do not all say the same, or nothing at all."""
+    found = {identity.cluster for directory in directories if (identity := read_identity(directory)) is not None}
+    return found.pop() if len(found) == 1 else None
+
+
 def claim(directories: Iterable[Path], cluster: str, broker: BrokerId) -> None:
     """All of them are this broker's, or become so. None is changed if one is another's."""
     directories = list(directories)

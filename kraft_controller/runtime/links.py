@@ -86,6 +86,7 @@ class Link:
         self._elsewhere = False
         self.scope = trio.CancelScope()
         self.resent = 0
+        self.refused = 0
 
     def __len__(self) -> int:
         return len(self._waiting)
@@ -104,7 +105,7 @@ class Link:
                     command = self._waiting[0]
                     answer = await self._said(command)
                     self._waiting.popleft()
-                    _tell_refused(self.broker, command, answer)
+                    self.refused += _tell_refused(self.broker, command, answer)
                     event = meaning_of(self.broker, command, answer)
                     if event is not None:
                         self._answered(event)
@@ -166,19 +167,21 @@ def meaning_of(broker: Broker, command: Command, answer: Answer) -> Event | None
     return None
 
 
-def _tell_refused(broker: Broker, command: Command, answer: Answer) -> None:
-    """Roles that a broker does not take up. What its disk has against it is an event of its own."""
+def _tell_refused(broker: Broker, command: Command, answer: Answer) -> bool:
+    """What a broker does not do, or roles that it does not take up. What its disk has against it is an event of its
+    own."""
     if answer.error == STALE_CONTROLLER_EPOCH:
         logger.warning(
             "broker %d refuses commands of epoch %d: it has heard a controller of a later one",
             broker.id, command.controller_epoch,
         )  # fmt: skip
     if not isinstance(command, LeaderAndIsr):
-        return
+        return bool(answer.error)
     refused = {where: error for where, error in answer.errors.items() if error not in (0, STORAGE_ERROR)}
     if refused:
         some = ", ".join(f"{where} (error {error})" for where, error in list(refused.items())[:REFUSED_SHOWN])
         logger.warning("broker %d refuses %d roles: %s", broker.id, len(refused), some)
+    return bool(refused or answer.error)
 
 
 def endpoint_of(broker: Broker, listener: str | None) -> Endpoint:
@@ -234,9 +237,10 @@ class BrokerLinks:
         """Commands that no answer has come to, by broker."""
         return {ident: len(link) for ident, link in self._links.items()}
 
-    def counts(self) -> dict[BrokerId, tuple[int, int]]:
-        """Of each broker: commands that no answer has come to, and how often one was said again."""
-        return {ident: (len(link), link.resent) for ident, link in self._links.items()}
+    def counts(self) -> dict[BrokerId, tuple[int, int, int]]:
+        """Of each broker: commands that no answer has come to, how often one was said again, and how many it refused,
+        in whole or in part."""
+        return {ident: (len(link), link.resent, link.refused) for ident, link in self._links.items()}
 
     def _end(self, ident: BrokerId) -> None:
         self._links.pop(ident).scope.cancel()

@@ -48,7 +48,7 @@ def samples(controller: Controller) -> Iterator[Sample]:
         yield Sample("kafka_controller_broker_partition_count", GAUGE, "replicas that it holds", count, labels)
     yield from _of_itself(controller)
     told = links.counts() if isinstance(links, BrokerLinks) else {}
-    for broker, (waiting, resent) in told.items():
+    for broker, (waiting, resent, refused) in told.items():
         labels = {"broker": str(broker)}
         yield Sample(
             "kafka_controller_controller_channel_manager_queue_size",
@@ -64,11 +64,18 @@ def samples(controller: Controller) -> Iterator[Sample]:
             resent,
             labels,
         )
+        yield Sample(
+            "kafka_controller_controller_channel_manager_refusals",
+            GAUGE,
+            "commands that it refused, in whole or in part, since the link began",
+            refused,
+            labels,
+        )
     yield Sample(
         "kafka_controller_controller_channel_manager_total_queue_size",
         GAUGE,
         "commands that some broker has not answered",
-        sum(waiting for waiting, _ in told.values()),
+        sum(waiting for waiting, _, _ in told.values()),
     )
 
 

@@ -7,8 +7,9 @@ over can be told from what is meant for this one, also when nobody saw that the 
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextlib import AbstractAsyncContextManager
+from pathlib import Path
 from typing import Final
 
 import trio
@@ -17,6 +18,7 @@ from attrs import evolve, frozen
 import zab
 from kraft_controller.core.names import BrokerEpoch, BrokerId
 from kraft_controller.core.state import Broker
+from kraft_controller.runtime.identity import WrongIdentity, known_cluster
 from kraft_controller.runtime.orders import UNREGISTERED
 from kraft_controller.runtime.together import sole
 from kraft_controller.wire import znodes
@@ -283,18 +285,50 @@ async def prepare(session: zab.Session) -> None:
         await session.ensure_path(path)
 
 
-async def cluster_id(session: zab.Session, random_bytes: Callable[[int], bytes]) -> str:
-    """The cluster's own name, drawn by whoever asks first."""
+async def cluster_id(
+    session: zab.Session, random_bytes: Callable[[int], bytes], directories: Sequence[Path] = ()
+) -> str:
+    """The cluster's own name, drawn by whoever asks first. `directories`: those of a broker's logs, which say it, too.
+
+    If the node was lost, that is its name again: what brokers keep is of that cluster, and they refuse another one. So
+    who does not know it draws none then; and a store in which there has never been a cluster is more likely another's
+    than one that lost it. Both are `WrongIdentity`.
+    """
+    known = known_cluster(directories)
     while True:
         try:
             return znodes.read_cluster_id((await session.get(znodes.CLUSTER_ID))[0])
         except zab.NoNode:
             pass
         await session.ensure_path(znodes.CLUSTER_ID.rpartition("/")[0])
+        name = znodes.new_topic_id(random_bytes) if known is None else known
+        was_used = await _was_used(session)
+        if directories and known is None and was_used:
+            raise WrongIdentity(
+                f"there is a cluster in the store, and {znodes.CLUSTER_ID}, which says its name, is gone: start a "
+                "broker first that was part of it, and so knows the name"
+            )
+        if known is not None and not was_used:
+            raise WrongIdentity(
+                f"the log directories belong to cluster {known}, and there is none in the store: is zookeeper.connect "
+                "another store's, or another path in it?"
+            )
         try:
-            await session.create(znodes.CLUSTER_ID, znodes.cluster_id(znodes.new_topic_id(random_bytes)))
+            await session.create(znodes.CLUSTER_ID, znodes.cluster_id(name))
+            if known is not None:
+                logger.error("%s was not there: written again as this broker knows it, %s", znodes.CLUSTER_ID, known)
         except (zab.NodeExists, zab.OutcomeUnknown):
             pass  # it is read now, whoever made it
+
+
+async def _was_used(session: zab.Session) -> bool:
+    """There has been a controller, or there are topics."""
+    if await session.exists(znodes.CONTROLLER_EPOCH) is not None:
+        return True
+    try:
+        return bool(await session.children(znodes.TOPICS))
+    except zab.NoNode:
+        return False
 
 
 async def generated_id(session: zab.Session, reserved_max: int = 1_000) -> BrokerId:

@@ -7,7 +7,8 @@ fetch: TLS and login as there, and behind them the question whether who came may
 from __future__ import annotations
 
 import ssl
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from typing import Final
 
 import trio
@@ -28,6 +29,8 @@ from replica.wire.messages import decode_request, encode_reply
 
 UNKNOWN_MAX: Final = 64
 """Who has not said yet who he is. One more waits for one of them to be done, which takes `handshake_s` at most."""
+QUEUED_MAX: Final = 64
+"""Who waits for that, and no longer than `handshake_s`. One more is hung up on: a controller dials again."""
 
 
 class _Guest(trio.abc.Stream):
@@ -143,7 +146,7 @@ class Ear:
             await trio.aclose_forcefully(stream)
             return
         try:
-            async with self._unknown:
+            async with self._one_of_few():
                 with trio.fail_after(self._settings.handshake_s):
                     await self._ready()
                     known, principal = await self._known(stream, host)
@@ -157,6 +160,17 @@ class Ear:
             await trio.aclose_forcefully(stream)
             return
         await self._serve(guest.known_by(known))
+
+    @asynccontextmanager
+    async def _one_of_few(self) -> AsyncIterator[None]:
+        if self._unknown.statistics().tasks_waiting >= QUEUED_MAX:
+            raise NoPrincipal(f"{UNKNOWN_MAX + QUEUED_MAX} others have not said yet who they are")
+        with trio.fail_after(self._settings.handshake_s):
+            await self._unknown.acquire()
+        try:
+            yield
+        finally:
+            self._unknown.release()
 
     async def _known(self, stream: trio.SocketStream, host: str) -> tuple[trio.abc.Stream, str]:
         listener = self._listener

@@ -190,7 +190,7 @@ class Broker:
         config = self.config
         async with self._open() as session:
             await prepare(session)
-            self.cluster = await cluster_id(session, os.urandom)
+            self.cluster = await cluster_id(session, os.urandom, config.log_dirs)
             self._secret = await sasl_secret(session, os.urandom)
         try:
             await self.disk.load(config.id, self.cluster)

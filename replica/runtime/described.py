@@ -28,7 +28,7 @@ class Source(IntEnum):
 
 KINDS: Final = {"boolean": 1, "string": 2, "int": 3, "short": 4, "long": 5, "double": 6, "list": 7}
 Said = Mapping[str, tuple[str | None, bool]]
-"""By key of a broker: what holds since its start, None for a secret; and whether its file says so."""
+"""By key of a broker: what holds since its start, and whether its file says so. None: a secret if so, else nothing."""
 
 
 @frozen
@@ -101,7 +101,7 @@ def of_broker(layers: Layers, wanted: Iterable[str] | None = None) -> list[Body]
             entry = _entry(
                 name, Key(name, "string", None, ""), [_said(name, text, Source.FILE if said else Source.USUAL)]
             )
-            made.append({**entry, "read_only": True, "is_sensitive": text is None})
+            made.append({**entry, "read_only": True, "is_sensitive": said and text is None})
     return made
 
 

@@ -163,7 +163,7 @@ async def test_a_certificate_has_to_name_the_host_that_is_dialled(tmp_path: Path
         await until(lambda: here.brokers[1].controls)
         links = here.brokers[1].links
         assert links is not None
-        await until(lambda: links.counts().get(BrokerId(1), (0, 0))[1] >= 3)
+        await until(lambda: links.counts().get(BrokerId(1), (0, 0, 0))[1] >= 3)
         assert not here.brokers[1].started.is_set()  # it cannot even speak to itself
         here.scopes[1].cancel()
         await here.start(2, "ssl.endpoint.identification.algorithm=")

@@ -207,9 +207,9 @@ def _log(source: Source) -> tuple[LogConfig, frozenset[str]]:
 
 
 def _said(source: Source) -> dict[str, tuple[str | None, bool]]:
-    """Every key with its value, as tools are told it; None: a secret."""
+    """Every key with its value, as tools are told it; None: a secret, or one that nobody has set."""
     made: dict[str, tuple[str | None, bool]] = {
-        key.name: (key.default, False) for _, keys in SECTIONS for key in keys if not key.ignored
+        key.name: (key.usual, False) for _, keys in SECTIONS for key in keys if not key.ignored
     }
     for key, entry in source.entries.items():
         made[key] = (None if is_secret(key) else entry.value, True)

@@ -21,6 +21,12 @@ class Key:
     agreed: tuple[str, ...] = ()
     """Values that say what happens anyway: not worth a warning."""
 
+    @property
+    def usual(self) -> str | None:
+        """The default as a value, where there is one; what it is otherwise called is for people."""
+        is_word = " " in self.default or (self.default in ("none", "required") and self.name != "ssl.client.auth")
+        return None if is_word else self.default
+
 
 def sets(name: str, default: str, setting: str, convert: Convert, does: str) -> Key:
     return Key(name, default, does, convert, setting)

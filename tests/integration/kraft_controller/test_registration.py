@@ -15,6 +15,7 @@ from attrs import evolve
 import zab
 from kraft_controller.core.names import BrokerEpoch, BrokerId
 from kraft_controller.core.state import Broker, Endpoint
+from kraft_controller.runtime.identity import WrongIdentity, claim
 from kraft_controller.runtime.registration import (
     AddressTaken,
     BrokerIdTaken,
@@ -41,6 +42,10 @@ async def idle(_: zab.Session) -> None:
 
 def of(here: Site, **options: object) -> Registration:
     return Registration(here.store.session, ONE, lambda: 1_700_000_000_000, **options)  # type: ignore[arg-type]
+
+
+def ones(size: int) -> bytes:
+    return b"\x01" * size
 
 
 async def until(check: Callable[[], Awaitable[bool]]) -> None:
@@ -234,6 +239,32 @@ def test_an_empty_store_is_made_ready_and_names_the_cluster_once(tmp_path: Path)
             assert json.loads(data or b"") == {"version": "1", "id": drawn[0]}
             assert [await generated_id(session) for _ in range(3)] == [1001, 1002, 1003]
             assert await generated_id(session, 5) == 9
+
+    run(test)
+
+
+def test_a_cluster_whose_name_the_store_has_lost_is_called_what_its_brokers_know(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with led(tmp_path / "store", {1: None}) as (here, _):
+            before, fresh = tmp_path / "before", tmp_path / "fresh"
+            claim([before], "a-name", BrokerId(1))
+            with pytest.raises(WrongIdentity, match="start a broker first that was part of it"):
+                await cluster_id(here.session, ones, [fresh])
+            assert await here.session.exists(znodes.CLUSTER_ID) is None
+            assert await cluster_id(here.session, ones, [before]) == "a-name"
+            assert await cluster_id(here.session, ones, [fresh]) == "a-name"
+
+    run(test)
+
+
+def test_a_broker_that_was_part_of_a_cluster_makes_none_in_an_empty_store(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with site(tmp_path / "store") as here:
+            claim([tmp_path / "before"], "a-name", BrokerId(1))
+            with pytest.raises(WrongIdentity, match="is zookeeper.connect another store's"):
+                await cluster_id(here.session, ones, [tmp_path / "before"])
+            assert await here.session.exists(znodes.CLUSTER_ID) is None
+            assert await cluster_id(here.session, ones, [tmp_path / "fresh"]) == "AQEBAQEBAQEBAQEBAQEBAQ"
 
     run(test)
 

@@ -6,7 +6,7 @@ import pytest
 from attrs import evolve
 
 from kraft_controller.core import deletion, members, moves, rebalance, topics
-from kraft_controller.core.asks import Ask, Changed, MakeState, WriteState
+from kraft_controller.core.asks import Ask, Changed, DropMoves, MakeState, WriteState
 from kraft_controller.core.commands import EPOCH_OF_DELETION, LeaderAndIsr, StopReplica, UpdateMetadata
 from kraft_controller.core.desk import Settings
 from kraft_controller.core.names import BrokerEpoch, BrokerId, ControllerEpoch, TopicPartition, Version
@@ -396,6 +396,13 @@ def test_moves_that_make_no_sense() -> None:
     }
     assert controller.run(moves.start(controller.desk, {T0: ids(1, 1)})).keys() == {T0}
     assert controller.run(moves.start(controller.desk, {T0: ()})).keys() == {T0}
+
+
+def test_a_node_that_asks_for_no_move_goes() -> None:
+    controller = six()
+    controller.store.moves = {}
+    controller.run(moves.requested(controller.desk))
+    assert DropMoves(()) in controller.store.asked
 
 
 @pytest.mark.mechanism(61)

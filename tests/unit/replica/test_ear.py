@@ -4,11 +4,39 @@ from __future__ import annotations
 
 import trio
 
-from replica.runtime.between import Ear
+from replica.runtime.between import QUEUED_MAX, UNKNOWN_MAX, Ear
 from replica.runtime.config import CONTROLLER, Listener
 from replica.runtime.login import OPEN
 from replica.runtime.logs import Log
 from replica.runtime.settings import PortSettings
+
+
+def test_who_waits_to_say_who_he_is_does_so_in_a_bounded_queue() -> None:
+    async def main() -> None:
+        async def never(_: trio.abc.Stream) -> None:
+            raise AssertionError
+
+        ear = Ear(
+            Listener(CONTROLLER, "127.0.0.1", 0), OPEN, PortSettings(), never, lambda *_: True, Log(1),
+            trio.sleep_forever,
+        )  # fmt: skip
+        [listener] = await trio.open_tcp_listeners(0, host="127.0.0.1")
+        number = listener.socket.getsockname()[1]
+        streams = []
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(trio.serve_listeners, ear.hear, [listener])
+            with trio.fail_after(60):
+                for _ in range(UNKNOWN_MAX + QUEUED_MAX + 1):
+                    streams.append(await trio.open_tcp_stream("127.0.0.1", number))
+                assert await streams[-1].receive_some() == b"", "it is hung up on, and all others wait"
+            with trio.move_on_after(0.05) as waited:
+                await streams[0].receive_some()
+            assert waited.cancelled_caught
+            nursery.cancel_scope.cancel()
+        for each in streams:
+            await trio.aclose_forcefully(each)
+
+    trio.run(main)
 
 
 def test_strangers_who_say_nothing_do_not_keep_a_controller_out() -> None:
