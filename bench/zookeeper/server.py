@@ -10,6 +10,7 @@ from attrs import asdict
 
 import zab
 from bench.commanded import Answer, Profiled, answer_commands, log_to_stderr
+from bench.counting import Counting
 from zab.runtime.alone import PAUSE_US, tune_collector
 from zab.runtime.coordination.opening import open_store
 from zab.runtime.coordination.server import StoreServer
@@ -20,6 +21,18 @@ class Bench(Profiled):
     def __init__(self, server: StoreServer) -> None:
         super().__init__()
         self._server = server
+        self._counting = Counting()
+
+    async def count(self, calls: bool = False) -> Answer:
+        """Begin to."""
+        self._before = self._server.member.status().counters
+        self._counting.begin(calls)
+        return {}
+
+    async def counted(self) -> Answer:
+        counted, before, now = self._counting.end(), self._before, self._server.member.status().counters
+        turns, syncs = now.turns - before.turns, now.fsyncs - before.fsyncs
+        return {**counted, "turns of the member": turns, "syncs of the disk": syncs}
 
     async def status(self, serving_within_s: float = 0.0) -> Answer:
         with trio.move_on_after(serving_within_s):
@@ -44,6 +57,7 @@ async def serve(arguments: argparse.Namespace) -> None:
         server_id=server_id,
         ensemble=ensemble,
         limits=limits,
+        settings=zab.Settings(tick_ms=arguments.tick_ms),
         doors=DoorSettings(connections_per_host_max=0),  # all clients of a bench come from one address
     ) as server:
         tune_collector()
@@ -56,6 +70,7 @@ def main() -> None:
     parser.add_argument("--ensemble", required=True, help="a file of server.N lines")
     parser.add_argument("--data", required=True)
     parser.add_argument("--client-port", type=int, default=0)
+    parser.add_argument("--tick-ms", type=int, default=zab.Settings().tick_ms)
     arguments = parser.parse_args()
     log_to_stderr()
     trio.run(serve, arguments)

@@ -209,7 +209,7 @@ class Leading:
         if message.ensemble_version > version:
             self.hang_up(learner.sid, f"knows a newer membership, {show(message.ensemble_version)}")
             return
-        learner.info = message
+        learner.info, learner.observer = message, message.observer
         self._replica.newest_promise = max(self._replica.newest_promise, message.accepted_epoch)
         if self.epoch is None:
             self._choose_epoch(now)
@@ -434,7 +434,8 @@ class Leading:
         if self.phase is not _BROADCAST:
             return
         while self.over is None:
-            acked = {sid: learner.acked for sid, learner in self.learners.items() if learner.counts}
+            # All but those that do not count; not by a call for each, because every acknowledgement asks.
+            acked = {sid: each.acked for sid, each in self.learners.items() if each.synced and not each.forgotten}
             acked[replica.me] = replica.durable
             reached = replica.ensemble.quorum_zxid(acked)
             pending = replica.pending
@@ -452,6 +453,8 @@ class Leading:
             if reached <= replica.committed or counter_of(reached) == 0:
                 return
             self._commit(reached)
+            if pending is None and self._joint is None:
+                return  # the same quorum has no more; else there may be another one to ask now
 
     def _commit(self, zxid: Zxid) -> None:
         replica = self._replica

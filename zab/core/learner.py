@@ -13,6 +13,8 @@ class Learner:
     sid: ServerId
     silent_until: Millis
     info: FollowerInfo | None = None
+    observer: bool = False
+    """As its `info` says."""
     told_epoch: bool = False
     ack_epoch: AckEpoch | None = None
     forwarding: bool = False
@@ -26,10 +28,6 @@ class Learner:
     pong: int = 0
     behind: tuple[Zxid, Millis] | None = None
     """The proposal whose acknowledgement is waited for, and since when."""
-
-    @property
-    def observer(self) -> bool:
-        return self.info is not None and self.info.observer
 
     @property
     def counts(self) -> bool:

@@ -59,6 +59,10 @@ class Node:
         self.settings = settings
         self.state = _LOOKING
         self.elections = 0
+        self.stirred = True
+        """Since `ready` was asked last, something was told or asked. Else there is nothing that it could say."""
+        self._steady: Leading | Learning | None = None
+        """The role, once it serves: then it goes on serving until it is over, and in this epoch."""
         self._jitter = jitter
         self._now = now
         self._replica = self.replica_class(me, ensemble, recovered, settings)
@@ -92,7 +96,8 @@ class Node:
         role, replica = self._role, self._replica
         if isinstance(role, Election):
             return replica.committed, _LOOKING, replica.current, None, False
-        return replica.committed, self.state, replica.current, self._vote.leader, role.serving
+        serving = role is self._steady or role.serving
+        return replica.committed, self.state, replica.current, self._vote.leader, serving
 
     @property
     def phase(self) -> str:
@@ -226,6 +231,7 @@ class Node:
     def barrier(self, token: int, now: Millis) -> None:
         """Ask for a point in history behind every write acknowledged anywhere before this call."""
         role = self._role
+        self.stirred = True
         if isinstance(role, Election):
             self._out.barriers.append(BarrierDone(token, None))
         else:
@@ -242,6 +248,7 @@ class Node:
             self._settle(self._now)
         elif isinstance(role, Learning):
             role.flush()
+        self.stirred = False
         return self._out.drain()
 
     # -- election ------------------------------------------------------------------------------------
@@ -305,6 +312,7 @@ class Node:
         """Back to LOOKING: what was true of the last role is not carried over."""
         replica = self._replica
         self.state = _LOOKING
+        self._steady = None
         self.elections += 1
         self._invited = invited
         votes = is_voter(self.me, self._views) and replica.voting
@@ -321,6 +329,10 @@ class Node:
     def _settle(self, now: Millis) -> None:
         """Act on what the role concluded, until nothing is left to conclude."""
         self._now = now
+        self.stirred = True
+        steady = self._steady
+        if steady is not None and steady is self._role and steady.over is None:
+            return
         while True:
             role = self._role
             if isinstance(role, Election):
@@ -342,9 +354,11 @@ class Node:
                     self._vote = Vote(self._replica.epoch, self._replica.last, role.designated)
                     self._take_role(now)
             else:
-                if self._vote.epoch != self._replica.current and role.serving:
-                    # What LOOKING servers are told must agree among all who follow one leader.
-                    self._vote = Vote(self._replica.current, self._vote.zxid, self._vote.leader)
+                if role.serving:
+                    self._steady = role
+                    if self._vote.epoch != self._replica.current:
+                        # What LOOKING servers are told must agree among all who follow one leader.
+                        self._vote = Vote(self._replica.current, self._vote.zxid, self._vote.leader)
                 return
 
     def _take_role(self, now: Millis) -> None:

@@ -56,22 +56,21 @@ class Changes:
     """At the server where they were asked for. Pure bookkeeping, turned by the driver."""
 
     def __init__(self) -> None:
+        self.waiting: list[_Change] = []
+        """To be asked: see `take`."""
         self._number = 0
-        self._waiting: list[_Change] = []
         self._asked: dict[int, _Change] = {}
         self._proposed: dict[Zxid, ChangeDone] = {}
 
     def add(self, request: ReconfigureRequest, done: ChangeDone) -> None:
-        if len(self._waiting) + len(self._asked) + len(self._proposed) >= PENDING_MAX:
+        if len(self.waiting) + len(self._asked) + len(self._proposed) >= PENDING_MAX:
             raise Overloaded(f"{PENDING_MAX} changes of membership are on their way from here already")
         self._number += 1
-        self._waiting.append(_Change(evolve(request, number=self._number), done))
+        self.waiting.append(_Change(evolve(request, number=self._number), done))
 
     def take(self) -> list[ReconfigureRequest]:
         """Those to be asked now; their replies are waited for."""
-        if not self._waiting:
-            return []
-        waiting, self._waiting = self._waiting, []
+        waiting, self.waiting = self.waiting, []
         self._asked.update((change.request.number, change) for change in waiting)
         return [change.request for change in waiting]
 
@@ -109,9 +108,9 @@ class Changes:
             self._proposed.pop(version)(OutcomeUnknown("this server was brought up to date by a snapshot"))
 
     def stop(self, error: Exception) -> None:
-        pending = [change.done for change in (*self._waiting, *self._asked.values())]
+        pending = [change.done for change in (*self.waiting, *self._asked.values())]
         pending += self._proposed.values()
-        self._waiting.clear()
+        self.waiting.clear()
         self._asked.clear()
         self._proposed.clear()
         for done in pending:

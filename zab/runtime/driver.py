@@ -8,7 +8,7 @@ only a turn that has to wait needs the task.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from enum import Enum
 from functools import partial
 from typing import Any, Final, TypeAlias
@@ -19,7 +19,8 @@ from zab.core.batch import Batch
 from zab.core.ensemble import Ensemble
 from zab.core.messages import LinkDown, LinkUp, Notification, State
 from zab.core.node import Node
-from zab.core.ready import Activate, Apply, Envelope, HangUp, Ready, Restore
+from zab.core.outbox import NOTHING
+from zab.core.ready import Activate, Append, Apply, Envelope, HangUp, Ready, Restore
 from zab.core.zxid import Millis, Ticket, Zxid
 from zab.runtime.doorbell import Doorbell
 from zab.runtime.elections import Elections
@@ -39,6 +40,10 @@ from zab.wire.relay import TAG_BYTES
 
 APPLY_S: Final = 0.02
 """So long a turn applies what is committed before it lets others have the loop."""
+
+
+# A member of an enum is looked up slowly, and this one with everything that is sent.
+_LOOKING: Final = State.LOOKING
 
 
 def now_ms() -> Millis:
@@ -65,6 +70,20 @@ Wish: TypeAlias = Restore | Pause
 def _trio_time(deadline: Millis) -> float:
     """Half a millisecond later than asked for, so that whole milliseconds do not say "not yet"."""
     return (deadline + 0.5) / 1000
+
+
+def _is_common(ready: Ready) -> bool:
+    """Of a server that serves, as nearly all are: it leaves the role, its deadline and the links as they were.
+
+    Who is synchronized with a snapshot is noted, so that here nothing that is sent has to wait for what is applied.
+    """
+    if ready.notes or ready.links or ready.barriers:
+        return False
+    for write in ready.save:
+        if type(write) is not Append:
+            return False
+    apply = ready.apply
+    return not apply or (len(apply) == 1 and type(apply[0]) is Apply)
 
 
 def unmoved() -> None:
@@ -116,6 +135,7 @@ class Driver:
         self._writer: Writer
         self._snapshots: Snapshots
         self._nursery: trio.Nursery
+        self._time: Callable[[], float]
 
     def saved(self, ticket: Ticket) -> None:
         """For the writer, called in the event loop."""
@@ -126,6 +146,7 @@ class Driver:
 
     async def run(self, writer: Writer, snapshots: Snapshots, nursery: trio.Nursery) -> None:
         self._writer, self._snapshots, self._nursery = writer, snapshots, nursery
+        self._time = trio.lowlevel.current_clock().current_time
         node, bell = self.node, self._bell
         node.tick(now_ms())  # what it concluded when it was made: alone in the world, it leads at once
         bell.ring()
@@ -157,10 +178,6 @@ class Driver:
             return False
         self._halted = None
         self._let_go()
-        node = self.node
-        if node.deadline < self._alarm_at:
-            self._alarm_at = node.deadline
-            self._alarm_scope.deadline = _trio_time(self._alarm_at)
         return True
 
     async def _alarm(self) -> None:
@@ -176,7 +193,7 @@ class Driver:
 
     def _turn(self) -> Iterator[Wish]:
         node, requests = self.node, self._requests
-        now = now_ms()
+        now = int(self._time() * 1000)
         self.turns += 1
         for source, messages in self._inbox.take():
             if isinstance(source, Link):
@@ -184,17 +201,38 @@ class Driver:
             else:
                 for message in messages:
                     node.step(source, message, now)
-        self._tell_saved(now)
+        if self._saved > self._told_saved:
+            self._tell_saved(now)
         if now >= node.deadline:
             node.tick(now)
         requests.turn(now)
         requests.ask(now)
-        while ready := node.ready():
-            yield from self._perform(ready)
-            self._tell_saved(now)
-            requests.turn(now)
-        self._links.flush()
-        self._watch()
+        as_ever = self.role.serving
+        while node.stirred:
+            ready = node.ready()
+            if ready is NOTHING:
+                break
+            apply = ready.apply
+            if as_ever and _is_common(ready):
+                self._send_and_save(ready)
+                if apply:
+                    self._apply_one(apply[0].batch)  # type: ignore[union-attr]
+            else:
+                as_ever = False
+                yield from self._perform(ready)
+            if self._saved > self._told_saved:
+                self._tell_saved(now)
+            if apply or not as_ever:
+                requests.turn(now)
+        if self._links.unsent:
+            self._links.flush()
+        if not as_ever:
+            self._watch()
+            if node.deadline < self._alarm_at:
+                self._alarm_at = node.deadline
+                self._alarm_scope.deadline = _trio_time(self._alarm_at)
+        if self._snapshots.due:
+            self._snapshots.start(self._nursery, node.applied, node.digest(), self._machine.snapshot())
 
     def _let_go(self) -> None:
         """Others have their turn now: whatever was answered until here is theirs."""
@@ -202,9 +240,8 @@ class Driver:
         self.turned()
 
     def _tell_saved(self, now: Millis) -> None:
-        if self._saved > self._told_saved:
-            self._told_saved = self._saved
-            self.node.saved(self._saved, now)
+        self._told_saved = self._saved
+        self.node.saved(self._saved, now)
 
     def _hear(self, link: Link, messages: list[Any], now: Millis) -> None:
         node, requests = self.node, self._requests
@@ -241,39 +278,35 @@ class Driver:
         """Nothing in it waits for anything else in it, so the peers, who have the longest way, come first."""
         for note in ready.notes:
             self._log.note(note)
-        wants_state = ready.wants_state
-        if wants_state:
-            yield from self._apply(ready)
+        apply = self._apply(ready) if ready.apply else ()
+        if ready.wants_state:
+            yield from apply
+        self._send_and_save(ready)
+        yield from apply
+        for barrier in ready.barriers:
+            self._requests.barrier_done(barrier.token, barrier.zxid)
+
+    def _send_and_save(self, ready: Ready) -> None:
         if ready.send:
-            self._send(ready)
+            self._send(ready.send)
         for wish in ready.links:
             gone = self._links.act(wish)
             if gone is not None and isinstance(wish, HangUp):
                 self._requests.link_lost(gone)
-        self._links.flush()
+        if self._links.unsent:
+            self._links.flush()
         if ready.save and self._writer.put(ready.save):
             self._saved = ready.save[-1].ticket
-        if not wants_state:
-            yield from self._apply(ready)
-        for barrier in ready.barriers:
-            self._requests.barrier_done(barrier.token, barrier.zxid)
 
-    def _send(self, ready: Ready) -> None:
-        if self.role.state is State.LOOKING and self.node.state is not State.LOOKING:
+    def _send(self, envelopes: Sequence[Envelope]) -> None:
+        if self.role.state is _LOOKING and self.node.state is not _LOOKING:
             self._elections.settled()
-        envelopes: list[Envelope] = []
-        for envelope in ready.send:
-            message = envelope.message
-            if isinstance(message, Notification):
-                self._elections.send(envelope.to, message)
-            else:
-                envelopes.append(envelope)
-        if envelopes:
-            self._links.send(envelopes, self._machine.snapshot)
+        for envelope in envelopes:
+            if type(envelope.message) is Notification:
+                self._elections.send(envelope.to, envelope.message)
+        self._links.send(envelopes, self._machine.snapshot)
 
     def _apply(self, ready: Ready) -> Iterator[Wish]:
-        if not ready.apply:
-            return
         zxid: Zxid | None = None
         pause_at = trio.current_time() + APPLY_S
         for item in ready.apply:
@@ -294,11 +327,16 @@ class Driver:
         if zxid is not None:
             self._requests.reached(zxid)
 
+    def _apply_one(self, batch: Batch) -> None:
+        self._apply_batch(batch)
+        self._requests.reached(batch.last)
+
     def _apply_batch(self, batch: Batch) -> None:
         payloads = batch.payloads()
-        self._snapshots.count(batch.count, batch.size)
-        self.applied += batch.count
-        self.applied_bytes += batch.size
+        count, size = batch.count, len(batch.body)
+        self._snapshots.count(count, size)
+        self.applied += count
+        self.applied_bytes += size
         if batch.config:
             (text,) = payloads
             self.membership(Ensemble.parse(text.decode()), batch.last)
@@ -337,5 +375,3 @@ class Driver:
             self._voting = node.voting
             if node.voting:
                 self._log.say("healed", why="the others gave this server its history: it votes again")
-        if self._snapshots.due:
-            self._snapshots.start(self._nursery, node.applied, node.digest(), self._machine.snapshot())

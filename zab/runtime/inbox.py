@@ -23,6 +23,7 @@ class Inbox:
         self._items: list[tuple[Source, list[Any]]] = []
         self._bytes = 0
         self._room = trio.lowlevel.ParkingLot()
+        self._awaited = False
 
     def put(self, source: Source, messages: list[Any], size: int = 0) -> None:
         self._items.append((source, messages))
@@ -37,11 +38,13 @@ class Inbox:
     async def wait_for_room(self) -> None:
         """After `put`, before reading on."""
         while not self.has_room:
+            self._awaited = True
             await self._room.park()
 
     def take(self) -> list[tuple[Source, list[Any]]]:
         items, self._items = self._items, []
         self._bytes = 0
-        if self._room:
+        if self._awaited:
+            self._awaited = False
             self._room.unpark_all()
         return items

@@ -18,6 +18,7 @@ from zab.runtime.limits import Limits
 from zab.wire.frames import FrameReader
 from zab.wire.peer import Channel, decode
 from zab.wire.pieces import Pieces
+from zab.wire.relay import SnapPiece
 
 RECEIVE_BYTES = 64 << 10
 """More, and every receive asks the system for fresh pages: six times the price for a small message."""
@@ -37,7 +38,15 @@ class Receives(Protocol):
 class Link:
     """`over` belongs to the driver: once it is set, nothing of this link is delivered or sent any more."""
 
-    def __init__(self, peer: ServerId, dialled: bool, limits: Limits, ears: Ears = OWN_EARS) -> None:
+    def __init__(
+        self,
+        peer: ServerId,
+        dialled: bool,
+        limits: Limits,
+        ears: Ears = OWN_EARS,
+        unsent: list[Link] | None = None,
+    ) -> None:
+        """`unsent`: where it enters itself when there is something to `flush`."""
         self.peer = peer
         self.dialled = dialled
         self.over = False
@@ -49,6 +58,7 @@ class Link:
         self.sent_bytes = self.received_bytes = 0
         self._limits = limits
         self._ears = ears
+        self._unsent: list[Link] = [] if unsent is None else unsent
         self._queue: list[bytes | Lazy] = []
         self._lazy = 0
         self._bell = Doorbell()
@@ -71,11 +81,15 @@ class Link:
             self.at_fault = True
             self.cut(f"too slow: {self.queued_frames} frames of {self.queued_bytes} bytes wait to be sent")
             return
+        if not self._queue:
+            self._unsent.append(self)
         self._queue.append(frame)
 
     def send_lazily(self, source: Lazy) -> None:
         """It counts nothing until it is its turn, and then takes what the stream takes."""
         if not self._closing:
+            if not self._queue:
+                self._unsent.append(self)
             self._queue.append(source)
             self._lazy += 1
 
@@ -90,7 +104,8 @@ class Link:
         if self._socket is None or self._lazy:
             self._bell.ring()
             return
-        data: bytes = queue[0] if len(queue) == 1 else b"".join(queue)  # type: ignore[arg-type, assignment]
+        count = len(queue)
+        data: bytes = queue[0] if count == 1 else b"".join(queue)  # type: ignore[arg-type, assignment]
         try:
             written = os.write(self._socket, data)
         except BlockingIOError:
@@ -101,10 +116,10 @@ class Link:
         self.sent_bytes += written
         self.queued_bytes -= written
         if written == len(data):
-            self.queued_frames -= len(queue)
+            self.queued_frames -= count
             queue.clear()
         else:
-            self.queued_frames -= len(queue) - 1
+            self.queued_frames -= count - 1
             self._queue = [data[written:]]
             self._bell.ring()
 
@@ -201,7 +216,8 @@ class Link:
     async def _receive(self, stream: trio.abc.Stream, inbox: Receives) -> None:
         reader = FrameReader(self._limits.frame_bytes_max)
         pieces = Pieces(self._limits.snapshot_chunk_bytes_max)
-        channel = Channel.TO_LEARNER if self.dialled else Channel.TO_LEADER
+        from_leader = self.dialled
+        channel = Channel.TO_LEARNER if from_leader else Channel.TO_LEADER
         plain = stream.socket.fileno() if isinstance(stream, trio.SocketStream) else None
         ended = False
 
@@ -210,10 +226,10 @@ class Link:
             if not data:
                 ended = True
                 return False
-            self.received_bytes += len(data)
-            messages = [decode(channel, payload) for payload in reader.feed(data)]
             size = len(data)
-            if self.dialled:
+            self.received_bytes += size
+            messages = [decode(channel, payload) for payload in reader.feed(data)]
+            if from_leader and (pieces.held or SnapPiece in map(type, messages)):
                 held = pieces.held_bytes
                 messages = pieces.join(messages)
                 size += max(0, held - pieces.held_bytes)  # of a chunk that is whole now

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from typing import Final
 
 import trio
 
-from zab.core.messages import TO_LEADER, Diff, LinkUp
+from zab.core.messages import TO_LEADER, Diff, LinkUp, Notification
 from zab.core.ready import Dial, Envelope, HangUp, SendLog, SendSnapshot
 from zab.core.zxid import ServerId
 from zab.runtime.ears import OWN_EARS, Ears
@@ -19,6 +20,8 @@ from zab.runtime.status import LinkStatus
 from zab.runtime.transfers import STARTS_SYNC, Item, Snapshot, Transfers
 from zab.wire.greeting import Hello, Purpose
 from zab.wire.peer import encode
+
+_PARTS: Final = (SendSnapshot, SendLog, Notification)
 
 
 class Links:
@@ -43,6 +46,8 @@ class Links:
         self._ears = ears
         self._nursery: trio.Nursery | None = None
         self._attempts = 0
+        self.unsent: list[Link] = []
+        """Which have something to `flush`."""
         self.diffs = self.snapshots = 0
         """How servers were brought up to date from here."""
 
@@ -62,7 +67,7 @@ class Links:
         if self._nursery is None or len(self._nursery.child_tasks) >= self._limits.links_max:
             await trio.aclose_forcefully(stream)
             return
-        link = Link(hello.server, False, self._limits, self._ears)
+        link = Link(hello.server, False, self._limits, self._ears, self.unsent)
         self._nursery.start_soon(link.run, opened, LinkUp(dialled=False), self._inbox)
 
     def accept(self, link: Link) -> Link | None:
@@ -98,7 +103,7 @@ class Links:
         if old is not None:
             old.over = True
             old.cut("dialled anew")
-        link = self.dialled[peer] = Link(peer, True, self._limits, self._ears)
+        link = self.dialled[peer] = Link(peer, True, self._limits, self._ears, self.unsent)
         addresses = self._addresses(peer)
         self._attempts += 1
 
@@ -113,12 +118,15 @@ class Links:
     # -- sending -----------------------------------------------------------------------------------
 
     def send(self, envelopes: Iterable[Envelope], snapshot: Callable[[], Iterable[bytes]]) -> None:
-        """One message for many is encoded once, and the same bytes go to all of them."""
-        frames: dict[int, bytes] = {}
+        """One message for many is encoded once, and the same bytes go to all. Notifications have other links."""
+        last: object = None
+        frame = b""
         synced: dict[Link, list[Item]] = {}
         for envelope in envelopes:
             message = envelope.message
             kind = type(message)
+            if kind is Notification:
+                continue
             link = (self.dialled if kind in TO_LEADER else self.accepted).get(envelope.to)
             if link is None:
                 continue
@@ -126,23 +134,21 @@ class Links:
                 synced.setdefault(link, [])
                 self.diffs += kind is Diff
                 self.snapshots += kind is SendSnapshot
-            if link in synced:
+            if synced and link in synced:
                 synced[link].append(Snapshot(message, snapshot()) if isinstance(message, SendSnapshot) else message)
                 continue
-            assert not isinstance(message, SendSnapshot | SendLog), "these are parts of a synchronization"
-            frame = frames.get(id(message))
-            if frame is None:
-                frame = frames[id(message)] = encode(message)
+            if message is not last:
+                assert not isinstance(message, _PARTS), "these are parts of a synchronization"
+                last, frame = message, encode(message)
             link.send(frame)
         for link, items in synced.items():
             link.send_lazily(self._transfers.lazily(items, link))
 
     def flush(self) -> None:
         """What was sent since the last time leaves now, one piece per link."""
-        for link in self.accepted.values():
+        for link in self.unsent:
             link.flush()
-        for link in self.dialled.values():
-            link.flush()
+        self.unsent.clear()
 
     def status(self) -> tuple[LinkStatus, ...]:
         links = (*self.dialled.values(), *self.accepted.values())

@@ -88,11 +88,12 @@ class Requests:
             return
         epoch, link = self._way
         origin = self.origin
-        for request in self.changes.take():
-            if link is not None:
-                link.send(encode(request))
-            else:
-                self.changes.replied(self._change(request, now))
+        if self.changes.waiting:
+            for request in self.changes.take():
+                if link is not None:
+                    link.send(encode(request))
+                else:
+                    self.changes.replied(self._change(request, now))
         if origin.wants_to_send:
             limits = self._limits
             while True:

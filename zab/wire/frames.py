@@ -54,8 +54,12 @@ class FrameReader:
                 return []
             data = bytes(held)
             held.clear()
+        end = len(data)
+        if end > HEADER_BYTES and _LENGTH.unpack_from(data)[0] == end - HEADER_BYTES <= self._frame_bytes_max:
+            self._needed = HEADER_BYTES
+            return [bytes(data[HEADER_BYTES:])]  # one message, and all of it: as in any conversation
         complete: list[bytes] = []
-        position, end = 0, len(data)
+        position = 0
         while end - position >= HEADER_BYTES:
             (length,) = _LENGTH.unpack_from(data, position)
             if not 0 < length <= self._frame_bytes_max:

@@ -25,19 +25,20 @@ def cut(chunk: bytes, piece_bytes_max: int) -> Iterator[SnapPiece | SnapChunk]:
 class Pieces:
     """What one link has received of a chunk. After a `WireError` the link is of no use any more."""
 
-    __slots__ = ("_chunk_bytes_max", "_held")
+    __slots__ = ("_chunk_bytes_max", "held")
 
     def __init__(self, chunk_bytes_max: int) -> None:
         self._chunk_bytes_max = chunk_bytes_max
-        self._held = bytearray()
+        self.held = bytearray()
+        """For you to look at."""
 
     @property
     def held_bytes(self) -> int:
-        return len(self._held)
+        return len(self.held)
 
     def join(self, messages: list[Any]) -> list[Any]:
         """The messages, without pieces, and with whole chunks."""
-        held = self._held
+        held = self.held
         if not held and SnapPiece not in map(type, messages):
             return messages
         joined: list[Any] = []
@@ -55,8 +56,8 @@ class Pieces:
         return joined
 
     def _add(self, data: bytes) -> None:
-        if len(self._held) + len(data) > self._chunk_bytes_max:
+        if len(self.held) + len(data) > self._chunk_bytes_max:
             raise WireError(
                 f"a snapshot chunk of more than {self._chunk_bytes_max} bytes (Limits.snapshot_chunk_bytes_max)"
             )
-        self._held += data
+        self.held += data

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from harness.worlds.cores.crashed import Crashed
 from zab.core.batch import Batch
 from zab.core.ensemble import Ensemble
 from zab.core.messages import LeaderInfo, LinkEvent, Message, Notification, State
 from zab.core.node import Node
+from zab.core.outbox import NOTHING
 from zab.core.ready import Append, Apply, InstallSnapshot, Ready, Recovered, Settings, Truncate, Write
 from zab.core.zxid import Epoch, Millis, ServerId, Ticket, Zxid, epoch_of
 
 if TYPE_CHECKING:
     from harness.worlds.stack.server import Life
-
-_NOTHING: Final = Ready()
 
 
 class ToldNode(Node):
@@ -74,7 +73,7 @@ class ToldNode(Node):
 
     def ready(self) -> Ready:
         if self._life.dead or self._life.ending:
-            return _NOTHING
+            return NOTHING
         self._world.step()
         self._performed()
         ready = super().ready()
