@@ -31,7 +31,7 @@ class Outage:
 
 @frozen
 class Strike:
-    """So often a fault of this kind struck while the ensemble was in this phase."""
+    """So often a fault of this kind struck while the ensemble, or whatever it struck, was in this phase."""
 
     kind: str
     phase: str
@@ -46,6 +46,8 @@ class Availability:
         self._last = NOTHING_YET
         self.hits: list[tuple[str, int, int]] = []
         """Which kind, from when to when, in microseconds."""
+        self.beside: list[tuple[str, int, int]] = []
+        """As `hits`, of those who are no servers: brokers."""
         self._served = False
         self._first: int | None = None
         """When anybody was served for the first time."""
@@ -54,11 +56,17 @@ class Availability:
         self._outages: list[Outage] = []
 
     def struck(self, kind: str, phase: str, lasts_ms: int = 0) -> None:
-        now = self._now()
-        self.hits.append((kind, now, now + lasts_ms * 1_000))
-        key = (kind, phase)
-        self._strikes[key] = self._strikes.get(key, 0) + 1
+        self._strike(self.hits, kind, phase, lasts_ms)
         self._last = kind
+
+    def struck_beside(self, kind: str, phase: str, lasts_ms: int = 0) -> None:
+        """What servers do after it has other causes."""
+        self._strike(self.beside, kind, phase, lasts_ms)
+
+    def _strike(self, hits: list[tuple[str, int, int]], kind: str, phase: str, lasts_ms: int) -> None:
+        now = self._now()
+        hits.append((kind, now, now + lasts_ms * 1_000))
+        self._strikes[kind, phase] = self._strikes.get((kind, phase), 0) + 1
 
     def looked(self) -> None:
         """A server's role has changed, or its process is gone."""

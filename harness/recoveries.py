@@ -20,6 +20,12 @@ from zab.core.zxid import Zxid
 WRITES: Final = ("create", "set", "delete", "multi")
 
 
+def of_brokers(hits: Sequence[tuple[str, int, int]], written: Sequence[int], healed: int) -> tuple[Recovery, ...]:
+    """Until a producer that waits for all was answered. `healed`: when everything was."""
+    made = sorted((Hit(kind, begin, min(end, healed)) for kind, begin, end in hits), key=lambda hit: hit.end)
+    return recoveries(made, (), written, None)
+
+
 @frozen
 class Hit:
     """A fault that struck, from when to when, in microseconds."""

@@ -172,7 +172,8 @@ def _faults(made: Analysis) -> str:
     return section(
         "What struck, and when",
         figure(
-            plots.strikes(made.tables["strikes"]), "Times that a kind of fault struck while the ensemble was in a phase"
+            plots.strikes(made.tables["strikes"]),
+            "Times that a kind of fault struck while the ensemble, or what it struck, was in a phase",
         ),
         table(made.tables["elections"], columns, "Elections"),
     )
@@ -204,7 +205,8 @@ def _recoveries(made: Analysis) -> str:
         columns[f"{what}_max"] = "longest"
     words = (
         "In ms from the end of a fault: until a quorum served again, where nobody had; until the first write was "
-        "acknowledged; and until all clients that had been cut off had their sessions and watches again."
+        "acknowledged, by all in sync if brokers were struck; and until all clients that had been cut off had their "
+        "sessions and watches again."
     )
     lines = table(made.tables["recoveries"], columns, "By the kind of the fault")
     return section("How long until all was well again", f'<p class="faint">{words}</p>' if lines else "", lines)

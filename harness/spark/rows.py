@@ -14,6 +14,8 @@ from harness.faults import Script
 from harness.history import History
 from harness.history_rows import to_rows
 from harness.outcome import Outcome
+from harness.points import partitions
+from harness.points.table import PREFIX
 from harness.scripts import to_json
 from harness.trace import Trace, brief
 
@@ -43,7 +45,7 @@ def run_row(outcome: Outcome, *, world: str, core_seconds: float, stored: int = 
         "elections": outcome.elections,
         "messages": outcome.messages,
         "counts": counts,
-        "behaviour": behaviour(counts, outcome.elections, len(outcome.outages)),
+        "behaviour": behaviour(_situations(script, counts), outcome.elections, len(outcome.outages)),
     }
     return _finished(row, script, outcome.trace, core_seconds, stored)
 
@@ -96,6 +98,13 @@ def _place(error: BaseException) -> str:
 def result_hash(row: Row) -> str:
     known = {key: value for key, value in row.items() if key not in MEASURED}
     return blake2b(json.dumps(known, sort_keys=True).encode(), digest_size=8).hexdigest()
+
+
+def _situations(script: Script, counts: dict[str, int]) -> dict[str, int]:
+    """Brokers tell so much of themselves that no two runs would be alike: there it is what must occur that counts."""
+    if script.machine != "partitions":
+        return counts
+    return {name: times for name, times in counts.items() if name.removeprefix(PREFIX) in partitions.NAMES}
 
 
 def behaviour(counts: dict[str, int], elections: int, outages: int) -> str:

@@ -78,7 +78,9 @@ RUNS: Final = Table(
         Column("what", "string", "how it was broken, what the error was, or what it cost not to decide"),
         Column("at_ms", "bigint", "virtual time at its end"),
         Column("faults", _COUNTS, "how many faults of each kind its script has"),
-        Column("strikes", _STRIKES, "the faults that struck, and the phase of the ensemble at that moment"),
+        Column(
+            "strikes", _STRIKES, "the faults that struck, and the phase of the ensemble, or of brokers, at that moment"
+        ),
         Column("outages", _OUTAGES, "when nobody served, for how long, and the last fault before"),
         Column(
             "recoveries",

@@ -40,7 +40,7 @@ Part = tuple[str, str]
 def owned(case: Case) -> Iterator[Broken]:
     owners: dict[tuple[str, int, str], Assigned] = {}
     for event in case.history.events:
-        if isinstance(event, Assigned) and event.group and event.generation != NO_GENERATION:
+        if isinstance(event, Assigned) and event.generation != NO_GENERATION:
             for partition in _partitions(event):
                 first = owners.setdefault((event.group, event.generation, partition), event)
                 if first.client != event.client:
@@ -88,7 +88,7 @@ class Shared:
     """What members did with one partition."""
 
     begins: list[tuple[int, Assigned]] = field(factory=list)
-    """Where members were told to begin, each lower than those before it."""
+    """Where members were told to begin."""
     commits: list[Commit] = field(factory=list)
     read: dict[int, int] = field(factory=dict)
     """By offset: the place of the poll by which a member was the first to get it."""
@@ -105,9 +105,8 @@ def _shared(case: Case) -> dict[Part, Shared]:
             case Assigned():
                 given[event.client] = event
                 for partition, offset in event.begins if event.group else ():
-                    shared = found.setdefault((event.group, partition), Shared())
-                    if offset != NOWHERE and (not shared.begins or offset < shared.begins[-1][0]):
-                        shared.begins.append((offset, event))
+                    if offset != NOWHERE:
+                        found.setdefault((event.group, partition), Shared()).begins.append((offset, event))
             case Ended():
                 given.pop(event.client, None)
             case Sought() | Polled() | Committing():
@@ -170,7 +169,7 @@ def _passed(case: Case, group: str, partition: str, shared: Shared) -> Iterator[
                 )
                 begins = _only(began, partition), *commit.evidence(partition)
                 yield Broken(PASSED, what, proof(*seen.evidence(case), *begins))
-        below = max(below, commit.offset)
+        below = commit.offset
 
 
 def onwards(case: Case) -> Iterator[Broken]:

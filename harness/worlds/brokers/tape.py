@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from harness.checkers.records.history import Acked, Event, History
+from harness.checkers.records.history import ALL, Acked, Event, History, Sent
 
 
 class Tape:
@@ -30,6 +30,11 @@ class Tape:
     @property
     def acknowledged(self) -> int:
         return sum(isinstance(event, Acked) for event in self.events)
+
+    def acknowledged_at(self) -> list[int]:
+        """When somebody was told that all in sync have it."""
+        all_in_sync = {event.call for event in self.events if isinstance(event, Sent) and event.acks == ALL}
+        return [event.at for event in self.events if isinstance(event, Acked) and event.call in all_in_sync]
 
     def history(self) -> History:
         """By their times: who is a process of his own tells late what he has seen, though in his order."""

@@ -100,6 +100,61 @@ def what_somebody_of_no_group_has_read_is_left_out(t: Tale) -> None:
     t.lose(t.commits(2, 2))
 
 
+@bad(members.PASSED)
+def the_first_record_of_all_is_left_out(t: Tale) -> None:
+    _written(t)
+    t.share(2, 1, (HERE, 0))
+    t.commit(2, 1)
+    _read(t, 9, 0, "a")
+
+
+@bad(members.PASSED)
+def what_is_left_out_is_left_out_once(t: Tale) -> None:
+    _written(t)
+    t.share(2, 1, (HERE, 0))
+    t.commit(2, 2)
+    t.commit(2, 3)
+    _read(t, 9, 0, "ab")
+
+
+@bad(members.PASSED)
+def who_takes_over_leaves_out_where_it_begins(t: Tale) -> None:
+    _written(t)
+    t.share(2, 1, (HERE, 0))
+    _read(t, 2, 0, "ab")
+    t.share(3, 2, (THERE, 1), (HERE, 2))
+    t.commit(3, 3)
+    _read(t, 9, 0, "abcd")
+
+
+@bad(members.PASSED)
+def what_lay_where_another_began_is_left_out(t: Tale) -> None:
+    _written(t)
+    t.share(2, 1, (HERE, 2))
+    t.share(3, 2, (HERE, 3))
+    t.commit(3, 3)
+    _read(t, 9, 0, "abcd")
+
+
+@good
+def somebody_begins_further_back_later(t: Tale) -> None:
+    _written(t)
+    _read(t, 9, 0, "abcd")
+    t.share(2, 1, (HERE, 2))
+    _read(t, 2, 2, "c")
+    t.commit(2, 3)
+    t.share(3, 2, (HERE, 0))
+
+
+@good
+def who_has_ended_commits_for_nobody(t: Tale) -> None:
+    _written(t)
+    t.share(2, 1, (HERE, 0))
+    t.end(2)
+    t.commit(2, 3)
+    _read(t, 9, 0, "abcd")
+
+
 @good
 def every_record_is_some_members(t: Tale) -> None:
     _written(t)
@@ -134,6 +189,7 @@ def a_refused_position_passes_over_nothing(t: Tale) -> None:
 def what_is_none_of_its_is_nobodys_position(t: Tale) -> None:
     _written(t)
     t.share(2, 1, (THERE, 0))
+    t.share(3, 1, (HERE, 0))
     t.commit(2, 3)
     t.commit(8, 4)
     _read(t, 9, 0, "abcd")
@@ -183,6 +239,21 @@ def one_partition_of_two_goes_back(t: Tale) -> None:
     t.commit(2, 2, where=THERE)
 
 
+@bad(members.ONWARDS)
+def nothing_of_what_else_was_committed_explains_it(t: Tale) -> None:
+    t.share(2, 1, (HERE, NOWHERE))
+    t.commit(8, 1)
+    t.commit(2, 3)
+    t.fail(t.commits(8, 0))
+    t.commit(8, 4)
+    t.commit(8, 0, where=THERE)
+    t.commit(8, 0, group="other")
+    t.look(9, 4)
+    t.share(3, 2, (HERE, NOWHERE))
+    t.commit(3, 2)
+    t.commit(8, 0)
+
+
 @good
 def who_takes_over_goes_on(t: Tale) -> None:
     t.share(2, 1, (HERE, NOWHERE))
@@ -197,7 +268,7 @@ def somebody_who_is_no_member_puts_it_back(t: Tale) -> None:
     t.share(2, 1, (HERE, NOWHERE))
     t.commit(2, 3)
     t.share(2, 2)
-    t.commit(8, 0)
+    t.commit(8, 1)
     t.share(2, 3, (HERE, NOWHERE))
     t.commit(2, 1)
 

@@ -104,7 +104,7 @@ class ControllerWorkload(StoreWorkload):
     def _resign(self, _: Resign) -> None:
         controller = self.world.controller()
         if controller is not None and controller.office is not None and not controller.paused:
-            self.world.counted("hit Resign")
+            self._hit(Resign(0))
             controller.office.resign()
 
     # -- brokers -----------------------------------------------------------------------------------------
@@ -117,8 +117,18 @@ class ControllerWorkload(StoreWorkload):
             found = self.world.controller()
         if found is None or not found.up:
             return None
-        self.world.counted(f"hit {type(op).__name__}")
+        self._hit(op)
         return found
+
+    def _hit(self, op: Any) -> None:
+        kind = type(op).__name__
+        self.world.counted(f"hit {kind}")
+        lasts_ms = getattr(op, "for_ms", 0) + getattr(op, "down_ms", 0)
+        self.world.availability.struck_beside(kind, self._phase(), lasts_ms)
+
+    def _phase(self) -> str:
+        """How brokers were when something struck them."""
+        return "no controller" if self.world.controller() is None else "under a controller"
 
     def _kill(self, op: KillBroker) -> None:
         if (broker := self._who(op)) is not None:

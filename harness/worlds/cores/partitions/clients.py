@@ -177,6 +177,8 @@ class Producer(Party):
         if error is ErrorCode.NONE:
             self._line.remove(batch)
             self.world.counted(f"acknowledged {self.acks}")
+            if self.acks == "all":
+                self.world.acknowledged_at.append(self.world.now)
             self._pump()
             return
         self.world.counted(f"produce {error.name}")

@@ -79,13 +79,23 @@ class PartitionsWorkload(ControllerWorkload):
         found: Any = self._who(op)
         return found  # type: ignore[no-any-return]
 
+    def _phase(self) -> str:
+        if self.world.controller() is None:
+            return "no controller"
+        states = [(truth.state, truth.factor) for truth in self.world.keeper.truths.values()]
+        known = [(state, factor) for state, factor in states if state is not None]
+        up = {broker.id for broker in self.world.brokers.values() if broker.up}
+        if any(state.leader not in up for state, _ in known):
+            return "a leader is away"
+        return "all in sync" if all(len(state.isr) >= factor for state, factor in known) else "not all in sync"
+
     def _lose_power(self, op: LosePower) -> None:
         if (broker := self._partition_broker(op)) is not None:
             broker.lose_power(op.loss)
             self.world.start_later(broker, op.down_ms)
 
     def _blackout(self, op: Blackout) -> None:
-        self.world.counted("hit Blackout")
+        self._hit(op)
         for broker in self.world.brokers.values():
             broker.lose_power(op.loss)
             self.world.start_later(broker, op.down_ms + int(broker.random.random() * 200))
@@ -116,7 +126,7 @@ class PartitionsWorkload(ControllerWorkload):
         brokers = self.world.script.brokers
         one, other = (op.broker - 1) % brokers + 1, (op.other - 1) % brokers + 1
         if one != other:
-            self.world.counted("hit PartBrokers")
+            self._hit(op)
             pair = min(one, other), max(one, other)
             add(self.world.wires.parted, pair, 1)
             self.world.push_fault_end(self.world.now + op.for_ms * 1_000, self._join, pair, None)

@@ -6,13 +6,15 @@ from collections.abc import Callable, Iterator, Sequence
 from random import Random
 from typing import Final
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from harness.changes import changes_of_batch
 from harness.checkers import ALL, Checker
 from harness.checkers.partitions.keeper import Keeper
 from harness.faults import Replication, Script
 from harness.history import Change
+from harness.outcome import Outcome
+from harness.recoveries import of_brokers
 from harness.worlds.cores.controller.broker import Broker
 from harness.worlds.cores.controller.world import ControllerWorld
 from harness.worlds.cores.partitions.broker import PartitionBroker
@@ -80,6 +82,8 @@ class PartitionsWorld(ControllerWorld):
         self.reads_anywhere = self.replication.anywhere
         self.keeper = Keeper(self)
         self._producers = 0
+        self.acknowledged_at: list[int] = []
+        """When a producer that waits for all was told that it has been heard, in microseconds."""
         super().__init__(script, trace=trace, checkers=checkers)
         self.wires = Wires(self)
 
@@ -99,6 +103,11 @@ class PartitionsWorld(ControllerWorld):
 
     def fsync_us(self, random: Random) -> int:
         return self.fsync_min + int(random.random() * self.fsync_span)
+
+    def outcome(self) -> Outcome:
+        made = super().outcome()
+        brokers = of_brokers(self.availability.beside, self.acknowledged_at, self.liveness.began or self.now)
+        return evolve(made, recoveries=(*made.recoveries, *brokers))
 
     def new_producer(self) -> int:
         self._producers += 1

@@ -116,7 +116,7 @@ class BrokersWorkload(ControllerWorkload):
 
     def _blackout(self, op: Blackout) -> None:
         world = self._brokers_world
-        world.counted("hit Blackout")
+        self._hit(op)
         for broker in world.full_brokers():
             broker.lose_power(op.loss)
             world.start_later(broker, op.down_ms + int(broker.random.random() * 200))
@@ -144,7 +144,7 @@ class BrokersWorkload(ControllerWorkload):
         world = self._brokers_world
         one, other = ((number - 1) % world.script.brokers + 1 for number in (op.broker, op.other))
         if one != other:
-            world.counted("hit PartBrokers")
+            self._hit(op)
             ways = [
                 *_both(-(DATA_FROM + one), [-(DATA_FROM + other)]),
                 *_both(-(EARS_FROM + one), [-(EARS_FROM + other)]),

@@ -8,11 +8,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from attrs import evolve
+
 from harness.checkers import ALL, Checker
 from harness.checkers.ghost import Violation
 from harness.checkers.service import NoCrash
 from harness.faults import Replication, Script
 from harness.outcome import Outcome
+from harness.recoveries import of_brokers
 from harness.worlds.brokers.tape import Tape
 from harness.worlds.brokers.verdict import with_records
 from harness.worlds.stack.brokers.broker import Broker
@@ -88,7 +91,9 @@ class BrokersWorld(ControllerWorld):
 
     def outcome(self) -> Outcome:
         """What the store's clients saw is judged, and then what those of the brokers did."""
-        return with_records(StoreWorld.outcome(self), self.records)
+        made = with_records(StoreWorld.outcome(self), self.records)
+        brokers = of_brokers(self.availability.beside, self.records.acknowledged_at(), self.liveness.began or self.now)
+        return evolve(made, recoveries=(*made.recoveries, *brokers))
 
 
 class Says(logging.Handler):
