@@ -8,15 +8,16 @@ and what is missing is passed over, by the same rule on every server.
 from __future__ import annotations
 
 from collections.abc import Callable
+from struct import Struct
 from typing import Final, TypeAlias
 
 from zab.store import txn as txns
-from zab.store.acl import decode_acl
+from zab.store.acl import OPEN, decode_acl
 from zab.store.errors import ErrorCode
 from zab.store.node import Node
 from zab.store.ops import Op
 from zab.store.paths import ROOT
-from zab.store.quota import BELOW, Quotas, size_of
+from zab.store.quota import BELOW, NAMES, Quotas, size_of
 from zab.store.sessions import Sessions
 from zab.store.tree import Tree
 from zab.store.watches import Watches
@@ -33,6 +34,10 @@ results  of a multi, one for each operation; for one that failed all are (Op.ERR
 """
 
 _OK: Final = 0
+_PASSED: Final = ">1x12x"
+"""Type, session and cxid, which change nothing."""
+_unpack_set_data: Final = Struct(_PASSED + "qiIi").unpack_from
+_unpack_create: Final = Struct(_PASSED + "qiqIiI").unpack_from
 _NO_NODE: Final = int(ErrorCode.NO_NODE)
 _CREATE_BYTES: Final = txns.CREATE_HEAD.size
 _SET_DATA_BYTES: Final = txns.SET_DATA_HEAD.size
@@ -43,11 +48,22 @@ Handler: TypeAlias = Callable[[int, bytes], Result]
 
 
 class Applier:
-    __slots__ = ("_nodes", "_quotas", "_sessions", "_tree", "_watches", "child_paths", "data_paths", "handlers")
+    __slots__ = (
+        "_marks",
+        "_nodes",
+        "_quotas",
+        "_sessions",
+        "_tree",
+        "_watches",
+        "child_paths",
+        "data_paths",
+        "handlers",
+    )
 
     def __init__(self, tree: Tree, sessions: Sessions, quotas: Quotas, watches: Watches) -> None:
         self._tree = tree
         self._nodes = tree.nodes
+        self._marks = tree.marks
         self._sessions = sessions
         self._quotas = quotas
         self._watches = watches
@@ -73,7 +89,7 @@ class Applier:
     # -- nodes -------------------------------------------------------------------------------------
 
     def _set_data(self, zxid: int, txn: bytes) -> Result:
-        _, _, _, time, version, path_bytes, data_bytes = txns.SET_DATA_HEAD.unpack_from(txn)
+        time, version, path_bytes, data_bytes = _unpack_set_data(txn)
         stop = _SET_DATA_BYTES + path_bytes
         path = txn[_SET_DATA_BYTES:stop].decode()
         node = self._nodes.get(path)
@@ -82,7 +98,9 @@ class Applier:
         data = txn[stop:] if data_bytes >= 0 else None
         old, acl, czxid, _, ctime, _, _, cversion, aversion, owner, pzxid, children = node
         new = (data, acl, czxid, zxid, ctime, time, version, cversion, aversion, owner, pzxid, children)
-        self._tree.replace(path, node, new)
+        for mark in self._marks:  # as `Tree.replace` does it
+            mark.setdefault(path, node)
+        self._nodes[path] = new
         if self._quotas.limited:
             self._quotas.changed(path, 0, size_of(data) - size_of(old))
         if self.data_paths:
@@ -90,23 +108,24 @@ class Applier:
         return zxid, _OK, path, new, ()
 
     def _create(self, zxid: int, txn: bytes) -> Result:
-        _, _, _, time, cversion, owner, path_bytes, data_bytes, acl_bytes = txns.CREATE_HEAD.unpack_from(txn)
+        time, cversion, owner, path_bytes, data_bytes, acl_bytes = _unpack_create(txn)
         stop = _CREATE_BYTES + path_bytes
         path = txn[_CREATE_BYTES:stop].decode()
         if acl_bytes:
             end = len(txn) - acl_bytes
             acl, data = decode_acl(txn[end:]), txn[stop:end] if data_bytes >= 0 else None
         else:
-            acl, data = decode_acl(b""), txn[stop:] if data_bytes >= 0 else None
-        node = self._tree.create(path, data, acl, owner, cversion, zxid, time)
+            acl, data = OPEN, txn[stop:] if data_bytes >= 0 else None
+        parent, _, name = path.rpartition("/")
+        parent = parent or ROOT
+        node = self._tree.create(path, parent, name, data, acl, owner, cversion, zxid, time)
         if isinstance(node, ErrorCode):
             return zxid, int(node), None, None, ()
-        if path.startswith(BELOW):
+        if name in NAMES and path.startswith(BELOW):
             self._quotas.quota_node_created(path)
         if self._quotas.limited:
             self._quotas.changed(path, 1, size_of(data))
         if self.data_paths or self.child_paths:
-            parent = path[: path.rfind("/")] or ROOT
             self._watches.created(path, parent, acl, self._nodes[parent][1], zxid)
         return zxid, _OK, path, node, ()
 
@@ -115,15 +134,16 @@ class Applier:
         return zxid, error, None, None, ()
 
     def _delete_path(self, zxid: int, path: str) -> int:
-        node = self._tree.delete(path, zxid)
+        parent, _, name = path.rpartition("/")
+        parent = parent or ROOT
+        node = self._tree.delete(path, parent, name, zxid)
         if node is None:
             return _NO_NODE
-        if path.startswith(BELOW):
+        if name in NAMES and path.startswith(BELOW):
             self._quotas.quota_node_deleted(path)
         if self._quotas.limited:
             self._quotas.changed(path, -1, -size_of(node[0]))
         if self.data_paths or self.child_paths:
-            parent = path[: path.rfind("/")] or ROOT
             self._watches.deleted(path, parent, node[1], self._nodes[parent][1], zxid)
         return _OK
 

@@ -9,7 +9,6 @@ The order of checks is that of Apache ZooKeeper 3.9.5.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Final, Protocol, TypeAlias
 
 from zab.store import acl as acls
@@ -27,7 +26,10 @@ from zab.store.sessions import SECRET_BYTES_MIN, Sessions
 from zab.store.tree import Tree
 
 _HEAD_BYTES: Final = HEAD.size
+_unpack_head: Final = HEAD.unpack_from
 _pack_set_data: Final = txns.SET_DATA_HEAD.pack
+_CREATE_CONTAINER: Final = int(Op.CREATE_CONTAINER)
+_CREATE_TTL: Final = int(Op.CREATE_TTL)
 
 
 class View(Protocol):
@@ -83,12 +85,9 @@ class Preparer:
         self._local = False
         self._identities = b""
         self._nodes: dict[str, Node]
-        self._handlers: Final[dict[int, Callable[[Fields], bytes]]] = {
+        self._handlers: Final[dict[int, Callable[[int, Fields], bytes]]] = {
             Op.SET_DATA: self._set_data,
-            Op.CREATE: partial(self._create, txns.CREATE),
-            Op.CREATE2: partial(self._create, txns.CREATE2),
-            Op.CREATE_CONTAINER: partial(self._create, txns.CREATE_CONTAINER),
-            Op.CREATE_TTL: partial(self._create, txns.CREATE_TTL),
+            **dict.fromkeys(CREATES, self._create),
             Op.DELETE: self._delete,
             Op.SET_ACL: self._set_acl,
             Op.CHECK: self._check,
@@ -112,7 +111,7 @@ class Preparer:
     # -- one request -------------------------------------------------------------------------------
 
     def prepare(self, request: bytes, view: View) -> bytes:
-        flags, session, cxid, op, server, identities_bytes = HEAD.unpack_from(request)
+        flags, session, cxid, op, server, identities_bytes = _unpack_head(request)
         if view.epoch != self._epoch:
             self._begin(view.epoch)
         self._zxid = view.zxid
@@ -139,7 +138,7 @@ class Preparer:
                 fields = (self._decode if flags & FOREIGN else unpack_body)(op, request, start)
             except Exception:  # whatever a decoder stumbles over, the client sent it
                 raise Failure(ErrorCode.MARSHALLING_ERROR) from None
-            return handler(fields)
+            return handler(op, fields)
         except Failure as failure:
             return txns.error(session, cxid, now_ms, failure.code)
         except AssertionError:
@@ -199,7 +198,7 @@ class Preparer:
 
     # -- nodes -------------------------------------------------------------------------------------
 
-    def _set_data(self, fields: Fields) -> bytes:
+    def _set_data(self, op: int, fields: Fields) -> bytes:
         path, data, expected = fields
         records = self._records
         record = records.get(path)
@@ -230,82 +229,90 @@ class Preparer:
         txn: bytes = head + raw if data is None else head + raw + data
         return txn
 
-    def _create(self, kind: int, fields: Fields) -> bytes:
-        if kind == txns.CREATE_TTL:
+    def _create(self, op: int, fields: Fields) -> bytes:
+        if op == _CREATE_TTL:
             path, data, acl, flags, ttl = fields
+            owner, sequential = self._owner_of(op, flags, ttl)
         else:
             path, data, acl, flags = fields
-            ttl = NO_TTL
-        owner, sequential = self._owner_of(kind, flags, ttl)
-        slash = path.rfind("/")
-        if slash < 0 or "\0" in path:
+            owner, sequential = self._owner_of(op, flags, NO_TTL) if flags or op == _CREATE_CONTAINER else (0, False)
+        parent_path, slash, name = path.rpartition("/")
+        if not slash or "\0" in path:
             raise Failure(ErrorCode.BAD_ARGUMENTS)
-        acl = self._fixed(acl)
-        parent_path = path[:slash] or ROOT
+        if acl is not OPEN:
+            acl = self._fixed(acl)
+        parent_path = parent_path or ROOT
         parent = self._look_up(parent_path)
         if parent is None:
             raise Failure(ErrorCode.NO_NODE)
-        if parent[1] is not OPEN:
-            self._authorize(parent[1], acls.CREATE)
-        cversion = parent[7]
+        (p_data, p_acl, p_czxid, p_mzxid, p_ctime, p_mtime, p_version, cversion, p_aversion, p_owner, _, count) = parent
+        if p_acl is not OPEN:
+            self._authorize(p_acl, acls.CREATE)
         if sequential:
             path = f"{path}{cversion:010d}"
+            name = path.rpartition("/")[2]
         # The parent exists, so all of the path but the last name has been found good before, but for a second slash.
-        if (not name_is_valid(path[slash + 1 :]) and path != ROOT) or path.startswith("//"):
+        if (not name_is_valid(name) and path != ROOT) or path.startswith("//"):
             raise Failure(ErrorCode.BAD_ARGUMENTS)
         if self._look_up(path) is not None:
             raise Failure(ErrorCode.NODE_EXISTS)
-        if parent[9] and is_session(parent[9]):
+        if p_owner and is_session(p_owner):
             raise Failure(ErrorCode.NO_CHILDREN_FOR_EPHEMERALS)
         if self._enforce_quota and self._quotas.exceeded(path, 1, size_of(data)):
             raise Failure(ErrorCode.QUOTA_EXCEEDED)
         cversion = cversion + 1 if cversion != INT_MAX else INT_MIN
         now_ms, zxid = self._now_ms, self._zxid
-        txn = txns.create(kind, self._session, self._cxid, now_ms, path, data, acl, owner, cversion)
-        self._put(parent_path, (*parent[:7], cversion, *parent[8:10], zxid, parent[11] + 1))
+        txn = txns.create(op, self._session, self._cxid, now_ms, path, data, acl, owner, cversion)
+        self._put(
+            parent_path,
+            (p_data, p_acl, p_czxid, p_mzxid, p_ctime, p_mtime, p_version, cversion, p_aversion, p_owner, zxid,
+             count + 1),
+        )  # fmt: skip
         self._put(path, (data, acl, zxid, zxid, now_ms, now_ms, 0, 0, 0, owner, zxid, 0))
         return txn
 
-    def _owner_of(self, kind: int, flags: int, ttl: int) -> tuple[int, bool]:
+    def _owner_of(self, op: int, flags: int, ttl: int) -> tuple[int, bool]:
         """What will stand in `owner`, and whether the name is to be completed by a number.
 
         The operation says what becomes of the node, the flags only how: a container may have a number, too.
         """
-        if not flags and (kind == txns.CREATE2 or kind == txns.CREATE):
-            return 0, False
         if not CreateFlag.PERSISTENT <= flags <= CreateFlag.PERSISTENT_SEQUENTIAL_TTL:
             raise Failure(ErrorCode.BAD_ARGUMENTS)
         if flags >= CreateFlag.PERSISTENT_TTL:
             if not self._extended_types:
                 raise Failure(ErrorCode.UNIMPLEMENTED)
-            if not 0 < ttl <= TTL_MAX or kind != txns.CREATE_TTL:
+            if not 0 < ttl <= TTL_MAX or op != _CREATE_TTL:
                 raise Failure(ErrorCode.BAD_ARGUMENTS)
             return ttl_owner(ttl), flags == CreateFlag.PERSISTENT_SEQUENTIAL_TTL
-        if ttl >= 0 or kind == txns.CREATE_TTL:
+        if ttl >= 0 or op == _CREATE_TTL:
             raise Failure(ErrorCode.BAD_ARGUMENTS)
         ephemeral = flags in (CreateFlag.EPHEMERAL, CreateFlag.EPHEMERAL_SEQUENTIAL)
         sequential = flags in (CreateFlag.PERSISTENT_SEQUENTIAL, CreateFlag.EPHEMERAL_SEQUENTIAL)
         if ephemeral and self._local:
             raise Failure(ErrorCode.EPHEMERAL_ON_LOCAL_SESSION)
-        if kind == txns.CREATE_CONTAINER:
+        if op == _CREATE_CONTAINER:
             return CONTAINER, sequential
         return self._session if ephemeral else 0, sequential
 
     def _deletable(self, path: str) -> tuple[str, Node]:
-        slash = path.rfind("/")
-        if slash < 0 or "\0" in path or path in UNDELETABLE:
+        parent_path, slash, _ = path.rpartition("/")
+        if not slash or "\0" in path or path in UNDELETABLE:
             raise Failure(ErrorCode.BAD_ARGUMENTS)
-        parent_path = path[:slash] or ROOT
+        parent_path = parent_path or ROOT
         parent = self._look_up(parent_path)
         if parent is None:
             raise Failure(ErrorCode.NO_NODE)
         return parent_path, parent
 
     def _put_deleted(self, path: str, parent_path: str, parent: Node) -> None:
-        self._put(parent_path, (*parent[:10], self._zxid, parent[11] - 1))
+        data, acl, czxid, mzxid, ctime, mtime, version, cversion, aversion, owner, _, count = parent
+        self._put(
+            parent_path,
+            (data, acl, czxid, mzxid, ctime, mtime, version, cversion, aversion, owner, self._zxid, count - 1),
+        )
         self._put(path, None)
 
-    def _delete(self, fields: Fields) -> bytes:
+    def _delete(self, op: int, fields: Fields) -> bytes:
         path, expected = fields
         parent_path, parent = self._deletable(path)
         if parent[1] is not OPEN:
@@ -321,7 +328,7 @@ class Preparer:
         self._put_deleted(path, parent_path, parent)
         return txn
 
-    def _delete_container(self, fields: Fields) -> bytes:
+    def _delete_container(self, op: int, fields: Fields) -> bytes:
         """What the reaper saw may be over by now: a child came, or a TTL node was written to."""
         (path,) = fields
         parent_path, parent = self._deletable(path)
@@ -337,7 +344,7 @@ class Preparer:
         self._put_deleted(path, parent_path, parent)
         return txn
 
-    def _set_acl(self, fields: Fields) -> bytes:
+    def _set_acl(self, op: int, fields: Fields) -> bytes:
         path, acl, expected = fields
         if self._look_up(path) is None and not is_valid(path):
             raise Failure(ErrorCode.BAD_ARGUMENTS)
@@ -352,7 +359,7 @@ class Preparer:
         self._put(path, (node[0], acl, *node[2:8], aversion, *node[9:]))
         return txn
 
-    def _check(self, fields: Fields) -> bytes:
+    def _check(self, op: int, fields: Fields) -> bytes:
         path, expected = fields
         node = self._look_up_valid(path)
         self._authorize(node[1], acls.READ)
@@ -362,7 +369,7 @@ class Preparer:
 
     # -- several at once ---------------------------------------------------------------------------
 
-    def _multi(self, fields: Fields) -> bytes:
+    def _multi(self, op: int, fields: Fields) -> bytes:
         """All or nothing. Later operations see what earlier ones will have done."""
         operations = fields
         if not _PLAIN_PARTS.issuperset([op for op, _ in fields]):
@@ -374,7 +381,7 @@ class Preparer:
         undo = self._undo = []
         try:
             for op, sub_fields in operations:
-                prepared.append(handlers[op](sub_fields))
+                prepared.append(handlers[op](op, sub_fields))
         except Failure as failure:
             self._outstanding.roll_back(position, undo)
             return txns.failed_multi(self._session, self._cxid, self._now_ms, len(fields), len(prepared), failure.code)
@@ -387,7 +394,7 @@ class Preparer:
 
     # -- sessions ----------------------------------------------------------------------------------
 
-    def _create_session(self, fields: Fields) -> bytes:
+    def _create_session(self, op: int, fields: Fields) -> bytes:
         (timeout_ms,) = fields
         session, server = self._session, self._server
         if session in (0, CONTAINER) or session in self._owners:
@@ -395,13 +402,13 @@ class Preparer:
         self._owners[session] = server
         return txns.create_session(session, self._cxid, self._now_ms, timeout_ms, server)
 
-    def _attach_session(self, fields: Fields) -> bytes:
+    def _attach_session(self, op: int, fields: Fields) -> bytes:
         if self._session not in self._owners:
             raise Failure(ErrorCode.SESSION_EXPIRED)
         self._owners[self._session] = self._server
         return txns.attach_session(self._session, self._cxid, self._now_ms, self._server)
 
-    def _close_session(self, fields: Fields) -> bytes:
+    def _close_session(self, op: int, fields: Fields) -> bytes:
         """From here on nothing is created for the session any more, so this list of its nodes is complete."""
         session = self._session
         self._owners.pop(session, None)
@@ -419,7 +426,7 @@ class Preparer:
             self._put_deleted(path, parent_path, parent)
         return txns.close_session(session, self._cxid, self._now_ms, tuple(paths))
 
-    def _set_secret(self, fields: Fields) -> bytes:
+    def _set_secret(self, op: int, fields: Fields) -> bytes:
         (secret,) = fields
         if self._sessions.secret or len(secret) < SECRET_BYTES_MIN:
             raise Failure(ErrorCode.BAD_ARGUMENTS)
@@ -427,7 +434,7 @@ class Preparer:
 
     # -- membership --------------------------------------------------------------------------------
 
-    def _reconfig(self, fields: Fields) -> bytes:
+    def _reconfig(self, op: int, fields: Fields) -> bytes:
         """Whether this client may ask for it, in the order of its requests. It changes nothing yet.
 
         Memberships are decided by the consensus itself, which has its own kind of transaction for them. When this

@@ -15,6 +15,7 @@ from zab.store.tree import Tree
 BELOW: Final = QUOTA + "/"
 LIMITS: Final = "zookeeper_limits"
 STATS: Final = "zookeeper_stats"
+NAMES: Final = frozenset({LIMITS, STATS})
 
 COUNT: Final = "count"
 BYTES: Final = "bytes"

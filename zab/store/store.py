@@ -63,6 +63,7 @@ def nobody(watchers: Sequence[Watcher], event: int, path: str, zxid: int) -> Non
 
 
 DEFAULT_SETTINGS: Final = StoreSettings()
+_CHECKPOINT: Final = txns.CHECKPOINT
 
 
 class Store:
@@ -80,6 +81,7 @@ class Store:
         """The last one."""
         self.watches = Watches(deliver, settings.access)
         self._outstanding = Outstanding()
+        self._records = self._outstanding.records
         self._preparer = Preparer(
             decode,
             settings.access,
@@ -89,7 +91,6 @@ class Store:
         )
         self._snapshots = snapshot.Snapshots()
         self._missed: list[Missed] = []
-        self._announced = 0
         tree = Tree()
         self.reads = Reads(tree, self.watches, settings.access)
         self._become(tree, Sessions(), Digest(tree))
@@ -100,6 +101,8 @@ class Store:
         self.quotas = Quotas(tree)
         self.digest = digest
         self._unsettled = digest.changed
+        self._unannounced = False
+        """There is a checkpoint that this server has told nobody of."""
         self._applier = Applier(tree, sessions, self.quotas, self.watches)
         self._handlers = self._applier.handlers
         self._preparer.look_at(tree, sessions, self.quotas)
@@ -120,10 +123,9 @@ class Store:
     def prepare(self, request: bytes, view: View) -> bytes:
         """The transaction for a request that `request.pack_request` made. Refuses nothing: an error is one, too."""
         txn = self._preparer.prepare(request, view)
-        history = self.digest.history
-        if history and history[-1][0] != self._announced:
-            self._announced, digest = history[-1]
-            return txns.checkpoint(self._announced, digest, txn)
+        if self._unannounced:
+            self._unannounced = False
+            return txns.checkpoint(*self.digest.history[-1], txn)
         return txn
 
     # -- everybody ---------------------------------------------------------------------------------
@@ -134,14 +136,14 @@ class Store:
         if self._missed:
             self.deliver_missed()
         kind = txn[0]
-        if kind == txns.CHECKPOINT:
+        if kind == _CHECKPOINT:
             self._compare(txn)
             txn = txn[txns.CHECKPOINT_HEAD.size :]
             kind = txn[0]
         result = self._handlers[kind](zxid, txn)
         # After the whole of a multi, never in its midst: a reader who sees this zxid sees all of it.
         self.zxid = zxid
-        if self._outstanding.records:
+        if self._records:
             self._outstanding.applied(zxid)
         if not zxid & (CHECKPOINT_EVERY - 1):
             self._checkpoint(zxid)
@@ -152,6 +154,7 @@ class Store:
     def _checkpoint(self, zxid: int) -> None:
         if self.settings.checkpoints:
             self.digest.checkpoint(zxid)
+            self._unannounced = True
         if self._snapshots:
             self._snapshots.sweep(self.tree)
 

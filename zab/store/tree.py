@@ -54,12 +54,11 @@ class Tree:
         self.nodes[path] = new
 
     def create(
-        self, path: str, data: bytes | None, acl: Acl, owner: int, parent_cversion: int, zxid: int, time: int
-    ) -> Node | ErrorCode:
+        self, path: str, parent_path: str, name: str, data: bytes | None, acl: Acl, owner: int, parent_cversion: int,
+        zxid: int, time: int,
+    ) -> Node | ErrorCode:  # fmt: skip
         """`parent_cversion` is the parent's, with this child counted."""
         nodes = self.nodes
-        slash = path.rfind("/")
-        parent_path = path[:slash] or ROOT
         parent = nodes.get(parent_path)
         if parent is None:
             return _NO_NODE
@@ -91,19 +90,17 @@ class Tree:
         nodes[path] = node
         siblings = self.children.get(parent_path)
         if siblings is None:
-            self.children[parent_path] = {path[slash + 1 :]: None}
+            self.children[parent_path] = {name: None}
         else:
-            siblings[path[slash + 1 :]] = None
+            siblings[name] = None
         if owner:
             self._owned(owner)[path] = None
         return node
 
-    def delete(self, path: str, zxid: int) -> Node | None:
+    def delete(self, path: str, parent_path: str, name: str, zxid: int) -> Node | None:
         """What was there."""
         nodes = self.nodes
         node = nodes.get(path)
-        slash = path.rfind("/")
-        parent_path = path[:slash] or ROOT
         parent = nodes.get(parent_path)
         if parent is not None:
             (data, acl, czxid, mzxid, ctime, mtime, version, cversion, aversion, p_owner, pzxid, count) = parent
@@ -120,14 +117,14 @@ class Tree:
             return None
         if node[11]:
             # Only in a replay, see above: a later life of this node is there already. Its children come again.
-            for name in self.children_of(path):
-                self.delete(child_of(path, name), zxid)
+            for child in self.children_of(path):
+                self.delete(child_of(path, child), path, child, zxid)
             node = nodes[path]
         for mark in self.marks:
             mark.setdefault(path, node)
         del nodes[path]
         siblings = self.children[parent_path]
-        del siblings[path[slash + 1 :]]
+        del siblings[name]
         if not siblings:
             del self.children[parent_path]
         owner = node[9]

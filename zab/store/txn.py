@@ -56,7 +56,8 @@ FAILED_MULTI_HEAD: Final = Struct(">BqiqIIi")
 """..., how many operations, which of them failed, why"""
 CHECKPOINT_HEAD: Final = Struct(">BqQ")
 """type, zxid, digest"""
-_LENGTH: Final = Struct(">I")
+LENGTH: Final = Struct(">I")
+"""Of each transaction inside a multi, in front of it."""
 
 
 def set_data(
@@ -116,7 +117,7 @@ def set_secret(time: int, secret: bytes) -> bytes:
 def multi(session: int, cxid: int, time: int, txns: Sequence[bytes]) -> bytes:
     parts = [HEAD.pack(MULTI, session, cxid, time)]
     for txn in txns:
-        parts += _LENGTH.pack(len(txn)), txn
+        parts += LENGTH.pack(len(txn)), txn
     return b"".join(parts)
 
 
@@ -135,7 +136,7 @@ def parts_of(txn: bytes) -> list[bytes]:
     """The transactions inside a multi."""
     parts, position, end = [], HEAD.size, len(txn)
     while position < end:
-        (length,) = _LENGTH.unpack_from(txn, position)
+        (length,) = LENGTH.unpack_from(txn, position)
         position += 4
         parts.append(txn[position : position + length])
         position += length

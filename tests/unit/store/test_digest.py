@@ -16,6 +16,7 @@ from zab.store.acl import OPEN
 from zab.store.digest import CHANGED_MAX, CHECKPOINT_EVERY, KNOWN_MAX, Digest, digest_of
 from zab.store.node import Node
 from zab.store.ops import Op
+from zab.store.paths import ROOT
 from zab.store.store import Store, StoreSettings
 from zab.store.tree import Tree
 
@@ -48,7 +49,7 @@ def test_what_was_known_of_a_node_is_forgotten_with_it_and_has_a_bound() -> None
     for begin in (0, KNOWN_MAX // 2, KNOWN_MAX, 0):
         for number in range(begin, begin + KNOWN_MAX // 2 + 7):
             zxid += 1
-            tree.create(f"/{number}", b"x", OPEN, 0, zxid, zxid, 1)
+            tree.create(f"/{number}", ROOT, str(number), b"x", OPEN, 0, zxid, zxid, 1)
         for _ in range(3):
             for number in range(begin, begin + KNOWN_MAX // 2, 3):
                 zxid += 1
@@ -57,7 +58,7 @@ def test_what_was_known_of_a_node_is_forgotten_with_it_and_has_a_bound() -> None
             assert digest.value == summed(tree)
         for number in range(begin, begin + KNOWN_MAX // 2, 5):
             zxid += 1
-            tree.delete(f"/{number}", zxid)
+            tree.delete(f"/{number}", ROOT, str(number), zxid)
             assert number % 1000 or digest.value == summed(tree)
         assert digest.value == summed(tree)
 

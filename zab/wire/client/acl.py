@@ -39,6 +39,7 @@ def _carried(name: str) -> str:
 
 
 OPEN_BYTES: Final = vector(map(_entry, OPEN))
+_OPEN_LENGTH: Final = len(OPEN_BYTES)
 
 
 def encode_acl(acl: Acl | None) -> bytes:
@@ -49,8 +50,9 @@ def encode_acl(acl: Acl | None) -> bytes:
 
 def decode_acl(data: bytes, at: int) -> tuple[Acl | None, int]:
     """The list at `at`, and where it ends. Null is not nothing: it is refused, but not here."""
-    if data.startswith(OPEN_BYTES, at):
-        return OPEN, at + len(OPEN_BYTES)
+    end = at + _OPEN_LENGTH
+    if data[at:end] == OPEN_BYTES:
+        return OPEN, end
     reader = Reader(data, at)
     acl = reader.vector_or_null(lambda: _read_entry(reader), _ENTRY_BYTES_MIN)
     return acl, reader.position

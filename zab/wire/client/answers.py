@@ -88,11 +88,12 @@ _WITH_PATH_AND_STAT: Final = frozenset({int(Op.CREATE2), int(Op.CREATE_CONTAINER
 
 
 def write_reply(op: int, xid: int, result: Result) -> bytes:
-    zxid, error, path, _, parts = result
+    zxid, error, path, node, parts = result
     if error:
         return error_reply(xid, zxid, error)
     if op in _WITH_STAT:
-        return stat_reply(xid, zxid, stat_fields(_node_of(result)))
+        assert node is not None, "what was set is there"
+        return stat_reply(xid, zxid, stat_fields(node))
     if op == _CREATE:
         assert path is not None, "what was created has a path"
         return path_reply(xid, zxid, path)
