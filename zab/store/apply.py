@@ -43,6 +43,8 @@ _CREATE_BYTES: Final = txns.CREATE_HEAD.size
 _SET_DATA_BYTES: Final = txns.SET_DATA_HEAD.size
 _SET_ACL_BYTES: Final = txns.SET_ACL_HEAD.size
 _HEAD_BYTES: Final = txns.HEAD.size
+_LENGTH_BYTES: Final = txns.LENGTH.size
+_unpack_length: Final = txns.LENGTH.unpack_from
 
 Handler: TypeAlias = Callable[[int, bytes], Result]
 
@@ -166,9 +168,14 @@ class Applier:
     def _multi(self, zxid: int, txn: bytes) -> Result:
         handlers = self.handlers
         results = []
-        for part in txns.parts_of(txn):
-            _, error, path, node, _ = handlers[part[0]](zxid, part)
-            results.append((part[0], error, path, node))
+        position, end = _HEAD_BYTES, len(txn)
+        while position < end:  # as in `txns.parts_of`
+            start = position + _LENGTH_BYTES
+            position = start + _unpack_length(txn, position)[0]
+            part = txn[start:position]
+            kind = part[0]
+            _, error, path, node, _ = handlers[kind](zxid, part)
+            results.append((kind, error, path, node))
         return zxid, _OK, None, None, tuple(results)
 
     def _failed_multi(self, zxid: int, txn: bytes) -> Result:

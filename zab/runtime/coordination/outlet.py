@@ -25,9 +25,11 @@ class Outlet:
         self._sending = False
         self._bell = Doorbell()
 
-    def put(self, frame: bytes) -> None:
+    def put(self, frame: bytes) -> int:
+        """How many bytes wait now."""
         self.frames.append(frame)
-        self.bytes += len(frame)
+        self.bytes = waiting = self.bytes + len(frame)
+        return waiting
 
     def clear(self) -> None:
         self.frames.clear()

@@ -51,6 +51,7 @@ class Replies:
         self.over = False
         self._outlet = Outlet(stream)
         self._room = self._outlet.room
+        self._unsent_bytes_cut = server.settings.unsent_bytes_cut
         self.last_taken = False
         """What follows is not answered any more."""
         self._taking = self._finishing = False
@@ -124,7 +125,7 @@ class Replies:
         self.send(frame)
         if op == _CLOSE or code == _EXPIRED:
             self.finish()
-        elif line:
+        elif line and line[0][2] is not None:  # most often it is the next write, which is under way
             self.answer()
 
     def answer(self) -> None:
@@ -157,8 +158,7 @@ class Replies:
         outlet = self._outlet
         if not outlet.frames and not self._taking:
             self.server.dirty(self)
-        outlet.put(frame)
-        if outlet.bytes > self.server.settings.unsent_bytes_cut:
+        if outlet.put(frame) > self._unsent_bytes_cut:
             self.cut(f"it does not read: {outlet.bytes} bytes wait")
 
     def flush(self) -> None:

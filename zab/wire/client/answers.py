@@ -77,7 +77,8 @@ def _write_part(part: SubResult) -> multi.Result:
     if error or op == _ERROR:
         return _ERROR, error
     if op == _SET_DATA:
-        return op, stat_fields(_node_of(part))
+        assert node is not None, "what was set is there"
+        return op, stat_fields(node)
     if op == _CREATE:
         return op, path
     return op, None if node is None else (path, stat_fields(node))

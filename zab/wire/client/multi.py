@@ -24,8 +24,13 @@ Result: TypeAlias = tuple[int, Any]
 
 _ERROR: Final = int(Op.ERROR)
 _HEADER: Final = Struct(">iBi")
+_unpack_header: Final = Struct(">iB4x").unpack_from
+"""The error in it says nothing: the result has one of its own."""
 _END: Final = _HEADER.pack(-1, 1, -1)
 _FAILED: Final = Struct(">iBii")
+_SET_DATA: Final = int(Op.SET_DATA)
+_pack_set: Final = Struct(">iBi" + bodies.STAT_FORMAT).pack
+"""Header and stat: most results are these."""
 
 WRITES: Final[Mapping[int, Shape]] = {
     Op.CREATE: shapes.CREATE,
@@ -59,17 +64,19 @@ _RESULT_OF: Final[Mapping[int, int]] = {
 def of(allowed: Mapping[int, Shape]) -> Shape:
     """The shape of a multi of these operations. Reads and writes do not mix."""
 
+    decoders = {int(opcode): shape.decode for opcode, shape in allowed.items()}
+
     def decode(body: bytes, at: int) -> tuple[Fields, int]:
         operations: list[Operation] = []
         while True:
-            opcode, done, _ = _HEADER.unpack_from(body, at)
+            opcode, done = _unpack_header(body, at)
             at += 9
             if done:
                 return tuple(operations), at
-            shape = allowed.get(opcode)
-            if shape is None:
+            decode_fields = decoders.get(opcode)
+            if decode_fields is None:
                 raise WireError(f"operation {opcode} cannot be part of this")
-            fields, at = shape.decode(body, at)
+            fields, at = decode_fields(body, at)
             operations.append((opcode, fields))
 
     def encode(operations: Iterable[Operation]) -> bytes:
@@ -91,7 +98,9 @@ _RESULT_ENCODERS: Final = {
 def encode_results(results: Iterable[Result]) -> bytes:
     parts: list[bytes] = []
     for opcode, value in results:
-        if opcode == _ERROR:
+        if opcode == _SET_DATA:
+            parts.append(_pack_set(_SET_DATA, 0, 0, *value))
+        elif opcode == _ERROR:
             parts.append(_FAILED.pack(-1, 0, value, value))
         else:
             head, encode = _RESULT_ENCODERS[opcode]
