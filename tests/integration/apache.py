@@ -11,9 +11,12 @@ import os
 import shutil
 import socket
 import subprocess
+import tempfile
 import time
+from atexit import register
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from functools import cache, partial
 from pathlib import Path
 from threading import Lock, Thread
 
@@ -23,6 +26,9 @@ from attrs import define, field, frozen
 from tests.ports import free_port
 
 START_SECONDS_MAX = 60
+SOURCES = Path(__file__).parent / "java"
+QUICK = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
+"""They live for seconds: a JVM that prepares for hours takes twice the CPU."""
 
 
 def jars() -> Path | None:
@@ -49,7 +55,28 @@ needs_apache = pytest.mark.skipif(why_not() is not None, reason=why_not() or "")
 def java(main: str, *arguments: str, properties: tuple[str, ...] = (), classes: Path | None = None) -> list[str]:
     """`classes`: a folder that is looked into before the jars."""
     path = f"{jars()}/*" if classes is None else f"{classes}:{jars()}/*"
-    return ["java", "-Xmx256m", *(f"-D{text}" for text in properties), "-cp", path, main, *arguments]
+    return ["java", "-Xmx256m", *QUICK, *(f"-D{text}" for text in properties), "-cp", path, main, *arguments]
+
+
+def client(name: str, *arguments: str, properties: tuple[str, ...] = ()) -> list[str]:
+    """A program of ours beside this file, which uses their libraries."""
+    return java(name, *arguments, properties=("log4j2.level=OFF", *properties), classes=_clients())
+
+
+@cache
+def _clients() -> Path:
+    """All of them, compiled together: that takes hardly longer than one, and each is run more than once."""
+    folder = Path(tempfile.mkdtemp(prefix="zab-clients-"))
+    register(partial(shutil.rmtree, folder, ignore_errors=True))
+    without = () if any((jars() or folder).glob("curator-recipes-*.jar")) else ("org.apache.curator",)
+    sources = [path for path in SOURCES.glob("*.java") if not path.name.startswith("Kafka")]
+    compile_java(folder, [path for path in sources if not any(word in path.read_text() for word in without)])
+    return folder
+
+
+def compile_java(folder: Path, sources: list[Path]) -> None:
+    quick = (f"-J{option}" for option in QUICK)
+    subprocess.run(["javac", *quick, "-d", str(folder), "-cp", f"{jars()}/*", *map(str, sources)], check=True)
 
 
 def ask(port: int, word: str) -> str:

@@ -7,7 +7,6 @@ serves ZooKeeper's own commands in ZooKeeper's own JSON through the HTTP server 
 from __future__ import annotations
 
 import shutil
-import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -40,8 +39,7 @@ OURS_ALONE = {"snapshot", "restore"}
 @pytest.fixture(scope="session")
 def classes(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("classes")
-    sources = [str(path) for path in SOURCES.rglob("*.java")]
-    subprocess.run(["javac", "-d", str(folder), "-cp", f"{apache.jars()}/*", *sources], check=True)
+    apache.compile_java(folder, list(SOURCES.rglob("*.java")))
     return folder
 
 
@@ -63,7 +61,7 @@ def three(folder: Path, classes: Path) -> Iterator[list[tuple[int, int]]]:
 def client(port: int) -> Iterator[None]:
     """One that has a session, an ephemeral and watches."""
     zookeeper = KazooClient(f"127.0.0.1:{port}")
-    zookeeper.start()
+    zookeeper.start(60)
     try:
         zookeeper.create("/here", b"", ephemeral=True)
         zookeeper.get("/here", watch=print)

@@ -283,7 +283,7 @@ def test_kazoo(server: apache.Server) -> None:
     kazoo = pytest.importorskip("kazoo.client", reason="kazoo is not installed")
     with apache.recording(server.port) as (port, connections):
         client = kazoo.KazooClient(hosts=f"127.0.0.1:{port}")
-        client.start()
+        client.start(60)
         client.add_auth("digest", "u:p")
         client.ensure_path("/k/a")
         client.create("/k/e", b"x", ephemeral=True)

@@ -18,7 +18,6 @@ import trio
 from tests.integration import apache
 from tests.integration.stores import Stores, stores
 
-SOURCES = Path(__file__).parent / "java"
 PATIENCE_S = 90
 
 pytestmark = [apache.needs_apache, pytest.mark.slow]
@@ -67,7 +66,7 @@ class Program:
 
 
 def program(name: str, *arguments: str) -> AbstractAsyncContextManager[Program]:
-    return started(apache.java(str(SOURCES / f"{name}.java"), *arguments, properties=("log4j2.level=OFF",)))
+    return started(apache.client(name, *arguments))
 
 
 @asynccontextmanager

@@ -18,7 +18,7 @@ from attrs import evolve
 from tests.integration import apache
 from tests.integration.stores import DOORS, Stores, stores
 from tests.integration.test_client_port import Client
-from tests.integration.test_java_clients import SOURCES, needs_compiler
+from tests.integration.test_java_clients import needs_compiler
 from zab.runtime.coordination.security import SecuritySettings
 from zab.store.acl import Acl, Identity
 from zab.store.errors import ErrorCode
@@ -332,7 +332,7 @@ async def test_kazoo_with_a_wrong_password(tmp_path: Path) -> None:
 
 
 async def java(name: str, *arguments: str, properties: tuple[str, ...]) -> list[str]:
-    command = apache.java(str(SOURCES / f"{name}.java"), *arguments, properties=("log4j2.level=OFF", *properties))
+    command = apache.client(name, *arguments, properties=properties)
     with trio.fail_after(90):
         done = await trio.run_process(command, capture_stdout=True, stderr=subprocess.STDOUT, check=False)
     return str(done.stdout.decode()).splitlines()
