@@ -15,6 +15,6 @@ A step never believes another: what the last one proves, it has seen in the scri
 from harness.shrink.delta import ddmin
 from harness.shrink.proof import Proof
 from harness.shrink.shrink import Shrunk, same_promise, shrink
-from harness.shrink.trials import Broke
+from harness.shrink.trials import Broke, Moment
 
-__all__ = ["Broke", "Proof", "Shrunk", "ddmin", "same_promise", "shrink"]
+__all__ = ["Broke", "Moment", "Proof", "Shrunk", "ddmin", "same_promise", "shrink"]

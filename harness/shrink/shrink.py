@@ -13,7 +13,7 @@ from harness.shrink import plainer
 from harness.shrink.delta import ddmin
 from harness.shrink.items import items_of, made_of, until
 from harness.shrink.proof import Proof, prove, take_out
-from harness.shrink.trials import Broke, Trials
+from harness.shrink.trials import Broke, Moment, Trials
 
 RUNS_MAX: Final = 400
 
@@ -35,10 +35,10 @@ def same_promise(
 ) -> Broke:
     """A failure is the same one if the same promise is broken, whatever the words of the verdict are."""
 
-    def broke(script: Script) -> int | None:
+    def broke(script: Script) -> Moment | None:
         seen()
         outcome = run(script)
-        return outcome.at_ms if outcome.promise == promise else None
+        return Moment(outcome.at_ms) if outcome.promise == promise else None
 
     return broke
 

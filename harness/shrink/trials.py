@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import NewType, TypeAlias
 
 from harness.faults import Script
 
-Broke: TypeAlias = Callable[[Script], int | None]
+Moment = NewType("Moment", int)
+"""In milliseconds. A type of its own: whether it broke is no answer to when it did."""
+Broke: TypeAlias = Callable[[Script], Moment | None]
 """Runs a script: after how many milliseconds it broke the promise in question, or None if it did not."""
 
 
@@ -15,7 +17,7 @@ class Trials:
     def __init__(self, broke: Broke, runs_max: int) -> None:
         self._broke = broke
         self._runs_max = runs_max
-        self._known: dict[str, int | None] = {}
+        self._known: dict[str, Moment | None] = {}
         self.runs: dict[str, int] = {}
         """Executions, by the step that asked for them."""
         self.step = ""
@@ -28,7 +30,7 @@ class Trials:
     def over(self) -> bool:
         return self.spent >= self._runs_max
 
-    def broke(self, script: Script) -> int | None:
+    def broke(self, script: Script) -> Moment | None:
         """None also when it may not be tried any more: what was not seen to fail is not believed to."""
         key = repr(script)
         if key not in self._known:

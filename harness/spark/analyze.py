@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from functools import reduce
+from pathlib import Path
 from typing import Any, Final
 
 from attrs import frozen
@@ -99,7 +100,7 @@ def analyze(spark: SparkSession, layout: Layout, *, sliced: int = SLICED, told: 
     tables |= {"curve": _rows(discovery.curve(kinds)), "unseen": _rows(discovery.unseen(kinds))}
     told("compare failures")
     tables["odds"] = _rows(odds.odds(runs))
-    tables["clusters"] = _clusters(runs, meta, sliced)
+    tables["clusters"] = _clusters(runs, meta, sliced, layout.analysis / "diagrams")
     told("write")
     meta |= {"analysed_in_s": round(time.monotonic() - began, 1), "campaign": layout.name}
     made = Analysis(tables, meta)
@@ -109,14 +110,14 @@ def analyze(spark: SparkSession, layout: Layout, *, sliced: int = SLICED, told: 
     return made
 
 
-def _clusters(runs: DataFrame, meta: dict[str, Any], sliced: int) -> list[dict[str, Any]]:
+def _clusters(runs: DataFrame, meta: dict[str, Any], sliced: int, diagrams: Path) -> list[dict[str, Any]]:
     groups = clusters.groups(runs).cache()
     most = (
         min(sliced, groups.count()) if meta["code"] == code_hash() else 0
     )  # other code fails otherwise, or not at all
     plan = meta["plan"]
     if most:
-        slices = clusters.slices(groups, plan["world"], plan["mutant"], most, TRIES)
+        slices = clusters.slices(groups, plan["world"], plan["mutant"], most, TRIES, diagrams)
     else:
         slices = groups.sparkSession.createDataFrame([], clusters.SLICES)
     return _rows(clusters.clusters(groups, slices))

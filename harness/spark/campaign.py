@@ -102,8 +102,8 @@ class Watch:
                 except (OSError, pa.ArrowInvalid):
                     continue  # damaged since; `analyze` names it
                 runs = min(chunk.end, self._end) - max(chunk.first, self._first)
-                *whole, seconds = (float(said.get(word.encode(), 0)) for word in COUNTED)
-                self._done += Done(runs, *map(int, whole), seconds)
+                violated, undecided, errors, stored, seconds = (said.get(word.encode(), b"0") for word in COUNTED)
+                self._done += Done(runs, int(violated), int(undecided), int(errors), int(stored), float(seconds))
         return self._done
 
 

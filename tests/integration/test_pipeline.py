@@ -15,6 +15,10 @@ import pytest
 from harness.cli import main
 from harness.history import Asked, Became, Change, History, Reply, Request, Stat, Told
 from harness.many import Plan
+from harness.mutants.campaign import hunt
+from harness.mutants.edit import planted
+from harness.mutants.table import BY_NAME
+from harness.scripts import loads, to_json
 from harness.spark.analyze import analyze
 from harness.spark.campaign import Campaign, Stopped, in_spark
 from harness.spark.chunk import Done, Work, finish
@@ -24,6 +28,7 @@ from harness.spark.schema import EVENTS, HISTORIES, REPEATS, RUNS, VERSION, Tabl
 from harness.spark.session import session
 from harness.spark.stages import again, clusters, discovery, odds, recheck, sums, validate
 from harness.spark.verdicts import Budget, Said, as_clients_saw_it
+from harness.worlds import world
 
 pytestmark = [
     pytest.mark.slow,
@@ -292,6 +297,20 @@ def test_failures_that_need_the_same_are_one(spark: Any) -> None:
     assert ("error", "not made smaller: Wrong: line #") in made
 
 
+def test_what_is_left_of_a_failure_still_fails_and_is_drawn(tmp_path: Path) -> None:
+    name = "M12"
+    found = hunt(BY_NAME[name])
+    assert found.script is not None
+    row = {"seed": 7, "promise": found.promise, "script": json.dumps(to_json(found.script))}
+    made = clusters.smaller(row, "cores", name, 60, tmp_path / "diagrams")
+    small = loads(made["small"])
+    assert 0 < len(small.faults) + len(small.ops) < len(found.script.faults) + len(found.script.ops)
+    assert made["slice"] != clusters.NOTHING
+    with planted(BY_NAME[name].edits):
+        assert world("cores").run(small).promise == found.promise
+    assert "zab-harness replay" in (tmp_path / "diagrams/7.html").read_text()
+
+
 # -- the whole -----------------------------------------------------------------------------------------
 
 
@@ -340,12 +359,14 @@ def test_from_runs_to_tables(spark: Any, tmp_path: Path) -> None:
     assert found.count("runs") == 16
     assert found.tables["clusters"][0]["failures"] >= 8
     assert not found.tables["clusters"][0]["slice"].startswith("not made smaller")
+    (drawn,) = (made.layout.analysis / "diagrams").glob("*.html")
     reasons = {row["reason"] for row in found.tables["quarantine"]}
     assert "rows of a run that is not in the table of runs" in reasons
     assert sum(row["histories"] for row in found.tables["verdicts"]) == 16
     put_aside = spark.read.parquet(str(made.layout.analysis / "quarantine"))
     assert put_aside.where(f"source = '{torn}'").count() == 1
     assert main(["report", str(tmp_path)]) == 0
+    assert f'href="diagrams/{drawn.name}"' in (made.layout.analysis / "report.html").read_text()
     assert main(["compare", str(tmp_path), str(tmp_path)]) == 0
 
 

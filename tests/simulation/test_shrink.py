@@ -12,7 +12,7 @@ from harness.draw import script_from_seed
 from harness.faults import Crash, Script, Write
 from harness.mutants.edit import planted
 from harness.mutants.table import BY_NAME
-from harness.shrink import Proof, ddmin, same_promise, shrink
+from harness.shrink import Moment, Proof, ddmin, same_promise, shrink
 from harness.shrink.items import items_of, made_of
 from harness.shrink.plainer import REGULAR
 from harness.worlds.cores.world import run
@@ -44,10 +44,10 @@ def test_a_failure_shrinks_to_what_it_needs() -> None:
     crash = Crash(900, 700, 2, "tear")
     script = evolve(script, faults=(*script.faults[:5], crash, *script.faults[5:]))
 
-    def broke(candidate: Script) -> int | None:
+    def broke(candidate: Script) -> Moment | None:
         crashes = [fault for fault in candidate.faults if isinstance(fault, Crash) and fault.server == 2]
         writes = [op for op in candidate.ops if isinstance(op, Write) and crashes and op.at < crashes[0].at]
-        return crashes[0].at if crashes and len(writes) >= 3 else None
+        return Moment(crashes[0].at) if crashes and len(writes) >= 3 else None
 
     assert broke(script)
     small = shrink(script, broke)
@@ -80,7 +80,7 @@ def test_a_real_failure_keeps_failing_in_the_same_way_and_nothing_in_it_can_be_m
 
 
 def test_what_never_depends_on_the_script_shrinks_to_nothing() -> None:
-    small = shrink(script_from_seed(5), lambda _: 100)
+    small = shrink(script_from_seed(5), lambda _: Moment(100))
     assert not items_of(small.script)
     assert small.runs <= 10
     assert small.proof == Proof((), (), 0)
@@ -88,8 +88,8 @@ def test_what_never_depends_on_the_script_shrinks_to_nothing() -> None:
 
 def test_the_schedule_becomes_regular_where_the_failure_survives_it() -> None:
     script = script_from_seed(11)
-    assert shrink(script, lambda _: 100).script.timing == REGULAR
-    slow = shrink(script, lambda candidate: 100 if candidate.timing.delay_us_max > 1_000 else None)
+    assert shrink(script, lambda _: Moment(100)).script.timing == REGULAR
+    slow = shrink(script, lambda candidate: Moment(100) if candidate.timing.delay_us_max > 1_000 else None)
     assert slow.script.timing.fsync_us_max == REGULAR.fsync_us_max
     assert slow.script.timing.delay_us_max > 1_000
 
@@ -98,17 +98,17 @@ def test_two_faults_that_make_up_for_each_other_go_together() -> None:
     """Either alone is missed, but not both: an odd number of crashes is what fails."""
     crashes = tuple(Crash(at, server=server) for at, server in ((100, 1), (200, 2), (300, 3)))
     script = Script(1, length_ms=1_000, faults=crashes)
-    small = shrink(script, lambda candidate: 400 if len(candidate.faults) % 2 else None)
+    small = shrink(script, lambda candidate: Moment(400) if len(candidate.faults) % 2 else None)
     assert len(small.script.faults) == 1
 
 
 def test_the_budget_is_kept_and_what_could_not_be_tried_is_not_called_proven() -> None:
     runs = 0
 
-    def broke(_: Script) -> int | None:
+    def broke(_: Script) -> Moment | None:
         nonlocal runs
         runs += 1
-        return 5_000 if runs % 2 == 0 else None
+        return Moment(5_000) if runs % 2 == 0 else None
 
     small = shrink(script_from_seed(3), broke, runs_max=10)
     assert small.runs == runs == 10
@@ -119,8 +119,8 @@ def test_whoever_is_no_leader_any_more_is_not_cut_off_early() -> None:
     """A promise that is only judged in the end does not say when it was broken: the end is found by halves."""
     script = Script(1, length_ms=3_000, ops=tuple(Write(at) for at in range(0, 3_000, 50)))
 
-    def broke(candidate: Script) -> int | None:
-        return candidate.length_ms + 900 if any(op.at == 200 for op in candidate.ops) else None
+    def broke(candidate: Script) -> Moment | None:
+        return Moment(candidate.length_ms + 900) if any(op.at == 200 for op in candidate.ops) else None
 
     small = shrink(script, broke)
     assert [op.at for op in small.script.ops] == [200]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import ExitStack
+from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
@@ -18,8 +19,12 @@ from pyspark.sql import functions as F
 from harness.faults import Script
 from harness.mutants.edit import planted
 from harness.mutants.table import BY_NAME
+from harness.outcome import Outcome
+from harness.report.diagram import page
+from harness.rerun import rerun
 from harness.scripts import loads, to_json
-from harness.shrink import shrink
+from harness.shrink import same_promise, shrink
+from harness.spark.layout import appearing
 from harness.watchdog import watchdog
 from harness.worlds import world
 
@@ -49,8 +54,10 @@ def groups(runs: DataFrame) -> DataFrame:
     )
 
 
-def slices(groups: DataFrame, where: str, mutant: str | None, most: int, tries: int) -> DataFrame:
-    """Make one failure of each of the `most` greatest groups smaller."""
+def slices(
+    groups: DataFrame, where: str, mutant: str | None, most: int, tries: int, diagrams: Path | None = None
+) -> DataFrame:
+    """Make one failure of each of the `most` greatest groups smaller. What is left of it is drawn into `diagrams`."""
     chosen = (
         groups.where("promise != 'error'")
         .withColumn("_nth", F.row_number().over(Window.partitionBy(F.lit(0)).orderBy(F.desc("failures"), "seed")))
@@ -61,7 +68,7 @@ def slices(groups: DataFrame, where: str, mutant: str | None, most: int, tries: 
     def task(batches: Iterator[Any]) -> Iterator[Any]:
         for batch in batches:
             for row in batch.to_pylist():
-                yield pa.RecordBatch.from_pylist([_slice(row, where, mutant, tries)], schema=_SCHEMA)
+                yield pa.RecordBatch.from_pylist([smaller(row, where, mutant, tries, diagrams)], schema=_SCHEMA)
 
     return chosen.repartition(max(1, most), "seed").mapInArrow(task, SLICES)
 
@@ -71,17 +78,19 @@ _SCHEMA: Final = pa.schema(
 )
 
 
-def _slice(row: dict[str, Any], where: str, mutant: str | None, tries: int) -> dict[str, Any]:
+def smaller(row: dict[str, Any], where: str, mutant: str | None, tries: int, diagrams: Path | None) -> dict[str, Any]:
     there = world(where)
 
-    def fails(script: Script) -> bool:
+    def run(script: Script) -> Outcome:
         with watchdog():
-            return bool(there.run(script).promise == row["promise"])
+            return there.run(script)
 
     with ExitStack() as stack:
         if mutant is not None:
             stack.enter_context(planted(BY_NAME[mutant].edits))
-        found = shrink(loads(row["script"]), fails, runs_max=tries)
+        found = shrink(loads(row["script"]), same_promise(run, row["promise"]), runs_max=tries)
+        if diagrams is not None:
+            _draw(diagrams / f"{row['seed']}.html", there.run(found.script, trace=True), where, mutant)
     needed = sorted({type(item).__name__ for item in (*found.script.faults, *found.script.ops)})
     return {
         "seed": row["seed"],
@@ -89,6 +98,16 @@ def _slice(row: dict[str, Any], where: str, mutant: str | None, tries: int) -> d
         "small": json.dumps(to_json(found.script)),
         "tries": found.runs,
     }
+
+
+def _draw(path: Path, outcome: Outcome, where: str, mutant: str | None) -> None:
+    """In the world of processes nobody keeps a record of the acts, and there is nothing to draw."""
+    if outcome.trace is None:
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    line = rerun(outcome.script, world=where, mutant=mutant, beside=path.with_suffix(".json"))
+    with appearing(path) as draft:
+        draft.write_text(page(outcome, line))
 
 
 def clusters(groups: DataFrame, slices: DataFrame) -> DataFrame:
