@@ -14,6 +14,7 @@ from replica.cli.properties.source import Misconfigured
 from replica.cli.properties.values import LONG_MAX, of_topics
 from replica.core.authorizing import AclSettings
 from replica.runtime.config import Peers
+from replica.runtime.described import Layers, of_broker
 from replica.runtime.sasl import Identity
 
 KAFKAS_OWN = """\
@@ -326,6 +327,18 @@ def test_what_replication_and_cleaning_are_told() -> None:
     usual = plan("broker.rack=", "replica.selector.class=").config
     assert (usual.replication.follower_reads, usual.replication.lag_messages_max, usual.rack) == (False, None, None)
     assert (usual.cleans, usual.replication.sync_writes) == (True, False)
+
+
+def test_tools_are_told_values_and_no_words_for_what_nobody_has_set() -> None:
+    said = plan("ssl.keystore.password=hush", "broker.rack=east").config.said
+    assert said["broker.rack"] == ("east", True)
+    assert said["ssl.keystore.password"] == (None, True)
+    assert said["ssl.client.auth"] == ("none", False)
+    assert said["num.partitions"] == ("1", False)
+    for key in ("advertised.listeners", "authorizer.class.name", "ssl.key.password", "log.retention.ms"):
+        assert said[key] == (None, False)
+    told = {each["name"]: each for each in of_broker(Layers({}, {}, said), ["ssl.keystore.password", "super.users"])}
+    assert [(each["value"], each["is_sensitive"]) for each in told.values()] == [(None, True), (None, False)]
 
 
 def test_the_bound_of_times_that_had_one_name_for_both_sides() -> None:
