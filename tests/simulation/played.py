@@ -12,10 +12,8 @@ from harness.worlds.cores.world import World
 from zab.core.messages import LinkDown, LinkUp, Reachable
 from zab.core.ready import Recovered
 
-CALM = """
-seed 1
-timing delay_us_max 1000 fsync_us_max 1000 break_ms_max 50
-"""
+CALM = {"delay_us_max": 1_000, "fsync_us_max": 1_000, "break_ms_max": 50}
+"""Where a test does not say something else."""
 WRITES = "\n".join(f"at {at} ms write" for at in range(300, 2_000, 20))
 
 
@@ -23,7 +21,8 @@ class Played:
     """What happened. Times are in milliseconds of virtual time."""
 
     def __init__(self, text: str, looks: Mapping[int, Callable[[World], Any]]) -> None:
-        script = loads(CALM + text)
+        calm = " ".join(f"{name} {value}" for name, value in CALM.items() if name not in text)
+        script = loads(f"seed 1\ntiming {calm}\n{text}")
         self.world = World(script, trace=True)
         self.seen: dict[int, Any] = {}
         for at, look in looks.items():

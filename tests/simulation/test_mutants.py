@@ -139,8 +139,12 @@ def test_two_edits_of_one_function_add_up() -> None:
 
 
 def test_a_core_that_goes_round_and_round_is_noticed() -> None:
+    where = "zab.core.leading:Leading._count"
     stuck = mutant(
-        "stuck", "", ("zab.core.leading:Leading._count", "if reached <= replica.committed or", "if False and")
+        "stuck",
+        "",
+        (where, "if reached <= replica.committed or", "if False and"),
+        (where, "if pending is None and self._joint is None:", "if False:"),
     )
     with planted(stuck.edits), watchdog(0.3):
         outcome = run(script_from_seed(1))
