@@ -61,8 +61,8 @@ class Node:
         self.elections = 0
         self.stirred = True
         """Since `ready` was asked last, something was told or asked. Else there is nothing that it could say."""
-        self._steady: Leading | Learning | None = None
-        """The role, once it serves: then it goes on serving until it is over, and in this epoch."""
+        self.stretch: Leading | Learning | None = None
+        """One and the same for as long as this serves in one role, and so are then epoch and leader. Else None."""
         self._jitter = jitter
         self._now = now
         self._replica = self.replica_class(me, ensemble, recovered, settings)
@@ -96,7 +96,7 @@ class Node:
         role, replica = self._role, self._replica
         if isinstance(role, Election):
             return replica.committed, _LOOKING, replica.current, None, False
-        serving = role is self._steady or role.serving
+        serving = self.stretch is not None or role.serving
         return replica.committed, self.state, replica.current, self._vote.leader, serving
 
     @property
@@ -312,7 +312,6 @@ class Node:
         """Back to LOOKING: what was true of the last role is not carried over."""
         replica = self._replica
         self.state = _LOOKING
-        self._steady = None
         self.elections += 1
         self._invited = invited
         votes = is_voter(self.me, self._views) and replica.voting
@@ -330,8 +329,8 @@ class Node:
         """Act on what the role concluded, until nothing is left to conclude."""
         self._now = now
         self.stirred = True
-        steady = self._steady
-        if steady is not None and steady is self._role and steady.over is None:
+        stretch = self.stretch
+        if stretch is not None and stretch.over is None:
             return
         while True:
             role = self._role
@@ -347,6 +346,7 @@ class Node:
                 self._take_role(now)
             elif role.over is not None:
                 self._out.note("role_over", state=self.state.name, why=role.over)
+                self.stretch = None
                 role.leave()
                 if role.designated is None:
                     self._look(now)
@@ -355,7 +355,7 @@ class Node:
                     self._take_role(now)
             else:
                 if role.serving:
-                    self._steady = role
+                    self.stretch = role
                     if self._vote.epoch != self._replica.current:
                         # What LOOKING servers are told must agree among all who follow one leader.
                         self._vote = Vote(self._replica.current, self._vote.zxid, self._vote.leader)

@@ -132,15 +132,28 @@ class Driver:
         self._told_saved: Ticket = 0
         self._halted: tuple[Iterator[Wish], Wish] | None = None
         """A turn that waits, and what for."""
+        self._failure: Exception | None = None
+        """Of a turn that somebody else had for the task."""
         self._writer: Writer
         self._snapshots: Snapshots
         self._nursery: trio.Nursery
         self._time: Callable[[], float]
 
     def saved(self, ticket: Ticket) -> None:
-        """For the writer, called in the event loop."""
+        """For the writer, called in the event loop. The turn that follows is had at once, while somebody is awake."""
         self._saved = ticket
-        self._bell.ring()
+        bell = self._bell
+        if not bell.hold():
+            bell.ring()
+            return
+        try:
+            if not self.turn():
+                bell.ring()
+        except Exception as error:  # not for whoever tells this: the task raises it
+            self._failure = error
+            bell.ring()
+        finally:
+            bell.release()
 
     # -- the task ----------------------------------------------------------------------------------
 
@@ -153,6 +166,8 @@ class Driver:
         nursery.start_soon(self._alarm)
         while True:
             await bell.wait()
+            if self._failure is not None:
+                raise self._failure
             if self._halted is None:
                 self.turn()
             while self._halted is not None:
@@ -170,15 +185,16 @@ class Driver:
 
     def _go_on(self, turn: Iterator[Wish]) -> bool:
         self.turning = True
+        self._halted = None
         for wish in turn:
             self._halted = turn, wish
             if isinstance(wish, Restore):
                 self.restoring = trio.Event()
-            self._let_go()
-            return False
-        self._halted = None
-        self._let_go()
-        return True
+            break
+        # Others have their turn now: whatever was answered until here is theirs.
+        self.turning = False
+        self.turned()
+        return self._halted is None
 
     async def _alarm(self) -> None:
         """Rings when the deadline has come. A time-out around the wait of each turn would cost a tenth of the turn."""
@@ -203,11 +219,12 @@ class Driver:
                     node.step(source, message, now)
         if self._saved > self._told_saved:
             self._tell_saved(now)
-        if now >= node.deadline:
+        as_ever = self.role.serving
+        if (now >= self._alarm_at or not as_ever) and now >= node.deadline:
             node.tick(now)
         requests.turn(now)
-        requests.ask(now)
-        as_ever = self.role.serving
+        if requests.waiting:
+            requests.ask(now)
         while node.stirred:
             ready = node.ready()
             if ready is NOTHING:
@@ -233,11 +250,6 @@ class Driver:
                 self._alarm_scope.deadline = _trio_time(self._alarm_at)
         if self._snapshots.due:
             self._snapshots.start(self._nursery, node.applied, node.digest(), self._machine.snapshot())
-
-    def _let_go(self) -> None:
-        """Others have their turn now: whatever was answered until here is theirs."""
-        self.turning = False
-        self.turned()
 
     def _tell_saved(self, now: Millis) -> None:
         self._told_saved = self._saved

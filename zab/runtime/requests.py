@@ -59,6 +59,8 @@ class Requests:
         self.desk = Desk(machine, limits, log)
         self.changes = Changes()
         self.barriers = self.refusals = 0
+        self.waiting: list[Asks] = []
+        """For a barrier: see `ask`."""
         self.hears: Hears = deaf
         self.notices: Hears = deaf
         self._node = node
@@ -68,10 +70,11 @@ class Requests:
         self._body_bytes_max = limits.frame_bytes_max - ENVELOPE_BYTES_MAX
         self._refusals_max = max(1, min(REQUESTS_MAX, self._body_bytes_max // REFUSAL_BYTES_MAX))
         self._way: tuple[Epoch, Link | None] | None = None
+        self._stretch: object = None
+        """That of the node, for which `_way` was found."""
         self._number = 0
         self._applied = node.applied
         self._fences: list[tuple[Link, int]] = []
-        self._waiting: list[Asks] = []
         self._asked: dict[int, list[Asks]] = {}
         self._held: dict[int, tuple[Zxid, list[Refusal]]] = {}
 
@@ -83,10 +86,17 @@ class Requests:
 
     def turn(self, now: Millis) -> None:
         """Before the node is asked what it wants. Cheap when there is nothing to do."""
-        self._find_way()
-        if self._way is None:
-            return
-        epoch, link = self._way
+        node, way = self._node, self._way
+        if (
+            way is None
+            or node.stretch is not self._stretch
+            or (way[1] is not None and self._links.dialled.get(way[1].peer) is not way[1])
+        ):
+            self._find_way()
+            self._stretch, way = node.stretch, self._way
+            if way is None:
+                return
+        epoch, link = way
         origin = self.origin
         if self.changes.waiting:
             for request in self.changes.take():
@@ -113,8 +123,8 @@ class Requests:
         The asides go to the leader of whom the barrier is asked, in front of it and on the same link: an answer shows
         that it has heard them. Where it is asked again of another leader, so are they.
         """
-        if self._waiting and self._way is not None:
-            waiting, self._waiting = self._waiting, []
+        if self.waiting and self._way is not None:
+            waiting, self.waiting = self.waiting, []
             for ahead in dict.fromkeys(ahead for _, ahead in waiting if ahead):
                 self.aside(ahead)
             self._asked[self._next_number()] = waiting
@@ -235,17 +245,17 @@ class Requests:
     # -- barriers ----------------------------------------------------------------------------------
 
     def barrier(self, answer: BarrierAnswer, ahead: bytes = b"") -> None:
-        self._waiting.append((answer, ahead))
+        self.waiting.append((answer, ahead))
 
     def forget_barrier(self, answer: BarrierAnswer) -> None:
-        for waiting in (self._waiting, *self._asked.values()):
+        for waiting in (self.waiting, *self._asked.values()):
             waiting[:] = [each for each in waiting if each[0] != answer]
 
     def barrier_done(self, number: int, zxid: Zxid | None) -> None:
         if number in self._asked:
             waiting = self._asked.pop(number)
             if zxid is None:
-                self._waiting += waiting  # asked again in a later turn, of whoever leads then
+                self.waiting += waiting  # asked again in a later turn, of whoever leads then
                 return
             self.barriers += 1
             for answer, _ in waiting:
@@ -300,7 +310,7 @@ class Requests:
 
     def stop(self, error: Exception) -> None:
         self.changes.stop(error)
-        for waiting in (self._waiting, *self._asked.values()):
+        for waiting in (self.waiting, *self._asked.values()):
             for answer, _ in waiting:
                 answer(None, error)
 

@@ -33,6 +33,7 @@ class FakeNode:
         self.state = State.LOOKING
         self.leader: ServerId | None = None
         self.serving = False
+        self.stretch: object = None
         self.epoch = Epoch(1)
         self.last = self.applied = make(1, 5)
         self.ensemble = ENSEMBLE
@@ -52,12 +53,15 @@ class FakeNode:
 
     def lead(self, epoch: int) -> None:
         self.state, self.leader, self.serving, self.epoch = State.LEADING, ServerId(1), True, Epoch(epoch)
+        self.stretch = object()
 
     def follow(self, leader: int, epoch: int) -> None:
         self.state, self.leader, self.serving, self.epoch = State.FOLLOWING, ServerId(leader), True, Epoch(epoch)
+        self.stretch = object()
 
     def look(self) -> None:
         self.state, self.leader, self.serving = State.LOOKING, None, False
+        self.stretch = None
 
     def propose(self, payloads: Sequence[bytes], now: Millis) -> Zxid:
         if self.full:
