@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import multiprocessing
+import shlex
 import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -13,11 +14,11 @@ from typing import Final
 
 from attrs import field, frozen
 
-from harness.draw import script_from_seed
 from harness.faults import MACHINES, Script
 from harness.mutants.edit import planted
 from harness.mutants.table import BY_NAME
 from harness.outcome import Outcome
+from harness.profiles import drawn
 from harness.watchdog import watchdog
 from harness.worlds import world
 
@@ -40,18 +41,21 @@ class Plan:
     machine: str = MACHINES[0]
     mutant: str | None = None
     """With this bug put back."""
+    profile: str = ""
+    """Scripts are drawn as this one of `harness.profiles` draws them, of a size that it decides itself; or `all`."""
 
     def rerun(self, seed: int, voters: int) -> str:
         """The line that repeats one run of it."""
         usual = Plan(1)
         words = [f"zab-harness replay --seed {seed} --servers {voters}"]
-        for name in ("world", "observers", "faults", "ops", "length_ms", "machine", "mutant"):
+        for name in ("world", "observers", "faults", "ops", "length_ms", "machine", "mutant", "profile"):
             if getattr(self, name) != getattr(usual, name):
-                words.append(f"--{name.replace('_', '-')} {getattr(self, name)}")
+                words.append(f"--{name.replace('_', '-')} {shlex.quote(str(getattr(self, name)))}")
         return " ".join(words)
 
     def script(self, number: int) -> Script:
-        return script_from_seed(
+        return drawn(
+            self.profile,
             seed := self.base + number,
             voters=self.voters[seed % len(self.voters)],
             observers=self.observers,

@@ -147,6 +147,14 @@ def _behind(draw: Draw, at: int, gap: int) -> Sequence[Fault]:
     return (Isolate(at, away, who), Crash(at + away + draw.upto(5, 150), draw.upto(1, 60), who, "lose"))
 
 
+def _cut_back(draw: Draw, at: int, gap: int) -> Sequence[Fault]:
+    """A leader writes where nobody hears it, has to take that back, and loses its power when it has."""
+    away = draw.upto(200, gap - 100)
+    return Isolate(at, away, LEADER), When(
+        at + 20, draw.upto(1, 60), None, "after writing Truncate", 1, "crash", "lose"
+    )
+
+
 def _crowded(draw: Draw, at: int, gap: int) -> Sequence[Fault]:
     who = draw.upto(1, draw.servers)
     return SlowDisk(at, gap, who, draw.upto(2, 6)), Crash(at + draw.upto(20, gap), draw.upto(1, 60), who, "keep")
@@ -242,6 +250,15 @@ PROFILES: Final = (
         (150, 400),
         {"tick_ms": Upto(50, 50), "finalize_wait_ms": Upto(5, 20)},
         {**QUICK, "fsync_us_min": Upto(2_000, 8_000), "fsync_us_max": Upto(10_000, 40_000)},
+    ),
+    Profile(
+        "cut back",
+        "the power fails when somebody has just taken back what only it had",
+        _cut_back,
+        (500, 900),
+        {"tick_ms": Upto(50, 50), "log_sync_entries_max": Upto(1_000, 1_000)},
+        QUICK,
+        _steadily,
     ),
     Profile(
         "crowded disk",
@@ -398,3 +415,29 @@ PROFILES: Final = (
     ),
 )  # fmt: skip
 BY_NAME: Final = {profile.name: profile for profile in PROFILES}
+
+ALL: Final = "all"
+"""In place of the name of one profile: half of the scripts are drawn as usual, the others by each in turn."""
+
+
+def of_machine(machine: str) -> list[Profile]:
+    return [profile for profile in PROFILES if profile.machine == machine]
+
+
+def profile_of(name: str, seed: int, machine: str) -> Profile | None:
+    """Which one draws the script of this seed; None: it is drawn as usual.
+
+    Two seeds in a row are treated alike, so that ensembles of either size have their share of both.
+    """
+    if name != ALL:
+        return BY_NAME[name]
+    there = of_machine(machine)
+    return there[seed // 4 % len(there)] if there and seed // 2 % 2 else None
+
+
+def drawn(name: str, seed: int, *, voters: int, machine: str, **sizes: Any) -> Script:
+    """The script of a seed: as usual, of these sizes, or as the profile that is named draws it."""
+    profile = profile_of(name, seed, machine) if name else None
+    if profile is None:
+        return script_from_seed(seed, voters=voters, machine=machine, **sizes)
+    return profile.script(seed, voters=voters, machine=machine)

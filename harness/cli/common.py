@@ -12,12 +12,14 @@ from typing import Final
 
 from attrs import asdict
 
-from harness.draw import JOINERS, script_from_seed
+from harness.draw import JOINERS
 from harness.faults import MACHINES, Script
 from harness.kept import is_kept
 from harness.mutants.edit import Stale, planted
 from harness.mutants.table import BY_NAME
 from harness.outcome import Outcome
+from harness.profiles import ALL, drawn
+from harness.profiles import BY_NAME as PROFILES
 from harness.script.checks import SERVERS_MAX
 from harness.scripts import ScriptError, from_json, loads, to_json
 from harness.worlds import WORLDS
@@ -55,6 +57,14 @@ def size_arguments(parser: argparse.ArgumentParser) -> None:
         choices=MACHINES,
         default=MACHINES[0],
         help="what is replicated: a list (default), the store, or the store with brokers: controller, partitions",
+    )
+    parser.add_argument(
+        "--profile",
+        choices=[*PROFILES, ALL],
+        default="",
+        metavar="NAME",
+        help="draw scripts that lead to one situation, of a size of their own: "
+        f"{', '.join(PROFILES)}; all: half of them as usual, the others by each in turn",
     )
     parser.add_argument(
         "--length-ms", type=positive, default=3_000, help="virtual time before all is healed (default 3000)"
@@ -162,7 +172,9 @@ def chosen(arguments: argparse.Namespace) -> Script:
             raise Misuse(f"{path}: lists within lists within lists; a script is flat") from error
     if arguments.servers + (arguments.observers or 0) > SERVERS_MAX - JOINERS:
         raise Misuse(too_many_servers(arguments.servers, arguments.observers))
-    return script_from_seed(
+    must_fit(arguments.profile, arguments.machine)
+    return drawn(
+        arguments.profile,
         arguments.seed,
         voters=arguments.servers,
         observers=arguments.observers,
@@ -171,6 +183,12 @@ def chosen(arguments: argparse.Namespace) -> Script:
         length_ms=arguments.length_ms,
         machine=arguments.machine,
     )
+
+
+def must_fit(profile: str, machine: str) -> None:
+    """A profile leads to a situation of one machine."""
+    if profile and profile != ALL and PROFILES[profile].machine != machine:
+        raise Misuse(f"the profile {profile!r} is for --machine {PROFILES[profile].machine}, and not for {machine}")
 
 
 def too_many_servers(voters: int, observers: int | None) -> str:

@@ -22,6 +22,7 @@ from harness.cli.common import (
     Misuse,
     Progress,
     diagram_argument,
+    must_fit,
     natural,
     positive,
     size_arguments,
@@ -100,11 +101,13 @@ def plan_of(arguments: argparse.Namespace) -> Plan:
         arguments.world,
         arguments.machine,
         arguments.mutant,
+        arguments.profile,
     )
 
 
 def act(arguments: argparse.Namespace) -> int:
     plan = plan_of(arguments)
+    must_fit(plan.profile, plan.machine)
     if max(plan.voters) + (plan.observers or 0) > SERVERS_MAX - JOINERS:
         raise Misuse(too_many_servers(max(plan.voters), plan.observers))
     if arguments.output is not None:
@@ -157,7 +160,13 @@ def _overdue(plan: Plan, total: Tally) -> list[Point]:
     """Those that so many runs must have come to. Runs that are smaller than usual, or of few servers, need not."""
     usual = Plan(1)
     small = plan.faults < usual.faults or plan.ops < usual.ops or plan.length_ms < usual.length_ms
-    if small or plan.observers is not None or not set(usual.voters) <= set(plan.voters) or plan.mutant is not None:
+    if (
+        small
+        or plan.profile
+        or plan.observers is not None
+        or not set(usual.voters) <= set(plan.voters)
+        or plan.mutant is not None
+    ):
         return []
     return [point for point in _never(plan, total) if point.budget <= total.runs]
 

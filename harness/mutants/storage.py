@@ -86,6 +86,11 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         ("zab.storage.disk:write_durably", "disk.sync_dir()", "pass"),
     ),
     mutant(
+        "truncation-not-synced",
+        "what is left of a log that is cut takes the old one's place before it is durable",
+        ("zab.storage.log:rewrite", "file.sync()", "pass"),
+    ),
+    mutant(
         "snapshot-not-synced",
         "a snapshot is put in place before its content is durable",
         ("zab.storage.snapshots:SnapshotFile.place", "file.sync()", "pass"),

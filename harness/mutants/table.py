@@ -74,6 +74,7 @@ PROFILES: Final[dict[str, str]] = {
     "barrier-by-old-pong": "deposed",
     "removed-leader-stays": "leaders leave",
     "epoch-saved-before-the-log": "behind",
+    "truncation-not-synced": "cut back",
     "M31c": "crowded disk",
     "asked-again-after-a-snapshot": "cut off",
     "events-lost-in-a-snapshot": "cut off",

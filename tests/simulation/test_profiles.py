@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import shlex
+
 import pytest
 
+from harness.cli import main
+from harness.draw import script_from_seed
+from harness.faults import MACHINES
 from harness.mutants.edit import planted
 from harness.mutants.table import BY_NAME as MUTANTS
 from harness.mutants.table import PROFILES as PROFILE_OF
-from harness.profiles import BY_NAME, PROFILES, Profile
+from harness.profiles import ALL, BY_NAME, PROFILES, Profile, drawn, of_machine, profile_of
 from harness.scripts import check, dumps, loads
 from harness.watchdog import watchdog
 from harness.worlds import world
@@ -38,3 +43,28 @@ def test_a_bug_is_noticed_where_its_profile_leads(name: str) -> None:
 
 def test_every_profile_is_for_a_bug() -> None:
     assert set(PROFILE_OF.values()) == set(BY_NAME)
+
+
+def test_half_of_the_seeds_go_through_all_profiles_of_a_machine_and_the_others_are_as_usual() -> None:
+    for machine in MACHINES:
+        there = of_machine(machine)
+        drawers = [profile_of(ALL, seed, machine) for seed in range(4 * len(there))]
+        assert drawers.count(None) == 2 * len(there)
+        for profile in there:
+            assert [seed % 2 for seed, each in enumerate(drawers) if each is profile] == [0, 1], (
+                "ensembles of either size"
+            )
+    assert drawn(ALL, 0, voters=3, machine="list", ops=9) == script_from_seed(0, voters=3, ops=9)
+    assert drawn(ALL, 2, voters=5, machine="list", ops=9) == of_machine("list")[0].script(2, voters=5)
+    assert drawn("", 2, voters=5, machine="list", ops=9) == script_from_seed(2, voters=5, ops=9)
+
+
+def test_what_a_campaign_with_a_profile_finds_can_be_repeated(capsys: pytest.CaptureFixture[str]) -> None:
+    fuzz = ["fuzz", "--profile", "cut back", "--runs", "4", "--jobs", "1", "--no-shrink"]
+    assert main([*fuzz, "--mutant", "truncation-not-synced", "--stop-after", "1"]) == 1
+    (line,) = (line.strip() for line in capsys.readouterr().out.splitlines() if "zab-harness replay" in line)
+    assert "--profile 'cut back'" in line
+    assert main(shlex.split(line)[1:]) == 1
+    assert "a restart finds what was durable" in capsys.readouterr().out
+    assert main([*fuzz, "--machine", "store"]) == 2
+    assert "the profile 'cut back' is for --machine list, and not for store" in capsys.readouterr().err
