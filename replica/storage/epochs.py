@@ -50,14 +50,16 @@ class EpochCache:
             self.changed += 1
 
     def truncate_from_start(self, offset: int) -> None:
-        """The epoch that reaches over the offset begins there from now on."""
-        over = bisect_right(self._starts, offset) - 1
-        if over < 0 or (over == 0 and self._starts[0] == offset):
-            return
-        del self._epochs[:over]
-        del self._starts[:over]
-        self._starts[0] = offset
-        self.changed += 1
+        """The last that began before the offset stays, with where it began.
+
+        Whoever comes with records of an older epoch has to hear that it ended before the log begins. Did he hear that
+        it ended right there, what he has up to there would pass for the same history.
+        """
+        before = bisect_left(self._starts, offset) - 1
+        if before > 0:
+            del self._epochs[:before]
+            del self._starts[:before]
+            self.changed += 1
 
     def clear(self) -> None:
         if self._epochs:

@@ -64,11 +64,21 @@ def test_an_epoch_that_wrote_nothing_goes_with_its_start() -> None:
 def test_the_start_moves_up_into_an_epoch() -> None:
     cache = EpochCache([(2, 5), (4, 20), (6, 30)])
     cache.truncate_from_start(25)
-    assert cache.entries == [(4, 25), (6, 30)]
+    assert cache.entries == [(4, 20), (6, 30)]
+    before = cache.changed
     cache.truncate_from_start(3)
-    assert cache.entries == [(4, 25), (6, 30)]
     cache.truncate_from_start(30)
+    assert (cache.entries, cache.changed) == ([(4, 20), (6, 30)], before)
+    cache.truncate_from_start(31)
     assert cache.entries == [(6, 30)]
+
+
+@pytest.mark.parametrize("start", [21, 29, 30, 40])
+def test_an_epoch_that_is_gone_ended_before_the_log_begins(start: int) -> None:
+    """Who has records of it up to there has others than were there."""
+    cache = EpochCache([(2, 5), (4, 20), (6, 30)])
+    cache.truncate_from_start(start)
+    assert cache.end_of(2, 50).end_offset < start
 
 
 @given(st.lists(st.tuples(st.sampled_from(["assign", "end", "start"]), st.integers(0, 9), st.integers(0, 99))))

@@ -124,7 +124,7 @@ def test_the_files_of_a_directory() -> None:
     broker.manager.checkpoint_high_watermarks({T0: 1})
     disk = broker.disks[0]
     assert disk.get(RECOVERY_POINTS) == disk.get(START_OFFSETS) == disk.get(HIGH_WATERMARKS) == b"0\n1\nt 0 1\n"
-    assert disk.get(f"t-0/{EPOCHS}") == b"0\n1\n3 1\n"
+    assert disk.get(f"t-0/{EPOCHS}") == b"0\n1\n3 0\n"
     assert disk.get(f"t-0/{METADATA}") == b"version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAA"
     assert decode_properties(disk.get(META)) == {"version": "0", "broker.id": "1", "cluster.id": "cluster"}
     assert "t-0/00000000000000000000.log" in disk.paths()
@@ -263,7 +263,7 @@ def test_retention_by_time_size_and_start() -> None:
     assert (log.start_offset, log.end_offset) == (5, 6)
     assert broker.manager.retire(NOW + 1006, {T0: 6}) == 1
     assert (log.start_offset, log.end_offset, len(log.segments)) == (6, 6, 1)
-    assert log.epochs.entries == [(0, 6)]
+    assert log.epochs.entries == [(0, 0)]
     assert any(name.endswith(".deleted") for name in broker.disks[0].paths())
     broker.manager.sweep(NOW + 2000)
     assert not any(name.endswith(".deleted") for name in broker.disks[0].paths())
