@@ -13,7 +13,7 @@ from typing import Final, Protocol, TypeAlias
 
 from zab.store import acl as acls
 from zab.store import txn as txns
-from zab.store.acl import OPEN, Access, Acl, allows, decode_identities, fix_up
+from zab.store.acl import OPEN, Access, Acl, Identity, allows, decode_identities, fix_up
 from zab.store.errors import ErrorCode, Failure
 from zab.store.node import CONTAINER, INT_MAX, INT_MIN, TTL_MAX, Node, is_session, ttl_of, ttl_owner
 from zab.store.ops import ANY_VERSION, CREATES, INTERNAL, MULTI_OPS, NO_TTL, CreateFlag, Fields, Op
@@ -61,9 +61,9 @@ class Preparer:
     """One for the life of a store; what it knows beyond the applied state ends with the epoch it leads in."""
 
     __slots__ = (
-        "_access", "_cxid", "_decode", "_enforce_quota", "_epoch", "_extended_types", "_handlers", "_identities",
-        "_local", "_nodes", "_now_ms", "_order", "_outstanding", "_owners", "_quotas", "_records", "_server",
-        "_session", "_sessions", "_tree", "_undo", "_zxid", "reconfigure",
+        "_access", "_cxid", "_decode", "_enforce_quota", "_epoch", "_extended_types", "_handlers", "_local",
+        "_nodes", "_now_ms", "_order", "_outstanding", "_owners", "_quotas", "_records", "_request", "_server",
+        "_session", "_sessions", "_start", "_tree", "_undo", "_zxid", "reconfigure",
     )  # fmt: skip
 
     def __init__(
@@ -83,7 +83,9 @@ class Preparer:
         self._undo: Undo | None = None
         self._zxid = self._now_ms = self._session = self._cxid = self._server = 0
         self._local = False
-        self._identities = b""
+        self._request = b""
+        self._start = 0
+        """Of its body; between the head and this are the identities of who asks."""
         self._nodes: dict[str, Node]
         self._handlers: Final[dict[int, Callable[[int, Fields], bytes]]] = {
             Op.SET_DATA: self._set_data,
@@ -120,8 +122,8 @@ class Preparer:
         self._cxid = cxid
         self._server = server
         self._local = False
-        start = _HEAD_BYTES + identities_bytes
-        self._identities = request[_HEAD_BYTES:start] if identities_bytes else b""
+        self._request = request
+        self._start = start = _HEAD_BYTES + identities_bytes
         try:
             if flags & FROM_SERVER:
                 if op not in INTERNAL:
@@ -183,15 +185,19 @@ class Preparer:
         records[path] = (zxid, node)
         self._order.append((zxid, path))
 
+    def _identities(self) -> tuple[Identity, ...]:
+        """Seldom asked for: most nodes are open to all."""
+        return decode_identities(self._request[_HEAD_BYTES : self._start])
+
     def _authorize(self, acl: Acl, wanted: int) -> None:
         access = self._access
-        if acl is not OPEN and not access.skip and not allows(acl, wanted, decode_identities(self._identities), access):
+        if acl is not OPEN and not access.skip and not allows(acl, wanted, self._identities(), access):
             raise Failure(ErrorCode.NO_AUTH)
 
     def _fixed(self, acl: Acl | None) -> Acl:
         if acl is OPEN:
             return OPEN
-        fixed = fix_up(acl, decode_identities(self._identities), self._access)
+        fixed = fix_up(acl, self._identities(), self._access)
         if fixed is None:
             raise Failure(ErrorCode.INVALID_ACL)
         return fixed
@@ -263,12 +269,17 @@ class Preparer:
         cversion = cversion + 1 if cversion != INT_MAX else INT_MIN
         now_ms, zxid = self._now_ms, self._zxid
         txn = txns.create(op, self._session, self._cxid, now_ms, path, data, acl, owner, cversion)
-        self._put(
-            parent_path,
+        records, order = self._records, self._order
+        if self._undo is not None:
+            self._undo += (parent_path, records.get(parent_path)), (path, records.get(path))
+        records[parent_path] = (
+            zxid,
             (p_data, p_acl, p_czxid, p_mzxid, p_ctime, p_mtime, p_version, cversion, p_aversion, p_owner, zxid,
              count + 1),
         )  # fmt: skip
-        self._put(path, (data, acl, zxid, zxid, now_ms, now_ms, 0, 0, 0, owner, zxid, 0))
+        records[path] = (zxid, (data, acl, zxid, zxid, now_ms, now_ms, 0, 0, 0, owner, zxid, 0))
+        order.append((zxid, parent_path))
+        order.append((zxid, path))
         return txn
 
     def _owner_of(self, op: int, flags: int, ttl: int) -> tuple[int, bool]:

@@ -114,15 +114,13 @@ class Replies:
 
     def _reply_to_write(self, result: Result) -> None:
         line = self.line
-        op, xid, waits = line[0]
+        op, xid, waits = line.popleft()
         assert waits is None, "what is in front of a write is answered before it is applied"
         code = result[1]
         if code == _MOVED:
             self.cut("the session has moved to another server")
             return
-        frame = write_reply(op, xid, result)
-        line.popleft()
-        self.send(frame)
+        self.send(write_reply(op, xid, result))
         if op == _CLOSE or code == _EXPIRED:
             self.finish()
         elif line and line[0][2] is not None:  # most often it is the next write, which is under way
