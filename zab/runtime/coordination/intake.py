@@ -267,19 +267,15 @@ class Intake(Replies):
         me, session, audit = server.me, self.session, server.audit
         self._taking = True
         posts: list[bytes] = []
-        pack_head = HEAD.pack
         unsent_bytes_max, read_only = server.settings.unsent_bytes_max, self.read_only
         if self.caller.barred:
             requests = proofs_of(self, requests)
-        changed = True  # what forbids to go on is changed by all but a write
         for index, (xid, op, body) in enumerate(requests):
-            if changed:
-                if self.last_taken or self.over:
-                    break
-                if self._paused or self._outlet.bytes > unsent_bytes_max:  # small reads may ask for a gigabyte
-                    self._held = requests[index:]
-                    break
-            changed = True
+            if self.last_taken or self.over:
+                break
+            if self._paused or self._outlet.bytes > unsent_bytes_max:  # small reads may ask for a gigabyte
+                self._held = requests[index:]
+                break
             if read_only and op not in _READS:
                 if op in _NOT_READ_ONLY:
                     self.put(op, xid, Slot(ErrorCode.NOT_READ_ONLY, done=True))
@@ -288,10 +284,9 @@ class Intake(Replies):
             elif op in _WRITES:
                 line.append((op, xid, None))
                 identified = self.identified
-                changed = op == _CLOSE
-                if changed:
+                if op == _CLOSE:
                     self.last_taken = True
-                posts.append(pack_head(self.flags, session, xid, op, me, len(identified)) + identified + body)
+                posts.append(HEAD.pack(self.flags, session, xid, op, me, len(identified)) + identified + body)
                 if audit is not None:
                     self._audited.append(audit.teller(session, self.identities, self.caller.host, op, body))
             elif op in _READS:
