@@ -13,15 +13,24 @@ SERVERS: Final = 5
 TARGET: Final = 100
 HISTORIES: Final = 1_000
 """To be simulated and checked within a minute of one core, with two hundred operations."""
-LOADS: Final = {"the fuzzer's": 100, "twice its writes": 200, "ten times its writes": 1_000}
-"""Operations in a history of three seconds; each may write many transactions."""
+LOADS: Final = {
+    "the fuzzer's": (100, 1),
+    "twice its writes": (200, 1),
+    "twice, four at once": (200, 4),
+    "twice, sixteen at once": (200, 16),
+    "ten times its writes": (1_000, 1),
+}
+"""Operations in a history of three seconds, and how many transactions are asked for at one moment."""
 
 
 def run(runs: int) -> None:
     rows = []
     result: Result = {"servers": SERVERS, "target": TARGET, "histories_target": HISTORIES}
-    for name, operations in LOADS.items():
-        scripts = [script_from_seed(seed, voters=SERVERS, observers=0, ops=operations) for seed in range(1, runs + 1)]
+    for name, (operations, together) in LOADS.items():
+        scripts = [
+            script_from_seed(seed, voters=SERVERS, observers=0, ops=operations, together=together)
+            for seed in range(1, runs + 1)
+        ]
         began = time.process_time()
         outcomes = [simulate(script) for script in scripts]
         took = time.process_time() - began

@@ -182,6 +182,23 @@ def _ops(draw: Draw, most: int, length_ms: int) -> list[Op]:
     return ops
 
 
+def _together(ops: Sequence[Op], most: int) -> list[Op]:
+    """The same transactions, of which some are asked for with an earlier one: they go to the log as one batch, as
+    they do wherever clients ask faster than a disk syncs."""
+    gathered: list[Op] = []
+    batch: Write | None = None
+    place = 0
+    for op in ops:
+        if not isinstance(op, Write):
+            gathered.append(op)
+        elif batch is not None and batch.count + op.count <= most:
+            gathered[place] = batch = evolve(batch, count=batch.count + op.count)
+        else:
+            batch, place = op, len(gathered)
+            gathered.append(op)
+    return gathered
+
+
 # -- clients of the store ------------------------------------------------------------------------------
 
 
@@ -390,8 +407,12 @@ def script_from_seed(
     ops: int = 100,
     length_ms: int = 3_000,
     machine: str = MACHINES[0],
+    together: int = 1,
 ) -> Script:
-    """At most so many faults and operations; without a number of observers there is sometimes one."""
+    """At most so many faults and operations; without a number of observers there is sometimes one.
+
+    `together`: of the transactions of a list at most so many are asked for at one moment; what is drawn as more stays.
+    """
     random = Random(f"script/{seed}/{voters}" + ("" if machine == MACHINES[0] else f"/{machine}"))
     if observers is None:
         observers = int(random.random() < 0.2)
@@ -406,6 +427,7 @@ def script_from_seed(
     if machine == "partitions":
         brokers = draw.upto(BROKERS_MIN, BROKERS_MIN + 1)
         faults = min(faults, SERVER_FAULTS_MAX) if draw.chance(0.4) else 0
+    asked = ask(draw, ops, length_ms) if ops else []
     script = Script(
         seed=seed,
         voters=voters,
@@ -415,7 +437,7 @@ def script_from_seed(
         length_ms=length_ms,
         timing=timing,
         knobs=knobs,
-        ops=tuple(ask(draw, ops, length_ms)) if ops else (),
+        ops=tuple(_together(asked, together) if together > 1 else asked),
         faults=tuple(_faults(draw, faults, length_ms)) if faults else (),
     )
     return _lag(draw, script, faults) if faults and machine == "store" else script

@@ -41,6 +41,7 @@ class Plan:
     machine: str = MACHINES[0]
     mutant: str | None = None
     """With this bug put back."""
+    together: int = 1
     profile: str = ""
     """Scripts are drawn as this one of `harness.profiles` draws them, of a size that it decides itself; or `all`."""
 
@@ -48,7 +49,7 @@ class Plan:
         """The line that repeats one run of it."""
         usual = Plan(1)
         words = [f"zab-harness replay --seed {seed} --servers {voters}"]
-        for name in ("world", "observers", "faults", "ops", "length_ms", "machine", "mutant", "profile"):
+        for name in ("world", "observers", "faults", "ops", "length_ms", "machine", "mutant", "together", "profile"):
             if getattr(self, name) != getattr(usual, name):
                 words.append(f"--{name.replace('_', '-')} {shlex.quote(str(getattr(self, name)))}")
         return " ".join(words)
@@ -63,6 +64,7 @@ class Plan:
             ops=self.ops,
             length_ms=self.length_ms,
             machine=self.machine,
+            together=self.together,
         )
 
 

@@ -59,6 +59,13 @@ def size_arguments(parser: argparse.ArgumentParser) -> None:
         help="what is replicated: a list (default), the store, or the store with brokers: controller, partitions",
     )
     parser.add_argument(
+        "--together",
+        type=positive,
+        default=1,
+        metavar="N",
+        help="of a list's transactions at most so many are asked for at one moment (default 1)",
+    )
+    parser.add_argument(
         "--profile",
         choices=[*PROFILES, ALL],
         default="",
@@ -128,6 +135,13 @@ def scale(text: str) -> float:
     return value
 
 
+def seconds(text: str) -> float:
+    value = float(text)
+    if not 0 < value < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text} is no time in which something could be done")
+    return value
+
+
 def sizes(text: str) -> tuple[int, ...]:
     return tuple(positive(part) for part in text.split(","))
 
@@ -182,6 +196,7 @@ def chosen(arguments: argparse.Namespace) -> Script:
         ops=arguments.ops,
         length_ms=arguments.length_ms,
         machine=arguments.machine,
+        together=arguments.together,
     )
 
 

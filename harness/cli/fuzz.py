@@ -101,6 +101,7 @@ def plan_of(arguments: argparse.Namespace) -> Plan:
         arguments.world,
         arguments.machine,
         arguments.mutant,
+        arguments.together,
         arguments.profile,
     )
 

@@ -16,7 +16,7 @@ import json
 from pathlib import Path
 from typing import Final
 
-from harness.cli.common import HELD, VIOLATED, Misuse, Progress, natural
+from harness.cli.common import HELD, VIOLATED, Misuse, Progress, natural, seconds
 from harness.mutants import checkers, report
 from harness.mutants.banks import TARGETS
 from harness.mutants.campaign import Verdict, hunt
@@ -26,7 +26,7 @@ from harness.mutants.table import BY_NAME, IMPOSSIBLE, MUTANTS
 
 def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("names", nargs="*", metavar="NAME", help="only these (default: all)")
-    parser.add_argument("--seconds", type=float, default=60.0, help="core-seconds for each (default 60)")
+    parser.add_argument("--seconds", type=seconds, default=60.0, help="core-seconds for each (default 60)")
     parser.add_argument("--seed-base", type=natural, default=0, help="the first seed (default 0)")
     parser.add_argument("--checkers", action="store_true", help="in the checkers; NAME is a group of them then")
     parser.add_argument("--list", action="store_true", help="only say what they are, and which bugs cannot be planted")

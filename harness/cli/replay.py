@@ -6,6 +6,7 @@ import argparse
 import json
 import sys
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from attrs import evolve
@@ -59,10 +60,19 @@ def chosen_world(arguments: argparse.Namespace) -> World:
     return evolve(WITH_SPACES, run=partial(run, scale=arguments.scale, mutant=arguments.mutant, spaces=True))
 
 
+def _can_be_stored(path: Path, script: Script) -> None:
+    if script.machine == "list":
+        raise Misuse("--history: a list has no clients that see anything; --machine store has")
+    if not path.parent.is_dir():
+        raise Misuse(f"--history {path}: there is no directory {path.parent}")
+
+
 def _run_script(arguments: argparse.Namespace, script: Script) -> int:
     there = chosen_world(arguments)
     can = there.playable(script)
     script, skipped = can.script, can.skipped
+    if arguments.history is not None:
+        _can_be_stored(arguments.history, script)
     outcome = there.run(script, trace=bool(arguments.trace or arguments.hash or arguments.diagram))
     if arguments.history is not None and outcome.records is not None:
         arguments.history.write_text(records.dumps(outcome.records))

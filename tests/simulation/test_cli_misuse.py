@@ -102,3 +102,18 @@ def test_no_command_or_one_that_is_none(capsys: pytest.CaptureFixture[str]) -> N
 def test_a_result_as_json_is_one_object(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["run", "--seed", "1", "--faults", "1", "--ops", "5", "--length-ms", "300", "--json"]) == common.HELD
     assert json.loads(capsys.readouterr().out)["held"] is True
+
+
+def test_a_history_that_cannot_be_stored_is_not_waited_for(capsys: pytest.CaptureFixture[str]) -> None:
+    words = said(capsys, "run", "--seed", "1", "--history", "/nowhere/x")
+    assert "a list has no clients" in words
+    words = said(capsys, "run", "--seed", "1", "--machine", "store", "--history", "/nowhere/x")
+    assert "there is no directory /nowhere" in words
+
+
+@pytest.mark.parametrize("text", ["-1", "0", "nan", "inf"])
+def test_a_time_in_which_nothing_can_be_done(text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["mutants", "--seconds", text, "M29"])
+    assert ended.value.code == common.MISUSED
+    assert "no time in which something could be done" in capsys.readouterr().err

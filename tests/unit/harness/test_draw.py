@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 from harness.draw import script_from_seed
-from harness.faults import Ask, Connect, Overflow, Script, Vanish
+from harness.faults import Ask, Connect, Overflow, Script, Vanish, Write
 from harness.script.chance import apart
 
 
@@ -61,3 +61,18 @@ def test_there_is_no_more_than_was_asked_for(machine: str) -> None:
         script = script_from_seed(seed, machine=machine, faults=3, ops=12)
         assert len(script.faults) <= 3
         assert sum(isinstance(op, Ask) for op in script.ops) <= 12 + 2, "two make the nodes to begin with"
+
+
+def test_transactions_that_are_asked_for_together_are_the_same_ones() -> None:
+    for seed in range(20):
+        alone, together = (script_from_seed(seed, ops=200, together=most) for most in (1, 16))
+        writes = [[op for op in script.ops if isinstance(op, Write)] for script in (alone, together)]
+        assert sum(op.count for op in writes[0]) == sum(op.count for op in writes[1])
+        assert [op for op in alone.ops if not isinstance(op, Write)] == [
+            op for op in together.ops if not isinstance(op, Write)
+        ]
+        assert {op.at for op in writes[1]} <= {op.at for op in writes[0]}
+        assert max((op.count for op in writes[1]), default=0) <= 16
+        assert len(writes[1]) <= 1 + len(writes[0]) // 2
+        assert (alone.faults, alone.knobs, alone.timing) == (together.faults, together.knobs, together.timing)
+        assert alone == script_from_seed(seed, ops=200)
