@@ -6,6 +6,7 @@ so what is compressed is unpacked at once up to a bound, and given to a thread w
 
 from __future__ import annotations
 
+from struct import Struct
 from typing import Final
 
 import trio
@@ -30,6 +31,9 @@ class ExaminingSettings:
 
 
 DEFAULT: Final = ExaminingSettings()
+_CODEC_AT: Final = 22
+_CODEC_AND_COUNT: Final = Struct(">B34xi")
+"""The low byte of a batch's attributes, and how many records it has: all there is to know of most."""
 
 
 class Examiner:
@@ -37,15 +41,18 @@ class Examiner:
         self._settings = settings
         self._threads = trio.CapacityLimiter(settings.threads_max)
 
+    def is_light(self, records: bytes) -> bool:
+        """Not compressed, and no more records than are stepped through at once: it need not be examined."""
+        if len(records) < HEADER_BYTES:
+            return True
+        attributes, count = _CODEC_AND_COUNT.unpack_from(records, _CODEC_AT)
+        return not attributes & 7 and bool(count <= self._settings.records_max)
+
     async def examined(self, log: Log, records: bytes) -> bytes | Examined:
         """What the log is to be given in its place."""
-        if len(records) < HEADER_BYTES:
+        if self.is_light(records):
             return records
-        header = parse_header(records)
-        many = header.record_count > self._settings.records_max
-        if not many and not header.attributes & 7:
-            return records
-        if not many:
+        if parse_header(records).record_count <= self._settings.records_max:
             found = log.examine(records, self._settings.unpacked_bytes_max)
             if found is not None:
                 return found

@@ -22,8 +22,8 @@ from kraft_controller.core.names import BrokerEpoch, BrokerId, TopicPartition, V
 from kraft_controller.wire.znodes import DamagedNode
 from replica.core.desk import Logs as CoreLogs
 from replica.core.errors import ErrorCode, KafkaError
+from replica.core.log import Examined, Origin
 from replica.core.log import Log as PartitionLog
-from replica.core.log import Origin
 from replica.core.manager import Replicas
 from replica.core.notices import Notices
 from replica.core.offsets import Lookup
@@ -178,13 +178,15 @@ class Replication:
     async def produce(
         self, acks: int, timeout_ms: int, entries: Sequence[tuple[TopicPartition, bytes]]
     ) -> list[Produced]:
-        led = self.core.partitions
-        examined = [
-            (where, await self._examiner.examined(led[where].log, records) if where in led else records)
+        led, examiner = self.core.partitions, self._examiner
+        ready: list[tuple[TopicPartition, bytes | Examined]] = [
+            (where, records)
+            if examiner.is_light(records) or where not in led
+            else (where, await examiner.examined(led[where].log, records))
             for where, records in entries
         ]
         return await self._answered(
-            lambda token: self.core.produce(token, acks, timeout_ms, examined, self.now(), clock=_clock())
+            lambda token: self.core.produce(token, acks, timeout_ms, ready, self.now(), clock=_clock())
         )
 
     async def fetch(self, asked: Fetch) -> list[Fetched]:

@@ -10,8 +10,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeAlias
 
-from attrs import evolve
-
 from replica.core.errors import KafkaError, OffsetOutOfRange
 from replica.core.log import NO_OFFSET, NO_TIMESTAMP, Appended, EpochEnd, Examined, Fetched, Found, Origin
 from replica.storage.config import LogConfig
@@ -70,9 +68,7 @@ class PartitionLog(ABC):
         rules = self._rules
         if not (self.check_records or rules.compacted):
             return None
-        if bytes_max is not None:
-            rules = evolve(rules, inflated_bytes_max=bytes_max)
-        found = examine(batches, rules, self._codec)
+        found = examine(batches, rules, self._codec, bytes_max)
         if bytes_max is not None and found is not None and found.wrong is not None:
             return None  # perhaps only for that
         return found

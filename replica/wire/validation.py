@@ -101,7 +101,7 @@ def validate(
     return checked
 
 
-def examine(data: bytes, rules: Rules, codec: Codec | None = None) -> Examined | None:
+def examine(data: bytes, rules: Rules, codec: Codec | None = None, bytes_max: int | None = None) -> Examined | None:
     """What takes long about one batch of a client. None where `validate` is going to refuse it before it gets there.
 
     Nothing is believed of it yet, not even its checksum: only `validate` says whether it may be kept.
@@ -112,7 +112,7 @@ def examine(data: bytes, rules: Rules, codec: Codec | None = None) -> Examined |
     if header.size != len(data) or header.size > rules.bytes_max or header.record_count <= 0:
         return None
     try:
-        least, greatest = _step(data, 0, header, rules)
+        least, greatest = _step(data, 0, header, rules, bytes_max)
         if (
             codec is not None
             and codec != header.codec
@@ -182,11 +182,12 @@ def _stepped(examined: Examined) -> tuple[int, int]:
     return examined.least, examined.greatest
 
 
-def _step(data: Bytes, at: int, header: Header, rules: Rules) -> tuple[int, int]:
+def _step(data: Bytes, at: int, header: Header, rules: Rules, bytes_max: int | None = None) -> tuple[int, int]:
     """Least and greatest difference in time of the records. `KafkaError` where they are none that may be kept."""
     records = bytes(data[at + HEADER_BYTES : at + header.size])
     if header.attributes & 7:
-        records = bytes(inflate(header.codec, records, rules.inflated_bytes_max))
+        most = rules.inflated_bytes_max if bytes_max is None else min(bytes_max, rules.inflated_bytes_max)
+        records = bytes(inflate(header.codec, records, most))
     try:
         return step_through(records, header.record_count, keys=rules.compacted and not header.control)
     except IndexError:
