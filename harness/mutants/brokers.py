@@ -34,7 +34,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     _of_brokers(
         "commit-answered-before-it-is-written",
-        "a consumer that commits is answered when its position is on its way to the log",
+        "KAFKA-20634: a consumer that commits is answered when its position is on its way to the log",
         (
             "replica.runtime.groups:Groups._append",
             "self._storage.append(where, records.batch_of(pairs, append.now_ms), self._commit_timeout_ms, done)",

@@ -58,6 +58,7 @@ IMPOSSIBLE: Final[dict[str, str]] = {
     "KAFKA-9866": "elections of who is not in sync, again and again: each is refused; the tests of balance count them",
     "KAFKA-14154": "an answer of a deposed controller to a leader that asks for an ISR: leaders write theirs themselves",
     "KAFKA-1647, 948": "the watermark of a partition that nobody leads is not kept: no log is cut at a watermark, so it is only told late",
+    "KAFKA-3427": "a refusal is written as another version: who writes a reply is given its version with the request; the tests of the protocol read each",
     "KAFKA-15608, 20961": "epochs that are lost when a log moves to another directory: logs do not move between directories",
     "ZOOKEEPER-2355": "a follower that lost part of a proposal goes on: a broken link ends what it follows",
     "older-state-shown": "a client is taken in by a server that is behind: to take it in is a transaction, and who has applied that is behind no more",
