@@ -137,8 +137,8 @@ def scale(text: str) -> float:
 
 def seconds(text: str) -> float:
     value = float(text)
-    if not 0 < value < float("inf"):
-        raise argparse.ArgumentTypeError(f"{text} is no time in which something could be done")
+    if not 0 <= value < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text} is no number of seconds")
     return value
 
 

@@ -111,9 +111,9 @@ def test_a_history_that_cannot_be_stored_is_not_waited_for(capsys: pytest.Captur
     assert "there is no directory /nowhere" in words
 
 
-@pytest.mark.parametrize("text", ["-1", "0", "nan", "inf"])
-def test_a_time_in_which_nothing_can_be_done(text: str, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("text", ["-1", "nan", "inf"])
+def test_a_time_that_is_none(text: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         main(["mutants", "--seconds", text, "M29"])
     assert ended.value.code == common.MISUSED
-    assert "no time in which something could be done" in capsys.readouterr().err
+    assert "no number of seconds" in capsys.readouterr().err
