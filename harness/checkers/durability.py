@@ -7,7 +7,7 @@ from harness.checkers.judge import Checker
 from zab.core.batch import Batch
 from zab.core.messages import Ack, AckEpoch, AckNewLeader, LeaderInfo, UpToDate
 from zab.core.ready import Recovered
-from zab.core.zxid import Epoch, ServerId, Zxid, epoch_of, show
+from zab.core.zxid import NOTHING, Epoch, ServerId, Zxid, epoch_of, show
 
 
 class DurableBeforeAck(Checker):
@@ -100,6 +100,11 @@ class DurableOnQuorum(Checker):
 
     promise = "durable on a quorum"
 
+    def __init__(self, ghost: Ghost) -> None:
+        super().__init__(ghost)
+        self._both: tuple[Epoch, Zxid, Zxid] | None = None
+        """In this epoch a change of membership was committed, and what others had logged behind it by then."""
+
     def committed(self, who: Known, zxid: Zxid, path: list[Zxid] | None) -> None:
         if not path:
             return
@@ -109,6 +114,22 @@ class DurableOnQuorum(Checker):
             if ghost.governing[change] is not ghost.governing[ghost.parent[change]]:
                 # That the new members have it, too, follows from what is asked of the next change, or of the last.
                 self._check(who, change, ghost.parent[change], "commits")
+                if epoch_of(change) == who.epoch:
+                    self._both = who.epoch, change, max(zxid, self._logged_by_others(who))
+        if self._both is not None:
+            epoch, change, until = self._both
+            if who.epoch == epoch and change < min(zxid, until):
+                # Sent to servers that did not know yet that the change is in force: the former quorum is needed, too.
+                self._check(who, min(zxid, until), ghost.parent[change], "commits")
+            if who.epoch != epoch or zxid >= until:
+                self._both = None
+
+    def _logged_by_others(self, who: Known) -> Zxid:
+        """The newest of this leader's transactions that another server has on its disk: it was proposed before now."""
+        return max(
+            (each.durable for each in self.ghost.servers if each is not who and epoch_of(each.durable) == who.epoch),
+            default=NOTHING,
+        )
 
     def acknowledged(self, who: Known, zxid: Zxid) -> None:
         self._check(who, zxid, zxid, "acknowledges to a client")

@@ -29,6 +29,11 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         (f"{REPLICA}.views", BOTH, "return (pending or self.ensemble,)"),
     ),
     mutant(
+        "former-membership-not-asked",
+        "what was sent before a membership change was in force is decided by the new members alone",
+        (f"{LEADING}._commit", "self._joint = old, replica.history.last", "self._joint = None"),
+    ),
+    mutant(
         "removed-leader-stays",
         "a leader that was removed goes on leading",
         (f"{LEADING}._yield_if_left", "if replica.me in replica.ensemble.voters:", "if True:"),

@@ -11,7 +11,7 @@ from harness.checkers.durability import (
 )
 from harness.mutants.bank.zab.story import ENSEMBLE, FOUR, ONE, THREE, TWO, Story, breaks, z
 from harness.worlds.cores.workload import member
-from zab.core.batch import pack
+from zab.core.batch import Batch, pack
 from zab.core.messages import Ack, AckEpoch, AckNewLeader, LeaderInfo, State, UpToDate
 from zab.core.ready import Recovered
 from zab.core.zxid import NOTHING, Epoch
@@ -202,13 +202,76 @@ def who_forgets_and_knows_it_does_not_vote(story: Story, bad: bool) -> None:
 
 @breaks(DurableOnQuorum)
 def a_change_that_the_old_members_have_not(story: Story, bad: bool) -> None:
-    """Behind it something else, in the same breath: of that the new members suffice."""
+    """Behind it something else, in the same breath."""
     changed = ENSEMBLE.changed(leaving=(ONE, TWO), joining=(member(FOUR),), version=z(1, 1))
     change = pack(z(1, 1), [changed.text().encode()], config=True)
     more = story.proposes(THREE, 1, 2)
     story.logs(change, THREE, FOUR, *(() if bad else (ONE,)))
     story.logs(more, THREE, FOUR)
     story.commits(THREE, more.last)
+
+
+def _changes(story: Story) -> Batch:
+    """Server 3 leads epoch 1, in which 4 is to take the place of 1 and 2; servers 1, 3 and 4 have that."""
+    story.leads(THREE, 1)
+    changed = ENSEMBLE.changed(leaving=(ONE, TWO), joining=(member(FOUR),), version=z(1, 1))
+    change = pack(z(1, 1), [changed.text().encode()], config=True)
+    story.logs(change, ONE, THREE, FOUR)
+    return change
+
+
+@breaks(DurableOnQuorum)
+def behind_a_change_in_the_same_breath(story: Story, bad: bool) -> None:
+    _changes(story)
+    more = story.proposes(THREE, 1, 2)
+    story.logs(more, THREE, FOUR, *(() if bad else (ONE,)))
+    story.commits(THREE, more.last)
+
+
+@breaks(DurableOnQuorum)
+def sent_before_a_change_was_in_force(story: Story, bad: bool) -> None:
+    """And committed a while after: who left is needed for it, and not for what was sent when all could know."""
+    change = _changes(story)
+    more = story.proposes(THREE, 1, 2)
+    story.logs(more, THREE, FOUR, *(() if bad else (ONE,)))
+    story.commits(THREE, change.last)
+    last = story.proposes(THREE, 1, 3)
+    story.logs(last, THREE, FOUR)
+    story.commits(THREE, last.last)
+
+
+@breaks(DurableOnQuorum)
+def sent_when_a_change_was_in_force(story: Story, bad: bool) -> None:
+    change = _changes(story)
+    more = story.proposes(THREE, 1, 2)
+    if bad:
+        story.logs(more, THREE, FOUR)
+    story.commits(THREE, change.last)
+    if not bad:
+        story.logs(more, THREE, FOUR)
+    story.commits(THREE, more.last)
+
+
+@breaks(DurableOnQuorum)
+def the_next_epoch_needs_only_those_who_stayed(story: Story, bad: bool) -> None:
+    change = _changes(story)
+    more = story.proposes(THREE, 1, 2)
+    story.logs(more, THREE, FOUR)
+    story.commits(THREE, change.last)
+    if not bad:
+        story.leads(FOUR, 2)
+    story.commits(THREE if bad else FOUR, more.last)
+
+
+@breaks(DurableOnQuorum)
+def a_change_from_the_epoch_before(story: Story, bad: bool) -> None:
+    """Server 4 leads now, and decides in one breath what 3 had sent; of 3 that would be too early."""
+    _changes(story)
+    more = story.proposes(THREE, 1, 2)
+    story.logs(more, THREE, FOUR)
+    if not bad:
+        story.leads(FOUR, 2)
+    story.commits(THREE if bad else FOUR, more.last)
 
 
 @breaks(DurableOnQuorum)
