@@ -271,9 +271,10 @@ class Node:
             role = self._role
         if not is_voter(source, self._views):
             # An observer, or somebody who wants to join: it does not count, but is told when it looks for a
-            # leader. Not by a server that has no vote and looks, too: two of these would answer each other for ever.
-            established = not isinstance(role, Election)
-            if notification.state is _LOOKING and (established or is_voter(self.me, self._views)):
+            # leader. Not by a server that looks, too, and has nobody to propose: whatever it says is a question, and
+            # those who know it as a voter answer it, so that the two would answer each other for ever.
+            knows = not isinstance(role, Election) or role.proposal != NOBODY
+            if notification.state is _LOOKING and knows:
                 self._tell(source)
         elif isinstance(role, Election):
             role.heard(source, notification, now)

@@ -180,6 +180,19 @@ def test_two_servers_that_do_not_know_of_each_other_alike_do_not_shout_for_ever(
     assert shout == []
 
 
+def test_a_server_without_a_vote_does_not_answer_one_that_it_does_not_know() -> None:
+    """1 has lost its disk and can only ask; 4, which is to be added, answers whatever it asks. So 1 asks it nothing."""
+    lost = Node(
+        ServerId(1), ensemble(1, 2, 3), Recovered(Epoch(0), Epoch(0), voting=False), Settings(), lambda limit: limit, 0
+    )
+    stranger = a_node(4, ensemble(1, 2, 3, 4))
+    turn(lost, 5000)
+    turn(stranger)
+    (question,) = said(hear(lost, 2, Reachable()), 2)
+    (answer,) = said(hear(stranger, 1, question), 1)
+    assert said(hear(lost, 4, answer), 4) == []
+
+
 @pytest.mark.mechanism(93, 102)
 def test_what_a_leader_and_a_follower_tell_a_server_that_looks() -> None:
     leader, follower = a_leader(txn(1, 1)), a_follower(txn(1, 1))
