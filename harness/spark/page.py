@@ -115,7 +115,7 @@ def _tiles(made: Analysis) -> str:
         "undecided": number(made.undecided),
         "errors of the harness": number(made.count("error")),
         "runs a core-minute": number(60 * made.count("runs") / seconds if seconds else None),
-        "next run is of a new kind": "-" if chance is None else f"{100 * chance:.2g} %",
+        "next run is of a new kind": "-" if chance is None else f"{100 * chance:.1f} %",
         "run twice, and the same": f"{sum(row['same'] for row in twice):,} of {len(twice):,}",
         "bad rows put aside": number(sum(row["count"] for row in made.tables["quarantine"])),
     }

@@ -163,5 +163,5 @@ def odds(rows: Rows, most: int = 24) -> str:
         axes.axvline(1, color=INK, linewidth=0.8, linestyle=":")
         axes.set_xscale("log")
         axes.set_yticks(range(len(rows)), [f"{row['kind']}: {row['promise']} ({_of(row)})" for row in rows])
-        axes.set_xlabel("odds of this failure with the fault, over those without it; red: hardly chance")
+        axes.set_xlabel("odds of this failure with the fault, over those without it; red: hardly chance", loc="right")
     return made.svg

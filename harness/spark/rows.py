@@ -101,10 +101,12 @@ def result_hash(row: Row) -> str:
 
 
 def _situations(script: Script, counts: dict[str, int]) -> dict[str, int]:
-    """Brokers tell so much of themselves that no two runs would be alike: there it is what must occur that counts."""
-    if script.machine != "partitions":
-        return counts
-    return {name: times for name, times in counts.items() if name.removeprefix(PREFIX) in partitions.NAMES}
+    """Those that must occur in a campaign. Which faults hit is the script's doing, and with all that is counted
+    besides no two runs would be alike.
+    """
+    names = partitions.NAMES if script.machine == "partitions" else None
+    points = {name: times for name, times in counts.items() if name.startswith(PREFIX)}
+    return {name: times for name, times in points.items() if names is None or name.removeprefix(PREFIX) in names}
 
 
 def behaviour(counts: dict[str, int], elections: int, outages: int) -> str:

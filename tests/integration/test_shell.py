@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pty
 import re
+import signal
 import subprocess
 import sys
 from collections.abc import AsyncIterator
@@ -137,12 +138,17 @@ class Terminal:
         os.write(self._end, text.encode())
 
 
+def begins(end: int) -> None:
+    os.login_tty(end)
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # who was started in the background ignores it, and so would its child
+
+
 @asynccontextmanager
 async def at_a_terminal(*arguments: str) -> AsyncIterator[Terminal]:
     mine, theirs = pty.openpty()
     process = subprocess.Popen(  # noqa: ASYNC220  # Trio's own would not give it the terminal
         shell(*arguments),
-        preexec_fn=lambda: os.login_tty(theirs),
+        preexec_fn=lambda: begins(theirs),
         env={**os.environ, "TERM": "dumb", "INPUTRC": "/dev/null"},
     )
     os.close(theirs)
