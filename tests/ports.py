@@ -1,13 +1,19 @@
 """Ports on which nobody listens, for servers that a test starts.
 
 The system gives out one that was just let go of again, to the next who asks or to somebody's connection. So these are
-from below the range out of which it takes ports for connections, and each is handed out once.
+from below the range out of which it takes ports for connections, and each is handed out once: to one process of all
+that run tests on this machine, which claim them in a file.
 """
 
 from __future__ import annotations
 
+import fcntl
+import os
 import socket
+import tempfile
 from contextlib import suppress
+from functools import cache
+from pathlib import Path
 from random import SystemRandom
 from typing import Final
 
@@ -16,16 +22,34 @@ _given: Final[set[int]] = set()
 
 
 def free_port(host: str = "127.0.0.1") -> int:
-    while True:
-        # By chance, because the processes of one test run do not know of each other.
-        port = SystemRandom().randrange(*_RANGE)
-        if port not in _given and _is_free(host, port):
-            _given.add(port)
-            return port
+    return free_base(0, host=host)
 
 
 def free_ports(count: int, host: str = "127.0.0.1") -> list[int]:
     return [free_port(host) for _ in range(count)]
+
+
+def free_base(*offsets: int, host: str = "127.0.0.1") -> int:
+    """A number of which the sum with each of these is a free port."""
+    while True:
+        base = SystemRandom().randrange(_RANGE[0], _RANGE[1] - max(offsets))
+        ports = {base + offset for offset in offsets}
+        if _given.isdisjoint(ports) and all(_is_claimed(port) and _is_free(host, port) for port in ports):
+            _given.update(ports)
+            return base
+
+
+def _is_claimed(port: int) -> bool:
+    """By this process, until it ends: the lock of one byte, which a child that it starts does not inherit."""
+    with suppress(OSError):
+        fcntl.lockf(_claims(), fcntl.LOCK_EX | fcntl.LOCK_NB, 1, port)
+        return True
+    return False
+
+
+@cache
+def _claims() -> int:
+    return os.open(Path(tempfile.gettempdir(), f"zab-test-ports-{os.getuid()}"), os.O_RDWR | os.O_CREAT, 0o600)
 
 
 def _is_free(host: str, port: int) -> bool:

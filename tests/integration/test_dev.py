@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
-from random import SystemRandom
 
 import pytest
 
 from tests.integration.processes import ROOT
+from tests.ports import free_base
 
 
 @contextmanager
@@ -45,19 +44,14 @@ def shell(command: str) -> str:
     return done.stdout.strip()
 
 
-def free_base() -> str:
-    """Below the range out of which the system takes ports for whatever else runs, and with all its companions free."""
-    while True:
-        base = SystemRandom().randrange(10_000, 26_000)
-        with ExitStack() as held, suppress(OSError):
-            for offset in (0, 1, 2, 707, 708, 709, 1707, 1708, 1709):
-                held.enter_context(socket.create_server(("127.0.0.1", base + offset)))
-            return str(base)
+def dev_base() -> str:
+    """With all its companions free."""
+    return str(free_base(0, 1, 2, 707, 708, 709, 1707, 1708, 1709))
 
 
 def test_everything_it_says_to_try_works_and_is_remembered(tmp_path: Path) -> None:
     pytest.importorskip("kazoo", reason="kazoo is not installed")
-    base = free_base()
+    base = dev_base()
     with dev(tmp_path, "--port-base", base) as (process, introduction):
         assert "3 servers run in this process" in introduction
         hosts = ",".join(f"127.0.0.1:{int(base) + number}" for number in range(3))
@@ -82,5 +76,5 @@ def test_everything_it_says_to_try_works_and_is_remembered(tmp_path: Path) -> No
 
 
 def test_one_server_is_an_ensemble_too(tmp_path: Path) -> None:
-    with dev(tmp_path, "--servers", "1", "--port-base", free_base()) as (_, introduction):
+    with dev(tmp_path, "--servers", "1", "--port-base", dev_base()) as (_, introduction):
         assert introduction.startswith("1 server")

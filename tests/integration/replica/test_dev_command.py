@@ -8,15 +8,14 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
-from random import SystemRandom
 
 import pytest
 from click.testing import CliRunner
 
 from tests.integration.processes import ROOT
-from tests.ports import free_ports
+from tests.ports import free_base, free_ports
 from zab.cli.dev import dev
 
 DEV = [sys.executable, "-m", "replica.cli", "dev", "--servers", "1", "--brokers", "1"]
@@ -52,16 +51,6 @@ def ended(process: subprocess.Popen[str], number: signal.Signals) -> None:
     _, errors = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 0, errors
     assert not any(word in errors for word in ("Traceback", " ERROR ")), "a busy machine may be warned of, and no more"
-
-
-def free_base(*offsets: int) -> int:
-    """Below the range out of which the system takes ports for whatever else runs."""
-    while True:
-        base = SystemRandom().randrange(10_000, 26_000)
-        with ExitStack() as held, suppress(OSError):
-            for offset in offsets:
-                held.enter_context(socket.create_server(("127.0.0.1", base + offset)))
-            return base
 
 
 @pytest.mark.slow

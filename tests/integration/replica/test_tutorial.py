@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.integration.processes import ROOT
-from tests.integration.replica.test_dev_command import free_base
+from tests.ports import free_base
 from tests.unit.test_docs import FENCE
 
 PAGE = ROOT / "docs" / "tutorial-broker.md"
@@ -91,4 +91,5 @@ def started(line: str, folder: Path, environment: dict[str, str], port: int, sto
     for said in process.stdout:
         if said.startswith("Ctrl-C"):
             return process
+    process.communicate()
     raise AssertionError("it ended before it was ready")
