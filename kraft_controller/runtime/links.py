@@ -84,6 +84,7 @@ class Link:
         self._number = 0
         self._frames: Frames | None = None
         self._elsewhere = False
+        self._unheard = False
         self.scope = trio.CancelScope()
         self.resent = 0
         self.refused = 0
@@ -133,14 +134,26 @@ class Link:
                 if answer.error == ANOTHER_BROKER:
                     self._not_there()
                     raise FrameError("another broker answers there")
+                self._heard(None)
                 return answer
             except (OSError, trio.BrokenResourceError, trio.TooSlowError, FrameError) as error:
+                self._heard(error)
                 if self._frames is not None:
-                    logger.info("link to broker %d: %s; it is dialled again", self.broker.id, str(error) or "no answer")
                     await self._frames.aclose()
                     self._frames = None
                 self.resent += 1
                 await trio.sleep(self._settings.backoff_s)
+
+    def _heard(self, error: Exception | None) -> None:
+        """Said when it changes, not at each of a thousand tries."""
+        if error is not None and not self._unheard:
+            why = str(error) or "no answer"
+            logger.warning(
+                "broker %d does not hear its controller: %s; it is dialled until it does", self.broker.id, why
+            )
+        elif error is None and self._unheard:
+            logger.info("broker %d hears its controller again", self.broker.id)
+        self._unheard = error is not None
 
     def _not_there(self) -> None:
         """Said once. It hears nothing until it is registered with another address."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
@@ -93,7 +94,9 @@ def test_commands_arrive_in_order_over_one_connection() -> None:
     run(test)
 
 
-def test_what_is_not_answered_is_said_again_before_anything_else() -> None:
+def test_what_is_not_answered_is_said_again_before_anything_else(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+
     async def test() -> None:
         broker = Broken()
         broker.hang_ups = 3
@@ -103,6 +106,8 @@ def test_what_is_not_answered_is_said_again_before_anything_else() -> None:
             await until(lambda: len(broker.heard) == 2)
             assert [command.controller_epoch for command in broker.heard] == [1, 2]
             assert broker.connections == 4
+            await until(lambda: "broker 1 hears its controller again" in caplog.text)
+            assert caplog.text.count("broker 1 does not hear its controller") == 1, "not at each try"
 
     run(test)
 
