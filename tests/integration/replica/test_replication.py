@@ -217,6 +217,14 @@ async def test_a_consumer_that_waits_is_answered_when_something_is_committed(tmp
         assert values(found[0]["records"]) == [b"a"]
 
 
+@pytest.mark.mechanism(27)
+async def test_watermarks_are_kept_now_and_then_by_leader_and_followers(tmp_path: Path) -> None:
+    async with cluster(tmp_path) as brokers:
+        await brokers.produce(1, b"a", b"b")
+        while not all(brokers.logs[number].kept == {T0: 2} for number in (1, 2, 3)):
+            await trio.sleep(0.01)
+
+
 async def test_who_hangs_up_is_waited_for_no_more(tmp_path: Path) -> None:
     async with cluster(tmp_path) as brokers:
         core = brokers.replicas[1].core

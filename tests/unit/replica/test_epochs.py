@@ -246,7 +246,7 @@ def test_fetches_of_another_leader_epoch_are_refused_and_change_nothing() -> Non
     assert world.ask(3) is not None
 
 
-@pytest.mark.mechanism(17, 18)
+@pytest.mark.mechanism(17)
 def test_consumers_too_may_say_which_epoch_they_believe_in() -> None:
     world = pair()
     world.elect(1, [1, 2])

@@ -267,6 +267,7 @@ def test_a_fetch_of_an_earlier_life_neither_joins_nor_counts() -> None:
     assert world.leading(1).followers[BrokerId(2)].broker_epoch == BrokerEpoch(world.servers[2].epoch)
 
 
+@pytest.mark.mechanism(18)
 def test_a_broker_that_holds_no_replica_is_not_counted() -> None:
     world = World(3)
     world.create(replicas=(1, 2))
