@@ -65,7 +65,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         (
             f"{PREPARER}._look_up",
             NEWEST,
-            "return self._nodes.get(path) if record is None or record[0] == self._zxid else record[1]",
+            "return self._nodes.get(path) if record is None or record[0] == self.zxid else record[1]",
         ),
         machine="store",
     ),

@@ -8,6 +8,7 @@ and last zxid) therefore costs nothing per transaction.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import cast
 from zlib import crc32
 
 import msgpack
@@ -35,6 +36,10 @@ class Batch:
     @last.default
     def _the_last(self) -> Zxid:
         return Zxid(self.first + self.count - 1)
+
+    @property
+    def zxids(self) -> Iterable[Zxid]:
+        return cast(Iterable[Zxid], range(self.first, self.last + 1))
 
     @property
     def size(self) -> int:

@@ -354,12 +354,11 @@ class Driver:
             self.membership(Ensemble.parse(text.decode()), batch.last)
             return
         apply, origin = self._machine.apply, self._requests.origin
-        tag, zxid = origin.tag, batch.first
-        for payload in payloads:
+        tag, applied = origin.tag, origin.applied
+        for zxid, payload in zip(batch.zxids, payloads, strict=True):
             result = apply(zxid, payload[TAG_BYTES:])
             if payload.startswith(tag):
-                origin.applied(payload, result)
-            zxid = Zxid(zxid + 1)
+                applied(payload, result)
 
     async def _restore(self, restore: Restore) -> None:
         """In a thread, so that the rest of the application lives on; this member has nothing else to do."""

@@ -63,7 +63,7 @@ class Preparer:
     __slots__ = (
         "_access", "_cxid", "_decode", "_enforce_quota", "_epoch", "_extended_types", "_handlers", "_local",
         "_nodes", "_now_ms", "_order", "_outstanding", "_owners", "_quotas", "_records", "_request", "_server",
-        "_session", "_sessions", "_start", "_tree", "_undo", "_zxid", "reconfigure",
+        "_session", "_sessions", "_start", "_tree", "_undo", "reconfigure", "zxid",
     )  # fmt: skip
 
     def __init__(
@@ -81,7 +81,9 @@ class Preparer:
         self._owners: dict[int, int] = {}
         """Sessions that will be open when all that is outstanding has been applied, and where they are attached."""
         self._undo: Undo | None = None
-        self._zxid = self._now_ms = self._session = self._cxid = self._server = 0
+        self.zxid = 0
+        """For which something was prepared last."""
+        self._now_ms = self._session = self._cxid = self._server = 0
         self._local = False
         self._request = b""
         self._start = 0
@@ -116,7 +118,7 @@ class Preparer:
         flags, session, cxid, op, server, identities_bytes = _unpack_head(request)
         if view.epoch != self._epoch:
             self._begin(view.epoch)
-        self._zxid = view.zxid
+        self.zxid = view.zxid
         self._now_ms = now_ms = view.now_ms
         self._session = session
         self._cxid = cxid
@@ -179,7 +181,7 @@ class Preparer:
         return node
 
     def _put(self, path: str, node: Node | None) -> None:
-        zxid, records = self._zxid, self._records
+        zxid, records = self.zxid, self._records
         if self._undo is not None:
             self._undo.append((path, records.get(path)))
         records[path] = (zxid, node)
@@ -220,7 +222,7 @@ class Preparer:
         if expected != version and expected != ANY_VERSION:
             raise Failure(ErrorCode.BAD_VERSION)
         version = version + 1 if version != INT_MAX else INT_MIN
-        now_ms, zxid = self._now_ms, self._zxid
+        now_ms, zxid = self._now_ms, self.zxid
         raw = path.encode()
         head: bytes = _pack_set_data(
             txns.SET_DATA, self._session, self._cxid, now_ms, version, len(raw), -1 if data is None else len(data)
@@ -267,7 +269,7 @@ class Preparer:
         if self._enforce_quota and self._quotas.exceeded(path, 1, size_of(data)):
             raise Failure(ErrorCode.QUOTA_EXCEEDED)
         cversion = cversion + 1 if cversion != INT_MAX else INT_MIN
-        now_ms, zxid = self._now_ms, self._zxid
+        now_ms, zxid = self._now_ms, self.zxid
         txn = txns.create(op, self._session, self._cxid, now_ms, path, data, acl, owner, cversion)
         records, order = self._records, self._order
         if self._undo is not None:
@@ -319,7 +321,7 @@ class Preparer:
         data, acl, czxid, mzxid, ctime, mtime, version, cversion, aversion, owner, _, count = parent
         self._put(
             parent_path,
-            (data, acl, czxid, mzxid, ctime, mtime, version, cversion, aversion, owner, self._zxid, count - 1),
+            (data, acl, czxid, mzxid, ctime, mtime, version, cversion, aversion, owner, self.zxid, count - 1),
         )
         self._put(path, None)
 

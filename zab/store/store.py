@@ -63,7 +63,7 @@ def nobody(watchers: Sequence[Watcher], event: int, path: str, zxid: int) -> Non
 
 
 DEFAULT_SETTINGS: Final = StoreSettings()
-_CHECKPOINT: Final = txns.CHECKPOINT
+_BETWEEN_CHECKPOINTS: Final = CHECKPOINT_EVERY - 1
 
 
 class Store:
@@ -82,6 +82,8 @@ class Store:
         self.watches = Watches(deliver, settings.access)
         self._outstanding = Outstanding()
         self._records = self._outstanding.records
+        self._outstanding_since = 0
+        """What was applied up to there is not among them any more. They are looked at by `prepare` alone."""
         self._preparer = Preparer(
             decode,
             settings.access,
@@ -105,6 +107,7 @@ class Store:
         """There is a checkpoint that this server has told nobody of."""
         self._applier = Applier(tree, sessions, self.quotas, self.watches)
         self._handlers = self._applier.handlers
+        self._handlers[txns.CHECKPOINT] = self._checked
         self._preparer.look_at(tree, sessions, self.quotas)
         self._outstanding.clear()
         self.reads.look_at(tree)
@@ -122,6 +125,9 @@ class Store:
 
     def prepare(self, request: bytes, view: View) -> bytes:
         """The transaction for a request that `request.pack_request` made. Refuses nothing: an error is one, too."""
+        if self._outstanding_since != self.zxid:
+            self._outstanding_since = self.zxid
+            self._outstanding.applied(self.zxid)
         txn = self._preparer.prepare(request, view)
         if self._unannounced:
             self._unannounced = False
@@ -135,21 +141,21 @@ class Store:
             raise LocalProtocolError(f"transaction {zxid:#x} after {self.zxid:#x}")
         if self._missed:
             self.deliver_missed()
-        kind = txn[0]
-        if kind == _CHECKPOINT:
-            self._compare(txn)
-            txn = txn[txns.CHECKPOINT_HEAD.size :]
-            kind = txn[0]
-        result = self._handlers[kind](zxid, txn)
+        result = self._handlers[txn[0]](zxid, txn)
         # After the whole of a multi, never in its midst: a reader who sees this zxid sees all of it.
         self.zxid = zxid
-        if self._records:
-            self._outstanding.applied(zxid)
-        if not zxid & (CHECKPOINT_EVERY - 1):
+        if self._records and zxid >= self._preparer.zxid:
+            self._outstanding.clear()  # at once: `prepare` may never be called again, and they hold data
+        if not zxid & _BETWEEN_CHECKPOINTS:
             self._checkpoint(zxid)
         elif len(self._unsettled) > CHANGED_MAX:
             self.digest.settle()
         return result
+
+    def _checked(self, zxid: int, txn: bytes) -> Result:
+        self._compare(txn)
+        txn = txn[txns.CHECKPOINT_HEAD.size :]
+        return self._handlers[txn[0]](zxid, txn)
 
     def _checkpoint(self, zxid: int) -> None:
         if self.settings.checkpoints:

@@ -19,7 +19,6 @@ from zab.runtime.coordination.machine import Change
 from zab.runtime.coordination.outlet import Outlet
 from zab.runtime.origin import Done
 from zab.store.acl import Identity
-from zab.store.apply import Result
 from zab.store.errors import ErrorCode
 from zab.store.ops import Op
 from zab.store.reads import TOO_LARGE
@@ -107,24 +106,21 @@ class Replies:
         if error is not None:
             self.cut(f"the outcome of a write is unknown: {error}")
             return
+        line = self.line
         try:
-            self._reply_to_write(result)  # type: ignore[arg-type]  # it is what `apply` of the machine returned
+            op, xid, waits = line.popleft()
+            assert waits is None, "what is in front of a write is answered before it is applied"
+            code = result[1]  # type: ignore[index]  # it is what `apply` of the machine returned
+            if code == _MOVED:
+                self.cut("the session has moved to another server")
+                return
+            self.send(write_reply(op, xid, result))  # type: ignore[arg-type]
+            if op == _CLOSE or code == _EXPIRED:
+                self.finish()
+            elif line and line[0][2] is not None:  # most often it is the next write, which is under way
+                self.answer()
         except Exception as mistake:
             self.failed(mistake)
-
-    def _reply_to_write(self, result: Result) -> None:
-        line = self.line
-        op, xid, waits = line.popleft()
-        assert waits is None, "what is in front of a write is answered before it is applied"
-        code = result[1]
-        if code == _MOVED:
-            self.cut("the session has moved to another server")
-            return
-        self.send(write_reply(op, xid, result))
-        if op == _CLOSE or code == _EXPIRED:
-            self.finish()
-        elif line and line[0][2] is not None:  # most often it is the next write, which is under way
-            self.answer()
 
     def answer(self) -> None:
         """Whatever has come to the front of the line and can be answered."""

@@ -15,7 +15,7 @@ from zab.store.ops import Op
 from zab.store.reads import Answer
 from zab.wire.client import multi
 from zab.wire.client.bodies import encode_data
-from zab.wire.client.replies import data_reply, encode_reply, error_reply, path_reply, stat_reply
+from zab.wire.client.replies import data_reply, encode_reply, error_reply, node_reply, path_reply
 
 # Plain integers: to look up a member of an enumeration costs as much as to pack a header.
 _GET_DATA: Final = int(Op.GET_DATA)
@@ -58,7 +58,7 @@ def read_reply(op: int, xid: int, zxid: int, answer: Answer) -> bytes:
     if op == _GET_DATA:
         return data_reply(xid, zxid, value[0], stat_fields(value))
     if op == _EXISTS:
-        return stat_reply(xid, zxid, stat_fields(value))
+        return node_reply(xid, zxid, value)
     turn = _OF_READ.get(op)
     return encode_reply(op, xid, zxid, value if turn is None else turn(value))
 
@@ -94,7 +94,7 @@ def write_reply(op: int, xid: int, result: Result) -> bytes:
         return error_reply(xid, zxid, error)
     if op in _WITH_STAT:
         assert node is not None, "what was set is there"
-        return stat_reply(xid, zxid, stat_fields(node))
+        return node_reply(xid, zxid, node)
     if op == _CREATE:
         assert path is not None, "what was created has a path"
         return path_reply(xid, zxid, path)

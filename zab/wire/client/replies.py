@@ -6,11 +6,12 @@ and what is of fixed size behind it are packed in one call.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from struct import Struct
 from typing import Any, Final
 
 from zab.core.errors import WireError
+from zab.store.node import INT_MAX, INT_MIN, Node, int32, is_session
 from zab.store.ops import Op
 from zab.wire.client import bodies, multi
 from zab.wire.client.bodies import STAT_FORMAT, Body, StatFields
@@ -21,6 +22,7 @@ EVENT_XID: Final = -1
 _HEAD: Final = Struct(">iiqi")
 _HEAD_AND_STAT: Final = Struct(">iiqi" + STAT_FORMAT)
 _HEAD_AND_LENGTH: Final = Struct(">iiqii")
+_pack_head_and_stat: Final[Callable[..., bytes]] = _HEAD_AND_STAT.pack
 
 BODIES: Final[Mapping[int, Body]] = {
     Op.CREATE: bodies.PATH,
@@ -71,6 +73,20 @@ def body_reply(xid: int, zxid: int, body: bytes = b"", code: int = 0) -> bytes:
 
 def stat_reply(xid: int, zxid: int, stat: StatFields) -> bytes:
     return _HEAD_AND_STAT.pack(84, xid, zxid, 0, *stat)
+
+
+def node_reply(xid: int, zxid: int, node: Node) -> bytes:
+    """`stat_reply` with the stat of this node, as `stat_fields` makes it: without a tuple of it in between."""
+    data, _, czxid, mzxid, ctime, mtime, version, cversion, aversion, owner, pzxid, children = node
+    cversion += cversion - children
+    if not INT_MIN <= cversion <= INT_MAX:
+        cversion = int32(cversion)
+    if owner and not is_session(owner):
+        owner = 0
+    return _pack_head_and_stat(
+        84, xid, zxid, 0, czxid, mzxid, ctime, mtime, version, cversion, aversion, owner,
+        0 if data is None else len(data), children, pzxid,
+    )  # fmt: skip
 
 
 def data_reply(xid: int, zxid: int, data: bytes | None, stat: StatFields) -> bytes:
