@@ -11,7 +11,7 @@ import pytest
 from tests.integration.processes import ROOT
 
 EXAMPLE = ROOT / "docs/examples/spark_recovery.py"
-PATIENCE_S = 240
+PATIENCE_S = 900
 """Seven JVMs, one after the other, on whatever else runs here."""
 
 REASON = runpy.run_path(str(EXAMPLE))["missing"]()
