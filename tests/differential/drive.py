@@ -25,7 +25,7 @@ from zab.wire.client.connect import NO_PASSWORD, ConnectRequest
 from zab.wire.client.frames import FirstFrame, Reply, ReplyReader
 from zab.wire.jute import INT
 
-PATIENCE_S: Final = 10.0
+PATIENCE_S: Final = 60.0
 FRAME_BYTES_MAX: Final = 8 << 20
 SUPER: Final = b"super:secret"
 SUPER_HASH: Final = "super:lK75jTNcA+U9vtVEw5vB51mj/w4="

@@ -83,7 +83,12 @@ def our_server(folder: Path, sid: int = 1, ensemble: str = "", port: int = 0) ->
         yield port
     finally:
         process.terminate()
-        process.wait(timeout=30)
+        try:
+            process.wait(timeout=60)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+            raise
 
 
 def wait_for(port: int) -> None:
@@ -120,7 +125,12 @@ def three(folder: Path) -> Iterator[Peers]:
 
 
 def _follower(ports: list[int]) -> int:
-    return next(port for port in ports if "Mode: follower" in apache.ask(port, "srvr"))
+    """One of the two, when one leads."""
+    while True:
+        modes = [apache.ask(port, "srvr") for port in ports]
+        if sum("Mode: follower" in mode for mode in modes) == len(ports) - 1:
+            return next(port for port, mode in zip(ports, modes, strict=True) if "Mode: follower" in mode)
+        time.sleep(0.05)
 
 
 async def main(folder: str, port: int, sid: int, ensemble: str) -> None:

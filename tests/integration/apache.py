@@ -25,7 +25,7 @@ from attrs import define, field, frozen
 
 from tests.ports import free_port
 
-START_SECONDS_MAX = 60
+START_SECONDS_MAX = 240
 SOURCES = Path(__file__).parent / "java"
 QUICK = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 """They live for seconds: a JVM that prepares for hours takes twice the CPU."""
@@ -81,7 +81,7 @@ def compile_java(folder: Path, sources: list[Path]) -> None:
 
 def ask(port: int, word: str) -> str:
     """A four-letter word, and what the server says to it."""
-    with socket.create_connection(("127.0.0.1", port), timeout=10) as connection:
+    with socket.create_connection(("127.0.0.1", port), timeout=60) as connection:
         connection.sendall(word.encode())
         return b"".join(iter(lambda: connection.recv(65536), b"")).decode()
 
@@ -162,7 +162,12 @@ def _process(
         yield process
     finally:
         process.terminate()
-        process.wait(timeout=30)
+        try:
+            process.wait(timeout=60)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+            raise
 
 
 def _wait_for(port: int, process: subprocess.Popen[bytes], log: Path) -> None:

@@ -20,7 +20,7 @@ from zab.core.ensemble import Ensemble, Server
 from zab.core.zxid import ServerId
 
 ROOT = Path(__file__).resolve().parents[2]
-SESSION_MS = 2_000
+SESSION_MS = 3_000
 PATIENCE_S = 240.0
 
 

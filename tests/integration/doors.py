@@ -22,7 +22,7 @@ from zab.store.errors import ErrorCode
 from zab.store.ops import WRITES, Fields, Op
 
 DOORS: Final = ["process", "wire"]
-TIMEOUT_MS: Final = 10_000
+TIMEOUT_MS: Final = 20_000
 
 
 @frozen

@@ -26,7 +26,7 @@ class Answer:
 
 
 def ask(port: int, path: str, method: str = "GET", body: bytes | None = None, **headers: str) -> Answer:
-    connection = HTTPConnection("127.0.0.1", port, timeout=30)
+    connection = HTTPConnection("127.0.0.1", port, timeout=120)
     try:
         connection.request(method, path, body, headers)
         response = connection.getresponse()

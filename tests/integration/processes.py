@@ -54,7 +54,7 @@ class Processes:
     def stop(self, sid: int) -> int:
         process = self.running.pop(sid)
         process.terminate()
-        return process.wait(timeout=20)
+        return process.wait(timeout=120)
 
     def log(self, sid: int) -> str:
         return (self._path / f"{sid}.log").read_text()

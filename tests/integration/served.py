@@ -17,7 +17,7 @@ from attrs import define, field
 from tests.integration.processes import ROOT
 from tests.ports import free_port, free_ports
 
-PATIENCE_S = 60
+PATIENCE_S = 240
 
 
 @define

@@ -26,7 +26,7 @@ from zab.runtime.coordination.settings import DoorSettings
 from zab.store.store import StoreSettings
 
 DOORS = DoorSettings(tick_ms=200, timeout_ticks_max=100, containers_ms=100, words=ALL_WORDS)
-TIMEOUT_MS: Final = 4_000
+TIMEOUT_MS: Final = 10_000
 APACHE_SYSTEM: Final = ("znode.container.checkIntervalMs=100",)
 
 _numbers = count(1)

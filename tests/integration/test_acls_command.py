@@ -122,14 +122,14 @@ async def test_what_makes_no_sense_is_said(words: str, why: str, tmp_path: Path)
 def java(main: str, *words: str) -> str:
     jars = f"{os.environ['ZAB_KAFKA_JARS']}/*"
     line = ["java", "-Xmx256m", "-XX:TieredStopAtLevel=1", "-cp", jars, main, *words]
-    done = subprocess.run(line, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(line, capture_output=True, text=True, timeout=240, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
 
 @needs_kafka
 async def test_kafkas_own_tools_write_and_read_the_same(tmp_path: Path) -> None:
-    with trio.fail_after(240):
+    with trio.fail_after(480):
         async with cluster(tmp_path, 1, acls=AclSettings(frozenset({"User:ANONYMOUS"}))) as running:
             desk = Desk(running)
             at_store = ("--authorizer-properties", f"zookeeper.connect={desk.store}")

@@ -34,7 +34,7 @@ from zab.wire.disk_txn import Txn
 
 pytestmark = [apache.needs_apache, pytest.mark.slow]
 
-PATIENCE_SECONDS = 30
+PATIENCE_SECONDS = 240
 
 
 @pytest.fixture(scope="module")

@@ -18,7 +18,7 @@ from zab.wire.client.requests import encode_request
 def never_reads(port: int) -> socket.socket:
     connection = socket.create_connection(("127.0.0.1", port))
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-    connection.sendall(encode_connect_request(ConnectRequest(0, 10_000)))
+    connection.sendall(encode_connect_request(ConnectRequest(0, 20_000)))
     return connection
 
 

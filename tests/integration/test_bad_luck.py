@@ -116,7 +116,7 @@ class World:
 @pytest.mark.parametrize("servers", [3, 5])
 async def test_bad_luck(tmp_path: Path, servers: int) -> None:
     random = Random(SEED)
-    settings = evolve(FAST, window_entries=random.choice((20, 1000)))
+    settings = evolve(FAST, sync_limit=10, window_entries=random.choice((20, 1000)))  # who is deaf may be given up
     async with cluster(tmp_path, servers, start=False, limits=TIGHT, settings=settings) as made:
         world = World(made, random)
         for sid in made.ensemble.by_id:
@@ -131,10 +131,11 @@ async def test_bad_luck(tmp_path: Path, servers: int) -> None:
             while trio.current_time() < end:
                 await trio.sleep(random.uniform(0.02, 0.4))
                 await world.one_fault()
-            with trio.fail_after(30):
+            with trio.fail_after(120):
                 await made.serving()
+                while not world.reads:
+                    await trio.sleep(0.01)
             world.over = True
         assert made.failures == {}
-        with trio.fail_after(30):
-            world.judge(await made.agree())
-        assert world.reads
+        with trio.fail_after(120):
+            world.judge(await made.agree(given_up=True))

@@ -63,24 +63,40 @@ async def unreachable(hosts: str, wait_ms: int = 400, tls: zab.ClientTls | ssl.S
     return str(caught.value)
 
 
+async def told(hosts: str, *hints: str, wait_ms: int = 400, tls: ssl.SSLContext | None = None) -> None:
+    """A busy machine may let that time pass before anybody was asked; not again and again."""
+    for _ in range(20):
+        said = await unreachable(hosts, wait_ms, tls)
+        if all(hint in said for hint in hints):
+            return
+    raise AssertionError(said)
+
+
 @pytest.mark.usefixtures("in_order")
 async def test_a_silent_server_does_not_use_up_the_time_of_the_others(tmp_path: Path) -> None:
     async with zab.open_store(tmp_path, client_port=0) as store, saying(hangs=True) as silent:
         hosts = f"127.0.0.1:{silent},127.0.0.1:{store.client_port}"
-        async with zab.connect(hosts, wait_ms=3_000, timeout_ms=20_000) as session:
+        async with zab.connect(hosts, wait_ms=6_000, timeout_ms=20_000) as session:
             await session.sync()
 
 
 @pytest.mark.usefixtures("in_order")
 async def test_each_server_is_told_with_what_it_did() -> None:
     async with saying(hangs=True) as silent, saying(hangs=True) as other:
-        said = await unreachable(f"127.0.0.1:1,127.0.0.1:{silent},127.0.0.1:{other}", wait_ms=200)
-        assert "127.0.0.1:1: [Errno" in said
-        assert f"127.0.0.1:{silent}: it accepts, and then says nothing" in said
-        assert f"127.0.0.1:{other}: not tried" in said
-        said = await unreachable(f"127.0.0.1:{silent},127.0.0.1:{other}", wait_ms=1_000)
-        assert f"127.0.0.1:{silent}: it accepts, and then says nothing, for 0.5 s" in said
-        assert f"127.0.0.1:{other}: it accepts, and then says nothing" in said
+        nothing = "it accepts, and then says nothing"
+        await told(
+            f"127.0.0.1:1,127.0.0.1:{silent},127.0.0.1:{other}",
+            "127.0.0.1:1: [Errno",
+            f"127.0.0.1:{silent}: {nothing}",
+            f"127.0.0.1:{other}: not tried",
+            wait_ms=200,
+        )
+        await told(
+            f"127.0.0.1:{silent},127.0.0.1:{other}",
+            f"127.0.0.1:{silent}: {nothing}, for 0.5 s",
+            f"127.0.0.1:{other}: {nothing}",
+            wait_ms=1_000,
+        )
 
 
 @pytest.mark.parametrize(
@@ -94,7 +110,7 @@ async def test_each_server_is_told_with_what_it_did() -> None:
 )
 async def test_a_port_of_something_else_is_named(said: bytes, hint: str) -> None:
     async with saying(said, hangs=True) as port:
-        assert hint in await unreachable(f"127.0.0.1:{port}")
+        await told(f"127.0.0.1:{port}", hint)
 
 
 async def test_tls_where_there_is_none_is_named(tmp_path: Path) -> None:
@@ -104,15 +120,14 @@ async def test_tls_where_there_is_none_is_named(tmp_path: Path) -> None:
         saying() as closes,
     ):
         for port in (store.client_port, http, closes):
-            said = await unreachable(f"127.0.0.1:{port}", tls=ssl.create_default_context())
-            assert f"127.0.0.1:{port}: no TLS: " in said
-            assert "this port does not seem to speak TLS" in said
+            hints = f"127.0.0.1:{port}: no TLS: ", "this port does not seem to speak TLS"
+            await told(f"127.0.0.1:{port}", *hints, tls=ssl.create_default_context())
 
 
 async def test_what_is_wrong_with_a_server_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     async with saying(b"220 mail.example ESMTP\r\n") as port:
-        await unreachable(f"127.0.0.1:{port},127.0.0.1:1", wait_ms=500)
+        await unreachable(f"127.0.0.1:{port},127.0.0.1:1", wait_ms=2_000)
     lines = [record.getMessage() for record in caplog.records if record.name == "zab.client"]
     assert sum("client_cuts_connection" in line for line in lines) == 1, lines
     assert sum("client_cannot_connect" in line for line in lines) == 1, lines
@@ -134,7 +149,7 @@ class Resolver(trio.abc.HostnameResolver):
 async def ends_at_once(hosts: str, tls: ssl.SSLContext | None = None) -> str:
     """It would wait for ever."""
     settings = evolve(QUICK, hopeless_ends=True)
-    with trio.fail_after(30), pytest.raises(zab.Unreachable) as caught:
+    with trio.fail_after(120), pytest.raises(zab.Unreachable) as caught:
         async with zab.connect(hosts, wait_ms=None, tls=tls, settings=settings):
             raise AssertionError("nobody gets in")
     return str(caught.value)

@@ -39,7 +39,7 @@ def browse(text: str, folder: Path, does: str = "") -> str:
     path = folder / "page.html"
     path.write_text(allowed)
     command = [BROWSER or "", *FLAGS, f"--user-data-dir={folder}/profile", "--dump-dom", path.as_uri()]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
     trouble = [line for line in done.stderr.splitlines() if "CONSOLE" in line]
     assert not trouble, trouble
     return re.sub(r"<script.*?</script>", "", done.stdout, flags=re.S)

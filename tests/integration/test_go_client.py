@@ -48,7 +48,7 @@ async def test_three_servers_and_the_leader_goes(tour: Path, tmp_path: Path) -> 
     async with stores(tmp_path, 3) as running, started([str(tour), running.hosts()]) as program:
         assert await program.hear() == "follower follower leader"
         assert await program.hear() == "change"
-        with trio.fail_after(30):
+        with trio.fail_after(120):
             await running.stop(await running.leader())
         await program.go_on()
         assert await program.rest() == ["whole"]

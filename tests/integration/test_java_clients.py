@@ -18,7 +18,7 @@ import trio
 from tests.integration import apache
 from tests.integration.stores import Stores, stores
 
-PATIENCE_S = 90
+PATIENCE_S = 240
 
 pytestmark = [apache.needs_apache, pytest.mark.slow]
 

@@ -140,7 +140,7 @@ async def test_both_ends_show_certificates(tmp_path: Path, kind: str) -> None:
 async def heard(port: int, peers: Peers) -> bool:
     """A command of an earlier life is answered, if only with a refusal, where commands are listened to."""
     command = UpdateMetadata(BrokerId(9), ControllerEpoch(0), BrokerEpoch(0), (), ())
-    with trio.fail_after(60):
+    with trio.fail_after(120):
         try:
             frames = Frames(await Between(peers).stream(Endpoint(CONTROLLER, "127.0.0.1", port)))
         except (OSError, trio.BrokenResourceError):

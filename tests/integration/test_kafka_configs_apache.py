@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.slow, needs_kafka]
 def kafka_configs(hosts: str, *words: str) -> str:
     run = ["java", "-Xmx128m", "-XX:TieredStopAtLevel=1", "-cp", f"{os.environ['ZAB_KAFKA_JARS']}/*"]
     command = [*run, "kafka.admin.ConfigCommand", "--bootstrap-server", hosts, *words]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=110, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 

@@ -38,7 +38,7 @@ from tests.unit.replica.test_group_runtime import PARTITIONS, Storage
 pytestmark = pytest.mark.slow
 
 WHERES = range(4)
-PATIENCE_S = 60.0
+PATIENCE_S = 240.0
 
 
 @define(eq=False)

@@ -42,7 +42,7 @@ def test_who_may_come_in(tmp_path: Path) -> None:
         }
         if protocol.startswith("SASL"):
             settings |= {"sasl.mechanism": "PLAIN", "sasl.username": "alice", "sasl.password": password}
-        return AdminClient(settings).list_topics(timeout=10 if password == USERS["alice"] else 2)
+        return AdminClient(settings).list_topics(timeout=120 if password == USERS["alice"] else 2)
 
     def kafka_python(protocol: str, password: str) -> Any:
         settings: dict[str, Any] = {"security_protocol": protocol, "ssl_cafile": str(tmp_path / "ca.pem")}

@@ -19,7 +19,7 @@ from zab.wire.client.requests import encode_request
 
 LOCAL = evolve(DOORS, local_sessions_enabled=True)
 UPGRADING = evolve(LOCAL, local_sessions_upgrading_enabled=True)
-PATIENCE_S = 30
+PATIENCE_S = 240
 
 
 def ephemeral(xid: int, path: str) -> bytes:

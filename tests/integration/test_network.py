@@ -45,7 +45,7 @@ async def answer_to(server: Server, port: int, data: bytes) -> bytes:
     reply = b""
     async with stream:
         await stream.send_all(data)
-        with trio.fail_after(30):
+        with trio.fail_after(120):
             try:
                 while part := await stream.receive_some():
                     reply += part
@@ -89,10 +89,10 @@ async def test_two_ensembles_whose_addresses_were_mixed_up_do_not_mix(
         mixed = Ensemble((*one.ensemble.servers[:2], *loopback(1, first=3)))
         async with cluster(tmp_path / "two", mixed, start=False, name="two") as two:
             await two.start(3)
-            await trio.sleep(0.5)
+            says = "it belongs to the ensemble 'two', this server to 'zab'", "refused there"
+            while not all(each in caplog.text for each in says):
+                await trio.sleep(0.01)
             assert not two.members[3].status().role.serving
-        assert "it belongs to the ensemble 'two', this server to 'zab'" in caplog.text
-        assert "refused there" in caplog.text
         assert await one.agree() == [b"of one"]
 
 
@@ -118,9 +118,13 @@ async def test_garbage_closes_its_own_connection_and_disturbs_nobody(
             for data in noise:
                 nursery.start_soon(send_and_close, server.host, port, data)
         assert await made.members[1].submit(b"undisturbed") == 1
-        told = [record for record in caplog.records[before:] if record.levelno >= logging.WARNING]
-        assert told, "somebody should be told"
-        assert len(told) < len(noise) / 2, "but not every time"
+
+        def told() -> int:
+            return sum(record.levelno >= logging.WARNING for record in caplog.records[before:])
+
+        while not told():  # somebody should be told
+            await trio.sleep(0.01)
+        assert told() < len(noise) / 2, "but not every time"
 
 
 async def send_and_close(host: str, port: int, data: bytes) -> None:
@@ -146,13 +150,13 @@ async def test_who_says_nothing_is_not_waited_for(tmp_path: Path) -> None:
         silent = [await trio.open_tcp_stream(server.host, server.quorum_port) for _ in range(5)]
         # One more, and the first of these has had its time. It is not the sixth who has to wait.
         assert await answer_to(server, server.quorum_port, hello(ensemble="other")) != b""
-        with trio.fail_after(5):
+        with trio.fail_after(120):
             assert await silent[0].receive_some() == b""
         with trio.move_on_after(0.1) as still_waited_for:
             await silent[1].receive_some()
         assert still_waited_for.cancelled_caught
         for stream in silent:
-            with trio.fail_after(30):
+            with trio.fail_after(120):
                 assert await stream.receive_some() == b""
             await stream.aclose()
         assert await answer_to(server, server.quorum_port, hello(ensemble="other")) != b""
@@ -175,7 +179,7 @@ async def test_members_come_through_a_crowd_that_says_nothing(tmp_path: Path) ->
             await made.start(server.id)
             nursery.start_soon(press, server, server.election_port)
             nursery.start_soon(press, server, server.quorum_port)
-        with trio.fail_after(30):
+        with trio.fail_after(120):
             leader = await made.serving()
             for number in range(20):
                 assert await leader.submit(b"%d" % number) == number + 1
@@ -234,7 +238,12 @@ async def test_a_server_that_moved_is_found_at_its_new_address(tmp_path: Path) -
         successor = await made.serving()
         assert await successor.submit(b"found") == 1
         for port in (quorum_port, election_port):
-            await (await trio.open_tcp_stream("127.0.0.1", port)).aclose()
+            while True:
+                try:
+                    await (await trio.open_tcp_stream("127.0.0.1", port)).aclose()
+                    break
+                except OSError:
+                    await trio.sleep(0.01)
 
 
 # -- TLS ----------------------------------------------------------------------------------------------------
@@ -290,15 +299,22 @@ async def test_who_has_no_certificate_of_ours_stays_outside(tmp_path: Path, capl
             await trio.aclose_forcefully(stream)
         assert not made.members[3].status().role.serving
         assert await made.members[1].submit(b"two are enough") == 1
-        assert "stranger" in caplog.text
-        lines = [record.getMessage() for record in caplog.records]
-        refused = [line for line in lines if line.startswith("election_link_refused") and "server=3" in line]
-        assert any(
-            "certificate error: the other side does not trust who signed our certificate" in line for line in refused
-        )
-        strangers = [line for line in lines if line.startswith("stranger")]
-        assert any("plain text on a TLS port" in line for line in strangers)
-        assert any("certificate error: unable to get local issuer certificate" in line for line in strangers)
+
+        def said(event: str, what: str, *more: str) -> bool:
+            lines = [record.getMessage() for record in caplog.records]
+            return any(line.startswith(event) and all(each in line for each in (what, *more)) for line in lines)
+
+        for event, *words in (
+            (
+                "election_link_refused",
+                "server=3",
+                "certificate error: the other side does not trust who signed our certificate",
+            ),
+            ("stranger", "plain text on a TLS port"),
+            ("stranger", "certificate error: unable to get local issuer certificate"),
+        ):
+            while not said(event, *words):
+                await trio.sleep(0.01)
 
 
 async def test_whoever_dials_says_what_is_wrong_with_the_certificate(
@@ -320,7 +336,7 @@ async def test_a_peer_with_a_certificate_for_another_host(tmp_path: Path, caplog
                 ca.issue(str(sid), host), ca.trust, verify_client_host=True, verify_server_host=False
             )
             await made.start(sid, tls=QuorumTls(settings))
-        with trio.fail_after(30):
+        with trio.fail_after(120):
             while "certificate error: it is not for where the other side is" not in caplog.text:
                 await trio.sleep(0.05)
         assert await made.members[1].submit(b"two are enough") == 1
@@ -382,7 +398,7 @@ async def test_a_peer_that_does_not_read_is_cut_and_comes_back(tmp_path: Path) -
         networks[slow].deafen()
         with healed(networks[slow]):
             for number in range(200):  # far more than the link's queue and the kernel's buffers hold
-                with trio.fail_after(30):
+                with trio.fail_after(120):
                     await leader.submit(b"%d " % number + os.urandom(50_000))
             assert all(link.peer != slow or link.queued_bytes <= 1 << 20 for link in leader.status().links)
         await made.members[slow].barrier()

@@ -110,7 +110,7 @@ async def test_a_port_that_is_taken_is_told_in_one_line(tmp_path: Path) -> None:
             (tmp_path / "other").mkdir()
             made._path = tmp_path / "other"
             made.start(1)
-            assert made.running.pop(1).wait(timeout=20) == 1
+            assert made.running.pop(1).wait(timeout=120) == 1
             assert "cannot listen on" in made.log(1)
             assert "Traceback" not in made.log(1)
         finally:

@@ -197,15 +197,15 @@ def test_a_second_process_is_refused_and_a_dead_one_holds_nothing(tmp_path: Path
         sys.stdin.read()
     """
     path = tmp_path / "data"
-    first = run_python(code, str(path))
-    assert first.stdout is not None
-    assert first.stdout.readline() == "open\n"
-    second = run_python(code, str(path))
-    said, _ = second.communicate(timeout=30)
-    assert second.returncode == 3
-    assert f"{path} is in use by another process (pid {first.pid})" in said
-    first.send_signal(signal.SIGKILL)
-    first.communicate(timeout=30)
+    with run_python(code, str(path)) as first:
+        assert first.stdout is not None
+        assert first.stdout.readline() == "open\n"
+        with run_python(code, str(path)) as second:
+            said, _ = second.communicate(timeout=120)
+        assert second.returncode == 3
+        assert f"{path} is in use by another process (pid {first.pid})" in said
+        first.send_signal(signal.SIGKILL)
+        first.communicate(timeout=120)
     RealDisk(path).close()
 
 
@@ -262,8 +262,8 @@ def test_a_disk_that_fills_up_while_the_server_works(tmp_path: Path) -> None:
     """
     for preallocate in (False, True):
         path = tmp_path / str(preallocate)
-        process = run_python(code, str(path), str(preallocate))
-        said, wrong = process.communicate(timeout=60)
+        with run_python(code, str(path), str(preallocate)) as process:
+            said, wrong = process.communicate(timeout=120)
         assert process.returncode == 0, wrong
         *saved, failure, then = said.splitlines()
         assert f"cannot {'allocate space for' if preallocate else 'write'} {path}/log.100000001: " in failure
@@ -346,14 +346,14 @@ def test_a_process_killed_in_the_middle_has_what_it_reported(tmp_path: Path) -> 
     path = tmp_path / "data"
     reported = 0
     for turn in range(6):
-        process = run_python(code, str(path))
-        assert process.stdout is not None
-        for _ in range(30 + 17 * turn):
-            line = process.stdout.readline()
-            assert line, process.communicate()[1]
-            reported = int(line)
-        process.send_signal(signal.SIGKILL)
-        rest, _ = process.communicate(timeout=30)
+        with run_python(code, str(path)) as process:
+            assert process.stdout is not None
+            for _ in range(30 + 17 * turn):
+                line = process.stdout.readline()
+                assert line, process.communicate()[1]
+                reported = int(line)
+            process.send_signal(signal.SIGKILL)
+            rest, _ = process.communicate(timeout=120)
         lines = [line for line in rest.splitlines(keepends=True) if line.endswith("\n")]
         reported = int(lines[-1]) if lines else reported
         disk = RealDisk(path)

@@ -41,7 +41,7 @@ pytest.importorskip("kazoo", reason="kazoo is not installed")
 from kazoo.client import KazooClient
 from kazoo.exceptions import LockTimeout
 
-PATIENCE_S = 30
+PATIENCE_S = 240
 T = TypeVar("T")
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
 doors = pytest.mark.parametrize("door", DOORS)
@@ -60,7 +60,7 @@ async def in_thread(work: Callable[..., T], *arguments: object) -> T:
 @asynccontextmanager
 async def both(path: Path, door: str = "process") -> AsyncIterator[tuple[Door, Session, Any]]:
     async with opened(path, door) as store, store.session() as session:
-        zk = KazooClient(hosts=store.hosts, timeout=10.0)
+        zk = KazooClient(hosts=store.hosts, timeout=20.0)
         await in_thread(zk.start, PATIENCE_S)
         try:
             yield store, session, zk
@@ -316,16 +316,16 @@ async def test_a_locking_queue_of_both(tmp_path: Path, door: str) -> None:
         ours, theirs = LockingQueue(session, "/q"), zk.LockingQueue("/q")
         await in_thread(theirs.put_all, [b"one", b"two"])
         await ours.put_all([b"three", b"four"], 200)
-        assert await in_thread(theirs.get, 1) == b"one"
+        assert await in_thread(theirs.get, PATIENCE_S) == b"one"
         async with ours.take() as entry:
             assert entry.data == b"two"
-            assert await in_thread(zk.LockingQueue("/q").get, 0.05) == b"three"
+            assert await in_thread(zk.LockingQueue("/q").get, PATIENCE_S) == b"three"
         assert await in_thread(theirs.consume)
         async with ours.take() as entry:
             assert entry.data == b"four"
             entry.put_back()
         assert await ours.size() == await in_thread(len, theirs) == 2
-        assert await in_thread(theirs.get, 1) == b"four"
+        assert await in_thread(theirs.get, PATIENCE_S) == b"four"
         async with trio.open_nursery() as nursery:
             nursery.start_soon(taken_once, ours, b"four")
             await trio.sleep(0.02)

@@ -189,7 +189,7 @@ async def test_nobody_is_inside_with_another_when_a_connection_falls_silent(door
             inside.append("heir")
 
     async with door.open() as it, it.session() as other, proxied(it.hosts or "") as (proxy, hosts):
-        async with it.session(at=hosts, timeout_ms=2_000, settings=QUICK) as session, trio.open_nursery() as nursery:
+        async with it.session(at=hosts, timeout_ms=4_000, settings=QUICK) as session, trio.open_nursery() as nursery:
             with pytest.raises(Lost, match="the connection is lost, and the session may be over"):
                 async with Lock(session, f"{it.root}/l"):
                     inside.append("holder")

@@ -36,7 +36,7 @@ from zab.wire.client.requests import AUTH_XID, encode_request
 
 DOORS_OPEN = evolve(DOORS, reconfig_enabled=True, super_digest=digest_id(b"super:test"))
 AS_SUPER = encode_request(Op.AUTH, AUTH_XID, (0, "digest", b"super:test"))
-PATIENCE_S = 60
+PATIENCE_S = 240
 
 
 @pytest.fixture(autouse=True)

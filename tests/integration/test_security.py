@@ -56,7 +56,7 @@ async def connected(running: Stores) -> AsyncIterator[Client]:
 
 
 async def ended(client: Client) -> bool:
-    with trio.fail_after(10):
+    with trio.fail_after(120):
         return await client.stream.receive_some() == b""
 
 
@@ -284,13 +284,13 @@ async def test_a_scheme_of_ones_own_in_lists(tmp_path: Path) -> None:
 
 # -- kazoo ---------------------------------------------------------------------------------------------------
 
-PATIENCE_S = 30
+PATIENCE_S = 240
 
 
 def kazoo(hosts: str, **options: Any) -> Any:
     client = pytest.importorskip("kazoo.client", reason="kazoo is not installed")
     pytest.importorskip("puresasl", reason="pure-sasl is not installed")
-    return client.KazooClient(hosts=hosts, timeout=10, **options)
+    return client.KazooClient(hosts=hosts, timeout=20, **options)
 
 
 def with_sasl(hosts: str) -> None:
@@ -333,7 +333,7 @@ async def test_kazoo_with_a_wrong_password(tmp_path: Path) -> None:
 
 async def java(name: str, *arguments: str, properties: tuple[str, ...]) -> list[str]:
     command = apache.client(name, *arguments, properties=properties)
-    with trio.fail_after(90):
+    with trio.fail_after(120):
         done = await trio.run_process(command, capture_stdout=True, stderr=subprocess.STDOUT, check=False)
     return str(done.stdout.decode()).splitlines()
 

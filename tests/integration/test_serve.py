@@ -46,7 +46,7 @@ def zkcli(hosts: str, *words: str) -> str:
     command = apache.java(
         "org.apache.zookeeper.ZooKeeperMain", "-server", hosts, *words, properties=("log4j2.level=OFF",)
     )
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
     return done.stdout + done.stderr
 
 
@@ -137,7 +137,7 @@ def test_a_port_that_is_taken_is_status_1_and_one_line(tmp_path: Path) -> None:
     port = free_port()
     config.write_text(f"dataDir={tmp_path}/data\nclientPort={port}\nclientPortAddress=127.0.0.1\n")
     with socket.create_server(("127.0.0.1", port)), serve(config, "--log-level", "error") as server:
-        assert server.process.wait(timeout=30) == 1
+        assert server.process.wait(timeout=120) == 1
     (line,) = server.log.read_text().splitlines()
     assert line.startswith(f"Error: cannot listen on 127.0.0.1:{port} for clients")
     assert line.endswith("Is another server running there?")
@@ -153,7 +153,7 @@ def test_why_a_server_cannot_listen_or_write(tmp_path: Path) -> None:
         config.write_text(f"{line}clientPort={free_port()}\n")
         config.with_suffix(".log").unlink(missing_ok=True)
         with serve(config, "--log-level", "error") as server:
-            assert server.process.wait(timeout=30) == 1
+            assert server.process.wait(timeout=120) == 1
         (line,) = server.log.read_text().splitlines()
         assert says in line
 
@@ -260,7 +260,7 @@ def test_who_reads_objects_meets_nothing_else(tmp_path: Path) -> None:
         for text, status, event in ((good, 1, "failed"), (f"{good}tickTime=fast\nother=1\n", 2, "configuration")):
             config.write_text(text)
             with serve(config, "--log-format", "json") as server:
-                assert server.process.wait(timeout=60) == status
+                assert server.process.wait(timeout=120) == status
             said = [json.loads(line) for line in server.log.read_text().splitlines()]
             assert (said[-1]["event"], said[-1]["level"]) == (event, "error")
             config.with_suffix(".log").unlink()

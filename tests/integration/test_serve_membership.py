@@ -20,7 +20,7 @@ from kazoo.client import KazooClient
 
 pytestmark = pytest.mark.slow
 
-PATIENCE_S = 60
+PATIENCE_S = 240
 SUPER = f"DigestAuthenticationProvider.superDigest={digest_id(b'super:secret')}"
 FORCE = "--membership-from-file"
 

@@ -12,7 +12,7 @@ import trio.testing
 
 import zab
 from tests.integration import apache
-from tests.integration.session_doors import ALL, Door, door_of, one_apache
+from tests.integration.session_doors import ALL, TIMEOUT_MS, Door, door_of, one_apache
 from zab import Event, Multi, MultiRead, SessionState, Stat, WatchKind
 from zab.store.acl import OPEN
 
@@ -623,7 +623,7 @@ async def test_the_servers_know_when_all_is_seen(door: Door) -> None:
     async with door.open() as it, it.session() as session, it.session() as other:
         assert session.state is SessionState.CONNECTED
         assert session.over is None
-        assert (session.timeout_ms, await anext(session.states())) == (4_000, SessionState.CONNECTED)
+        assert (session.timeout_ms, await anext(session.states())) == (TIMEOUT_MS, SessionState.CONNECTED)
         assert session.id != other.id
         await other.create(f"{it.root}/a")
         await session.sync(f"{it.root}/a")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, suppress
+from itertools import count as count_from
 from pathlib import Path
 from random import Random
 
@@ -35,7 +36,7 @@ def door(request: pytest.FixtureRequest) -> Door:
 
 @asynccontextmanager
 async def behind_a_proxy(
-    it: Opened, timeout_ms: int = 4_000, settings: zab.ClientSettings = QUICK
+    it: Opened, timeout_ms: int = 10_000, settings: zab.ClientSettings = QUICK
 ) -> AsyncIterator[tuple[zab.Session, Proxy]]:
     assert it.hosts is not None
     async with (
@@ -130,7 +131,11 @@ async def test_watches_outlive_their_connection(door: Door) -> None:
 
 
 async def test_ten_thousand_watches_outlive_their_connection(door: Door) -> None:
-    async with door.open() as it, behind_a_proxy(it) as (session, proxy), session.watcher() as events:
+    async with (
+        door.open() as it,
+        behind_a_proxy(it, timeout_ms=20_000) as (session, proxy),
+        session.watcher() as events,
+    ):
         async with trio.open_nursery() as nursery:
             for number in range(10_000):
                 nursery.start_soon(session.exists, f"{it.root}/not-there-yet-{number:06}", events)
@@ -210,7 +215,7 @@ async def test_what_never_arrived_is_made_on_the_next_connection(door: Door) -> 
 
 
 async def test_a_server_that_says_nothing_is_left(door: Door) -> None:
-    async with door.open() as it, behind_a_proxy(it, timeout_ms=2_000) as (session, proxy):
+    async with door.open() as it, behind_a_proxy(it, timeout_ms=5_000) as (session, proxy):
         await session.create(f"{it.root}/e", ephemeral=True)
         proxy.silent_down = True
         await reached(session, SUSPENDED)
@@ -221,7 +226,7 @@ async def test_a_server_that_says_nothing_is_left(door: Door) -> None:
 
 async def test_what_it_was_heard_of_is_what_was_answered(door: Door) -> None:
     """An event, or an answer to something else, does not show that the server has heard of the session since."""
-    async with door.open() as it, it.session() as other, behind_a_proxy(it) as (session, proxy):
+    async with door.open() as it, it.session() as other, behind_a_proxy(it, timeout_ms=8_000) as (session, proxy):
         path = await session.create(f"{it.root}/a")
         async with session.watch(path) as events:
             before = trio.current_time()
@@ -259,22 +264,22 @@ async def test_in_this_process_it_is_heard_of_when_a_leader_has_answered(tmp_pat
 
 
 async def test_an_idle_session_is_kept_alive(door: Door) -> None:
-    async with door.open() as it, it.session(timeout_ms=2_000) as session:
+    async with door.open() as it, it.session(timeout_ms=4_000) as session:
         states = session.states()
         assert await anext(states) is CONNECTED
         await session.create(f"{it.root}/e", ephemeral=True)
         before = trio.current_time()
-        await trio.sleep(3)
+        await trio.sleep(5)
         assert session.state is CONNECTED
         await session.sync()
-        assert session.heard_at >= before + 3
+        assert session.heard_at >= before + 5
         assert await session.ephemerals() == [f"{it.root}/e"]
 
 
 async def test_a_process_that_slept_blames_nobody(door: Door) -> None:
-    async with door.open() as it, behind_a_proxy(it, timeout_ms=4_000) as (session, proxy):
+    async with door.open() as it, behind_a_proxy(it, timeout_ms=6_000) as (session, proxy):
         await session.sync()
-        time.sleep(2.8)  # noqa: ASYNC251  # that is what it is about: more than two thirds, less than all of it
+        time.sleep(4.2)  # noqa: ASYNC251  # that is what it is about: more than two thirds, less than all of it
         await trio.sleep(1)
         assert session.state is CONNECTED
         assert proxy.accepted == 1
@@ -362,7 +367,7 @@ async def test_goodbye_is_said_on_the_next_connection_if_need_be(door: Door) -> 
 
 async def test_no_server_at_all_is_said_with_the_reasons() -> None:
     with pytest.raises(zab.Unreachable) as caught:
-        async with zab.connect("127.0.0.1:1,no-such-host.invalid", wait_ms=300):
+        async with zab.connect("127.0.0.1:1,no-such-host.invalid", wait_ms=3_000):
             raise AssertionError("never")
     said = str(caught.value)
     assert "127.0.0.1:1: " in said
@@ -379,7 +384,7 @@ async def test_a_server_that_is_none_is_said() -> None:
         nursery.start_soon(trio.serve_listeners, chatter, listeners)
         port = listeners[0].socket.getsockname()[1]
         with pytest.raises(zab.Unreachable, match="it broke the protocol: a frame of"):
-            async with zab.connect(f"127.0.0.1:{port}", wait_ms=300):
+            async with zab.connect(f"127.0.0.1:{port}", wait_ms=2_000):
                 raise AssertionError("never")
         nursery.cancel_scope.cancel()
 
@@ -391,7 +396,7 @@ async def test_a_session_outlives_the_leader(tmp_path: Path) -> None:
     async with stores(tmp_path, 3) as running:
         leader = await running.leader()
         hosts = running.hosts()
-        async with zab.connect(hosts, timeout_ms=10_000, settings=QUICK) as session:
+        async with zab.connect(hosts, timeout_ms=20_000, settings=QUICK) as session:
             path = await session.create("/e", b"0", ephemeral=True)
             async with session.watch("/w") as events:
                 await running.stop(leader)
@@ -411,7 +416,7 @@ async def test_a_session_outlives_the_leader(tmp_path: Path) -> None:
 async def test_a_session_moves_to_another_server(tmp_path: Path) -> None:
     async with stores(tmp_path, 3) as running:
         hosts = running.hosts()
-        async with zab.connect(hosts, timeout_ms=10_000, settings=QUICK) as session:
+        async with zab.connect(hosts, timeout_ms=20_000, settings=QUICK) as session:
             assert isinstance(session, RemoteSession)
             path = await session.create("/e", b"0", ephemeral=True)
             server = session.connector.server
@@ -471,7 +476,7 @@ async def test_three_of_apache_lose_their_leader_and_then_their_quorum(
             await trio.sleep(0.1)
             with suppress(OSError):
                 said = await trio.to_thread.run_sync(apache.ask, left.port, "isro")
-        async with zab.connect(hosts, timeout_ms=20_000, settings=settings, read_only=True, wait_ms=60_000) as session:
+        async with zab.connect(hosts, timeout_ms=20_000, settings=settings, read_only=True, wait_ms=240_000) as session:
             assert session.state is SessionState.READ_ONLY
             assert await session.exists("/new") is not None
             with pytest.raises(zab.NotReadOnly):
@@ -513,12 +518,15 @@ async def test_nothing_is_doubled_lost_or_missed_while_connections_break(door: D
                 mirror.update(dict.fromkeys(await session.children(queue, events)))
                 if "last" in mirror:
                     return
-                with trio.fail_after(30):
+                with trio.fail_after(120):
                     await events.take()
 
         async def cut() -> None:
-            while not done.is_set():
-                await trio.sleep(chance.uniform(0, 0.1))
+            for number in count_from(0):
+                if done.is_set():
+                    return
+                # Longer and longer, so that on the slowest machine something is done between two of them.
+                await trio.sleep(chance.uniform(0, 0.1) * (1 + number / 100))
                 proxy.silent_down = chance.random() < 0.5
                 await trio.sleep(chance.uniform(0, 0.03))
                 proxy.cut()

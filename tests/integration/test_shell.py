@@ -19,7 +19,7 @@ from tests.integration import apache
 from tests.integration.stores import stores
 from tests.ports import free_port
 
-PATIENCE_S = 120
+PATIENCE_S = 240
 
 TYPED = """\
 ls /

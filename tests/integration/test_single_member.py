@@ -218,7 +218,7 @@ async def test_who_waits_for_a_snapshot_when_the_member_ends_is_told(tmp_path: P
         told.append("stopped")
 
     member = Member(NeverWritten(), tmp_path)
-    with trio.fail_after(60):
+    with trio.fail_after(120):
         async with trio.open_nursery() as outer, trio.open_nursery() as nursery:
             await nursery.start(member.run)
             outer.start_soon(take, member)

@@ -22,7 +22,7 @@ from zab.wire.client.frames import Reply
 from zab.wire.client.replies import EVENT_XID, decode_body
 from zab.wire.client.requests import PING, PING_XID, encode_request
 
-PATIENCE_S = 60
+PATIENCE_S = 240
 
 
 def others(running: Stores, leader: int) -> list[int]:

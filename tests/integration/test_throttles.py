@@ -16,7 +16,7 @@ from zab.store.errors import ErrorCode
 from zab.store.ops import Op
 from zab.wire.client.requests import PING, PING_XID, encode_request
 
-PATIENCE_S = 30
+PATIENCE_S = 240
 
 
 def doors(**options: int) -> DoorSettings:
@@ -44,7 +44,7 @@ async def test_requests_beyond_the_limit_wait_and_are_answered_in_order(tmp_path
 
 async def test_who_waits_for_too_long_is_told(tmp_path: Path) -> None:
     """The first one is under way, and stays so for want of a quorum."""
-    throttle = doors(request_max_requests=1, request_stall_ms=10, op_wait_ms=50)
+    throttle = doors(request_max_requests=1, request_stall_ms=10, op_wait_ms=500)
     async with stores(tmp_path, 1, doors=throttle) as running, raw(running) as slow, raw(running) as client:
         await slow.connect()
         await client.connect()

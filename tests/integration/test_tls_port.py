@@ -81,6 +81,13 @@ def said(caplog: pytest.LogCaptureFixture, event: str) -> list[str]:
     return [record.getMessage() for record in caplog.records if record.getMessage().startswith(event)]
 
 
+async def first_said(caplog: pytest.LogCaptureFixture, event: str) -> str:
+    """A client may see that it was refused before the server has said why."""
+    while not (lines := said(caplog, event)):
+        await trio.sleep(0.01)
+    return lines[0]
+
+
 def read(path: str) -> str:
     return Path(path).read_text()
 
@@ -142,7 +149,7 @@ async def test_a_word_over_tls(tmp_path: Path, ca: Authority) -> None:
     async with store(tmp_path, tls) as server:
 
         def ask() -> bytes:
-            plain = socket.create_connection(("localhost", server.secure_client_port or 0), timeout=10)
+            plain = socket.create_connection(("localhost", server.secure_client_port or 0), timeout=120)
             with plain, context(ca.trust).wrap_socket(plain, server_hostname="localhost") as spoken:
                 spoken.sendall(b"ruok")
                 return b"".join(iter(lambda: spoken.recv(100), b""))
@@ -236,11 +243,12 @@ async def test_the_log_says_why(tmp_path: Path, ca: Authority, caplog: pytest.Lo
     stranger = Authority(tmp_path / "stranger")
     async with store(tmp_path, TlsPortSettings(ca.issue("server"), ca.trust)) as server:
         assert "CERTIFICATE_REQUIRED" in await refused(server, context(ca.trust))
-        assert "sent no certificate" in said(caplog, "handshake_failed")[0]
+        assert "sent no certificate" in await first_said(caplog, "handshake_failed")
         # Once for a host, for a while: whoever tries and tries does not fill the log.
         await refused(server, context(ca.trust, stranger.issue("eve")))
-        assert len(said(caplog, "handshake_failed")) == 1
-        assert server.auth_failed == 2
+        while server.auth_failed < 2:
+            await trio.sleep(0.01)
+        assert (len(said(caplog, "handshake_failed")), server.auth_failed) == (1, 2)
         await still_serves(server, ca)
 
 
@@ -248,7 +256,7 @@ async def test_a_certificate_of_somebody_else(tmp_path: Path, ca: Authority, cap
     stranger = Authority(tmp_path / "stranger")
     async with store(tmp_path, TlsPortSettings(ca.issue("server"), ca.trust)) as server:
         assert "UNKNOWN_CA" in await refused(server, context(ca.trust, stranger.issue("eve")))
-        assert "certificate error: " in said(caplog, "handshake_failed")[0]
+        assert "certificate error: " in await first_said(caplog, "handshake_failed")
 
 
 async def test_a_client_that_does_not_trust_us(tmp_path: Path, ca: Authority, caplog: pytest.LogCaptureFixture) -> None:
@@ -257,7 +265,7 @@ async def test_a_client_that_does_not_trust_us(tmp_path: Path, ca: Authority, ca
         tls = context(stranger.trust, ca.issue("joe"))
 
         def call() -> None:  # Trio's own stream does not tell the other end what it does not like
-            plain = socket.create_connection(("localhost", server.secure_client_port or 0), timeout=10)
+            plain = socket.create_connection(("localhost", server.secure_client_port or 0), timeout=120)
             with (
                 plain,
                 pytest.raises(ssl.SSLCertVerificationError),
@@ -266,10 +274,7 @@ async def test_a_client_that_does_not_trust_us(tmp_path: Path, ca: Authority, ca
                 pass
 
         await trio.to_thread.run_sync(call)
-        with trio.fail_after(10):
-            while not said(caplog, "handshake_failed"):
-                await trio.sleep(0.01)
-        assert "does not trust who signed our certificate" in said(caplog, "handshake_failed")[0]
+        assert "does not trust who signed our certificate" in await first_said(caplog, "handshake_failed")
 
 
 async def test_a_certificate_for_another_address(
@@ -278,7 +283,7 @@ async def test_a_certificate_for_another_address(
     tls = TlsPortSettings(ca.issue("server"), ca.trust, verify_client_host=True)
     async with store(tmp_path, tls) as server:
         await refused(server, context(ca.trust, ca.issue("joe", "10.0.0.1")))
-        assert "not for the address" in said(caplog, "handshake_failed")[0]
+        assert "not for the address" in await first_said(caplog, "handshake_failed")
         await still_serves(server, ca)
 
 
@@ -295,14 +300,14 @@ async def test_what_is_no_tls(
 ) -> None:
     async with store(tmp_path, TlsPortSettings(ca.issue("server"), ca.trust)) as server:
         async with await trio.open_tcp_stream("127.0.0.1", server.secure_client_port or 0) as stream:
-            with trio.fail_after(10):
+            with trio.fail_after(120):
                 try:
                     await stream.send_all(first)
                     while await stream.receive_some():
                         pass
                 except trio.BrokenResourceError:
                     pass
-        assert why in said(caplog, "handshake_failed")[0]
+        assert why in await first_said(caplog, "handshake_failed")
         await still_serves(server, ca)
 
 
@@ -315,7 +320,7 @@ async def test_handshakes_are_bounded_in_time(tmp_path: Path, ca: Authority) -> 
         for first in (b"", HALF_A_HANDSHAKE):
             async with await trio.open_tcp_stream("127.0.0.1", server.secure_client_port or 0) as slow:
                 await slow.send_all(first)
-                with trio.fail_after(30):
+                with trio.fail_after(120):
                     assert await closed(slow)
 
 
@@ -334,9 +339,9 @@ async def test_handshakes_are_bounded_in_number(
         for stream in streams:
             await stream.send_all(HALF_A_HANDSHAKE)
             nursery.start_soon(watch, stream)
-        with trio.fail_after(30):
+        with trio.fail_after(120):
             await hung_up.wait()  # one of the three
-        assert "2 handshakes are under way" in said(caplog, "handshake_failed")[0]
+        assert "2 handshakes are under way" in await first_said(caplog, "handshake_failed")
         found = monitor(server)
         assert (found["tls_handshake_exceeded"], found["unsuccessful_handshake"]) == (1, 1)
         assert (found["outstanding_tls_handshake"], found["auth_failed_count"]) == (2, 1)
@@ -370,7 +375,7 @@ async def test_kazoo_over_tls(tmp_path: Path, ca: Authority) -> None:
 
     def work(port: int) -> None:
         zk = kazoo(f"localhost:{port}", use_ssl=True, ca=ca.path, certfile=key.path, keyfile=key.path)
-        zk.start(30)
+        zk.start(240)
         try:
             zk.create("/kazoo", b"x" * 900_000)
             assert len(zk.get("/kazoo")[0]) == 900_000

@@ -20,7 +20,7 @@ from tests.integration.stores import DOORS, stores
 from tests.integration.test_client_port import raw
 from zab.wire.client.words import WORDS
 
-PATIENCE_S = 30
+PATIENCE_S = 240
 
 
 def say(port: int, letters: bytes) -> str:

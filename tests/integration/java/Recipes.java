@@ -27,7 +27,7 @@ public class Recipes {
             mine.acquire();
             say("excluded " + !yours.acquire(300, TimeUnit.MILLISECONDS));
             mine.release();
-            say("acquired " + yours.acquire(20, TimeUnit.SECONDS));
+            say("acquired " + yours.acquire(180, TimeUnit.SECONDS));
             yours.release();
 
             CountDownLatch seen = new CountDownLatch(1);
@@ -38,11 +38,11 @@ public class Recipes {
             cache.start();
             two.create().creatingParentsIfNeeded().forPath("/cached/a", "first".getBytes());
             two.setData().forPath("/cached/a", "second".getBytes());
-            say("cached " + seen.await(20, TimeUnit.SECONDS));
+            say("cached " + seen.await(180, TimeUnit.SECONDS));
 
             LeaderLatch first = new LeaderLatch(one, "/latch", "one");
             first.start();
-            first.await(20, TimeUnit.SECONDS);
+            first.await(180, TimeUnit.SECONDS);
             LeaderLatch second = new LeaderLatch(two, "/latch", "two");
             second.start();
             say("leads " + first.hasLeadership() + " " + second.hasLeadership());
@@ -54,7 +54,7 @@ public class Recipes {
             }
             say("counted " + counter.get().postValue());
             first.close();
-            say("succeeded " + second.await(20, TimeUnit.SECONDS));
+            say("succeeded " + second.await(180, TimeUnit.SECONDS));
             second.close();
             cache.close();
         }

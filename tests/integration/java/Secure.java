@@ -14,7 +14,7 @@ public class Secure {
                 settled.countDown();
             }
         });
-        settled.await(30, java.util.concurrent.TimeUnit.SECONDS);
+        settled.await(180, java.util.concurrent.TimeUnit.SECONDS);
         System.out.println(state[0]);
         if (!state[0].equals("AuthFailed")) {
             zk.create("/mine", new byte[1000000], ZooDefs.Ids.CREATOR_ALL_ACL, CreateMode.PERSISTENT);

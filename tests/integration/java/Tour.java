@@ -52,7 +52,7 @@ public class Tour {
 
         LeaderLatch latch = new LeaderLatch(doomed, "/latch", "doomed");
         latch.start();
-        latch.await(20, TimeUnit.SECONDS);
+        latch.await(180, TimeUnit.SECONDS);
         LeaderLatch heir = new LeaderLatch(two, "/latch", "heir");
         heir.start();
         PersistentNode persistent = new PersistentNode(doomed, CreateMode.EPHEMERAL, false, "/persistent", "p".getBytes());
@@ -66,8 +66,8 @@ public class Tour {
         cache.listenable().addListener((type, old, data) -> { if (data != null) followed.add(new String(data.getData())); });
         cache.start();
         two.create().forPath("/followed", "first".getBytes());
-        check("cache begins", () -> "first".equals(followed.poll(20, TimeUnit.SECONDS)));
-        check("persistent node begins", () -> persistent.waitForInitialCreate(20, TimeUnit.SECONDS));
+        check("cache begins", () -> "first".equals(followed.poll(180, TimeUnit.SECONDS)));
+        check("persistent node begins", () -> persistent.waitForInitialCreate(180, TimeUnit.SECONDS));
         check("group begins", () -> eventually(() -> yours.getCurrentMembers().size() == 2));
         InterProcessMutex held = new InterProcessMutex(two, "/held");
         held.acquire();
@@ -99,7 +99,7 @@ public class Tour {
 
         check("cache goes on", () -> {
             two.setData().forPath("/followed", "second".getBytes());
-            return "second".equals(followed.poll(20, TimeUnit.SECONDS));
+            return "second".equals(followed.poll(180, TimeUnit.SECONDS));
         });
         check("persistent node is there", () -> eventually(() -> two.checkExists().forPath("/persistent") != null));
         check("group is whole", () -> eventually(() -> yours.getCurrentMembers().size() == 2));
@@ -108,11 +108,11 @@ public class Tour {
             InterProcessMutex other = new InterProcessMutex(one, "/held");
             boolean excluded = !other.acquire(300, TimeUnit.MILLISECONDS);
             held.release();
-            boolean free = other.acquire(20, TimeUnit.SECONDS);
+            boolean free = other.acquire(180, TimeUnit.SECONDS);
             other.release();
             return excluded && free;
         });
-        check("leadership is handed on", () -> { latch.close(); return heir.await(20, TimeUnit.SECONDS); });
+        check("leadership is handed on", () -> { latch.close(); return heir.await(180, TimeUnit.SECONDS); });
         for (java.io.Closeable each : List.of(heir, persistent, mine, yours, cache)) CloseableUtils.closeQuietly(each);
 
         root = "/after";
@@ -156,7 +156,7 @@ public class Tour {
             one.getChildren().inBackground(into).forPath(at("/a"));
             one.delete().inBackground(into).forPath(at("/a/bg"));
             int[] codes = new int[5];
-            for (int index = 0; index < 5; index++) codes[index] = events.poll(20, TimeUnit.SECONDS).getResultCode();
+            for (int index = 0; index < 5; index++) codes[index] = events.poll(180, TimeUnit.SECONDS).getResultCode();
             return java.util.Arrays.equals(codes, new int[] {0, 0, -101, 0, 0});
         });
         check("transaction", () -> {
@@ -197,7 +197,7 @@ public class Tour {
             two.setData().forPath(at("/a/w"), "w".getBytes());
             two.delete().forPath(at("/a/w"));
             for (String kind : List.of("NodeCreated", "NodeDataChanged", "NodeDeleted")) {
-                if (!(kind + " " + at("/a/w")).equals(seen.poll(20, TimeUnit.SECONDS))) return false;
+                if (!(kind + " " + at("/a/w")).equals(seen.poll(180, TimeUnit.SECONDS))) return false;
             }
             one.watchers().remove(watcher).forPath(at("/a"));
             two.setData().forPath(at("/a/b"), "unseen".getBytes());
@@ -211,7 +211,7 @@ public class Tour {
             one.checkExists().usingWatcher((org.apache.zookeeper.Watcher) event -> exists.countDown()).forPath(at("/a/b/c"));
             two.setData().forPath(at("/a/b"), "!".getBytes());
             two.create().forPath(at("/a/b/c"));
-            return data.await(20, TimeUnit.SECONDS) && children.await(20, TimeUnit.SECONDS) && exists.await(20, TimeUnit.SECONDS);
+            return data.await(180, TimeUnit.SECONDS) && children.await(180, TimeUnit.SECONDS) && exists.await(180, TimeUnit.SECONDS);
         });
         check("the ensemble's configuration", () -> one.getConfig().forEnsemble() != null && one.getCurrentConfig() != null);
         check("a namespace", () -> {
@@ -245,11 +245,11 @@ public class Tour {
         check("InterProcessReadWriteLock", () -> {
             InterProcessReadWriteLock mine = new InterProcessReadWriteLock(one, at("/rw")), yours = new InterProcessReadWriteLock(two, at("/rw"));
             mine.readLock().acquire();
-            boolean shared = yours.readLock().acquire(20, TimeUnit.SECONDS);
+            boolean shared = yours.readLock().acquire(180, TimeUnit.SECONDS);
             yours.readLock().release();
             boolean excluded = !yours.writeLock().acquire(200, TimeUnit.MILLISECONDS);
             mine.readLock().release();
-            boolean written = yours.writeLock().acquire(20, TimeUnit.SECONDS);
+            boolean written = yours.writeLock().acquire(180, TimeUnit.SECONDS);
             boolean unread = !mine.readLock().acquire(200, TimeUnit.MILLISECONDS);
             yours.writeLock().release();
             return shared && excluded && written && unread;
@@ -259,7 +259,7 @@ public class Tour {
             Lease first = mine.acquire(), second = yours.acquire();
             boolean full = yours.acquire(200, TimeUnit.MILLISECONDS) == null;
             mine.returnLease(first);
-            Lease third = yours.acquire(20, TimeUnit.SECONDS);
+            Lease third = yours.acquire(180, TimeUnit.SECONDS);
             yours.returnLease(second);
             yours.returnLease(third);
             return full && third != null;
@@ -267,12 +267,12 @@ public class Tour {
         check("LeaderLatch", () -> {
             LeaderLatch first = new LeaderLatch(one, at("/latch"), "1"), second = new LeaderLatch(two, at("/latch"), "2");
             first.start();
-            first.await(20, TimeUnit.SECONDS);
+            first.await(180, TimeUnit.SECONDS);
             second.start();
             boolean listed = eventually(() -> second.getParticipants().size() == 2) && second.getLeader().getId().equals("1");
             boolean alone = first.hasLeadership() && !second.hasLeadership();
             first.close();
-            boolean handed = second.await(20, TimeUnit.SECONDS);
+            boolean handed = second.await(180, TimeUnit.SECONDS);
             second.close();
             return listed && alone && handed;
         });
@@ -294,7 +294,7 @@ public class Tour {
             two.sync().forPath("/");
             boolean waits = !yours.waitOnBarrier(200, TimeUnit.MILLISECONDS);
             mine.removeBarrier();
-            return waits && yours.waitOnBarrier(20, TimeUnit.SECONDS);
+            return waits && yours.waitOnBarrier(180, TimeUnit.SECONDS);
         });
         check("DistributedDoubleBarrier", () -> {
             DistributedDoubleBarrier mine = new DistributedDoubleBarrier(one, at("/double"), 2), yours = new DistributedDoubleBarrier(two, at("/double"), 2);
@@ -305,13 +305,13 @@ public class Tour {
             for (DistributedDoubleBarrier barrier : List.of(again, too)) {
                 new Thread(() -> {
                     try {
-                        if (barrier.enter(20, TimeUnit.SECONDS) && barrier.leave(20, TimeUnit.SECONDS)) through.countDown();
+                        if (barrier.enter(180, TimeUnit.SECONDS) && barrier.leave(180, TimeUnit.SECONDS)) through.countDown();
                     } catch (Exception wrong) {
                         say("DistributedDoubleBarrier threw " + wrong);
                     }
                 }).start();
             }
-            return through.await(30, TimeUnit.SECONDS);
+            return through.await(180, TimeUnit.SECONDS);
         });
         check("DistributedQueue", () -> {
             BlockingQueue<String> taken = new LinkedBlockingQueue<>();
@@ -331,7 +331,7 @@ public class Tour {
             producer.start();
             producer.put("late", 9);
             producer.put("early", 1);
-            producer.flushPuts(20, TimeUnit.SECONDS);
+            producer.flushPuts(180, TimeUnit.SECONDS);
             two.sync().forPath("/");
             DistributedPriorityQueue<String> consumer = QueueBuilder.builder(two, new Taker(taken), new Words(), at("/pqueue")).buildPriorityQueue(1);
             consumer.start();
@@ -344,7 +344,7 @@ public class Tour {
             SimpleDistributedQueue mine = new SimpleDistributedQueue(one, at("/simple")), yours = new SimpleDistributedQueue(two, at("/simple"));
             mine.offer("x".getBytes());
             mine.offer("y".getBytes());
-            return new String(yours.take()).equals("x") && new String(yours.poll(20, TimeUnit.SECONDS)).equals("y") && yours.poll() == null;
+            return new String(yours.take()).equals("x") && new String(yours.poll(180, TimeUnit.SECONDS)).equals("y") && yours.poll() == null;
         });
         check("SharedCount", () -> {
             try (SharedCount mine = new SharedCount(one, at("/count"), 5); SharedCount yours = new SharedCount(two, at("/count"), 5)) {
@@ -412,7 +412,7 @@ public class Tour {
                 CountDownLatch ready = new CountDownLatch(1);
                 cache.listenable().addListener(CuratorCacheListener.builder().forInitialized(ready::countDown).build());
                 cache.start();
-                boolean begun = ready.await(20, TimeUnit.SECONDS);
+                boolean begun = ready.await(180, TimeUnit.SECONDS);
                 two.create().forPath(at("/cache/a/b"), "2".getBytes());
                 two.delete().deletingChildrenIfNeeded().forPath(at("/cache/a"));
                 return begun && eventually(() -> cache.size() == 1);
@@ -425,15 +425,15 @@ public class Tour {
                 CountDownLatch set = new CountDownLatch(1);
                 watcher.getResetListenable().addListener(set::countDown);
                 watcher.start();
-                set.await(20, TimeUnit.SECONDS);
+                set.await(180, TimeUnit.SECONDS);
                 two.create().creatingParentsIfNeeded().forPath(at("/watched/x"));
-                return at("/watched").equals(seen.poll(20, TimeUnit.SECONDS)) && at("/watched/x").equals(seen.poll(20, TimeUnit.SECONDS));
+                return at("/watched").equals(seen.poll(180, TimeUnit.SECONDS)) && at("/watched/x").equals(seen.poll(180, TimeUnit.SECONDS));
             }
         });
         check("PersistentNode", () -> {
             try (PersistentNode node = new PersistentNode(one, CreateMode.EPHEMERAL, true, at("/persistent"), "1".getBytes())) {
                 node.start();
-                node.waitForInitialCreate(20, TimeUnit.SECONDS);
+                node.waitForInitialCreate(180, TimeUnit.SECONDS);
                 two.sync().forPath("/");
                 String path = node.getActualPath();
                 two.delete().forPath(path);
@@ -445,7 +445,7 @@ public class Tour {
         check("PersistentTtlNode", () -> {
             try (PersistentTtlNode node = new PersistentTtlNode(one, at("/ttl"), 60_000, "t".getBytes())) {
                 node.start();
-                return node.waitForInitialCreate(20, TimeUnit.SECONDS) && two.checkExists().forPath(synced("/ttl")) != null;
+                return node.waitForInitialCreate(180, TimeUnit.SECONDS) && two.checkExists().forPath(synced("/ttl")) != null;
             }
         });
         check("GroupMember", () -> {
@@ -481,7 +481,7 @@ public class Tour {
 
     static List<String> take(BlockingQueue<String> from, int count) throws Exception {
         List<String> taken = new ArrayList<>();
-        for (int index = 0; index < count; index++) taken.add(from.poll(20, TimeUnit.SECONDS));
+        for (int index = 0; index < count; index++) taken.add(from.poll(180, TimeUnit.SECONDS));
         return taken;
     }
 
@@ -497,7 +497,7 @@ public class Tour {
         mine.acquire();
         boolean excluded = !yours.acquire(200, TimeUnit.MILLISECONDS);
         mine.release();
-        boolean acquired = yours.acquire(20, TimeUnit.SECONDS);
+        boolean acquired = yours.acquire(180, TimeUnit.SECONDS);
         yours.release();
         return excluded && acquired;
     }
@@ -537,7 +537,7 @@ public class Tour {
     }
 
     static boolean eventually(Callable<Boolean> look) throws Exception {
-        for (int count = 0; count < 800; count++) {
+        for (int count = 0; count < 7200; count++) {
             if (look.call()) return true;
             Thread.sleep(25);
         }

@@ -17,7 +17,7 @@ public class Tracker {
             .authorization("digest", "super:test".getBytes())
             .build();
         client.start();
-        client.blockUntilConnected(20, TimeUnit.SECONDS);
+        client.blockUntilConnected(180, TimeUnit.SECONDS);
         knows(client, 3);
         Stat stat = new Stat();
         byte[] text = client.reconfig().joining(joining).storingStatIn(stat).forEnsemble();

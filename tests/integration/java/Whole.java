@@ -144,7 +144,7 @@ public class Whole {
             CountDownLatch told = new CountDownLatch(2);
             zk.getData(at("/m"), event -> { order.add("event"); told.countDown(); }, null);
             zk.setData(at("/m"), X, -1, (code, path, context, stat) -> { order.add("reply"); told.countDown(); }, null);
-            told.await(20, TimeUnit.SECONDS);
+            told.await(180, TimeUnit.SECONDS);
             return order.equals(List.of("event", "reply"));
         });
         check("the configuration", () -> zk.getConfig(false, new Stat()) != null);
@@ -184,7 +184,7 @@ public class Whole {
         check("a wrong password is an expired session", () -> {
             BlockingQueue<String> states = new LinkedBlockingQueue<>();
             ZooKeeper thief = new ZooKeeper(hosts, 10_000, event -> states.add(event.getState().toString()), other.getSessionId(), new byte[16]);
-            boolean expired = "Expired".equals(states.poll(20, TimeUnit.SECONDS));
+            boolean expired = "Expired".equals(states.poll(180, TimeUnit.SECONDS));
             thief.close();
             return expired && other.exists(root, false) != null;
         });
@@ -221,7 +221,7 @@ public class Whole {
         List<String> wanted = List.of("create 0", "create2 00", "ttl 0", "set 01", "get 0x", "exists 0", "exists -101", "children 02", "children2 02",
             "number 02", "ephemerals 00", "acl 01", "set acl 01", "watch 0", "unwatch 0", "sync 0", "multi 02", "delete 0", "delete -103");
         for (String each : wanted) {
-            String next = said.poll(20, TimeUnit.SECONDS);
+            String next = said.poll(180, TimeUnit.SECONDS);
             if (!each.equals(next)) {
                 say("wanted " + each + ", was told " + next);
                 return false;
@@ -240,7 +240,7 @@ public class Whole {
         }
 
         boolean is(String wanted) throws Exception {
-            String next = events.poll(20, TimeUnit.SECONDS);
+            String next = events.poll(180, TimeUnit.SECONDS);
             if (!wanted.equals(next)) say("wanted " + wanted + ", was told " + next);
             return wanted.equals(next);
         }
@@ -251,7 +251,7 @@ public class Whole {
         while (true) {
             CountDownLatch connected = new CountDownLatch(1);
             ZooKeeper made = new ZooKeeper(hosts, 10_000, event -> connected.countDown());
-            if (!connected.await(20, TimeUnit.SECONDS)) throw new IllegalStateException("no connection");
+            if (!connected.await(180, TimeUnit.SECONDS)) throw new IllegalStateException("no connection");
             if (leader == 0 || made.getSessionId() >>> 56 == leader) return made;
             made.close();
         }

@@ -43,7 +43,7 @@ def running(folder: Path, store: str, *numbers: int) -> Iterator[None]:
             settings = {
                 "broker.id": number,
                 "zookeeper.connect": store,
-                "zookeeper.session.timeout.ms": 6_000,
+                "zookeeper.session.timeout.ms": 18_000,
                 "listeners": f"PLAINTEXT://127.0.0.1:{free_port()}",
                 "log.dirs": home / "data",
                 "offsets.topic.replication.factor": 1,

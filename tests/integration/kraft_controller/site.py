@@ -24,7 +24,7 @@ from kraft_controller.runtime.queue import NotController
 from kraft_controller.wire import znodes
 from replica.cli import main
 
-SECONDS = 60
+SECONDS = 240
 
 
 @frozen

@@ -21,7 +21,7 @@ from kraft_controller.runtime.queue import NotController
 from kraft_controller.wire import znodes
 
 T0 = TopicPartition("t", 0)
-SECONDS = 20
+SECONDS = 240
 
 
 class Wires:

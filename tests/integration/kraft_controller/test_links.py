@@ -59,7 +59,7 @@ async def linked(broker: Broken, answered: Callable[[Event], None] = print) -> A
         [listener] = await trio.open_tcp_listeners(0, host="127.0.0.1")
         port = listener.socket.getsockname()[1]
         nursery.start_soon(trio.serve_listeners, broker.serve, [listener])
-        links = BrokerLinks(answered, LinkSettings(backoff_s=0.01, answer_s=2.0, waiting_max=200))
+        links = BrokerLinks(answered, LinkSettings(backoff_s=0.01, answer_s=20.0, waiting_max=200))
         await nursery.start(links.run)
         links.know({ONE: Broker(ONE, BrokerEpoch(5), (Endpoint("PLAINTEXT", "127.0.0.1", port),))})
         yield links
@@ -73,7 +73,7 @@ async def until(check: Callable[[], bool]) -> None:
 
 def run(test: Any) -> None:
     async def main() -> None:
-        with trio.fail_after(10):
+        with trio.fail_after(120):
             await test()
 
     trio.run(main)

@@ -79,7 +79,7 @@ def _port(listener: trio.SocketListener) -> int:
 
 def run(ear: Ear, there: ssl.SSLContext, here: ssl.SSLContext | None, *, arrives: bool) -> None:
     async def main() -> None:
-        with trio.fail_after(60):
+        with trio.fail_after(120):
             async with linked(ear, there, here) as links:
                 while (len(ear.heard) < 19) if arrives else (links.counts()[ONE][1] < 3):
                     await trio.sleep(0.01)

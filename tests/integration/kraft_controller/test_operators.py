@@ -27,7 +27,7 @@ from zab.runtime.admin.settings import AdminSettings
 
 def get(url: str) -> tuple[int, str]:
     try:
-        with urlopen(url, timeout=30) as reply:
+        with urlopen(url, timeout=120) as reply:
             return reply.status, reply.read().decode()
     except HTTPError as error:
         return error.code, error.read().decode()

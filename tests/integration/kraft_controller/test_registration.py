@@ -137,7 +137,7 @@ def test_a_lost_session_is_followed_by_another_and_what_lives_begins_anew(tmp_pa
             async def lived() -> bool:
                 return bool(lives)
 
-            opened = partial(zab.connect, here.at, timeout_ms=4_000)
+            opened = partial(zab.connect, here.at, timeout_ms=20_000)
             mine = Registration(opened, ONE, lambda: 1, remember=remembered.append)
             epoch = await nursery.start(mine.run, live)
             await until(lived)

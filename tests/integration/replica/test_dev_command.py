@@ -15,11 +15,11 @@ import pytest
 from click.testing import CliRunner
 
 from tests.integration.processes import ROOT
-from tests.ports import free_base, free_ports
+from tests.ports import free_base
 from zab.cli.dev import dev
 
 DEV = [sys.executable, "-m", "replica.cli", "dev", "--servers", "1", "--brokers", "1"]
-PATIENCE_S = 120
+PATIENCE_S = 240
 
 
 @contextmanager
@@ -76,7 +76,7 @@ def test_everything_it_says_to_try_works_and_is_remembered(tmp_path: Path) -> No
 def test_a_port_that_is_taken_is_one_line(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        where = ["--data", str(tmp_path), "--port-base", str(port), "--store-port-base", str(free_ports(1)[0])]
+        where = ["--data", str(tmp_path), "--port-base", str(port), "--store-port-base", str(free_base(0, 707, 1707))]
         ran = subprocess.run([*DEV, *where], capture_output=True, text=True, timeout=PATIENCE_S, check=False)
     assert ran.returncode == 1
     assert ran.stderr.splitlines()[-1].startswith("zab-broker dev: listener PLAINTEXT")

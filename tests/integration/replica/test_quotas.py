@@ -112,7 +112,7 @@ def test_who_took_too_much_is_told_so_and_not_heard_meanwhile(tmp_path: Path) ->
             asks = await dialled(made, "admin")
             broker = made.brokers[1]
             await in_thread(produce, made.hosts, "other")
-            assert await alter(asks, entry({"client-id": "slow"}, producer_byte_rate=4000.0)) == [0]
+            assert await alter(asks, entry({"client-id": "slow"}, producer_byte_rate=2000.0)) == [0]
             await until(lambda: broker.dynamic.quotas.rate(Kind.PRODUCE, Who("", "slow")) is not None)
             assert await in_thread(produce, made.hosts, "other") == 0
             assert await in_thread(produce, made.hosts, "slow") > 0
@@ -121,7 +121,7 @@ def test_who_took_too_much_is_told_so_and_not_heard_meanwhile(tmp_path: Path) ->
             slow = await dialled(made, "reader")
             assert await alter(slow, entry({"client-id": "reader"}, consumer_byte_rate=1 << 20)) == [0]
             await until(lambda: broker.dynamic.quotas.rate(Kind.FETCH, Who("", "reader")) is not None)
-            broker.dynamic.quotas.took(Kind.FETCH, Who("", "reader"), 3 << 20, broker.replication.now())
+            broker.dynamic.quotas.took(Kind.FETCH, Who("", "reader"), 4 << 20, broker.replication.now())
             part = {"partition": 0, "fetch_offset": 0, "partition_max_bytes": 1 << 20}
             topics = [{"topic": "t", "partitions": [part]}]
             body = {"max_wait_ms": 0, "min_bytes": 1, "max_bytes": 1 << 20, "topics": topics}

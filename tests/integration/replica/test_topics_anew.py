@@ -122,14 +122,14 @@ def test_records_of_a_topic_that_is_only_compacted_are_not_deleted(tmp_path: Pat
         admin = librdkafka.AdminClient({"bootstrap.servers": hosts})
         for name, policy in (("compacted", "compact"), ("both", "compact,delete")):
             [made] = admin.create_topics([librdkafka.NewTopic(name, 1, 1, config={"cleanup.policy": policy})]).values()
-            made.result(30)
+            made.result(120)
         [kept, deleted] = admin.delete_records(
             [confluent_kafka.TopicPartition(name, 0, -1) for name in ("compacted", "both")]
         ).values()
         with pytest.raises(confluent_kafka.KafkaException) as refused:
-            kept.result(30)
+            kept.result(120)
         assert refused.value.args[0].code() == confluent_kafka.KafkaError.POLICY_VIOLATION
-        assert deleted.result(30).low_watermark == 0
+        assert deleted.result(120).low_watermark == 0
 
     async def main() -> None:
         async with cluster(tmp_path, 1) as made:

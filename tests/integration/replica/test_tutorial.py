@@ -18,7 +18,7 @@ from tests.ports import free_base
 from tests.unit.test_docs import FENCE
 
 PAGE = ROOT / "docs" / "tutorial-broker.md"
-PATIENCE_S = 180
+PATIENCE_S = 240
 DEV = "zab-broker dev"
 
 

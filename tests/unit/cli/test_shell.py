@@ -41,7 +41,7 @@ async def a_shell(path: Path) -> AsyncIterator[Typing]:
             return store.session()
 
         said: list[str] = []
-        with trio.fail_after(20):
+        with trio.fail_after(120):
             async with opened(opens, "here", said.append, said.append) as shell:
                 yield Typing(shell, said)
 

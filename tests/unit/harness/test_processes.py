@@ -143,7 +143,7 @@ LISTEN = """\
 import socket, sys, time
 made = socket.create_server((sys.argv[1], 0))
 print(made.getsockname()[1], flush=True)
-time.sleep(60)
+time.sleep(600)
 """
 TALK = """\
 import socket, sys

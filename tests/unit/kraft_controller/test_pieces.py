@@ -58,7 +58,7 @@ class Ear:
 
 def run(test: Callable[[], Any]) -> None:
     async def main() -> None:
-        with trio.fail_after(60):
+        with trio.fail_after(120):
             await test()
 
     trio.run(main)

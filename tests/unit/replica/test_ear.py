@@ -25,7 +25,7 @@ def test_who_waits_to_say_who_he_is_does_so_in_a_bounded_queue() -> None:
         streams = []
         async with trio.open_nursery() as nursery:
             nursery.start_soon(trio.serve_listeners, ear.hear, [listener])
-            with trio.fail_after(60):
+            with trio.fail_after(120):
                 for _ in range(UNKNOWN_MAX + QUEUED_MAX + 1):
                     streams.append(await trio.open_tcp_stream("127.0.0.1", number))
                 assert await streams[-1].receive_some() == b"", "it is hung up on, and all others wait"
@@ -63,7 +63,7 @@ def test_strangers_who_say_nothing_do_not_keep_a_controller_out() -> None:
 
         async with trio.open_nursery() as nursery:
             nursery.start_soon(trio.serve_listeners, ear.hear, [listener])
-            with trio.fail_after(60):
+            with trio.fail_after(120):
                 controller = await come()
                 assert await speaks(controller)
                 silent = [await come() for _ in range(2)]

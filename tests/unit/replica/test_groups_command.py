@@ -23,6 +23,7 @@ from replica.runtime.handlers import groups as group_handlers
 from replica.runtime.logs import Log
 from replica.runtime.port import Port
 from replica.runtime.requests import ApiKey, Body, Request
+from tests.ports import free_port
 from tests.unit.replica.test_group_runtime import PARTITIONS, Storage
 
 ASSIGNED = bytes.fromhex("0000 00000001 0001 74 00000001 00000000 ffffffff")
@@ -209,9 +210,7 @@ async def test_groups_and_what_they_committed_are_deleted(capsys: pytest.Capture
 
 
 async def test_nobody_there_is_said_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
-    listener = (await trio.open_tcp_listeners(0, host="127.0.0.1"))[0]
-    port = listener.socket.getsockname()[1]
-    await listener.aclose()
+    port = free_port()
     words = ["groups", "list", "--bootstrap", f"127.0.0.1:{port}", "--within", "0.3"]
     assert await trio.to_thread.run_sync(main, words) == 1
     said = capsys.readouterr().err

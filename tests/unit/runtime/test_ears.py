@@ -209,7 +209,7 @@ async def test_when_nobody_reads_any_more_who_waits_hears_it() -> None:
             async with running() as member:
                 nursery.start_soon(raises_closed, member.ears, one)
                 await settled()
-            with trio.fail_after(60):
+            with trio.fail_after(120):
                 other_two.send(b"a")
                 await member.ears.hear(two, 100, lambda data: False)  # who comes later reads for himself
 

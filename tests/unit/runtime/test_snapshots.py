@@ -152,7 +152,7 @@ async def test_who_waits_for_the_one_under_way_or_for_the_next_hears_that_there_
     stopped = Stopped("over")
     snapshots.stop(stopped)
     for waiter in (first, second):
-        with pytest.raises(Stopped) as caught, trio.fail_after(60):
+        with pytest.raises(Stopped) as caught, trio.fail_after(120):
             await waiter.wait()
         assert caught.value is stopped
 
