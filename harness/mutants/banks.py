@@ -55,7 +55,9 @@ TARGETS: Final[dict[str, tuple[str, ...]]] = {
         *_named("checkers.controller", "case epochs fenced leaders versions assignments obedience settled"),
         "harness.checkers.controller",
     ),
-    "records": _named("checkers.records", "broken case groups judge lag lost members polls sends values verify"),
+    "records": _named(
+        "checkers.records", "broken case groups judge lag lost members polls sends standing values verify"
+    ),
 }
 """By the name of the group: its modules."""
 

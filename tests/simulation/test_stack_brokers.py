@@ -5,14 +5,17 @@ from __future__ import annotations
 import pytest
 from attrs import evolve
 
-from harness.checkers.records.history import Acked, Committed, Found, Polled
+from harness.checkers.records.history import Acked, Committed, Found, Polled, Sought, Trimmed, Undone
 from harness.faults import (
     LEADER,
+    AllowUnclean,
     Blackout,
+    BreakDisk,
     Consume,
     Crash,
     CreateTopic,
     CutBroker,
+    DeleteRecords,
     Depart,
     KillBroker,
     LoseStore,
@@ -22,15 +25,16 @@ from harness.faults import (
     Produce,
     Replication,
     Script,
+    WipeBroker,
 )
 from harness.outcome import Outcome
 from harness.worlds.stack.world import run
 
 
-def script(*more: Op, length_ms: int = 2_500, durability: str = "cache") -> Script:
+def script(*more: Op, length_ms: int = 2_500, durability: str = "cache", every_ms: int = 60) -> Script:
     """Three brokers, one partition of three replicas, a producer of each kind all the time, and a reader."""
     ops: list[Op] = [Replication(0, in_sync=2, durability=durability), CreateTopic(200, 1, 1, 3), Consume(400, 1, 1, 0)]
-    ops += [Produce(at, 1 + at // 60 % 2, 1, 0, 2) for at in range(400, length_ms, 60)]
+    ops += [Produce(at, 1 + at // 60 % 2, 1, 0, 2) for at in range(400, length_ms, every_ms)]
     ops += [Produce(at, 3, 1, 0, 1, "one") for at in range(400, length_ms, 200)]
     ops = sorted((*ops, *more), key=lambda op: op.at)
     return Script(1, machine="partitions", brokers=3, length_ms=length_ms, ops=tuple(ops))
@@ -74,3 +78,36 @@ def test_what_is_durable_when_it_is_acknowledged_survives_the_loss_of_all_power(
     outcome = run(script(Blackout(900, 100, "lose"), length_ms=1_600, durability=durability))
     assert outcome.held, outcome.what
     assert counts(outcome)["records acknowledged"] > 20
+
+
+# -- disks, and what may go ------------------------------------------------------------------------------
+
+
+def test_disks_are_lost_and_fail_and_records_are_let_go_and_nothing_else_is_missed() -> None:
+    """Who lost everything is out of the ISR before it could be elected with nothing."""
+    trouble = WipeBroker(700, 500, 1), BreakDisk(800, 1_400, 3, "write", 3), DeleteRecords(1_000, 1, 0, 50)
+    outcome = run(script(*trouble, Consume(1_500, 2, 1, 0), length_ms=2_300, every_ms=100))
+    assert outcome.held, outcome.what
+    found = counts(outcome)
+    assert found["broker says log-failed"] >= 1
+    assert found["broker says serves"] >= 5
+    assert found["records acknowledged"] > 30
+    assert outcome.records is not None
+    [trimmed] = [event for event in outcome.records.events if isinstance(event, Trimmed)]
+    assert trimmed.upto > 0
+    late = [event for event in outcome.records.events if isinstance(event, Sought)]
+    assert {event.offset for event in late} == {trimmed.upto}
+    assert undone(outcome) == set()
+
+
+def test_an_unclean_leader_takes_with_it_what_it_lacks_and_that_is_known() -> None:
+    """Broker 3 misses what brokers 1 and 2 have, and then they are gone."""
+    away = CutBroker(600, 900, 3), KillBroker(1_500, 1_500, 1), KillBroker(1_501, 1_500, 2)
+    outcome = run(script(AllowUnclean(450, 1), *away, length_ms=2_600, every_ms=100))
+    assert outcome.held, outcome.what
+    assert undone(outcome) == {"t1-0"}
+
+
+def undone(outcome: Outcome) -> set[str]:
+    assert outcome.records is not None
+    return {event.partition for event in outcome.records.events if isinstance(event, Undone)}

@@ -1,6 +1,7 @@
 """What clients of brokers saw, judged: are records where they were acknowledged, once, in order, and for ever?
 
 `history`   what is judged, `as_json` how it is stored
+`standing`  what of it still counts, where something was undone
 `case`      calls with their answers, and where each value was seen
 `values`    one value at an offset, one offset of a value, nothing that was not written
 `lost`      what was acknowledged and is not there

@@ -29,8 +29,11 @@ from harness.checkers.records.history import (
     Sent,
     Sought,
     Span,
+    Trimmed,
+    Undone,
     Unknown,
 )
+from harness.checkers.records.standing import standing
 from harness.json_lines import HistoryError
 
 Call: TypeAlias = Sent | Committing | Looking
@@ -92,6 +95,17 @@ class Case:
     """By partition and offset: who read something there first."""
     read: set[str] = field(factory=set)
     """Values that anybody has read."""
+    trims: dict[str, list[tuple[int, int]]] = field(factory=dict)
+    """By partition, where in the history somebody asks that what stands before an offset goes, and the offset."""
+
+    def may_be_gone(self, write: Write) -> bool:
+        """It was sent before somebody asked for that, and does not stand behind what he asked for."""
+        offset = write.answer.offset if isinstance(write.answer, Acked) else NOWHERE
+        return any(place > write.place and offset < upto for place, upto in self.trims.get(write.sent.partition, ()))
+
+    def gone_before(self, partition: str, place: int) -> int:
+        """What stood before this offset may be missed in what was seen from this place in the history on."""
+        return max((upto for asked, upto in self.trims.get(partition, ()) if asked < place), default=0)
 
     def first(self, value: str) -> Sighting | None:
         """The lowest place where it stands in the partition to which it was sent."""
@@ -112,9 +126,9 @@ class _Preparing:
     _calls: set[int] = field(factory=set)
 
     def __attrs_post_init__(self) -> None:
-        self.case = Case(self.history)
+        self.case = Case(standing(self.history))
         at = 0
-        for place, event in enumerate(self.history.events):
+        for place, event in enumerate(self.case.history.events):
             if event.at < at:
                 raise HistoryError(f"event {place}: it is seen at {event.at}, and the one before it at {at}")
             at = event.at
@@ -135,7 +149,9 @@ class _Preparing:
                 self._answer(event, place)
             case Polled():
                 self._poll(event, place)
-            case Assigned() | Sought() | Ended():
+            case Trimmed():
+                self.case.trims.setdefault(event.partition, []).append((place, event.upto))
+            case Assigned() | Sought() | Ended() | Undone():
                 pass
 
     def _begin(self, call: Call, made: Write | Asked, place: int) -> None:

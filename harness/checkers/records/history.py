@@ -18,6 +18,10 @@ ALL: Final = -1
 """`acks`: of every replica in sync."""
 NOWHERE: Final = -1
 """An offset that was not told, or a position that is not known; of a group, that none was ever committed."""
+NOBODY: Final = 0
+"""As a client."""
+POSITIONS: Final = "__consumer_offsets-"
+"""How the partitions are called in which positions of groups stand."""
 NO_GENERATION: Final = -1
 """Of a member that was not told, or does not say."""
 
@@ -178,11 +182,53 @@ class Ended:
     client: int
 
 
+# -- what may go ---------------------------------------------------------------------------------------
+
+
+@frozen
+class Trimmed:
+    """Right before somebody asks for it: from here on what stands before `upto` may be gone."""
+
+    at: int
+    client: int
+    partition: str
+    upto: int
+
+
+@frozen
+class Undone:
+    """Nobody promises any more what was written, answered and read up to here: it may be gone, and others stand there.
+
+    Somebody was made to lead the partition who lacked what others had had, since that was allowed, or since a disk
+    had lost it. Who knows of that says so when it is over.
+    """
+
+    at: int
+    client: int
+    """`NOBODY`: it is no client that has seen it."""
+    partition: str
+    """One of the topic in which positions of groups stand: then those may be forgotten, of all groups."""
+
+
 Event: TypeAlias = (
-    Sent | Acked | Assigned | Sought | Polled | Committing | Committed | Looking | Found | Failed | Unknown | Ended
+    Sent
+    | Acked
+    | Assigned
+    | Sought
+    | Polled
+    | Committing
+    | Committed
+    | Looking
+    | Found
+    | Failed
+    | Unknown
+    | Ended
+    | Trimmed
+    | Undone
 )
 EVENTS: Final[tuple[type[Event], ...]] = (
-    Sent, Acked, Assigned, Sought, Polled, Committing, Committed, Looking, Found, Failed, Unknown, Ended,
+    Sent, Acked, Assigned, Sought, Polled, Committing, Committed, Looking, Found, Failed, Unknown, Ended, Trimmed,
+    Undone,
 )  # fmt: skip
 
 

@@ -159,6 +159,8 @@ def _passed(case: Case, group: str, partition: str, shared: Shared) -> Iterator[
         for offset, seen in known:
             if not below <= offset < commit.offset or shared.read.get(offset, commit.asked.place) < commit.asked.place:
                 continue
+            if offset < case.gone_before(partition, commit.asked.place):
+                continue
             own = next((place.offset for place in commit.given.begins if place.partition == partition), NOWHERE)
             earlier = [event for begin, event in shared.begins if begin <= offset and event.at <= commit.call.at]
             began = commit.given if NOWHERE < own <= offset else next(iter(earlier), None)

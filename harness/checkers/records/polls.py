@@ -25,7 +25,8 @@ Stood: TypeAlias = tuple[int, Assigned | Sought | Polled]
 
 def polls(case: Case) -> Iterator[Broken]:
     judge = _Polls(case)
-    for event in case.history.events:
+    for place, event in enumerate(case.history.events):
+        judge.place = place
         match event:
             case Assigned():
                 judge.assigned(event)
@@ -44,6 +45,8 @@ class _Polls:
     case: Case
     stood: dict[int, dict[str, Stood]] = field(factory=dict)
     """By client and partition."""
+    place: int = 0
+    """In the history."""
     _offsets: dict[str, list[int]] = field(factory=dict)
 
     def assigned(self, event: Assigned) -> None:
@@ -112,7 +115,8 @@ class _Polls:
     # -- what is known of a partition ----------------------------------------------------------------
 
     def _read_between(self, partition: str, start: int, end: int) -> Iterator[int]:
-        """Offsets where somebody has read something. What nobody has is lost, or not seen yet."""
+        """Offsets where somebody has read something that is still there. What nobody has is lost, or not seen yet."""
+        start = max(start, self.case.gone_before(partition, self.place))
         offsets = self._offsets.get(partition)
         if offsets is None:
             offsets = self._offsets[partition] = sorted(self.case.reads.get(partition, ()))

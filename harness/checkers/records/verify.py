@@ -1,4 +1,5 @@
-"""Whether an order of each partition proves a history legal: a few lines that share nothing with the checkers.
+"""Whether an order of each partition proves a history legal: a few lines that share nothing with the checkers but
+what of a history counts.
 
 The order says what stands where. Then everything that a client saw can be looked up in it.
 """
@@ -8,13 +9,27 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 
-from harness.checkers.records.history import ALL, NOWHERE, Acked, Assigned, Ended, Failed, History, Polled, Sent, Sought
+from harness.checkers.records.history import (
+    ALL,
+    NOWHERE,
+    Acked,
+    Assigned,
+    Ended,
+    Failed,
+    History,
+    Polled,
+    Sent,
+    Sought,
+    Trimmed,
+)
+from harness.checkers.records.standing import standing
 
 Orders = Sequence[tuple[str, Sequence[tuple[int, str]]]]
 
 
 def proves(orders: Orders, history: History) -> str | None:
     """None: it does. Otherwise the first thing that does not fit."""
+    history = standing(history)
     log = {partition: dict(order) for partition, order in orders}
     for partition, order in orders:
         if len(log[partition]) < len(order):
@@ -26,10 +41,16 @@ def _seen(history: History) -> str | None:
     if not history.complete:
         return None
     read = {record.value for event in history.events if isinstance(event, Polled) for record in event.records}
-    acked = {event.call for event in history.events if isinstance(event, Acked)}
-    sends = [event for event in history.events if isinstance(event, Sent) and event.acks == ALL]
-    missing = [sent.value for sent in sends if sent.call in acked and sent.value not in read]
-    return f"{missing[0]!r} was never seen" if missing else None
+    acked = {event.call: event.offset for event in history.events if isinstance(event, Acked)}
+    gone: dict[str, int] = {}
+    for event in reversed(history.events):
+        if isinstance(event, Trimmed):
+            gone[event.partition] = max(event.upto, gone.get(event.partition, 0))
+        if not isinstance(event, Sent) or event.acks != ALL or event.call not in acked or event.value in read:
+            continue
+        if acked[event.call] >= gone.get(event.partition, NOWHERE):
+            return f"{event.value!r} was never seen"
+    return None
 
 
 def _writes(log: Mapping[str, Mapping[int, str]], history: History) -> str | None:
@@ -78,6 +99,7 @@ def _raise(floors: list[tuple[int, int]], at: int, offset: int) -> None:
 
 def _reads(log: Mapping[str, Mapping[int, str]], history: History) -> str | None:
     stood: dict[tuple[int, str], int] = {}
+    gone: dict[str, int] = {}
     for event in history.events:
         match event:
             case Assigned():
@@ -90,8 +112,10 @@ def _reads(log: Mapping[str, Mapping[int, str]], history: History) -> str | None
                     stood[event.client, event.partition] = event.offset
             case Ended():
                 stood = {key: at for key, at in stood.items() if key[0] != event.client}
+            case Trimmed():
+                gone[event.partition] = max(event.upto, gone.get(event.partition, 0))
             case Polled():
-                wrong = _read(log, event, stood)
+                wrong = _read(log, event, stood, gone)
                 if wrong is not None:
                     return wrong
             case _:
@@ -99,7 +123,9 @@ def _reads(log: Mapping[str, Mapping[int, str]], history: History) -> str | None
     return None
 
 
-def _read(log: Mapping[str, Mapping[int, str]], poll: Polled, stood: dict[tuple[int, str], int]) -> str | None:
+def _read(
+    log: Mapping[str, Mapping[int, str]], poll: Polled, stood: dict[tuple[int, str], int], gone: Mapping[str, int]
+) -> str | None:
     said = {span.partition: span for span in poll.spans}
     for partition in {**said, **{record.partition: None for record in poll.records}}:
         read = [(offset, value) for where, offset, value in poll.records if where == partition]
@@ -111,7 +137,8 @@ def _read(log: Mapping[str, Mapping[int, str]], poll: Polled, stood: dict[tuple[
             return f"client {poll.client} goes back from {before} to {start} in {partition}"
         held = log.get(partition, {})
         # Nobody need have read what was acknowledged there; but nothing may lie there that nobody who passed has read.
-        if read != [(offset, held[offset]) for offset in sorted(held) if before <= offset < end]:
+        lies = [(offset, held[offset]) for offset in sorted(held) if before <= offset < end]
+        if read != [each for each in lies if each[0] >= gone.get(partition, 0) or each in read]:
             return f"client {poll.client} read from {before} to {end} in {partition}, and not what lies there"
         stood[key] = end
     return None

@@ -17,6 +17,7 @@ from harness.checkers.records.history import (
     Looking,
     Place,
     Polled,
+    Sought,
     Span,
     Unknown,
 )
@@ -34,6 +35,7 @@ BYTES_MAX: Final = 1_000
 WAIT_MS: Final = 100
 PAUSE_S: Final = 0.05
 COMMIT_EVERY: Final = 3
+EARLIEST: Final = -2
 LOOK_EVERY: Final = 2
 """Of polls with something in them, and of commits."""
 WRONG: Final = (KafkaError, Unreachable, WireError)
@@ -72,8 +74,10 @@ class Consumer:
         asked = tape.now_us()
         try:
             answer = await self._fetch(bytes_max)
-        except WRONG:
+        except WRONG as error:
             self._leader = None
+            if isinstance(error, KafkaError) and error.code is ErrorCode.OFFSET_OUT_OF_RANGE:
+                await self._go_to_begin()
             return False
         found, following = _records(answer["records"] or b"", self.position)
         if following == self.position:
@@ -83,6 +87,16 @@ class Consumer:
         tape.add(Polled(tape.now_us(), self._number, asked, records, (span,)))
         self.position = following
         return True
+
+    async def _go_to_begin(self) -> None:
+        """Of the log, if that has come to begin behind its place. If it is shorter than that, it will grow."""
+        try:
+            begin = await offset_of(self._client, self.where, EARLIEST)
+        except WRONG:
+            return
+        if begin > self.position:
+            self.position = begin
+            self._tape.add(Sought(self._tape.now_us(), self._number, str(self.where), begin))
 
     async def _fetch(self, bytes_max: int) -> dict[str, Any]:
         if self._leader is None:
@@ -140,6 +154,19 @@ class Consumer:
         offset = reply["topics"][0]["partitions"][0]["committed_offset"]
         tape.add(Found(tape.now_us(), self._number, call, (Place(where, offset),)))
         return True
+
+
+async def offset_of(client: Client, where: TopicPartition, which: int) -> int:
+    """`EARLIEST`, or the latest."""
+    leaders = await client.leaders([where.topic])
+    if where not in leaders:
+        raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, f"nobody leads {where}")
+    part = {"partition_index": where.partition, "timestamp": which}
+    body = {"replica_id": -1, "topics": [{"name": where.topic, "partitions": [part]}]}
+    reply = await client.ask_broker(leaders[where], ApiKey.LIST_OFFSETS, body)
+    answer = reply["topics"][0]["partitions"][0]
+    raise_for(answer["error_code"], str(where))
+    return int(answer["offset"])
 
 
 def _of_commit(reply: dict[str, Any]) -> int:

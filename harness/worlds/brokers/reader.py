@@ -10,13 +10,13 @@ from typing import Final
 
 import trio
 
-from harness.worlds.brokers.consumer import PAUSE_S, WRONG, Consumer
+from harness.worlds.brokers.consumer import PAUSE_S, WRONG, Consumer, offset_of
 from harness.worlds.brokers.tape import Tape
 from kraft_controller.core.names import TopicPartition
-from replica.runtime.client import Client, raise_for
-from replica.wire.api import ApiKey
+from replica.runtime.client import Client
 
 LATEST: Final = -1
+"""The end of what is committed."""
 BYTES_MAX: Final = 1 << 20
 
 
@@ -28,7 +28,7 @@ async def read_all(
     for number, where in enumerate(sorted(partitions), start=first):
         waits_for[0] = f"a reader of {where} to come to its end"
         consumer = Consumer(tape, client, number, where)
-        end = await _insist(lambda where=where: _end(client, where))  # type: ignore[misc]
+        end = await insist(lambda where=where: offset_of(client, where, LATEST))  # type: ignore[misc]
         while consumer.position < end:
             if not await consumer.poll(BYTES_MAX):
                 await trio.sleep(PAUSE_S)
@@ -44,23 +44,9 @@ async def look_at_all(consumers: Iterable[Consumer], waits_for: list[str]) -> No
             await trio.sleep(PAUSE_S)
 
 
-async def _insist(act: Callable[[], Awaitable[int]]) -> int:
+async def insist(act: Callable[[], Awaitable[int]]) -> int:
     while True:
         try:
             return await act()
         except WRONG:
             await trio.sleep(PAUSE_S)
-
-
-async def _end(client: Client, where: TopicPartition) -> int:
-    """Of what is committed."""
-    leaders = await client.leaders([where.topic])
-    if where not in leaders:
-        await trio.sleep(PAUSE_S)
-        return await _end(client, where)
-    part = {"partition_index": where.partition, "timestamp": LATEST}
-    body = {"replica_id": -1, "topics": [{"name": where.topic, "partitions": [part]}]}
-    reply = await client.ask_broker(leaders[where], ApiKey.LIST_OFFSETS, body)
-    answer = reply["topics"][0]["partitions"][0]
-    raise_for(answer["error_code"], str(where))
-    return int(answer["offset"])

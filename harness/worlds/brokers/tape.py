@@ -13,10 +13,26 @@ class Tape:
         self.calls = 0
         self.producers = 0
         self.complete = False
+        self._settled: int | None = None
         self.now_us = now_us
 
     def add(self, event: Event) -> None:
         self.events.append(event)
+
+    def add_late(self, event: Event) -> None:
+        """What nobody saw when it was."""
+        self.events.append(event)
+
+    def settled(self) -> None:
+        """From now on nothing is lost any more."""
+        if self._settled is None:
+            self._settled = self.now_us()
+
+    def settled_us(self) -> int:
+        """When; or that it never came to that."""
+        if self._settled is not None:
+            return self._settled
+        return max((event.at for event in self.events), default=0)
 
     def call(self) -> int:
         """Another number for each."""

@@ -1,4 +1,4 @@
-"""Topics, made as a script says, by whoever of the brokers can."""
+"""Topics, made and set up as a script says, by whoever of the brokers can."""
 
 from __future__ import annotations
 
@@ -7,12 +7,16 @@ from typing import Final
 import trio
 
 from harness.script.brokers import CreateTopic
+from harness.script.partitions import AllowUnclean
 from harness.worlds.brokers.consumer import WRONG
 from harness.worlds.controller.people import in_turn, name_of
 from replica.runtime.client import Client
 from replica.wire.api import ApiKey
 
 PAUSE_S: Final = 0.1
+TOPIC: Final = 2
+SET: Final = 0
+"""Of a resource with configurations, and what is done with one of these."""
 
 
 async def create(client: Client, op: CreateTopic, brokers: int) -> None:
@@ -29,6 +33,26 @@ async def create(client: Client, op: CreateTopic, brokers: int) -> None:
             if reply["topics"][0]["partitions"]:
                 return
             await client.ask(ApiKey.CREATE_TOPICS, {"topics": [topic], "timeout_ms": 1_000})
+        except WRONG:
+            pass
+        await trio.sleep(PAUSE_S)
+
+
+async def allow_unclean(client: Client, op: AllowUnclean) -> None:
+    """Again and again, until it is set."""
+    config = {
+        "name": "unclean.leader.election.enable",
+        "config_operation": SET,
+        "value": str(op.unclean == "allowed").lower(),
+    }
+    resource = {"resource_type": TOPIC, "resource_name": name_of(op.topic), "configs": [config]}
+    while True:
+        try:
+            reply = await client.ask(
+                ApiKey.INCREMENTAL_ALTER_CONFIGS, {"resources": [resource], "validate_only": False}
+            )
+            if not reply["responses"][0]["error_code"]:
+                return
         except WRONG:
             pass
         await trio.sleep(PAUSE_S)

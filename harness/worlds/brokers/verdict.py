@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 from attrs import asdict, evolve
 
 from harness.checkers.records import judge
+from harness.checkers.records.history import NOBODY, Undone
 from harness.outcome import Outcome
 from harness.worlds.brokers.tape import Tape
+from kraft_controller.core.names import TopicPartition
 
 LIVENESS: Final = "liveness"
 
 
-def with_records(outcome: Outcome, tape: Tape) -> Outcome:
-    """What was broken while it ran comes first; but that something never came to pass may have its cause in here."""
+def with_records(outcome: Outcome, tape: Tape, gone: Iterable[TopicPartition] = ()) -> Outcome:
+    """What was broken while it ran comes first; but that something never came to pass may have its cause in here.
+
+    `gone`: somebody led them who lacked something. Nobody promises anything of what was seen before all was settled.
+    """
+    for where in gone:
+        tape.add_late(Undone(tape.settled_us(), NOBODY, str(where)))
     history = tape.history()
     verdict = judge(history)
     counts = {f"records {name}": count for name, count in asdict(verdict.counts).items()}

@@ -22,9 +22,11 @@ from harness.checkers import ALL, Checker, Violation
 from harness.checkers.service import NoCrash
 from harness.faults import (
     BROKER_OPS,
+    AllowUnclean,
     Apart,
     Barrier,
     Blackout,
+    BreakDisk,
     ClockSkew,
     ClockStep,
     ClockStrobe,
@@ -37,6 +39,7 @@ from harness.faults import (
     CutLinks,
     Deaf,
     Delay,
+    DeleteRecords,
     FailDisk,
     Fault,
     FlipBit,
@@ -65,6 +68,7 @@ from harness.faults import (
     Split,
     Swizzle,
     When,
+    WipeBroker,
     Write,
 )
 from harness.outcome import Outcome
@@ -92,7 +96,8 @@ CAN: Final = (
     Crash, CrashAll, CrashIn, When, Pause, Restart, RollingRestart, Setting, ClockStep, ClockSkew, ClockStrobe,
     LoseDisk, OldDisk, FlipBit, MisdirectRecord, LoseFsync, FailDisk, FullDisk, SlowDisk,
     Write, Barrier, Snapshot, Reconfigure, *worlds.OF_CLIENTS, *BROKER_OPS,
-    Produce, Consume, LosePower, Blackout, CutBroker, PartBrokers, Replication,
+    Produce, Consume, DeleteRecords, AllowUnclean, LosePower, Blackout, WipeBroker, BreakDisk, CutBroker, PartBrokers,
+    Replication,
 )  # fmt: skip
 """What this world can do, and what it means here.
 

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from harness.mutants.bank.records import shared
+from harness.mutants.bank.records import gone, shared
 
-__all__ = ["shared"]
+__all__ = ["gone", "shared"]

@@ -19,6 +19,7 @@ from harness.mutants.bank.records.stories import STORIES
 def histories(*, legals: int = 16, lies: int = 3) -> Iterator[tuple[str, History]]:
     honest = [legal(seed, steps=80) for seed in range(legals)]
     yield from ((f"legal {seed}", history) for seed, history in enumerate(honest))
+    yield from ((f"lossy {seed}", legal(seed, steps=120, lossy=True)) for seed in range(legals // 2))
     yield from ((name, story.history) for name, story in STORIES.items())
     yield from REFUSED.items()
     for spoiler in SPOILERS:

@@ -2,7 +2,7 @@
 
 Producers of either kind whose answers are lost, whose records come late or twice; consumers that go back, begin again,
 die, and say more or less of where they stand; groups whose commits count at some moment, or at none; members of a group
-who share all of it anew again and again.
+who share all of it anew again and again; somebody who asks that the beginning of a log goes; disks that lose its end.
 """
 
 from __future__ import annotations
@@ -14,7 +14,9 @@ from attrs import define, field
 from harness.checkers.records.history import (
     ALL,
     NO_GENERATION,
+    NOBODY,
     NOWHERE,
+    POSITIONS,
     Acked,
     Assigned,
     Committed,
@@ -31,12 +33,15 @@ from harness.checkers.records.history import (
     Sent,
     Sought,
     Span,
+    Trimmed,
+    Undone,
     Unknown,
 )
 
 GROUP = "g"
 SHARED = "m"
 MEMBER = 40
+TRIMMER = 50
 POLL_MAX = 5
 
 
@@ -73,6 +78,7 @@ class _Maker:
     committed: dict[str, int] = field(factory=dict)
     committing: list[_Pending] = field(factory=list)
     sharing: Random = field(factory=Random)
+    losing: Random = field(factory=Random)
     members: dict[int, dict[str, int]] = field(factory=dict)
     shared: dict[str, int] = field(factory=dict)
     generation: int = 0
@@ -274,6 +280,42 @@ class _Maker:
         self.shared |= dict(places)
         self.events += (call, Committed(self.later(), member, call.call))
 
+    # -- what goes ---------------------------------------------------------------------------------
+
+    def trim(self) -> None:
+        """Whoever stands in what is gone finds nothing there, and goes on behind it sooner or later."""
+        partition = self.losing.choice(list(self.logs))
+        upto = self.losing.randint(0, self.ends[partition])
+        self.events.append(Trimmed(self.later(), TRIMMER, partition, upto))
+        if self.losing.random() < 0.8:
+            log = self.logs[partition]
+            self.logs[partition] = {offset: value for offset, value in log.items() if offset >= upto}
+            for client, places in self.consumers.items():
+                if partition in places and places[partition] < upto and self.losing.random() < 0.5:
+                    places[partition] = upto
+                    if self.losing.random() < 0.5:
+                        self.events.append(Sought(self.later(), client, partition, upto))
+
+    def undo(self) -> None:
+        """A log loses its end. Who was told nothing yet sends again; who was further stands at the end."""
+        partition = self.losing.choice(list(self.logs))
+        end = self.ends[partition] = self.losing.randint(0, self.ends[partition])
+        self.logs[partition] = {offset: value for offset, value in self.logs[partition].items() if offset < end}
+        for each in self.sending:
+            if each.sent.partition == partition and each.offset >= end:
+                each.offset = NOWHERE
+        for places in (*self.consumers.values(), *self.members.values(), self.shared):
+            if partition in places:
+                places[partition] = min(places[partition], end)
+        self.events.append(Undone(self.later(), NOBODY, partition))
+
+    def forget(self) -> None:
+        """Where groups are; whoever has not been told yet that his commit counts never is."""
+        self.committed.clear()
+        self.shared.clear()
+        self.committing = [pending for pending in self.committing if not pending.counts]
+        self.events.append(Undone(self.later(), NOBODY, f"{POSITIONS}0"))
+
     # -- the end -----------------------------------------------------------------------------------
 
     def read_all(self) -> None:
@@ -283,10 +325,11 @@ class _Maker:
             self.poll(reader, 40)
 
 
-def legal(seed: int, *, steps: int = 60) -> History:
+def legal(seed: int, *, steps: int = 60, lossy: bool = False) -> History:
+    """`lossy`: somebody lets records go, and disks lose some."""
     chance = Random(f"records/{seed}")
     partitions = [f"t-{number}" for number in range(chance.randint(1, 3))]
-    maker = _Maker(chance, sharing=Random(f"members/{seed}"))
+    maker = _Maker(chance, sharing=Random(f"members/{seed}"), losing=Random(f"losses/{seed}"))
     maker.logs = {partition: {} for partition in partitions}
     maker.ends = dict.fromkeys(partitions, 0)
     maker.producers = {client: client * chance.randint(0, 1) for client in range(1, chance.randint(2, 4))}
@@ -301,6 +344,8 @@ def legal(seed: int, *, steps: int = 60) -> History:
             maker.sharing.choice((maker.share, maker.member_reads, maker.member_reads))()
         if chance.random() < 0.01:
             maker.end()
+        if lossy and maker.losing.random() < 0.05:
+            maker.losing.choice((maker.trim, maker.trim, maker.undo, maker.forget))()
     complete = chance.random() < 0.6
     if complete:
         maker.read_all()

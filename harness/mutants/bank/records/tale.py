@@ -14,6 +14,7 @@ from attrs import define, field
 
 from harness.checkers.records.history import (
     ALL,
+    NOBODY,
     NOWHERE,
     Acked,
     Assigned,
@@ -31,6 +32,8 @@ from harness.checkers.records.history import (
     Sent,
     Sought,
     Span,
+    Trimmed,
+    Undone,
     Unknown,
 )
 
@@ -106,6 +109,14 @@ class Tale:
 
     def end(self, client: int) -> None:
         self.events.append(Ended(self.later(), client))
+
+    # -- what may go -------------------------------------------------------------------------------
+
+    def trim(self, upto: int, where: str = HERE) -> None:
+        self.events.append(Trimmed(self.later(), 9, where, upto))
+
+    def undo(self, where: str = HERE) -> None:
+        self.events.append(Undone(self.later(), NOBODY, where))
 
     # -- groups ------------------------------------------------------------------------------------
 

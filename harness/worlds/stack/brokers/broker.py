@@ -7,6 +7,7 @@ only then are its tasks cancelled. What they write in their end they write to no
 from __future__ import annotations
 
 import copy
+import errno
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -16,6 +17,7 @@ import trio
 import zab
 from harness.checkers.ghost import Violation
 from harness.checkers.service import NoCrash
+from harness.worlds.cores.partitions.disk import CALLS
 from harness.worlds.stack.brokers.sockets import PROCESS
 from harness.worlds.stack.controller.broker import EARS_FROM, PAUSE_S, Ear
 from harness.worlds.stack.controller.broker import Broker as Facade
@@ -30,6 +32,7 @@ from replica.core.settings import Settings as ReplicationSettings
 from replica.runtime.broker import Broker as Program
 from replica.runtime.config import CONTROLLER, PLAINTEXT, BrokerConfig, Listener, OffsetsTopicSettings
 from replica.storage.config import LogConfig
+from replica.storage.files import StorageFailure
 from replica.storage.memory_files import MemoryFiles
 
 if TYPE_CHECKING:
@@ -101,6 +104,8 @@ class Broker(Facade):
         super().__init__(world, number)
         self.brokers_world = world
         self.files = MemoryFiles()
+        self._breaks = False
+        """Its disk fails, or has failed: it may end of that."""
         self._folder = folder / f"broker{number}"
         world.network.places[ear_of(number)] = -(EARS_FROM + number)
         world.network.places[host_of(number)] = self.place
@@ -156,7 +161,7 @@ class Broker(Facade):
                 with life.scope:
                     await life.run()
             except Exception as error:
-                if not life.killed:
+                if not life.killed and not (self._breaks and _of_disks(error)):
                     self.world.violated(Violation(NoCrash.promise, f"broker {self.id} fell over {error!r}"))
             self._take_away(life)
 
@@ -167,6 +172,24 @@ class Broker(Facade):
             self.files.kill()
             self.world.network.crashed(life.data)
         super()._take_away(life)
+
+    def lose_disk(self) -> None:
+        """Its process is gone, and all that there was for it."""
+        self.die()
+        self.files = MemoryFiles()
+        self.brokers_world.lost(self)
+
+    def break_disk(self, error: str, nth: int) -> None:
+        """The nth call of a kind fails from now on, and every one after it. A broker that has no other disk ends."""
+        self._breaks = True
+        self.files.fail(CALLS[error], nth - 1, errno.ENOSPC if error == "full" else errno.EIO)
+
+    def mend(self) -> None:
+        """If it has failed, its process is of no use any more, whether or not it has noticed."""
+        if self.files.failed is not None:
+            self.die()
+        self.files.kill()
+        self._breaks = False
 
     def lose_power(self, loss: str) -> None:
         """As if killed, and of what was not synced nothing is left, or a part.
@@ -190,6 +213,12 @@ class Broker(Facade):
         if self.paused:
             self.world.network.go_on(self.place)
         super().go_on()
+
+
+def _of_disks(error: Exception) -> bool:
+    if isinstance(error, ExceptionGroup):
+        return all(map(_of_disks, error.exceptions))
+    return isinstance(error, StorageFailure)
 
 
 class Person(Outdoors):

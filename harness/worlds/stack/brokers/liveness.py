@@ -32,6 +32,8 @@ class BrokersLiveness(StoreLiveness):
 
     def begin(self) -> None:
         world = self._world_of_brokers
+        for broker in world.full_brokers():
+            broker.mend()
         unhinder(world.full_brokers(), world.start_later)
         super().begin()
 
@@ -42,6 +44,7 @@ class BrokersLiveness(StoreLiveness):
         world = self._world_of_brokers
         if not self._reading:
             self._reading = True
+            world.records.settled()
             world.workload.person(self._read)
         return None if world.records.complete and self._waits_for == ["nothing"] else self._waits_for[0]
 

@@ -8,20 +8,25 @@ from typing import TYPE_CHECKING, Any, Final
 
 from harness.checkers.records.history import ALL
 from harness.faults import (
+    AllowUnclean,
     Blackout,
+    BreakDisk,
     Consume,
     CreateTopic,
     CutBroker,
+    DeleteRecords,
     DeleteTopic,
     LosePower,
     Op,
     PartBrokers,
     Produce,
     Replication,
+    WipeBroker,
 )
 from harness.worlds.brokers.consumer import Consumer
 from harness.worlds.brokers.producer import Producer
-from harness.worlds.brokers.topics import create
+from harness.worlds.brokers.topics import allow_unclean, create
+from harness.worlds.brokers.trimmer import delete_records
 from harness.worlds.controller.people import where_of
 from harness.worlds.stack.brokers.broker import DATA_FROM, PORT, Broker, Person, host_of
 from harness.worlds.stack.brokers.sockets import PROCESS
@@ -36,6 +41,7 @@ if TYPE_CHECKING:
 CLIENTS_FROM: Final = 4_000
 READERS: Final = 10_000
 """Where the numbers of consumers begin: in the history they are other clients than the producers."""
+TRIMMERS: Final = 20_000
 REQUEST_S: Final = 1.0
 PATIENCE_S: Final = 10.0
 SETTINGS: Final = ClientSettings(client_id="zab-harness", request_s=REQUEST_S, patience_s=PATIENCE_S)
@@ -46,6 +52,7 @@ class BrokersWorkload(ControllerWorkload):
         super().__init__(world)
         self._brokers_world = world
         self._places = count(CLIENTS_FROM)
+        self._trimmers = count(TRIMMERS)
         self.producers: dict[tuple[int, TopicPartition, int], Producer] = {}
         self.consumers: dict[tuple[int, TopicPartition], Consumer] = {}
         self.topics: dict[int, int] = {}
@@ -103,6 +110,15 @@ class BrokersWorkload(ControllerWorkload):
         brokers = self._brokers_world.script.brokers
         self.person(lambda client: create(client, op, brokers))
 
+    def _delete_records(self, op: DeleteRecords) -> None:
+        if op.partition < self.topics.get(op.topic, 0):
+            where, tape, number = where_of(op.topic, op.partition), self._brokers_world.records, next(self._trimmers)
+            self.person(lambda client: delete_records(tape, client, number, where, op.percent))
+
+    def _allow(self, op: AllowUnclean) -> None:
+        if op.topic in self.topics:
+            self.person(lambda client: allow_unclean(client, op))
+
     # -- brokers -----------------------------------------------------------------------------------------
 
     def _one(self, op: Any) -> Broker | None:
@@ -120,6 +136,22 @@ class BrokersWorkload(ControllerWorkload):
         for broker in world.full_brokers():
             broker.lose_power(op.loss)
             world.start_later(broker, op.down_ms + int(broker.random.random() * 200))
+
+    def _wipe(self, op: WipeBroker) -> None:
+        if (broker := self._one(op)) is not None:
+            broker.lose_disk()
+            self._brokers_world.start_later(broker, op.down_ms)
+
+    def _break_disk(self, op: BreakDisk) -> None:
+        if (broker := self._one(op)) is not None:
+            broker.break_disk(op.error, op.nth)
+            world = self._brokers_world
+            world.push_fault_end(world.now + op.down_ms * 1_000, self._mend, broker, None)
+
+    def _mend(self, broker: Broker, _: None) -> None:
+        broker.mend()
+        if not broker.up:
+            self._brokers_world.start_later(broker, 1)
 
     # -- ways --------------------------------------------------------------------------------------------
 
@@ -161,8 +193,12 @@ class BrokersWorkload(ControllerWorkload):
     _PARTITION_OPS: Final[dict[type, Callable[[Any, Any], None]]] = {
         Produce: _produce,
         Consume: _consume,
+        DeleteRecords: _delete_records,
+        AllowUnclean: _allow,
         LosePower: _lose_power,
         Blackout: _blackout,
+        WipeBroker: _wipe,
+        BreakDisk: _break_disk,
         CutBroker: _cut,
         PartBrokers: _part,
         Replication: _set_up,

@@ -17,6 +17,7 @@ from harness.faults import Replication, Script
 from harness.outcome import Outcome
 from harness.recoveries import of_brokers
 from harness.worlds.brokers.tape import Tape
+from harness.worlds.brokers.undone import Loss, undone
 from harness.worlds.brokers.verdict import with_records
 from harness.worlds.stack.brokers.broker import Broker
 from harness.worlds.stack.brokers.liveness import BrokersLiveness
@@ -45,6 +46,7 @@ class BrokersWorld(ControllerWorld):
 
     def __init__(self, script: Script, *, trace: bool = False, checkers: Sequence[type[Checker]] = ALL) -> None:
         self.records = BrokersTape(self)
+        self.losses: list[Loss] = []
         self.replication = next((op for op in script.ops if isinstance(op, Replication)), Replication(0))
         super().__init__(script, trace=trace, checkers=checkers)
 
@@ -57,6 +59,10 @@ class BrokersWorld(ControllerWorld):
     def full_brokers(self) -> list[Broker]:
         found: list[Any] = list(self.brokers.values())
         return found
+
+    def lost(self, broker: Broker) -> None:
+        """What its disk held."""
+        self.losses.append(Loss(self.ghost.canon[-1], broker.id))
 
     # -- the run -----------------------------------------------------------------------------------------
 
@@ -91,7 +97,9 @@ class BrokersWorld(ControllerWorld):
 
     def outcome(self) -> Outcome:
         """What the store's clients saw is judged, and then what those of the brokers did."""
-        made = with_records(StoreWorld.outcome(self), self.records)
+        made = StoreWorld.outcome(self)
+        assert made.history is not None
+        made = with_records(made, self.records, undone(made.history, self.losses))
         brokers = of_brokers(self.availability.beside, self.records.acknowledged_at(), self.liveness.began or self.now)
         return evolve(made, recoveries=(*made.recoveries, *brokers))
 
