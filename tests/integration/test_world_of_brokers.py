@@ -8,14 +8,17 @@ from pathlib import Path
 import pytest
 
 from harness.checkers.records import loads
-from harness.checkers.records.history import Assigned, Committed, Found, Polled
+from harness.checkers.records.history import Assigned, Committed, Found, Polled, Trimmed
 from harness.cli import main
 from harness.faults import (
     LEADER,
+    AllowUnclean,
+    BreakDisk,
     Consume,
     Crash,
     CreateTopic,
     CutBroker,
+    DeleteRecords,
     Depart,
     JoinGroup,
     KillBroker,
@@ -26,6 +29,7 @@ from harness.faults import (
     Produce,
     Replication,
     Script,
+    WipeBroker,
 )
 from harness.scripts import dumps
 from harness.worlds.processes.brokers.workload import MEMBERS
@@ -84,6 +88,21 @@ def test_nothing_acknowledged_is_lost_whatever_ends_or_is_cut_off(
     counts = told(tmp_path, script, capsys)
     assert {name for name in counts if name.startswith("hit ")} == {f"hit {type(each).__name__}" for each in trouble}
     assert counts["records acknowledged"] > 50
+
+
+def test_disks_are_lost_and_fail_and_records_are_let_go(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    trouble = (
+        AllowUnclean(400, 1),
+        WipeBroker(700, 300, 1),
+        DeleteRecords(1_500, 1, 0, 50),
+        BreakDisk(3_000, 800, 3, "write", 2),
+    )
+    ops = under_load(*trouble)
+    script = Script(4, voters=1, machine="partitions", brokers=3, length_ms=LENGTH_MS, ops=ops)
+    counts = told(tmp_path, script, capsys)
+    assert {name for name in counts if name.startswith("hit ")} == {"hit WipeBroker", "hit BreakDisk"}
+    assert counts["records acknowledged"] > 50
+    assert any(isinstance(event, Trimmed) for event in loads((tmp_path / "history").read_text()).events)
 
 
 def test_a_group_of_clients_that_we_did_not_write_shares_anew_and_leaves_nothing_out(

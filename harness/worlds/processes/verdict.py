@@ -12,6 +12,7 @@ from zab.core.zxid import NOTHING, Zxid, show
 
 NO_TRACEBACK: Final = "nothing happens that nobody thought of"
 EQUAL: Final = "servers agree"
+WITHOUT_BEGINNING: Final = "history without its beginning"
 DURABLE: Final = "what was acknowledged stays"
 CHANGES: Final = ("create", "set", "delete")
 
@@ -28,7 +29,7 @@ def outcome_of(world: World, *, clients: bool = True) -> Outcome:
     if world.promise is None:
         _judge(world, lefts, canon, history, clients=clients)
     if not canon.whole:
-        world.counted("history without its beginning")
+        world.counted(WITHOUT_BEGINNING)
     if world.tape.unasked:
         world.counts["asked without a session"] = world.tape.unasked
     script = world.script

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final
@@ -12,6 +13,7 @@ from harness.worlds.processes.brokers.wires import BROKERS_PORT, CLIENTS_PORT, O
 from harness.worlds.processes.places import Places
 from harness.worlds.processes.server import Server
 
+POSITIONS_PARTITIONS: Final = 2
 SESSION_MS_MIN: Final = 2_000
 LAG_MS_MIN: Final = 1_500
 """As for servers: a machine that has much else to do must not look like a broker that is gone."""
@@ -61,7 +63,7 @@ class Broker(Server):
             "replica.lag.time.max.ms": max(LAG_MS_MIN, replication.lag_ms),
             "replica.fetch.wait.max.ms": 200,
             "auto.create.topics.enable": "false",
-            "offsets.topic.num.partitions": 2,
+            "offsets.topic.num.partitions": POSITIONS_PARTITIONS,
             "offsets.topic.replication.factor": factor,
             "group.initial.rebalance.delay.ms": 0,
             "leader.imbalance.check.interval.seconds": 2,
@@ -80,6 +82,18 @@ class Broker(Server):
         if " serves " in line and self.up:
             self.opened = True
             self._spoke(self, {"event": "broker serves"})
+
+    def lose_disk(self) -> None:
+        """While it is down. What was there is kept elsewhere: it may explain something."""
+        kept = self.folder / "kept" / f"lost-{self.starts}"
+        kept.parent.mkdir(exist_ok=True)
+        shutil.move(self.data, kept)
+        self.data.mkdir()
+
+    @property
+    def fails(self) -> bool:
+        """Something is still to fail on its disk."""
+        return self.lever.read().failure != 0
 
     def files(self) -> list[Path]:
         return sorted(path for path in self.data.rglob("*") if path.is_file())

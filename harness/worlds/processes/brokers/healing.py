@@ -73,6 +73,7 @@ class BrokersHealing(Healing):
     async def read_back(self, waits_for: list[str]) -> None:
         await super().read_back(waits_for)
         world = self._brokers_world
+        world.records.settled()
         workload, partitions = world.workload, world.workload.partitions()
         for number, where in enumerate(partitions):
             workload.producer(LAST + number, where, ALL).give(1)

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
+from itertools import count
 from typing import TYPE_CHECKING, Any, Final
 
 import trio
 
 from harness.checkers.records.history import ALL
 from harness.faults import (
+    AllowUnclean,
     Blackout,
     BounceBroker,
+    BreakDisk,
     Consume,
     CreateTopic,
     CutBroker,
+    DeleteRecords,
     Depart,
     ElectPreferred,
     Fault,
@@ -30,11 +34,13 @@ from harness.faults import (
     Reassign,
     Replication,
     SlowBroker,
+    WipeBroker,
 )
 from harness.script.brokers import CONTROLLER
 from harness.worlds.brokers.consumer import WRONG, Consumer
 from harness.worlds.brokers.producer import Producer
-from harness.worlds.brokers.topics import create
+from harness.worlds.brokers.topics import allow_unclean, create
+from harness.worlds.brokers.trimmer import delete_records
 from harness.worlds.controller.people import name_of, wanted_by, where_of
 from harness.worlds.processes.brokers.member import Told
 from harness.worlds.processes.brokers.members import Member, there_is
@@ -58,6 +64,7 @@ ONE: Final = 1
 READERS: Final = 10_000
 """Where the numbers of consumers begin: in the history they are other clients than the producers."""
 MEMBERS: Final = 20_000
+TRIMMERS: Final = 40_000
 SETTINGS: Final = ClientSettings(client_id="zab-harness", request_s=REQUEST_S, patience_s=PATIENCE_S)
 
 
@@ -71,6 +78,7 @@ class BrokersWorkload(Workload):
         self.consumers: dict[tuple[int, TopicPartition], Consumer] = {}
         self.members: list[Member] = []
         self.departing = 0
+        self._trimmers = count(TRIMMERS)
         self._one_departs = trio.Lock()
 
     def perform(self, op: Op) -> None:
@@ -142,6 +150,16 @@ class BrokersWorkload(Workload):
         if op.topic not in self.topics:
             self.topics[op.topic] = op.partitions
             self._brokers_world.always(create, self.new_client(), op, self._brokers_world.script.brokers)
+
+    def _allow(self, op: AllowUnclean) -> None:
+        if op.topic in self.topics:
+            self._brokers_world.always(allow_unclean, self.new_client(), op)
+
+    def _delete_records(self, op: DeleteRecords) -> None:
+        where, world = where_of(op.topic, op.partition), self._brokers_world
+        if where in self.partitions():
+            number = next(self._trimmers)
+            world.always(delete_records, world.records, self.new_client(), number, where, op.percent)
 
     def _grow(self, op: GrowTopic) -> None:
         """It is not known when it is done, so nobody writes to what is new."""
@@ -255,6 +273,29 @@ class BrokersWorkload(Workload):
             if broker.up:
                 world.beside(self._kill, op, broker)
 
+    # -- disks ---------------------------------------------------------------------------------------
+
+    async def _wipe(self, op: WipeBroker, broker: Broker) -> None:
+        broker.kill()
+        await broker.gone()
+        await self._brokers_world.will_lose(broker)
+        broker.lose_disk()
+        await self._sleep(op.down_ms)
+        self._brokers_world.revive(broker)
+
+    async def _break_disk(self, op: BreakDisk, broker: Broker) -> None:
+        """If it fails, it does so once, or is full for as long. Who has no other disk ends, sooner or later."""
+        world = self._brokers_world
+        world.excused.add(broker.sid)
+        broker.fail_disk(op.error, op.nth - 1)
+        try:
+            await self._sleep(op.down_ms)
+        finally:
+            if broker.up and broker.fails and op.error != "full":
+                world.excused.discard(broker.sid)  # it has not come to that
+            broker.is_well()
+        world.revive(broker)
+
     # -- ways ----------------------------------------------------------------------------------------
 
     async def _close(self, ways: list[Way], for_ms: int) -> None:
@@ -300,6 +341,8 @@ _STRIKES: Final[dict[type, Any]] = {
     KillBroker: BrokersWorkload._kill,
     LosePower: BrokersWorkload._kill,
     BounceBroker: BrokersWorkload._kill,
+    WipeBroker: BrokersWorkload._wipe,
+    BreakDisk: BrokersWorkload._break_disk,
     PauseBroker: BrokersWorkload._pause,
     LoseStore: BrokersWorkload._lose_store,
     LoseController: BrokersWorkload._lose_controller,
@@ -321,6 +364,8 @@ _PERFORM: Final[dict[type, Callable[[Any, Any], None]]] = {
     Consume: BrokersWorkload._consume,
     JoinGroup: BrokersWorkload._join,
     CreateTopic: BrokersWorkload._create,
+    AllowUnclean: BrokersWorkload._allow,
+    DeleteRecords: BrokersWorkload._delete_records,
     GrowTopic: BrokersWorkload._grow,
     Reassign: BrokersWorkload._reassign,
     ElectPreferred: BrokersWorkload._elect,
@@ -333,7 +378,7 @@ _PERFORM: Final[dict[type, Callable[[Any, Any], None]]] = {
 
 
 def can(item: Fault | Op) -> bool:
-    """A deleted topic begins anew, with the same offsets; and who allows unclean elections allows losses."""
+    """A deleted topic begins anew, with the same offsets: nobody could say what was lost."""
     if isinstance(item, JoinGroup):
         return there_is(item.library)
     return type(item) in _PERFORM and not (isinstance(item, Produce) and item.acks == "none")

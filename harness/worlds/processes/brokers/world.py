@@ -9,6 +9,7 @@ from typing import Any, Final
 import trio
 
 from harness.faults import Replication, Script
+from harness.history import Request
 from harness.worlds.brokers.consumer import WRONG
 from harness.worlds.brokers.tape import Tape
 from harness.worlds.processes.brokers.broker import SESSION_MS_MIN, Broker
@@ -21,6 +22,9 @@ from harness.worlds.processes.server import Server
 from replica.runtime.client import Client
 
 ASK_S: Final = 1.0
+PAUSE_S: Final = 0.1
+LOST: Final = "/harness-lost-"
+"""Nodes of the store that say whose disk is lost."""
 SESSION_TICKS: Final = 10
 DEPARTURES_S: Final = 300.0
 """For all brokers that are to be restarted in good order, one after the other."""
@@ -44,6 +48,8 @@ class BrokersWorld(World):
         self._healing = BrokersHealing(self)
         self._connected: list[Client] = []
         self._stopping = False
+        self.excused: set[int] = set()
+        """Brokers whose disk was told to fail: they may end of that."""
 
     # -- who is there ----------------------------------------------------------------------------------
 
@@ -82,11 +88,29 @@ class BrokersWorld(World):
         self._look()
         if code is None or server.asked_to_end == "kill":
             return
+        if server.sid in self.excused and code == 1 and not server.asked_to_end:
+            self.counted("disk failed")
+            if not server.fails:
+                self.excused.discard(server.sid)
+                self.revive(server)
+            return
         self.record(0, f"broker {server.sid} has ended", 0, str(code))
         if server.asked_to_end != "terminate" or code not in (0, -15):
             self.broken(NO_DEATH, f"broker {server.sid} ended with {code}: {server.said()}")
         elif self._healed and not self._stopping:
             self.revive(server)  # it took its time to leave
+
+    async def will_lose(self, broker: Broker) -> None:
+        """What its disk holds, while it is down. Says so in the store: there it stands between who was elected before
+        that, and who after."""
+        mark = Request("create", f"{LOST}{broker.sid}-{broker.starts}", b"%d" % broker.sid)
+        while True:
+            leader = self.leader()
+            if leader is not None and leader.serves:
+                with trio.move_on_after(ASK_S):
+                    await self.insist(leader.sid, mark)
+                    return
+            await trio.sleep(PAUSE_S)
 
     # -- the run ---------------------------------------------------------------------------------------
 
