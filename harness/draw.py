@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from attrs import evolve, frozen
 
+from harness.absences import with_absences
 from harness.faults import (
     LEADER,
     MACHINES,
@@ -440,4 +441,7 @@ def script_from_seed(
         ops=tuple(_together(asked, together) if together > 1 else asked),
         faults=tuple(_faults(draw, faults, length_ms)) if faults else (),
     )
-    return _lag(draw, script, faults) if faults and machine == "store" else script
+    if machine != "store":
+        return script
+    script = _lag(draw, script, faults) if faults else script
+    return with_absences(Draw(Random(f"absences/{seed}/{voters}"), voters, observers), script) if ops else script

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import gc
 import multiprocessing
+import os
 import shlex
 import signal
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from contextlib import contextmanager
+from multiprocessing import connection
 from typing import Final
 
 from attrs import field, frozen
@@ -191,8 +194,17 @@ def workers(jobs: int) -> Iterator[ProcessPoolExecutor]:
 
 
 def _as_usual() -> None:
-    """A worker that is told to end, ends: the command's own way to do that is not for it."""
+    """A worker that is told to end, ends: the command's own way to do that is not for it. Nor does it outlive whoever
+    wanted its results, however that one ended."""
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        threading.Thread(target=_end_with, args=(parent.sentinel,), daemon=True).start()
+
+
+def _end_with(parent: int) -> None:
+    connection.wait([parent])
+    os._exit(1)  # in the midst of a run: what was finished is stored, and nobody waits for the rest
 
 
 def _spread(plan: Plan, chunks: Sequence[range], jobs: int, stop_after: int) -> Iterator[Tally]:

@@ -33,7 +33,7 @@ from harness.checkers.leadership import (
     StepDown,
 )
 from harness.checkers.primary_order import GlobalPrimaryOrder, LocalPrimaryOrder, PrimaryIntegrity
-from harness.checkers.recovery import MachineIsHistory, RestartIsTheDisk
+from harness.checkers.recovery import KeptSnapshotsServe, MachineIsHistory, RestartIsTheDisk
 from harness.checkers.refinement import Refinement
 from harness.checkers.service import BarrierIsLinearizable, NoCrash, ServingIsCurrent
 
@@ -62,6 +62,7 @@ ALL: Final[tuple[type[Checker], ...]] = (
     GlobalPrimaryOrder,
     PrimaryIntegrity,
     RestartIsTheDisk,
+    KeptSnapshotsServe,
     MachineIsHistory,
     BarrierIsLinearizable,
     ServingIsCurrent,

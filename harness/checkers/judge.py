@@ -42,6 +42,9 @@ class Checker:
     def durable_append(self, who: Known, batch: Batch) -> None: ...
     def durable_epochs(self, who: Known, accepted: Epoch, current: Epoch) -> None: ...
 
+    def purged(self, who: Known, oldest: Zxid, begins: Zxid) -> None:
+        """Its disk is rid of what is old: the oldest snapshot on it is at `oldest`, its log begins behind `begins`."""
+
     def counts_durable(self, who: Known, zxid: Zxid) -> None:
         """Its disk has reported back, and now it takes its history to be durable up to `zxid`."""
 
@@ -120,6 +123,7 @@ class Judge:
         self._installed = self._asking("installed")
         self._durable_append = self._asking("durable_append")
         self._durable_epochs = self._asking("durable_epochs")
+        self._purged = self._asking("purged")
         self._counts_durable = self._asking("counts_durable")
         self._heard_notification = self._asking("heard_notification")
         self._committed = self._asking("committed")
@@ -223,6 +227,11 @@ class Judge:
         if trusted:
             who.impaired = False  # a leader has given it a whole history, and its promises are known or void
         who.accepted, who.current = accepted, current
+
+    def purged(self, sid: ServerId, oldest: Zxid, begins: Zxid) -> None:
+        who = self.ghost.servers[sid]
+        for check in self._purged:
+            check(who, oldest, begins)
 
     def counts_durable(self, sid: ServerId, zxid: Zxid) -> None:
         who = self.ghost.servers[sid]

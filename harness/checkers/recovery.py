@@ -74,6 +74,16 @@ def _show(found: Found) -> str:
     return f"(promised {accepted}, adopted {current}, history to {show(last)})"
 
 
+class KeptSnapshotsServe(Checker):
+    """An older snapshot is kept for the day on which the newer one cannot be read: the log must go on behind it."""
+
+    promise = "the log goes on behind every snapshot that is kept"
+
+    def purged(self, who: Known, oldest: Zxid, begins: Zxid) -> None:
+        if begins > oldest and not who.impaired:
+            self.fail(f"server {who.id} keeps a snapshot at {show(oldest)}, and its log begins behind {show(begins)}")
+
+
 class MachineIsHistory(Checker):
     """The state at a zxid is what the committed history up to there makes of an empty machine, on every server."""
 

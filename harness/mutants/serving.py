@@ -83,6 +83,12 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         machine="store",
     ),
     mutant(
+        "missed-by-one",
+        "who comes back is not told of a change among children that is the very next after what it has seen",
+        (f"{READS}.set_watches", "elif node[PZXID] > seen:", "elif node[PZXID] > seen + 1:"),
+        machine="store",
+    ),
+    mutant(
         "old-is-told-again",
         "etcd 15271: who comes back is told of changes that it has seen",
         (f"{READS}.set_watches", "elif node[MZXID] > seen:", "elif True:"),

@@ -54,6 +54,15 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         ),
     ),
     mutant(
+        "purge-too-much",
+        "a log file goes although it holds what follows the oldest snapshot that is kept",
+        (
+            "zab.storage.log:Log.purge",
+            "self.segments[1].previous <= zxid",
+            "self.segments[0].first <= zxid",
+        ),
+    ),
+    mutant(
         "M34",
         "ZOOKEEPER-2247: a server whose log cannot be written carries on",
         (

@@ -181,7 +181,7 @@ class _Session:
     def _by_event(self, state: State, fired: Fired) -> Iterator[State]:
         if state.due:
             for place, (event, path, zxid) in enumerate(state.due):
-                if (event, path) == (fired.event, fired.path) and (zxid == fired.zxid or min(zxid, fired.zxid) <= 0):
+                if (event, path) == (fired.event, fired.path) and fired.zxid in (zxid, 0, UNSAID):
                     yield _without(state, place)
                     return
                 if not state.loose:

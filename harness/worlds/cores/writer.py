@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from harness.checkers.ghost import Violation
 from harness.worlds.cores.crashed import Crashed
+from harness.worlds.purged import tell_purged
 from zab.core.errors import StorageError
 from zab.core.ready import Append, InstallSnapshot, SaveEpochs, Truncate, Write
 from zab.storage.memory import Crash as DiskCrash
@@ -141,6 +142,7 @@ class Writer:
         except Exception as error:
             world.fell(server, "stores a snapshot", error)
             return
+        tell_purged(world.judge, server.id, server.disk)
         self._snapshotting = False
         world.record(server.id, "has stored a snapshot", 0, None)
         server.node.log_starts(start)

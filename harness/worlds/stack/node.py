@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from harness.worlds.cores.crashed import Crashed
+from harness.worlds.purged import tell_purged
 from zab.core.batch import Batch
 from zab.core.ensemble import Ensemble
 from zab.core.messages import LeaderInfo, LinkEvent, Message, Notification, State
@@ -68,6 +69,11 @@ class ToldNode(Node):
         self._judge.proposed(self.me, first, payloads)
         self._judge.broadcasts(self.me, self.epoch)
         return first
+
+    def log_starts(self, zxid: Zxid) -> None:
+        if not self._life.dead:
+            tell_purged(self._judge, self.me, self._server.disk)
+        super().log_starts(zxid)
 
     # -- what comes out ----------------------------------------------------------------------------
 

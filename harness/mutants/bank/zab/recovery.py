@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from harness.checkers.recovery import MachineIsHistory, RestartIsTheDisk
+from harness.checkers.recovery import KeptSnapshotsServe, MachineIsHistory, RestartIsTheDisk
 from harness.mutants.bank.zab.story import ENSEMBLE, ONE, THREE, TWO, Story, batch, breaks, z
 from harness.worlds.cores.machine import Machine
 from zab.core.batch import Batch, digest_of, pack
@@ -44,6 +44,18 @@ def a_lost_disk_that_votes(story: Story, bad: bool) -> None:
     story.judge.disk_lost(ONE)
     story.judge.crashed(ONE)
     story.judge.started(ONE, Recovered(Epoch(0), Epoch(0), voting=bad), NOTHING)
+
+
+@breaks(KeptSnapshotsServe)
+def a_kept_snapshot_without_its_log(story: Story, bad: bool) -> None:
+    story.judge.purged(ONE, z(1, 4), z(1, 5 if bad else 4))
+
+
+@breaks(KeptSnapshotsServe)
+def a_kept_snapshot_beside_a_damaged_log(story: Story, bad: bool) -> None:
+    if not bad:
+        story.judge.disk_lost(ONE)
+    story.judge.purged(ONE, z(1, 4), z(1, 5))
 
 
 @breaks(MachineIsHistory)
