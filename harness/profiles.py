@@ -217,6 +217,22 @@ def _watchers(draw: Draw, length_ms: int) -> Sequence[Op]:
     return ops
 
 
+def _leaders_go(draw: Draw, at: int, gap: int) -> Sequence[Fault]:
+    """What it has been asked for is on its way to the others, or is not: who asked does not know."""
+    if draw.chance(0.5):
+        return (Isolate(at, draw.upto(60, 200), LEADER),)
+    return (Crash(at, draw.upto(1, 100), LEADER, "keep"),)
+
+
+def _writers(draw: Draw, length_ms: int) -> Sequence[Op]:
+    """Everybody writes without a pause, at servers of their own."""
+    ops = _connected(draw, CLIENTS_MAX)
+    for at in range(300, length_ms - 20, draw.upto(6, 12)):
+        step = Step("create", f"{PARENTS[draw.upto(0, 1)]}/s-", mode="sequential")
+        ops += [Ask(at, client, (step,)) for client in range(1, CLIENTS_MAX + 1) if draw.chance(0.5)]
+    return ops
+
+
 # -- brokers ---------------------------------------------------------------------------------------------
 
 
@@ -280,6 +296,16 @@ PROFILES: Final = (
         {"window_entries": Upto(2, 2), "log_sync_entries_max": Upto(0, 0), "tick_ms": Upto(50, 50)},
         QUICK,
         _watchers,
+        "store",
+    ),
+    Profile(
+        "leaders go",
+        "the leader goes while clients of all servers write, and another one has what it left behind",
+        _leaders_go,
+        (250, 500),
+        {"tick_ms": Upto(50, 50)},
+        {**QUICK, "fsync_us_min": Upto(500, 4_000), "fsync_us_max": Upto(5_000, 20_000)},
+        _writers,
         "store",
     ),
     Profile(

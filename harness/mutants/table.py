@@ -77,6 +77,7 @@ PROFILES: Final[dict[str, str]] = {
     "epoch-saved-before-the-log": "behind",
     "truncation-not-synced": "cut back",
     "M31c": "crowded disk",
+    "asked-again-at-once": "leaders go",
     "asked-again-after-a-snapshot": "cut off",
     "events-lost-in-a-snapshot": "cut off",
     "events-before-their-snapshot": "cut off",
