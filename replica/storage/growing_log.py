@@ -57,6 +57,8 @@ class GrowingLog(SegmentsLog):
         self.recovery_point = self._end
         self._marks = marks
         self.cuts = 0
+        self._cut_back = False
+        """The last segment was, and nothing says yet that a loss of power cannot bring back what was cut off."""
         self._epochs_kept = 0
         self._epochs_written = False  # since the last flush
         self._names_changed = True
@@ -105,12 +107,22 @@ class GrowingLog(SegmentsLog):
         active.note_time()
         active.end = base
         self._write_snapshot(base)
+        self._cut_durably()
         self._name_durably()
         segment = Segment.create(self.handles, self.folder, base)
         self._segments.append(segment)
         self._bases.append(base)
         self._names_changed = True
         return segment
+
+    def _cut_durably(self) -> None:
+        """Before another segment is made. What is found behind the last segment is checked when it is found again, and
+        what is found behind any other one may be believed.
+        """
+        if self._cut_back:
+            for suffix in SUFFIXES:
+                self.handles.get(self._segments[-1].path(suffix)).sync()
+            self._cut_back = False
 
     def _name_durably(self) -> None:
         """Before another segment is made. A loss of power may take the newest name, and no other one: a log that lacks
@@ -134,6 +146,7 @@ class GrowingLog(SegmentsLog):
         if position < segment.size:
             self.handles.get(segment.log_path).truncate(position)
             segment.size = position
+            self._cut_back = True
         self._remove_snapshots(lambda at: at > segment.end)
         return segment.end
 
@@ -145,6 +158,7 @@ class GrowingLog(SegmentsLog):
         self._bases.append(offset)
         self.files.sync_folder(self.folder)
         self._named = offset
+        self._cut_back = False
         self.recovery_point = offset
         self._since_snapshot = 0
 

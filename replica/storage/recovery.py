@@ -178,7 +178,9 @@ def _cut_here(segment: Segment, later: list[Segment]) -> None:
     for each in reversed(later):
         for suffix in SUFFIXES:
             segment.handles.files.delete(each.path(suffix))
-    segment.handles.get(segment.log_path).truncate(segment.size)
+    file = segment.handles.get(segment.log_path)
+    file.truncate(segment.size)
+    file.sync()  # what comes next may be in another segment, and this one is not looked through again
     segment.handles.files.sync_folder(segment.folder)
 
 
@@ -200,9 +202,11 @@ def _scan(segment: Segment, since: int, config: LogConfig, seen: list[tuple[int,
                     if len(chunk) < length <= segment.size - position:
                         chunk = file.read(position, length)
                         header, broken = _next(chunk, 0)
-            if header is not None and not _follows(header, segment):
+            epoch = seen[-1][0] if seen else 0
+            if header is not None and not _follows(header, segment, epoch):
                 broken = (
-                    f"offset {header.base_offset}, epoch {header.leader_epoch} cannot follow offset {segment.end - 1}"
+                    f"offset {header.base_offset}, epoch {header.leader_epoch} cannot follow offset {segment.end - 1}, "
+                    f"epoch {epoch}"
                 )
                 header = None
             if header is None:
@@ -218,11 +222,12 @@ def _scan(segment: Segment, since: int, config: LogConfig, seen: list[tuple[int,
     return None
 
 
-def _follows(header: Header, segment: Segment) -> bool:
-    """Neither the offset nor the epoch is under the checksum."""
+def _follows(header: Header, segment: Segment, epoch: int) -> bool:
+    """Neither the offset nor the epoch is under the checksum. Of an older epoch is what was cut off once, and is there
+    again because the loss of power came before the cut was durable."""
     return (
         segment.end <= header.base_offset <= segment.base + RELATIVE_MAX - header.last_delta
-        and header.leader_epoch >= 0
+        and header.leader_epoch >= epoch
     )
 
 

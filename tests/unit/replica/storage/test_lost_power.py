@@ -11,7 +11,7 @@ from replica.storage.file_log import FileLog
 from replica.storage.files import StorageFailure
 from replica.storage.memory_files import MemoryFiles
 from replica.storage.segment import LOG
-from tests.unit.replica.storage.logs import NOW, of_producer, records_in
+from tests.unit.replica.storage.logs import NOW, numbered, of_producer, records_in
 from tests.unit.replica.storage.test_recovery import Told, filled, fresh, opened
 
 SEEDS = range(40)
@@ -126,3 +126,31 @@ def test_a_log_whose_last_segment_has_gone_with_all_the_others_is_found_empty_an
         log.retire(NOW + 10, high_watermark=12)
         torn(files, seed)
         assert opened(files, point=point, config=SHORT).end_offset == 12
+
+
+def in_files(log: FileLog) -> list[tuple[int, int]]:
+    """Offset and epoch of each batch, as the segments have them one after the other."""
+    return [(header.base_offset, header.leader_epoch) for segment in log.segments for _, header in segment.headers()]
+
+
+@pytest.mark.parametrize("durable", [3, 0], ids=["the rest was durable", "nothing was durable"])
+@pytest.mark.parametrize("tells", [True, False], ids=["and flushed again", "and never flushed"])
+def test_what_was_cut_off_does_not_come_back_in_front_of_what_took_its_place(tells: bool, durable: int) -> None:
+    """A follower heard of a new leader. The new records may be of the size of the old ones, or begin a segment."""
+    for seed in SEEDS:
+        files, log = fresh(SHORT)
+        for n in range(5):
+            log.append_as_follower(numbered(n, 1, b"old %d" % n))
+            if n + 1 == durable:
+                log.flush()
+        log.truncate_to(3)
+        size = 1 + seed % 5 * 100
+        for n in range(3, 9):
+            log.append_as_follower(numbered(n, 2, b"x" * size))
+            if tells and n == 6:
+                log.flush()
+        point = log.recovery_point
+        torn(files, seed)
+        found = in_files(opened(files, point=point))
+        assert [offset for offset, _ in found] == list(range(len(found)))
+        assert [epoch for _, epoch in found] == sorted(epoch for _, epoch in found)
