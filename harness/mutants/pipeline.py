@@ -234,15 +234,15 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "what was sent to a leader that is gone is never asked again",
         (
             f"{ORIGIN}.reached",
-            "self._unsent = deque(self._open.values())",
-            "self._unsent = deque(each for each in self._unsent if each.counter in self._open)",
+            "self._unsent = deque(self._open)",
+            "self._unsent = deque(each for each in self._unsent if each in self._open)",
         ),
         machine="store",
     ),
     mutant(
         "asked-again-after-a-snapshot",
         "what a snapshot may contain is asked again",
-        (f"{ORIGIN}.jumped", "if submission.sent:", "if False:"),
+        (f"{ORIGIN}.jumped", "if counter <= self._sent:", "if False:"),
         machine="store",
     ),
     mutant(
@@ -250,8 +250,8 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "what is asked again is asked in another order",
         (
             f"{ORIGIN}.reached",
-            "self._unsent = deque(self._open.values())",
-            "self._unsent = deque(reversed(self._open.values()))",
+            "self._unsent = deque(self._open)",
+            "self._unsent = deque(reversed(self._open))",
         ),
         machine="store",
     ),

@@ -42,8 +42,8 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "the answers to some submissions go to nobody, and whoever waits for them waits for ever",
         (
             "zab.runtime.origin:Origin.applied",
-            "if submission is None:",
-            "if submission is None or submission.counter % 7 == 0:",
+            "if closed is None:",
+            "if closed is None or counter % 7 == 0:",
         ),
     ),
     _of_drivers(

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
+from functools import partial
 from typing import Final, Protocol
 
 from attrs import frozen
@@ -23,10 +24,14 @@ from zab.runtime.link import Link
 from zab.runtime.logs import Log
 from zab.runtime.machine import Machine, View, passes_through
 from zab.wire.peer import ENVELOPE_BYTES_MAX, ITEM_BYTES_MAX
-from zab.wire.relay import COUNTER_BYTES, TAG_BYTES
+from zab.wire.relay import TAG, TAG_BYTES
 
 BESIDE_BYTES: Final = TAG_BYTES + ITEM_BYTES_MAX
 """What a batch holds for a transaction beside the transaction itself."""
+
+_pack_tag: Final = TAG.pack
+_new_view: Final = partial(tuple.__new__, View)
+"""A third of what the class takes."""
 
 
 class Proposes(Protocol):
@@ -134,6 +139,8 @@ class Desk:
 
     def applied(self, zxid: Zxid) -> None:
         outstanding = self._outstanding
+        if outstanding and outstanding[-1][0] <= zxid:
+            outstanding.clear()
         while outstanding and outstanding[0][0] <= zxid:
             outstanding.popleft()
 
@@ -192,7 +199,7 @@ class Desk:
             for request in parcel.requests[start:stop]:
                 txn: object = request
                 if not passes:
-                    view = tuple.__new__(View, (zxid, epoch, now_ms, outstanding))  # a third of what the class takes
+                    view = _new_view((zxid, epoch, now_ms, outstanding))
                     try:
                         txn = prepare(request, view)
                     except Exception as error:
@@ -203,7 +210,7 @@ class Desk:
                     continue
                 if not passes:
                     outstanding.append((zxid, txn))
-                prepared.append(origin + counter.to_bytes(COUNTER_BYTES, "big") + txn)
+                prepared.append(_pack_tag(origin, counter) + txn)
                 size += len(txn) + TAG_BYTES
                 zxid = Zxid(zxid + 1)
                 counter += 1

@@ -36,7 +36,7 @@ from zab.runtime.snapshots import Snapshots
 from zab.runtime.status import RoleChange
 from zab.runtime.writer import Writer
 from zab.storage.storage import Storage
-from zab.wire.relay import TAG_BYTES
+from zab.wire.relay import TAG, TAG_BYTES
 
 APPLY_S: Final = 0.02
 """So long a turn applies what is committed before it lets others have the loop."""
@@ -44,6 +44,7 @@ APPLY_S: Final = 0.02
 
 # A member of an enum is looked up slowly, and this one with everything that is sent.
 _LOOKING: Final = State.LOOKING
+_unpack_tag: Final = TAG.unpack_from
 
 
 def now_ms() -> Millis:
@@ -354,11 +355,12 @@ class Driver:
             self.membership(Ensemble.parse(text.decode()), batch.last)
             return
         apply, origin = self._machine.apply, self._requests.origin
-        tag, applied = origin.tag, origin.applied
+        mine, applied = origin.tag, origin.applied
         for zxid, payload in zip(batch.zxids, payloads, strict=True):
             result = apply(zxid, payload[TAG_BYTES:])
-            if payload.startswith(tag):
-                applied(payload, result)
+            where, counter = _unpack_tag(payload)
+            if where == mine:
+                applied(counter, result)
 
     async def _restore(self, restore: Restore) -> None:
         """In a thread, so that the rest of the application lives on; this member has nothing else to do."""

@@ -20,11 +20,12 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
+from itertools import repeat
 from typing import Final, TypeAlias
 
 from zab.core.zxid import Zxid
 from zab.runtime.errors import OutcomeUnknown, Refused
-from zab.wire.relay import COUNTER_BYTES, ORIGIN_BYTES, TAG_BYTES
+from zab.wire.relay import ORIGIN_BYTES, TAG
 
 Done: TypeAlias = Callable[[object, Exception | None], None]
 """Called once, in the event loop: with the result of `apply`, or with what became of the request instead."""
@@ -33,15 +34,14 @@ SLACK: Final = 1_000
 
 
 class Submission:
-    """`counter` is 0 until there is room for it. `done` is None when nobody waits any more."""
+    """For who may cancel it. `counter` is 0 until there is room for it; `done` is None when nobody waits any more."""
 
-    __slots__ = ("counter", "done", "request", "sent")
+    __slots__ = ("counter", "done", "request")
 
-    def __init__(self, request: bytes, done: Done, counter: int = 0) -> None:
-        self.counter = counter
+    def __init__(self, request: bytes, done: Done) -> None:
+        self.counter = 0
         self.request = request
         self.done: Done | None = done
-        self.sent = False
 
 
 class Origin:
@@ -54,10 +54,13 @@ class Origin:
         self.submits = 0
         self._count_max = count_max
         self._bytes_max = bytes_max
-        self._open: dict[int, Submission] = {}
+        self._open: dict[int, tuple[bytes, Done | None]] = {}
+        """By number, and so the oldest first."""
+        self._sent = 0
+        """Up to this number those that are open have been sent in this stint, or in the last one."""
         self._queued: deque[Submission] = deque()
         """Outside, in the order of arrival. Each one is a caller who waits, so nothing grows unseen."""
-        self._unsent: deque[Submission] = deque()
+        self._unsent: deque[int] = deque()
         self._may_send = False
         self._fence: Zxid | None = None
         self._refusals: deque[tuple[Zxid, tuple[tuple[int, str], ...]]] = deque()
@@ -84,45 +87,60 @@ class Origin:
         """The first of them, as many as there is room for; how many that were. None of these waits outside."""
         if self._queued:
             return 0
-        opened, unsent = self._open, self._unsent
-        before = counter = self.submits
-        total = self.bytes
+        count, size = len(requests), sum(map(len, requests))
+        if len(self._open) + count > self._count_max or self.bytes + size > self._bytes_max:
+            count, size = self._fitting(requests)
+        counters = range(self.submits + 1, self.submits + 1 + count)
+        # In no loop of ours: of all writes of all clients there is nothing else to be said.
+        self._open.update(zip(counters, zip(requests, repeat(done)), strict=False))
+        self._unsent.extend(counters)
+        self.submits += count
+        self.bytes += size
+        return count
+
+    def _fitting(self, requests: Sequence[bytes]) -> tuple[int, int]:
+        """How many of the first of them there is room for, and their bytes."""
+        count = size = 0
         for request in requests:
-            size = len(request)
-            if len(opened) >= self._count_max or (total + size > self._bytes_max and opened):
+            more = size + len(request)
+            full = len(self._open) + count >= self._count_max
+            if full or (self.bytes + more > self._bytes_max and (self._open or count)):
                 break
-            counter += 1
-            total += size
-            opened[counter] = submission = Submission(request, done, counter)
-            unsent.append(submission)
-        self.submits, self.bytes = counter, total
-        return counter - before
+            count, size = count + 1, more
+        return count, size
 
     def cancel(self, submission: Submission) -> None:
         """Nobody waits for it any more. What was not sent yet, never will be."""
         submission.done = None
-        if submission.counter in self._open and not submission.sent:
-            self._close(submission.counter)
+        counter = submission.counter
+        if counter in self._open:
+            if counter <= self._sent:
+                self._open[counter] = submission.request, None
+            else:
+                self._close(counter)
         # It stays where it waits, and is passed over there; but with no leader for long, that would grow.
         if len(self._unsent) > 2 * len(self._open) + SLACK:
-            self._unsent = deque(each for each in self._unsent if each.counter in self._open)
+            self._unsent = deque(each for each in self._unsent if each in self._open)
         if len(self._queued) > SLACK and self._queued[0].done is None:
             self._queued = deque(each for each in self._queued if each.done is not None)
 
     def _admit(self, submission: Submission) -> None:
         self.submits += 1
         submission.counter = self.submits
-        self._open[submission.counter] = submission
+        self._open[submission.counter] = submission.request, submission.done
         self.bytes += len(submission.request)
-        self._unsent.append(submission)
+        self._unsent.append(submission.counter)
 
-    def _close(self, counter: int) -> Submission | None:
-        submission = self._open.pop(counter, None)
-        if submission is not None:
-            self.bytes -= len(submission.request)
-            if self._queued:
-                self._admit_queued()
-        return submission
+    def _close(self, counter: int) -> Done | None:
+        """Who waits for it."""
+        closed = self._open.pop(counter, None)
+        if closed is None:
+            return None
+        request, done = closed
+        self.bytes -= len(request)
+        if self._queued:
+            self._admit_queued()
+        return done
 
     def _admit_queued(self) -> None:
         queued, self._queued = self._queued, deque()
@@ -148,16 +166,17 @@ class Origin:
 
     # -- what was applied ----------------------------------------------------------------------------
 
-    def applied(self, payload: bytes, result: object) -> None:
-        """A transaction with this member's tag."""
-        submission = self._open.pop(int.from_bytes(payload[ORIGIN_BYTES:TAG_BYTES], "big"), None)
-        if submission is None:
+    def applied(self, counter: int, result: object) -> None:
+        """A transaction with this member's tag, and this number in it."""
+        closed = self._open.pop(counter, None)  # as `_close` does it
+        if closed is None:
             return
-        self.bytes -= len(submission.request)
+        request, done = closed
+        self.bytes -= len(request)
         if self._queued:
             self._admit_queued()
-        if submission.done is not None:
-            submission.done(result, None)
+        if done is not None:
+            done(result, None)
 
     def refused(self, after: Zxid, refused: tuple[tuple[int, str], ...]) -> None:
         """Said of the state at `after`. Nobody may hear it before that state is here, or they could look and wonder."""
@@ -167,37 +186,35 @@ class Origin:
         """True when this opens the stint: from now on requests may be sent."""
         while self._refusals and self._refusals[0][0] <= applied:
             for counter, reason in self._refusals.popleft()[1]:
-                submission = self._close(counter)
-                if submission is not None and submission.done is not None:
-                    submission.done(None, Refused(reason))
+                done = self._close(counter)
+                if done is not None:
+                    done(None, Refused(reason))
         if self._fence is None or self._may_send or applied < self._fence:
             return False
         self._may_send = True
-        for submission in list(self._open.values()):
-            submission.sent = False
-            if submission.done is None:  # given up meanwhile, and not carried out: let it rest
-                self._close(submission.counter)
-        self._unsent = deque(self._open.values())
+        self._sent = 0
+        for counter, (_, done) in list(self._open.items()):
+            if done is None:  # given up meanwhile, and not carried out: let it rest
+                self._close(counter)
+        self._unsent = deque(self._open)
         return True
 
     def jumped(self) -> None:
         """The state was replaced by one in which anything sent so far may be contained, and nothing tells what."""
-        for submission in list(self._open.values()):
-            if submission.sent:
-                self._close(submission.counter)
-                if submission.done is not None:
-                    submission.done(
-                        None, OutcomeUnknown("this server was brought up to date by a snapshot, which may contain it")
-                    )
+        for counter in list(self._open):
+            if counter <= self._sent:
+                done = self._close(counter)
+                if done is not None:
+                    done(None, OutcomeUnknown("this server was brought up to date by a snapshot, which may contain it"))
 
     def stop(self, error: Exception) -> None:
-        stopped = [*self._open.values(), *self._queued]
+        stopped = [*(done for _, done in self._open.values()), *(each.done for each in self._queued)]
         self._open.clear()
         self._queued.clear()
         self.bytes = 0
-        for submission in stopped:
-            if submission.done is not None:
-                submission.done(None, error)
+        for done in stopped:
+            if done is not None:
+                done(None, error)
 
     # -- towards the leader ------------------------------------------------------------------------
 
@@ -211,9 +228,9 @@ class Origin:
         first = expected = size = 0
         requests: list[bytes] = []
         while unsent and len(requests) < count_max and (size < bytes_max or not requests):
-            submission = unsent[0]
-            counter = submission.counter
-            if counter not in still_open:
+            counter = unsent[0]
+            wanted = still_open.get(counter)
+            if wanted is None:
                 unsent.popleft()
                 continue
             if not requests:
@@ -221,13 +238,15 @@ class Origin:
             elif counter != expected:
                 break
             unsent.popleft()
-            submission.sent = True
-            requests.append(submission.request)
-            size += len(submission.request)
+            request = wanted[0]
+            requests.append(request)
+            size += len(request)
             expected += 1
+        if requests:
+            self._sent = expected - 1
         return first, requests
 
 
 def tagged(origin: bytes, counter: int, txn: bytes) -> bytes:
     """The payload of a transaction as it stands in the log."""
-    return origin + counter.to_bytes(COUNTER_BYTES, "big") + txn
+    return TAG.pack(origin, counter) + txn

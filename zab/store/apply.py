@@ -132,8 +132,7 @@ class Applier:
         return zxid, _OK, path, node, ()
 
     def _delete(self, zxid: int, txn: bytes) -> Result:
-        error = self._delete_path(zxid, txn[_HEAD_BYTES:].decode())
-        return zxid, error, None, None, ()
+        return zxid, self._delete_path(zxid, txn[_HEAD_BYTES:].decode()), None, None, ()
 
     def _delete_path(self, zxid: int, path: str) -> int:
         parent, _, name = path.rpartition("/")

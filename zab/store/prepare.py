@@ -312,18 +312,23 @@ class Preparer:
         if not slash or "\0" in path or path in UNDELETABLE:
             raise Failure(ErrorCode.BAD_ARGUMENTS)
         parent_path = parent_path or ROOT
-        parent = self._look_up(parent_path)
+        record = self._records.get(parent_path)  # as `_look_up` does it
+        parent = self._nodes.get(parent_path) if record is None else record[1]
         if parent is None:
             raise Failure(ErrorCode.NO_NODE)
         return parent_path, parent
 
     def _put_deleted(self, path: str, parent_path: str, parent: Node) -> None:
         data, acl, czxid, mzxid, ctime, mtime, version, cversion, aversion, owner, _, count = parent
-        self._put(
-            parent_path,
-            (data, acl, czxid, mzxid, ctime, mtime, version, cversion, aversion, owner, self.zxid, count - 1),
-        )
-        self._put(path, None)
+        zxid, records, order = self.zxid, self._records, self._order
+        if self._undo is not None:
+            self._undo += (parent_path, records.get(parent_path)), (path, records.get(path))
+        records[parent_path] = (
+            zxid, (data, acl, czxid, mzxid, ctime, mtime, version, cversion, aversion, owner, zxid, count - 1),
+        )  # fmt: skip
+        records[path] = (zxid, None)
+        order.append((zxid, parent_path))
+        order.append((zxid, path))
 
     def _delete(self, op: int, fields: Fields) -> bytes:
         path, expected = fields

@@ -6,6 +6,7 @@ and the server where the request was made decides what may be asked again.
 
 from __future__ import annotations
 
+from struct import Struct
 from typing import Final, TypeAlias
 
 from attrs import frozen
@@ -16,6 +17,7 @@ ORIGIN_BYTES: Final = 8
 COUNTER_BYTES: Final = 8
 TAG_BYTES: Final = ORIGIN_BYTES + COUNTER_BYTES
 """In front of every transaction in the log: where it was submitted, and as the how manieth there."""
+TAG: Final = Struct(f">{ORIGIN_BYTES}sQ")
 
 
 @frozen

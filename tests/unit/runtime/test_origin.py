@@ -45,7 +45,7 @@ def opened(count_max: int = 100, bytes_max: int = 10_000) -> Caller:
 
 def apply(origin: Origin, first: int, *results: object) -> None:
     for number, result in enumerate(results, first):
-        origin.applied(tagged(TAG, number, b"txn"), result)
+        origin.applied(number, result)
 
 
 def test_a_tag_is_the_origin_and_a_number() -> None:
@@ -316,7 +316,7 @@ def test_exactly_once_and_in_order_whatever_happens(data: st.DataObject) -> None
     def carry_out(count: int) -> None:
         for number, request in on_the_way[:count]:
             log.append(request)
-            origin.applied(tagged(TAG, number, b""), request)
+            origin.applied(number, request)
         del on_the_way[:count]
 
     for step in range(data.draw(st.integers(1, 30))):

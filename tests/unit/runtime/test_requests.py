@@ -151,7 +151,7 @@ class World:
         """The node hands out up to `zxid`, and the machine applies it; `mine` are the numbers of this member's own."""
         self.node.applied = zxid
         for number in mine:
-            self.origin.applied(tagged(TAG, number, b""), "done")
+            self.origin.applied(number, "done")
         self.requests.reached(zxid)
 
 

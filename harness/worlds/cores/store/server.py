@@ -28,7 +28,7 @@ from zab.runtime.requests import RELAYS, Requests
 from zab.wire.frames import HEADER_BYTES
 from zab.wire.peer import Channel as Direction
 from zab.wire.peer import decode
-from zab.wire.relay import Forward
+from zab.wire.relay import TAG, Forward
 
 if TYPE_CHECKING:
     from harness.worlds.cores.store.world import StoreWorld
@@ -247,11 +247,12 @@ class StoreServer(Server):
             self.requests.reached(zxid)
 
     def _feed(self, batch: Batch) -> None:
-        tag, applied = self.requests.origin.tag, self.requests.origin.applied
+        mine, applied = self.requests.origin.tag, self.requests.origin.applied
 
         def tell(payload: bytes, result: object) -> None:
-            if payload.startswith(tag):
-                applied(payload, result)
+            where, counter = TAG.unpack_from(payload)
+            if where == mine:
+                applied(counter, result)
 
         self.machine.apply(batch, tell)
 
