@@ -124,7 +124,7 @@ class Disk:
 
     @property
     def damaged(self) -> dict[TopicPartition, str]:
-        """Logs that could not be opened, and why."""
+        """Logs that could not be opened, or not be read, and why."""
         return {TopicPartition(*where): error.text for where, error in self._logs.damaged.items()}
 
     async def close(self, epoch: int) -> None:
@@ -172,7 +172,7 @@ class Disk:
                 done = await trio.to_thread.run_sync(logs.clean_one, now(), _plain(watermarks()))
                 if done is None:
                     return
-                self._log.say("cleaned", partition=done[0], upto=done[1].upto)
+                self._log.say("cleaned", partition=TopicPartition(*done[0]), upto=done[1].upto)
 
         async def retire() -> None:
             gone = logs.retire(now(), _plain(watermarks()))

@@ -12,7 +12,7 @@ from typing import Final
 from replica.core.log import Appended
 from replica.storage.checkpoints import EPOCHS
 from replica.storage.config import UNBOUNDED, LogConfig
-from replica.storage.files import Handles, MissingFile, sync
+from replica.storage.files import DamagedLog, Handles, MissingFile, sync
 from replica.storage.growing_log import NO_MARKS, GrowingLog, Marks
 from replica.storage.partition_log import Placed
 from replica.storage.segment import LOG, SUFFIXES, Segment, file_name
@@ -42,6 +42,15 @@ class FileLog(GrowingLog):
         self.doomed: list[tuple[str, int]] = []
         self._beside: tuple[str, ...] = ()
         self._last_flush_ms: int | None = None
+        self.damage: DamagedLog | None = None
+        """What a reader found."""
+
+    def _read(self, offset: int, max_bytes: int, upto: int, at_least_one: bool) -> bytes:
+        try:
+            return super()._read(offset, max_bytes, upto, at_least_one)
+        except DamagedLog as error:
+            self.damage = error
+            raise
 
     # -- durability --------------------------------------------------------------------------------
 

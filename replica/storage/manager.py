@@ -131,7 +131,8 @@ class LogManager:
 
     @property
     def damaged(self) -> dict[TopicPartition, StorageFailure]:
-        return {partition: error for each in self.directories for partition, error in each.damaged.items()}
+        found = {partition: error for each in self.directories for partition, error in each.damaged.items()}
+        return found | {where: log.damage for where, log in self.logs.items() if log.damage is not None}
 
     def directory_of(self, partition: TopicPartition) -> LogDirectory | None:
         found = (each for each in self.directories if partition in each.logs or partition in each.damaged)
@@ -146,7 +147,10 @@ class LogManager:
             raise error
         if directory.failed is not None:
             raise StorageFailure(f"{folder_of(partition)} is offline: {directory.failed.text}")
-        return directory.logs[partition]
+        log = directory.logs[partition]
+        if log.damage is not None:
+            raise log.damage
+        return log
 
     def get_or_create(self, partition: TopicPartition, topic_id: bytes | None = None) -> FileLog:
         """A new one goes where the fewest are."""

@@ -46,6 +46,7 @@ def open_log(
     notes: list[str] = []
     files = handles.files
     found = clear_up(handles, folder, notes)
+    _forget_lonely(handles, folder, found, known, notes)
     segments = _segments(handles, folder, found)
     if not segments:
         if known.recovery_point > known.start_offset:
@@ -84,13 +85,25 @@ def clear_up(handles: Handles, folder: str, notes: list[str]) -> dict[str, Stat]
     for name in swaps:
         finish_swap(handles, folder, int(name.removesuffix(LOG + SWAP)))
         notes.append(f"the cleaning of {name.removesuffix(SWAP)} is finished")
-    found = files.list(folder) if swaps else found
+    return files.list(folder) if swaps else found
+
+
+def _forget_lonely(handles: Handles, folder: str, found: dict[str, Stat], known: Known, notes: list[str]) -> None:
+    """Indexes without their segment. At either end of the log a deletion may have been broken off; between two segments
+    there is none that leaves one."""
+    files = handles.files
+    bases = [int(name.removesuffix(LOG)) for name in found if name.endswith(LOG)]
     for name in list(found):
         stem, dot, suffix = name.rpartition(".")
         if f"{dot}{suffix}" in (INDEX, TIMES) and stem + LOG not in found:
+            if bases and min(bases) < int(stem) < min(max(bases), known.recovery_point):
+                raise DamagedLog(
+                    f"{files.where}/{folder}/{stem}{LOG} is not there, and was durable: remove the directory while the "
+                    "broker is down, and it is copied from the others"
+                )
+            notes.append(f"{name} has no segment beside it, and is deleted")
             files.delete(f"{folder}/{name}")
             del found[name]
-    return found
 
 
 def finish_swap(handles: Handles, folder: str, base: int, end: int | None = None) -> None:

@@ -381,6 +381,25 @@ def test_one_damaged_log_does_not_stop_the_others() -> None:
     assert again.get_or_create(T0).end_offset == 0
 
 
+def test_what_a_reader_finds_damaged_is_not_offered_any_more() -> None:
+    """Or its broker would lead it again as soon as it is told to, to no good."""
+    broker = Broker()
+    broker.config = LogConfig.of({"segment.bytes": "200"})
+    log = broker.manager.get_or_create(T0)
+    for n in range(6):
+        log.append_as_leader(batch(b"%d" % n * 50), 0, NOW)
+    broker.manager.get_or_create(DASHED)
+    middle = log.segments[1].log_path
+    broker.disks[0].put(middle, broker.disks[0].get(middle)[:-1])
+    assert broker.manager.damaged == {}
+    assert code_of(lambda: log.read(2, 1 << 20, 6)) is ErrorCode.KAFKA_STORAGE_ERROR
+    assert list(broker.manager.damaged) == [T0]
+    assert code_of(lambda: broker.manager.get_or_create(T0)) is ErrorCode.KAFKA_STORAGE_ERROR
+    assert broker.manager.get(DASHED) is not None
+    broker.manager.delete(T0, NOW)
+    assert broker.manager.get_or_create(T0).end_offset == 0
+
+
 def test_settings_change_while_it_runs() -> None:
     broker = Broker()
     log = broker.manager.get_or_create(T0)

@@ -104,6 +104,23 @@ def test_a_damaged_segment_in_the_middle_is_told_by_who_reads_it() -> None:
     assert "later segments" in harmed.notes[0]
 
 
+def test_a_segment_that_is_missing_in_the_middle_is_told_as_often_as_somebody_looks() -> None:
+    """Its indexes are there. At either end of a log a deletion may have been broken off."""
+    files, log = filled(20)
+    log.flush()
+    first, middle, *_ = [segment.log_path for segment in log.segments]
+    begun = files.clone()
+    files.delete(middle)
+    for _ in range(2):
+        with pytest.raises(DamagedLog, match=r"6\.log is not there, and was durable"):
+            opened(files, 20)
+    assert opened(files, 0).end_offset == log.segments[1].base, "nothing behind it was durable: the log ends there"
+    begun.delete(first)
+    again = opened(begun, 20)
+    assert (again.start_offset, again.end_offset) == (log.segments[1].base, 20)
+    assert again.notes[0] == "00000000000000000000.index has no segment beside it, and is deleted"
+
+
 @pytest.mark.parametrize("harm", ["lose", "empty", "odd", "garbage", "beyond"])
 @pytest.mark.parametrize("suffix", [".index", ".timeindex"])
 @pytest.mark.parametrize("point", [0, 20])
