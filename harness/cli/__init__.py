@@ -16,6 +16,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
+from importlib.metadata import version
 from types import FrameType
 from typing import Final
 
@@ -69,6 +70,7 @@ def _overview() -> argparse.ArgumentParser:
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+    parser.add_argument("--version", action="version", version=f"%(prog)s {version('zab')}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     for name, about in COMMANDS.items():
         commands.add_parser(name, help=about, add_help=False)

@@ -14,6 +14,7 @@ from pathlib import Path
 from harness.cli.common import HELD, VIOLATED, Misuse, natural
 from harness.spark.analysis import Analysis, is_small
 from harness.spark.layout import Layout, LayoutError, appearing, find
+from harness.words import counted, noun
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -95,9 +96,11 @@ def summary(made: Analysis) -> str:
     lines = []
     for row in made.tables["totals"]:
         lines.append(
-            f"{row['runs']:,} runs of the {row['machine']} in {row['world']} with {row['voters']} voters: "
+            f"{row['runs']:,} {noun(row['runs'], 'run')} of the {row['machine']} in {row['world']} "
+            f"with {counted(row['voters'], 'voter')}: "
             f"{row['violated']} violated, "
-            f"{row['undecided']} undecided, {row['error']} errors; {row['runs_per_core_minute']:,.0f} a core-minute"
+            f"{row['undecided']} undecided, {counted(row['error'], 'error')}; "
+            f"{row['runs_per_core_minute']:,.0f} a core-minute"
         )
     for row in made.tables["verdicts"]:
         lines.append(f"judged again: {row['histories']:,} {row['verdict']} {row['promise'] or ''}".rstrip())
@@ -112,6 +115,9 @@ def summary(made: Analysis) -> str:
     for row in made.tables["quarantine"]:
         lines.append(f"put aside: {row['count']:,} of {row['source']}: {row['reason']}")
     for row in made.tables["clusters"]:
-        lines.append(f"VIOLATED {row['promise']} in {row['failures']:,} runs; needed for it: {row['slice']}")
+        lines.append(
+            f"VIOLATED {row['promise']} in {row['failures']:,} {noun(row['failures'], 'run')}; "
+            f"needed for it: {row['slice']}"
+        )
         lines.append(f"  {row['what']}\n  {made.plan.rerun(row['seed'], row['voters'])}")
     return "\n".join(lines)

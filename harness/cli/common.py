@@ -22,6 +22,7 @@ from harness.profiles import ALL, drawn
 from harness.profiles import BY_NAME as PROFILES
 from harness.script.checks import SERVERS_MAX
 from harness.scripts import ScriptError, from_json, loads, to_json
+from harness.words import counted
 from harness.worlds import WORLDS
 
 HELD, VIOLATED, MISUSED = 0, 1, 2
@@ -237,15 +238,15 @@ def with_mutant(arguments: argparse.Namespace, act: Callable[[], int]) -> int:
 
 
 def verdict(outcome: Outcome) -> str:
-    counted = (
-        f"{outcome.events} events, {outcome.committed} committed, {outcome.acknowledged} acknowledged,"
-        f" {outcome.elections} epochs"
+    numbers = (
+        f"{counted(outcome.events, 'event')}, {outcome.committed} committed, {outcome.acknowledged} acknowledged,"
+        f" {counted(outcome.elections, 'epoch')}"
     )
     if outcome.held:
-        return f"held: {counted}; all equal {outcome.recovered_ms} ms after the last fault"
+        return f"held: {numbers}; all equal {outcome.recovered_ms} ms after the last fault"
     if outcome.undecided:
-        return f"UNDECIDED after {outcome.at_ms} ms: {outcome.what}\n{counted}"
-    return f"VIOLATED after {outcome.at_ms} ms: {outcome.promise}: {outcome.what}\n{counted}"
+        return f"UNDECIDED after {outcome.at_ms} ms: {outcome.what}\n{numbers}"
+    return f"VIOLATED after {outcome.at_ms} ms: {outcome.promise}: {outcome.what}\n{numbers}"
 
 
 def outcome_as_json(outcome: Outcome) -> dict[str, object]:

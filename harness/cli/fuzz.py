@@ -42,6 +42,7 @@ from harness.rerun import rerun
 from harness.script.checks import SERVERS_MAX
 from harness.scripts import describe, loads, to_json
 from harness.shrink import same_promise, shrink
+from harness.words import counted, noun
 from harness.worlds import WORLDS, world
 
 if TYPE_CHECKING:
@@ -142,7 +143,10 @@ def act(arguments: argparse.Namespace) -> int:
             print(f"UNDECIDED {each.what}\n  {plan.rerun(each.seed, each.voters)}")
         for point in _never(plan, total):
             late = point in _overdue(plan, total)
-            print(f"{'OVERDUE' if late else 'never yet'} {point.name}: {point.what} (once in {point.budget} runs)")
+            print(
+                f"{'OVERDUE' if late else 'never yet'} {point.name}: {point.what} "
+                f"(once in {counted(point.budget, 'run')})"
+            )
     if not total.failures:
         return VIOLATED if total.undecided or _overdue(plan, total) else HELD
     first = total.failures[0]
@@ -242,15 +246,14 @@ def kept(arguments: argparse.Namespace, plan: Plan) -> int:
         except OSError as error:
             raise Misuse(f"{error.filename or arguments.output}: {error.strerror}") from error
         except Stopped as stopped:
-            raise Misuse(
-                f"{stopped}\n{made.done().runs} runs are finished and kept; the same command goes on from there"
-            ) from stopped
+            raise Misuse(f"{stopped}\n{_finished(made.done().runs)}; the same command goes on from there") from stopped
     took = time.monotonic() - began
     if arguments.json:
         print(json.dumps({**attrs.asdict(done), "before": before.runs, "campaign": str(made.layout.root)}))
     else:
         print(
-            f"{done.runs} of {plan.runs} histories, {done.runs - before.runs} of them in these {took:.0f} s: "
+            f"{done.runs} of {counted(plan.runs, 'history', 'histories')}, {done.runs - before.runs} of them "
+            f"in these {took:.0f} s: "
             f"{_counted(done)}\n{made.layout.root}\n"
             f"zab-harness analyze {made.layout.root}"
         )
@@ -261,7 +264,7 @@ def kept(arguments: argparse.Namespace, plan: Plan) -> int:
 
 
 def _counted(done: Done) -> str:
-    return f"{done.violated} violated, {done.undecided} undecided, {done.errors} errors"
+    return f"{done.violated} violated, {done.undecided} undecided, {counted(done.errors, 'error')}"
 
 
 def left(arguments: argparse.Namespace) -> str:
@@ -274,7 +277,11 @@ def left(arguments: argparse.Namespace) -> str:
         done = Campaign.at(arguments.output, plan_of(arguments), sample=arguments.sample).done().runs
     except (OSError, Misuse):
         return f"nothing is finished in {arguments.output}"
-    return f"{done} runs are finished and kept in {arguments.output}; the same command goes on from there"
+    return f"{_finished(done)} in {arguments.output}; the same command goes on from there"
+
+
+def _finished(runs: int) -> str:
+    return f"{counted(runs, 'run is', 'runs are')} finished and kept"
 
 
 # -- words ---------------------------------------------------------------------------------------------
@@ -284,8 +291,10 @@ def _summary(plan: Plan, total: Tally, took: float) -> str:
     seconds = total.core_seconds or 1e-9
     sizes = " and ".join(map(str, plan.voters))
     return (
-        f"{total.runs} histories of {sizes} voters in {took:.0f} s: {len(total.failures)} failed\n"
-        f"{total.committed} transactions committed, {total.acknowledged} acknowledged, {total.epochs} epochs, "
+        f"{counted(total.runs, 'history', 'histories')} of {sizes} {noun(plan.voters[-1], 'voter')} "
+        f"in {took:.0f} s: {len(total.failures)} failed\n"
+        f"{counted(total.committed, 'transaction')} committed, "
+        f"{total.acknowledged} acknowledged, {counted(total.epochs, 'epoch')}, "
         f"{total.events} events in {total.simulated_ms // 1000} simulated seconds\n"
         f"{60 * total.runs / seconds:.0f} histories a minute of one core, "
         f"{total.simulated_ms / 1000 / seconds:.0f} simulated seconds a second; "

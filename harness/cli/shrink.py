@@ -36,6 +36,7 @@ from harness.outcome import Outcome
 from harness.rerun import rerun
 from harness.scripts import describe, dumps
 from harness.shrink import Shrunk, same_promise, shrink
+from harness.words import counted
 from harness.worlds import WORLDS, Run, world
 
 
@@ -95,11 +96,16 @@ def _shrink_script(arguments: argparse.Namespace, script: Script) -> int:
     return VIOLATED
 
 
+def _size(script: Script) -> str:
+    faults, ops = len(script.faults), len(script.ops)
+    return f"{counted(faults, 'fault')} and {counted(ops, 'operation')}"
+
+
 def in_words(script: Script, found: Shrunk) -> str:
     """How far it got, at what price, and what is proven."""
     spent = ", ".join(f"{step} {runs}" for step, runs in found.runs_by_step.items())
-    was, now = (f"{len(each.faults)} faults and {len(each.ops)} operations" for each in (script, found.script))
-    lines = [f"{found.runs} runs from {was} to {now} ({spent})"]
+    was, now = (_size(each) for each in (script, found.script))
+    lines = [f"{counted(found.runs, 'run')} from {was} to {now} ({spent})"]
     proof = found.proof
     if proof.needed:
         pairs = f", and without any of {proof.pairs} pairs of faults" if proof.pairs else ""

@@ -20,6 +20,7 @@ from harness.faults import Script
 from harness.outcome import Outcome
 from harness.scripts import describe, dumps, loads
 from harness.shrink import same_promise, shrink
+from harness.words import counted
 
 
 @frozen
@@ -64,20 +65,20 @@ class Report:
         return self
 
     def __str__(self) -> str:
-        counted = f"{self.runs} runs, {self.requests} requests acknowledged, {self.seconds:.1f} s"
+        numbers = f"{counted(self.runs, 'run')}, {counted(self.requests, 'request')} acknowledged, {self.seconds:.1f} s"
         failure = self.failure
         if failure is None and not self.undecided:
-            return "\n".join([f"{self.machine} held: {counted}", *self.notes])
+            return "\n".join([f"{self.machine} held: {numbers}", *self.notes])
         given_up = [f"UNDECIDED with seed {each.seed}: {each.what}" for each in self.undecided]
         if failure is None:
             lines = [
-                f"{self.machine} UNDECIDED in {len(self.undecided)} of {self.runs} runs",
-                f"({counted})",
+                f"{self.machine} UNDECIDED in {len(self.undecided)} of {counted(self.runs, 'run')}",
+                f"({numbers})",
                 *given_up,
             ]
             lines.append(f"Again, with the same arguments: campaign(..., seed={self.undecided[0].seed}, runs=1)")
             return "\n".join([*lines, *self.notes])
-        lines = [f"{self.machine} VIOLATED: {failure.promise}", f"  {failure.what}", f"({counted})"]
+        lines = [f"{self.machine} VIOLATED: {failure.promise}", f"  {failure.what}", f"({numbers})"]
         if failure.script is None:
             lines.append("No fault is needed to see it: two machines and some requests, in one process, suffice.")
         else:

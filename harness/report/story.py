@@ -8,6 +8,7 @@ from harness.faults import Fault
 from harness.outcome import Outcome
 from harness.report.diagram.picture import Picture, Shade
 from harness.script.writing import describe_item
+from harness.words import counted
 from zab.core.ready import Append, Note, Truncate
 from zab.core.zxid import show
 
@@ -21,8 +22,8 @@ def story(outcome: Outcome, picture: Picture) -> tuple[str, ...]:
     lines = teller.lines
     if outcome.held:
         lines.append(
-            f"{outcome.at_ms:>6} ms  all servers are equal: {outcome.committed} transactions, and each of the"
-            f" {outcome.acknowledged} writes that were acknowledged is among them"
+            f"{outcome.at_ms:>6} ms  all servers are equal: {counted(outcome.committed, 'transaction')}, and each of"
+            f" the {outcome.acknowledged} writes that were acknowledged is among them"
         )
     else:
         which = "not decided" if outcome.undecided else f"broken: {outcome.promise}"

@@ -4,12 +4,25 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from attrs import asdict, frozen
+from attrs import asdict, field, frozen
 
 from harness.spark.analysis import RECOVERED, Analysis, Row
+from harness.words import counted
 
 NOTABLE: Final = 0.1
 """A number that moved by less than a tenth is the same number."""
+FEWEST: Final = {"p50": 10, "p99": 100}
+"""Of so many things at least a quantile says anything."""
+OUTCOMES: Final = {"violated": "violated", "undecided": "undecided", "error": "errors"}
+
+
+@frozen
+class Number:
+    value: float
+    of: int
+    """So many runs, outages or faults."""
+    fewest: int = 1
+    """Of fewer it is chance."""
 
 
 @frozen
@@ -17,6 +30,10 @@ class Moved:
     what: str
     before: float
     after: float
+    of: tuple[int, int]
+    """So many runs, outages or faults each is a number of."""
+    chance: bool = False
+    """One of them is of too few."""
 
 
 @frozen
@@ -26,9 +43,14 @@ class Difference:
     new: tuple[Row, ...]
     gone: tuple[Row, ...]
     ongoing: tuple[Row, ...]
+    """With `failures_before`, in so many runs of the first."""
     situations_new: tuple[str, ...]
     situations_gone: tuple[str, ...]
     moved: tuple[Moved, ...]
+    runs: dict[str, tuple[int, int]] = field(factory=dict)
+    """How many there are, and how many of each bad outcome."""
+    situations: dict[str, int] = field(factory=dict)
+    """In how many runs of the one campaign each of those occurred that the other has not."""
     undecided: tuple[int, int] = (0, 0)
     """How many runs and stored histories could not be decided."""
 
@@ -44,68 +66,87 @@ class Difference:
 
 def compare(before: Analysis, after: Analysis) -> Difference:
     old, new = ({(row["promise"], row["slice"]): row for row in made.tables["clusters"]} for made in (before, after))
-    seen, sees = ({row["name"] for row in made.tables["probes"]} for made in (before, after))
+    seen, sees = ({row["name"]: row["runs"] for row in made.tables["probes"]} for made in (before, after))
     plans = [{**made.meta["plan"], "code": made.meta["code"], "runs": made.count("runs")} for made in (before, after)]
     return Difference(
         tuple(f"{name}: {was} -> {plans[1].get(name)}" for name, was in plans[0].items() if was != plans[1].get(name)),
         tuple(row for key, row in new.items() if key not in old),
         tuple(row for key, row in old.items() if key not in new),
-        tuple(row for key, row in new.items() if key in old),
-        tuple(sorted(sees - seen)),
-        tuple(sorted(seen - sees)),
+        tuple({**row, "failures_before": old[key]["failures"]} for key, row in new.items() if key in old),
+        tuple(sorted(sees.keys() - seen.keys())),
+        tuple(sorted(seen.keys() - sees.keys())),
         tuple(_moved(_numbers(before), _numbers(after))),
+        {name: (before.count(name), after.count(name)) for name in ("runs", *OUTCOMES)},
+        {name: (sees | seen)[name] for name in sorted(sees.keys() ^ seen.keys())},
         (before.undecided, after.undecided),
     )
 
 
-def _numbers(made: Analysis) -> dict[str, float]:
+def _numbers(made: Analysis) -> dict[str, Number]:
     tables = made.tables
-    runs = made.count("runs") or 1
-    found = {f"share of runs {name}": made.count(name) / runs for name in ("violated", "undecided", "error")}
+    runs = made.count("runs")
+    found = {f"share of runs {name}": Number(made.count(name) / (runs or 1), runs) for name in OUTCOMES}
+    by_voters: dict[int, int] = {}
     for row in tables["totals"]:
-        who = f"{row['machine']} in {row['world']}, {row['voters']} voters"
-        found[f"runs a core-minute, {who}"] = row["runs_per_core_minute"]
-        found[f"epochs a run, {who}"] = row["elections"] / row["runs"]
-        found[f"transactions a run, {who}"] = row["committed"] / row["runs"]
+        who, many = f"{row['machine']} in {row['world']}, {counted(row['voters'], 'voter')}", row["runs"]
+        by_voters[row["voters"]] = by_voters.get(row["voters"], 0) + many
+        found[f"runs a core-minute, {who}"] = Number(row["runs_per_core_minute"], many)
+        found[f"epochs a run, {who}"] = Number(row["elections"] / many, many)
+        found[f"transactions a run, {who}"] = Number(row["committed"] / many, many)
     for row in tables["messages"]:
-        found[f"messages a transaction, {row['voters']} voters"] = row["per_transaction"] or 0.0
+        who = counted(row["voters"], "voter")
+        found[f"messages a transaction, {who}"] = Number(row["per_transaction"] or 0.0, by_voters.get(row["voters"], 0))
     for row in tables["outages"]:
-        found[f"outage after {row['kind']}, median ms"] = row["p50"]
-        found[f"outage after {row['kind']}, 99 % ms"] = row["p99"]
+        found |= _quantiles(f"outage after {row['kind']}", row, "", row["outages"])
     for row in tables["recoveries"]:
         for what, words in RECOVERED.items():
             if row[f"{what}_times"]:
-                found[f"{words} after {row['kind']}, median ms"] = row[f"{what}_p50"]
-                found[f"{words} after {row['kind']}, 99 % ms"] = row[f"{what}_p99"]
+                found |= _quantiles(f"{words} after {row['kind']}", row, f"{what}_", row[f"{what}_times"])
     for row in tables["waiting"]:
-        found[f"share of time without service, {row['voters']} voters"] = row["share_unavailable"]
-        found[f"well again at the end, 99 % ms, {row['voters']} voters"] = row["recovered_p99"]
+        who, many = counted(row["voters"], "voter"), row["runs"]
+        found[f"share of time without service, {who}"] = Number(row["share_unavailable"], many)
+        found[f"well again at the end, 99 % ms, {who}"] = Number(row["recovered_p99"], many, FEWEST["p99"])
     for row in tables["unseen"]:
-        found["chance that the next run is of a new kind"] = row["chance_of_new"] or 0.0
+        found["chance that the next run is of a new kind"] = Number(row["chance_of_new"] or 0.0, row["runs"])
     return found
 
 
-def _moved(before: dict[str, float], after: dict[str, float]) -> list[Moved]:
-    moved = [
-        Moved(name, was, after[name])
-        for name, was in before.items()
-        if name in after and abs(after[name] - was) > NOTABLE * max(abs(was), abs(after[name]))
-    ]
+def _quantiles(what: str, row: Row, prefix: str, of: int) -> dict[str, Number]:
+    names = {"p50": "median ms", "p99": "99 % ms"}
+    return {f"{what}, {words}": Number(row[f"{prefix}{name}"], of, FEWEST[name]) for name, words in names.items()}
+
+
+def _moved(before: dict[str, Number], after: dict[str, Number]) -> list[Moved]:
+    moved = []
+    for name, was in before.items():
+        now = after.get(name)
+        if now is not None and abs(now.value - was.value) > NOTABLE * max(abs(was.value), abs(now.value)):
+            chance = min(was.of, now.of) < was.fewest
+            moved.append(Moved(name, was.value, now.value, (was.of, now.of), chance))
     return sorted(moved, key=lambda each: -abs(each.after - each.before) / max(abs(each.before), abs(each.after)))
 
 
 def text(made: Difference) -> str:
     lines = [f"other {words}" for words in made.settings]
     for title, rows in (("NEW", made.new), ("still there", made.ongoing), ("gone", made.gone)):
-        lines += [
-            f"{title}: {row['promise']} ({row['failures']} runs, e.g. seed {row['seed']}; needs {row['slice']})"
-            for row in rows
-        ]
+        for row in rows:
+            was = 0 if title == "NEW" else row.get("failures_before", row["failures"])
+            now = 0 if title == "gone" else row["failures"]
+            many = f"in {was} -> {counted(now, 'run')}"
+            lines.append(f"{title}: {row['promise']} ({many}, e.g. seed {row['seed']}; needs {row['slice']})")
     if any(made.undecided):
         lines.append("UNDECIDED: {} -> {}".format(*made.undecided))
-    if made.situations_new:
-        lines.append(f"situations only in the second: {', '.join(made.situations_new)}")
-    if made.situations_gone:
-        lines.append(f"situations only in the first: {', '.join(made.situations_gone)}")
-    lines += [f"{each.what}: {each.before:.4g} -> {each.after:.4g}" for each in made.moved]
-    return "\n".join(lines or ["nothing changed"])
+    for which, names in (("second", made.situations_new), ("first", made.situations_gone)):
+        if names:
+            each = ", ".join(f"{name} (in {counted(made.situations[name], 'run')})" for name in names)
+            lines.append(f"situations only in the {which}: {each}")
+    lines += [
+        f"{each.what}: {each.before:.4g} -> {each.after:.4g} (of {each.of[0]} -> {each.of[1]})"
+        for each in made.moved
+        if not each.chance
+    ]
+    left_out = sum(each.chance for each in made.moved)
+    if left_out:
+        lines.append(f"and {counted(left_out, 'quantile')} of too few to say anything, which --json tells")
+    outcomes = ", ".join("{} {} -> {}".format(OUTCOMES[name], *made.runs[name]) for name in OUTCOMES)
+    return "\n".join(["runs {} -> {}: {}".format(*made.runs["runs"], outcomes), *(lines or ["nothing changed"])])

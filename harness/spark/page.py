@@ -11,6 +11,7 @@ from typing import Final
 
 from harness.spark import plots
 from harness.spark.analysis import POINTS, Analysis, Row
+from harness.words import noun
 
 Columns = dict[str, str]
 """By a name in a row, what stands above it."""
@@ -83,6 +84,10 @@ def figure(svg: str, caption: str) -> str:
 # -- what it says --------------------------------------------------------------------------------------
 
 
+def _runs(number: int) -> str:
+    return f"{number:,} {noun(number, 'run')}"
+
+
 def _verdict(made: Analysis) -> str:
     runs, violated, errors = (made.count(name) for name in ("runs", "violated", "error"))
     others = sum(not row["same"] for row in made.tables["again"])
@@ -90,12 +95,12 @@ def _verdict(made: Analysis) -> str:
     if not runs:
         return '<p class="verdict odd">There is no run in here.</p>'
     if made.held:
-        return f'<p class="verdict good">Every promise was kept in all {runs:,} runs.</p>'
+        return f'<p class="verdict good">Every promise was kept in all {_runs(runs)}.</p>'
     unsure = f"{made.undecided:,} could not be decided" if made.undecided else ""
     if not made.violated:
-        return f'<p class="verdict odd">No promise was broken in {runs:,} runs, but {unsure}.</p>'
+        return f'<p class="verdict odd">No promise was broken in {_runs(runs)}, but {unsure}.</p>'
     words = [
-        f"{violated:,} of {runs:,} runs broke a promise" if violated else "",
+        f"{violated:,} of {_runs(runs)} broke a promise" if violated else "",
         f"the harness itself failed in {errors:,}" if errors else "",
         f"{others:,} were not the same when they were run twice" if others else "",
         f"{again:,} stored histories fail when they are judged again" if again else "",

@@ -12,6 +12,7 @@ import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
+from importlib.metadata import version
 from typing import Final
 
 from attrs import frozen
@@ -61,6 +62,7 @@ def _overview() -> argparse.ArgumentParser:
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+    parser.add_argument("--version", action="version", version=f"%(prog)s {version('zab')}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     for name, command in COMMANDS.items():
         commands.add_parser(name, help=command.about, add_help=False)

@@ -9,6 +9,7 @@ from attrs import frozen
 from harness.checkers.store import effects, image, log, order, outcomes, realtime, sequences, sessions, watches
 from harness.checkers.store.broken import Broken
 from harness.checkers.store.case import Case, Promise
+from harness.words import counted
 
 ALL: Final[tuple[Promise, ...]] = (
     log.check,
@@ -52,7 +53,7 @@ class Kept:
 
     def __str__(self) -> str:
         if self.held:
-            return f"every promise was kept, for {self.calls} calls and {self.changes} changes"
+            return f"every promise was kept, for {counted(self.calls, 'call')} and {counted(self.changes, 'change')}"
         return "\n".join(str(each) for each in self.broken)
 
 

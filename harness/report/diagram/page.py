@@ -13,6 +13,7 @@ from harness.report.diagram.picture import Picture
 from harness.report.diagram.read import read
 from harness.report.diagram.slice import causes
 from harness.scripts import describe
+from harness.words import counted
 
 _HERE: Final = files(__package__)
 
@@ -44,14 +45,15 @@ def page(outcome: Outcome, rerun: str, *, title: str = "", story: tuple[str, ...
 
 
 def _held(outcome: Outcome) -> str:
-    return f"{outcome.committed} transactions committed in {outcome.elections} epochs; all servers equal in the end."
+    made, epochs = counted(outcome.committed, "transaction"), counted(outcome.elections, "epoch")
+    return f"{made} committed in {epochs}; all servers equal in the end."
 
 
 def _facts(outcome: Outcome, picture: Picture, led: int) -> str:
     acts = len(picture.events)
-    facts = [f"{outcome.script.voters} voters", f"{outcome.at_ms} ms of virtual time", f"{acts} acts"]
+    facts = [counted(outcome.script.voters, "voter"), f"{outcome.at_ms} ms of virtual time", counted(acts, "act")]
     if outcome.script.observers:
-        facts.insert(1, f"{outcome.script.observers} observers")
+        facts.insert(1, counted(outcome.script.observers, "observer"))
     if not outcome.held and acts:
         facts.append(f"{led} of them ({100 * led // acts} %) led to the verdict")
     if picture.omitted:

@@ -201,7 +201,7 @@ def test_report_and_compare_as_commands(tmp_path: Path, capsys: pytest.CaptureFi
     assert main(["report", str(tmp_path / "b")]) == 0
     assert "<svg" in Path(capsys.readouterr().out.strip()).read_text()
     assert main(["compare", str(tmp_path / "a"), str(tmp_path / "b")]) == 1
-    assert "NEW: agreement (3 runs" in capsys.readouterr().out
+    assert "NEW: agreement (in 0 -> 3 runs" in capsys.readouterr().out
     assert main(["compare", str(tmp_path / "b"), str(tmp_path / "a"), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["gone"][0]["promise"] == "agreement"
     assert main(["compare", str(tmp_path / "a"), str(tmp_path / "nowhere")]) == 2
@@ -215,19 +215,47 @@ def test_report_and_compare_as_commands(tmp_path: Path, capsys: pytest.CaptureFi
 
 
 def test_a_campaign_compared_to_itself() -> None:
-    assert text(compare(analysis(), analysis())) == "still there: agreement (3 runs, e.g. seed 4; needs Crash, Write)"
-    assert text(compare(analysis(**GOOD), analysis(**GOOD))) == "nothing changed"
+    assert text(compare(analysis(), analysis())).splitlines() == [
+        "runs 100 -> 100: violated 3 -> 3, undecided 0 -> 0, errors 0 -> 0",
+        "still there: agreement (in 3 -> 3 runs, e.g. seed 4; needs Crash, Write)",
+    ]
+    assert text(compare(analysis(**GOOD), analysis(**GOOD))).splitlines()[1:] == ["nothing changed"]
+
+
+def test_how_often_everything_was_is_told() -> None:
+    more = {"totals": [{**GOOD["totals"][0], "runs": 400, "held": 399, "violated": 1}]}
+    more["clusters"] = [{**CLUSTER, "failures": 1}]
+    said = text(compare(analysis(), analysis(**more, probes=[])))
+    assert "runs 100 -> 400: violated 3 -> 1, undecided 0 -> 0, errors 0 -> 0" in said
+    assert "still there: agreement (in 3 -> 1 run, e.g. seed 4" in said
+    assert "situations only in the first: sync diff (in 4 runs)" in said
+    assert "share of runs violated: 0.03 -> 0.0025 (of 100 -> 400)" in said
+    assert "gone: agreement (in 3 -> 0 runs, e.g. seed 4" in text(compare(analysis(), analysis(**GOOD)))
 
 
 def test_numbers_that_moved_by_a_tenth_are_named_the_greatest_first() -> None:
-    slower = {**analysis().tables["outages"][0], "p50": 21, "p99": 900}
-    found = compare(analysis(), analysis(outages=[slower], probes=[]))
+    usual = {**analysis().tables["outages"][0], "outages": 150}
+    slower = {**usual, "outages": 120, "p50": 21, "p99": 900}
+    found = compare(analysis(outages=[usual]), analysis(outages=[slower], probes=[]))
     assert [each.what for each in found.moved] == ["outage after Crash, 99 % ms"]
     assert found.situations_gone == ("sync diff",)
-    assert "outage after Crash, 99 % ms: 200 -> 900" in text(found)
+    assert "outage after Crash, 99 % ms: 200 -> 900 (of 150 -> 120)" in text(found)
     assert not found.worse
     found = compare(analysis(), analysis(recoveries=[recovered("Crash", leader_p50=90)]))
-    assert [each.what for each in found.moved] == ["a quorum serves after Crash, median ms"]
+    assert [(each.what, each.of) for each in found.moved] == [("a quorum serves after Crash, median ms", (7, 7))]
+
+
+def test_quantiles_of_too_few_are_counted_and_not_shown() -> None:
+    usual, slower = ({**analysis().tables["outages"][0], "outages": 10, "p99": p99} for p99 in (200, 900))
+    found = compare(analysis(outages=[{**usual, "p50": 20}]), analysis(outages=[{**slower, "p50": 40}]))
+    assert {each.what: each.chance for each in found.moved} == {
+        "outage after Crash, median ms": False,
+        "outage after Crash, 99 % ms": True,
+    }
+    said = text(found)
+    assert "outage after Crash, median ms: 20 -> 40 (of 10 -> 10)" in said
+    assert "99 %" not in said
+    assert said.endswith("and 1 quantile of too few to say anything, which --json tells")
 
 
 # -- in a browser --------------------------------------------------------------------------------------

@@ -249,6 +249,19 @@ def who_was_away_is_not_told(t: Tale) -> None:
 
 
 @bad(watches.MISSED)
+def who_was_away_is_told_of_the_second_change_only(t: Tale) -> None:
+    """What was missed is told without a zxid: an event with one is of something else."""
+    ann, bob = t.client(1), t.client(2)
+    t.create(ann, "/x")
+    t.children(bob, "/x", watch="once")
+    t.became(bob, "disconnected")
+    t.create(ann, "/x/y")
+    t.became(bob, "connected")
+    t.create(ann, "/x/z")
+    t.fire(bob, "children", "/x")
+
+
+@bad(watches.MISSED)
 def who_is_back_for_long_misses_an_event(t: Tale) -> None:
     ann, bob = t.client(1), t.client(2)
     t.watch(bob, "/x", "persistent")

@@ -389,10 +389,9 @@ def test_what_a_reader_finds_damaged_is_not_offered_any_more() -> None:
     for n in range(6):
         log.append_as_leader(batch(b"%d" % n * 50), 0, NOW)
     broker.manager.get_or_create(DASHED)
-    middle = log.segments[1].log_path
-    broker.disks[0].put(middle, broker.disks[0].get(middle)[:-1])
+    broker.disks[0].flip(log.segments[1].log_path, 16)  # the magic of its first batch
     assert broker.manager.damaged == {}
-    assert code_of(lambda: log.read(2, 1 << 20, 6)) is ErrorCode.KAFKA_STORAGE_ERROR
+    assert code_of(lambda: log.read(0, 150, 6) and log.read(1, 150, 6)) is ErrorCode.KAFKA_STORAGE_ERROR
     assert list(broker.manager.damaged) == [T0]
     assert code_of(lambda: broker.manager.get_or_create(T0)) is ErrorCode.KAFKA_STORAGE_ERROR
     assert broker.manager.get(DASHED) is not None
