@@ -193,13 +193,13 @@ class Registration:
             if stat.ephemeral_owner == session.id:
                 return BrokerEpoch(stat.czxid)  # an answer was lost
             if stat.ephemeral_owner not in self._former:
-                logger.info("broker %d waits: %s", self.broker.id, await self._why_taken(session))
+                self._waits(await self._why_taken(session))
                 await anext(heard)
                 return None
             multi.delete(self._path, version=stat.version)
         other = await self._who_has_my_address(session, heard)
         if other is not None:
-            logger.info("broker %d waits: %s", self.broker.id, other)
+            self._waits(other)
             await anext(heard)
             return None
         # A node that was made and then written, as Kafka's: its data version is 1.
@@ -216,6 +216,9 @@ class Registration:
             return None
         assert isinstance(made, zab.Stat)
         return BrokerEpoch(made.czxid)
+
+    def _waits(self, why: str) -> None:
+        logger.warning("broker %d waits, for %g s at most: %s", self.broker.id, self._settings.taken_s, why)
 
     async def _who_has_my_address(self, session: zab.Session, heard: zab.Watch | None) -> str | None:
         """Of the others who are registered. What a session of this process, or of those before it, has left behind

@@ -30,7 +30,7 @@ from kraft_controller.runtime.controller import Chance, Controller
 from kraft_controller.runtime.leaving import ask_to_leave, grant
 from kraft_controller.runtime.links import BrokerLinks, LinkSettings
 from kraft_controller.runtime.orders import UNREGISTERED, Orders
-from kraft_controller.runtime.registration import Registration, cluster_id, prepare
+from kraft_controller.runtime.registration import NO_EPOCH, Registration, cluster_id, prepare
 from kraft_controller.wire import znodes
 from replica.core.fetch_sessions import EPOCH_MAX, Sessions
 from replica.core.fetch_sessions import Limits as SessionLimits
@@ -173,7 +173,7 @@ class Broker:
 
     @property
     def epoch(self) -> BrokerEpoch:
-        return BrokerEpoch(-1) if self.registration is None else self.registration.epoch
+        return NO_EPOCH if self.registration is None else self.registration.epoch
 
     def _obeys_from(self) -> BrokerEpoch:
         return UNREGISTERED if self.registration is None else self.registration.obeys_from
@@ -344,6 +344,8 @@ class Broker:
 
     async def leave(self) -> None:
         """Before it is cancelled: what it leads goes to others. That may take a while, and be in vain."""
+        if self.epoch == NO_EPOCH:
+            return  # it never was one of the brokers
 
         def controller() -> Endpoint | None:
             acting = self.who_controls()
