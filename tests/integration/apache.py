@@ -132,7 +132,7 @@ def members(
             server = Server(free_port(), folder / f"theirs-{sid}" / "data")
             server.data.mkdir(parents=True)
             (server.data / "myid").write_text(str(sid))
-            settings = {"initLimit": "10", "syncLimit": "5", **lines, **properties}
+            settings = {"initLimit": "60", "syncLimit": "20", **lines, **properties}
             process = stack.enter_context(_process(folder / f"theirs-{sid}", server, settings, (), classes))
             started.append((server, process))
         for server, process in started:

@@ -399,7 +399,7 @@ async def test_who_does_not_read_is_not_read_from(tmp_path: Path) -> None:
     """Hundreds of megabytes are asked for in a few kilobytes, and at first not one reply is taken."""
     doors = DoorSettings(unsent_bytes_max=1 << 20)
     async with stores(tmp_path, doors=doors) as running, raw(running) as client:
-        await client.connect()
+        await client.connect(ConnectRequest(0, 40_000))  # it is not heard of meanwhile
         await client.ask(encode_request(Op.CREATE, 1, ("/big", bytes(100_000), OPEN, 0)))
         await client.stream.send_all(b"".join(get(xid, "/big") for xid in range(2, 3002)))
         (connection,) = running.servers[1].connections

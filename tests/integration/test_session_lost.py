@@ -526,7 +526,7 @@ async def test_nothing_is_doubled_lost_or_missed_while_connections_break(door: D
                 if done.is_set():
                     return
                 # Longer and longer, so that on the slowest machine something is done between two of them.
-                await trio.sleep(chance.uniform(0, 0.1) * (1 + number / 100))
+                await trio.sleep(chance.uniform(0, 0.1) * (1 + number / 20))
                 proxy.silent_down = chance.random() < 0.5
                 await trio.sleep(chance.uniform(0, 0.03))
                 proxy.cut()

@@ -161,7 +161,7 @@ def test_who_is_told_to_end_says_what_is_left(tmp_path: Path, keeps: bool) -> No
     with subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.PIPE, env=environment, text=True) as process:
         _wait_until_it_listens(process.pid)
         process.send_signal(signal.SIGTERM)
-        _, said = process.communicate(timeout=120)
+        _, said = process.communicate(timeout=600)
     assert process.returncode == 143
     assert "told to end" in said
     assert ("the same command goes on from there" if keeps else "nothing is kept") in said

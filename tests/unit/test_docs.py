@@ -44,7 +44,7 @@ INLINE = re.compile(r"`([^`\n]+)`")
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 HEADING = re.compile(r"^#+ +(.+)$", re.MULTILINE)
 NOT_RUN = re.compile(r"# Not run by the tests: \S+")
-EXAMPLE_SECONDS_MAX = 240
+EXAMPLE_SECONDS_MAX = 900
 
 pages = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 

@@ -272,7 +272,7 @@ def test_a_browser_shows_the_plots_and_has_nothing_to_object_to(tmp_path: Path) 
     flags = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync"]
     flags += ["--disable-background-networking", "--disable-component-update", "--enable-logging=stderr"]
     command = [BROWSER or "", *flags, f"--user-data-dir={tmp_path}/profile", "--dump-dom", path.as_uri()]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=110, check=True)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=True)
     assert done.stdout.count("<svg") == 4
     assert "Crash (9)" in done.stdout
     assert "CONSOLE" not in done.stderr, done.stderr
