@@ -1,7 +1,7 @@
 """One number for the whole tree, by which servers find out that they do not hold the same.
 
 It is the sum of the nodes' CRCs, so a change takes one summand out and puts another in. That is not done
-at every change but when somebody asks, at every 1024th zxid, and when many nodes have changed: what changes often is
+at every change but when somebody asks, at every 4096th zxid, and when many nodes have changed: what changes often is
 computed once, and there is never much to compute at one go. Nor is what changes again and again computed as what it
 was: that is known from the last time.
 ZooKeeper's version 2 of the digest.
@@ -19,7 +19,7 @@ from zab.store.paths import ROOT, SYSTEM
 from zab.store.tree import Mark, Tree
 
 VERSION: Final = 2
-CHECKPOINT_EVERY: Final = 1024
+CHECKPOINT_EVERY: Final = 4096
 """A power of two."""
 HISTORY_LENGTH: Final = 1024
 CHANGED_MAX: Final = 1024
@@ -78,6 +78,8 @@ class Digest:
             new = nodes.get(path)
             if old is not None:
                 size -= len(path) + len(old[0] or b"")
+            elif new is None:
+                continue  # it came and went
             if new is not None:
                 size += len(path) + len(new[0] or b"")
             found = known.get(path)

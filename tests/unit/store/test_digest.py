@@ -178,7 +178,7 @@ def test_zxids_only_rise() -> None:
 
 
 def test_many_nodes_are_never_computed_at_one_go() -> None:
-    """A thousand multis of a thousand creates came to a second and more, at every 1,024th transaction."""
+    """A thousand multis of a thousand creates came to a second and more, at every checkpoint."""
     it = leader()
     for number in range(8):
         it.codes(*((Op.CREATE, (f"/m{number}-{each}", b"", OPEN, 0)) for each in range(300)))
