@@ -21,7 +21,7 @@ from zab.core.zxid import ServerId
 
 ROOT = Path(__file__).resolve().parents[2]
 SESSION_MS = 3_000
-PATIENCE_S = 240.0
+PATIENCE_S = 900.0
 
 
 @define(eq=False)

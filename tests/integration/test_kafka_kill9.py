@@ -10,6 +10,8 @@ import signal
 import threading
 import time
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -96,6 +98,18 @@ class Reader(threading.Thread):
         consumer.close()
 
 
+@contextmanager
+def at_work(*threads: Reader | Writer) -> Iterator[None]:
+    """However it ends, they end, too."""
+    for thread in threads:
+        thread.start()
+    try:
+        yield
+    finally:
+        for thread in threads:
+            thread.enough.set()
+
+
 def leader_of(cluster: Body, topic: str, partition: int) -> int:
     [found] = [each for each in cluster["topics"] if each["name"] == topic]
     [part] = [each for each in found["partitions"] if each["partition_index"] == partition]
@@ -119,37 +133,38 @@ def test_the_store_a_leader_the_controller_and_a_coordinator_are_killed(tmp_path
                 await in_thread(Confluent().write, running.hosts, "t", [(b"k", b"first")])
                 reader = Reader(running.hosts)
                 writers = [ConfluentWriter("confluent", running.hosts), KafkaPythonWriter("python", running.hosts)]
-                for thread in (reader, *writers):
-                    thread.start()
-                while not reader.found:
-                    await trio.sleep(0.05)
-                store.kill(await store.leader())
-                for who in ("leader", "controller", "coordinator"):
-                    cluster = await running.settled()
-                    number = {
-                        "leader": leader_of(cluster, "t", 0),
-                        "controller": cluster["controller_id"],
-                        "coordinator": leader_of(cluster, OFFSETS_TOPIC, partition_of(GROUP, 4)),
-                    }[who]
-                    await killed_and_back(running, number, writers)
-                for writer in writers:
-                    writer.enough.set()
-                for writer in writers:
-                    await in_thread(writer.join)
-                    assert writer.failed == []
-                acknowledged = [value for writer in writers for value in writer.acknowledged]
-                assert len(acknowledged) > 100
-                written = await in_thread(Confluent().read, running.hosts, "t", "late", len(acknowledged) + 1)
-                values = [bytes(value or b"") for _, value in written]
-                assert set(acknowledged) <= set(values)
-                assert [value for value, count in Counter(values).items() if count > 1] == []
-                for writer in writers:
-                    mine = [int((value or b"").split()[1]) for key, value in written if key == writer.label.encode()]
-                    assert mine == sorted(mine)
-                while not set(acknowledged) <= set(reader.found):
-                    await trio.sleep(0.05)
-                reader.enough.set()
-                await in_thread(reader.join)
+                with at_work(reader, *writers):
+                    while not reader.found:
+                        await trio.sleep(0.05)
+                    store.kill(await store.leader())
+                    for who in ("leader", "controller", "coordinator"):
+                        cluster = await running.settled()
+                        number = {
+                            "leader": leader_of(cluster, "t", 0),
+                            "controller": cluster["controller_id"],
+                            "coordinator": leader_of(cluster, OFFSETS_TOPIC, partition_of(GROUP, 4)),
+                        }[who]
+                        await killed_and_back(running, number, writers)
+                    for writer in writers:
+                        writer.enough.set()
+                    for writer in writers:
+                        await in_thread(writer.join)
+                        assert writer.failed == []
+                    acknowledged = [value for writer in writers for value in writer.acknowledged]
+                    assert len(acknowledged) > 100
+                    written = await in_thread(Confluent().read, running.hosts, "t", "late", len(acknowledged) + 1)
+                    values = [bytes(value or b"") for _, value in written]
+                    assert set(acknowledged) <= set(values)
+                    assert [value for value, count in Counter(values).items() if count > 1] == []
+                    for writer in writers:
+                        mine = [
+                            int((value or b"").split()[1]) for key, value in written if key == writer.label.encode()
+                        ]
+                        assert mine == sorted(mine)
+                    while not set(acknowledged) <= set(reader.found):
+                        await trio.sleep(0.05)
+                    reader.enough.set()
+                    await in_thread(reader.join)
 
     trio.run(main)
 

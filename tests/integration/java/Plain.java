@@ -9,7 +9,7 @@ public class Plain {
     public static void main(String[] arguments) throws Exception {
         CountDownLatch connected = new CountDownLatch(1);
         List<String> states = new ArrayList<>();
-        ZooKeeper zk = new ZooKeeper(arguments[0], 10000, event -> {
+        ZooKeeper zk = new ZooKeeper(arguments[0], 20000, event -> {
             if (event.getType() == Watcher.Event.EventType.None) {
                 synchronized (states) { states.add(event.getState().toString()); }
                 connected.countDown();

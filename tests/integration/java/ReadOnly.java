@@ -3,7 +3,7 @@ import org.apache.zookeeper.*;
 /** The Java client that accepts a server without a leader. Says a line after each step; goes on when it reads one. */
 public class ReadOnly {
     public static void main(String[] arguments) throws Exception {
-        ZooKeeper zk = new ZooKeeper(arguments[0], 10000, event -> {}, true);
+        ZooKeeper zk = new ZooKeeper(arguments[0], 20000, event -> {}, true);
         while (!zk.getState().isConnected()) Thread.sleep(20);
         say("state " + zk.getState());
         say("children " + zk.getChildren("/", true));

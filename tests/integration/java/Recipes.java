@@ -12,7 +12,7 @@ import org.apache.curator.retry.ExponentialBackoffRetry;
 /** Two Curator clients and some recipes. Says a line after each; goes on when it reads one. */
 public class Recipes {
     static CuratorFramework client(String hosts) {
-        CuratorFramework made = CuratorFrameworkFactory.newClient(hosts, 10000, 10000, new ExponentialBackoffRetry(100, 8));
+        CuratorFramework made = CuratorFrameworkFactory.newClient(hosts, 20000, 20000, new ExponentialBackoffRetry(100, 29, 2000));
         made.start();
         return made;
     }
@@ -48,7 +48,7 @@ public class Recipes {
             say("leads " + first.hasLeadership() + " " + second.hasLeadership());
             System.in.read();
 
-            DistributedAtomicLong counter = new DistributedAtomicLong(one, "/counter", new ExponentialBackoffRetry(50, 10));
+            DistributedAtomicLong counter = new DistributedAtomicLong(one, "/counter", new ExponentialBackoffRetry(50, 29, 1000));
             for (int count = 0; count < 20; count++) {
                 if (!counter.increment().succeeded()) throw new IllegalStateException("not counted");
             }

@@ -6,7 +6,7 @@ public class Secure {
     public static void main(String[] arguments) throws Exception {
         CountDownLatch settled = new CountDownLatch(1);
         String[] state = {"silence"};
-        ZooKeeper zk = new ZooKeeper(arguments[0], 10000, event -> {
+        ZooKeeper zk = new ZooKeeper(arguments[0], 20000, event -> {
             String name = String.valueOf(event.getState());
             boolean proves = System.getProperty("java.security.auth.login.config") != null;
             if (name.equals("AuthFailed") || name.equals(proves ? "SaslAuthenticated" : "SyncConnected")) {

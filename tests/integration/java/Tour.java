@@ -364,14 +364,14 @@ public class Tour {
             }
         });
         check("DistributedAtomicLong", () -> {
-            DistributedAtomicLong mine = new DistributedAtomicLong(one, at("/long"), new ExponentialBackoffRetry(20, 10));
-            DistributedAtomicLong yours = new DistributedAtomicLong(two, at("/long"), new ExponentialBackoffRetry(20, 10));
+            DistributedAtomicLong mine = new DistributedAtomicLong(one, at("/long"), new ExponentialBackoffRetry(20, 29, 1000));
+            DistributedAtomicLong yours = new DistributedAtomicLong(two, at("/long"), new ExponentialBackoffRetry(20, 29, 1000));
             for (int count = 0; count < 10; count++) if (!mine.increment().succeeded() || !yours.add(2L).succeeded()) return false;
             return eventually(() -> mine.get().postValue() == 30);  // another server may be a little behind
         });
         check("DistributedAtomicInteger", () -> {
             DistributedAtomicInteger counter = new DistributedAtomicInteger(
-                one, at("/integer"), new ExponentialBackoffRetry(20, 10), org.apache.curator.framework.recipes.atomic.PromotedToLock.builder().lockPath(at("/integer-lock")).build());
+                one, at("/integer"), new ExponentialBackoffRetry(20, 29, 1000), org.apache.curator.framework.recipes.atomic.PromotedToLock.builder().lockPath(at("/integer-lock")).build());
             counter.initialize(3);
             return counter.compareAndSet(3, 4).succeeded() && !counter.compareAndSet(3, 5).succeeded() && counter.decrement().postValue() == 3;
         });
@@ -512,7 +512,7 @@ public class Tour {
     }
 
     static CuratorFramework client(String hosts) throws Exception {
-        CuratorFramework made = CuratorFrameworkFactory.newClient(hosts, 10000, 10000, new ExponentialBackoffRetry(50, 12, 1000));
+        CuratorFramework made = CuratorFrameworkFactory.newClient(hosts, 20000, 20000, new ExponentialBackoffRetry(50, 29, 2000));
         made.start();
         made.blockUntilConnected();
         return made;

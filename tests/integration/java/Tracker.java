@@ -27,7 +27,7 @@ public class Tracker {
         say("left " + !new String(text).contains(joining));
         knows(client, 3);
         client.close();
-        ZooKeeperAdmin admin = new ZooKeeperAdmin(arguments[0], 10000, event -> {});
+        ZooKeeperAdmin admin = new ZooKeeperAdmin(arguments[0], 20000, event -> {});
         admin.addAuthInfo("digest", "super:test".getBytes());
         try {
             admin.reconfigure((String) null, "9", null, stat.getMzxid(), null);
