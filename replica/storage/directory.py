@@ -103,7 +103,10 @@ class LogDirectory:
             yield partition
         for offsets in self._kept():
             self._gone.update(each for each in offsets if each not in self.logs and each not in self.damaged)
-        for partition in self._gone:
+        for partition in sorted(self._gone):
+            if (point := self._recovery_points.get(partition, 0)) > self._start_offsets.get(partition, 0):
+                where = f"{self.files.where}/{folder_of(partition)}"
+                self.notes.append(f"{where} is not there, and was durable up to offset {point}")
             self._forget(partition)
 
     def _read_clean_marker(self) -> None:

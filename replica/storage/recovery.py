@@ -83,7 +83,13 @@ def clear_up(handles: Handles, folder: str, notes: list[str]) -> dict[str, Stat]
         elif name.endswith(LOG + SWAP):
             swaps.append(name)
     for name in swaps:
-        finish_swap(handles, folder, int(name.removesuffix(LOG + SWAP)))
+        base = int(name.removesuffix(LOG + SWAP))
+        end = _end_of(handles, f"{folder}/{name}", base)
+        if end == base:
+            files.delete(f"{folder}/{name}")  # a cleaning leaves one batch at least
+            notes.append(f"{name} is empty, and is deleted")
+            continue
+        finish_swap(handles, folder, base, end)
         notes.append(f"the cleaning of {name.removesuffix(SWAP)} is finished")
     return files.list(folder) if swaps else found
 
@@ -106,11 +112,10 @@ def _forget_lonely(handles: Handles, folder: str, found: dict[str, Stat], known:
             del found[name]
 
 
-def finish_swap(handles: Handles, folder: str, base: int, end: int | None = None) -> None:
+def finish_swap(handles: Handles, folder: str, base: int, end: int) -> None:
     """The cleaned segment takes the place of all that it was made of: those that begin where it reaches."""
     files = handles.files
     swapped = f"{folder}/{file_name(base, LOG)}{SWAP}"
-    end = _end_of(handles, swapped, base) if end is None else end
     for name in files.list(folder):
         stem, dot, suffix = name.rpartition(".")
         if f"{dot}{suffix}" in SUFFIXES and base < int(stem) < end:

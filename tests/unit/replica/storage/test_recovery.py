@@ -121,6 +121,15 @@ def test_a_segment_that_is_missing_in_the_middle_is_told_as_often_as_somebody_lo
     assert again.notes[0] == "00000000000000000000.index has no segment beside it, and is deleted"
 
 
+def test_an_empty_swap_is_no_cleaning_that_came_to_its_end() -> None:
+    files, log = filled(20)
+    files.put(log.segments[1].log_path + ".swap", b"")
+    again = opened(files, 20)
+    assert again.end_offset == 20
+    assert len(records_in(again)) == 20
+    assert again.notes == [f"{log.segments[1].base:020}.log.swap is empty, and is deleted"]
+
+
 @pytest.mark.parametrize("harm", ["lose", "empty", "odd", "garbage", "beyond"])
 @pytest.mark.parametrize("suffix", [".index", ".timeindex"])
 @pytest.mark.parametrize("point", [0, 20])
