@@ -90,7 +90,7 @@ def _run_script(arguments: argparse.Namespace, script: Script) -> int:
         return HELD if outcome.held else VIOLATED
     print(describe(script))
     if skipped:
-        print(f"left out, as this world cannot do it: {', '.join(skipped)}")
+        print(f"left out, as the {script.machine} in this world cannot do it: {', '.join(skipped)}")
     print()
     if arguments.trace and outcome.trace is not None:
         print(outcome.trace.text(arguments.trace))

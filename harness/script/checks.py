@@ -118,6 +118,11 @@ def check(script: Script) -> None:
                 raise ScriptError(f"script.{kind}[{number}].at: the run ends at {script.length_ms}")
             check_item(item, f"script.{kind}[{number}]")
             _check_servers(item, known, f"script.{kind}[{number}]")
+            target = getattr(item, "target", None)
+            if target is not None and target == getattr(item, "source", None) and script.servers > 1:
+                raise ScriptError(
+                    f"script.{kind}[{number}].target: {target} is the source, too; nothing is between it and itself"
+                )
     asked = sum(op.count * (op.size + 16) for op in script.ops if isinstance(op, Write))
     if asked > BYTES_MAX:
         raise ScriptError(f"script.ops: all writes together ask for {asked:,} bytes; {BYTES_MAX:,} are the most")
@@ -193,6 +198,8 @@ def _trouble(name: str, value: Any) -> str | None:
         return None if named else f"there is no server {value}"
     if name in ("steps", "groups") and not value:
         return "at least one"
+    if name == "groups" and not any(value):
+        return "there is nobody in any of them; name who hears whom, as in 1 2 | 3"
     if name == "groups":
         named = all(LEADER <= sid <= SERVERS_MAX for group in value for sid in group)
         return None if named else "there is no such server"

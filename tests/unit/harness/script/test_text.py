@@ -41,7 +41,14 @@ def value(name: str, hint: Any) -> st.SearchStrategy[Any]:
 
 def anything(kind: type) -> st.SearchStrategy[Any]:
     hints = typing.get_type_hints(kind)
-    return st.builds(kind, **{each.name: value(each.name, hints[each.name]) for each in attrs.fields(kind)})
+    made = st.builds(kind, **{each.name: value(each.name, hints[each.name]) for each in attrs.fields(kind)})
+    return made.filter(concerns_somebody)
+
+
+def concerns_somebody(item: Any) -> bool:
+    """Nothing is between a server and itself, and where there are groups somebody is in one."""
+    itself = hasattr(item, "target") and item.target == getattr(item, "source", None)
+    return not itself and any(getattr(item, "groups", ((1,),)))
 
 
 def whole(items: list[Fault | Op]) -> Script:
@@ -139,6 +146,8 @@ def test_a_page_by_hand() -> None:
         ("at 3 ms crash 1 2", "line 1, column 17: server is said twice"),
         ("at 3 ms crash 99", "line 1, column 9: crash.server: there is no server 99"),
         ("at 3 ms one way from somebody", "line 1, column 22: expected a server (leader, follower or its number)"),
+        ("at 3 ms delay from 1 to 1", "script.faults[0].target: 1 is the source, too"),
+        ("at 3 ms partition for 9 ms", "line 1, column 9: partition.groups: there is nobody in any of them"),
         ("at 3 ms reconfigure add", "line 1, column 9: reconfigure does not say: server"),
         ("at 3 ms ask create a", "line 1, column 20: 'a' is not known here: expected one of a path"),
         ("at 3 ms ask crate /a", "line 1, column 13: 'crate' is not known here: did you mean 'create'?"),
