@@ -402,7 +402,7 @@ def test_what_a_reader_finds_damaged_is_not_offered_any_more() -> None:
     broker.manager.get_or_create(DASHED)
     broker.disks[0].flip(log.segments[1].log_path, 16)  # the magic of its first batch
     assert broker.manager.damaged == {}
-    assert code_of(lambda: log.read(1, 150, 6)) is ErrorCode.KAFKA_STORAGE_ERROR
+    assert code_of(lambda: log.read(0, 150, 6)) is ErrorCode.KAFKA_STORAGE_ERROR
     assert list(broker.manager.damaged) == [T0]
     assert code_of(lambda: broker.manager.get_or_create(T0)) is ErrorCode.KAFKA_STORAGE_ERROR
     assert broker.manager.get(DASHED) is not None
