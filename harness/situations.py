@@ -45,6 +45,22 @@ def moves(draw: Draw, length_ms: int) -> Sequence[Op]:
     return ops
 
 
+def gone_on_arrival(draw: Draw, length_ms: int) -> Sequence[Op]:
+    """Partitions move to two others, and one of them leaves the ISR just when the other one has come in."""
+    topics = range(1, 5)
+    ops: list[Op] = [CreateTopic(400, topic, 1, 2) for topic in topics]
+    first = 1
+    for at in range(800, length_ms - 700, draw.upto(1_000, 1_200)):
+        first = (first + 1) % BROKERS_MAX + 1
+        second = first % BROKERS_MAX + 1
+        late, early = (first, second) if draw.chance(0.5) else (second, first)
+        stands = draw.upto(150, 250)
+        ops += [Reassign(at, topic, 0, first, 2, "call") for topic in topics]
+        ops.append(LoseController(at - 5, stands + 250 - draw.upto(0, 150), late))
+        ops.append(PauseBroker(at + stands, draw.upto(350, 450), early))
+    return ops
+
+
 def unheard(draw: Draw, length_ms: int) -> Sequence[Op]:
     """What a controller has to say waits until brokers can be reached that have heard of another one."""
     ops: list[Op] = [CreateTopic(400, 1, 2, 3)]

@@ -214,6 +214,11 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         (f"{CORE}.moves:_complete", "if set(held.target) <= set(state.isr) else None", ""),
     ),
     _of_controllers(
+        "arrival-of-yesterday",
+        "a reassignment ends although one of its target has left the ISR since that was looked at",
+        (f"{CORE}.moves:_complete", "if set(held.target) <= set(state.isr) else None", ""),
+    ),
+    _of_controllers(
         "half-deleted-led-anew",
         "a topic of which a controller had removed half when it died is given leaders when brokers come or go",
         (f"{CORE}.cluster:Cluster.waiting", "if not self.is_deleting(where.topic)", "if True"),

@@ -94,6 +94,7 @@ PROFILES: Final[dict[str, str]] = {
     "KIP-279": "epochs apart",
     "old-is-old": "too long",
     "half-deleted-led-anew": "half deleted",
+    "arrival-of-yesterday": "gone on arrival",
     "flush-told-and-not-done": "power fails",
     "uncommitted-shown": "left alone",
     "groups-answered-for-unread": "coordinators go",

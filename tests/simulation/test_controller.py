@@ -252,6 +252,17 @@ def state(zxid: int, leader: int, isr: list[int], epoch: int, *, by: int = 1, se
             (
                 state(4, 1, [1, 2], 0),
                 change(5, "/brokers/topics/t1", moved((1, 2, 3), (3,), (2,)), version=1),
+                state(6, 1, [1, 2, 3], 1),
+                state(7, 1, [1], 2),
+                change(8, "/brokers/topics/t1", topic(0, 1, 3), version=2),
+            ),
+            (),
+        ),
+        (
+            "a move ends when all of its target are in sync",
+            (
+                state(4, 1, [1, 2], 0),
+                change(5, "/brokers/topics/t1", moved((1, 2, 3), (3,), (2,)), version=1),
                 state(6, 1, [1, 2, 3], 0),
                 state(7, 1, [1], 1),
                 change(8, "/brokers/topics/t1", topic(0, 1, 3), version=2),

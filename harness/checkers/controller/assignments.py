@@ -12,14 +12,16 @@ from kraft_controller.wire import znodes
 
 PROMISE: Final = "assignments are legal"
 ARRIVED: Final = "a move ends when all of its target are in sync"
+"""By a decision of the controller, under the version of the state that says so: what a leader has written before may
+have changed since somebody looked at it, and what he writes later may be of another moment."""
 
 
 def arrived(case: Case) -> Iterator[Broken]:
-    """At one moment since it began; who is in sync then may be so no more when it is written that it has ended."""
+    """For one decision since it began; who is in sync then may be so no more when it is written that it has ended."""
     isrs: dict[TopicPartition, list[set[int]]] = {}
-    """Since the newest move of this partition began."""
+    """For which the controller has decided, since the newest move of this partition began."""
     for write in case.writes:
-        if write.where is not None:
+        if write.where is not None and write.decides:
             state = None if write.kind == "delete" else write.state
             if state is None:
                 isrs.pop(write.where, None)
@@ -36,7 +38,7 @@ def arrived(case: Case) -> Iterator[Broken]:
             if origin is None or origin == held:
                 continue
             if held.moving:
-                isrs[where] = seen[-1:]
+                isrs[where] = []
                 continue
             ended = origin.moving and held.replicas == origin.target
             if ended and not any(set(origin.target) <= isr for isr in seen):

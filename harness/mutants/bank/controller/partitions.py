@@ -249,8 +249,21 @@ def a_move_ends_before_all_have_arrived(tale: Tale, bad: bool) -> None:
     tale.topic(1, 2)
     tale.state(1, [1, 2], 0)
     tale.topic_of({0: held(1, 3, 2, adding=[3], removing=[2])})
-    tale.state(1, [1, 2] if bad else [1, 2, 3], 0)
+    tale.state(1, [1, 2] if bad else [1, 2, 3], 1)
     tale.topic(1, 3)
+
+
+@breaks(assignments.ARRIVED)
+def who_has_arrived_is_gone_when_it_is_decided(tale: Tale, bad: bool) -> None:
+    tale.rules()
+    tale.topic(1, 2)
+    tale.state(1, [1, 2], 0)
+    tale.topic_of({0: held(3, 4, 1, 2, adding=[3, 4], removing=[1, 2])})
+    tale.state(1, [1, 2, 3, 4], 0)
+    if bad:
+        tale.state(1, [1, 2, 3], 0)
+    tale.state(3, [3] if bad else [3, 4], 1)
+    tale.topic(3, 4)
 
 
 @breaks(assignments.ARRIVED)
@@ -267,8 +280,10 @@ def who_was_in_sync_before_a_move_began_may_be_so_no_more(tale: Tale, bad: bool)
     tale.rules()
     tale.topic(2, 1)
     tale.state(2, [2, 1], 0)
-    tale.state(2, [2] if bad else [2, 1], 0)
+    if bad:
+        tale.state(2, [2, 1], 1)
     tale.topic_of({0: held(2, 1, removing=[2])})
+    tale.state(2, [2] if bad else [2, 1], 2 if bad else 1)
     tale.topic(1)
 
 
