@@ -61,7 +61,7 @@ def three(folder: Path, classes: Path) -> Iterator[list[tuple[int, int]]]:
 def client(port: int) -> Iterator[None]:
     """One that has a session, an ephemeral and watches."""
     zookeeper = KazooClient(f"127.0.0.1:{port}")
-    zookeeper.start(60)
+    zookeeper.start(240)
     try:
         zookeeper.create("/here", b"", ephemeral=True)
         zookeeper.get("/here", watch=print)

@@ -32,7 +32,7 @@ def run(*words: object) -> str:
 
 def connected(port: int) -> KazooClient:
     client = KazooClient(f"127.0.0.1:{port}", auth_data=[("digest", "u:p")], timeout=20)
-    client.start(30)
+    client.start(240)
     return client
 
 

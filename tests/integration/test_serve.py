@@ -57,7 +57,7 @@ def test_the_quickstart_file_is_taken_as_it_is(tmp_path: Path) -> None:
     with serve(config) as server:
         assert "server 1 is ready: it leads in epoch 1" in server.ready()
         client = KazooClient(f"127.0.0.1:{port}")
-        client.start(30)
+        client.start(240)
         client.create("/a", b"data")
         client.stop()
         client.close()
@@ -67,7 +67,7 @@ def test_the_quickstart_file_is_taken_as_it_is(tmp_path: Path) -> None:
     with serve(config) as server:
         server.ready()
         client = KazooClient(f"127.0.0.1:{port}")
-        client.start(30)
+        client.start(240)
         server.process.send_signal(signal.SIGHUP)
         assert client.get("/a")[0] == b"data"
         client.stop()
@@ -90,7 +90,7 @@ def test_three_processes_serve_zkcli_and_kazoo_while_the_leader_is_killed(tmp_pa
             server.ready()
         assert "Created /by-zkcli" in zkcli(hosts, "create", "/by-zkcli", "one")
         client = KazooClient(hosts, timeout=10)
-        client.start(30)
+        client.start(240)
         session = client.client_id
         client.create("/by-kazoo", b"two", ephemeral=True)
         (leader,) = [sid for sid, port in enumerate(ports) if "Mode: leader" in ask(port, "srvr")]
@@ -119,7 +119,7 @@ def test_a_log_of_its_own_in_a_directory_of_its_own(tmp_path: Path) -> None:
         with serve(config, "--log-format", "json") as server:
             server.ready()
             client = KazooClient(f"127.0.0.1:{port}")
-            client.start(30)
+            client.start(240)
             client.ensure_path("/a")
             assert client.get("/a")[0] == (b"" if value == b"one" else b"one")
             client.set("/a", value)
@@ -169,7 +169,7 @@ def test_a_running_server_is_asked_for_a_snapshot(tmp_path: Path) -> None:
     with serve(config) as server:
         server.ready()
         client = KazooClient(f"127.0.0.1:{port}")
-        client.start(30)
+        client.start(240)
         client.create("/kept", b"data")
         refused = CliRunner().invoke(zab, ["snapshot", "take", url, str(backup)])
         assert refused.exit_code == 1
@@ -198,7 +198,7 @@ def test_a_changed_membership_is_written_back(tmp_path: Path) -> None:
         for server in servers:
             server.ready()
         client = KazooClient(f"127.0.0.1:{ports[0]}", timeout=20)
-        client.start(30)
+        client.start(240)
         client.reconfig(joining=None, leaving="3", new_members=None)
         client.stop()
         client.close()
@@ -241,7 +241,7 @@ def test_tls_for_clients_and_between_servers(tmp_path: Path) -> None:
             certfile=str(tmp_path / "me.pem"),
             keyfile=str(tmp_path / "me.pem"),
         )
-        client.start(30)
+        client.start(240)
         client.create("/over-tls", b"x")
         client.stop()
         client.close()
