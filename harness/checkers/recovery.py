@@ -18,8 +18,9 @@ Found = tuple[Epoch, Epoch, Zxid]
 class RestartIsTheDisk(Checker):
     """Everything reported durable is there again, and beyond it only a beginning of what was under way.
 
-    A server whose disk was lost or damaged may find less, but then it must know that: it does not vote. One whose disk
-    was put back to what it was earlier finds that, and nothing on the disk can tell it so.
+    A server whose disk was lost or damaged may find less, but then it must know that: it does not vote. What could not
+    be read for once is there again another time, unless something was put in its place. One whose disk was put back to
+    what it was earlier finds that, and nothing on the disk can tell it so.
     """
 
     promise = "a restart finds what was durable"
@@ -30,6 +31,8 @@ class RestartIsTheDisk(Checker):
         self._most: dict[ServerId, tuple[Epoch, Epoch]] = {}
         """The newest epochs that each has ever promised and adopted: of two copies of a disk, the newer one may be put
         back after the older."""
+        self._unread: dict[ServerId, tuple[Zxid, set[Zxid]]] = {}
+        """Where the log ended for who could not read it, and where it may have ended before."""
 
     def crashed(self, who: Known, unfinished: Sequence[Write]) -> None:
         accepted, current, last = who.accepted, who.current, who.durable
@@ -47,12 +50,18 @@ class RestartIsTheDisk(Checker):
                 case _:
                     continue
             possible.append((accepted, current, last))
+        end, unread = self._unread.get(who.id, (who.durable, set()))
+        if end == who.durable:
+            possible += [(accepted, current, last) for accepted, current, _ in possible for last in sorted(unread)]
         self._possible[who.id] = possible
 
     def started(self, who: Known, recovered: Recovered) -> None:
         last = recovered.batches[-1].last if recovered.batches else recovered.snapshot
         found = (recovered.accepted, recovered.current, last)
         possible = self._possible.get(who.id, [(who.accepted, who.current, who.durable)])
+        self._unread.pop(who.id, None)
+        if who.impaired and not recovered.voting:
+            self._unread[who.id] = last, {end for _, _, end in possible}
         if found in possible or (who.impaired and not recovered.voting):
             return
         if who.went_back and (not recovered.voting or self._was_there(found, who)):
