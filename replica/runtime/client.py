@@ -148,6 +148,7 @@ class Client:
         self._brokers: dict[int, Address] = {}
         self._connections: dict[Address, Connection] = {}
         self._connecting = trio.Lock()
+        self._closed = False
 
     # -- asking ------------------------------------------------------------------------------------------------
 
@@ -242,11 +243,21 @@ class Client:
         async with self._connecting:
             connection = self._connections.get(address)
             if connection is None:
+                self._must_be_open()
                 connection = Connection(await self._dial(address), self.settings)
                 if self._identity is not None:
                     await self._log_in(connection, self._identity)
+                try:
+                    self._must_be_open()
+                except Unreachable:
+                    await connection.aclose()
+                    raise
                 self._connections[address] = connection
             return connection
+
+    def _must_be_open(self) -> None:
+        if self._closed:
+            raise Unreachable("this client is closed")
 
     @staticmethod
     async def _log_in(connection: Connection, identity: Identity) -> None:
@@ -267,9 +278,12 @@ class Client:
             raise _broken(error) from error
 
     async def aclose(self) -> None:
+        """Whoever still asks is told that it is, and nothing is dialled any more."""
+        self._closed = True
         connections, self._connections = list(self._connections.values()), {}
-        for connection in connections:
-            await connection.aclose()
+        with trio.CancelScope(shield=True):
+            for connection in connections:
+                await connection.aclose()
 
 
 def _broken(error: BaseException, before: str = "") -> Unreachable:
@@ -303,8 +317,7 @@ async def connect(
     try:
         yield client
     finally:
-        with trio.CancelScope(shield=True):
-            await client.aclose()
+        await client.aclose()
 
 
 def raise_for(code: int, what: str, text: str | None = None) -> None:

@@ -170,3 +170,26 @@ def test_where_to_begin() -> None:
     for wrong in ("a", ":1", "a:b", "a:70000", ""):
         with pytest.raises(ValueError, match="no host:port"):
             parse_bootstrap(wrong)
+
+
+async def test_a_closed_client_dials_nobody_any_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever still asks, or is connecting at that very moment, would leave a connection behind that nobody closes."""
+    dialled = Client._dial
+    streams: list[trio.abc.Stream] = []
+
+    async def story(fake: Fake, client: Client) -> None:
+        async def dial(self: Client, address: tuple[str, int]) -> trio.abc.Stream:
+            stream = await dialled(self, address)
+            streams.append(stream)
+            await client.aclose()
+            return stream
+
+        monkeypatch.setattr(Client, "_dial", dial)
+        for _ in range(2):
+            with pytest.raises(Unreachable, match="this client is closed"):
+                await client.metadata([])
+        [stream] = streams
+        with pytest.raises(trio.ClosedResourceError):
+            await stream.send_all(b"x")
+
+    await with_brokers(story)
