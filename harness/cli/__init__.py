@@ -63,6 +63,12 @@ exit status: 0 every promise was kept; 1 one was broken; 2 misused
 """
 
 
+_EXTRA_OF: Final = dict.fromkeys(
+    ("hypothesis", "matplotlib", "pandas", "pyarrow", "pyspark"), "harness"
+) | dict.fromkeys(("cramjam", "google_crc32c", "prometheus_client"), "harness,broker")
+"""What is not there in an installation that only looks, by the module that is missed."""
+
+
 def _overview() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="zab-harness",
@@ -81,7 +87,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = list(sys.argv[1:] if arguments is None else arguments)
     if not given or given[0] not in COMMANDS:
         _overview().parse_args(given)  # shows help, or says what is wrong, and exits
-    name, *rest = given
+    try:
+        return _done(*given)
+    except ModuleNotFoundError as error:
+        extra = _EXTRA_OF.get((error.name or "").partition(".")[0])
+        if extra is None:
+            raise
+        missing = f"zab-harness {given[0]}: this needs {error.name}, which is not installed"
+        print(f"{missing}. Try: pip install '.[{extra}]' where the source is, or 'zab[{extra}]'", file=sys.stderr)
+        return MISUSED
+
+
+def _done(name: str, *rest: str) -> int:
     command = import_module(f"harness.cli.{name}")
     parser = argparse.ArgumentParser(
         prog=f"zab-harness {name}",
