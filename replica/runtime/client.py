@@ -245,11 +245,11 @@ class Client:
             if connection is None:
                 self._must_be_open()
                 connection = Connection(await self._dial(address), self.settings)
-                if self._identity is not None:
-                    await self._log_in(connection, self._identity)
                 try:
+                    if self._identity is not None:
+                        await connection.log_in(self._identity)
                     self._must_be_open()
-                except Unreachable:
+                except BaseException:
                     await connection.aclose()
                     raise
                 self._connections[address] = connection
@@ -258,14 +258,6 @@ class Client:
     def _must_be_open(self) -> None:
         if self._closed:
             raise Unreachable("this client is closed")
-
-    @staticmethod
-    async def _log_in(connection: Connection, identity: Identity) -> None:
-        try:
-            await connection.log_in(identity)
-        except BaseException:
-            await connection.aclose()
-            raise
 
     async def _dial(self, address: Address) -> trio.abc.Stream:
         host, port = address

@@ -123,8 +123,7 @@ class FileLog(GrowingLog):
                 return self.recovery_point  # cut or cleaned meanwhile: the next flush sees what there is now
         with self._lock:
             if cuts == self.cuts:
-                if newest == self._bases[-1]:
-                    self._cut_back = False
+                self._cut_back = False
                 self.recovery_point = max(self.recovery_point, target)
                 if names_changed:
                     self._named = max(self._named, newest)
