@@ -135,6 +135,18 @@ def test_a_proof_that_was_heard_is_worth_nothing_in_another_exchange() -> None:
         server.step(final)
 
 
+def test_librdkafka_of_old_writes_its_own_number_twice() -> None:
+    """As sent by its version 2.0.2, which stands in today's distributions: `r=` mine, mine, yours."""
+    server, mechanism = asked(), Mechanism.SHA_256
+    first = server.step(FIRST).decode()
+    bare = f"c=biws,r={MINE}{MINE}{YOURS}"
+    over = f"{FIRST.decode().removeprefix('n,,')},{first},{bare}".encode()
+    key = mechanism.hmac(mechanism.salted(b"pencil", SALT, 4096), b"Client Key")
+    proof = bytes(a ^ b for a, b in zip(key, mechanism.hmac(mechanism.h(key), over), strict=True))
+    server.step(f"{bare},p={base64.b64encode(proof).decode()}".encode())
+    assert (server.done, server.name) == (True, "user")
+
+
 @pytest.mark.parametrize(
     "first",
     [
