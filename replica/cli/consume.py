@@ -5,6 +5,7 @@ examples:
   zab-broker consume orders --from-beginning --until-end
   zab-broker consume orders --partition 2 --offset 1000 --count 10 --json
   zab-broker consume orders --from-beginning --keys | sort
+  zab-broker consume orders --isolation read_committed         nothing of transactions that are open, or were aborted
 
 Without a group: nothing is committed, and nobody else is told. Values that are no text are shown with escapes.
 """
@@ -14,6 +15,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections.abc import Collection
 from typing import Any, Final
 
 from attrs import define
@@ -26,12 +28,13 @@ from replica.core.errors import ErrorCode, KafkaError
 from replica.runtime.client import Client, raise_for
 from replica.wire.api import ApiKey
 from replica.wire.batch import check, walk
-from replica.wire.records import Record, read_records
+from replica.wire.records import ControlType, Record, read_control, read_records
 
 LATEST: Final = -1
 EARLIEST: Final = -2
 WAIT_MS: Final = 500
 PARTITION_BYTES_MAX: Final = 1 << 20
+ISOLATION: Final = {"read_uncommitted": 0, "read_committed": 1}
 act = asked
 
 
@@ -45,6 +48,12 @@ def add(parser: argparse.ArgumentParser) -> None:
     start.add_argument("--since", type=int, metavar="MS", help="from the first record that is not older, in Unix time")
     parser.add_argument("--count", type=int, metavar="N", help="no more than so many")
     parser.add_argument("--until-end", action="store_true", help="end where the partitions ended at the start")
+    parser.add_argument(
+        "--isolation",
+        choices=tuple(ISOLATION),
+        default="read_uncommitted",
+        help="which records of transactions to show",
+    )
     parser.add_argument("--keys", action="store_true", help="key, tab, value")
     parser.add_argument("--json", action="store_true", help="an object for each record, with all that there is to it")
     bootstrap_arguments(parser)
@@ -68,11 +77,11 @@ Found = tuple[Position, Record, int]
 
 async def _consume(client: Client, arguments: argparse.Namespace) -> int:
     positions = await _start(client, arguments)
-    left = arguments.count
+    left, isolation = arguments.count, ISOLATION[arguments.isolation]
     while (left is None or left > 0) and not all(each.done for each in positions):
 
         async def once() -> list[Found]:
-            return await _fetch(client, [each for each in positions if not each.done])
+            return await _fetch(client, [each for each in positions if not each.done], isolation)
 
         for position, record, after in (await client.patiently(once))[:left]:
             _show(arguments, position.where, record)
@@ -85,7 +94,8 @@ async def _consume(client: Client, arguments: argparse.Namespace) -> int:
 async def _start(client: Client, arguments: argparse.Namespace) -> list[Position]:
     async def once() -> list[Position]:
         leaders = await leaders_of(client, arguments.topic, arguments.partition)
-        ends = {where: await _look_up(client, leader, where, LATEST) for where, leader in leaders.items()}
+        isolation = ISOLATION[arguments.isolation]
+        ends = {where: await _look_up(client, leader, where, LATEST, isolation) for where, leader in leaders.items()}
         return [
             Position(
                 where,
@@ -105,14 +115,15 @@ async def _first(client: Client, leader: int, where: TopicPartition, arguments: 
     if arguments.from_beginning:
         return await _look_up(client, leader, where, EARLIEST)
     if arguments.since is not None:
-        found = await _look_up(client, leader, where, arguments.since)
+        found = await _look_up(client, leader, where, arguments.since, ISOLATION[arguments.isolation])
         return end if found < 0 else found
     return end
 
 
-async def _look_up(client: Client, leader: int, where: TopicPartition, timestamp: int) -> int:
+async def _look_up(client: Client, leader: int, where: TopicPartition, timestamp: int, isolation: int = 0) -> int:
     part = {"partition_index": where.partition, "timestamp": timestamp}
-    body = {"replica_id": -1, "topics": [{"name": where.topic, "partitions": [part]}]}
+    topics = [{"name": where.topic, "partitions": [part]}]
+    body = {"replica_id": -1, "isolation_level": isolation, "topics": topics}
     reply = await client.ask_broker(leader, ApiKey.LIST_OFFSETS, body)
     answer = reply["topics"][0]["partitions"][0]
     raise_for(answer["error_code"], str(where))
@@ -120,7 +131,7 @@ async def _look_up(client: Client, leader: int, where: TopicPartition, timestamp
     return offset
 
 
-async def _fetch(client: Client, positions: list[Position]) -> list[Found]:
+async def _fetch(client: Client, positions: list[Position], isolation: int) -> list[Found]:
     """From each leader once; who has nothing is waited for a little."""
     leaders = await client.leaders({each.where.topic for each in positions})
     by_leader: dict[int, list[Position]] = {}
@@ -130,7 +141,7 @@ async def _fetch(client: Client, positions: list[Position]) -> list[Found]:
         by_leader.setdefault(leaders[position.where], []).append(position)
     found: list[Found] = []
     for leader, theirs in by_leader.items():
-        reply = await client.ask_broker(leader, ApiKey.FETCH, _body(theirs, WAIT_MS // len(by_leader)))
+        reply = await client.ask_broker(leader, ApiKey.FETCH, _body(theirs, WAIT_MS // len(by_leader), isolation))
         raise_for(reply["error_code"], f"broker {leader}")
         known = {each.where: each for each in theirs}
         for topic in reply["responses"]:
@@ -140,11 +151,12 @@ async def _fetch(client: Client, positions: list[Position]) -> list[Found]:
                     position.offset = await _back_in_range(client, leader, position)
                     continue
                 raise_for(part["error_code"], str(position.where))
-                found.extend(_records(position, part["records"] or b""))
+                aborted = {(each["first_offset"], each["producer_id"]) for each in part["aborted_transactions"] or ()}
+                found.extend(_records(position, part["records"] or b"", aborted))
     return found
 
 
-def _body(positions: list[Position], wait_ms: int) -> dict[str, Any]:
+def _body(positions: list[Position], wait_ms: int, isolation: int) -> dict[str, Any]:
     parts = [
         {"partition": each.where.partition, "fetch_offset": each.offset, "partition_max_bytes": PARTITION_BYTES_MAX}
         for each in positions
@@ -152,6 +164,7 @@ def _body(positions: list[Position], wait_ms: int) -> dict[str, Any]:
     return {
         "max_wait_ms": wait_ms,
         "min_bytes": 1,
+        "isolation_level": isolation,
         "topics": [{"topic": positions[0].where.topic, "partitions": parts}],
     }
 
@@ -164,11 +177,16 @@ async def _back_in_range(client: Client, leader: int, position: Position) -> int
     return start
 
 
-def _records(position: Position, data: bytes) -> list[Found]:
+def _records(position: Position, data: bytes, aborted: Collection[tuple[int, int]] = ()) -> list[Found]:
     """A batch comes whole, so it may begin before what was asked for, and go on behind the end. And it may be empty, or
-    end behind its last record, where the cleaner was: then there is nothing more to come in it."""
+    end behind its last record, where the cleaner was: then there is nothing more to come in it.
+
+    `aborted`: where transactions began that were aborted, and whose they were. They go on to their ends.
+    """
     found: list[Found] = []
     following = position.offset
+    begins = sorted(aborted, reverse=True)
+    dropped: set[int] = set()
     for at, header in walk(data):
         try:
             check(data, at)
@@ -179,7 +197,12 @@ def _records(position: Position, data: bytes) -> list[Found]:
                 f"{position.where}: the batch at offset {header.base_offset} is damaged: {error.text}"
             ) from None
         following = header.next_offset
-        if not header.control:
+        while begins and begins[-1][0] <= header.last_offset:
+            dropped.add(begins.pop()[1])
+        if header.control:
+            if _is_abort(data, at):
+                dropped.discard(header.producer_id)
+        elif not (header.transactional and header.producer_id in dropped):
             found.extend(
                 (position, record, record.offset + 1)
                 for record in read_records(data, at)
@@ -190,6 +213,10 @@ def _records(position: Position, data: bytes) -> list[Found]:
     else:
         position.offset = following
     return found
+
+
+def _is_abort(data: bytes, at: int) -> bool:
+    return any(read_control(record)[0] is ControlType.ABORT for record in read_records(data, at))
 
 
 def _show(arguments: argparse.Namespace, where: TopicPartition, record: Record) -> None:

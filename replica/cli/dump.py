@@ -1,7 +1,8 @@
 """Show what is in the files of a log directory. Nothing is changed, and a broker may run meanwhile.
 
-FILE is a segment (.log), an index (.index, .timeindex), a snapshot of producers (.snapshot), or one of the small text
-files: leader-epoch-checkpoint, the checkpoints of offsets, partition.metadata, meta.properties.
+FILE is a segment (.log), an index (.index, .timeindex), a list of aborted transactions (.txnindex), a snapshot of
+producers (.snapshot), or one of the small text files: leader-epoch-checkpoint, the checkpoints of offsets,
+partition.metadata, meta.properties.
 
 Each batch of a segment is one line, checked as a recovery would; --records shows what is in it, too. With --json each
 line is an object that says of which file it is. The first thing that is not as it should be ends the command with
@@ -22,6 +23,7 @@ from attrs import asdict
 from kraft_controller.cli.common import Failed, Misuse
 from replica.core.errors import KafkaError
 from replica.storage import checkpoints
+from replica.storage.aborted import decode
 from replica.storage.index import OffsetIndex, TimeIndex
 from replica.storage.producers import Producers
 from replica.wire.batch import HEADER_BYTES, PREFIX, Header, check
@@ -77,7 +79,7 @@ def _reader_of(path: Path) -> Reader | None:
         checkpoints.META: _meta,
         checkpoints.CLEAN_SHUTDOWN: _clean,
     }
-    by_suffix = {".log": _log, ".index": _index, ".timeindex": _times, ".snapshot": _snapshot}
+    by_suffix = {".log": _log, ".index": _index, ".timeindex": _times, ".txnindex": _aborted, ".snapshot": _snapshot}
     return by_name.get(name) or by_suffix.get(Path(name).suffix)
 
 
@@ -217,6 +219,13 @@ def _times(path: Path, arguments: argparse.Namespace) -> Iterator[Row]:
                     "offset": _base(path) + offset,
                 },
             )
+
+
+def _aborted(path: Path, arguments: argparse.Namespace) -> Iterator[Row]:
+    for each in decode(path.read_bytes()):
+        if each.last_offset >= arguments.first:
+            line = f"producer {each.producer_id}, offsets {each.first_offset}-{each.last_offset}"
+            yield f"{line}, stable offset {each.stable_offset}", each._asdict()
 
 
 def _snapshot(path: Path, arguments: argparse.Namespace) -> Iterator[Row]:

@@ -7,7 +7,7 @@ Offsets are those of records; what is stored and handed out are whole record bat
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from attrs import frozen
 
@@ -93,6 +93,36 @@ class Found:
     epoch: int
 
 
+class Aborted(NamedTuple):
+    """A transaction that was aborted.
+
+    first_offset    where it began
+    last_offset     where its end stands; what its producer wrote in between counts for nothing
+    stable_offset   LSO once it had ended: where the oldest one began that was open then, or what follows on its end
+    """
+
+    producer_id: int
+    first_offset: int
+    last_offset: int
+    stable_offset: int
+
+
+@frozen
+class ActiveProducer:
+    """What a log knows of who writes to it. Times are those of records.
+
+    coordinator_epoch   of who ended its last transaction here; -1: none has ended
+    txn_start           where its open transaction began; -1 without one
+    """
+
+    producer_id: int
+    epoch: int
+    last_sequence: int
+    timestamp: int
+    coordinator_epoch: int
+    txn_start: int
+
+
 class Log(Protocol):
     @property
     def start_offset(self) -> int:
@@ -124,6 +154,18 @@ class Log(Protocol):
 
     def read(self, offset: int, max_bytes: int, upto: int, *, at_least_one: bool = True) -> Fetched:
         """Batches from the one that holds `offset`, none that begins at or behind `upto`. Raises `OffsetOutOfRange`."""
+
+    def stable_offset(self, high_watermark: int) -> int:
+        """LSO: below it no transaction is open, nor one whose end stands behind the watermark. Never above that."""
+
+    def watermark_passed(self, offset: int) -> None:
+        """Everything before is committed. An end of a transaction that stands there holds nobody back any more."""
+
+    def aborted_among(self, fetched: Fetched) -> tuple[Aborted, ...]:
+        """Of the transactions that were aborted those that reach into what was read."""
+
+    def active_producers(self) -> tuple[ActiveProducer, ...]:
+        """In the order of their ids."""
 
     def assign_epoch(self, epoch: int, start: int) -> None:
         """A leader of this epoch begins at this offset."""

@@ -22,7 +22,7 @@ from kraft_controller.core.names import BrokerEpoch, BrokerId, LeaderEpoch, Topi
 from kraft_controller.core.state import Broker, PartitionState
 from replica.core import offsets, producing, replicating, roles, serving, upkeep
 from replica.core.desk import Desk, Logs
-from replica.core.log import Examined
+from replica.core.log import ActiveProducer, Examined
 from replica.core.offsets import Lookup
 from replica.core.partition import Partition
 from replica.core.settings import Settings
@@ -163,6 +163,12 @@ class Replicas:
     ) -> OffsetAnswer:
         """`search`: for who has looked in the log before, because it takes long."""
         return offsets.look_up(self._desk, asked, replica=replica, committed=committed, search=search)
+
+    def active_producers(self, where: TopicPartition) -> tuple[ActiveProducer, ...]:
+        """Raises where this broker does not lead."""
+        partition = self._desk.find(where)
+        partition.leading()
+        return partition.log.active_producers()
 
     def epoch_end(self, where: TopicPartition, current: int, epoch: int) -> EpochAnswer:
         return offsets.epoch_end(self._desk, where, current, epoch)

@@ -50,8 +50,8 @@ class Partition:
 
     @property
     def stable_offset(self) -> int:
-        """LSO: no transaction is open below it. There are none, so all that is committed is stable."""
-        return self.high_watermark
+        """LSO: below it everything is committed, and of no transaction that is open or may be so again."""
+        return self.log.stable_offset(self.high_watermark)
 
     @property
     def enough_in_sync(self) -> bool:
@@ -90,6 +90,7 @@ class Partition:
         if committed <= self.high_watermark:
             return False
         self.high_watermark = committed
+        self.log.watermark_passed(committed)
         return True
 
     def follow_watermark(self, leaders: int) -> bool:
@@ -98,6 +99,7 @@ class Partition:
         if committed <= self.high_watermark:
             return False
         self.high_watermark = committed
+        self.log.watermark_passed(committed)
         return True
 
     def cut(self, offset: int) -> None:

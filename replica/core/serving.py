@@ -11,6 +11,7 @@ from replica.core.errors import ErrorCode, KafkaError, OffsetOutOfRange
 from replica.core.followers import UNKNOWN, Follower
 from replica.core.following import Following, diverges
 from replica.core.leading import Leading
+from replica.core.log import Aborted
 from replica.core.partition import Partition
 from replica.core.purgatory import ParkedFetch
 from replica.core.wants import CONSUMER, Fetch, Fetched, Wanted
@@ -160,11 +161,14 @@ def _read_one(
                 ErrorCode.OFFSET_NOT_AVAILABLE,
                 f"{part.where}: {part.offset} is not known to be committed; {watermark} is",
             )
-    records = b""
+    records, aborted = b"", tuple[Aborted, ...]()
     waits = follower is not None and _is_slowed(desk, asked, part.where) and desk.sending.open_at(now) > now
     if part.offset < bound and room > 0 and not waits:
-        records = log.read(part.offset, min(part.bytes_max, room), bound, at_least_one=first).records
-    return Fetched(part.where, ErrorCode.NONE, watermark, stable, log.start_offset, records)
+        found = log.read(part.offset, min(part.bytes_max, room), bound, at_least_one=first)
+        records = found.records
+        if asked.committed and follower is None:
+            aborted = log.aborted_among(found)
+    return Fetched(part.where, ErrorCode.NONE, watermark, stable, log.start_offset, records, aborted=aborted)
 
 
 def _follower(partition: Partition, leading: Leading, asked: Fetch, part: Wanted) -> Follower:

@@ -9,7 +9,7 @@ from attrs import field, frozen
 from kraft_controller.core.names import NOBODY, BrokerEpoch, BrokerId, LeaderEpoch, TopicPartition
 from kraft_controller.core.state import PartitionState
 from replica.core.errors import ErrorCode
-from replica.core.log import NO_EPOCH, NO_TIMESTAMP, EpochEnd
+from replica.core.log import NO_EPOCH, NO_TIMESTAMP, Aborted, EpochEnd
 
 CONSUMER = BrokerId(-1)
 
@@ -58,7 +58,9 @@ class Fetch:
 
 @frozen
 class Fetched:
-    """preferred   the replica to ask instead; -1: none
+    """aborted     transactions that reach into these records, and of which nobody shall see any; told to who reads only
+                what is committed
+    preferred   the replica to ask instead; -1: none
     leader      who leads, and in which epoch, where the error is that who asked does not know
     """
 
@@ -71,6 +73,7 @@ class Fetched:
     diverging: EpochEnd | None = None
     preferred: BrokerId = NOBODY
     leader: tuple[BrokerId, LeaderEpoch] | None = None
+    aborted: tuple[Aborted, ...] = ()
 
 
 @frozen

@@ -22,7 +22,7 @@ from kraft_controller.core.names import BrokerEpoch, BrokerId, TopicPartition, V
 from kraft_controller.wire.znodes import DamagedNode
 from replica.core.desk import Logs as CoreLogs
 from replica.core.errors import ErrorCode, KafkaError
-from replica.core.log import Examined, Origin
+from replica.core.log import ActiveProducer, Examined, Origin
 from replica.core.log import Log as PartitionLog
 from replica.core.manager import Replicas
 from replica.core.notices import Notices
@@ -227,7 +227,10 @@ class Replication:
     def epoch_end(self, where: TopicPartition, current: int, epoch: int) -> EpochAnswer:
         return self.core.epoch_end(where, current, epoch)
 
-    # -- the coordinator of groups ---------------------------------------------------------------------------
+    def active_producers(self, where: TopicPartition) -> tuple[ActiveProducer, ...]:
+        return self.core.active_producers(where)
+
+    # -- coordinators ------------------------------------------------------------------------------------------
 
     def append(
         self, where: TopicPartition, records: bytes, timeout_ms: int, done: Callable[[ErrorCode, int], None]

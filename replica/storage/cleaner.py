@@ -7,12 +7,14 @@ durable beside the log and takes its place by one rename, which a start repeats 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from hashlib import blake2b
 from typing import Final
 
 from attrs import define, field, frozen
 
+from replica.core.log import Aborted
+from replica.storage.aborted import ABORTED, encode
 from replica.storage.file_log import FileLog
 from replica.storage.files import DamagedLog, Handles, MissingFile
 from replica.storage.recovery import CLEANED, SWAP, finish_swap
@@ -58,12 +60,11 @@ class Cleaned:
 
 
 def cleanable(log: FileLog, cleaned_upto: int, now_ms: int, bound: int) -> Cleanable:
-    """Nothing from `bound`, the high watermark, on; nor what is not durable yet, nor an open transaction."""
+    """Nothing from `bound`, the high watermark, on; nor what is not durable yet, nor anything behind the beginning of a
+    transaction that is open or whose end is not committed."""
     cuts = log.cuts
     since = max(cleaned_upto, log.start_offset)
-    bound = min(bound, log.recovery_point)
-    if (open_txn := log.producers.first_open) is not None:
-        bound = min(bound, open_txn)
+    bound = min(log.stable_offset(bound), log.recovery_point)
     clean = dirty = 0
     upto, overdue = since, False
     for segment in log.segments[:-1]:
@@ -92,8 +93,8 @@ def clean(log: FileLog, found: Cleanable, now_ms: int, *, keys_max: int = KEYS_M
     try:
         with log._lock:
             closed = [each for each in log.segments[:-1] if each.end <= found.upto]
-            segments = [Segment(handles, log.folder, each.base, each.size, each.end) for each in closed]
-            work = _Round(log, segments, found, now_ms)
+            segments = [_for_itself(handles, each) for each in closed]
+            work = _Round(log, segments, found, now_ms, log.aborted_between(log.start_offset, found.upto))
         work.remember_transactions()
         work.remember_keys(keys_max)
         before = sum(each.size for each in segments)
@@ -111,18 +112,27 @@ def clean(log: FileLog, found: Cleanable, now_ms: int, *, keys_max: int = KEYS_M
         handles.close()
 
 
+def _for_itself(handles: Handles, segment: Segment) -> Segment:
+    found = Segment(handles, segment.folder, segment.base, segment.size, segment.end)
+    found.has_aborted = segment.has_aborted
+    return found
+
+
 @define
 class _Round:
-    """latest      of each key in the dirty part the last offset
+    """listed      the transactions that were aborted, also of ends behind the part that is cleaned
+    latest      of each key in the dirty part the last offset
     aborted     of each producer the ranges of offsets that its aborted transactions span
     given_up    some of it was not cleaned, so all of it must be looked at again
-    binding     offsets of commits whose records are still there: without them a later abort would seem to mean those
+    binding     offsets of the ends of transactions of which batches are still there: without them what comes next would
+                seem to belong to those
     """
 
     log: FileLog
     segments: list[Segment]
     found: Cleanable
     now_ms: int
+    listed: list[Aborted]
     upto: int = 0
     latest: dict[bytes, int] = field(factory=dict)
     aborted: dict[int, list[tuple[int, int]]] = field(factory=dict)
@@ -149,6 +159,9 @@ class _Round:
 
     def remember_transactions(self) -> None:
         opened: dict[int, int] = {}
+        for each in self.listed:
+            self.aborted.setdefault(each.producer_id, []).append((each.first_offset, each.last_offset))
+        known = {each.last_offset for each in self.listed}
         for segment in self.segments:
             for position, header in segment.headers():
                 if not header.transactional:
@@ -157,22 +170,27 @@ class _Round:
                     opened.setdefault(header.producer_id, header.base_offset)
                     continue
                 start = opened.pop(header.producer_id, None)
+                if start is None:
+                    continue
+                self.binding.add(header.base_offset)
+                if header.base_offset in known:
+                    continue
                 for record in read_records(segment.bytes_at(position, header.size)):
-                    if start is not None and read_control(record)[0] is ControlType.ABORT:
+                    if read_control(record)[0] is ControlType.ABORT:
                         self.aborted.setdefault(header.producer_id, []).append((start, record.offset))
-                    elif start is not None:
-                        self.binding.add(record.offset)
 
     def clean_group(self, group: list[Segment]) -> int:
         """Its size afterwards."""
         log = self.log
         path = f"{log.folder}/{file_name(group[0].base, LOG)}"
         file = log.files.create(path + CLEANED)
-        size = 0
+        size, ends = 0, set()
         try:
             for segment in group:
                 for position, header in segment.headers():
                     kept = self.clean_batch(header, segment.bytes_at(position, header.size))
+                    if kept is not None and header.control:
+                        ends.add(header.last_offset)
                     if kept is None and (header.last_offset == group[-1].end - 1 or self._is_last_of_producer(header)):
                         kept = _emptied(header)
                     if kept is not None:
@@ -181,17 +199,37 @@ class _Round:
             file.sync()
         finally:
             file.close()
+        lists = any(each.has_aborted for each in group)
+        list_path = f"{log.folder}/{file_name(group[0].base, ABORTED)}"
+        if lists:
+            self._list_aborted(list_path + CLEANED, ends)
         with log._lock:
             log._usable()
             if log.was_cut_since(self.found.cuts, group):
+                log.files.delete(list_path + CLEANED)
                 log.files.delete(path + CLEANED)  # cut or retired meanwhile: the next round sees what there is then
                 self.given_up = True
                 return sum(each.size for each in group)
+            if lists:
+                log.files.rename(list_path + CLEANED, list_path + SWAP)
+                log.files.sync_folder(
+                    log.folder
+                )  # a start that finishes the swap without it would show what was aborted
             log.files.rename(path + CLEANED, path + SWAP)
             log.files.sync_folder(log.folder)
             finish_swap(log.handles, log.folder, group[0].base, group[-1].end)
             log.replace([each.base for each in group], size, group[-1].end)
         return size
+
+    def _list_aborted(self, path: str, ends: Collection[int]) -> None:
+        """A reader drops what a producer wrote from the beginning of an aborted transaction to its end. Without the end
+        he would not stop, so what is said of that transaction goes with it: by then none of its records is left."""
+        file = self.log.files.create(path)
+        try:
+            file.write(0, encode([each for each in self.listed if each.last_offset in ends]))
+            file.sync()
+        finally:
+            file.close()
 
     def clean_batch(self, header: Header, batch: bytes) -> bytes | None:
         """What is left of it; None: nothing."""

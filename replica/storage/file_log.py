@@ -10,6 +10,7 @@ from contextlib import suppress
 from typing import Final
 
 from replica.core.log import Appended
+from replica.storage.aborted import ABORTED
 from replica.storage.checkpoints import EPOCHS
 from replica.storage.config import UNBOUNDED, LogConfig
 from replica.storage.files import DamagedLog, Handles, MissingFile, sync
@@ -88,6 +89,7 @@ class FileLog(GrowingLog):
             target, cuts, newest = self._end, self.cuts, self._bases[-1]
             if target <= self.recovery_point and not self._names_changed:
                 return self.recovery_point
+            self._say_what_was_aborted()
             paths = [
                 segment.path(suffix)
                 for segment in self._segments
@@ -95,8 +97,9 @@ class FileLog(GrowingLog):
                 for suffix in SUFFIXES
                 if suffix == LOG or segment.indexes_changed
             ]
+            paths.extend(segment.path(ABORTED) for segment in self._segments if segment.aborted_changed)
             for segment in self._segments:
-                segment.indexes_changed = False
+                segment.indexes_changed = segment.aborted_changed = False
             self._since_flush = 0
             if self._epochs_written:
                 paths.append(f"{self.folder}/{EPOCHS}")
@@ -118,6 +121,7 @@ class FileLog(GrowingLog):
                 self._beside = (*beside, *self._beside)
                 for segment in self._segments:
                     segment.indexes_changed = True
+                    segment.aborted_changed = segment.has_aborted
                 if cuts == self.cuts:
                     raise
                 return self.recovery_point  # cut or cleaned meanwhile: the next flush sees what there is now
@@ -190,7 +194,7 @@ class FileLog(GrowingLog):
         self._named = self._bases[-1]
         segment = self._segments.pop(0)
         self._bases.pop(0)
-        for suffix in SUFFIXES:
+        for suffix in segment.suffixes:
             self.handles.forget(segment.path(suffix))
             self.doom(segment.path(suffix), now_ms)
         self._hints.clear()
@@ -220,7 +224,9 @@ class FileLog(GrowingLog):
     def replace(self, bases: list[int], size: int, end: int) -> None:
         """The cleaner has put one segment in the place of these."""
         at = self._bases.index(bases[0])
-        self._segments[at : at + len(bases)] = [Segment(self.handles, self.folder, bases[0], size, end)]
+        segment = Segment(self.handles, self.folder, bases[0], size, end)
+        segment.has_aborted = any(each.has_aborted for each in self._segments[at : at + len(bases)])
+        self._segments[at : at + len(bases)] = [segment]
         self._bases[at : at + len(bases)] = [bases[0]]
         self._hints.clear()
 

@@ -7,13 +7,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Final, Protocol
 
+from replica.core.log import Aborted
 from replica.storage.checkpoints import EPOCHS, encode
 from replica.storage.config import RELATIVE_MAX, LogConfig
 from replica.storage.files import Handles, read_all, write_atomically
-from replica.storage.partition_log import Placed, remember
+from replica.storage.partition_log import Placed
 from replica.storage.producers import Producers
-from replica.storage.segment import SUFFIXES, Segment, file_name
-from replica.storage.segments_log import SegmentsLog
+from replica.storage.segment import Segment, file_name
+from replica.storage.segments_log import SegmentsLog, replay
 
 SNAPSHOT: Final = ".snapshot"
 
@@ -106,6 +107,7 @@ class GrowingLog(SegmentsLog):
         active = self._segments[-1]
         active.note_time()
         active.end = base
+        self._say_what_was_aborted()
         self._write_snapshot(base)
         self._cut_durably()
         self._name_durably()
@@ -120,7 +122,7 @@ class GrowingLog(SegmentsLog):
         what is found behind any other one may be believed.
         """
         if self._cut_back:
-            for suffix in SUFFIXES:
+            for suffix in self._segments[-1].suffixes:
                 self.handles.get(self._segments[-1].path(suffix)).sync()
             self._cut_back = False
 
@@ -147,6 +149,9 @@ class GrowingLog(SegmentsLog):
             self.handles.get(segment.log_path).truncate(position)
             segment.size = position
             self._cut_back = True
+        if segment.has_aborted:
+            self._aborted_in(segment)  # as far as they are kept they have to make sense
+            segment.cut_aborted(segment.end)
         self._remove_snapshots(lambda at: at > segment.end)
         return segment.end
 
@@ -177,7 +182,7 @@ class GrowingLog(SegmentsLog):
             if not at:
                 self.files.sync_folder(self.folder)
             segment = self._segments[at]
-            for suffix in SUFFIXES:
+            for suffix in segment.suffixes:
                 self.handles.forget(segment.path(suffix))
                 self.files.delete(segment.path(suffix))
         if keep < len(self._segments):
@@ -200,6 +205,23 @@ class GrowingLog(SegmentsLog):
             write_atomically(self.files, f"{self.folder}/{EPOCHS}", encode(self.epochs.entries), durably=False)
             self._epochs_kept = self.epochs.changed
             self._epochs_written = self._names_changed = True
+
+    def _keep_aborted(self, aborted: Aborted) -> None:
+        segment = self._segments[self._index_of(aborted.last_offset)]
+        self._names_changed |= not segment.has_aborted
+        segment.note_aborted(aborted)
+
+    def _say_what_was_aborted(self) -> None:
+        """And be it nothing, of a log in which transactions end, before any of a segment is durable: then it is known
+        at the next start whether this was lost."""
+        active = self._segments[-1]
+        if self.producers.any_ended and not active.has_aborted:
+            active.keep_aborted([])
+            self._names_changed = True
+
+    def changed_beside(self) -> None:
+        """A flush has something to do, also when it has nothing to do for the records."""
+        self._names_changed = True
 
     def epochs_are_kept(self) -> None:
         self._epochs_kept = self.epochs.changed
@@ -238,21 +260,3 @@ class GrowingLog(SegmentsLog):
 def snapshots_in(names: Iterable[str]) -> list[int]:
     stems = (name.removesuffix(SNAPSHOT) for name in names if name.endswith(SNAPSHOT))
     return sorted(int(stem) for stem in stems if stem.isdigit())
-
-
-def replay(producers: Producers, segments: list[Segment], since: int, upto: int) -> None:
-    for segment in segments:
-        if segment.end <= since or segment.base >= upto or not segment.size:
-            continue
-        position = 0
-        if segment.base < since:
-            found = segment.locate(since)
-            if found is None:
-                continue
-            position = found[0]
-        for at, header in segment.headers(position):
-            if header.base_offset >= upto:
-                break
-            if header.producer_id >= 0 and header.base_offset >= since:
-                batch = segment.bytes_at(at, header.size) if header.control else b""
-                remember(producers, header, batch, 0)

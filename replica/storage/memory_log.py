@@ -5,6 +5,8 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterator
 
+from replica.core.log import Aborted
+from replica.storage.aborted import among
 from replica.storage.config import LogConfig
 from replica.storage.partition_log import Candidate, PartitionLog, Placed, remember
 from replica.storage.producers import Producers
@@ -22,6 +24,7 @@ class MemoryLog(PartitionLog):
         self._batches: list[bytes] = []
         self._before = Producers()  # as of the first batch that is still held
         self._floor = start  # where the one before it ended
+        self._aborts: list[Aborted] = []
 
     def flush(self) -> int:
         self.durable = self._end
@@ -74,6 +77,7 @@ class MemoryLog(PartitionLog):
             del self._headers[keep:]
             del self._lasts[keep:]
             del self._batches[keep:]
+        self._aborts = [each for each in self._aborts if each.last_offset < end]
         self.durable = min(self.durable, end)
         return end
 
@@ -82,6 +86,7 @@ class MemoryLog(PartitionLog):
         self._lasts.clear()
         self._batches.clear()
         self._before = Producers()
+        self._aborts.clear()
         self.durable = self._floor = offset
 
     def _started_later(self) -> None:
@@ -94,6 +99,7 @@ class MemoryLog(PartitionLog):
         del self._headers[:gone]
         del self._lasts[:gone]
         del self._batches[:gone]
+        self._aborts = [each for each in self._aborts if each.last_offset >= self._start]
 
     def _started_earlier(self) -> None:
         pass  # nothing was written down
@@ -104,6 +110,15 @@ class MemoryLog(PartitionLog):
             if header.last_offset < offset:
                 remember(producers, header, batch, 0)
         return producers
+
+    def _keep_aborted(self, aborted: Aborted) -> None:
+        self._aborts.append(aborted)
+
+    def _any_aborted(self, offset: int) -> bool:
+        return bool(self._aborts)
+
+    def _aborted(self, offset: int, upto: int) -> list[Aborted]:
+        return among(self._aborts, offset, upto)[0]
 
     def _keep_epochs(self) -> None:
         pass

@@ -11,12 +11,23 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TypeAlias
 
 from replica.core.errors import KafkaError, OffsetOutOfRange
-from replica.core.log import NO_OFFSET, NO_TIMESTAMP, Appended, EpochEnd, Examined, Fetched, Found, Origin
+from replica.core.log import (
+    NO_OFFSET,
+    NO_TIMESTAMP,
+    Aborted,
+    ActiveProducer,
+    Appended,
+    EpochEnd,
+    Examined,
+    Fetched,
+    Found,
+    Origin,
+)
 from replica.storage.config import LogConfig
 from replica.storage.epochs import EpochCache
 from replica.storage.producers import Producers
 from replica.wire.batch import Header, check, corrupt, parse_header, stamp, stamp_append_time, stamp_max_timestamp, walk
-from replica.wire.records import read_control, read_records, read_times, repack
+from replica.wire.records import ControlType, read_control, read_records, read_times, repack
 from replica.wire.validation import Checked, examine, validate
 
 Placed: TypeAlias = tuple[int, Header]
@@ -84,7 +95,9 @@ class PartitionLog(ABC):
         checked = validate(batches, rules, now_ms, check_records=self.check_records, examined=examined)
         with self._lock:
             self._usable()
-            if not many and (written := self._written_before(checked[0].header)) is not None:
+            if many:
+                self._check_of_coordinator(batches, checked)
+            elif (written := self._written_before(checked[0].header)) is not None:
                 return written
             buffer, placed = self._number(batches, checked, epoch, now_ms)
             if epoch > self.epochs.latest:
@@ -137,6 +150,14 @@ class PartitionLog(ABC):
             duplicate=True,
         )
 
+    def _check_of_coordinator(self, batches: bytes, checked: Sequence[Checked]) -> None:
+        for each in checked:
+            if each.header.control:
+                _, coordinator_epoch = _end_in(batches, each.at, each.header)
+                self.producers.check_of_coordinator(each.header, coordinator_epoch)
+            elif each.header.producer_id >= 0:
+                self.producers.check_of_coordinator(each.header)
+
     def _number(
         self, batches: bytes, checked: Sequence[Checked], epoch: int, now_ms: int
     ) -> tuple[bytearray, list[Placed]]:
@@ -166,7 +187,9 @@ class PartitionLog(ABC):
         max_timestamp, offset_of_max = NO_TIMESTAMP, NO_OFFSET
         for at, header in placed:
             if header.producer_id >= 0:
-                remember(self.producers, header, buffer, at)
+                aborted = remember(self.producers, header, buffer, at)
+                if aborted is not None:
+                    self._keep_aborted(aborted)
             if header.max_timestamp > max_timestamp:
                 max_timestamp, offset_of_max = header.max_timestamp, header.last_offset
         return Appended(placed[0][1].base_offset, self._end - 1, append_time, max_timestamp, offset_of_max)
@@ -182,6 +205,15 @@ class PartitionLog(ABC):
             if offset >= upto:
                 return Fetched(offset, b"")
             return Fetched(offset, self._read(offset, max_bytes, upto, at_least_one))
+
+    def aborted_among(self, fetched: Fetched) -> tuple[Aborted, ...]:
+        with self._lock:
+            if not fetched.records or not self._any_aborted(fetched.offset):
+                return ()
+            upto = fetched.offset
+            for _, header in walk(fetched.records):
+                upto = header.next_offset
+            return tuple(self._aborted(fetched.offset, upto))
 
     def find_timestamp(self, timestamp: int) -> Found | None:
         behind = -1
@@ -230,6 +262,20 @@ class PartitionLog(ABC):
     def _found(self, offset: int, time: int) -> Found:
         with self._lock:
             return Found(time, offset, self.epochs.epoch_at(offset))
+
+    # -- transactions ------------------------------------------------------------------------------
+
+    def stable_offset(self, high_watermark: int) -> int:
+        producers = self.producers
+        if producers.first_open is None and not producers.ended:
+            return high_watermark
+        return min(max(producers.stable(high_watermark), self._start), high_watermark)
+
+    def watermark_passed(self, offset: int) -> None:
+        self.producers.watermark_passed(offset)
+
+    def active_producers(self) -> tuple[ActiveProducer, ...]:
+        return self.producers.active()
 
     # -- epochs ------------------------------------------------------------------------------------
 
@@ -328,18 +374,33 @@ class PartitionLog(ABC):
         """As they were when the log ended there."""
 
     @abstractmethod
+    def _keep_aborted(self, aborted: Aborted) -> None:
+        """Its end has just been stored."""
+
+    @abstractmethod
+    def _any_aborted(self, offset: int) -> bool:
+        """Whether there may be any that reach behind this offset. Asked for every fetch of those who want to know."""
+
+    @abstractmethod
+    def _aborted(self, offset: int, upto: int) -> list[Aborted]:
+        """Those that begin before `upto` and end at `offset` or behind it."""
+
+    @abstractmethod
     def _keep_epochs(self) -> None:
         """They may have changed."""
 
 
-def remember(producers: Producers, header: Header, buffer: bytes | bytearray, at: int) -> None:
-    """What a batch tells of its producer; of the end of a transaction also who ended it."""
+def remember(producers: Producers, header: Header, buffer: bytes | bytearray, at: int) -> Aborted | None:
+    """What a batch tells of its producer; of the end of a transaction also who ended it, and what was aborted."""
     if not header.control:
         producers.append(header)
-        return
-    coordinator_epoch = -1
+        return None
+    kind, coordinator_epoch = _end_in(buffer, at, header)
+    return None if kind is None else producers.end(header, kind, coordinator_epoch)
+
+
+def _end_in(buffer: bytes | bytearray, at: int, header: Header) -> tuple[ControlType | None, int]:
+    """What the one record of a control batch says, and by which epoch of the coordinator."""
     for record in read_records(memoryview(buffer)[at : at + header.size]):
-        kind, coordinator_epoch = read_control(record)
-        if kind is None:
-            return
-    producers.append(header, coordinator_epoch)
+        return read_control(record)
+    return ControlType.COMMIT, -1  # the cleaner has emptied it, as nothing was left of what it ended

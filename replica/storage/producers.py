@@ -2,6 +2,9 @@
 
 A leader asks `check` before it appends. Everybody updates by `append`, from the batches alone: so a follower knows as
 much as its leader, and what is read again from the log after a crash gives the same state.
+
+A producer's transaction begins with its first batch that says so, and ends where `end` is told. What is open, and what
+has ended where nobody knows yet that it is committed, holds back those who read only what is.
 """
 
 from __future__ import annotations
@@ -15,7 +18,9 @@ import google_crc32c
 from attrs import define, field, frozen
 
 from replica.core.errors import ErrorCode, KafkaError
+from replica.core.log import Aborted, ActiveProducer
 from replica.wire.batch import Header
+from replica.wire.records import ControlType
 
 BATCHES: Final = 5
 """As many batches of one producer may be under way at a time, hence may come once more."""
@@ -65,6 +70,13 @@ class Producers:
 
     def __init__(self) -> None:
         self._by_id: dict[int, Producer] = {}
+        self._open: dict[int, int] = {}
+        self.ended: deque[tuple[int, int]] = deque()
+        """Of each transaction whose end may not be committed yet: where that stands, and where it began."""
+        self.first_open: int | None = None
+        """Where the oldest open transaction began."""
+        self.any_ended = False
+        """Whether there was ever a transaction here that has ended, for all that is known."""
 
     def __len__(self) -> int:
         return len(self._by_id)
@@ -80,10 +92,28 @@ class Producers:
     def all(self) -> dict[int, Producer]:
         return dict(self._by_id)
 
-    @property
-    def first_open(self) -> int | None:
-        """Where the oldest open transaction began."""
-        return min((each.txn_start for each in self._by_id.values() if each.txn_start >= 0), default=None)
+    def active(self) -> tuple[ActiveProducer, ...]:
+        return tuple(
+            ActiveProducer(
+                each, known.epoch, known.last_sequence, known.timestamp, known.coordinator_epoch, known.txn_start
+            )
+            for each, known in sorted(self._by_id.items())
+        )
+
+    # -- who reads only what was committed ---------------------------------------------------------
+
+    def stable(self, watermark: int) -> int:
+        """Below it everything is decided, and what was decided is committed."""
+        holding = [start for end, start in tuple(self.ended) if end >= watermark]
+        if self.first_open is not None:
+            holding.append(self.first_open)
+        return min([watermark, *holding])
+
+    def watermark_passed(self, offset: int) -> None:
+        while self.ended and self.ended[0][0] < offset:
+            self.ended.popleft()
+
+    # -- what is written ---------------------------------------------------------------------------
 
     def check(self, header: Header) -> Written | None:
         """For a leader, before it appends: the batch as it was written already, or None: it is the next one."""
@@ -91,10 +121,15 @@ class Producers:
         if known is None:
             return None  # never heard of, or forgotten since: any sequence will do
         who = f"producer {header.producer_id}"
-        if header.producer_epoch < known.epoch:
+        _check_epoch(known, header)
+        if header.producer_epoch == known.epoch:
+            for written in known.batches:
+                if (written.first_sequence, written.last_sequence) == (header.base_sequence, header.last_sequence):
+                    return written
+        if known.txn_start >= 0 and not header.transactional:
             raise KafkaError(
-                ErrorCode.INVALID_PRODUCER_EPOCH,
-                f"{who} of epoch {header.producer_epoch}: epoch {known.epoch} has written here since",
+                ErrorCode.INVALID_TXN_STATE,
+                f"{who} has a transaction open since offset {known.txn_start}, and this batch is not of it",
             )
         if header.producer_epoch > known.epoch:
             if header.base_sequence != 0 and known.epoch >= 0:
@@ -102,9 +137,6 @@ class Producers:
                     f"{who} begins epoch {header.producer_epoch} with sequence {header.base_sequence}, and not with 0"
                 )
             return None
-        for written in known.batches:
-            if (written.first_sequence, written.last_sequence) == (header.base_sequence, header.last_sequence):
-                return written
         if not known.batches:
             return None  # only ends of transactions are known of this epoch
         expected = (known.last_sequence + 1) % SEQUENCES
@@ -112,23 +144,31 @@ class Producers:
             raise _out_of_order(f"{who} sends sequence {header.base_sequence}, and {expected} is the next one")
         return None
 
-    def append(self, header: Header, coordinator_epoch: int = -1) -> None:
-        """The batch is in the log. `coordinator_epoch`: what the end of a transaction says."""
-        if header.producer_id < 0:
-            return
+    def check_of_coordinator(self, header: Header, coordinator_epoch: int = -1) -> None:
+        """The same of what a coordinator writes in the name of a producer, in which no sequence counts. For the end of
+        a transaction it says in which epoch of its own it decided that."""
         known = self._by_id.get(header.producer_id)
         if known is None:
-            known = self._by_id[header.producer_id] = Producer(header.producer_epoch, deque(maxlen=BATCHES), -1)
-        if header.producer_epoch != known.epoch:
-            known.epoch = header.producer_epoch
-            known.batches.clear()
-        known.timestamp, known.silent_since = header.max_timestamp, None
-        if header.control:
-            known.txn_start = -1
-            known.coordinator_epoch = max(known.coordinator_epoch, coordinator_epoch)
             return
+        _check_epoch(known, header)
+        if header.control and coordinator_epoch < known.coordinator_epoch:
+            raise KafkaError(
+                ErrorCode.TRANSACTION_COORDINATOR_FENCED,
+                f"the end of a transaction of producer {header.producer_id}, by a coordinator of epoch "
+                f"{coordinator_epoch}: one of epoch {known.coordinator_epoch} has ended another since",
+            )
+
+    def append(self, header: Header) -> None:
+        """The batch is in the log."""
+        if header.producer_id < 0:
+            return
+        known = self._known(header)
         if header.transactional and known.txn_start < 0:
-            known.txn_start = header.base_offset
+            known.txn_start = self._open[header.producer_id] = header.base_offset
+            if self.first_open is None:
+                self.first_open = header.base_offset
+        if header.base_sequence < 0:
+            return  # a coordinator has written it for the producer, and would not write it twice
         known.batches.append(
             Written(
                 header.base_sequence,
@@ -138,6 +178,34 @@ class Producers:
                 header.max_timestamp,
             )
         )
+
+    def end(self, header: Header, kind: ControlType, coordinator_epoch: int) -> Aborted | None:
+        """The end of a transaction is in the log; what was aborted by it. One of a transaction that wrote nothing here,
+        or that is said once more, ends nothing, and still tells which epochs count from now on."""
+        known = self._known(header)
+        known.coordinator_epoch, self.any_ended = max(known.coordinator_epoch, coordinator_epoch), True
+        start = known.txn_start
+        if start < 0:
+            return None
+        known.txn_start = -1
+        del self._open[header.producer_id]
+        if start == self.first_open:
+            self.first_open = min(self._open.values(), default=None)
+        self.ended.append((header.last_offset, start))
+        if kind is ControlType.COMMIT:
+            return None
+        stable = header.next_offset if self.first_open is None else self.first_open
+        return Aborted(header.producer_id, start, header.last_offset, stable)
+
+    def _known(self, header: Header) -> Producer:
+        known = self._by_id.get(header.producer_id)
+        if known is None:
+            known = self._by_id[header.producer_id] = Producer(header.producer_epoch, deque(maxlen=BATCHES), -1)
+        if header.producer_epoch != known.epoch:
+            known.epoch = header.producer_epoch
+            known.batches.clear()
+        known.timestamp, known.silent_since = header.max_timestamp, None
+        return known
 
     def expire(self, now_ms: int, expiration_ms: int = EXPIRATION_MS) -> None:
         """Who has not written for so long, and has no transaction open, is forgotten: ids are never used again.
@@ -200,6 +268,9 @@ def _decode(data: bytes) -> Producers:
         producer_id, epoch, sequence, offset, delta, timestamp, coordinator, txn = _ENTRY.unpack_from(data, at)
         at += _ENTRY.size
         producers._by_id[producer_id] = Producer(epoch, deque(maxlen=BATCHES), timestamp, coordinator, txn)
+        if txn >= 0:
+            producers._open[producer_id] = txn
+        producers.any_ended |= coordinator >= 0
         if sequence >= 0:
             last[producer_id] = _written(sequence, offset, delta, timestamp)
     if at < len(data):  # Kafka's own files end here
@@ -211,6 +282,7 @@ def _decode(data: bytes) -> Producers:
             if producer_id not in producers._by_id:
                 raise ValueError(f"a snapshot of producers with batches of {producer_id}, of whom it says nothing else")
             producers._by_id[producer_id].batches.append(_written(sequence, offset, delta, timestamp))
+    producers.first_open = min(producers._open.values(), default=None)
     for producer_id, written in last.items():
         producers._by_id[producer_id].batches.append(written)
     return producers
@@ -218,6 +290,14 @@ def _decode(data: bytes) -> Producers:
 
 def _written(sequence: int, offset: int, delta: int, timestamp: int) -> Written:
     return Written((sequence - delta) % SEQUENCES, sequence, offset - delta, offset, timestamp)
+
+
+def _check_epoch(known: Producer, header: Header) -> None:
+    if header.producer_epoch < known.epoch:
+        raise KafkaError(
+            ErrorCode.INVALID_PRODUCER_EPOCH,
+            f"producer {header.producer_id} of epoch {header.producer_epoch}: epoch {known.epoch} has written since",
+        )
 
 
 def _out_of_order(text: str) -> KafkaError:

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from attrs import frozen
+from attrs import define, field, frozen
 
 from replica.core.errors import KafkaError
+from replica.storage.aborted import ABORTED
 from replica.storage.checkpoints import EPOCHS, decode_epochs
 from replica.storage.config import RELATIVE_MAX, LogConfig
 from replica.storage.epochs import EpochCache
@@ -18,12 +19,21 @@ from replica.storage.file_log import DELETED, FileLog
 from replica.storage.files import DamagedLog, File, Handles, MissingFile, Stat, read_all
 from replica.storage.growing_log import NO_MARKS, Marks, snapshots_in
 from replica.storage.index import OffsetIndex, TimeIndex
-from replica.storage.segment import INDEX, LOG, SUFFIXES, TIMES, Segment, file_name
+from replica.storage.segment import ALL_SUFFIXES, INDEX, LOG, TIMES, Segment, file_name
+from replica.storage.transactions import restore
 from replica.wire.batch import HEADER_BYTES, PREFIX, Header, check
 
 CLEANED: Final = ".cleaned"
 SWAP: Final = ".swap"
 _CHUNK_BYTES: Final = 4 << 20
+
+
+@define
+class _Seen:
+    """Behind the recovery point: leader epochs and where they were met, and whether an end of a transaction was."""
+
+    epochs: list[tuple[int, int]] = field(factory=list)
+    ends: bool = False
 
 
 @frozen
@@ -56,18 +66,18 @@ def open_log(
             )
         segments = [Segment.create(handles, folder, known.start_offset)]
     epochs = _epochs(found, handles, folder, notes)
-    batches = _recover(segments, known, config, notes)
+    seen = _recover(segments, known, config, notes)
     if known.start_offset > segments[-1].end:
         notes.append(f"it should begin at offset {known.start_offset}, and ends at {segments[-1].end}: all of it goes")
     log = FileLog(name, config, handles, folder, segments, max(known.start_offset, segments[0].base), marks)
     log.notes = notes
     log.recovery_point = min(known.recovery_point, log.end_offset)
-    _restore_epochs(log, epochs, batches)
+    _restore_epochs(log, epochs, seen.epochs)
     if known.start_offset > log.end_offset:
         log.start_over_at(known.start_offset)
     if any(at > log.end_offset for at in snapshots_in(found)):
         log._remove_snapshots(lambda at: at > log.end_offset)
-    log.producers = log._producers_at(log.end_offset)
+    restore(log, found, log.recovery_point, ends=seen.ends)
     return log
 
 
@@ -77,7 +87,7 @@ def clear_up(handles: Handles, folder: str, notes: list[str]) -> dict[str, Stat]
     swaps = []
     found = files.list(folder)
     for name in list(found):
-        if name.endswith((DELETED, CLEANED, ".tmp")):
+        if name.endswith((DELETED, CLEANED, ".tmp")) or _is_half_a_swap(name, found):
             files.delete(f"{folder}/{name}")
             del found[name]
         elif name.endswith(LOG + SWAP):
@@ -94,6 +104,11 @@ def clear_up(handles: Handles, folder: str, notes: list[str]) -> dict[str, Stat]
     return files.list(folder) if swaps else found
 
 
+def _is_half_a_swap(name: str, found: dict[str, Stat]) -> bool:
+    """A cleaning ended before it had come to its swap of the segment itself."""
+    return name.endswith(ABORTED + SWAP) and name.removesuffix(ABORTED + SWAP) + LOG + SWAP not in found
+
+
 def _forget_lonely(handles: Handles, folder: str, found: dict[str, Stat], known: Known, notes: list[str]) -> None:
     """Indexes without their segment. At either end of the log a deletion may have been broken off; between two segments
     there is none that leaves one."""
@@ -101,7 +116,7 @@ def _forget_lonely(handles: Handles, folder: str, found: dict[str, Stat], known:
     bases = [int(name.removesuffix(LOG)) for name in found if name.endswith(LOG)]
     for name in list(found):
         stem, dot, suffix = name.rpartition(".")
-        if f"{dot}{suffix}" in (INDEX, TIMES) and stem + LOG not in found:
+        if f"{dot}{suffix}" in (INDEX, TIMES, ABORTED) and stem + LOG not in found:
             if bases and min(bases) < int(stem) < min(max(bases), known.recovery_point):
                 raise DamagedLog(
                     f"{files.where}/{folder}/{stem}{LOG} is not there, and was durable: remove the directory while the "
@@ -118,12 +133,16 @@ def finish_swap(handles: Handles, folder: str, base: int, end: int) -> None:
     swapped = f"{folder}/{file_name(base, LOG)}{SWAP}"
     for name in files.list(folder):
         stem, dot, suffix = name.rpartition(".")
-        if f"{dot}{suffix}" in SUFFIXES and base < int(stem) < end:
+        if f"{dot}{suffix}" in ALL_SUFFIXES and base < int(stem) < end:
             handles.forget(f"{folder}/{name}")
             files.delete(f"{folder}/{name}")
     for suffix in (INDEX, TIMES):
         handles.forget(f"{folder}/{file_name(base, suffix)}")
         files.delete(f"{folder}/{file_name(base, suffix)}")
+    aborted = f"{folder}/{file_name(base, ABORTED)}"
+    if aborted.rpartition("/")[2] + SWAP in files.list(folder):
+        handles.forget(aborted)
+        files.rename(aborted + SWAP, aborted)
     handles.forget(f"{folder}/{file_name(base, LOG)}")
     files.sync_folder(folder)  # none of them may come back behind what holds its records, too
     files.rename(swapped, f"{folder}/{file_name(base, LOG)}")
@@ -158,15 +177,17 @@ def _segments(handles: Handles, folder: str, found: dict[str, Stat]) -> list[Seg
     segments = []
     for index, (base, stat) in enumerate(bases):
         end = bases[index + 1][0] if index + 1 < len(bases) else base
-        segments.append(Segment(handles, folder, base, stat.size, end, stat.modified_ms))
+        segment = Segment(handles, folder, base, stat.size, end, stat.modified_ms)
+        segment.has_aborted = file_name(base, ABORTED) in found
+        segments.append(segment)
     return segments
 
 
-def _recover(segments: list[Segment], known: Known, config: LogConfig, notes: list[str]) -> list[tuple[int, int]]:
-    """Reads what is behind the recovery point, and cuts where it breaks off. Epochs and offsets of what it saw."""
+def _recover(segments: list[Segment], known: Known, config: LogConfig, notes: list[str]) -> _Seen:
+    """Reads what is behind the recovery point, and cuts where it breaks off. Returns what it saw."""
     point = known.recovery_point
     first = max((index for index, each in enumerate(segments) if each.base <= point), default=0)
-    seen: list[tuple[int, int]] = []
+    seen = _Seen()
     index = first
     while index < len(segments):
         segment = segments[index]
@@ -194,7 +215,7 @@ def _recover(segments: list[Segment], known: Known, config: LogConfig, notes: li
 
 def _cut_here(segment: Segment, later: list[Segment]) -> None:
     for each in reversed(later):
-        for suffix in SUFFIXES:
+        for suffix in each.suffixes:
             segment.handles.files.delete(each.path(suffix))
     file = segment.handles.get(segment.log_path)
     file.truncate(segment.size)
@@ -202,7 +223,7 @@ def _cut_here(segment: Segment, later: list[Segment]) -> None:
     segment.handles.files.sync_folder(segment.folder)
 
 
-def _scan(segment: Segment, since: int, config: LogConfig, seen: list[tuple[int, int]]) -> str | None:
+def _scan(segment: Segment, since: int, config: LogConfig, seen: _Seen) -> str | None:
     """Checks from the last known batch before `since` on, with new index entries; why it breaks."""
     position, end = _known_start(segment, since)
     segment.end = end
@@ -220,7 +241,7 @@ def _scan(segment: Segment, since: int, config: LogConfig, seen: list[tuple[int,
                     if len(chunk) < length <= segment.size - position:
                         chunk = file.read(position, length)
                         header, broken = _next(chunk, 0)
-            epoch = seen[-1][0] if seen else 0
+            epoch = seen.epochs[-1][0] if seen.epochs else 0
             if header is not None and not _follows(header, segment, epoch):
                 broken = (
                     f"offset {header.base_offset}, epoch {header.leader_epoch} cannot follow offset {segment.end - 1}, "
@@ -230,7 +251,8 @@ def _scan(segment: Segment, since: int, config: LogConfig, seen: list[tuple[int,
             if header is None:
                 segment.size = position
                 return broken
-            seen.append((header.leader_epoch, header.base_offset))
+            seen.epochs.append((header.leader_epoch, header.base_offset))
+            seen.ends |= header.control
             segment.note(position, header, config.index_interval_bytes)
             position += header.size
     finally:

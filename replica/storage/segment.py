@@ -1,4 +1,5 @@
-"""One segment of a log: a file of batches back to back, and two indexes beside it, all named by the first offset.
+"""One segment of a log: a file of batches back to back, two indexes beside it, and perhaps a list of the transactions
+that were aborted in it, all named by the first offset.
 
 Only the last segment of a log grows. The others are looked into; their indexes are read when they are needed.
 """
@@ -8,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from replica.core.log import NO_OFFSET, NO_TIMESTAMP
+from replica.core.log import NO_OFFSET, NO_TIMESTAMP, Aborted
+from replica.storage.aborted import ABORTED, ENTRY_BYTES, decode, decode_sound, encode
 from replica.storage.files import DamagedLog, Handles, MissingFile, read_all
 from replica.storage.index import OffsetIndex, TimeIndex, decode_last_time
 from replica.wire.batch import HEADER_BYTES, MAGIC, PREFIX, Header, parse_header
@@ -17,6 +19,8 @@ LOG: Final = ".log"
 INDEX: Final = ".index"
 TIMES: Final = ".timeindex"
 SUFFIXES: Final = (LOG, INDEX, TIMES)
+"""Of the files that every segment has."""
+ALL_SUFFIXES: Final = (*SUFFIXES, ABORTED)
 _LOOK_BYTES: Final = 16 << 10
 _WALK_BYTES: Final = 1 << 20
 
@@ -26,7 +30,9 @@ def file_name(base: int, suffix: str) -> str:
 
 
 class Segment:
-    """`end` is the offset behind its last record, or, of one that is closed, where the next one begins."""
+    """end           the offset behind its last record, or, of one that is closed, where the next one begins
+    has_aborted   there is a file that says which transactions were aborted, and be it none
+    """
 
     def __init__(self, handles: Handles, folder: str, base: int, size: int, end: int, modified_ms: int = 0) -> None:
         self.handles = handles
@@ -40,6 +46,9 @@ class Segment:
         self.folder = folder
         self.log_path = self.path(LOG)
         self.indexes_changed = False  # since the last flush
+        self.has_aborted = False
+        self.aborted_changed = False  # since the last flush
+        self._aborted: list[Aborted] | None = None  # None: not read yet
         self._since_index = 0
         self._holding = False  # entries stay in memory, until `settle_indexes`
         self._index: OffsetIndex | None = None
@@ -125,10 +134,13 @@ class Segment:
     @property
     def loaded_bytes(self) -> int:
         """What its indexes take in memory, about."""
-        return (self._index.size if self._index else 0) + (self._times.size if self._times else 0)
+        aborted = len(self._aborted or ()) * ENTRY_BYTES
+        return (self._index.size if self._index else 0) + (self._times.size if self._times else 0) + aborted
 
     def unload(self) -> None:
         self._index = self._times = None
+        if self._aborted:
+            self._aborted = None
 
     def _load(self) -> None:
         files = self.handles.files
@@ -237,6 +249,56 @@ class Segment:
         if self.first_timestamp is None:
             self.first_timestamp = next((each.max_timestamp for _, each in self.headers()), None)
         return NO_TIMESTAMP if self.first_timestamp is None else self.first_timestamp
+
+    # -- aborted transactions ------------------------------------------------------------------------
+
+    @property
+    def suffixes(self) -> tuple[str, ...]:
+        """Of the files that there are."""
+        return ALL_SUFFIXES if self.has_aborted else SUFFIXES
+
+    @property
+    def any_aborted(self) -> bool:
+        """There may be some. As long as the file was not read nobody knows."""
+        return self.has_aborted and (self._aborted is None or bool(self._aborted))
+
+    @property
+    def aborted(self) -> list[Aborted]:
+        """The transactions whose end stands in it, in that order. `ValueError` where the file makes no sense."""
+        if not self.has_aborted:
+            return []
+        if self._aborted is None:
+            self._aborted = decode(read_all(self.handles.files, self.path(ABORTED)))
+        return self._aborted
+
+    def note_aborted(self, entry: Aborted) -> None:
+        entries = self.aborted
+        if not self.has_aborted:
+            self.keep_aborted([entry])
+            return
+        self.handles.get(self.path(ABORTED)).write(len(entries) * ENTRY_BYTES, encode([entry]))
+        entries.append(entry)
+        self.aborted_changed = True
+
+    def keep_aborted(self, entries: list[Aborted]) -> None:
+        """These and no others, also none at all: then the file says that there are none."""
+        file = self.handles.create(self.path(ABORTED))
+        if entries:
+            file.write(0, encode(entries))
+        self._aborted = entries
+        self.has_aborted = self.aborted_changed = True
+
+    def cut_aborted(self, end: int) -> None:
+        """Those that end at this offset or behind it are forgotten. What a loss of power left of the others stays."""
+        if not self.has_aborted:
+            return
+        file = self.handles.get(self.path(ABORTED))
+        size = file.size()
+        entries = [each for each in decode_sound(file.read(0, size)) if each.last_offset < end]
+        if size > len(entries) * ENTRY_BYTES:
+            file.truncate(len(entries) * ENTRY_BYTES)
+            self.aborted_changed = True
+        self._aborted = entries
 
     # -- looking -----------------------------------------------------------------------------------
 

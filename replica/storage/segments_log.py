@@ -10,9 +10,12 @@ from collections import OrderedDict
 from collections.abc import Iterator
 from typing import Final
 
+from replica.core.log import Aborted
+from replica.storage.aborted import among
 from replica.storage.config import LogConfig
-from replica.storage.files import Handles, StorageFailure
-from replica.storage.partition_log import Candidate, PartitionLog
+from replica.storage.files import Handles, MissingFile, StorageFailure
+from replica.storage.partition_log import Candidate, PartitionLog, remember
+from replica.storage.producers import Producers
 from replica.storage.segment import Segment
 from replica.wire.batch import Header
 
@@ -136,3 +139,57 @@ class SegmentsLog(PartitionLog):
 
     def _at(self, segment: Segment, position: int, header: Header) -> Candidate:
         return header, lambda: segment.bytes_at(position, header.size)
+
+    # -- aborted transactions ----------------------------------------------------------------------
+
+    def _any_aborted(self, offset: int) -> bool:
+        return any(segment.any_aborted for segment in self._segments[self._index_of(offset) :])
+
+    def _aborted(self, offset: int, upto: int) -> list[Aborted]:
+        """Each is told where it ended, which may be segments behind its records."""
+        found: list[Aborted] = []
+        for segment in self._segments[self._index_of(offset) :]:
+            some, complete = among(self._aborted_in(segment), offset, upto)
+            found += some
+            if complete:
+                break
+        return found
+
+    def aborted_between(self, offset: int, upto: int) -> list[Aborted]:
+        with self._lock:
+            return self._aborted(offset, upto) if self._any_aborted(offset) else []
+
+    def _aborted_in(self, segment: Segment) -> list[Aborted]:
+        try:
+            return segment.aborted
+        except (ValueError, MissingFile):
+            return self.find_aborted(segment)
+
+    def find_aborted(self, segment: Segment) -> list[Aborted]:
+        """From the batches: those of it, and those before it that say what was open where it begins."""
+        entries = replay(self._producers_at(segment.base), [segment], segment.base, segment.end)
+        segment.keep_aborted(entries)
+        return entries
+
+
+def replay(producers: Producers, segments: list[Segment], since: int, upto: int) -> list[Aborted]:
+    """They hear of all that was written in between. Returns what was aborted."""
+    found = []
+    for segment in segments:
+        if segment.end <= since or segment.base >= upto or not segment.size:
+            continue
+        position = 0
+        if segment.base < since:
+            first = segment.locate(since)
+            if first is None:
+                continue
+            position = first[0]
+        for at, header in segment.headers(position):
+            if header.base_offset >= upto:
+                break
+            if header.producer_id >= 0 and header.base_offset >= since:
+                batch = segment.bytes_at(at, header.size) if header.control else b""
+                aborted = remember(producers, header, batch, 0)
+                if aborted is not None:
+                    found.append(aborted)
+    return found

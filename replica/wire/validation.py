@@ -167,7 +167,8 @@ def _check_header(header: Header, rules: Rules) -> None:
         raise _invalid("a control batch from a client")
     if header.attributes & DELETE_HORIZON:
         raise _invalid("a delete horizon from a client: only the log's cleaner sets it")
-    if header.producer_id >= 0 and not header.control and (header.base_sequence < 0 or header.producer_epoch < 0):
+    wrong = header.producer_epoch < 0 or (header.base_sequence < 0 and not rules.many)
+    if header.producer_id >= 0 and not header.control and wrong:
         raise _invalid(
             f"producer {header.producer_id} with sequence {header.base_sequence} and epoch {header.producer_epoch}"
         )

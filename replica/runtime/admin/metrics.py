@@ -26,6 +26,14 @@ OF_BROKER: Final = (
     (f"{MANAGER}_under_replicated_partitions", "of these, of which some replica is not in sync"),
     (f"{MANAGER}_under_min_isr_partition_count", "of these, that refuse acks=all: too few are in sync"),
     (f"{MANAGER}_at_min_isr_partition_count", "of these, that will, if one more falls behind"),
+    (
+        f"{MANAGER}_partitions_with_open_transactions",
+        "of these, in which one holds back who reads only what is committed",
+    ),
+    (
+        f"{MANAGER}_oldest_open_transaction_ms",
+        "of any of them: how long ago its producer has written, by the times of its records; 0 without any",
+    ),
     (f"{MANAGER}_damaged_log_count", "logs that could not be opened"),
     ("kafka_log_log_manager_offline_log_directory_count", "log directories that have failed"),
     ("kafka_server_delayed_operation_purgatory_size", "produces and fetches that wait"),
@@ -35,6 +43,7 @@ OF_PARTITION: Final = (
     (f"{LOG}_log_start_offset", "the first offset that can be read"),
     (f"{LOG}_log_end_offset", "of the next record"),
     (f"{LOG}_high_watermark", "everything before it is committed"),
+    (f"{LOG}_last_stable_offset", "no transaction is open before it: so far read_committed reads"),
 )
 OF_LED_PARTITION: Final = (
     (f"{PARTITION}_replicas_count", "replicas of a partition that is led here"),
@@ -54,7 +63,7 @@ def samples(broker: Broker) -> Iterator[Sample]:
 
 
 def _of_broker(broker: Broker) -> Iterator[Sample]:
-    found = partitions_of(broker)
+    found, waiting = partitions_of(broker), list(_open_for_ms(broker))
     behind = sum(
         isinstance(held.role, Leading) and len(held.role.isr.members) < len(held.assignment.target)
         for held in broker.replication.core.partitions.values()
@@ -65,6 +74,8 @@ def _of_broker(broker: Broker) -> Iterator[Sample]:
         behind,
         found.under_min_isr,
         found.at_min_isr,
+        len(waiting),
+        max(waiting, default=0),
         len(broker.disk.damaged),
         len(broker.disk.failed),
         broker.replication.core.parked,
@@ -74,10 +85,20 @@ def _of_broker(broker: Broker) -> Iterator[Sample]:
         yield Sample(name, GAUGE, about, value)
 
 
+def _open_for_ms(broker: Broker) -> Iterator[int]:
+    """Of each partition that is led here and in which something holds back those who read only what is committed."""
+    now = broker.replication.now()
+    for held in broker.replication.core.partitions.values():
+        if isinstance(held.role, Leading) and held.stable_offset < held.high_watermark:
+            begun = [each for each in held.log.active_producers() if each.txn_start >= 0]
+            oldest = min(begun, key=lambda each: each.txn_start, default=None)
+            yield 0 if oldest is None else max(now - oldest.timestamp, 0)
+
+
 def _of_partitions(broker: Broker) -> Iterator[Sample]:
     for where, held in sorted(broker.replication.core.partitions.items()):
         labels = _labels(where)
-        values = (held.log.start_offset, held.log.end_offset, held.high_watermark)
+        values = (held.log.start_offset, held.log.end_offset, held.high_watermark, held.stable_offset)
         for (name, about), value in zip(OF_PARTITION, values, strict=True):
             yield Sample(name, GAUGE, about, value, labels)
         if isinstance(held.role, Leading):

@@ -85,7 +85,11 @@ def _part(result: Fetched, committed: bool) -> Body:
         "log_start_offset": result.start_offset,
         "diverging_epoch": None if end is None else {"epoch": end.epoch, "end_offset": end.end_offset},
         "current_leader": None if leader is None else {"leader_id": leader[0], "leader_epoch": leader[1]},
-        "aborted_transactions": [] if committed else None,
+        "aborted_transactions": [
+            {"producer_id": each.producer_id, "first_offset": each.first_offset} for each in result.aborted
+        ]
+        if committed
+        else None,
         "preferred_read_replica": result.preferred,
         "records": result.records,
     }

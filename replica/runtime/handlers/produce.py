@@ -10,8 +10,11 @@ from replica.core.errors import ErrorCode, KafkaError
 from replica.core.wants import Produced
 from replica.runtime.replicas import Replication
 from replica.runtime.requests import ApiKey, Body, Handlers, Reply, Request
+from replica.wire.batch import TRANSACTIONAL
 from replica.wire.validation import refuse_zstd_before
 
+_FLAGS_AT: Final = 22
+"""The low byte of a batch's attributes."""
 _OF_RECORDS: Final = frozenset({ErrorCode.INVALID_RECORD, ErrorCode.INVALID_TIMESTAMP})
 """A batch is refused as a whole; clients make the error of each record from what is said of the first."""
 
@@ -47,7 +50,11 @@ def handlers(replicas: Replication) -> Handlers:
 
 
 def _wrong_with(request: Request, where: TopicPartition, records: bytes | None, twice: bool) -> KafkaError | None:
-    if request.body["transactional_id"] is not None:
+    name = request.body["transactional_id"]
+    if name is None and records and len(records) > _FLAGS_AT and records[_FLAGS_AT] & TRANSACTIONAL:
+        text = f"{where}: a batch of a transaction, and a request that does not say of which"
+        return KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, text)
+    if name is not None:
         return KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "there are no transactions here")
     if where.topic in INTERNAL:
         return KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{where.topic} is written by brokers only")

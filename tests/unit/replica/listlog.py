@@ -9,7 +9,17 @@ from attrs import evolve, frozen
 
 from kraft_controller.core.names import TopicId, TopicPartition
 from replica.core.errors import ErrorCode, KafkaError, OffsetOutOfRange
-from replica.core.log import NO_EPOCH, NO_OFFSET, Appended, EpochEnd, Examined, Fetched, Found
+from replica.core.log import (
+    NO_EPOCH,
+    NO_OFFSET,
+    Aborted,
+    ActiveProducer,
+    Appended,
+    EpochEnd,
+    Examined,
+    Fetched,
+    Found,
+)
 
 _HEADER = Struct(">qiqi")
 
@@ -104,6 +114,18 @@ class ListLog:
                 break
             found += encoded
         return Fetched(offset, found)
+
+    def stable_offset(self, high_watermark: int) -> int:
+        return high_watermark
+
+    def watermark_passed(self, offset: int) -> None:
+        """Nothing here knows transactions."""
+
+    def aborted_among(self, fetched: Fetched) -> tuple[Aborted, ...]:
+        return ()
+
+    def active_producers(self) -> tuple[ActiveProducer, ...]:
+        return ()
 
     def assign_epoch(self, epoch: int, start: int) -> None:
         self._works()

@@ -7,7 +7,9 @@ import pytest
 from kraft_controller.cli.common import Failed
 from kraft_controller.core.names import TopicPartition
 from replica.cli.consume import Position, _records
-from tests.unit.replica.storage.logs import numbered
+from replica.storage.memory_log import MemoryLog
+from tests.unit.replica.storage.logs import ALL, NOW, numbered
+from tests.unit.replica.storage.transactional import ABORT, COMMIT, Writers, end
 
 
 def test_a_batch_that_does_not_fit_its_checksum_ends_the_command_behind_what_came_before_it() -> None:
@@ -19,3 +21,19 @@ def test_a_batch_that_does_not_fit_its_checksum_ends_the_command_behind_what_cam
     position.offset = 2
     with pytest.raises(Failed, match="t-0: the batch at offset 2 is damaged: "):
         _records(position, bytes(rotten))
+
+
+def test_read_committed_passes_over_what_was_aborted_and_nothing_else_of_its_producer() -> None:
+    position = Position(TopicPartition("t", 0), 1, None)
+    log, writers = MemoryLog(), Writers()
+    writers.write(log, 7, "a", "b")
+    log.append_as_leader(numbered(0, 0, b"plain"), 0, NOW)
+    end(log, 7, ABORT)
+    writers.write(log, 7, "c")
+    end(log, 7, COMMIT)
+    fetched = log.read(1, ALL, log.end_offset)
+    aborted = [(each.first_offset, each.producer_id) for each in log.aborted_among(fetched)]
+    found = _records(position, fetched.records, aborted)
+    assert [(record.value, after) for _, record, after in found] == [(b"plain", 3), (b"c", 6)]
+    everything = _records(position, fetched.records)
+    assert [record.value for _, record, _ in everything] == [b"b", b"plain", b"c"]

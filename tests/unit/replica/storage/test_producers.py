@@ -7,8 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from replica.core.errors import ErrorCode, KafkaError
+from replica.core.log import Aborted
 from replica.storage.producers import SEQUENCES, Producers
 from replica.wire.batch import CONTROL, TRANSACTIONAL, Header, parse_header
+from replica.wire.records import ControlType
 from tests.unit.replica.storage.logs import NOW, of_producer
 
 
@@ -71,7 +73,9 @@ def test_who_is_not_known_may_begin_anywhere() -> None:
 def test_transactions() -> None:
     producers = after(header(0, 10, flags=TRANSACTIONAL), header(1, 11, flags=TRANSACTIONAL))
     assert producers.first_open == 10
-    producers.append(header(-1, 12, flags=TRANSACTIONAL | CONTROL), coordinator_epoch=4)
+    marker = header(-1, 12, flags=TRANSACTIONAL | CONTROL)
+    assert producers.end(marker, ControlType.ABORT, 4) == Aborted(7, 10, 12, 13)
+    assert producers.stable(13) == 13
     known = producers.get(7)
     assert known is not None
     assert (known.txn_start, known.coordinator_epoch, known.last_sequence) == (-1, 4, 1)
