@@ -18,19 +18,22 @@ from attrs import evolve, frozen
 
 from harness.checkers import linear
 from harness.checkers.controller.facts import Fact
+from harness.checkers.partitions.copies import ident_of
 from harness.checkers.records.history import History as OfRecords
 from harness.checkers.store import judge, watching
 from harness.checkers.store.case import Case as Prepared
 from harness.checkers.store.linearize import operations
 from harness.history import History
-from harness.mutants.bank import algebra, controller, liveness, oracle, verdicts, zab
+from harness.mutants.bank import algebra, controller, liveness, oracle, partitions, verdicts, zab
 from harness.mutants.bank.controller import settled
 from harness.mutants.bank.ensemble import PATHS, legal
 from harness.mutants.bank.operations import KINDS, spoil, true_history, without_zxids
+from harness.mutants.bank.partitions import settled as at_rest
 from harness.mutants.bank.records.bank import histories, summary
 from harness.mutants.bank.spoil import SPOILERS
 from harness.mutants.bank.stories import STORIES
 from harness.mutants.bank.twist import twisted
+from kraft_controller.core.names import TopicId
 
 Deed: TypeAlias = Callable[[], object]
 Deeds: TypeAlias = Iterator[tuple[str, Deed]]
@@ -55,6 +58,7 @@ TARGETS: Final[dict[str, tuple[str, ...]]] = {
         *_named("checkers.controller", "case epochs fenced leaders versions assignments obedience settled"),
         "harness.checkers.controller",
     ),
+    "partitions": _named("checkers.partitions", "copies keeper settled"),
     "records": _named(
         "checkers.records", "broken case groups judge lag lost members polls sends standing values verify"
     ),
@@ -237,6 +241,18 @@ def _decided(history: linear.History, modelled: algebra.Modelled) -> Deed:
     return lambda: algebra.decided(history, modelled)
 
 
+def partitions_bank() -> Deeds:
+    yield "an id", lambda: ident_of(TopicId("T1" + "0" * 20))
+    yield from at_rest.deeds()
+    for story in partitions.STORIES.values():
+        for so in (False, True):
+            yield f"{story.name}{'' if so else ', not'}", _onlooked(story, so)
+
+
+def _onlooked(story: partitions.Told, so: bool) -> Deed:
+    return lambda: story.said(so)
+
+
 def records_bank() -> Deeds:
     for name, history in histories():
         yield name, _summed_up(history)
@@ -254,5 +270,6 @@ BANKS: Final[dict[str, Callable[[], Deeds]]] = {
     "store": store_bank,
     "linear": linear_bank,
     "controller": controller_bank,
+    "partitions": partitions_bank,
     "records": records_bank,
 }

@@ -61,6 +61,31 @@ EQUIVALENT: Final[dict[str, str]] = {
     # -- controllers -------------------------------------------------------------------------------------
     "checkers.controller.assignments arrived: without `origin.moving` in `origin.moving and held.replicas =="
     " origin.target`": "what did not move is held by the same as before then, and what is as before was passed over",
+    # -- partitions --------------------------------------------------------------------------------------
+    "checkers.partitions.keeper Keeper._changed: 1 for 0 in `Version(0)`": "nobody asks for the version of a topic",
+    "checkers.partitions.keeper Keeper.catch_up: never `self._place == self._world.changes_upto`": (
+        "nothing has been committed since then, so there is nothing to go through"
+    ),
+    "checkers.partitions.keeper Keeper.catch_up: without `change.path.startswith(f'{znodes.DELETE_TOPICS}/')` in"
+    " `change.kind == 'create' and change.path.startswith(f'{znodes.DELETE_TOPICS}/')`": (
+        "whatever else is created, its path is taken for the name of a topic, and no topic has a path for its name"
+    ),
+    "checkers.partitions.keeper Keeper.looked: without `continue`": (
+        "what is as it was is looked at once more: more slowly, with the same result"
+    ),
+    "checkers.partitions.copies Copy.seen: answers nothing": (
+        "what is as it was is looked at once more: more slowly, with the same result"
+    ),
+    "checkers.partitions.keeper Keeper._look: `watermark >= len(truth.committed)` for"
+    " `watermark > len(truth.committed)`": "what is known to be committed is compared once more, and nothing is new",
+    "checkers.partitions.keeper Keeper._look: without `watermark > len(truth.committed)` in `leads and watermark >"
+    " len(truth.committed)`": "what is known to be committed is compared once more, and nothing is new",
+    "checkers.partitions.keeper Keeper._grew: 2 for 1 in `-1`": "no producer's number is below 0",
+    "checkers.partitions.copies read_all: 2 for 1 in `1 << 30`": "no log of a run has as many bytes as that",
+    "checkers.partitions.copies read_all: 31 for 30 in `1 << 30`": "no log of a run has as many bytes as that",
+    "checkers.partitions.copies common: never `one[since:least] == other[since:least]`": (
+        "they are compared one by one: more slowly, with the same result"
+    ),
     # -- brokers' clients ----------------------------------------------------------------------------------
     "checkers.records.case _Preparing._answer: without `isinstance(answer, Acked)` in `isinstance(answer, Acked) and"
     " made.kept and (answer.offset != NOWHERE)`": "only what is acknowledged is kept",

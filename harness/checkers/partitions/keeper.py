@@ -125,7 +125,7 @@ class Keeper:
     def _doomed(self, topic: str) -> None:
         """From now on nobody promises anything of it."""
         for key, truth in self.truths.items():
-            if key.where.topic == topic and key.ident == self._idents.get(topic):
+            if key.ident == self._idents.get(topic):
                 truth.fork = NEVER
                 truth.committed.clear()
 
@@ -274,10 +274,8 @@ class Keeper:
         has, all_of_it = copy.has_of(truth.committed), len(truth.committed)
         if copy.high_watermark < all_of_it:
             self._came_to("leader knows less")
-        others = (
-            held[copy.key.where] for each, held in self.copies.items() if each != broker and copy.key.where in held
-        )
-        if any(other.key == copy.key and copy.has_of(other.records) < len(other.records) for other in others):
+        every = (held[copy.key.where] for held in self.copies.values() if copy.key.where in held)
+        if any(other.key == copy.key and copy.has_of(other.records) < len(other.records) for other in every):
             self._came_to("logs part")
         if has < all_of_it:
             if not unclean and (damaged is None or has < damaged[0]):
@@ -340,12 +338,9 @@ class Keeper:
         for result in results:
             if isinstance(result, Fetched) and result.where not in broker.core.partitions:
                 copy = self.copies.get(broker.id, {}).get(result.where)
-                watermark = 0 if copy is None else min(result.high_watermark, len(copy.records))
-                if copy is not None and copy.leads and watermark > copy.high_watermark:
-                    copy.high_watermark = watermark
-                    truth = self.truths[copy.key]
-                    if copy.epoch >= truth.fork:
-                        self._committed(broker.id, copy, truth, True, watermark)
+                if copy is not None and copy.leads and copy.epoch >= self.truths[copy.key].fork:
+                    watermark = min(result.high_watermark, len(copy.records))
+                    self._committed(broker.id, copy, self.truths[copy.key], True, watermark)
 
     # -- what is told ----------------------------------------------------------------------------------------
 
@@ -377,8 +372,10 @@ class Keeper:
     def unknown(self, broker: PartitionBroker, where: TopicPartition, producer: int, sequence: int) -> None:
         """A producer is told that this sequence is not the next one."""
         copy = self.copies.get(broker.id, {}).get(where)
-        truth = None if copy is None else self.truths[copy.key]
-        if copy is None or truth is None or truth.state is None or copy.epoch != truth.state.leader_epoch:
+        if copy is None:
+            return
+        truth = self.truths[copy.key]
+        if truth.state is None or copy.epoch != truth.state.leader_epoch:
             return  # it is not the leader, or does not know yet what it holds
         last = next((record for record in reversed(truth.committed) if record.producer == producer), None)
         if last is not None and last.sequence + 1 == sequence and copy.sequences.get(producer) == last.sequence:

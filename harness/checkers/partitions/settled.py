@@ -64,7 +64,7 @@ def _unlike(broker: PartitionBroker, states: States) -> str | None:
 def unequal(world: PartitionsWorld) -> str | None:
     """All that is written is committed, and known to be, with everybody who holds it; and all who asked are told."""
     for key, producer in world.workload.producers.items():
-        if not producer.settled and not world.keeper.exists(producer.where):
+        if not world.keeper.exists(producer.where):
             producer.forget()
         if not producer.settled:
             return f"producer {key[0]} of {producer.where} has not been told what became of what it wrote"

@@ -1,0 +1,10 @@
+"""What must be said of brokers and the records that they replicate, in stories of a few steps each."""
+
+from __future__ import annotations
+
+from harness.mutants.bank.partitions import clients, disks, leaders, logs
+from harness.mutants.bank.partitions.story import STORIES, Told
+
+MODULES = (logs, leaders, disks, clients)
+
+__all__ = ["MODULES", "STORIES", "Told"]

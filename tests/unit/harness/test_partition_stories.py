@@ -1,0 +1,28 @@
+"""For every promise of replication, stories by hand: those that keep it are legal, those that break it are said to."""
+
+from __future__ import annotations
+
+import pytest
+
+from harness.mutants.bank.partitions import STORIES, Told, settled
+from harness.points.partitions import NAMES, counted_as
+
+
+@pytest.mark.parametrize("told", STORIES.values(), ids=STORIES)
+def test_a_story_is_judged_as_it_should_be(told: Told) -> None:
+    for so in (False, True):
+        promise, what, counts = told.said(so)
+        assert promise == (told.breaks if so else ""), what
+        if told.reaches:
+            assert (told.reaches in counts) is so, counts
+
+
+def test_every_situation_is_reached_by_a_story() -> None:
+    assert {told.reaches for told in STORIES.values()} - {""} == {counted_as(name) for name in NAMES}
+
+
+@pytest.mark.parametrize("spoilt", settled.SPOILT)
+def test_who_has_not_come_to_rest_is_noticed(spoilt: str) -> None:
+    rest = settled.Rest()
+    settled.SPOILT[spoilt](rest)
+    assert (rest.said() == (None, None)) is (spoilt in settled.HARMLESS), rest.said()
