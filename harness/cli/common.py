@@ -22,8 +22,8 @@ from harness.profiles import ALL, drawn
 from harness.profiles import BY_NAME as PROFILES
 from harness.script.checks import SERVERS_MAX
 from harness.scripts import ScriptError, from_json, loads, to_json
-from harness.words import counted
 from harness.worlds import WORLDS
+from zab.core.words import counted
 
 HELD, VIOLATED, MISUSED = 0, 1, 2
 

@@ -42,8 +42,8 @@ from harness.rerun import rerun
 from harness.script.checks import SERVERS_MAX
 from harness.scripts import describe, loads, to_json
 from harness.shrink import same_promise, shrink
-from harness.words import counted, noun
 from harness.worlds import WORLDS, world
+from zab.core.words import counted, noun
 
 if TYPE_CHECKING:
     from harness.spark.chunk import Done

@@ -36,8 +36,8 @@ from harness.outcome import Outcome
 from harness.rerun import rerun
 from harness.scripts import describe, dumps
 from harness.shrink import Shrunk, same_promise, shrink
-from harness.words import counted
 from harness.worlds import WORLDS, Run, world
+from zab.core.words import counted
 
 
 def add(parser: argparse.ArgumentParser) -> None:

@@ -20,7 +20,7 @@ from harness.faults import Script
 from harness.outcome import Outcome
 from harness.scripts import describe, dumps, loads
 from harness.shrink import same_promise, shrink
-from harness.words import counted
+from zab.core.words import counted
 
 
 @frozen

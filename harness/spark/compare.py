@@ -7,7 +7,7 @@ from typing import Any, Final
 from attrs import asdict, field, frozen
 
 from harness.spark.analysis import RECOVERED, Analysis, Row
-from harness.words import counted
+from zab.core.words import counted
 
 NOTABLE: Final = 0.1
 """A number that moved by less than a tenth is the same number."""

@@ -28,6 +28,7 @@ from kraft_controller.runtime.admin import moves as admin
 from kraft_controller.runtime.admin.moves import MoveError, Moves, Progress
 from kraft_controller.runtime.admin.picture import read_picture
 from kraft_controller.wire.znodes import DamagedNode
+from zab.core.words import counted
 
 act = connected
 
@@ -96,7 +97,8 @@ async def _execute(session: zab.Session, arguments: argparse.Namespace) -> int:
     try:
         admin.check(picture, plan)
         if moving and not arguments.additional:
-            raise MoveError(f"{len(moving)} partitions are on the move already: wait, cancel, or say --additional")
+            already = counted(len(moving), "partition")
+            raise MoveError(f"on the move already: {already}; wait, cancel, or say --additional")
         progress(f"back again: {admin.as_json(admin.now(picture, plan))}")
         if not arguments.no_throttle:
             await admin.throttle(session, picture, {**moving, **plan}, arguments.throttle)
@@ -112,7 +114,7 @@ async def _execute(session: zab.Session, arguments: argparse.Namespace) -> int:
         if arguments.wait
         else f"begun{'' if arguments.no_throttle else f', at {arguments.throttle} bytes a second'}"
     )
-    say(arguments, f"{len(plan)} partitions: {told}", partitions=len(plan), done=arguments.wait)
+    say(arguments, f"{counted(len(plan), 'partition')}: {told}", partitions=len(plan), done=arguments.wait)
     return DONE
 
 
@@ -157,7 +159,8 @@ async def _cancel(session: zab.Session, arguments: argparse.Namespace) -> int:
             await waited(arguments, _Arriving(session, back))
     if not arguments.preserve_throttles:
         await admin.unthrottle(session, await read_picture(session), {where.topic for where in named}, back)
-    line = f"{len(back)} partitions: {'back' if arguments.wait else 'on the way back'}" if back else "nothing moves"
+    said = f"{counted(len(back), 'partition')}: {'back' if arguments.wait else 'on the way back'}"
+    line = said if back else "nothing moves"
     say(arguments, line, cancelled=[str(where) for where in back])
     return DONE
 
@@ -197,7 +200,7 @@ class _Arriving(Waiting):
             row = (gone or refused)[0]
             raise Failed(f"{row.where}: {row.progress.value}; the log of the controller says why")
         left = [row for row in rows if row.progress is not Progress.DONE]
-        return f"{len(left)} of {len(rows)} partitions, {left[0].where} among them" if left else None
+        return f"{len(left)} of {counted(len(rows), 'partition')}, {left[0].where} among them" if left else None
 
 
 async def _asked(session: zab.Session) -> Moves:

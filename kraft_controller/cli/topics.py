@@ -28,6 +28,7 @@ from kraft_controller.core.configs import ConfigError
 from kraft_controller.core.names import INTERNAL, BrokerId, TopicPartition
 from kraft_controller.runtime.admin.picture import Picture, read_picture
 from kraft_controller.runtime.admin.topics import TopicError, add_partitions, create_topic, delete_topic, plan_topic
+from zab.core.words import counted
 
 act = connected
 
@@ -110,7 +111,7 @@ async def _create(session: zab.Session, arguments: argparse.Namespace) -> int:
         progress(f"warning: {name} has one replica: while its broker is away, so are its records")
     if arguments.wait:
         await waited(arguments, _LedWaiting(session, name))
-    line = f"topic {name}: {len(assignment)} partitions, {replicas} replicas of each"
+    line = f"topic {name}: {counted(len(assignment), 'partition')}, {counted(replicas, 'replica')} of each"
     say(arguments, line, topic=name, topic_id=ident, partitions=len(assignment), replicas=replicas, created=True)
     return DONE
 
@@ -125,7 +126,7 @@ async def _alter(session: zab.Session, arguments: argparse.Namespace) -> int:
     progress("warning: records with a key go to other partitions from now on")
     if arguments.wait:
         await waited(arguments, _LedWaiting(session, name))
-    say(arguments, f"topic {name}: {len(made)} more partitions", topic=name, partitions=arguments.partitions)
+    say(arguments, f"topic {name}: {counted(len(made), 'more partition')}", topic=name, partitions=arguments.partitions)
     return DONE
 
 
@@ -155,7 +156,7 @@ class _LedWaiting(Waiting):
         if self._name not in picture.topics:
             raise Failed(f"topic {self._name} is gone: somebody deleted it")
         waiting = [where for where in picture.partitions() if picture.leader(where) is None]
-        return f"{len(waiting)} partitions have no leader yet, {waiting[0]} among them" if waiting else None
+        return f"no leader yet: {counted(len(waiting), 'partition')}, {waiting[0]} among them" if waiting else None
 
 
 class _GoneWaiting(Waiting):
@@ -239,7 +240,8 @@ async def _describe(session: zab.Session, arguments: argparse.Namespace) -> int:
             topic = picture.topics[name]
             state = f", {_deleting(picture, name)}" if name in picture.deleting else ""
             configs = " ".join(f"{key}={value}" for key, value in picture.configs[name].items())
-            print(f"{name}  id {topic.id or '-'}, {len(topic.partitions)} partitions{state}  {configs}".rstrip())
+            partitions = counted(len(topic.partitions), "partition")
+            print(f"{name}  id {topic.id or '-'}, {partitions}{state}  {configs}".rstrip())
             # Where nobody leads, the last ones in sync are what one has to know: one of them has to come back.
             shown = [row if row["leader"] is not None else row | {"isr": row["last_known_isr"]} for row in rows]
             show(arguments, [row for row in shown if row["topic"] == name], columns)

@@ -45,12 +45,12 @@ class Health:
     @property
     def worries(self) -> tuple[str, ...]:
         """Empty when nobody has to get up."""
-        said = {
-            "partitions without a leader": self.offline,
-            "partitions that refuse acks=all": self.under_min_isr,
-            "replicas on failed disks": self.offline_replicas,
-        }
-        return tuple(f"{count} {what}" for what, count in said.items() if count)
+        said = (
+            (self.offline, "partition without a leader", "partitions without a leader"),
+            (self.under_min_isr, "partition that refuses acks=all", "partitions that refuse acks=all"),
+            (self.offline_replicas, "replica on a failed disk", "replicas on failed disks"),
+        )
+        return tuple(f"{count} {one if count == 1 else many}" for count, one, many in said if count)
 
 
 def health(desk: Desk) -> Health:

@@ -6,6 +6,7 @@ import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import click
 from attrs import evolve
@@ -16,6 +17,7 @@ from zab.cli.history.transactions import Line, line_of_theirs, lines_of, readabl
 from zab.cli.history.writing import found_in
 from zab.cli.running import Misused, failing_plainly
 from zab.core.errors import DamagedError
+from zab.core.words import counted
 from zab.core.zxid import Zxid, show
 from zab.runtime.identity import NAME as IDENTITY
 from zab.runtime.identity import owner_of
@@ -108,7 +110,7 @@ def verify(path: Path, log_dir: Path | None, as_json: bool) -> None:
     the others when it is started. A torn tail, which a crash leaves behind, is no damage.
     """
     disk = _ours(path, log_dir)
-    files = [
+    files: list[dict[str, Any]] = [
         {
             "file": file.name,
             "bytes": file.size,
@@ -126,7 +128,8 @@ def verify(path: Path, log_dir: Path | None, as_json: bool) -> None:
     else:
         for each in files:
             trouble = each["trouble"] or "sound"
-            click.echo(f"{each['file']}: {each['transactions']} transactions up to {each['last']}: {trouble}")
+            many = counted(each["transactions"], "transaction")
+            click.echo(f"{each['file']}: {many} up to {each['last']}: {trouble}")
         for note in found.notes:
             click.echo(f"note: {note}")
         for damage in found.damage:
@@ -165,6 +168,5 @@ def repair(source: Path, target: Path, log_dir: Path | None) -> None:
     for note in state.notes:
         click.echo(f"note: {note}", err=True)
     found_in(target, state)
-    click.echo(
-        f"{target}: {len(state.store.tree)} nodes as of {show(Zxid(state.store.zxid))}. Behind that, nothing was saved."
-    )
+    nodes = counted(len(state.store.tree), "node")
+    click.echo(f"{target}: {nodes} as of {show(Zxid(state.store.zxid))}. Behind that, nothing was saved.")

@@ -17,6 +17,7 @@ from zab.cli.history.states import State, read_state
 from zab.cli.history.writing import check_new, export_to, found_in, write_file
 from zab.cli.running import Misused, failing_plainly
 from zab.core.errors import DamagedError
+from zab.core.words import counted
 from zab.core.zxid import Zxid, show
 from zab.runtime.identity import NAME as IDENTITY
 from zab.runtime.identity import owner_of
@@ -103,8 +104,8 @@ def _owner(source: Path) -> int | None:
 
 def _summary(state: State) -> str:
     store = state.store
-    count = len(store.tree)
-    return f"{count} nodes, {len(store.sessions.table)} sessions, as of {show(Zxid(store.zxid))} ({store.zxid:#x})"
+    nodes, sessions = counted(len(store.tree), "node"), counted(len(store.sessions.table), "session")
+    return f"{nodes}, {sessions}, as of {show(Zxid(store.zxid))} ({store.zxid:#x})"
 
 
 def _tell_changed_lists(state: State) -> None:

@@ -15,6 +15,7 @@ from zab.cli.history.states import State, read_state
 from zab.cli.history.transactions import moment, readable, show_acl
 from zab.cli.history.writing import write_file
 from zab.cli.running import Misused, failing_plainly
+from zab.core.words import counted
 from zab.core.zxid import Zxid, show
 from zab.storage.real import in_use
 from zab.store.node import CONTAINER, Node, is_session, ttl_of
@@ -123,9 +124,9 @@ def _summary(state: State, under: str, depth: int) -> Iterator[dict[str, object]
 def verify(path: Path, log_dir: Path | None) -> None:
     """Read all of it, and check every sum in it and over it. Exit status 0: it can be relied on."""
     state = _read(path, log_dir)
-    tree = state.store.tree
+    nodes, sessions = counted(len(state.store.tree), "node"), counted(len(state.store.sessions.table), "session")
     click.echo(
-        f"{path}: sound: {len(tree)} nodes, {len(state.store.sessions.table)} sessions, "
+        f"{path}: sound: {nodes}, {sessions}, "
         f"as of {show(Zxid(state.store.zxid))} ({state.store.zxid:#x}), digest {state.store.digest.value:#x}"
     )
 
@@ -170,7 +171,7 @@ def take(source: str, target: Path, log_dir: Path | None, auth: str | None) -> N
             )
         state = _read(folder, log_dir)
         write_file(target, departure(state.store))
-    click.echo(f"{target}: {len(state.store.tree)} nodes as of {state.store.zxid:#x}")
+    click.echo(f"{target}: {counted(len(state.store.tree), 'node')} as of {state.store.zxid:#x}")
 
 
 def _read(path: Path, log_dir: Path | None = None) -> State:

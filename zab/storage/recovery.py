@@ -17,6 +17,7 @@ from attrs import define, evolve, field
 from zab.core.batch import Batch
 from zab.core.errors import DamagedError
 from zab.core.ready import Recovered
+from zab.core.words import counted
 from zab.core.zxid import NOTHING, UNKNOWN, Epoch, Zxid, epoch_of, show
 from zab.storage import epochs as epochs_file
 from zab.storage import install, snapshots
@@ -63,7 +64,8 @@ def recover(disk: Disk, autocreate: bool) -> Recovery:
         return _distrusted(epochs, notes, [f"{error}; what this server promised is lost"])
     aside = [name for name in names if name.startswith(ASIDE)]
     if aside:
-        notes.append(f"{len(aside)} files named {ASIDE}* are kept from earlier damage; delete them when you like")
+        kept = counted(len(aside), "file")
+        notes.append(f"kept from earlier damage: {kept} named {ASIDE}*, to be deleted when you like")
     try:
         _finish_install(disk, epochs, names, notes)
     except DamagedError as error:

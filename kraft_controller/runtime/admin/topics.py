@@ -21,6 +21,7 @@ from kraft_controller.core.state import Assignment, Topic
 from kraft_controller.runtime.admin.configs import CHANGE, Entity, note
 from kraft_controller.runtime.admin.picture import names_below, read_brokers
 from kraft_controller.wire import znodes
+from zab.core.words import counted
 
 TRIES_MAX = 20
 
@@ -173,7 +174,8 @@ async def _growth(
 ) -> dict[int, tuple[BrokerId, ...]]:
     existing = len(topic.partitions)
     if total <= existing:
-        raise InvalidPartitions(f"topic {topic.name} has {existing} partitions; there can be more, not {total}")
+        has = counted(existing, "partition")
+        raise InvalidPartitions(f"topic {topic.name} has {has}; there can be more, not {total}")
     brokers = await read_brokers(session)
     first = topic.partitions[min(topic.partitions)].replicas
     if assignment is None:
@@ -181,11 +183,12 @@ async def _growth(
         rows = assign(racks, total - existing, len(first), growth(list(brokers), first[0], existing))
         return dict(enumerate(rows, start=existing))
     if len(assignment) != total - existing:
-        raise InvalidReplicaAssignment(f"{len(assignment)} assignments for {total - existing} new partitions")
+        given, new = counted(len(assignment), "assignment"), counted(total - existing, "new partition")
+        raise InvalidReplicaAssignment(f"{given} for {new}")
     made = {number: tuple(map(BrokerId, held)) for number, held in enumerate(assignment, start=existing)}
     check_manual(made, list(brokers), existing)
     if len(made[existing]) != len(first):
-        raise InvalidReplicaAssignment(f"the others have {len(first)} replicas: give the new ones as many")
+        raise InvalidReplicaAssignment(f"the others have {counted(len(first), 'replica')}: give the new ones as many")
     return made
 
 

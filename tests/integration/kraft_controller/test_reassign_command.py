@@ -64,7 +64,7 @@ def test_a_move_that_takes_time_is_throttled_listed_and_taken_back(tmp_path: Pat
             plan = plan_in(tmp_path / "plan", {"t-0": [3, 2]})
             late = await here.command("reassign", "execute", plan, "--throttle", "1000", "--wait", "--wait-s", "0.5")
             assert late.code == 1
-            assert "1 of 1 partitions, t-0 among them" in late.err
+            assert "1 of 1 partition, t-0 among them" in late.err
             assert await throttled(here) == [
                 "t leader.replication.throttled.replicas=0:1,0:2",
                 "t follower.replication.throttled.replicas=0:3",

@@ -70,7 +70,7 @@ def test_who_is_to_hold_it_is_said_by_hand(tmp_path: Path) -> None:
             await here.done("topics", "create", "t", "--replica-assignment", "3:1,1:3", "--wait")
             assert await leader(here, "t") == 3
             said = await here.done("topics", "alter", "t", "--partitions", "3", "--replica-assignment", "2:3", "--wait")
-            assert "1 more partitions" in said
+            assert "1 more partition" in said
             assert (await here.node("/brokers/topics/t"))["partitions"] == {"0": [3, 1], "1": [1, 3], "2": [2, 3]}
             words = ("--policy", "plain", "--partitions", "4", "--replication-factor", "2")
             await here.done("topics", "create", "plain", *words)

@@ -222,7 +222,7 @@ def test_what_is_taken_out_moves_in_again_in_either_format(data: Path, tmp_path:
     assert (tmp_path / "theirs" / "version-2" / "currentEpoch").read_text() == "2"
     ours = next((tmp_path / "ours").glob("snapshot.*"))
     assert "sound" in run("snapshot", "verify", ours)
-    assert "sound: 7 nodes, 1 sessions, as of 2/9" in run("snapshot", "verify", tmp_path / "again")
+    assert "sound: 7 nodes, 1 session, as of 2/9" in run("snapshot", "verify", tmp_path / "again")
 
 
 def test_nothing_is_written_over_and_no_directory_in_use_is_read(data: Path, tmp_path: Path) -> None:
