@@ -11,8 +11,9 @@ from __future__ import annotations
 import logging
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Collection
-from typing import Final, Protocol
+from collections.abc import Awaitable, Callable, Collection, Iterator
+from functools import partial
+from typing import Final
 from uuid import uuid4
 
 import trio
@@ -37,35 +38,18 @@ from replica.core.groups.ready import (
     Unloaded,
 )
 from replica.core.groups.states import Cause
-from replica.core.log import Log as PartitionLog
+from replica.runtime.coordinator_log import LOAD_AGAIN_S, LOOK_AGAIN_S, Storage, read_all
 from replica.runtime.logs import Log
 from replica.runtime.offsets_topic import OFFSETS_TOPIC
-from replica.wire import batch, group_records, records
+from replica.wire import group_records
+from replica.wire.batch import Header
+from replica.wire.records import ControlType, Record, batch_of, read_control
 
-READ_BYTES: Final = 64 * 1024
-"""A few hundred records: while they are taken in nobody else is served."""
-LOOK_AGAIN_S: Final = 0.05
-"""How often it is looked whether followers have what a load has read, and whether there is an offsets topic by now."""
 AWAKE_S: Final = 0.25
 LATE_MS: Final = 1_000
 """Who looks at the clock four times in a second and finds so much gone has stood still: stopped, or swapped out."""
 GRACE_MS: Final = 1_000
 """What members said meanwhile lies unread in sockets. They are heard first, or all of them would be dead at once."""
-LOAD_AGAIN_S: Final = 1.0
-"""A partition whose log cannot be read is tried again after this, for as long as it is led here."""
-
-
-class Storage(Protocol):
-    """What is asked of the replica manager."""
-
-    def append(
-        self, where: TopicPartition, records: bytes, timeout_ms: int, done: Callable[[ErrorCode, int], None]
-    ) -> None:
-        """With acks = all. What is called first is written first. `done` is called once, at once or later: NONE and the
-        offset of the first record, or the error."""
-
-    def held(self, where: TopicPartition) -> tuple[PartitionLog, int] | None:
-        """Its log, and its high watermark now; None where this broker has no replica of it."""
 
 
 @define(eq=False)
@@ -192,6 +176,12 @@ class Groups:
             self.coordinator.resigned(where.partition, None if leads is None else epoch, self.now())
         self._turn()
 
+    def complete_transaction(self, partition: int, producer: int, committed: bool, offset: int) -> None:
+        """The end of the producer's transaction stands in this partition of the offsets topic, at that offset, and
+        every replica in sync has it. Not to be called before; once more does no harm."""
+        self.coordinator.transaction_ended(partition, producer, committed, offset)
+        self._turn()
+
     def topics_deleted(self, topics: Collection[str]) -> None:
         self.coordinator.forget_topics(topics, self.now())
         self._turn()
@@ -251,15 +241,17 @@ class Groups:
             self._log.say("group-record-refused", logging.WARNING, partition=append.partition, why=error)
             done(ErrorCode.MESSAGE_TOO_LARGE, -1)
             return
-        self._storage.append(where, records.batch_of(pairs, append.now_ms), self._commit_timeout_ms, done)
+        data = batch_of(pairs, append.now_ms, transaction=append.producer)
+        self._storage.append(where, data, self._commit_timeout_ms, done)
 
     # -- loading -------------------------------------------------------------------------------------------------
 
     async def _load(self, load: Load) -> None:
         where = TopicPartition(OFFSETS_TOPIC, load.partition)
-        while self.coordinator.awaits(load):
+        awaits, take = partial(self.coordinator.awaits, load), partial(self._replay, load)
+        while awaits():
             try:
-                if await self._read(load, where):
+                if await read_all(self._storage, where, awaits, take):
                     self.coordinator.loaded(load, self.now())
                     self._turn()
                     return
@@ -267,45 +259,23 @@ class Groups:
                 self._log.grumble("groups-not-loaded", load.partition, logging.ERROR, partition=where, why=error)
             await trio.sleep(LOAD_AGAIN_S)
 
-    async def _read(self, load: Load, where: TopicPartition) -> bool:
-        """From its start to where it ended when this began, and until all of that is committed. False: not here."""
-        found = self._storage.held(where)
-        if found is None:
-            return False
-        log, _ = found
-        at, end = log.start_offset, log.end_offset
-        while at < end:
-            at = self._replay(load, where, log.read(at, READ_BYTES, end).records, at, end)
-            await trio.lowlevel.checkpoint()
-            if not self.coordinator.awaits(load):
-                return False
-        # What is only on this broker may be lost with it. Nobody shall see a position that moves back then.
-        while (found := self._storage.held(where)) is not None and found[1] < end:
-            await trio.sleep(LOOK_AGAIN_S)
-            if not self.coordinator.awaits(load):
-                return False
-        return found is not None
-
-    def _replay(self, load: Load, where: TopicPartition, data: bytes, at: int, end: int) -> int:
-        """Returns where to go on."""
-        following = end  # behind the last batch there may be nothing, where the cleaner was
-        for position, header in batch.walk(data):
-            following = header.next_offset
+    def _replay(self, load: Load, header: Header, found: Iterator[Record]) -> None:
+        producer = header.producer_id if header.transactional else None
+        for record in found:
             if header.control:
-                continue
-            for record in records.read_records(data, position):
-                if record.offset < at or record.key is None:
-                    continue
+                kind, _ = read_control(record)
+                if kind is not None:
+                    committed = kind is ControlType.COMMIT
+                    self.coordinator.replay_end(load, record.offset, header.producer_id, committed)
+            elif record.key is not None:
                 try:
                     entry = group_records.decode(record.key, record.value)
                 except group_records.RecordError as error:
-                    self._log.say(
-                        "group-record-unreadable", logging.ERROR, partition=where, offset=record.offset, why=error
-                    )
+                    say, where = self._log.say, f"{OFFSETS_TOPIC}-{load.partition}"
+                    say("group-record-unreadable", logging.ERROR, partition=where, offset=record.offset, why=error)
                     continue
                 if entry is not None:
-                    self.coordinator.replay(load, record.offset, entry)
-        return following
+                    self.coordinator.replay(load, record.offset, entry, producer)
 
     # -- telling -------------------------------------------------------------------------------------------------
 

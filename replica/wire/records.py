@@ -190,10 +190,18 @@ def batch_of(
     *,
     codec: Codec = Codec.NONE,
     base_offset: int = 0,
+    transaction: tuple[int, int] | None = None,
 ) -> bytes:
-    """A batch as a producer without a memory sends it: (key, value) each, all at one time."""
+    """A batch as a producer without a memory sends it: (key, value) each, all at one time.
+
+    `transaction`: id and epoch of the producer of whose transaction it is a part. A coordinator writes such batches for
+    it, without sequences.
+    """
     records = [Record(base_offset + index, timestamp, key, value) for index, (key, value) in enumerate(pairs)]
-    return build(records, codec=codec)
+    if transaction is None:
+        return build(records, codec=codec)
+    producer, epoch = transaction
+    return build(records, codec=codec, producer_id=producer, producer_epoch=epoch, flags=TRANSACTIONAL)
 
 
 def control_batch(

@@ -26,6 +26,7 @@ from replica.core.groups.messages import (
     Ask,
     Beaten,
     Commit,
+    CommitInTransaction,
     Committed,
     Delete,
     Deleted,
@@ -102,10 +103,15 @@ class Coordinator:
         loading = self._loading.get(load.partition)
         return loading is not None and loading.number == load.number
 
-    def replay(self, load: Load, offset: int, record: Record) -> None:
-        """Found in the topic, in the order in which it stands there."""
+    def replay(self, load: Load, offset: int, record: Record, producer: int | None = None) -> None:
+        """Found in the topic, in the order in which it stands there. `producer`: in whose transaction."""
         if self.awaits(load):
-            self._loading[load.partition].replay(offset, record)
+            self._loading[load.partition].replay(offset, record, producer)
+
+    def replay_end(self, load: Load, offset: int, producer: int, committed: bool) -> None:
+        """The end of a producer's transaction was found there."""
+        if self.awaits(load):
+            self._loading[load.partition].replay_end(offset, producer, committed)
 
     def loaded(self, load: Load, now: int) -> None:
         """All of it was read. From now on its groups are answered for."""
@@ -115,6 +121,9 @@ class Coordinator:
         loading = self._loading.pop(partition)
         self._desk.epochs[partition] = loading.epoch
         groups = self._groups[partition] = loading.build(partition, now)
+        for name, group in groups.items():
+            for producer in group.offsets.producers:
+                self._desk.open.setdefault((partition, producer), {})[name] = None
         count = sum(len(group.offsets.positions) for group in groups.values())
         self._desk.note(Loaded(partition, loading.epoch, len(groups), count))
         for group in groups.values():
@@ -141,6 +150,8 @@ class Coordinator:
         groups = self._groups.pop(partition, {})
         for group in groups.values():
             self._dismiss(group, now)
+        for key in [key for key in self._desk.open if key[0] == partition]:
+            del self._desk.open[key]
         lost = [ident for ident, writing in self._desk.writing.items() if writing.partition == partition]
         for ident in lost:
             # Written or not: whoever leads now decides. What nobody may confirm any more is refused.
@@ -200,6 +211,8 @@ class Coordinator:
                     membership.on_leave(self._desk, group, ticket, ask, now)
             case Commit():
                 self._on_commit(ticket, ask, now)
+            case CommitInTransaction():
+                self._on_commit_in_transaction(ticket, ask, now)
             case Fetch(name):
                 if (error := self._refusal(name, nameless=True)) is not None:
                     self._answer(ticket, Fetched(error))
@@ -275,6 +288,33 @@ class Coordinator:
         else:
             # Who keeps its positions here and balances nothing needs no member: its group begins with its first commit.
             commits.on_commit(self._desk, group if group is not None else self._make(name, now), ticket, ask, now)
+
+    def _on_commit_in_transaction(self, ticket: Ticket, ask: CommitInTransaction, now: int) -> None:
+        name = ask.who.group
+        error = self._refusal(name)
+        group = self._find(name) if error is None else None
+        if error is None and group is None and commits.says_who(ask.who):
+            error = E.UNKNOWN_MEMBER_ID
+        if error is not None:
+            self._answer(ticket, Committed(dict.fromkeys(ask.positions, error)))
+        else:
+            made = group if group is not None else self._make(name, now)
+            commits.on_commit_in_transaction(self._desk, made, ticket, ask, now)
+
+    def transaction_ended(self, partition: int, producer: int, committed: bool, offset: int) -> None:
+        """Its end stands in the topic, at that offset, and is safe. What the producer has committed before it counts
+        now, or never will."""
+        if partition in self._loading:
+            self._loading[partition].ended.append((offset, producer, committed))
+            return
+        groups = self._groups.get(partition, {})
+        for name in self._desk.open.pop((partition, producer), {}):
+            group = groups.get(name)
+            if group is None:
+                continue
+            group.offsets.end_of(producer, committed, offset)
+            if producer in group.offsets.producers:
+                self._desk.open.setdefault((partition, producer), {})[name] = None
 
     # -- looking ---------------------------------------------------------------------------------------
 

@@ -47,6 +47,7 @@ class Desk:
     """epochs      partitions of the offsets topic that are led here, and under which epoch
     new_id      something that nobody else will ever be called
     topics_of   what a consumer's metadata says it wants; None: not understood
+    open        groups that have positions in a transaction, by partition and producer
     """
 
     settings: Settings
@@ -55,6 +56,7 @@ class Desk:
     epochs: dict[int, int] = field(factory=dict)
     alarms: Alarms = field(factory=Alarms)
     writing: dict[AppendId, Writing] = field(factory=dict)
+    open: dict[tuple[int, int], dict[str, None]] = field(factory=dict)
     answers: list[Answer] = field(factory=list)
     appends: list[Append] = field(factory=list)
     loads: list[Load] = field(factory=list)
@@ -67,11 +69,18 @@ class Desk:
     def note(self, note: Note) -> None:
         self.notes.append(note)
 
-    def write(self, partition: int, records: tuple[Record, ...], now: int, done: Done) -> None:
+    def write(
+        self,
+        partition: int,
+        records: tuple[Record, ...],
+        now: int,
+        done: Done,
+        producer: tuple[int, int] | None = None,
+    ) -> None:
         self._last_append += 1
         ident = AppendId(self._last_append)
         self.writing[ident] = Writing(partition, done)
-        self.appends.append(Append(ident, partition, self.epochs[partition], records, now))
+        self.appends.append(Append(ident, partition, self.epochs[partition], records, now, producer))
 
     def move(self, group: Group, state: GroupState, now: int) -> None:
         assert may(group.state, state), f"{group.id}: no way from {group.state} to {state}"

@@ -12,12 +12,19 @@ from replica.core.groups.ready import GroupRecord, OffsetRecord, Record, SavedGr
 
 @define(eq=False)
 class Loading:
+    """ended   transactions whose end became safe meanwhile: where it stands, whose, and how it was"""
+
     number: int
     epoch: int
+    ended: list[tuple[int, int, bool]] = field(factory=list)
     _groups: dict[str, tuple[SavedGroup, int]] = field(factory=dict)
     _offsets: dict[str, dict[TopicPartition, Position]] = field(factory=dict)
+    _open: dict[int, dict[tuple[str, TopicPartition], Position]] = field(factory=dict)
+    """By producer: what its transaction, of which no end was found yet, has committed."""
+    _dropped: dict[tuple[str, TopicPartition], int] = field(factory=dict)
+    """Where the newest deletion stands, of positions that a transaction may bring back."""
 
-    def replay(self, offset: int, record: Record) -> None:
+    def replay(self, offset: int, record: Record, producer: int | None = None) -> None:
         match record:
             case GroupRecord(group, None):
                 self._groups.pop(group, None)
@@ -26,11 +33,34 @@ class Loading:
                 self._groups[group] = (saved, offset)
             case OffsetRecord(group, where, None):
                 self._offsets.get(group, {}).pop(where, None)
+                if self._open:
+                    self._dropped[group, where] = offset
             case OffsetRecord(group, where, position):
                 assert position is not None
-                self._offsets.setdefault(group, {})[where] = evolve(position, written=offset)
+                position = evolve(position, written=offset)
+                if producer is not None:
+                    self._open.setdefault(producer, {})[group, where] = position
+                else:
+                    self._offsets.setdefault(group, {})[where] = position
+
+    def replay_end(self, offset: int, producer: int, committed: bool) -> None:
+        """Of a position in a transaction and one beside it the one that stands later holds, as ever."""
+        for (group, where), position in list(self._open.get(producer, {}).items()):
+            if position.written > offset:
+                continue
+            del self._open[producer][group, where]
+            held = self._offsets.setdefault(group, {})
+            newest = max(held[where].written if where in held else -1, self._dropped.get((group, where), -1))
+            if committed and position.written > newest:
+                held[where] = position
+        if not self._open.get(producer):
+            self._open.pop(producer, None)
+        if not self._open:
+            self._dropped.clear()
 
     def build(self, partition: int, now: int) -> dict[str, Group]:
+        for end in sorted(self.ended):
+            self.replay_end(*end)
         groups: dict[str, Group] = {}
         for name, (saved, offset) in self._groups.items():
             groups[name] = Group.load(name, partition, saved, now)
@@ -39,4 +69,9 @@ class Loading:
             if positions:
                 # Without a record of its own it only keeps positions, and was never anything but empty.
                 groups.setdefault(name, Group(name, partition, -1)).offsets.positions.update(positions)
+        for producer, entries in self._open.items():
+            for (name, where), position in entries.items():
+                group = groups.setdefault(name, Group(name, partition, -1))
+                group.offsets.begin_in(producer, (where,))
+                group.offsets.kept_in(producer, where, position, position.written)
         return groups

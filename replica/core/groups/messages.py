@@ -145,6 +145,16 @@ class Commit:
 
 
 @frozen
+class CommitInTransaction:
+    """Counts when the producer's transaction is committed, and never when it is aborted."""
+
+    who: Identity
+    producer: int
+    epoch: int
+    positions: Mapping[TopicPartition, Position]
+
+
+@frozen
 class Committed:
     """Which error for which partition; whatever is asked for is in it."""
 
@@ -232,5 +242,17 @@ class OffsetsDeleted:
     errors: Mapping[TopicPartition, ErrorCode] = field(factory=dict)
 
 
-Ask: TypeAlias = Join | Sync | Heartbeat | Leave | Commit | Fetch | Describe | ListGroups | Delete | DeleteOffsets
+Ask: TypeAlias = (
+    Join
+    | Sync
+    | Heartbeat
+    | Leave
+    | Commit
+    | CommitInTransaction
+    | Fetch
+    | Describe
+    | ListGroups
+    | Delete
+    | DeleteOffsets
+)
 Reply: TypeAlias = Joined | Synced | Beaten | Left | Committed | Fetched | Described | Listed | Deleted | OffsetsDeleted

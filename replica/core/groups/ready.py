@@ -81,6 +81,8 @@ class Append:
     epoch: int
     records: tuple[Record, ...]
     now_ms: int
+    producer: tuple[int, int] | None = None
+    """Id and epoch of whose transaction they are a part of."""
 
 
 @frozen

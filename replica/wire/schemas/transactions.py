@@ -1,7 +1,7 @@
 """What producers ask of the coordinator of their transactions, it of leaders, and operators of both.
 
-These are the versions of clients that end a transaction before they begin the next one under the same epoch; later ones,
-in which each transaction has an epoch of its own, are not spoken.
+These are the versions of clients that end a transaction before they begin the next one under the same epoch; later
+ones, in which each transaction has an epoch of its own, are not spoken.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Iterator
 
-from attrs import define, field
+from attrs import define, field, frozen
 
 from kraft_controller.core.names import TopicPartition
 from replica.core.errors import ErrorCode
@@ -50,13 +50,22 @@ def subscription(*topics: str) -> bytes:
     return b"\0\0" + len(topics).to_bytes(4, "big") + named + b"\xff\xff\xff\xff"
 
 
+@frozen
+class Ended:
+    """The end of a producer's transaction, as it stands in the topic."""
+
+    producer: int
+    committed: bool
+
+
 class Room:
     """`held` True: nothing that is written becomes safe before `release` or `fail`."""
 
     def __init__(self, *, lead: bool = True, **settings: int) -> None:
         self.settings = Settings(**settings)
         self.now = 1_000_000
-        self.topic: dict[int, list[Record]] = {partition: [] for partition in range(PARTITIONS)}
+        self.topic: dict[int, list[tuple[Record, int | None] | Ended]] = {each: [] for each in range(PARTITIONS)}
+        """Records, each with the producer in whose transaction it is."""
         self.answers: dict[Ticket, Reply] = {}
         self.notes: list[Note] = []
         self.held: list[Append] = []
@@ -88,8 +97,11 @@ class Room:
             self.load(self.loads.pop())
 
     def load(self, load: Load) -> None:
-        for offset, record in enumerate(self.topic[load.partition]):
-            self.coordinator.replay(load, offset, record)
+        for offset, entry in enumerate(self.topic[load.partition]):
+            if isinstance(entry, Ended):
+                self.coordinator.replay_end(load, offset, entry.producer, entry.committed)
+            else:
+                self.coordinator.replay(load, offset, *entry)
         self.coordinator.loaded(load, self.now)
         self.turn()
 
@@ -119,8 +131,19 @@ class Room:
 
     def store(self, append: Append) -> int:
         log = self.topic[append.partition]
-        log.extend(append.records)
+        producer = None if append.producer is None else append.producer[0]
+        log.extend((record, producer) for record in append.records)
         return len(log) - len(append.records)
+
+    def end(self, producer: int, committed: bool, group: str = GROUP) -> tuple[int, int, bool, int]:
+        """Stands in the topic from here on. Returned is what the coordinator is to be told when that is safe."""
+        partition = partition_of(group, PARTITIONS)
+        self.topic[partition].append(Ended(producer, committed))
+        return partition, producer, committed, len(self.topic[partition]) - 1
+
+    def ended(self, producer: int, committed: bool, group: str = GROUP) -> None:
+        self.coordinator.transaction_ended(*self.end(producer, committed, group))
+        self.turn()
 
     def release(self) -> None:
         self.holding = False
@@ -180,7 +203,8 @@ class Room:
         return [note.cause.value for note in self.notes if isinstance(note, Rebalancing)]
 
     def records(self, group: str = GROUP) -> list[Record]:
-        return [each for each in self.topic[partition_of(group, PARTITIONS)] if each.group == group]
+        entries = self.topic[partition_of(group, PARTITIONS)]
+        return [entry[0] for entry in entries if not isinstance(entry, Ended) and entry[0].group == group]
 
 
 @define(eq=False)

@@ -1,0 +1,83 @@
+"""What records of internal topics are made of: numbers, texts, lists. Versions are a matter of those who use it."""
+
+from __future__ import annotations
+
+import struct
+from typing import Final
+
+_NO_LIST: Final = b"\xff\xff\xff\xff"
+
+
+class RecordError(ValueError):
+    """Bytes that are no such record: cut off, of a version that nobody knows, or with more in them than may be."""
+
+
+def text_field(text: str | None) -> bytes:
+    if text is None:
+        return struct.pack(">h", -1)
+    data = text.encode()
+    if len(data) > 0x7FFF:
+        raise RecordError(f"a text of {len(data)} bytes; there is room for {0x7FFF}")
+    return struct.pack(">h", len(data)) + data
+
+
+class RecordReader:
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self._at = 0
+
+    def _take(self, size: int) -> bytes:
+        if size < 0 or size > len(self._data) - self._at:
+            raise RecordError(f"{size} bytes wanted at {self._at}, of {len(self._data)}")
+        self._at += size
+        return self._data[self._at - size : self._at]
+
+    def i16(self) -> int:
+        return int.from_bytes(self._take(2), "big", signed=True)
+
+    def i8(self) -> int:
+        return int.from_bytes(self._take(1), "big", signed=True)
+
+    def i32(self) -> int:
+        return int.from_bytes(self._take(4), "big", signed=True)
+
+    def i64(self) -> int:
+        return int.from_bytes(self._take(8), "big", signed=True)
+
+    def count(self) -> int:
+        count = self.i32()
+        if count < 0 or count > len(self._data) - self._at:  # each of them has at least one byte
+            raise RecordError(f"{count} things announced in {len(self._data) - self._at} bytes")
+        return count
+
+    def maybe_count(self) -> int | None:
+        """None where there is no list at all."""
+        if self._data[self._at : self._at + 4] == _NO_LIST:
+            self._at += 4
+            return None
+        return self.count()
+
+    def numbers(self) -> list[int]:
+        return [self.i32() for _ in range(self.count())]
+
+    def maybe_text(self) -> str | None:
+        size = self.i16()
+        if size == -1:
+            return None
+        try:
+            return self._take(size).decode()
+        except UnicodeDecodeError as error:
+            raise RecordError(f"no text at {self._at - size}: {error}") from None
+
+    def text(self) -> str:
+        text = self.maybe_text()
+        if text is None:
+            raise RecordError(f"no text at {self._at}, where there must be one")
+        return text
+
+    def bytes(self) -> bytes:
+        return self._take(self.i32())
+
+    def end(self) -> None:
+        if self._at != len(self._data):
+            raise RecordError(f"{len(self._data) - self._at} bytes more than it should have")

@@ -1,0 +1,84 @@
+"""Records of `__transaction_state`, to the byte: tools that read that topic elsewhere can read ours, and ours theirs.
+
+A key is a version and a transactional id; a value that is absent says that nobody remembers it any more.
+"""
+
+from __future__ import annotations
+
+import struct
+from itertools import groupby
+from typing import Final
+
+from kraft_controller.core.names import TopicPartition
+from replica.core.transactions.ready import Saved, TxnRecord
+from replica.core.transactions.states import TxnState
+from replica.wire.fields_of_records import RecordError as RecordError
+from replica.wire.fields_of_records import RecordReader, text_field
+
+_KEY: Final = 0
+_VALUE: Final = 0
+_NULL: Final = -1
+_STATUS: Final = {
+    TxnState.EMPTY: 0,
+    TxnState.ONGOING: 1,
+    TxnState.PREPARE_COMMIT: 2,
+    TxnState.PREPARE_ABORT: 3,
+    TxnState.COMPLETE_COMMIT: 4,
+    TxnState.COMPLETE_ABORT: 5,
+}
+"""Of states that are written. The number of a state never changes."""
+_STATE: Final = {number: state for state, number in _STATUS.items()}
+
+
+def encode_key(record: TxnRecord) -> bytes:
+    return struct.pack(">h", _KEY) + text_field(record.id)
+
+
+def encode_value(record: TxnRecord) -> bytes | None:
+    saved = record.saved
+    if saved is None:
+        return None
+    head = struct.pack(">hqhib", _VALUE, saved.producer, saved.epoch, saved.timeout_ms, _STATUS[saved.state])
+    return head + _partitions(saved) + struct.pack(">qq", saved.updated_ms, saved.started_ms)
+
+
+def _partitions(saved: Saved) -> bytes:
+    if saved.state is TxnState.EMPTY:
+        return struct.pack(">i", _NULL)
+    topics = [(name, [each.partition for each in group]) for name, group in groupby(saved.partitions, _topic)]
+    parts = [struct.pack(">i", len(topics))]
+    for name, numbers in topics:
+        parts += [text_field(name), struct.pack(f">i{len(numbers)}i", len(numbers), *numbers)]
+    return b"".join(parts)
+
+
+def _topic(where: TopicPartition) -> str:
+    return where.topic
+
+
+def decode(key: bytes, value: bytes | None) -> TxnRecord | None:
+    """None: about something that this broker does not know, written by a newer one. Raises `RecordError`."""
+    reader = RecordReader(key)
+    if reader.i16() != _KEY:
+        return None
+    name = reader.text()
+    reader.end()
+    return TxnRecord(name, None if value is None else _read(RecordReader(value)))
+
+
+def _read(reader: RecordReader) -> Saved:
+    version = reader.i16()
+    if version != _VALUE:
+        raise RecordError(f"the value of a transaction in version {version}; {_VALUE} is known")
+    producer, epoch, timeout = reader.i64(), reader.i16(), reader.i32()
+    status = reader.i8()
+    state = _STATE.get(status)
+    if state is None:
+        raise RecordError(f"a transaction in state {status}, which is not written; {sorted(_STATE)} are")
+    partitions = []
+    for _ in range(reader.maybe_count() or 0):
+        topic = reader.text()
+        partitions += [TopicPartition(topic, number) for number in reader.numbers()]
+    updated, started = reader.i64(), reader.i64()
+    reader.end()
+    return Saved(producer, epoch, timeout, state, tuple(sorted(partitions)), updated, started)

@@ -1,0 +1,193 @@
+"""Coordinators come and go. Who may answer for a transactional id, and what the next one does with what was decided."""
+
+from __future__ import annotations
+
+import pytest
+
+from replica.core.errors import ErrorCode as E
+from replica.core.transactions.messages import (
+    AddPartitions,
+    Ask,
+    Describe,
+    Described,
+    Done,
+    End,
+    Identity,
+    Init,
+    Initialized,
+    Listed,
+    ListedTransaction,
+    ListTransactions,
+    Reply,
+)
+from replica.core.transactions.ready import Loaded, Unloaded
+from replica.core.transactions.states import TXN_FROM, TxnState, drawn, may
+from tests.unit.replica.transactions.room import ID, PARTITIONS, T0, T1, TIMEOUT_MS, Room
+
+S = TxnState
+WHO = Identity(ID, 1, 1)
+
+
+def asks(error: E) -> list[tuple[Ask, Reply]]:
+    return [
+        (Init(ID, TIMEOUT_MS), Initialized(error)),
+        (AddPartitions(WHO, frozenset({T0})), Done(error)),
+        (End(WHO, True), Done(error)),
+        (Describe(ID), Described(error)),
+    ]
+
+
+def test_nobody_is_answered_before_there_is_a_topic_to_remember_it_in() -> None:
+    room = Room(lead=False)
+    room.coordinator.partitions = None
+    for ask, reply in [*asks(E.COORDINATOR_NOT_AVAILABLE), (ListTransactions(), Listed(E.COORDINATOR_NOT_AVAILABLE))]:
+        assert room.ask(ask) == reply
+
+
+def test_whoever_does_not_lead_the_partition_says_so() -> None:
+    room = Room(lead=False)
+    for ask, reply in [*asks(E.NOT_COORDINATOR), (ListTransactions(), Listed(E.NONE))]:
+        assert room.ask(ask) == reply
+
+
+def test_while_it_loads_everybody_is_asked_to_come_again() -> None:
+    room = Room(lead=False)
+    for partition in range(PARTITIONS):
+        room.coordinator.elected(partition, 1)
+    for ask, reply in [
+        *asks(E.COORDINATOR_LOAD_IN_PROGRESS),
+        (ListTransactions(), Listed(E.COORDINATOR_LOAD_IN_PROGRESS)),
+    ]:
+        assert room.ask(ask) == reply
+
+
+def test_who_waits_when_the_coordinator_is_deposed_looks_for_another() -> None:
+    room = Room()
+    who = room.producer()
+    room.holding = True
+    ticket = room.post(AddPartitions(who, frozenset({T0})))
+    append = room.held[0]
+    room.resign()
+    assert room.heard(ticket) == Done(E.NOT_COORDINATOR)
+    assert any(isinstance(note, Unloaded) for note in room.notes)
+    room.coordinator.appended(append.id, E.NONE, room.now)  # nobody listens
+    room.turn()
+    assert room.done(End(who, True)) is E.NOT_COORDINATOR
+
+
+@pytest.mark.parametrize("commit", [True, False])
+def test_the_next_coordinator_tells_all_partitions_what_was_decided(commit: bool) -> None:
+    room = Room()
+    who = room.producer()
+    room.add(who, T0, T1)
+    room.deaf = True
+    room.done(End(who, commit))
+    [marker] = room.markers
+    room.tell(marker, T0)
+    room.take_over()
+    assert not room.told[1:]
+    [again] = room.markers
+    assert (again.partitions, again.commit, again.coordinator_epoch) == ((T0, T1), commit, 2)
+    assert room.init() == Initialized(E.CONCURRENT_TRANSACTIONS)
+    room.hear()
+    assert room.state() is (S.COMPLETE_COMMIT if commit else S.COMPLETE_ABORT)
+    assert room.done(End(who, commit)) is E.NONE
+    assert {told[3] for told in room.told} == {commit}
+
+
+def test_what_was_not_decided_is_still_open_at_the_next_coordinator() -> None:
+    room = Room()
+    who = room.producer()
+    room.add(who, T0)
+    room.holding = True
+    room.post(End(who, True))
+    room.take_over()  # the decision was not written
+    room.holding = False
+    assert room.state() is S.ONGOING
+    assert not room.told
+    assert room.abort(who) is E.NONE
+    assert [told[3] for told in room.told] == [False]
+
+
+def test_a_decision_that_nobody_was_told_of_and_that_stands_in_the_topic_holds() -> None:
+    room = Room()
+    who = room.producer()
+    room.add(who, T0)
+    room.holding = True
+    ticket = room.post(End(who, True))
+    room.fail(E.REQUEST_TIMED_OUT, written=True)
+    assert room.heard(ticket) == Done(E.COORDINATOR_NOT_AVAILABLE)
+    room.take_over()
+    room.release()
+    assert room.state() is S.COMPLETE_COMMIT
+    assert room.commit(who) is E.NONE  # he has asked again
+
+
+def test_marks_that_come_when_it_is_over_are_of_no_use() -> None:
+    room = Room()
+    who = room.producer()
+    room.add(who, T0)
+    room.deaf = True
+    room.commit(who)
+    [marker] = room.markers
+    assert room.coordinator.awaits_marks(marker.number)
+    room.resign()
+    assert not room.coordinator.awaits_marks(marker.number)
+    room.coordinator.marked(marker.number, T0, room.now)
+    room.coordinator.refused(marker.number, T0, E.INVALID_PRODUCER_EPOCH)
+    room.turn()
+    assert not room.held
+
+
+def test_a_coordinator_that_is_elected_anew_reads_anew_and_old_news_changes_nothing() -> None:
+    room = Room()
+    room.producer()
+    coordinator = room.coordinator
+    for partition in range(PARTITIONS):
+        coordinator.elected(partition, 1)  # heard before
+        coordinator.elected(partition, 5)  # it led already
+        assert coordinator.epoch(partition) == 5
+        coordinator.resigned(partition, 3, room.now)
+        assert coordinator.epoch(partition) == 5
+        coordinator.resigned(partition, 6, room.now)
+        coordinator.elected(partition, 4)
+        assert coordinator.epoch(partition) is None
+        coordinator.elected(partition, 7)
+    room.turn()
+    [old, *loads] = room.loads
+    coordinator.elected(old.partition, 8)
+    coordinator.resigned(old.partition, None, room.now)
+    coordinator.elected(old.partition, 0)  # another topic of that name
+    room.turn()
+    room.load(old)
+    assert coordinator.loading == {each.partition for each in room.loads}
+    for load in [*loads, room.loads[-1]]:
+        room.load(load)
+    assert not coordinator.loading
+    assert [note.transactions for note in room.notes if isinstance(note, Loaded)][-PARTITIONS:].count(1) == 1
+
+
+def test_transactions_are_listed_by_what_they_are_and_how_long_they_have_been_open() -> None:
+    room = Room()
+    done = room.producer("a")
+    room.add(done, T0)
+    room.commit(done)
+    room.wait(10)
+    opened = room.producer("b")
+    room.add(opened, T1)
+    a = ListedTransaction("a", done.producer, S.COMPLETE_COMMIT)
+    b = ListedTransaction("b", opened.producer, S.ONGOING)
+    assert room.ask(ListTransactions()) == Listed(E.NONE, (a, b))
+    assert room.ask(ListTransactions(frozenset({S.ONGOING}))) == Listed(E.NONE, (b,))
+    assert room.ask(ListTransactions(producers=frozenset({done.producer}))) == Listed(E.NONE, (a,))
+    assert room.ask(ListTransactions(longer_than_ms=5)) == Listed(E.NONE, (a,))
+    assert room.described("b").partitions == (T1,)
+    assert room.described("c").error is E.TRANSACTIONAL_ID_NOT_FOUND
+    assert room.described("").error is E.INVALID_REQUEST
+
+
+def test_no_state_is_reached_but_from_where_the_table_says() -> None:
+    assert TXN_FROM.keys() == set(S)
+    assert not may(S.PREPARE_COMMIT, S.COMPLETE_ABORT)
+    assert not may(S.PREPARE_ABORT, S.COMPLETE_COMMIT)
+    assert "PrepareCommit --> CompleteCommit" in drawn()
