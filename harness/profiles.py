@@ -24,6 +24,7 @@ from harness.faults import (
     CrashAll,
     Fault,
     Isolate,
+    Leave,
     LoseDisk,
     Op,
     Reconfigure,
@@ -234,6 +235,28 @@ def _writers(draw: Draw, length_ms: int) -> Sequence[Op]:
     return ops
 
 
+def _owners_leave(draw: Draw, length_ms: int) -> Sequence[Op]:
+    """What is a client's own is taken from it, or given to it, in the moment in which it leaves."""
+    ops = _connected(draw, CLIENTS_MAX)
+    for at in range(400, length_ms - 150, draw.upto(90, 140)):
+        owner, other = draw.upto(2, CLIENTS_MAX), 1
+        path = CHILDREN[draw.upto(0, len(CHILDREN) - 1)]
+        own, anybodys = Step("create", path, mode="ephemeral"), Step("create", path)
+        ops += [Ask(at, other, (Step("delete", path),)), Ask(at + 1, owner if draw.chance(0.8) else other, (own,))]
+        leaves = at + draw.upto(40, 60)
+        taken = leaves - draw.short(1, 20)
+        again = (anybodys, anybodys, own)[draw.upto(0, 2)]
+        if draw.chance(0.5):
+            ops += [Ask(taken, other, (Step("delete", path),)), Ask(taken, other, (again,))]
+        else:
+            ops.append(Ask(taken, other, (Step("delete", path), again)))
+        if draw.chance(0.3):
+            ops.append(Ask(taken, owner, (own,)))
+        if draw.chance(0.9):
+            ops += [Leave(leaves, owner), Connect(leaves + 20, owner, draw.upto(1, draw.servers), 2_000)]
+    return ops
+
+
 # -- brokers ---------------------------------------------------------------------------------------------
 
 
@@ -307,6 +330,16 @@ PROFILES: Final = (
         {"tick_ms": Upto(50, 50)},
         {**QUICK, "fsync_us_min": Upto(500, 4_000), "fsync_us_max": Upto(5_000, 20_000)},
         _writers,
+        "store",
+    ),
+    Profile(
+        "owners leave",
+        "what is a client's own is taken away and made anew by others in the moment in which it leaves",
+        _leaders_go,
+        (900, 1_500),
+        {"tick_ms": Upto(50, 50)},
+        {**QUICK, "fsync_us_min": Upto(2_000, 8_000), "fsync_us_max": Upto(10_000, 30_000)},
+        _owners_leave,
         "store",
     ),
     Profile(

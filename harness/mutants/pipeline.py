@@ -140,6 +140,12 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         machine="store",
     ),
     mutant(
+        "end-takes-anothers",
+        "with a session goes what was its own when it was applied, and was made anew by somebody else since",
+        (f"{PREPARER}._close_session", "paths.pop(path, None)", "pass"),
+        machine="store",
+    ),
+    mutant(
         "M32a",
         "ZOOKEEPER-3145: what a session owned is found in the tree when it ends, and a restored tree does not know",
         (f"{TREE}._insert", "if node[9]:", "if False:"),

@@ -78,6 +78,7 @@ PROFILES: Final[dict[str, str]] = {
     "truncation-not-synced": "cut back",
     "M31c": "crowded disk",
     "asked-again-at-once": "leaders go",
+    "end-takes-anothers": "owners leave",
     "asked-again-after-a-snapshot": "cut off",
     "events-lost-in-a-snapshot": "cut off",
     "events-before-their-snapshot": "cut off",

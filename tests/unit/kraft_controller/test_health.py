@@ -57,6 +57,7 @@ def test_a_failed_disk_and_a_deletion_that_waits() -> None:
     controller = cluster()
     controller.run(members.replicas_failed(controller.desk, BrokerId(2), [TopicPartition("t", 1)]))
     assert health(controller.desk).offline_replicas == 1
+    assert health(controller.desk).worries == ("1 replica on a failed disk",)
     controller.store.deletions.append("t")
     controller.run(deletion.requested(controller.desk))
     found = health(controller.desk)

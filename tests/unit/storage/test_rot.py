@@ -476,7 +476,8 @@ def test_a_damaged_server_is_healed_whatever_interrupts_it(damage: str) -> None:
     assert at > 15
     if damage != "lost epochs":
         assert any(name.startswith("damaged.") for name in disk.names())
-        assert any("damaged.*" in note for note in storage.notes)
+        assert any("named damaged.*" in note for note in storage.notes)
+        assert not any("1 files" in note for note in storage.notes)
 
 
 @pytest.mark.parametrize("damage", [name for name in DAMAGE if "epochs" not in name])
