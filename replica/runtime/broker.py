@@ -52,6 +52,7 @@ from replica.runtime.handlers import coordinators as coordinator_handlers
 from replica.runtime.handlers import fetch as fetch_handlers
 from replica.runtime.handlers import groups as group_handlers
 from replica.runtime.handlers import log_dirs as log_dir_handlers
+from replica.runtime.handlers import markers as marker_handlers
 from replica.runtime.handlers import metadata as metadata_handlers
 from replica.runtime.handlers import moves as move_handlers
 from replica.runtime.handlers import offsets as offset_handlers
@@ -279,6 +280,7 @@ class Broker:
             **log_dir_handlers.handlers(self.disk, self.replication.core.high_watermarks),
             **produce_handlers.handlers(self.replication),
             **fetch_handlers.handlers(self.replication, inter_broker),
+            **marker_handlers.handlers(self.replication, _wall_ms, self._transaction_ended),
             **offset_handlers.handlers(self.replication, inter_broker, lambda topic: self.configs[topic].delete),
             **group_handlers.handlers(self.groups, self.cache.__contains__),
             **coordinator_handlers.handlers(
@@ -293,6 +295,11 @@ class Broker:
             handlers = guarded(handlers, self.authorizer, self.cache, auto_create=config.auto_create)
         fetch = in_sessions(handlers[ApiKey.FETCH], self.fetch_sessions, self.replication.now, inter_broker)
         return {**handlers, ApiKey.FETCH: fetch}
+
+    def _transaction_ended(self, where: TopicPartition, producer: int, committed: bool, offset: int) -> None:
+        """Positions of groups may have hung on it."""
+        if where.topic == OFFSETS_TOPIC:
+            self.groups.complete_transaction(where.partition, producer, committed, offset)
 
     def _security(self, sasl: SaslSettings | None) -> Security:
         return OPEN if sasl is None else security_of(sasl, self.users.find, self._secret)

@@ -96,6 +96,8 @@ MEMBER = {"group_id": "g", "generation_id": 1, "member_id": "m"}
 OF_TOPIC, OF_BROKER = {"resource_type": 2, "resource_name": "t"}, {"resource_type": 4, "resource_name": "1"}
 ALL_KEYS: Body = {"configuration_keys": None}
 NO_KEYS: Body = {"configs": []}
+END = {"producer_id": 1, "producer_epoch": 0, "topics": [{"name": "t", "partition_indexes": [0]}]}
+ENDS = {"markers": [{**END, "transaction_result": True, "coordinator_epoch": 0}]}
 ANY_ACL = {
     "resource_type_filter": 2, "resource_name_filter": "none", "pattern_type_filter": 3, "principal_filter": None,
     "host_filter": None, "operation": 1, "permission_type": 1,
@@ -141,6 +143,9 @@ CASES: list[tuple[ApiKey, Body, E, Rights]] = [
     (ApiKey.INIT_PRODUCER_ID, {"transactional_id": None}, NO_CLUSTER, [(O.WRITE, (TOPIC, "another"))]),
     (ApiKey.OFFSET_FOR_LEADER_EPOCH, {"replica_id": -1, "topics": EPOCHS}, NO_TOPIC, [(O.DESCRIBE, ON_TOPIC)]),
     (ApiKey.OFFSET_FOR_LEADER_EPOCH, {"replica_id": -1, "topics": EPOCHS}, NO_TOPIC, [(O.CLUSTER_ACTION, ON_CLUSTER)]),
+    (ApiKey.WRITE_TXN_MARKERS, ENDS, NO_CLUSTER, [(O.CLUSTER_ACTION, ON_CLUSTER)]),
+    (ApiKey.WRITE_TXN_MARKERS, ENDS, NO_CLUSTER, [(O.ALTER, ON_CLUSTER)]),
+    (ApiKey.DESCRIBE_PRODUCERS, {"topics": [{"name": "t", "partition_indexes": [0]}]}, NO_TOPIC, [(O.READ, ON_TOPIC)]),
     (ApiKey.DESCRIBE_ACLS, ANY_ACL, NO_CLUSTER, [(O.DESCRIBE, ON_CLUSTER)]),
     (ApiKey.CREATE_ACLS, {"creations": [{**TOKEN, "operation": 3, "permission_type": 3}]}, NO_CLUSTER,
      [(O.ALTER, ON_CLUSTER)]),

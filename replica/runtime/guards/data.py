@@ -131,6 +131,43 @@ async def _producer_id(asked: Asked, handler: Handler) -> Reply:
     return {**refused, "error_code": CLUSTER_REFUSED}
 
 
+async def _markers(asked: Asked, handler: Handler) -> Reply:
+    """For brokers; and for an operator who ends what nobody ends any more."""
+    if asked.cluster(Operation.ALTER, quiet=True) or asked.cluster(Operation.CLUSTER_ACTION):
+        return await handler(asked.request)
+    return {
+        "markers": [
+            {
+                "producer_id": marker["producer_id"],
+                "topics": [
+                    {
+                        "name": topic["name"],
+                        "partitions": [
+                            {"partition_index": number, "error_code": CLUSTER_REFUSED}
+                            for number in topic["partition_indexes"]
+                        ],
+                    }
+                    for topic in marker["topics"]
+                ],
+            }
+            for marker in asked.body["markers"]
+        ]
+    }
+
+
+_PRODUCERS: Final = of_topics(
+    Operation.READ,
+    "topics",
+    "topics",
+    "name",
+    lambda topic: {
+        "name": topic["name"],
+        "partitions": [
+            {"partition_index": number, "error_code": TOPIC_REFUSED} for number in topic["partition_indexes"]
+        ],
+    },
+)
+
 GUARDS: Final[Mapping[ApiKey, Guard]] = {
     ApiKey.PRODUCE: _produce,
     ApiKey.FETCH: _fetch,
@@ -138,4 +175,6 @@ GUARDS: Final[Mapping[ApiKey, Guard]] = {
     ApiKey.OFFSET_FOR_LEADER_EPOCH: _epoch_ends,
     ApiKey.DELETE_RECORDS: _DELETE_RECORDS,
     ApiKey.INIT_PRODUCER_ID: _producer_id,
+    ApiKey.WRITE_TXN_MARKERS: _markers,
+    ApiKey.DESCRIBE_PRODUCERS: _PRODUCERS,
 }

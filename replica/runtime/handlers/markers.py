@@ -1,0 +1,140 @@
+"""`WriteTxnMarkers` and `DescribeProducers`: how a coordinator has leaders write the ends of its transactions, and who
+has written to a partition.
+
+An end is acknowledged when it is committed. Said once more it is written once more, and ends nothing; so who did not
+hear the answer may ask again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Final, Protocol, TypeAlias
+
+import trio
+from attrs import define, field
+
+from kraft_controller.core.names import TopicPartition
+from replica.core.errors import ErrorCode, KafkaError
+from replica.core.log import ActiveProducer
+from replica.runtime.requests import ApiKey, Body, Handlers, Request
+from replica.wire.records import ControlType, control_batch
+
+TIMEOUT_MS: Final = 30_000
+"""So long followers are waited for, as for any request between brokers."""
+
+Ended: TypeAlias = Callable[[TopicPartition, int, bool, int], None]
+"""The transaction of this producer has ended in that partition, whether by a commit, by the record at that offset, and
+that is committed. Told at least once for each end, and perhaps again."""
+
+
+class Storage(Protocol):
+    """What is asked of the replica manager."""
+
+    def append(
+        self, where: TopicPartition, records: bytes, timeout_ms: int, done: Callable[[ErrorCode, int], None]
+    ) -> None:
+        """With acks = all. `done` is called once, at once or later."""
+
+    def active_producers(self, where: TopicPartition) -> tuple[ActiveProducer, ...]:
+        """Of a partition that is led here; else it raises."""
+
+
+@define(eq=False)
+class _Ends:
+    """Those of one request, and what became of them."""
+
+    left: int
+    results: dict[int, ErrorCode] = field(factory=dict)
+    complete: trio.Event = field(factory=trio.Event)
+
+    def settle(self, place: int, error: ErrorCode) -> None:
+        self.results[place] = error
+        self.left -= 1
+        if not self.left:
+            self.complete.set()
+
+
+def handlers(storage: Storage, now: Callable[[], int], ended: Ended) -> Handlers:
+    """`now`: by the wall clock."""
+
+    async def write(request: Request) -> Body:
+        markers = request.body["markers"]
+        places = [(marker, where) for marker in markers for where in _named(marker["topics"], "partition_indexes")]
+        ends = _Ends(len(places))
+        for place, (marker, where) in enumerate(places):
+            _write(marker, where, ends, place)
+        if places:
+            await ends.complete.wait()
+        results = iter([ends.results[place] for place in range(len(places))])
+        return {
+            "markers": [
+                {
+                    "producer_id": marker["producer_id"],
+                    "topics": [
+                        {
+                            "name": topic["name"],
+                            "partitions": [
+                                {"partition_index": number, "error_code": next(results)}
+                                for number in topic["partition_indexes"]
+                            ],
+                        }
+                        for topic in marker["topics"]
+                    ],
+                }
+                for marker in markers
+            ]
+        }
+
+    def _write(marker: Body, where: TopicPartition, ends: _Ends, place: int) -> None:
+        producer_id, committed = marker["producer_id"], marker["transaction_result"]
+
+        def done(error: ErrorCode, offset: int) -> None:
+            """Also when who asked has gone: what is written is written."""
+            if not error:
+                ended(where, producer_id, committed, offset)
+            ends.settle(place, error)
+
+        kind = ControlType.COMMIT if committed else ControlType.ABORT
+        batch = control_batch(kind, producer_id, marker["producer_epoch"], marker["coordinator_epoch"], now())
+        storage.append(where, batch, TIMEOUT_MS, done)
+
+    async def describe(request: Request) -> Body:
+        return {
+            "topics": [
+                {
+                    "name": topic["name"],
+                    "partitions": [
+                        _described(storage, TopicPartition(topic["name"], number))
+                        for number in topic["partition_indexes"]
+                    ],
+                }
+                for topic in request.body["topics"]
+            ]
+        }
+
+    return {ApiKey.WRITE_TXN_MARKERS: write, ApiKey.DESCRIBE_PRODUCERS: describe}
+
+
+def _named(topics: list[Body], partitions: str) -> Iterator[TopicPartition]:
+    return (TopicPartition(topic["name"], number) for topic in topics for number in topic[partitions])
+
+
+def _described(storage: Storage, where: TopicPartition) -> Body:
+    try:
+        found = storage.active_producers(where)
+    except KafkaError as error:
+        return {"partition_index": where.partition, "error_code": error.code, "error_message": error.text or None}
+    return {
+        "partition_index": where.partition,
+        "active_producers": [
+            {
+                "producer_id": each.producer_id,
+                "producer_epoch": each.epoch,
+                "last_sequence": each.last_sequence,
+                "last_timestamp": each.timestamp,
+                "coordinator_epoch": each.coordinator_epoch,
+                "current_txn_start_offset": each.txn_start,
+            }
+            for each in found
+        ],
+    }

@@ -1,0 +1,125 @@
+"""The ends of transactions, as a coordinator has a leader write them, and who is told of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import trio
+import trio.testing
+
+from kraft_controller.core.names import TopicPartition
+from replica.core.errors import ErrorCode, KafkaError
+from replica.core.log import ActiveProducer
+from replica.runtime.handlers.markers import handlers
+from replica.runtime.requests import ApiKey, Request
+from replica.wire.messages import decode_reply, encode_reply
+from replica.wire.records import ControlType, read_control, read_records
+from tests.unit.replica.storage.logs import NOW
+
+A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)
+
+
+class Leader:
+    """Keeps what is to be done until it is said what becomes of it."""
+
+    def __init__(self) -> None:
+        self.written: list[tuple[TopicPartition, bytes, Callable[[ErrorCode, int], None]]] = []
+        self.told: list[tuple[TopicPartition, int, bool, int]] = []
+
+    def append(
+        self, where: TopicPartition, records: bytes, timeout_ms: int, done: Callable[[ErrorCode, int], None]
+    ) -> None:
+        self.written.append((where, records, done))
+
+    def active_producers(self, where: TopicPartition) -> tuple[ActiveProducer, ...]:
+        if where != A0:
+            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{where} is led by broker 2")
+        return (ActiveProducer(7, 1, 12, NOW, 4, 100), ActiveProducer(9, 0, 0, NOW, -1, -1))
+
+    def ended(self, where: TopicPartition, producer_id: int, committed: bool, offset: int) -> None:
+        self.told.append((where, producer_id, committed, offset))
+
+    async def ask(self, api: ApiKey, body: dict[str, Any], version: int) -> dict[str, Any]:
+        answer = handlers(self, lambda: NOW, self.ended)[api]
+        reply = await answer(Request(api, version, 1, None, body))
+        assert reply is not None
+        return decode_reply(api, version, encode_reply(api, version, 1, reply)[4:])[1]
+
+
+def marker(producer: int, committed: bool, *wheres: TopicPartition, coordinator: int = 3) -> dict[str, Any]:
+    topics: dict[str, list[int]] = {}
+    for where in wheres:
+        topics.setdefault(where.topic, []).append(where.partition)
+    return {
+        "producer_id": producer,
+        "producer_epoch": 1,
+        "transaction_result": committed,
+        "topics": [{"name": name, "partition_indexes": numbers} for name, numbers in topics.items()],
+        "coordinator_epoch": coordinator,
+    }
+
+
+async def test_the_answer_comes_when_all_are_committed_and_says_of_each_what_became_of_it() -> None:
+    leader = Leader()
+    asked = {"markers": [marker(7, True, A0, A1, B0), marker(8, False, A0)]}
+    replies = []
+
+    async def ask() -> None:
+        replies.append(await leader.ask(ApiKey.WRITE_TXN_MARKERS, asked, 1))
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(ask)
+        await trio.testing.wait_all_tasks_blocked()
+        assert [where for where, _, _ in leader.written] == [A0, A1, B0, A0]
+        for place, error in ((2, ErrorCode.NOT_LEADER_OR_FOLLOWER), (0, ErrorCode.NONE), (3, ErrorCode.NONE)):
+            leader.written[place][2](error, 40 + place)
+        await trio.testing.wait_all_tasks_blocked()
+        assert replies == []
+        leader.written[1][2](ErrorCode.NONE, 41)
+    assert leader.told == [(A0, 7, True, 40), (A0, 8, False, 43), (A1, 7, True, 41)]
+    [reply] = replies
+    shown = [
+        (each["producer_id"], topic["name"], part["partition_index"], part["error_code"])
+        for each in reply["markers"]
+        for topic in each["topics"]
+        for part in topic["partitions"]
+    ]
+    assert shown == [(7, "a", 0, 0), (7, "a", 1, 0), (7, "b", 0, ErrorCode.NOT_LEADER_OR_FOLLOWER), (8, "a", 0, 0)]
+    [record] = read_records(leader.written[3][1])
+    assert read_control(record) == (ControlType.ABORT, 3)
+
+
+async def test_who_hangs_up_has_ended_it_all_the_same() -> None:
+    leader = Leader()
+    with trio.CancelScope() as scope:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(leader.ask, ApiKey.WRITE_TXN_MARKERS, {"markers": [marker(7, True, A0)]}, 0)
+            await trio.testing.wait_all_tasks_blocked()
+            scope.cancel()
+    leader.written[0][2](ErrorCode.NONE, 5)
+    assert leader.told == [(A0, 7, True, 5)]
+
+
+async def test_nothing_to_write_is_answered_at_once() -> None:
+    for asked in ([], [marker(7, True)]):
+        reply = await Leader().ask(ApiKey.WRITE_TXN_MARKERS, {"markers": asked}, 0)
+        assert len(reply["markers"]) == len(asked)
+
+
+async def test_producers_are_described_by_who_leads() -> None:
+    asked = {"topics": [{"name": "a", "partition_indexes": [0, 1]}]}
+    reply = await Leader().ask(ApiKey.DESCRIBE_PRODUCERS, asked, 0)
+    [there, elsewhere] = reply["topics"][0]["partitions"]
+    assert there["error_code"] == 0
+    assert there["active_producers"][0] == {
+        "producer_id": 7,
+        "producer_epoch": 1,
+        "last_sequence": 12,
+        "last_timestamp": NOW,
+        "coordinator_epoch": 4,
+        "current_txn_start_offset": 100,
+    }
+    assert [each["current_txn_start_offset"] for each in there["active_producers"]] == [100, -1]
+    assert elsewhere["error_code"] == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert elsewhere["error_message"] == "a-1 is led by broker 2"
