@@ -31,6 +31,22 @@ Work = Callable[[zab.Session, argparse.Namespace], Awaitable[int]]
 # -- arguments -----------------------------------------------------------------------------------------
 
 
+class _Elsewhere(argparse.Action):
+    def __init__(self, option_strings: Sequence[str], dest: str, *, const: str) -> None:
+        hidden = argparse.SUPPRESS
+        super().__init__(option_strings, dest, nargs="?", const=const, default=hidden, help=hidden)
+
+    def __call__(
+        self, parser: argparse.ArgumentParser, _: object, __: object, option_string: str | None = None
+    ) -> None:
+        parser.error(f"{option_string}: {self.const}")
+
+
+def not_here(parser: argparse.ArgumentParser, instead: str, *options: str) -> None:
+    """Options that other commands have: who tries them is told what to say instead, and nobody else hears of them."""
+    parser.add_argument(*options, action=_Elsewhere, const=instead)
+
+
 def store_arguments(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("the store")
     group.add_argument(
@@ -51,6 +67,12 @@ def store_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--ca", type=Path, metavar="FILE", help="who signs the servers' certificates (PEM)")
     group.add_argument("--cert", type=Path, metavar="FILE", help="who this is (PEM)")
     group.add_argument("--key", type=Path, metavar="FILE", help="the key of --cert, where it is not in the same file")
+    not_here(
+        parser,
+        "this is read and written in the store: --store HOST:PORT,... names its servers, as zookeeper.connect does",
+        "--bootstrap",
+        "--bootstrap-server",
+    )
 
 
 def output_arguments(parser: argparse.ArgumentParser) -> None:

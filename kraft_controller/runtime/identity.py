@@ -17,6 +17,7 @@ from kraft_controller.core.names import BrokerId
 META: Final = "meta.properties"
 SESSION: Final = "store.session"
 SESSIONS_MAX: Final = 16
+_MENDED: Final = "put it back as it was, or move the directory away"
 
 
 class WrongIdentity(Exception):
@@ -36,15 +37,19 @@ def read_identity(directory: Path) -> Identity | None:
         lines = path.read_text("utf-8").splitlines()
     except FileNotFoundError:
         return None
-    except (OSError, UnicodeDecodeError) as error:
+    except UnicodeDecodeError:
+        raise WrongIdentity(f"{path} is no text, so nobody knows whose this directory is; {_MENDED}") from None
+    except OSError as error:
         raise WrongIdentity(f"{path}: {error}") from None
     values = _properties(lines)
-    version = values.get("version", "")
+    version = values.get("version")
+    if version is None:
+        raise WrongIdentity(f"{path} names no version, as if it were empty or cut short; {_MENDED}")
     if version not in ("0", "1"):
         raise WrongIdentity(f"{path}: version {version!r} is none that is known; 0 and 1 are")
     broker = values.get("broker.id", values.get("node.id", ""))
     if broker and not broker.isdecimal():
-        raise WrongIdentity(f"{path}: broker.id={broker!r} is no number; mend it, or move the directory away")
+        raise WrongIdentity(f"{path}: broker.id={broker!r} is no number; {_MENDED}")
     return Identity(values.get("cluster.id"), BrokerId(int(broker)) if broker else None)
 
 

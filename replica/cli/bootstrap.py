@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Final
 
-from kraft_controller.cli.common import Failed, Misuse, verbs_with
+from kraft_controller.cli.common import Failed, Misuse, not_here, verbs_with
 from replica.cli.command_config import CommandConfig, read_command_config
 from replica.core.errors import KafkaError, WireError
 from replica.runtime.client import (
@@ -59,6 +59,7 @@ def bootstrap_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="all of this as Kafka's tools take it: security.protocol, ssl.*, sasl.*; what stands above goes before",
     )
+    not_here(parser, "this is asked of brokers: --bootstrap HOST:PORT names one of them", "--store", "--zookeeper")
 
 
 def verbs(parser: argparse.ArgumentParser) -> Callable[[str, Work, str], argparse.ArgumentParser]:

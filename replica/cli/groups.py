@@ -22,7 +22,7 @@ from typing import Any
 from kraft_controller.cli.common import DONE, FAILED, Failed, Misuse, progress, say, show, show_json
 from kraft_controller.core.names import TopicPartition
 from replica.cli.bootstrap import asked, verbs
-from replica.core.errors import KafkaError
+from replica.core.errors import ErrorCode, KafkaError
 from replica.core.groups.states import GroupState
 from replica.runtime import group_admin
 from replica.runtime.client import Client
@@ -242,7 +242,8 @@ async def _delete(client: Client, arguments: argparse.Namespace) -> int:
                 await group_admin.delete(client, group)
                 what = f"group {group}"
         except KafkaError as error:
-            progress(f"not deleted: {error}")
+            gone = error.code is ErrorCode.GROUP_ID_NOT_FOUND
+            progress(f"there is no group {group}" if gone else f"not deleted: {error}")
             code = FAILED
         else:
             say(arguments, f"deleted: {what}", deleted=group, topics=arguments.topic)

@@ -109,7 +109,7 @@ def _verbs(parser: argparse.ArgumentParser) -> Iterator[tuple[str, str, argparse
 
 def _rows(parser: argparse.ArgumentParser) -> Iterator[str]:
     for action in parser._actions:
-        if isinstance(action, argparse._HelpAction | argparse._SubParsersAction):
+        if isinstance(action, argparse._HelpAction | argparse._SubParsersAction) or action.help == argparse.SUPPRESS:
             continue
         named = action.metavar or (f"{{{','.join(map(str, action.choices))}}}" if action.choices else None)
         shown = str(named or action.dest.upper())

@@ -48,7 +48,7 @@ def test_kafkas_own_file_is_understood(tmp_path: Path) -> None:
         ("version=0\nbroker.id=2\ncluster.id=cluster\n", "it belongs to broker 2, and this is broker 1"),
         ("version=0\nbroker.id=1\ncluster.id=other\n", "it belongs to cluster other, and the store says cluster"),
         ("version=7\nbroker.id=1\n", "version '7' is none that is known"),
-        ("", "version '' is none that is known"),
+        ("", "names no version, as if it were empty"),
         ("version=0\nbroker.id=one\n", "broker.id='one' is no number"),
     ],
 )
@@ -60,6 +60,12 @@ def test_anothers_directory_stops_the_start_and_stays_as_it_is(tmp_path: Path, t
         claim([first, second], "cluster", ONE)
     assert not first.exists()
     assert (second / "meta.properties").read_text() == text
+
+
+def test_what_is_no_text_is_said_to_be_none(tmp_path: Path) -> None:
+    (tmp_path / "meta.properties").write_bytes(b"\xff\xfe\x00version=0")
+    with pytest.raises(WrongIdentity, match=r"meta\.properties is no text.*put it back"):
+        claim([tmp_path], "cluster", ONE)
 
 
 def test_directories_of_two_brokers_name_no_id(tmp_path: Path) -> None:

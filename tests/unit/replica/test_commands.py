@@ -32,3 +32,21 @@ def test_misuse_ends_with_2(given: list[str], capsys: pytest.CaptureFixture[str]
         main(given)
     assert end.value.code == 2
     assert "usage: zab-broker" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("given", "why"),
+    [
+        ("topics create t --bootstrap h:9092", "--bootstrap: this is read and written in the store: --store"),
+        ("brokers list --bootstrap-server=h:9092", "--bootstrap-server: this is read and written in the store"),
+        ("groups list --store h:2181", "--store: this is asked of brokers: --bootstrap"),
+        ("consume t --zookeeper", "--zookeeper: this is asked of brokers: --bootstrap"),
+    ],
+)
+def test_who_names_the_wrong_servers_is_told_which_ones_are_meant(
+    given: str, why: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as end:
+        main(given.split())
+    assert end.value.code == 2
+    assert why in capsys.readouterr().err

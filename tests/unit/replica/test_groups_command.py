@@ -207,6 +207,8 @@ async def test_groups_and_what_they_committed_are_deleted(capsys: pytest.Capture
         said = capsys.readouterr()
         assert "deleted: group g" in said.out
         assert "NON_EMPTY_GROUP" in said.err
+        assert await running.command("delete", "g") == 1
+        assert capsys.readouterr().err == "there is no group g\n"
 
 
 async def test_nobody_there_is_said_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
