@@ -26,6 +26,9 @@ from replica.storage.manager import LogManager, ManagerSettings
 
 Watermarks = Mapping[TopicPartition, int]
 _MS: Final = 1000
+SLICE_S: Final = 0.005
+"""For so long logs lose what is too old before others are served again: there may be thousands, and each waits for the
+disk."""
 
 
 @frozen
@@ -175,9 +178,18 @@ class Disk:
                 self._log.say("cleaned", partition=TopicPartition(*done[0]), upto=done[1].upto)
 
         async def retire() -> None:
-            gone = logs.retire(now(), _plain(watermarks()))
+            gone, since = 0, trio.current_time()
+            try:
+                for count in logs.retire_each(now(), _plain(watermarks())):
+                    gone += count
+                    if trio.current_time() - since >= SLICE_S:
+                        await trio.lowlevel.checkpoint()
+                        since = trio.current_time()
+            finally:
+                if gone:
+                    self._log.say("segments-gone", count=gone)
             if gone:
-                self._log.say("segments-gone", count=gone)
+                await trio.to_thread.run_sync(logs.checkpoint)
 
         async def sweep() -> None:
             await trio.to_thread.run_sync(logs.sweep, now())

@@ -16,6 +16,7 @@ from replica.storage.config import LogConfig
 from replica.storage.file_log import FileLog
 from replica.storage.files import DamagedLog, Files, Handles, MissingFile, StorageFailure, read_all, write_atomically
 from replica.storage.recovery import Known, open_log
+from replica.storage.segment import LOG
 
 DELETE: Final = "-delete"
 FUTURE: Final = "-future"
@@ -46,6 +47,8 @@ class LogDirectory:
         self.previous_broker_epoch = -1
         self.notes: list[str] = []
         self._recovery_points: dict[TopicPartition, int] = {}
+        self._points_lost = False
+        """There were some, and nobody can read them."""
         self._start_offsets: dict[TopicPartition, int] = {}
         self._gone: set[TopicPartition] = set()
         """Of which there is no log any more, and checkpoints on the disk may still tell."""
@@ -80,7 +83,7 @@ class LogDirectory:
     def load(self, config_of: Callable[[str], LogConfig]) -> Iterator[TopicPartition]:
         """One log after the other; a damaged one is told in `damaged`, and the others are loaded."""
         self._read_clean_marker()
-        self._recovery_points = self._offsets(files_of.RECOVERY_POINTS)
+        self._recovery_points = self._read_recovery_points()
         self._start_offsets = self._offsets(files_of.START_OFFSETS)
         self.high_watermarks = self._offsets(files_of.HIGH_WATERMARKS)
         self.cleaned = self._offsets(files_of.CLEANED)
@@ -118,6 +121,18 @@ class LogDirectory:
         self.files.delete(files_of.CLEAN_SHUTDOWN)  # before anything is loaded: a crash from now on is one
         self.files.sync_folder("")
 
+    def _read_recovery_points(self) -> dict[TopicPartition, int]:
+        try:
+            return files_of.read_offsets(self.files, files_of.RECOVERY_POINTS)
+        except DamagedLog as error:
+            self._points_lost = True
+            if self.was_clean:
+                known = "as the last run ended in order, all but the last segment of each log is taken for durable"
+            else:
+                known = "nobody knows what was durable, so a log that is damaged anywhere ends there"
+            self.notes.append(f"{self.files.where}/{error.text}: it is not used, and {known}")
+            return {}
+
     def _offsets(self, name: str) -> dict[TopicPartition, int]:
         """Nothing is sure without it: all logs are read from their beginnings then."""
         try:
@@ -127,8 +142,12 @@ class LogDirectory:
             return {}
 
     def _open(self, partition: TopicPartition, config: LogConfig) -> FileLog:
-        known = Known(self._recovery_points.get(partition, 0), self._start_offsets.get(partition, 0))
         folder = folder_of(partition)
+        point = self._recovery_points.get(partition, 0)
+        if self._points_lost and self.was_clean:  # all was durable, and what is closed can be told from its name
+            names = (name for name in self.files.list(folder) if name.endswith(LOG))
+            point = max((int(name.removesuffix(LOG)) for name in names), default=point)
+        known = Known(point, self._start_offsets.get(partition, 0))
         log = open_log(folder, config, self.handles, folder, known, _MarksOf(self, partition))
         self.notes += [f"{self.files.where}/{folder}: {note}" for note in log.notes]
         if not known.recovery_point and files_of.METADATA in self.files.list(folder):

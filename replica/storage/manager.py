@@ -6,7 +6,7 @@ The tasks are plain functions: whoever runs the broker calls them at their times
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
 from attrs import frozen
@@ -217,14 +217,29 @@ class LogManager:
 
     def retire(self, now_ms: int, high_watermarks: Mapping[TopicPartition, int]) -> int:
         """Retention of all logs; where no watermark is known, nothing goes. How many segments went."""
-        gone = 0
-        for directory in self._usable():
-            for partition, log in list(directory.logs.items()):
-                log.roll_if_old(now_ms)
-                gone += log.retire(now_ms, high_watermarks.get(partition, 0))
+        gone = sum(self.retire_each(now_ms, high_watermarks))
         if gone:
             self.checkpoint()
         return gone
+
+    def retire_each(self, now_ms: int, high_watermarks: Mapping[TopicPartition, int]) -> Iterator[int]:
+        """Log by log: where something goes a folder is synced, and others may want to be served in between. What is cut
+        by then waits for the next round, as nobody knows what is committed of it; and one that fails keeps no other
+        one from its turn. Behind it `checkpoint` is due, if anything went."""
+        failed: KafkaError | None = None
+        logs = [(where, log, log.cuts) for each in self._usable() for where, log in each.logs.items()]
+        for where, log, cuts in logs:
+            if log.was_cut_since(cuts, []):
+                continue
+            try:
+                log.roll_if_old(now_ms)
+                gone = log.retire(now_ms, high_watermarks.get(where, 0))
+            except KafkaError as error:
+                failed = failed or error
+            else:
+                yield gone
+        if failed is not None:
+            raise failed
 
     def clean_one(
         self, now_ms: int, high_watermarks: Mapping[TopicPartition, int]

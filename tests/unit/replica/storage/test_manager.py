@@ -429,6 +429,34 @@ def test_producers_are_forgotten() -> None:
     assert len(log.producers) == 0
 
 
+def test_a_log_that_fails_keeps_no_other_one_from_losing_what_is_too_old() -> None:
+    disks = MemoryFiles(), MemoryFiles()
+    broker = Broker(*disks, segment_bytes="150", retention_ms="1000")
+    first, second = (broker.manager.get_or_create(("t", number)) for number in (0, 1))
+    for log in (first, second):
+        for _ in range(3):
+            log.append_as_leader(batch(b"x" * 60), 0, NOW)
+    disks[0].fail("sync_folder", 0, errno.EIO)
+    with pytest.raises(StorageFailure):
+        broker.manager.retire(NOW + 1001, {("t", 0): 3, ("t", 1): 3})
+    assert (first.start_offset, second.start_offset) == (0, 3)
+
+
+def test_a_log_that_is_cut_while_others_lose_something_waits_for_the_next_time() -> None:
+    """What was known to be committed of it may not be there any more."""
+    broker = Broker(segment_bytes="150", retention_ms="1000")
+    first, second = (broker.manager.get_or_create(("t", number)) for number in (0, 1))
+    for log in (first, second):
+        for _ in range(3):
+            log.append_as_leader(batch(b"x" * 60), 0, NOW)
+    turns = broker.manager.retire_each(NOW + 1001, {("t", 0): 3, ("t", 1): 3})
+    assert next(turns) == 3
+    second.truncate_to(1)
+    assert list(turns) == []
+    assert (first.start_offset, second.start_offset) == (3, 0)
+    assert broker.manager.retire(NOW + 1001, {("t", 1): 1}) == 1
+
+
 def test_damaged_checkpoints_make_it_read_everything() -> None:
     broker = Broker()
     broker.manager.get_or_create(T0).append_as_leader(batch(b"a"), 2, NOW)
@@ -439,6 +467,33 @@ def test_damaged_checkpoints_make_it_read_everything() -> None:
     assert "7 entries" in "".join(again.notes)
     log = again.get_or_create(T0)
     assert (values_in(log), log.latest_epoch) == ([b"a"], 2)
+
+
+@pytest.mark.parametrize("in_order", [True, False])
+def test_a_checkpoint_that_cannot_be_read_costs_no_closed_segment_of_who_ended_in_order(in_order: bool) -> None:
+    """Else a damaged byte anywhere would be taken for a write that did not come to its end, and end the log."""
+    broker = Broker(segment_bytes="150")
+    log = broker.manager.get_or_create(T0)
+    for value in (b"a" * 60, b"b" * 60, b"c" * 60):
+        log.append_as_leader(batch(value), 0, NOW)
+    assert len(log.segments) == 3
+    log.flush()
+    if in_order:
+        broker.manager.close()
+    disk = broker.disks[0]
+    disk.kill()
+    disk.put(RECOVERY_POINTS, b"\x00 no checkpoint")
+    damaged = f"t-0/{log.segments[1].log_path.rpartition('/')[2]}"
+    disk.put(damaged, disk.get(damaged)[:-20])
+    again = broker.start()
+    [said] = [note for note in again.notes if RECOVERY_POINTS in note]
+    found = again.get_or_create(T0)
+    if in_order:
+        assert "all but the last segment of each log is taken for durable" in said
+        assert found.end_offset == 3
+    else:
+        assert "a log that is damaged anywhere ends there" in said
+        assert found.end_offset == 1
 
 
 def test_few_files_are_open_at_a_time() -> None:
