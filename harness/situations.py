@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from harness.faults import (
+    OFFSETS,
     AllowUnclean,
     Blackout,
     BounceBroker,
+    CommitPositions,
     Consume,
     CreateTopic,
     CutBroker,
@@ -29,6 +31,7 @@ from harness.faults import (
 from harness.script.brokers import WAYS
 from harness.script.chance import Draw
 from harness.script.kinds import BROKERS_MAX, TOPICS_MAX
+from harness.script.partitions import PARTS
 
 
 def moves(draw: Draw, length_ms: int) -> Sequence[Op]:
@@ -223,6 +226,66 @@ def too_long(draw: Draw, length_ms: int) -> Sequence[Op]:
     for at in range(750, length_ms - 700, draw.upto(700, 900)):
         ops += [PartBrokers(at, 500, who, other) for who, other in ((1, 2), (1, 3), (2, 3))]
         ops += [Produce(at + 30 * each, each, 1, 0, draw.upto(6, 10), "one") for each in (1, 2, 3)]
+    return ops
+
+
+def too_old(draw: Draw, length_ms: int) -> Sequence[Op]:
+    """Records are written all the time and go soon, each when it is old enough. Followers are away meanwhile."""
+    ops: list[Op] = [
+        Replication(0, "cache", "fetched", "leader", 1, draw.upto(150, 400), 0, draw.upto(200, 500)),
+        CreateTopic(400, 1, 1, 3),
+        Consume(550, 1, 1, 0),
+    ]
+    acks = ("all", "one")
+    ops += [
+        Produce(at, draw.upto(1, 3), 1, 0, draw.upto(1, 2), acks[draw.upto(0, 1)])
+        for at in range(600, length_ms - 300, draw.upto(25, 60))
+    ]
+    for at in range(800, length_ms - 300, draw.upto(300, 600)):
+        away, who, share = draw.upto(50, 500), draw.upto(1, 3), draw.random.random()
+        if share < 0.3:
+            ops.append(PartBrokers(at, away, who, who % 3 + 1))
+        elif share < 0.6:
+            ops.append(CutBroker(at, away, who))
+        elif share < 0.8:
+            ops.append(KillBroker(at, away, who))
+        else:
+            ops.append(BounceBroker(at, who))
+    return ops
+
+
+def positions(draw: Draw, length_ms: int) -> Sequence[Op]:
+    """Groups commit all the time, and their coordinators go, are cut off, stand still, or give their groups back."""
+    how = "fetched" if draw.chance(0.5) else "asked"
+    ops: list[Op] = [
+        Replication(0, "before" if draw.chance(0.2) else "cache", how, "leader", draw.upto(1, 2), draw.upto(100, 250)),
+        CreateTopic(400, OFFSETS, draw.upto(1, 2), 3),
+    ]
+    for at in range(650, length_ms - 50, draw.upto(40, 100)):
+        part = PARTS[draw.upto(0, 1)]
+        ops.append(CommitPositions(at + draw.upto(0, 30), draw.upto(1, 3), draw.upto(1, 2), part, draw.upto(1, 4)))
+    at = 800
+    while at < length_ms - 100:
+        who, place = draw.upto(1, 3), draw.upto(0, 1)
+        away = draw.upto(50, 600)
+        troubles: tuple[Op, ...] = (
+            BounceBroker(at, who),
+            KillBroker(at, away, who),
+            LosePower(at, away, who, "tear"),
+            PauseBroker(at, away, who),
+            CutBroker(at, away, who),
+            PartBrokers(at, away, who, who % 3 + 1),
+            LoseController(at, away, who),
+            LoseStore(at, away, who),
+            SlowBroker(at, away, who, draw.upto(20, 120)),
+            ElectPreferred(at, OFFSETS, place, "call"),
+            Reassign(at, OFFSETS, place, who, 3, "call"),
+        )
+        if draw.chance(0.25):  # what the one who goes has written is with the next one alone, and not committed
+            ops += [CutBroker(at, away, who), KillBroker(at + draw.upto(10, 60), away, who % 3 + 1)]
+        else:
+            ops.append(troubles[draw.upto(0, len(troubles) - 1)])
+        at += draw.upto(40, 300)
     return ops
 
 

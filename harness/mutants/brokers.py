@@ -47,7 +47,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     _of_brokers(
         "groups-answered-for-unread",
         "a coordinator answers for groups before it has read what is written of them",
-        ("replica.runtime.groups:Groups._load", "if await self._read(load, where):", "if True:"),
+        ("replica.runtime.groups:Groups._load", "if await read_all(self._storage, where, awaits, take):", "if True:"),
     ),
     _of_brokers(
         "flush-told-and-not-done",

@@ -23,6 +23,7 @@ FILES: Final = "replica.storage.file_log:FileLog"
 RECOVERY: Final = "replica.storage.recovery"
 FAILOVER: Final = "kraft_controller.core.failover"
 PRODUCERS: Final = "replica.storage.producers:Producers"
+GROUPS: Final = f"{CORE}.groups"
 
 
 def _of_partitions(name: str, bug: str, *edits: tuple[str, str, str]) -> Mutant:
@@ -226,6 +227,56 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
             "if answer.start_offset != log.start_offset:",
         ),
         (f"{LOG}.move_start", "if offset > self._start:", "if offset != self._start:"),
+    ),
+    _of_partitions(
+        "old-by-its-first",
+        "a segment is as old as its first record, and younger ones go with it",
+        (f"{FILES}._may_go", "newest = segment.greatest()[0]", "newest = segment.first_time()"),
+    ),
+    _of_partitions(
+        "shorter-than-it-may-be",
+        "a log loses what makes it too long, and a segment more",
+        (
+            f"{FILES}._may_go",
+            "size - segment.size >= self.config.retention_bytes",
+            "size >= self.config.retention_bytes",
+        ),
+    ),
+    _of_partitions(
+        "start-not-followed",
+        "what has gone from the leader stays with its followers",
+        (f"{REPLICATING}:_on_fetched", "if answer.start_offset > log.start_offset:", "if False:"),
+    ),
+    _of_partitions(
+        "cleaned-beyond-the-watermark",
+        "a cleaner takes what is replaced by a record that is not committed, and may be cut off",
+        ("replica.storage.manager:LogManager._cleanable", "bounds.get(partition, 0)", "1 << 60"),
+    ),
+    # -- positions of groups -----------------------------------------------------------------------------------
+    _of_partitions(
+        "answered-when-appended",
+        "a consumer that commits is answered when its position is on its way to the log",
+        (
+            f"{GROUPS}.commits:on_commit",
+            "desk.write(group.partition, records, now, done)",
+            "desk.write(group.partition, records, now, lambda *_: None); done(E.NONE, 1 << 40, now)",
+        ),
+    ),
+    _of_partitions(
+        "loaded-before-it-is-committed",
+        "a coordinator shows what it has read before it knows that the others have it",
+        (f"{CORE}.reading:Reading.safe", "and high_watermark >= self.end", ""),
+    ),
+    _of_partitions(
+        "members-lose-positions",
+        "a coordinator that reads of a group that it had members forgets where these were",
+        (f"{GROUPS}.loading:Loading.build", "if positions:", "if positions and name not in groups:"),
+    ),
+    _of_partitions(
+        "former-members-commit",
+        "who is in the group no more, or of a generation before, commits on",
+        (f"{GROUPS}.commits:refusal", "if (error := membership.wrong(group, who)) is not None:", "if error := None:"),
+        (f"{GROUPS}.commits:refusal", "if who.generation != group.generation:", "if False:"),
     ),
     # -- producers -------------------------------------------------------------------------------------------
     _of_partitions(

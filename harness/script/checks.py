@@ -22,7 +22,7 @@ from harness.script.names import (
     SHAPES,
     WITH_BROKERS,
 )
-from harness.script.partitions import ACKS, DURABILITIES, ENDS, LIBRARIES, READS, TRUNCATIONS, UNCLEAN
+from harness.script.partitions import ACKS, DURABILITIES, ENDS, LIBRARIES, PARTS, READS, TRUNCATIONS, UNCLEAN
 from harness.script.process import Setting
 from harness.script.script import Fault, Knobs, Script
 from harness.script.workload import Op, Reconfigure, Step, Write
@@ -51,6 +51,7 @@ CHOICES: Final[Mapping[str, tuple[str, ...]]] = {
     "unclean": UNCLEAN,
     "library": LIBRARIES,
     "ends": ENDS,
+    "part": PARTS,
 }
 """Names of fields whose value is one of these words."""
 
@@ -62,7 +63,7 @@ SIGNED: Final = ("by_ms",)
 
 POSITIVE: Final = (
     "nth", "acts", "count", "slower", "client", "rate_percent", "every_ms", "most", "topic", "partitions",
-    "factor", "first", "in_sync", "lag_ms",
+    "factor", "first", "in_sync", "lag_ms", "group",
 )  # fmt: skip
 """Names of fields that are 1 at least; other numbers are 0 at least."""
 

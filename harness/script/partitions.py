@@ -27,6 +27,12 @@ LIBRARIES: Final = ("confluent", "python")
 ENDS: Final = ("leaves", "killed")
 """How a member ends."""
 
+PARTS: Final = ("member", "alone")
+"""Who commits positions: a member of a group, which shares it with others, or somebody who keeps them by himself."""
+
+OFFSETS: Final = 9
+"""The number of the topic that groups are remembered in."""
+
 UNCLEAN: Final = ("allowed", "forbidden")
 
 
@@ -44,6 +50,8 @@ class Replication:
     """`replica.lag.time.max.ms`"""
     retention_bytes: int = 0
     """`retention.bytes`; 0: nothing goes for its size"""
+    retention_ms: int = 0
+    """`retention.ms`; 0: nothing goes for its age"""
 
 
 # -- what clients ask ------------------------------------------------------------------------------------
@@ -94,6 +102,19 @@ class DeleteRecords:
     topic: int = 1
     partition: int = 0
     percent: int = 50
+
+
+@frozen
+class CommitPositions:
+    """So many positions, one after the other, in a group of its number. Whoever has no more to commit leaves the group,
+    or falls silent. The groups are remembered in topic 9, which the script makes as it makes others.
+    """
+
+    at: int
+    client: int = 1
+    group: int = 1
+    part: str = "member"
+    count: int = 3
 
 
 # -- what people set -------------------------------------------------------------------------------------
@@ -180,10 +201,10 @@ class SlowBroker:
 
 
 PartitionOp: TypeAlias = (
-    Replication | Produce | Consume | JoinGroup | DeleteRecords | AllowUnclean | LosePower | Blackout | WipeBroker
-    | BreakDisk | CutBroker | PartBrokers | SlowBroker
+    Replication | Produce | Consume | JoinGroup | CommitPositions | DeleteRecords | AllowUnclean | LosePower
+    | Blackout | WipeBroker | BreakDisk | CutBroker | PartBrokers | SlowBroker
 )  # fmt: skip
 PARTITION_OPS: Final[tuple[type[PartitionOp], ...]] = (
-    Replication, Produce, Consume, JoinGroup, DeleteRecords, AllowUnclean, LosePower, Blackout, WipeBroker,
-    BreakDisk, CutBroker, PartBrokers, SlowBroker,
+    Replication, Produce, Consume, JoinGroup, CommitPositions, DeleteRecords, AllowUnclean, LosePower, Blackout,
+    WipeBroker, BreakDisk, CutBroker, PartBrokers, SlowBroker,
 )  # fmt: skip

@@ -10,6 +10,7 @@ import trio
 from kraft_controller.core.names import TopicPartition
 from replica.core.errors import ErrorCode
 from replica.core.log import Log as PartitionLog
+from replica.core.reading import Reading
 from replica.wire import batch, records
 
 READ_BYTES: Final = 64 * 1024
@@ -36,20 +37,19 @@ class Storage(Protocol):
 
 
 async def read_all(storage: Storage, where: TopicPartition, wanted: Callable[[], bool], take: Take) -> bool:
-    """From its start to where it ended when this began, batch by batch, and until all of that is committed. False: it
-    is not here, or not wanted any more."""
+    """Batch by batch. False: it is not here, or not wanted any more."""
     found = storage.held(where)
     if found is None:
         return False
     log, _ = found
-    at, end = log.start_offset, log.end_offset
-    while at < end:
-        at = _taken(take, log.read(at, READ_BYTES, end).records, at, end)
+    reading = Reading(log.start_offset, log.end_offset)
+    while reading.unread:
+        at, end = reading.at, reading.end
+        reading.at = _taken(take, log.read(at, READ_BYTES, end).records, at, end)
         await trio.lowlevel.checkpoint()
         if not wanted():
             return False
-    # What is only on this broker may be lost with it. Nobody shall be shown something that is taken back then.
-    while (found := storage.held(where)) is not None and found[1] < end:
+    while (found := storage.held(where)) is not None and not reading.safe(found[1]):
         await trio.sleep(LOOK_AGAIN_S)
         if not wanted():
             return False

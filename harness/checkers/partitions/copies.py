@@ -6,7 +6,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from attrs import define, field, frozen
 
-from kraft_controller.core.names import TopicId, TopicPartition
+from kraft_controller.core.names import INTERNAL, TopicId, TopicPartition
 from kraft_controller.core.state import PartitionState
 from replica.core.log import Log
 from replica.wire.batch import walk
@@ -19,6 +19,8 @@ class Record(NamedTuple):
     value: bytes
     producer: int
     sequence: int
+    key: bytes = b""
+    time: int = -1
 
 
 Ident: TypeAlias = bytes
@@ -40,7 +42,9 @@ class Key:
 
 
 GONE: Final = Record(-1, b"", -1, -1)
-"""Stands where nobody has looked before it went."""
+"""Stands where nobody has looked before it went, and where a cleaner was."""
+COMPACTED: Final = frozenset(INTERNAL)
+"""Topics of which a cleaner takes what a later record of its key replaces."""
 
 
 @define(eq=False)
@@ -76,6 +80,7 @@ class Truth:
     known     by offset and leader epoch: there are no two of these
     unclean   leader epochs of leaders that were not in sync when they were elected
     led       the newest leader epoch under which somebody has acted
+    begun     up to there records went anywhere for a good reason
     lost      what was committed, and is not any more, by offset: a follower may not have heard of that yet
     fork      leaders of an earlier epoch commit for themselves alone: somebody not in sync was elected since
     """
@@ -89,6 +94,7 @@ class Truth:
     unclean: list[int] = field(factory=list)
     led: int = -1
     fork: int = -1
+    begun: int = 0
 
 
 def records_of(data: bytes) -> list[tuple[int, Record]]:
@@ -97,15 +103,27 @@ def records_of(data: bytes) -> list[tuple[int, Record]]:
     for at, header in walk(data):
         for place, record in enumerate(read_records(data, at)):
             sequence = header.base_sequence + place if header.producer_id >= 0 else -1
-            made = Record(header.leader_epoch, record.value or b"", header.producer_id, sequence)
+            made = Record(
+                header.leader_epoch,
+                record.value or b"",
+                header.producer_id,
+                sequence,
+                record.key or b"",
+                record.timestamp,
+            )
             found.append((record.offset, made))
     return found
 
 
 def read_all(log: Log, since: int = 0) -> list[Record]:
+    """From there on, or from where it begins, one for each offset."""
     since = max(since, log.start_offset)
     data = log.read(since, 1 << 30, log.end_offset).records if log.end_offset > since else b""
-    return [record for offset, record in records_of(data) if offset >= since]
+    found = [GONE] * (log.end_offset - since)
+    for offset, record in records_of(data):
+        if offset >= since:
+            found[offset - since] = record
+    return found
 
 
 def common(one: list[Record], other: list[Record], since: int = 0) -> int:

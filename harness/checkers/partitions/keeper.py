@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 from harness.checkers.controller.case import STATE, TOPIC
 from harness.checkers.ghost import Violation
 from harness.checkers.partitions.copies import (
+    COMPACTED,
     GONE,
     Copy,
     Ident,
@@ -47,6 +48,8 @@ BACK: Final = "the high watermark of a leader does not go back"
 WITHIN: Final = "the high watermark is within the log"
 ACKNOWLEDGED: Final = "what is acknowledged is committed, and with as many as have to be in sync"
 RETIRED: Final = "only what is committed goes for its age or its size"
+YOUNG: Final = "nothing goes that is neither too old nor too much, and nobody wished away"
+REPLACED: Final = "a cleaner takes only what a later record of its key replaces"
 START: Final = "where a log begins does not go back"
 READ: Final = "what is read is committed"
 ONCE: Final = "a producer's records are there once, and in their order"
@@ -213,10 +216,16 @@ class Keeper:
             raise Violation(
                 RETIRED, f"{key}: broker {broker.id} begins at {copy.start}, and {len(truth.committed)} are committed"
             )
+        if epoch >= truth.fork and copy.start > max(begins, truth.begun):
+            self._may_begin(broker, copy, truth)
 
     def _grew(self, broker: int, copy: Copy, truth: Truth, records: list[Record]) -> None:
         for record in records:
             offset = len(copy.records)
+            if record == GONE:
+                self._may_lack(broker, copy, truth, offset)
+                copy.records.append(record)
+                continue
             known = truth.known.setdefault((offset, record.epoch), record)
             if known != record:
                 raise Violation(
@@ -263,6 +272,58 @@ class Keeper:
         if gone and (broker.id, copy.key) not in self.damage:
             offset, record = gone[0]
             raise Violation(UNCUT, f"{copy.key}: broker {broker.id} cuts {record} at offset {offset}")
+
+    # -- what goes ---------------------------------------------------------------------------------------------
+
+    def wished(self, broker: PartitionBroker, where: TopicPartition, upto: int) -> None:
+        """Somebody asks a leader to let go of what is before."""
+        copy, partition = self.copies.get(broker.id, {}).get(where), broker.core.partitions.get(where)
+        if copy is not None and copy.leads and partition is not None and upto <= partition.high_watermark:
+            truth = self.truths[copy.key]
+            truth.begun = max(truth.begun, upto)
+
+    def _may_begin(self, broker: PartitionBroker, copy: Copy, truth: Truth) -> None:
+        """Nobody has let go of these before. What is too much and what is too old are told apart where a script sets
+        one of both."""
+        config, where, now = self._world.replication.log, copy.key.where, broker.clock()
+        log = broker.disk.logs.logs.get((where.topic, where.partition))
+        much = config.retention_bytes >= 0 and (
+            log is None or log.size >= config.retention_bytes or config.retention_ms >= 0
+        )
+        for offset, record in enumerate(copy.records[truth.begun : copy.start], start=truth.begun):
+            if much or record == GONE:
+                continue
+            if config.retention_ms < 0 or now - record.time <= config.retention_ms:
+                raise Violation(
+                    YOUNG, f"{copy.key}: {record} at offset {offset} is gone from broker {broker.id} at {now}"
+                )
+        truth.begun = copy.start
+
+    def cleaned(self, broker: PartitionBroker, where: TopicPartition) -> None:
+        """Its log may have less in it than it had."""
+        copy = self.copies.get(broker.id, {}).get(where)
+        log = broker.disk.logs.logs.get((where.topic, where.partition))
+        if copy is None or log is None or log.closed or log.end_offset != len(copy.records):
+            return
+        truth = self.truths[copy.key]
+        with broker.disk.files.aside():
+            found = read_all(log)
+        for offset, record in enumerate(found, start=log.start_offset):
+            if record == GONE != copy.records[offset]:
+                self._may_lack(broker.id, copy, truth, offset)
+                copy.records[offset] = GONE
+                self._world.counted("records replaced")
+            elif record != copy.records[offset] != GONE:
+                raise Violation(SAME, f"{copy.key}: broker {broker.id} has made {record} of {copy.records[offset]}")
+
+    def _may_lack(self, broker: int, copy: Copy, truth: Truth, offset: int) -> None:
+        """After somebody not in sync has led it is not known what a cleaner had before it."""
+        if copy.key.where.topic in COMPACTED and (truth.fork != -1 or offset >= len(truth.committed)):
+            return
+        gone = truth.committed[offset] if offset < len(truth.committed) else GONE
+        later = (record.key for record in truth.committed[offset + 1 :])
+        if copy.key.where.topic not in COMPACTED or (gone.value and gone.key not in later):
+            raise Violation(REPLACED, f"{copy.key}: broker {broker} has nothing at offset {offset}, where {gone} was")
 
     # -- what is committed ---------------------------------------------------------------------------------
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from harness.checkers.controller.settled import Data, absent, told
-from kraft_controller.core.names import BrokerId, TopicPartition
+from kraft_controller.core.names import INTERNAL, BrokerId, TopicPartition
 from kraft_controller.core.state import Assignment, PartitionState
 from replica.core.following import Following
 from replica.core.leading import Leading
@@ -68,12 +68,22 @@ def unequal(world: PartitionsWorld) -> str | None:
             producer.forget()
         if not producer.settled:
             return f"producer {key[0]} of {producer.where} has not been told what became of what it wrote"
+    for committer in world.workload.committers.values():
+        if not committer.settled and not world.keeper.exists(TopicPartition(INTERNAL[0], 0)):
+            committer.forget()
+        if not committer.settled:
+            return f"{committer.number} in {committer.group} has not been told what became of what it committed"
+    if (missing := world.positions.unsettled()) is not None:
+        return missing
     for broker in world.brokers.values():
         for where, partition in broker.core.partitions.items():
             if partition.role is None:
                 continue
             truth = world.keeper.truth(where)
             copy = world.keeper.copies[broker.id][where]
+            leads = world.keeper.copies.get(partition.leader, {}).get(where)
+            if leads is not None and copy.start < leads.start:
+                return f"broker {broker.id} has {where} from {copy.start} on, and its leader from {leads.start} on"
             if not len(copy.records) == len(truth.committed) == copy.has_of(truth.committed):
                 return (
                     f"broker {broker.id} holds {len(copy.records)} records of {where}, and {len(truth.committed)} "

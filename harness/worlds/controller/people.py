@@ -7,14 +7,15 @@ from collections.abc import Callable, Sequence
 from attrs import evolve
 
 from harness.script.brokers import CreateTopic, DeleteTopic, ElectPreferred, GrowTopic, Reassign
-from kraft_controller.core.names import BrokerId, TopicId, TopicPartition
+from harness.script.partitions import OFFSETS
+from kraft_controller.core.names import INTERNAL, BrokerId, TopicId, TopicPartition
 from kraft_controller.core.state import Assignment
 from kraft_controller.wire import znodes
 from kraft_controller.wire.work import Create, Get, Multi, Node, Set, Work
 
 
 def name_of(topic: int) -> str:
-    return f"t{topic}"
+    return INTERNAL[0] if topic == OFFSETS else f"t{topic}"
 
 
 def where_of(topic: int, partition: int) -> TopicPartition:

@@ -14,6 +14,7 @@ from harness.worlds.controller.people import NEEDED
 from harness.worlds.cores.controller.broker import Broker
 from harness.worlds.cores.controller.nodes import Note
 from harness.worlds.cores.partitions import isrs
+from harness.worlds.cores.partitions.coordinating import Groups
 from harness.worlds.cores.partitions.disk import Disk
 from harness.worlds.cores.partitions.fetching import Answers, Fetcher
 from kraft_controller.core.commands import Command, UpdateMetadata
@@ -21,6 +22,7 @@ from kraft_controller.core.names import BrokerId, TopicPartition, Version
 from kraft_controller.wire import znodes
 from kraft_controller.wire.work import Failed
 from replica.core.errors import KafkaError
+from replica.core.log import Origin
 from replica.core.manager import Replicas
 from replica.core.notices import Notices
 from replica.core.offsets import EARLIEST, Lookup
@@ -53,6 +55,7 @@ class PartitionBroker(Broker):
     def _new_process(self) -> None:
         self.core = Replicas(self.id, self.disk, self.world.replication.settings)
         self.metadata = MetadataCache()
+        self.groups = Groups(self)
         self._fetchers: dict[BrokerId, Fetcher] = {}
         self._notices = Notices(quiet_ms=40, late_ms=400)
         self._waiting: dict[int, Callable[[Any], None]] = {}
@@ -121,8 +124,10 @@ class PartitionBroker(Broker):
         self.later(LOOKS_MS * 1_000, self._look_at_followers)
         self._looks += 1
         self.world.keeper.idle(self)
-        self.disk.look(self.clock(), self.core.high_watermarks(), self._looks % CHECKPOINTS == 0)
+        cleaned = self.disk.look(self.clock(), self.core.high_watermarks(), self._looks % CHECKPOINTS == 0)
         self.world.keeper.looked(self)
+        if cleaned is not None:
+            self.world.keeper.cleaned(self, cleaned)
         due = self._notices.due(self.clock())
         if due and self.session:
             self.do(_leave(Note(isrs.NOTICE, znodes.partitions(due))), lambda _: self._notices.told(due, self.clock()))
@@ -187,12 +192,27 @@ class PartitionBroker(Broker):
         token = self._token(answer)
         self._at_once(token, self.core.produce(token, acks, timeout_ms, [(where, batch)], self.clock()))
 
+    def append(
+        self,
+        where: TopicPartition,
+        batch: bytes,
+        timeout_ms: int,
+        origin: Origin,
+        done: Callable[[list[Produced]], None],
+    ) -> None:
+        """As the coordinator, who is told when all in sync have it."""
+        token = self._token(done)
+        results = self.core.produce(token, -1, timeout_ms, [(where, batch)], self.clock(), origin=origin)
+        if results is not None:
+            self._waiting.pop(token)(results)
+
     def delete_records(
         self, timeout_ms: int, where: TopicPartition, percent: int, answer: Callable[[list[Deleted]], None]
     ) -> None:
         token = self._token(answer)
         partition = self.core.partitions.get(where)
         upto = 0 if partition is None else partition.log.end_offset * percent // 100
+        self.world.keeper.wished(self, where, upto)
         self._at_once(token, self.core.delete_records(token, timeout_ms, [(where, upto)], self.clock()))
 
     def earliest(self, where: TopicPartition) -> int:
@@ -222,6 +242,11 @@ class PartitionBroker(Broker):
     def turn(self) -> None:
         if not self.up:
             return
+        self._act()
+        while self.groups.act():
+            self._act()
+
+    def _act(self) -> None:
         self.world.keeper.looked(self)
         ready = self.core.ready()
         for reply in ready.replies:
@@ -236,6 +261,8 @@ class PartitionBroker(Broker):
             self.later(self.world.fsync_us(self.random), lambda flush=flush: self._flush(flush))  # type: ignore[misc]
         for leader in ready.leaders:
             self._fetcher(leader).wake()
+        for taken in ready.roles:
+            self.groups.role_taken(taken)
         self._note(ready)
         self._arm()
 

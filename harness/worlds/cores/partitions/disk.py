@@ -5,13 +5,15 @@ from __future__ import annotations
 import errno
 from collections.abc import Callable, Mapping
 from random import Random
-from typing import Final, cast
+from typing import Any, Final, cast
 
-from harness.checkers.partitions.copies import ident_of
+from attrs import evolve
+
+from harness.checkers.partitions.copies import COMPACTED, ident_of
 from kraft_controller.core.names import BrokerId, TopicId, TopicPartition
 from replica.core.errors import KafkaError
 from replica.core.log import Log
-from replica.storage.config import LogConfig
+from replica.storage.config import UNBOUNDED, LogConfig
 from replica.storage.file_log import FileLog
 from replica.storage.files import StorageFailure
 from replica.storage.manager import LogManager
@@ -20,6 +22,12 @@ from replica.storage.memory_files import MemoryFiles
 CALLS: Final = {"write": "write", "fsync": "sync", "full": "write", "read": "read"}
 """Which call fails, by the word of the script."""
 CLUSTER: Final = "harness"
+COMPACTING: Final[Mapping[str, Any]] = {
+    "cleanup_policy": ("compact",),
+    "min_cleanable_dirty_ratio": 0.01,
+    "retention_bytes": UNBOUNDED,
+    "retention_ms": UNBOUNDED,
+}
 
 
 class Disk:
@@ -33,13 +41,16 @@ class Disk:
         self.files = MemoryFiles()
         self._random = random
         self._deleted = deleted
-        self.logs: LogManager = LogManager([], lambda topic: config)
+        self.logs: LogManager = LogManager([], self._config_of)
+
+    def _config_of(self, topic: str) -> LogConfig:
+        return evolve(self.config, **COMPACTING) if topic in COMPACTED else self.config
 
     # -- the process -------------------------------------------------------------------------------------
 
     def load(self) -> bool:
         """A process begins. False: the disk does not let it."""
-        logs = LogManager([self.files], lambda topic: self.config)
+        logs = LogManager([self.files], self._config_of)
         try:
             logs.load(self.me, CLUSTER)
         except StorageFailure:
@@ -82,17 +93,22 @@ class Disk:
 
     # -- now and then ------------------------------------------------------------------------------------
 
-    def look(self, now_ms: int, watermarks: Mapping[TopicPartition, int], checkpoint: bool) -> None:
+    def look(self, now_ms: int, watermarks: Mapping[TopicPartition, int], checkpoint: bool) -> TopicPartition | None:
+        """Which log was cleaned, if any was."""
+        cleaned, plain = None, cast("Mapping[tuple[str, int], int]", watermarks)
         try:
             for log in self.logs.due_for_flush(now_ms):
                 log.flush()
-            self.logs.retire(now_ms, cast("Mapping[tuple[str, int], int]", watermarks))
+            self.logs.retire(now_ms, plain)
+            if (done := self.logs.clean_one(now_ms, plain)) is not None:
+                cleaned = TopicPartition(*done[0])
             self.logs.sweep(now_ms)
             if checkpoint:
                 self.keep_high_watermarks(watermarks)
                 self.logs.checkpoint()
         except KafkaError:
             pass  # whoever wants something of a log of it is told
+        return cleaned
 
     def held(self) -> dict[TopicPartition, tuple[FileLog, bytes | None]]:
         return {

@@ -9,6 +9,7 @@ from harness.faults import (
     AllowUnclean,
     Blackout,
     BreakDisk,
+    CommitPositions,
     Consume,
     CutBroker,
     DeleteRecords,
@@ -24,6 +25,7 @@ from harness.worlds.controller import people
 from harness.worlds.cores.controller.nodes import Note
 from harness.worlds.cores.controller.workload import ControllerWorkload
 from harness.worlds.cores.partitions.clients import Consumer, Deleter, Producer
+from harness.worlds.cores.partitions.members import Committer, Member
 from harness.worlds.cores.partitions.wires import add
 from kraft_controller.core.names import TopicPartition, Version
 from kraft_controller.wire import znodes
@@ -45,6 +47,7 @@ class PartitionsWorkload(ControllerWorkload):
         super().__init__(world)
         self.producers: dict[tuple[int, TopicPartition, str], Producer] = {}
         self.consumers: dict[tuple[int, TopicPartition], Consumer] = {}
+        self.committers: dict[tuple[int, int, str], Committer] = {}
 
     def perform(self, op: Op, _: object) -> None:
         act = self._PARTITION_OPS.get(type(op))
@@ -66,6 +69,13 @@ class PartitionsWorkload(ControllerWorkload):
         where = people.where_of(op.topic, op.partition)
         if (op.client, where) not in self.consumers:
             self.consumers[op.client, where] = Consumer(self.world, op.client, where)
+
+    def _commit(self, op: CommitPositions) -> None:
+        key = op.client, op.group, op.part
+        if key not in self.committers:
+            kind = Member if op.part == "member" else Committer
+            self.committers[key] = kind(self.world, op.client, op.group)
+        self.committers[key].give(op.count)
 
     def _delete_records(self, op: DeleteRecords) -> None:
         Deleter(self.world, DELETER, people.where_of(op.topic, op.partition), op.percent)
@@ -149,6 +159,7 @@ class PartitionsWorkload(ControllerWorkload):
     _PARTITION_OPS: Final[dict[type, Callable[[Any, Any], None]]] = {
         Produce: _produce,
         Consume: _consume,
+        CommitPositions: _commit,
         DeleteRecords: _delete_records,
         AllowUnclean: _allow,
         LosePower: _lose_power,

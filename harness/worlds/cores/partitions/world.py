@@ -11,6 +11,7 @@ from attrs import evolve, frozen
 from harness.changes import changes_of_batch
 from harness.checkers import ALL, Checker
 from harness.checkers.partitions.keeper import Keeper
+from harness.checkers.partitions.positions import Positions
 from harness.faults import Replication, Script
 from harness.history import Change
 from harness.outcome import Outcome
@@ -65,7 +66,7 @@ def replicated(script: Script) -> Replicated:
             flush_ms=FLUSH_MS,
             flush_messages=1 if chosen.durability == "each" else LONG_MAX,
             retention_bytes=chosen.retention_bytes or UNBOUNDED,
-            retention_ms=UNBOUNDED,
+            retention_ms=chosen.retention_ms or UNBOUNDED,
             file_delete_delay_ms=0,
         ),
         durable=chosen.durability != "cache",
@@ -81,6 +82,7 @@ class PartitionsWorld(ControllerWorld):
         self.replication = replicated(script)
         self.reads_anywhere = self.replication.anywhere
         self.keeper = Keeper(self)
+        self.positions = Positions(self)
         self._producers = 0
         self.acknowledged_at: list[int] = []
         """When a producer that waits for all was told that it has been heard, in microseconds."""

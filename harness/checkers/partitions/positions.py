@@ -1,0 +1,163 @@
+"""Positions that groups commit: an onlooker hears every answer of a coordinator, and knows what stands in the topic.
+
+Of two positions the one that stands later in the log of the offsets topic is the newer one, whatever their numbers say:
+whoever takes a partition over may begin again before where the one before him had come to. Each that is committed
+here has a mark of its own, so it is found again in the log, and in what a coordinator shows.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from attrs import define
+
+from harness.checkers.ghost import Violation
+from harness.checkers.partitions.copies import Copy, Key, Truth
+from kraft_controller.core.names import INTERNAL, TopicPartition
+from replica.core.errors import ErrorCode
+from replica.core.groups.messages import Ask, Commit, Committed, Fetch, Fetched, Position, Reply
+from replica.core.groups.partitioning import partition_of
+from replica.core.groups.ready import GroupRecord, OffsetRecord
+from replica.wire import group_records
+
+if TYPE_CHECKING:
+    from harness.worlds.cores.partitions.broker import PartitionBroker
+    from harness.worlds.cores.partitions.world import PartitionsWorld
+
+STANDS: Final = "a commit that is acknowledged stands in the log, committed"
+KEPT: Final = "a position whose commit was acknowledged is neither lost nor set back"
+SHOWN: Final = "no position is shown that may vanish"
+FENCED: Final = "who has no part in a group any more commits nothing in it"
+
+
+@define(eq=False)
+class _Acknowledged:
+    """Of one position: where the newest commit of it stands that somebody was told of.
+
+    fork   of the log then: with an election of who was not in sync, it may be lost
+    """
+
+    fork: int
+    newest: int = -1
+
+
+class Positions:
+    def __init__(self, world: PartitionsWorld) -> None:
+        self._world = world
+        self._acknowledged: dict[tuple[Key, bytes], _Acknowledged] = {}
+
+    def answered(self, broker: PartitionBroker, ask: Ask, reply: Reply) -> None:
+        """A coordinator answers."""
+        match ask, reply:
+            case Commit(who), Committed(errors):
+                for where, error in errors.items():
+                    if error is ErrorCode.NONE:
+                        self._committed(broker, who.group, where, ask.positions[where], who.generation)
+            case Fetch(group), Fetched(ErrorCode.NONE, positions):
+                for where, shown in positions.items():
+                    if not isinstance(shown, ErrorCode):
+                        self._shown(broker, group, where, shown)
+            case _:
+                pass
+
+    def _partition(self, broker: PartitionBroker, group: str) -> tuple[Copy, Truth] | None:
+        """None: its disk has failed in this step, and there is nothing to look at."""
+        count, keeper = broker.groups.coordinator.partitions, self._world.keeper
+        assert count is not None
+        where = TopicPartition(INTERNAL[0], partition_of(group, count))
+        copy = keeper.copies.get(broker.id, {}).get(where)
+        if copy is None or where not in broker.core.partitions:
+            return None
+        return copy, keeper.truths[copy.key]
+
+    # -- what is committed ---------------------------------------------------------------------------------
+
+    def _committed(
+        self, broker: PartitionBroker, group: str, where: TopicPartition, position: Position, generation: int
+    ) -> None:
+        found = self._partition(broker, group)
+        if found is None or found[0].epoch < found[1].fork:
+            return  # it leads for itself alone: somebody not in sync was elected since
+        copy, truth = found
+        key = _key(group, where)
+        place = _newest(truth, key, position)
+        if place is None:
+            raise Violation(
+                STANDS,
+                f"{copy.key}: broker {broker.id} acknowledges {position} of {group} in {where}, which is nowhere",
+            )
+        if generation >= 0:
+            self._is_member(broker, truth, group, generation, place)
+        known = self._known(truth, key)
+        known.newest = max(known.newest, place)
+        self._world.counted("positions acknowledged")
+
+    def _is_member(self, broker: PartitionBroker, truth: Truth, group: str, generation: int, place: int) -> None:
+        key = group_records.encode_key(GroupRecord(group, None))
+        for record in truth.committed[:place]:
+            saved = group_records.decode(record.key, record.value) if record.key == key and record.value else None
+            if isinstance(saved, GroupRecord) and saved.saved is not None and saved.saved.generation > generation:
+                raise Violation(
+                    FENCED,
+                    f"{truth.key}: broker {broker.id} takes a commit of generation {generation} of {group}, "
+                    f"which is in {saved.saved.generation}",
+                )
+
+    def _known(self, truth: Truth, key: bytes) -> _Acknowledged:
+        known = self._acknowledged.get((truth.key, key))
+        if known is None or known.fork != truth.fork:
+            known = self._acknowledged[truth.key, key] = _Acknowledged(truth.fork)
+        return known
+
+    # -- what is shown -------------------------------------------------------------------------------------
+
+    def _shown(self, broker: PartitionBroker, group: str, where: TopicPartition, shown: Position | None) -> None:
+        found = self._partition(broker, group)
+        if found is None:
+            return
+        copy, truth = found
+        if not copy.leads or truth.state is None or copy.epoch != truth.state.leader_epoch or copy.epoch < truth.fork:
+            self._world.counted("positions shown by who leads no more")
+            return
+        key = _key(group, where)
+        place = -1 if shown is None else _newest(truth, key, shown)
+        if place is None:
+            raise Violation(SHOWN, f"{copy.key}: broker {broker.id} shows {shown} of {group} in {where}: not committed")
+        self._world.counted("positions shown")
+        newest = self._known(truth, key).newest
+        if place < newest and newest >= copy.start:
+            raise Violation(
+                KEPT,
+                f"{copy.key}: broker {broker.id} shows {shown} of {group} in {where}, which stands at offset {place}, "
+                f"and {truth.committed[newest]} at {newest} was acknowledged",
+            )
+
+    # -- in the end ----------------------------------------------------------------------------------------
+
+    def unsettled(self) -> str | None:
+        """Every group has a coordinator, which knows its positions."""
+        for (key, _), known in self._acknowledged.items():
+            truth = self._world.keeper.truths[key]
+            if known.newest < 0 or truth.state is None:
+                continue
+            leader = self._world.brokers.get(truth.state.leader)
+            if leader is None or leader.groups.coordinator.epoch(key.where.partition) != truth.state.leader_epoch:
+                return f"broker {truth.state.leader} does not answer for the groups of {key} yet"
+        return None
+
+
+def _key(group: str, where: TopicPartition) -> bytes:
+    return group_records.encode_key(OffsetRecord(group, where, None))
+
+
+def _newest(truth: Truth, key: bytes, position: Position) -> int | None:
+    """Where it stands among what is committed; None: nowhere."""
+    for place in range(len(truth.committed) - 1, -1, -1):
+        record = truth.committed[place]
+        if record.key == key and record.value:
+            found = group_records.decode(key, record.value)
+            assert isinstance(found, OffsetRecord)
+            assert found.position is not None
+            if (found.position.offset, found.position.metadata) == (position.offset, position.metadata):
+                return place
+    return None

@@ -1,0 +1,192 @@
+"""A broker's coordinator of groups, as `replica.runtime.groups` turns it, and the offsets topic under it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+from kraft_controller.core.names import BrokerId, TopicPartition
+from kraft_controller.wire import znodes
+from kraft_controller.wire.work import Get, Node, Work
+from replica.core.errors import KafkaError
+from replica.core.groups.coordinator import Coordinator
+from replica.core.groups.desk import Settings
+from replica.core.groups.messages import Ask, Reply, Ticket
+from replica.core.groups.partitioning import partition_of
+from replica.core.groups.ready import Append, Load, Loaded, Rebalancing
+from replica.core.log import Log, Origin
+from replica.core.reading import Reading
+from replica.core.wants import Produced, RoleTaken
+from replica.runtime.offsets_topic import OFFSETS_TOPIC
+from replica.wire import group_records
+from replica.wire.batch import walk
+from replica.wire.records import batch_of, read_records
+
+if TYPE_CHECKING:
+    from harness.worlds.cores.partitions.broker import PartitionBroker
+
+SETTINGS: Final = Settings(
+    group_min_session_timeout_ms=1, group_initial_rebalance_delay_ms=30, new_member_join_timeout_ms=1_500
+)
+COMMIT_TIMEOUT_MS: Final = 250
+READ_BYTES: Final = 300
+"""A few records: much can happen while a partition is loaded."""
+PIECE_US: Final = 2_000
+LOOK_AGAIN_US: Final = 20_000
+LOAD_AGAIN_US: Final = 60_000
+
+
+class Groups:
+    """Of one life of the broker."""
+
+    def __init__(self, broker: PartitionBroker) -> None:
+        self._broker = broker
+        self._ids = 0
+        self._tickets = 0
+        self._asked: dict[Ticket, tuple[Ask, Callable[[Reply], None]]] = {}
+        self._armed: int | None = None
+        self._counting = 0
+        """The session in which the store is asked how many partitions the topic has."""
+        self.coordinator = Coordinator(SETTINGS, broker.clock(), self._new_id, group_records.topics_of)
+
+    def _new_id(self) -> str:
+        self._ids += 1
+        return f"{self._broker.id}.{self._broker.life}.{self._ids}"
+
+    # -- who asks ----------------------------------------------------------------------------------------
+
+    def find(self, group: str) -> BrokerId | None:
+        """Who coordinates it, as far as this broker has heard."""
+        count = self.coordinator.partitions
+        if count is None:
+            self._count()
+            return None
+        return self._broker.metadata.leader(TopicPartition(OFFSETS_TOPIC, partition_of(group, count)))
+
+    def ask(self, ask: Ask, answer: Callable[[Reply], None]) -> None:
+        if self.coordinator.partitions is None:
+            self._count()
+        self._tickets += 1
+        ticket = Ticket(self._tickets)
+        self._asked[ticket] = ask, answer
+        self.coordinator.step(ticket, ask, self._broker.clock())
+        self._broker.turn()
+
+    # -- the topic ---------------------------------------------------------------------------------------
+
+    def role_taken(self, taken: RoleTaken) -> None:
+        if taken.where.topic != OFFSETS_TOPIC:
+            return
+        self._count()
+        partition, epoch = taken.where.partition, int(taken.epoch)
+        if taken.leads:
+            self.coordinator.elected(partition, epoch)
+        else:
+            self.coordinator.resigned(partition, None if taken.leads is None else epoch, self._broker.clock())
+
+    def _count(self) -> None:
+        """How many partitions it has never changes here: nobody deletes it."""
+        broker = self._broker
+        if self.coordinator.partitions is not None or not broker.session or self._counting == broker.session:
+            return
+        session = self._counting = broker.session
+
+        def counted(found: int | None) -> None:
+            if self._counting == session:
+                self._counting = 0
+            self.coordinator.partitions = found
+
+        broker.do(_partitions(), counted)
+
+    # -- what the coordinator wants ----------------------------------------------------------------------
+
+    def act(self) -> bool:
+        """Whether something was written for it, of which more may have come."""
+        ready = self.coordinator.ready()
+        world = self._broker.world
+        for each in ready.answers:
+            ask, answer = self._asked.pop(each.ticket)
+            world.positions.answered(self._broker, ask, each.reply)
+            answer(each.reply)
+        for note in ready.notes:
+            if isinstance(note, Loaded | Rebalancing):
+                world.counted(f"groups {type(note).__name__.lower()}")
+            if world.trace is not None:
+                world.record(0, f"broker {self._broker.id}", 0, f"{note}")
+        for load in ready.loads:
+            self._load(load)
+        for append in ready.appends:
+            self._append(append)
+        self._arm()
+        return bool(ready.appends)
+
+    def _append(self, append: Append) -> None:
+        pairs = [(group_records.encode_key(each), group_records.encode_value(each)) for each in append.records]
+        where = TopicPartition(OFFSETS_TOPIC, append.partition)
+
+        def done(results: list[Produced]) -> None:
+            [result] = results
+            self.coordinator.appended(append.id, result.error, result.base_offset, self._broker.clock())
+
+        self._broker.append(where, batch_of(pairs, append.now_ms), COMMIT_TIMEOUT_MS, Origin.COORDINATOR, done)
+
+    def _arm(self) -> None:
+        deadline = self.coordinator.deadline
+        if self._armed is None or deadline < self._armed:
+            self._armed = deadline
+            self._broker.later(max(deadline - self._broker.clock(), 0) * 1_000, lambda: self._tick(deadline))
+
+    def _tick(self, due: int) -> None:
+        if self._armed == due:  # else an earlier one has come meanwhile
+            self._armed = None
+            self.coordinator.tick(self._broker.clock())
+            self._broker.turn()
+
+    # -- loading -----------------------------------------------------------------------------------------
+
+    def _load(self, load: Load) -> None:
+        partition = self._broker.core.partitions.get(TopicPartition(OFFSETS_TOPIC, load.partition))
+        if partition is None:
+            self._broker.later(LOAD_AGAIN_US, lambda: self._again(load))
+            return
+        log, reading = partition.log, Reading(partition.log.start_offset, partition.log.end_offset)
+        self._broker.later(PIECE_US, lambda: self._go_on(load, log, reading))
+
+    def _again(self, load: Load) -> None:
+        if self.coordinator.awaits(load):
+            self._load(load)
+
+    def _go_on(self, load: Load, log: Log, reading: Reading) -> None:
+        broker = self._broker
+        if not self.coordinator.awaits(load):
+            return
+        try:
+            if reading.unread:
+                self._replay(load, log.read(reading.at, READ_BYTES, reading.end).records, reading)
+        except KafkaError:
+            broker.later(LOAD_AGAIN_US, lambda: self._again(load))
+            return
+        partition = broker.core.partitions.get(TopicPartition(OFFSETS_TOPIC, load.partition))
+        if partition is not None and reading.safe(partition.high_watermark):
+            self.coordinator.loaded(load, broker.clock())
+            broker.turn()
+        else:
+            wait_us = PIECE_US if reading.unread else LOOK_AGAIN_US
+            broker.later(wait_us, lambda: self._go_on(load, log, reading))
+
+    def _replay(self, load: Load, data: bytes, reading: Reading) -> None:
+        at, reading.at = reading.at, reading.end
+        for position, header in walk(data):
+            reading.at = header.next_offset
+            for record in read_records(data, position):
+                if record.offset >= at and record.key is not None:
+                    entry = group_records.decode(record.key, record.value)
+                    assert entry is not None
+                    self.coordinator.replay(load, record.offset, entry)
+
+
+def _partitions() -> Work[int | None]:
+    [node] = yield [Get(znodes.topic_path(OFFSETS_TOPIC))]
+    if not isinstance(node, Node):
+        return None
+    return len(znodes.read_topic(OFFSETS_TOPIC, node.data, node.version).partitions)

@@ -1,0 +1,103 @@
+"""Groups in the cores world: who commits where it is, coordinators that come and go, and the topic that is cleaned."""
+
+from __future__ import annotations
+
+from attrs import evolve
+
+from harness.faults import (
+    OFFSETS,
+    BounceBroker,
+    CommitPositions,
+    Consume,
+    CreateTopic,
+    CutBroker,
+    ElectPreferred,
+    KillBroker,
+    Op,
+    PauseBroker,
+    Produce,
+    Reassign,
+    Replication,
+    Script,
+)
+from harness.worlds.cores.partitions.world import PartitionsWorld
+from kraft_controller.core.names import INTERNAL, TopicPartition
+
+HELD = CreateTopic(400, OFFSETS, 1, 3)
+"""The topic of positions, in one partition, of which broker 3 is preferred to lead."""
+WHERE = TopicPartition(INTERNAL[0], 0)
+
+
+def played(*ops: Op, length_ms: int = 2_500) -> tuple[PartitionsWorld, dict[str, int]]:
+    """The world when all is over, and what happened in it."""
+    ops = tuple(sorted(ops, key=lambda op: op.at))
+    script = Script(1, voters=1, machine="partitions", brokers=3, ops=ops, length_ms=length_ms)
+    made = PartitionsWorld(evolve(script, knobs=evolve(script.knobs, segment_bytes=400)))
+    outcome = made.run()
+    assert outcome.held, f"{outcome.promise}: {outcome.what}"
+    return made, dict(outcome.counts)
+
+
+def test_whoever_coordinates_next_knows_what_was_committed() -> None:
+    _, counts = played(
+        HELD,
+        CommitPositions(700, 1, 1, "alone", 5),
+        CommitPositions(700, 2, 1, "alone", 5),
+        KillBroker(900, 600, 3),
+        CommitPositions(1_500, 1, 1, "alone", 5),
+        ElectPreferred(1_900, OFFSETS, 0, "call"),
+        CommitPositions(2_000, 2, 1, "alone", 5),
+    )
+    assert counts["positions acknowledged"] >= 20
+    assert counts["positions shown"] >= 4
+    assert counts["groups loaded"] >= 2
+
+
+def test_members_take_partitions_over_and_who_is_none_any_more_commits_nothing() -> None:
+    _, counts = played(
+        HELD,
+        *(CommitPositions(700 + 100 * number, number, 1, "member", 30) for number in (1, 2, 3)),
+        PauseBroker(1_300, 500, 3),
+        CutBroker(1_500, 400, 2),
+    )
+    assert counts["positions acknowledged"] >= 90
+    assert counts["partitions taken over"] >= 6
+    assert counts["groups rebalancing"] >= 3
+    assert counts["commit UNKNOWN_MEMBER_ID"] + counts.get("commit ILLEGAL_GENERATION", 0) >= 1
+
+
+def test_what_was_replaced_is_cleaned_away_and_the_newest_is_shown_by_who_moves_there() -> None:
+    made, counts = played(
+        HELD,
+        *(CommitPositions(at, client, 1, "alone", 6) for client in (1, 2) for at in range(700, 1_700, 200)),
+        Reassign(1_800, OFFSETS, 0, 1, 3, "call"),
+        BounceBroker(2_000, 3),
+        *(CommitPositions(2_300, client, 1, "alone", 1) for client in (1, 2)),
+    )
+    assert counts["positions acknowledged"] >= 62
+    assert counts["records replaced"] >= 20
+    committed = len(made.keeper.truth(WHERE).committed)
+    for broker in made.brokers.values():
+        log = broker.disk.logs.logs[WHERE.topic, WHERE.partition]
+        assert log.end_offset == committed
+        assert log.start_offset == 0
+
+
+def test_where_no_topic_is_for_them_nothing_can_be_committed() -> None:
+    _, counts = played(CommitPositions(700, 1, 1, "alone", 2), CommitPositions(700, 1, 1, "member", 2))
+    assert "positions acknowledged" not in counts
+
+
+def test_records_go_when_they_are_old_enough_and_followers_follow() -> None:
+    writes = (Produce(at, 1, 1, 0, 3) for at in range(700, 1_900, 100))
+    made, counts = played(
+        Replication(0, retention_ms=300),
+        CreateTopic(400, 1, 1, 3),
+        Consume(550, 1, 1, 0),
+        *writes,
+        KillBroker(1_000, 500, 2),
+    )
+    where = TopicPartition("t1", 0)
+    assert counts["acknowledged all"] == 36
+    starts = [made.keeper.copies[broker][where].start for broker in made.brokers]
+    assert all(0 < start <= len(made.keeper.truth(where).committed) for start in starts)
