@@ -37,11 +37,8 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "KAFKA-20634: a consumer that commits is answered when its position is on its way to the log",
         (
             "replica.runtime.groups:Groups._append",
-            "self._storage.append(where, records.batch_of(pairs, append.now_ms), self._commit_timeout_ms, done)",
-            (
-                "self._storage.append(where, records.batch_of(pairs, append.now_ms), 0, lambda *_: None);"
-                " done(ErrorCode.NONE, 0)"
-            ),
+            "self._storage.append(where, data, self._commit_timeout_ms, done)",
+            "self._storage.append(where, data, 0, lambda *_: None); done(ErrorCode.NONE, 0)",
         ),
     ),
     _of_brokers(
