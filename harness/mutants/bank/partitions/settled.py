@@ -237,6 +237,7 @@ SPOILT: Final[dict[str, Spoil]] = {
     "a producer is not told of what never was": _not_told_of_what_never_was,
     "a follower has less": _has_less,
     "a follower has more": _has_more,
+    "a follower begins before its leader": lambda rest: rest.tale.has(ONE, "b1 c1", start=1, hw=3),
     "all have more": _all_have_more,
     "a follower has something else": _has_something_else,
     "a follower knows less to be committed": _knows_less,

@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 from attrs import define, evolve, field, frozen
 
 from harness.checkers.ghost import Violation
-from harness.checkers.partitions.copies import Record, ident_of
+from harness.checkers.partitions.copies import GONE, Record, ident_of
 from harness.checkers.partitions.keeper import Keeper
+from harness.checkers.partitions.positions import Positions
 from harness.history import Change
 from harness.mutants.bank.controller import story as store
 from harness.mutants.bank.controller.story import ADMIN, held
@@ -48,9 +49,15 @@ ELSEWHERE: Final = TopicPartition("t2", 0)
 
 
 def records(text: str) -> list[Record]:
-    """`a1 b2:7/3` are a, of leader epoch 1, and b, of epoch 2, to which producer 7 gave the number 3. `-1` is empty."""
+    """`a1 b2:7/3` are a, of leader epoch 1, and b, of epoch 2, to which producer 7 gave the number 3.
+
+    `-1` is empty, and where `.` stands is nothing.
+    """
     made = []
     for word in text.split():
+        if word == ".":
+            made.append(GONE)
+            continue
         said, _, numbered = word.partition(":")
         producer, _, sequence = numbered.partition("/")
         value = b"" if said[0] == "-" else said[0].encode()
@@ -67,6 +74,8 @@ def batches(found: Sequence[Record], first: int = 0) -> list[tuple[int, bytes]]:
         both = [one, *(other for other in more if _goes_on(one, other))]
         offset = first + place
         place += len(both)
+        if one == GONE:
+            continue
         data = wire.build(
             [wire.Record(offset + number, 0, None, each.value or None) for number, each in enumerate(both)],
             leader_epoch=one.epoch,
@@ -90,6 +99,7 @@ class Shelf:
     start_offset: int = 0
     records: list[Record] = field(factory=list)
     recovery_point: int = 0
+    size: int = 0
 
     @property
     def end_offset(self) -> int:
@@ -178,6 +188,7 @@ class Consumer:
 class Workload:
     producers: dict[tuple[int, TopicPartition, str], Producer] = field(factory=dict)
     consumers: dict[tuple[int, TopicPartition], Consumer] = field(factory=dict)
+    committers: dict[tuple[int, int, str], Producer] = field(factory=dict)
 
 
 @define(eq=False)
@@ -188,6 +199,7 @@ class World:
     workload: Workload = field(factory=Workload)
     counts: list[str] = field(factory=list)
     keeper: Keeper = field(init=False)
+    positions: Positions = field(init=False)
 
     def counted(self, what: str) -> None:
         self.counts.append(what)
@@ -203,15 +215,21 @@ class World:
 class Tale:
     def __init__(self) -> None:
         self.store = store.Tale()
-        replication = Replicated(Settings(), LogConfig(), durable=True, anywhere=True)
+        # All that goes is old enough, where a story says nothing else.
+        replication = Replicated(Settings(), LogConfig(retention_ms=0), durable=True, anywhere=True)
         self.world = World(self.store, replication, {each: Member(each) for each in ALL})
         self.keeper = self.world.keeper = Keeper(cast("PartitionsWorld", self.world))
+        self.world.positions = Positions(cast("PartitionsWorld", self.world))
         self.blind = False
         """Nobody looks on, until somebody does again."""
 
     def set_up(self, *, durable: bool = True, sync: bool = False, least: int = 1, lag_ms: int = 100) -> None:
         settings = Settings(sync_writes=sync, min_insync=least, lag_time_max_ms=lag_ms)
         self.world.replication = evolve(self.world.replication, settings=settings, durable=durable)
+
+    def lasts(self, *, ms: int = -1, size: int = -1) -> None:
+        """Records go when they are older, and logs when they are longer."""
+        self.world.replication = evolve(self.world.replication, log=LogConfig(retention_ms=ms, retention_bytes=size))
 
     def opens(self, text: str, committed: int, isr: Sequence[BrokerId] = ALL) -> None:
         """Three brokers hold this; 1 leads in epoch 1, and so much is committed, with all who are in sync."""
@@ -348,6 +366,9 @@ class Tale:
 
     def refuses(self, broker: BrokerId, producer: int, sequence: int) -> None:
         self.keeper.unknown(self.onlooked(broker), HERE, producer, sequence)
+
+    def wishes(self, broker: BrokerId, upto: int) -> None:
+        self.keeper.wished(self.onlooked(broker), HERE, upto)
 
     def tells(self, broker: BrokerId, watermark: int, where: TopicPartition = HERE) -> None:
         results: Results = [Fetched(where, high_watermark=watermark)]
