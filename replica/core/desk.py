@@ -23,8 +23,9 @@ from replica.core.wants import Flush, Note, ReadIsr, Ready, RoleTaken, WriteIsr
 class Logs(Protocol):
     """The logs of a broker. Errors are a `KafkaError` of KAFKA_STORAGE_ERROR."""
 
-    def open(self, where: TopicPartition, topic_id: TopicId | None) -> Log:
-        """Made, if there is none; also where there is one of another topic of that name, which is set aside."""
+    def open(self, where: TopicPartition, topic_id: TopicId | None, *, begins: bool) -> Log:
+        """Made, if there is none. Where there is one of another topic of that name, it is set aside for a replica that
+        `begins`; for any other it is INCONSISTENT_TOPIC_ID."""
 
     def high_watermark(self, where: TopicPartition) -> int:
         """As it was kept last; 0 where nothing was."""

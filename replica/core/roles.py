@@ -75,12 +75,13 @@ def _take(desk: Desk, role: Role, now: int) -> None:
     partition = desk.partitions.get(where)
     if partition is not None and partition.role is None and _is_another(partition, role):
         # Nobody leads or follows in it here any more, and there is a new topic of that name.
-        del desk.partitions[where]
         partition = None
     if partition is None:
-        partition = Partition(
-            where, desk.logs.open(where, role.topic_id), desk.logs.high_watermark(where), role.topic_id
-        )
+        # Who stands in the ISR, and does not begin, stands there by a log. An empty one in its place would lead, and
+        # followers would cut off what is committed.
+        begins = role.is_new or desk.me not in state.isr
+        log = desk.logs.open(where, role.topic_id, begins=begins)
+        partition = Partition(where, log, desk.logs.high_watermark(where), role.topic_id)
         desk.partitions[where] = partition
         desk.offline.pop(where, None)
         if partition.durable < partition.log.end_offset:

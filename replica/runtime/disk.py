@@ -6,7 +6,7 @@ Short calls are made in the loop; what takes long, a flush, a round of cleaning,
 from __future__ import annotations
 
 import logging
-from base64 import urlsafe_b64decode
+from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from pathlib import Path
@@ -16,11 +16,12 @@ import trio
 from attrs import frozen
 
 from kraft_controller.core.names import BrokerId, TopicId, TopicPartition
-from replica.core.errors import KafkaError
+from replica.core.errors import ErrorCode, KafkaError
 from replica.core.log import Log as PartitionLog
 from replica.runtime.configs import TopicConfigs
 from replica.runtime.logs import Log
 from replica.storage import manager
+from replica.storage.checkpoints import METADATA
 from replica.storage.config import LogConfig
 from replica.storage.manager import LogManager, ManagerSettings
 
@@ -78,6 +79,8 @@ class Disk:
         self._logs = LogManager.open([str(each) for each in directories], configs.__getitem__, settings)
         self.cleans = True
         """`log.cleaner.enable`: whether logs that are to be compacted are."""
+        self.anothers: dict[TopicPartition, str] = {}
+        """Logs that say that they are of another topic than the store says, so that no role was taken; and why."""
         self._log = log
         self._now = now
         self._pace = pace or DiskPace()
@@ -135,11 +138,16 @@ class Disk:
 
     # -- what replicas want ------------------------------------------------------------------------------------
 
-    def open(self, where: TopicPartition, topic_id: TopicId | None) -> PartitionLog:
+    def open(self, where: TopicPartition, topic_id: TopicId | None, *, begins: bool) -> PartitionLog:
         logs = self._logs
+        self.anothers.pop(where, None)
         ident = None if topic_id is None else urlsafe_b64decode(f"{topic_id}==")
         kept = logs.topic_id(where)
         if ident is not None and kept is not None and kept != ident:
+            if not begins:
+                # This broker is in sync by a log of this topic: it may be this one, with a file that has rotted.
+                self.anothers[where] = why = _anothers(logs.folder(where), kept, topic_id)
+                raise KafkaError(ErrorCode.INCONSISTENT_TOPIC_ID, why)
             # Of a topic that was deleted while this broker could not hear of it. Ids are never given twice.
             aside = logs.set_aside(where)
             self._log.say("log-set-aside", logging.WARNING, partition=where, kept=aside, topic_id=topic_id)
@@ -151,6 +159,7 @@ class Disk:
         return self._logs.high_watermark(where)
 
     def delete(self, where: TopicPartition) -> None:
+        self.anothers.pop(where, None)
         if self._logs.directory_of(where) is not None:
             self._logs.delete(where, self._now())
 
@@ -211,3 +220,12 @@ class Disk:
             except KafkaError as error:
                 # The log, or its directory, says so to everybody who wants something of it.
                 self._log.grumble("disk", error.text, logging.ERROR, why=error)
+
+
+def _anothers(folder: str, kept: bytes, topic_id: object) -> str:
+    of = urlsafe_b64encode(kept).decode().rstrip("=")
+    return (
+        f"{folder} is of topic {of}, as its {METADATA} says, and the store has topic {topic_id}: no role is taken with "
+        f"it. While the broker is down, write topic_id: {topic_id} into that file if the log is this topic's, or move "
+        "the folder away if it is not"
+    )

@@ -167,6 +167,12 @@ class LogManager:
         directory = self.directory_of(partition)
         return None if directory is None else directory.topic_id(partition)
 
+    def folder(self, partition: TopicPartition) -> str:
+        """For people: where the log of it is."""
+        directory = self.directory_of(partition)
+        assert directory is not None
+        return f"{directory.files.where}/{folder_of(partition)}"
+
     def keep_topic_id(self, partition: TopicPartition, topic_id: bytes) -> None:
         directory = self.directory_of(partition)
         if directory is not None:

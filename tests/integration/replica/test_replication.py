@@ -40,7 +40,7 @@ class MemoryLogs:
         self.logs: dict[TopicPartition, MemoryLog] = {}
         self.kept: dict[TopicPartition, int] = {}
 
-    def open(self, where: TopicPartition, topic_id: TopicId | None) -> MemoryLog:
+    def open(self, where: TopicPartition, topic_id: TopicId | None, *, begins: bool) -> MemoryLog:
         return self.logs.setdefault(where, MemoryLog(str(where)))
 
     def high_watermark(self, where: TopicPartition) -> int:

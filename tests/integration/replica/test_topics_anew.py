@@ -17,9 +17,11 @@ from kraft_controller.runtime.admin.configs import Entity, alter_config
 from kraft_controller.runtime.admin.topics import create_topic, delete_topic
 from kraft_controller.runtime.controller import Pace
 from kraft_controller.wire import znodes
+from replica.runtime.admin.overview import partitions_of, worries
 from replica.runtime.broker import Broker
 from replica.runtime.config import OffsetsTopicSettings
 from replica.runtime.offsets_topic import OFFSETS_TOPIC
+from replica.storage.checkpoints import METADATA
 from replica.wire import records
 from tests.integration.brokers import cluster, in_thread, until
 
@@ -113,6 +115,40 @@ def test_the_folder_of_a_topic_that_is_gone_is_set_aside_for_a_new_one(tmp_path:
             folders = {path.name for path in (tmp_path / "broker1").iterdir() if path.name.startswith("t-0")}
             [aside] = folders - {"t-0"}
             assert aside.endswith("-stray")
+
+    trio.run(main)
+
+
+def test_a_log_of_another_topic_id_stays_where_it_is_and_nobody_leads_without_it(tmp_path: Path) -> None:
+    """One letter of its partition.metadata has rotted while every replica that was in sync was down."""
+    file = tmp_path / "broker1" / "t-0" / METADATA
+
+    async def main() -> None:
+        async with cluster(tmp_path, 1) as made, made.store.session() as session:
+            broker = made.brokers[1]
+            await create_topic(session, "t", {0: [broker.config.id]}, {}, ident)
+            await until(lambda: held(broker, T0) is not None)
+            log = held(broker, T0)
+            await until(lambda: broker.cache.leader(T0) is not None)
+            broker.replication.append(T0, records.batch_of([(b"k", b"v")], 1), 1_000, lambda error, offset: None)
+            await until(lambda: log.end_offset == 1)
+            await made.stop(1)
+            right = file.read_bytes()
+            file.write_bytes(right.replace(b"topic_id: A", b"topic_id: B"))
+            broker = await made.start(1)
+            await until(lambda: T0 in broker.disk.anothers)
+            assert held(broker, T0) is None
+            [said] = [each for each in worries(broker, partitions_of(broker)) if "no replica" in each]
+            written = right.decode().partition("topic_id: ")[2]
+            assert str(file.parent) in said
+            assert f"topic_id: {written} into" in said
+            assert f"of topic B{written[1:]}," in said
+            await made.stop(1)
+            file.write_bytes(right)
+            broker = await made.start(1)
+            await until(lambda: held(broker, T0) is not None)
+            assert held(broker, T0).end_offset == 1
+            assert not broker.disk.anothers
 
     trio.run(main)
 

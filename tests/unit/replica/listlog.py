@@ -219,8 +219,10 @@ class ListLogs:
         self.topic_ids: dict[TopicPartition, TopicId | None] = {}
         self.watermarks: dict[TopicPartition, int] = {}
 
-    def open(self, where: TopicPartition, topic_id: TopicId | None) -> ListLog:
+    def open(self, where: TopicPartition, topic_id: TopicId | None, *, begins: bool) -> ListLog:
         if self.topic_ids.setdefault(where, topic_id) != topic_id:
+            if not begins:
+                raise KafkaError(ErrorCode.INCONSISTENT_TOPIC_ID, f"{where} is of another topic")
             self.delete(where)  # a disk sets it aside, and nobody here would look at it again
             self.topic_ids[where] = topic_id
         log = self.logs.setdefault(where, ListLog())

@@ -30,7 +30,7 @@ class OneLog:
         config = LogConfig.of({key.replace("_", "."): value for key, value in settings.items()})
         self.log = MemoryLog("t-0", config)
 
-    def open(self, where: TopicPartition, topic_id: TopicId | None) -> MemoryLog:
+    def open(self, where: TopicPartition, topic_id: TopicId | None, *, begins: bool) -> MemoryLog:
         return self.log
 
     def high_watermark(self, where: TopicPartition) -> int:

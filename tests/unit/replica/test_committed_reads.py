@@ -31,7 +31,7 @@ class Logs:
     def __init__(self) -> None:
         self.logs: dict[TopicPartition, MemoryLog] = {}
 
-    def open(self, where: TopicPartition, topic_id: TopicId | None) -> Log:
+    def open(self, where: TopicPartition, topic_id: TopicId | None, *, begins: bool) -> Log:
         return self.logs.setdefault(where, MemoryLog(str(where), ANY_TIME))
 
     def high_watermark(self, where: TopicPartition) -> int:

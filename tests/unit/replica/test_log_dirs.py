@@ -27,7 +27,7 @@ def test_partitions_their_sizes_and_what_they_lack(tmp_path: Path) -> None:
         disk = Disk((tmp_path / "one", tmp_path / "two"), TopicConfigs(LogConfig(), log), log, lambda: NOW)
         await disk.load(BrokerId(1), "cluster")
         for where in (A0, A1, B0):
-            disk.open(where, None).append_as_leader(batch(b"a", b"b"), 0, NOW)
+            disk.open(where, None, begins=True).append_as_leader(batch(b"a", b"b"), 0, NOW)
 
         async def told(topics: object) -> list[dict[str, Any]]:
             describe = handlers(disk, lambda: {A0: 2, A1: 5})[ApiKey.DESCRIBE_LOG_DIRS]

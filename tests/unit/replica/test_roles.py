@@ -66,9 +66,27 @@ def test_what_is_left_of_a_topic_of_that_name_is_no_part_of_the_new_one() -> Non
     old = world.role(T0)
     server.replicas.obey(LeaderAndIsr(BrokerId(9), CE, server.epoch, True, (), ()), world.now)  # it is none of ours
     role = evolve(old, topic_id=TopicId("another".ljust(22, "x")), state=evolve(old.state, leader_epoch=LeaderEpoch(0)))
+    role = evolve(role, is_new=True)
     assert server.replicas.obey(LeaderAndIsr(BrokerId(9), CE, server.epoch, False, (role,), ()), world.now) == {}
     assert world.log(1).records() == []
     assert server.replicas.partitions[T0].high_watermark == 0
+
+
+def test_who_is_in_sync_by_a_log_leads_with_no_empty_one_in_its_place() -> None:
+    """The file that says whose the log is has rotted, or folders were moved: nobody may cut what is committed."""
+    world = World(2)
+    world.create(replicas=(1, 2))
+    world.produce(1, "committed", acks=1)
+    world.kill(1)
+    world.servers[1].disk.topic_ids[T0] = TopicId("another".ljust(22, "x"))
+    world.start(1)
+    world.elect(1, [1, 2])
+    assert world.tell(to=[1]) == {1: {T0: ErrorCode.INCONSISTENT_TOPIC_ID}}
+    assert T0 not in world.servers[1].replicas.partitions
+    assert world.log(1).records() == ["committed"]
+    world.elect(2, [2])
+    assert world.tell(to=[1]) == {1: {}}  # now it begins: whatever it follows with, it has to catch up first
+    assert world.log(1).records() == []
 
 
 def test_who_is_to_hold_no_replica_makes_none() -> None:

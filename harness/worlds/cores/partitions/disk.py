@@ -69,11 +69,13 @@ class Disk:
 
     # -- what replicas want ------------------------------------------------------------------------------
 
-    def open(self, where: TopicPartition, topic_id: TopicId | None) -> Log:
+    def open(self, where: TopicPartition, topic_id: TopicId | None, *, begins: bool) -> Log:
         ident = None if topic_id is None else ident_of(topic_id)
         kept = self.logs.topic_id(where)
         if ident is not None and kept is not None and kept != ident:
-            self.logs.set_aside(where)  # of a topic whose end this broker could not hear of
+            # Of a topic whose end this broker could not hear of: here no file rots into another's name. So it goes also
+            # where the controller that would have said that this replica begins has ended before it could.
+            self.logs.set_aside(where)
         log = self.logs.get_or_create(where, ident)
         if ident is not None and kept is None:
             self.logs.keep_topic_id(where, ident)
