@@ -92,6 +92,16 @@ def contested(draw: Draw, length_ms: int) -> Sequence[Op]:
     return ops
 
 
+def in_doubt(draw: Draw, length_ms: int) -> Sequence[Op]:
+    """Candidates lose the answers to their candidacies, and somebody else is elected meanwhile."""
+    ops: list[Op] = [CreateTopic(400, topic, 2, 2) for topic in (1, 2)]
+    for at in range(700, length_ms - 300, draw.upto(180, 260)):
+        ops.append(Resign(at))
+        away = [broker for broker in range(1, BROKERS_MAX + 1) if draw.chance(0.75)]
+        ops += [LoseStore(at + draw.upto(1, 9), draw.upto(5, 60), broker) for broker in away]
+    return ops
+
+
 def bounced(draw: Draw, length_ms: int) -> Sequence[Op]:
     """Brokers are killed, and back before their sessions are over: nobody sees that they were gone."""
     ops: list[Op] = [CreateTopic(400, topic, 2, 2) for topic in (1, 2)]

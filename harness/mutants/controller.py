@@ -161,6 +161,16 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "who was not told in time that a topic is deleted knows of it for ever",
         (f"{BATCH}.tell_all_metadata", "self._all_metadata.update(brokers)", "pass"),
     ),
+    # -- answers that were lost ------------------------------------------------------------------------
+    _of_controllers(
+        "anothers-election-taken",
+        "who lost the answer to its candidacy takes somebody else's election for its own",
+        (
+            f"{REIGN}:elect",
+            "if isinstance(there, Node) and there.owner == session and now ==",
+            "if isinstance(there, Node) and now ==",
+        ),
+    ),
     # -- what must come to its end ---------------------------------------------------------------------
     _of_controllers(
         "moves-not-resumed",

@@ -86,6 +86,7 @@ PROFILES: Final[dict[str, str]] = {
     "move-of-order-never-ends": "moves",
     "old-controller-obeyed": "unheard",
     "reign-at-any-version": "contested",
+    "anothers-election-taken": "in doubt",
     "link-outlives-a-life": "bounced",
     "cut-records-remembered": "leaders in turn",
     "KAFKA-7128": "counted too early",

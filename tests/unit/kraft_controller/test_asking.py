@@ -24,6 +24,7 @@ from kraft_controller.wire.work import (
     Operation,
     Result,
     Set,
+    Sync,
     Why,
 )
 
@@ -74,6 +75,36 @@ def test_whether_it_is_gone_is_looked_at_when_the_answer_is_lost() -> None:
     gone = Failed(Why.NO_NODE)
     asked = played(asks.DropMoves((T0,)), node({T0: TWO}, 5), Failed(Why.UNKNOWN), gone)
     assert asked == [READ, Multi((FENCE, Delete(znodes.REASSIGN, Version(5)))), READ]
+
+
+@pytest.mark.parametrize(
+    ("there", "meant"),
+    [
+        (Node(b"mine", Version(6), 1, 0, 1), Version(6)),
+        (Node(b"another's", Version(6), 1, 0, 1), Failed(Why.BAD_VERSION)),
+        (Node(b"mine", Version(7), 1, 0, 1), Failed(Why.BAD_VERSION)),
+        (Failed(Why.NO_NODE), Failed(Why.NO_NODE)),
+    ],
+    ids=["as it was to be", "somebody else's in its place", "written once more since", "gone"],
+)
+def test_what_stands_there_tells_what_became_of_a_change_whose_answer_was_lost(
+    there: Node | Failed, meant: Version | Failed
+) -> None:
+    work = Fence(Version(3)).set("/a", b"mine", Version(5))
+    assert next(work) == [Multi((FENCE, Set("/a", b"mine", Version(5))))]
+    assert work.send([Failed(Why.UNKNOWN)]) == [Sync("/a")]
+    assert work.send([Done(())]) == [Get("/a")]
+    with pytest.raises(StopIteration) as told:
+        work.send([there])
+    assert told.value.value == meant
+
+
+def test_a_change_that_never_came_there_is_made_again() -> None:
+    work = Fence(Version(3)).set("/a", b"mine", Version(5))
+    change = next(work)
+    work.send([Failed(Why.UNKNOWN)])
+    work.send([Done(())])
+    assert work.send([Node(b"before", Version(5), 1, 0, 1)]) == change
 
 
 TOPIC, CONFIG, REQUEST = "/brokers/topics/t", "/config/topics/t", "/admin/delete_topics/t"
