@@ -21,7 +21,7 @@ from replica.core.groups.desk import Settings as GroupSettings
 from replica.core.settings import Settings as ReplicationSettings
 from replica.runtime.admin.operators import Operators
 from replica.runtime.broker import Broker
-from replica.runtime.config import BrokerConfig, Listener, OffsetsTopicSettings
+from replica.runtime.config import BrokerConfig, Listener, OffsetsTopicSettings, TransactionsTopicSettings
 from replica.storage.config import LogConfig
 from zab.cli.dev import HOST, PORT_BASE_MAX, PORT_BASE_MIN, SERVERS_MAX, Layout, free_or_any, layout_of, start_servers
 from zab.cli.logs import FORMATS, LEVELS, log_to_stderr
@@ -89,6 +89,7 @@ def configs(data: Path, layout: Layout, brokers: int, port_base: int) -> list[Br
             log=LogConfig(min_insync_replicas=insync),
             replication=ReplicationSettings(min_insync=insync),
             offsets=OffsetsTopicSettings(factor=copies),
+            transactions_topic=TransactionsTopicSettings(factor=copies),
             groups=GroupSettings(group_initial_rebalance_delay_ms=0),
             session_timeout_ms=6_000,
         )

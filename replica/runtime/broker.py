@@ -60,11 +60,13 @@ from replica.runtime.handlers import produce as produce_handlers
 from replica.runtime.handlers import producers as producer_handlers
 from replica.runtime.handlers import quotas as quota_handlers
 from replica.runtime.handlers import topics as topic_handlers
+from replica.runtime.handlers import transactions as transaction_handlers
 from replica.runtime.handlers import users as user_handlers
 from replica.runtime.login import OPEN, Security
 from replica.runtime.logs import Log
+from replica.runtime.markers import Markers
 from replica.runtime.metadata import MetadataCache
-from replica.runtime.offsets_topic import OFFSETS_TOPIC, OffsetsTopic
+from replica.runtime.offsets_topic import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, CoordinatedTopic
 from replica.runtime.port import Port
 from replica.runtime.producers import ProducerIds
 from replica.runtime.quotas import metered
@@ -72,6 +74,7 @@ from replica.runtime.replicas import Pace, Replication
 from replica.runtime.requests import ApiKey, Handlers
 from replica.runtime.sasl import SaslSettings, security_of
 from replica.runtime.topics import Defaults, Topics
+from replica.runtime.transactions import Transactions
 from replica.runtime.users import Users, sasl_secret
 from replica.storage.config import LogConfig
 
@@ -80,6 +83,11 @@ OFFSETS_CONFIG: Final = {
     "compression.type": "producer",
     # A coordinator's clock is not set while it runs; a broker's that is set back would refuse its records.
     "message.timestamp.after.max.ms": str(2**63 - 1),
+}
+TRANSACTIONS_CONFIG: Final = {
+    **OFFSETS_CONFIG,
+    "compression.type": "uncompressed",
+    "unclean.leader.election.enable": "false",
 }
 DOUBT_S: Final = 0.1
 OpenSession = Callable[[], AbstractAsyncContextManager[zab.Session]]
@@ -108,7 +116,8 @@ class Broker:
             os.urandom,
             deletion=config.deletion,
         )
-        self.offsets_topic = OffsetsTopic(self.topics)
+        self.offsets_topic = CoordinatedTopic(self.topics, OFFSETS_TOPIC)
+        self.transactions_topic = CoordinatedTopic(self.topics, TRANSACTIONS_TOPIC)
         self.producer_ids = ProducerIds(config.id, self.session)
         self.disk = Disk(config.log_dirs, self.configs, self.log, _wall_ms, config.disk, config.logs)
         self.disk.cleans = config.cleans
@@ -134,6 +143,18 @@ class Broker:
             self._still_registered,
         )
         self.replication.role_taken.append(self.groups.role_taken)
+        self.markers = Markers(
+            config.id, self.cache, self.topics.has, self._address, self.log, between=Between(config.peers)
+        )
+        self.transactions = Transactions(
+            self.replication,
+            self.transactions_topic.count,
+            self.markers,
+            self.producer_ids,
+            self.log,
+            config.transactions,
+        )
+        self.replication.role_taken.append(self.transactions.role_taken)
         bounds = {
             "max.connections": config.port.connections_max,
             "max.connections.per.ip": config.port.connections_per_host_max,
@@ -251,6 +272,7 @@ class Broker:
             nursery.start_soon(self.disk.run, self.replication.core.high_watermarks)
             nursery.start_soon(self.failed_disks.run)
             await nursery.start(self.groups.run)
+            await nursery.start(self.transactions.run)
             await nursery.start(registration.run, self._live_with)
             await self._told.wait()
             await self._knows_users.wait()
@@ -263,6 +285,7 @@ class Broker:
     def _handlers(self) -> Handlers:
         config = self.config
         inter_broker = self._inter_broker
+        of_groups = self._remembering(self.offsets_topic)
         made: Handlers = {
             **metadata_handlers.handlers(
                 self.cache,
@@ -274,7 +297,7 @@ class Broker:
             **config_handlers.handlers(config.id, self.cache, self.session, self.dynamic.file),
             **quota_handlers.handlers(self.session),
             **move_handlers.handlers(lambda: self.controller),
-            **producer_handlers.handlers(self.producer_ids),
+            **producer_handlers.handlers(self.producer_ids, self.transactions),
             **user_handlers.handlers(self.users),
             **acl_handlers.handlers(self.authorizer),
             **log_dir_handlers.handlers(self.disk, self.replication.core.high_watermarks),
@@ -283,11 +306,13 @@ class Broker:
             **marker_handlers.handlers(self.replication, _wall_ms, self._transaction_ended),
             **offset_handlers.handlers(self.replication, inter_broker, lambda topic: self.configs[topic].delete),
             **group_handlers.handlers(self.groups, self.cache.__contains__),
+            **transaction_handlers.handlers(self.transactions, self.cache.__contains__, of_groups.count),
             **coordinator_handlers.handlers(
                 self.cache,
-                self.offsets_topic.count,
-                partial(self.make_topic, OFFSETS_TOPIC),
-                self.log,
+                {
+                    coordinator_handlers.GROUP: of_groups,
+                    coordinator_handlers.TRANSACTION: self._remembering(self.transactions_topic),
+                },
             ),
         }
         handlers = metered(made, self.dynamic.quotas, self.replication.now, inter_broker)
@@ -295,6 +320,10 @@ class Broker:
             handlers = guarded(handlers, self.authorizer, self.cache, auto_create=config.auto_create)
         fetch = in_sessions(handlers[ApiKey.FETCH], self.fetch_sessions, self.replication.now, inter_broker)
         return {**handlers, ApiKey.FETCH: fetch}
+
+    def _remembering(self, topic: CoordinatedTopic) -> coordinator_handlers.Remembering:
+        make = partial(self.make_topic, topic.name)
+        return coordinator_handlers.Remembering(topic.name, topic.count, make, self.log)
 
     def _transaction_ended(self, where: TopicPartition, producer: int, committed: bool, offset: int) -> None:
         """Positions of groups may have hung on it."""
@@ -324,6 +353,10 @@ class Broker:
                 offsets.factor,
                 {**OFFSETS_CONFIG, "segment.bytes": str(offsets.segment_bytes)},
             )
+        elif name == TRANSACTIONS_TOPIC:
+            wanted = self.config.transactions_topic
+            said = {"segment.bytes": str(wanted.segment_bytes), "min.insync.replicas": str(wanted.min_insync)}
+            await self.topics.make_if_missing(name, wanted.partitions, wanted.factor, {**TRANSACTIONS_CONFIG, **said})
         else:
             await self.topics.make_if_missing(name)
 
@@ -410,6 +443,9 @@ class Broker:
             if before.get(OFFSETS_TOPIC) != self.cache.topic_id(OFFSETS_TOPIC):
                 self.offsets_topic.changed()
                 self.groups.offsets_topic_changed()
+            if before.get(TRANSACTIONS_TOPIC) != self.cache.topic_id(TRANSACTIONS_TOPIC):
+                self.transactions_topic.changed()
+                self.transactions.topic_changed()
             self._told.set()
         return errors
 

@@ -17,6 +17,7 @@ from replica.core.authorizing import AclSettings
 from replica.core.groups.desk import Settings as GroupSettings
 from replica.core.principals import Principals
 from replica.core.settings import Settings as ReplicationSettings
+from replica.core.transactions.desk import Settings as TransactionSettings
 from replica.runtime.disk import DiskPace
 from replica.runtime.sasl import Identity, SaslSettings
 from replica.runtime.settings import PortSettings
@@ -75,6 +76,20 @@ class OffsetsTopicSettings:
 
 
 @frozen
+class TransactionsTopicSettings:
+    """partitions      `transaction.state.log.num.partitions`: once ids are in them there can never be another number
+    factor          `transaction.state.log.replication.factor`: until there are so many brokers there are none
+    min_insync      `transaction.state.log.min.isr`
+    segment_bytes   `transaction.state.log.segment.bytes`: small, so that compaction gets at most of it
+    """
+
+    partitions: int = 50
+    factor: int = 3
+    min_insync: int = 2
+    segment_bytes: int = 100 * 1024 * 1024
+
+
+@frozen
 class BrokerConfig:
     """store            `zookeeper.connect`
     listeners         where clients and other brokers come in
@@ -118,6 +133,8 @@ class BrokerConfig:
     port: PortSettings = field(factory=PortSettings)
     groups: GroupSettings = field(factory=GroupSettings)
     commit_timeout_ms: int = 5_000
+    transactions_topic: TransactionsTopicSettings = field(factory=TransactionsTopicSettings)
+    transactions: TransactionSettings = field(factory=TransactionSettings)
     fetch_sessions: int = 1_000
     """`max.incremental.fetch.session.cache.slots`: of clients that say only what is different; 0: none."""
     leaving: LeaveSettings | None = field(factory=LeaveSettings)

@@ -1,4 +1,4 @@
-"""The topic that groups are remembered in: how many partitions it has."""
+"""The topics that coordinators live on, of groups and of transactions: how many partitions they have."""
 
 from __future__ import annotations
 
@@ -8,13 +8,15 @@ from kraft_controller.core.names import INTERNAL
 from replica.runtime.topics import Topics
 
 OFFSETS_TOPIC: Final = INTERNAL[0]
+TRANSACTIONS_TOPIC: Final = INTERNAL[1]
 
 
-class OffsetsTopic:
+class CoordinatedTopic:
     """What a broker hears of the cluster may be a part of the topic, and a group that is looked for in the wrong
     partition has lost its positions: so the store is asked, once for each topic of that name."""
 
-    def __init__(self, topics: Topics) -> None:
+    def __init__(self, topics: Topics, name: str) -> None:
+        self.name = name
         self._topics = topics
         self._count: int | None = None
         self._lives = 0
@@ -23,7 +25,7 @@ class OffsetsTopic:
         """As the store knows it; None: there is no such topic."""
         while self._count is None:
             life = self._lives
-            topic = await self._topics.read(OFFSETS_TOPIC)
+            topic = await self._topics.read(self.name)
             if topic is None:
                 return None
             if life == self._lives:

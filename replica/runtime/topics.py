@@ -132,6 +132,14 @@ class Topics:
         """None: there is none."""
         return await self._at_the_store(lambda session: admin.read_topic(session, name, missing_is_fine=True))
 
+    async def has(self, where: TopicPartition) -> bool:
+        """Whether there is such a partition; yes where the store cannot be asked."""
+        try:
+            found = await self.read(where.topic)
+        except KafkaError:
+            return True
+        return found is not None and where.partition in found.partitions
+
     # -- waiting for it ----------------------------------------------------------------------------------------
 
     async def led(self, name: str, partitions: int, timeout_ms: int) -> None:

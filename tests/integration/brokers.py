@@ -16,7 +16,7 @@ from kraft_controller.core.names import BrokerId
 from replica.core.groups.desk import Settings as GroupSettings
 from replica.core.settings import Settings as ReplicationSettings
 from replica.runtime.broker import Broker
-from replica.runtime.config import PLAINTEXT, BrokerConfig, Listener, OffsetsTopicSettings
+from replica.runtime.config import PLAINTEXT, BrokerConfig, Listener, OffsetsTopicSettings, TransactionsTopicSettings
 from replica.storage.config import LogConfig
 from tests.ports import free_port
 
@@ -89,6 +89,7 @@ async def cluster(path: Path, brokers: int, more: tuple[Listener, ...] = (), **s
         log=LogConfig(min_insync_replicas=insync),
         replication=ReplicationSettings(min_insync=insync),
         offsets=OffsetsTopicSettings(partitions=4, factor=min(brokers, 3)),
+        transactions_topic=TransactionsTopicSettings(partitions=4, factor=min(brokers, 3)),
         groups=GroupSettings(group_initial_rebalance_delay_ms=0),
     )
     with trio.fail_after(PATIENCE_S):

@@ -30,7 +30,7 @@ from tests.ports import free_port
 confluent_admin: Any = confluent_kafka.admin
 USERS = {"root": "r", "ann": "a", "bob": "b"}
 SETTINGS = AclSettings(frozenset({"User:root", "User:ANONYMOUS"}))
-TOPIC, GROUP, CLUSTER = 2, 3, 4
+TOPIC, GROUP, CLUSTER, TRANSACTION = 2, 3, 4, 5
 LITERAL, PREFIXED = 3, 4
 DENY, ALLOW = 2, 3
 
@@ -75,7 +75,7 @@ def codes(value: object) -> set[int]:
     found: set[int] = set()
     if isinstance(value, dict):
         for key, each in value.items():
-            found |= {int(each)} if key == "error_code" else codes(each)
+            found |= {int(each)} if key in ("error_code", "partition_error_code") else codes(each)
     elif isinstance(value, list):
         for each in value:
             found |= codes(each)
@@ -86,12 +86,19 @@ def part(**fields: Any) -> list[Body]:
     return [{"name": "t", "partitions": [{"partition_index": 0, **fields}]}]
 
 
-NO_TOPIC, NO_GROUP, NO_CLUSTER = (
+NO_TOPIC, NO_GROUP, NO_CLUSTER, NO_TRANSACTION = (
     E.TOPIC_AUTHORIZATION_FAILED,
     E.GROUP_AUTHORIZATION_FAILED,
     E.CLUSTER_AUTHORIZATION_FAILED,
+    E.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
 )
-ON_TOPIC, ON_GROUP, ON_CLUSTER = (TOPIC, "t"), (GROUP, "g"), (CLUSTER, "kafka-cluster")
+ON_TOPIC, ON_GROUP, ON_CLUSTER, ON_TRANSACTION = (
+    (TOPIC, "t"),
+    (GROUP, "g"),
+    (CLUSTER, "kafka-cluster"),
+    (TRANSACTION, "x"),
+)
+BEARER = {"transactional_id": "x", "producer_id": 1, "producer_epoch": 0}
 MEMBER = {"group_id": "g", "generation_id": 1, "member_id": "m"}
 OF_TOPIC, OF_BROKER = {"resource_type": 2, "resource_name": "t"}, {"resource_type": 4, "resource_name": "1"}
 ALL_KEYS: Body = {"configuration_keys": None}
@@ -141,6 +148,25 @@ CASES: list[tuple[ApiKey, Body, E, Rights]] = [
     (ApiKey.DELETE_RECORDS, {"topics": part(offset=0), "timeout_ms": 1}, NO_TOPIC, [(O.DELETE, ON_TOPIC)]),
     (ApiKey.INIT_PRODUCER_ID, {"transactional_id": None}, NO_CLUSTER, [(O.IDEMPOTENT_WRITE, ON_CLUSTER)]),
     (ApiKey.INIT_PRODUCER_ID, {"transactional_id": None}, NO_CLUSTER, [(O.WRITE, (TOPIC, "another"))]),
+    (ApiKey.INIT_PRODUCER_ID, {"transactional_id": "x", "transaction_timeout_ms": 1}, NO_TRANSACTION,
+     [(O.WRITE, ON_TRANSACTION)]),
+    (ApiKey.FIND_COORDINATOR, {"key_type": 1, "coordinator_keys": ["x"]}, NO_TRANSACTION,
+     [(O.DESCRIBE, ON_TRANSACTION)]),
+    (ApiKey.ADD_PARTITIONS_TO_TXN, {**BEARER, "topics": [{"name": "t", "partitions": [0]}]}, NO_TRANSACTION,
+     [(O.WRITE, ON_TRANSACTION)]),
+    (ApiKey.ADD_PARTITIONS_TO_TXN, {**BEARER, "topics": [{"name": "t", "partitions": [0]}]}, NO_TOPIC,
+     [(O.WRITE, ON_TRANSACTION), (O.WRITE, ON_TOPIC)]),
+    (ApiKey.ADD_OFFSETS_TO_TXN, {**BEARER, "group_id": "g"}, NO_TRANSACTION, [(O.WRITE, ON_TRANSACTION)]),
+    (ApiKey.ADD_OFFSETS_TO_TXN, {**BEARER, "group_id": "g"}, NO_GROUP,
+     [(O.WRITE, ON_TRANSACTION), (O.READ, ON_GROUP)]),
+    (ApiKey.END_TXN, {**BEARER, "committed": True}, NO_TRANSACTION, [(O.WRITE, ON_TRANSACTION)]),
+    (ApiKey.TXN_OFFSET_COMMIT, {**BEARER, "group_id": "g", "topics": part(committed_offset=0)}, NO_TRANSACTION,
+     [(O.WRITE, ON_TRANSACTION)]),
+    (ApiKey.TXN_OFFSET_COMMIT, {**BEARER, "group_id": "g", "topics": part(committed_offset=0)}, NO_GROUP,
+     [(O.WRITE, ON_TRANSACTION), (O.READ, ON_GROUP)]),
+    (ApiKey.TXN_OFFSET_COMMIT, {**BEARER, "group_id": "g", "topics": part(committed_offset=0)}, NO_TOPIC,
+     [(O.WRITE, ON_TRANSACTION), (O.READ, ON_GROUP), (O.READ, ON_TOPIC)]),
+    (ApiKey.DESCRIBE_TRANSACTIONS, {"transactional_ids": ["x"]}, NO_TRANSACTION, [(O.DESCRIBE, ON_TRANSACTION)]),
     (ApiKey.OFFSET_FOR_LEADER_EPOCH, {"replica_id": -1, "topics": EPOCHS}, NO_TOPIC, [(O.DESCRIBE, ON_TOPIC)]),
     (ApiKey.OFFSET_FOR_LEADER_EPOCH, {"replica_id": -1, "topics": EPOCHS}, NO_TOPIC, [(O.CLUSTER_ACTION, ON_CLUSTER)]),
     (ApiKey.WRITE_TXN_MARKERS, ENDS, NO_CLUSTER, [(O.CLUSTER_ACTION, ON_CLUSTER)]),

@@ -31,6 +31,7 @@ from replica.runtime.groups import Groups
 from replica.runtime.handlers import coordinators
 from replica.runtime.handlers import groups as group_handlers
 from replica.runtime.logs import Log
+from replica.runtime.offsets_topic import OFFSETS_TOPIC
 from replica.runtime.port import Port
 from replica.runtime.requests import ApiKey, Body, Request
 from tests.unit.replica.test_group_runtime import PARTITIONS, Storage
@@ -120,9 +121,10 @@ async def broker() -> AsyncIterator[Running]:
             ]
         }
 
+    remembering = coordinators.Remembering(OFFSETS_TOPIC, count, make, Log(1))
     handlers = {
         **group_handlers.handlers(groups, lambda _: True),
-        **coordinators.handlers(Picture(), count, make, Log(1)),
+        **coordinators.handlers(Picture(), {coordinators.GROUP: remembering}),
         ApiKey.METADATA: metadata,
         ApiKey.LIST_OFFSETS: list_offsets,
         ApiKey.FETCH: fetch,

@@ -6,11 +6,10 @@ from collections.abc import Mapping
 from typing import Final
 
 from replica.cli.properties.rows import Key, ignored
-from replica.cli.properties.values import INT_MAX, LONG_MAX, SHORT_MAX, any_int, any_long, decimal, flag, whole
+from replica.cli.properties.values import INT_MAX, LONG_MAX, any_int, any_long, decimal, flag, whole
 
 _NO_THREADS: Final = "one event loop does it; there are no such threads"
 _KERNEL: Final = "the system's own choice is used"
-_NO_TRANSACTIONS: Final = "there are no transactions here"
 _NO_KRAFT: Final = "the store holds the metadata, as with ZooKeeper"
 _ONE_FORMAT: Final = "only the record batches of today are spoken"
 _ONE_DIALECT: Final = "brokers of one cluster speak as they have agreed; there is one dialect"
@@ -104,13 +103,8 @@ IDLE: Final[Mapping[str, tuple[Key, ...]]] = {
         ignored("metrics.recording.level", "INFO", _NO_JMX),
     ),
     "Transactions": (
-        ignored("transaction.state.log.replication.factor", "3", _NO_TRANSACTIONS, "1", "2", convert=whole(1, SHORT_MAX)),
-        ignored("transaction.state.log.min.isr", "2", _NO_TRANSACTIONS, "1", convert=whole(1)),
-        ignored("transaction.state.log.num.partitions", "50", _NO_TRANSACTIONS, convert=whole(1)),
-        ignored("transaction.state.log.segment.bytes", "104857600", _NO_TRANSACTIONS, convert=whole(1)),
-        ignored("transaction.state.log.load.buffer.size", "5242880", _NO_TRANSACTIONS, convert=whole(1)),
-        ignored("transaction.max.timeout.ms", "900000", _NO_TRANSACTIONS, convert=whole(1)),
-        ignored("transactional.id.expiration.ms", "604800000", _NO_TRANSACTIONS, convert=whole(1)),
+        ignored("transaction.state.log.load.buffer.size", "5242880", "it is read in pieces of 64 KiB", convert=whole(1)),
+        ignored("transaction.partition.verification.enable", "true", "see the page on transactions", convert=flag),
     ),
 }  # fmt: skip
 """By the section of the reference page."""

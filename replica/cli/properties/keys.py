@@ -161,6 +161,19 @@ _WITH_EFFECT: Final[tuple[tuple[str, tuple[Key, ...]], ...]] = (
         ),
     ),
     (
+        "Transactions",
+        (
+            _sets("transaction.state.log.num.partitions", "50", "transactions_topic.partitions", whole(1), "of the topic that remembers transactions"),
+            _sets("transaction.state.log.replication.factor", "3", "transactions_topic.factor", whole(1, SHORT_MAX), "its replicas: until there are so many brokers, there are no transactions"),
+            _sets("transaction.state.log.min.isr", "2", "transactions_topic.min_insync", whole(1), "so many of them have to have what a producer is told; all, where there are fewer"),
+            _sets("transaction.state.log.segment.bytes", "104857600", "transactions_topic.segment_bytes", whole(1024), "how large its files become"),
+            _sets("transaction.max.timeout.ms", "900000", "transactions.max_timeout_ms", whole(1), "how long a producer may ask to have a transaction open"),
+            _sets("transaction.abort.timed.out.transaction.cleanup.interval.ms", "10000", "transactions.abort_check_ms", whole(1), "how often it is looked whether one was open for longer, and is aborted"),
+            _sets("transactional.id.expiration.ms", "604800000", "transactions.id_expiration_ms", whole(1), "how long an id is remembered that nobody uses"),
+            _sets("transaction.remove.expired.transaction.cleanup.interval.ms", "3600000", "transactions.expiry_check_ms", whole(1), "how often that is looked at"),
+        ),
+    ),
+    (
         "Connections",
         (
             _sets("socket.request.max.bytes", "104857600", "port.request_bytes_max", whole(4096), "the greatest request"),

@@ -21,7 +21,8 @@ from replica.cli.properties.store import store_login_of
 from replica.core.errors import KafkaError
 from replica.core.groups.desk import Settings as GroupSettings
 from replica.core.settings import Settings as ReplicationSettings
-from replica.runtime.config import BrokerConfig, OffsetsTopicSettings
+from replica.core.transactions.desk import Settings as TransactionSettings
+from replica.runtime.config import BrokerConfig, OffsetsTopicSettings, TransactionsTopicSettings
 from replica.runtime.disk import DiskPace
 from replica.runtime.settings import PortSettings
 from replica.runtime.store import StoreLogin
@@ -34,6 +35,8 @@ GROUPS: Final = (
     "port",
     "offsets",
     "groups",
+    "transactions_topic",
+    "transactions",
     "control",
     "pace",
     "leaving",
@@ -124,6 +127,8 @@ def plan_of(path: str, text: str, overrides: Mapping[str, str] | None = None, wa
         disk=DiskPace(**settings["disk"]),
         logs=ManagerSettings(**settings["logs"]),
         groups=GroupSettings(**settings["groups"]),
+        transactions_topic=TransactionsTopicSettings(**settings["transactions_topic"]),
+        transactions=TransactionSettings(**settings["transactions"]),
         control=ControllerSettings(
             unclean_election=log.unclean_leader_election_enable,
             min_isr=log.min_insync_replicas,

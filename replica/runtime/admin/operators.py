@@ -8,7 +8,7 @@ from functools import partial
 import trio
 
 from kraft_controller.runtime.operators import OperatorPort, Source, of_candidate
-from replica.runtime.admin import groups, metrics, page
+from replica.runtime.admin import groups, metrics, page, transactions
 from replica.runtime.admin.overview import health, overview
 from replica.runtime.admin.pulse import Pulse
 from replica.runtime.broker import Broker
@@ -22,7 +22,12 @@ class Operators:
         self._broker = broker
         self._pulse = Pulse(broker)
         sources, _ = of_candidate(lambda: broker.controller)
-        every: list[Source] = [*sources, partial(metrics.samples, broker), partial(groups.samples, broker.groups)]
+        every: list[Source] = [
+            *sources,
+            partial(metrics.samples, broker),
+            partial(groups.samples, broker.groups),
+            partial(transactions.samples, broker.transactions),
+        ]
         pages = {"/": self._page, "/status.html": self._main, "/status.json": self._json}
         self._port = OperatorPort(settings, every, partial(health, broker), broker.config.id, pages)
 

@@ -49,8 +49,8 @@ class Asked:
     def cluster(self, operation: Operation, *, quiet: bool = False) -> bool:
         return self.authorizer.allows(self.request, operation, ResourceType.CLUSTER, CLUSTER_NAME, quiet=quiet)
 
-    def transactional_id(self, operation: Operation, name: str) -> bool:
-        return self.authorizer.allows(self.request, operation, ResourceType.TRANSACTIONAL_ID, name)
+    def transactional_id(self, operation: Operation, name: str, *, quiet: bool = False) -> bool:
+        return self.authorizer.allows(self.request, operation, ResourceType.TRANSACTIONAL_ID, name, quiet=quiet)
 
     def topics(self, operation: Operation, names: Collection[str], *, quiet: bool = False) -> set[str]:
         """Those of them of which it is allowed. Each is asked for once, however often it stands in the request."""

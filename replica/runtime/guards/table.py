@@ -6,11 +6,17 @@ from collections.abc import Mapping
 from typing import Final
 
 from replica.runtime.authorizer import Authorizer
-from replica.runtime.guards import admin, data, groups, topics
+from replica.runtime.guards import admin, data, groups, topics, transactions
 from replica.runtime.guards.asking import Asked, Guard, TopicNames
 from replica.runtime.requests import ApiKey, Handler, Handlers, Reply, Request
 
-GUARDS: Final[Mapping[ApiKey, Guard]] = {**data.GUARDS, **groups.GUARDS, **topics.GUARDS, **admin.GUARDS}
+GUARDS: Final[Mapping[ApiKey, Guard]] = {
+    **data.GUARDS,
+    **groups.GUARDS,
+    **transactions.GUARDS,
+    **topics.GUARDS,
+    **admin.GUARDS,
+}
 
 
 def guarded(handlers: Handlers, authorizer: Authorizer, names: TopicNames, *, auto_create: bool) -> Handlers:

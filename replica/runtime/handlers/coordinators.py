@@ -1,8 +1,9 @@
-"""`FindCoordinator`: whom to ask about a group. The first one who asks causes the offsets topic to be made."""
+"""`FindCoordinator`: whom to ask about a group, or about a transactional id. The first one who asks causes the topic to
+be made in which they are remembered."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final, Protocol
 
 import trio
@@ -13,7 +14,6 @@ from kraft_controller.core.state import Endpoint
 from replica.core.errors import ErrorCode, KafkaError
 from replica.core.groups.partitioning import partition_of
 from replica.runtime.logs import Log
-from replica.runtime.offsets_topic import OFFSETS_TOPIC
 from replica.runtime.requests import ApiKey, Body, Handlers, Request
 
 GROUP: Final = 0
@@ -27,23 +27,52 @@ class Metadata(Protocol):
     def endpoint(self, broker: BrokerId, listener: str) -> Endpoint | None: ...
 
 
-def handlers(
-    metadata: Metadata,
-    partitions: Callable[[], Awaitable[int | None]],
-    make_topic: Callable[[], Awaitable[None]],
-    log: Log,
-) -> Handlers:
-    """`partitions`: of the offsets topic, None where there is none. `make_topic` makes it; there may be one by then."""
-    return {ApiKey.FIND_COORDINATOR: Coordinators(metadata, partitions, make_topic, log).find}
+@define(eq=False)
+class Remembering:
+    """The topic that coordinators of one type live on.
+
+    partitions   how many it has, None where there is none
+    make         makes it; there may be one by then
+    """
+
+    topic: str
+    partitions: Callable[[], Awaitable[int | None]]
+    make: Callable[[], Awaitable[None]]
+    log: Log
+    _making: trio.Lock = field(factory=trio.Lock)
+
+    async def count(self) -> int:
+        """How many partitions it has. Where there is none, it is made; `KafkaError` until that is done."""
+        async with self._making:  # one of those who ask is enough
+            count = await self._look()
+        if count is None:
+            raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"{self.topic} is being made")
+        return count
+
+    async def _look(self) -> int | None:
+        """What keeps the topic from being made, too few brokers say, may pass: clients come again."""
+        topic = self.topic
+        try:
+            count = await self.partitions()
+            if count is None:
+                self.log.say("coordinators-topic-made", topic=topic)
+                await self.make()
+                count = await self.partitions()
+        except KafkaError as error:
+            self.log.grumble("coordinators-topic-not-made", topic, topic=topic, why=error)
+            raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"{topic}: {error.text}") from error
+        return count
+
+
+def handlers(metadata: Metadata, remembering: Mapping[int, Remembering]) -> Handlers:
+    """`remembering`: by the type of the coordinator."""
+    return {ApiKey.FIND_COORDINATOR: Coordinators(metadata, remembering).find}
 
 
 @define(eq=False)
 class Coordinators:
     metadata: Metadata
-    partitions: Callable[[], Awaitable[int | None]]
-    make_topic: Callable[[], Awaitable[None]]
-    log: Log
-    _making: trio.Lock = field(factory=trio.Lock)
+    remembering: Mapping[int, Remembering]
 
     async def find(self, request: Request) -> Body:
         body, kind = request.body, request.body["key_type"]
@@ -61,13 +90,10 @@ class Coordinators:
         return _answer(broker, endpoint.host, endpoint.port, ErrorCode.NONE, None)
 
     async def _find(self, key: str, kind: int, listener: str) -> tuple[BrokerId, Endpoint]:
-        if kind == TRANSACTION:
-            # No producer comes again after this error; after any that names the thing better, librdkafka does for ever.
-            why = "there are no transactions here: produce without a transactional id"
-            raise KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, why)
-        if kind != GROUP:
+        remembering = self.remembering.get(kind)
+        if remembering is None:
             raise KafkaError(ErrorCode.INVALID_REQUEST, f"coordinators of type {kind} are not served by this broker")
-        where = TopicPartition(OFFSETS_TOPIC, partition_of(key, await self._partitions()))
+        where = TopicPartition(remembering.topic, partition_of(key, await remembering.count()))
         leader = self.metadata.leader(where)
         if leader is None:
             raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"{where} has no leader now, as far as is known here")
@@ -76,26 +102,6 @@ class Coordinators:
             text = f"broker {leader}, which leads {where}, has no listener {listener}"
             raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, text)
         return leader, endpoint
-
-    async def _partitions(self) -> int:
-        async with self._making:  # one of those who ask is enough
-            count = await self._look()
-        if count is None:
-            raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"{OFFSETS_TOPIC} is being made")
-        return count
-
-    async def _look(self) -> int | None:
-        """What keeps the topic from being made, too few brokers say, may pass: clients come again."""
-        try:
-            count = await self.partitions()
-            if count is None:
-                self.log.say("offsets-topic-made", topic=OFFSETS_TOPIC)
-                await self.make_topic()
-                count = await self.partitions()
-        except KafkaError as error:
-            self.log.grumble("offsets-topic-not-made", "", why=error)
-            raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"{OFFSETS_TOPIC}: {error.text}") from error
-        return count
 
 
 def _answer(node: int, host: str, port: int, error: ErrorCode, text: str | None) -> dict[str, Any]:

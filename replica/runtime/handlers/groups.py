@@ -13,6 +13,7 @@ from replica.core.groups.messages import (
     Ask,
     Beaten,
     Commit,
+    CommitInTransaction,
     Committed,
     Delete,
     Deleted,
@@ -42,6 +43,8 @@ from replica.runtime.requests import ApiKey, Body, Handlers, Request
 GROUP_OPERATIONS: Final = 0x0148
 """READ, DELETE and DESCRIBE: what can be done with a group, as bits. Here everybody may."""
 CLASSIC: Final = "classic"
+_LOADS_SINCE: Final = 2
+"""Producers before this version of their commit do not know that a coordinator may be loading."""
 
 R = TypeVar("R")
 
@@ -55,6 +58,7 @@ def handlers(groups: Groups, known: Callable[[TopicPartition], bool]) -> Handler
         ApiKey.HEARTBEAT: desk.heartbeat,
         ApiKey.LEAVE_GROUP: desk.leave,
         ApiKey.OFFSET_COMMIT: desk.commit,
+        ApiKey.TXN_OFFSET_COMMIT: desk.commit_in_transaction,
         ApiKey.OFFSET_FETCH: desk.fetch,
         ApiKey.DESCRIBE_GROUPS: desk.describe,
         ApiKey.LIST_GROUPS: desk.list_groups,
@@ -140,9 +144,28 @@ class _Desk:
 
     async def commit(self, request: Request) -> Body:
         body = request.body
+        positions, unknown = self._positions(body["topics"])
+        ask = Commit(_identity(body), positions, body["retention_time_ms"])
+        errors = {**(await self._ask(ask, Committed)).errors, **unknown}
+        return {"topics": _by_topic(body["topics"], errors)}
+
+    async def commit_in_transaction(self, request: Request) -> Body:
+        body = request.body
+        positions, unknown = self._positions(body["topics"])
+        ask = CommitInTransaction(_identity(body), body["producer_id"], body["producer_epoch"], positions)
+        errors = {**(await self._ask(ask, Committed)).errors, **unknown}
+        if request.version < _LOADS_SINCE:
+            loading, told = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.COORDINATOR_NOT_AVAILABLE
+            errors = {where: told if error is loading else error for where, error in errors.items()}
+        return {"topics": _by_topic(body["topics"], errors)}
+
+    def _positions(
+        self, topics: list[dict[str, Any]]
+    ) -> tuple[dict[TopicPartition, Position], dict[TopicPartition, ErrorCode]]:
+        """What is to be kept, and what cannot be: there are no such partitions."""
         positions: dict[TopicPartition, Position] = {}
         unknown: dict[TopicPartition, ErrorCode] = {}
-        for topic in body["topics"]:
+        for topic in topics:
             for each in topic["partitions"]:
                 where = TopicPartition(topic["name"], each["partition_index"])
                 if self.known(where):
@@ -151,9 +174,7 @@ class _Desk:
                     )
                 else:
                     unknown[where] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        ask = Commit(_identity(body), positions, body["retention_time_ms"])
-        errors = {**(await self._ask(ask, Committed)).errors, **unknown}
-        return {"topics": _by_topic(body["topics"], errors)}
+        return positions, unknown
 
     async def fetch(self, request: Request) -> Body:
         body = request.body

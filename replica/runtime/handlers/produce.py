@@ -54,8 +54,6 @@ def _wrong_with(request: Request, where: TopicPartition, records: bytes | None, 
     if name is None and records and len(records) > _FLAGS_AT and records[_FLAGS_AT] & TRANSACTIONAL:
         text = f"{where}: a batch of a transaction, and a request that does not say of which"
         return KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, text)
-    if name is not None:
-        return KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "there are no transactions here")
     if where.topic in INTERNAL:
         return KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{where.topic} is written by brokers only")
     if twice:

@@ -23,10 +23,11 @@ from replica.runtime.groups import Groups
 from replica.runtime.handlers import coordinators
 from replica.runtime.handlers import groups as group_handlers
 from replica.runtime.logs import Log
-from replica.runtime.offsets_topic import OFFSETS_TOPIC
-from replica.runtime.requests import ApiKey, Body, Request
+from replica.runtime.offsets_topic import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
+from replica.runtime.requests import ApiKey, Body, Handler, Request
 from replica.storage.memory_log import MemoryLog
 from replica.wire.messages import decode_reply, decode_request, encode_reply, encode_request
+from replica.wire.records import ControlType, control_batch
 from replica.wire.schemas import APIS
 from replica.wire.schemas import groups as group_schemas
 
@@ -191,7 +192,8 @@ def test_one_member_in_every_version(version: int) -> None:
 
 async def test_every_api_of_groups_has_its_handler() -> None:
     broker = group_handlers.handlers(Groups(Storage(), _nowhere, Log(1)), lambda _: True)
-    assert {api.key for api in group_schemas.APIS} == {*broker, ApiKey.FIND_COORDINATOR}
+    keys = {api.key for api in group_schemas.APIS} | {ApiKey.TXN_OFFSET_COMMIT}
+    assert keys == {*broker, ApiKey.FIND_COORDINATOR}
     assert set(broker) <= set(APIS)
 
 
@@ -417,6 +419,62 @@ def test_a_log_that_cannot_be_read_is_read_again() -> None:
     play(second, storage)
 
 
+# -- positions in transactions ---------------------------------------------------------------------------------
+
+
+async def commit_in_transaction(broker: Broker, version: int, offset: int) -> list[int]:
+    partitions = [{"partition_index": 0, "committed_offset": offset, "committed_metadata": None}]
+    body = await broker.call(
+        ApiKey.TXN_OFFSET_COMMIT,
+        version,
+        transactional_id="payments",
+        group_id=GROUP,
+        producer_id=7,
+        producer_epoch=1,
+        topics=[{"name": name, "partitions": partitions} for name in ("t", "unknown")],
+    )
+    return [topic["partitions"][0]["error_code"] for topic in body["topics"]]
+
+
+def end_of_transaction(storage: Storage, kind: ControlType) -> tuple[int, int, bool, int]:
+    """As the leader of the partition writes it. Returned is what the coordinator is told."""
+    where = TopicPartition(OFFSETS_TOPIC, MINE)
+    log = storage.logs[where]
+    made = log.append_as_leader(control_batch(kind, 7, 1, 0, 5), storage.epoch, NOW, origin=Origin.COORDINATOR)
+    storage.safe[where] = log.end_offset
+    return MINE, 7, kind is ControlType.COMMIT, made.first
+
+
+def test_positions_in_transactions_hang_in_the_topic_and_the_next_coordinator_finds_them() -> None:
+    storage = Storage()
+
+    async def first(broker: Broker, _: trio.Nursery) -> None:
+        assert await commit_in_transaction(broker, 1, 1) == [E.COORDINATOR_NOT_AVAILABLE, E.UNKNOWN_TOPIC_OR_PARTITION]
+        broker.lead()
+        await broker.served()
+        for version in range(4):
+            assert await commit_in_transaction(broker, version, 10 + version) == [E.NONE, E.UNKNOWN_TOPIC_OR_PARTITION]
+            assert await broker.committed() == (10 + version - 1 if version else -1)
+            broker.groups.complete_transaction(*end_of_transaction(storage, ControlType.COMMIT))
+        assert await commit_in_transaction(broker, 3, 20) == [E.NONE, E.UNKNOWN_TOPIC_OR_PARTITION]
+        broker.groups.complete_transaction(*end_of_transaction(storage, ControlType.ABORT))
+        assert await commit_in_transaction(broker, 3, 30) == [E.NONE, E.UNKNOWN_TOPIC_OR_PARTITION]
+
+    async def second(broker: Broker, _: trio.Nursery) -> None:
+        broker.lead(2)
+        assert await commit_in_transaction(broker, 1, 40) == [E.COORDINATOR_NOT_AVAILABLE, E.UNKNOWN_TOPIC_OR_PARTITION]
+        await broker.served()
+        assert await broker.committed() == 13
+        topics = [{"name": "t", "partition_indexes": [0]}]
+        body = await broker.call(ApiKey.OFFSET_FETCH, 7, group_id=GROUP, topics=topics, require_stable=True)
+        assert body["topics"][0]["partitions"][0]["error_code"] == E.UNSTABLE_OFFSET_COMMIT
+        broker.groups.complete_transaction(*end_of_transaction(storage, ControlType.COMMIT))
+        assert await broker.committed() == 30
+
+    play(first, storage)
+    play(second, storage)
+
+
 def test_what_an_operator_wants_to_know() -> None:
     async def story(broker: Broker, _: trio.Nursery) -> None:
         broker.lead()
@@ -470,6 +528,15 @@ class Topic:
         self.partitions = 50
 
 
+def finder(picture: Picture, topic: Topic, transactions: Topic | None = None) -> Handler:
+    another = transactions or Topic()
+    remembering = {
+        coordinators.GROUP: coordinators.Remembering(OFFSETS_TOPIC, topic.count, topic.make, Log(1)),
+        coordinators.TRANSACTION: coordinators.Remembering(TRANSACTIONS_TOPIC, another.count, another.make, Log(1)),
+    }
+    return coordinators.handlers(picture, remembering)[ApiKey.FIND_COORDINATOR]
+
+
 async def found(handler: Any, version: int, listener: str = "PLAINTEXT", **fields: Any) -> Body:
     sent = decode_request(encode_request(ApiKey.FIND_COORDINATOR, version, 7, "c", fields)[4:])
     reply = await handler(Request(ApiKey.FIND_COORDINATOR, version, 7, "c", sent.body, listener))
@@ -482,7 +549,7 @@ async def found(handler: Any, version: int, listener: str = "PLAINTEXT", **field
 
 async def test_the_first_who_asks_has_the_topic_made_and_the_leader_is_the_coordinator() -> None:
     picture, topic = Picture(), Topic()
-    handler = coordinators.handlers(picture, topic.count, topic.make, Log(1))[ApiKey.FIND_COORDINATOR]
+    handler = finder(picture, topic)
     topic.brokers = 2
     body = await found(handler, 1, key="test")
     assert (body["error_code"], body["node_id"]) == (E.COORDINATOR_NOT_AVAILABLE, -1)
@@ -507,11 +574,12 @@ async def test_the_first_who_asks_has_the_topic_made_and_the_leader_is_the_coord
     assert "no listener OTHER" in body["error_message"]
 
 
-async def test_there_is_no_coordinator_of_transactions_and_the_error_is_one_that_ends_every_producer() -> None:
-    topic = Topic()
-    handler = coordinators.handlers(Picture(), topic.count, topic.make, Log(1))[ApiKey.FIND_COORDINATOR]
-    body = await found(handler, 1, key="x", key_type=1)
-    assert body["error_code"] == E.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-    assert "there are no transactions here" in body["error_message"]
+async def test_transactions_have_a_topic_of_their_own_and_there_are_no_other_coordinators() -> None:
+    picture, topic, another = Picture(), Topic(), Topic()
+    handler = finder(picture, topic, another)
+    picture.leaders[TopicPartition(TRANSACTIONS_TOPIC, 48)] = BrokerId(3)
+    body = await found(handler, 1, key="test", key_type=1)
+    assert (body["error_code"], body["node_id"]) == (E.NONE, 3)
+    assert (topic.made, another.made) == (0, 1)
     body = await found(handler, 1, key="x", key_type=2)
     assert body["error_code"] == E.INVALID_REQUEST

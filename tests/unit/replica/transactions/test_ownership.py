@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from replica.core.errors import ErrorCode as E
@@ -191,3 +193,8 @@ def test_no_state_is_reached_but_from_where_the_table_says() -> None:
     assert not may(S.PREPARE_COMMIT, S.COMPLETE_ABORT)
     assert not may(S.PREPARE_ABORT, S.COMPLETE_COMMIT)
     assert "PrepareCommit --> CompleteCommit" in drawn()
+
+
+def test_the_picture_in_the_documentation_is_drawn_from_the_table() -> None:
+    page = Path(__file__).parents[4] / "docs" / "protocol" / "transactions.md"
+    assert f"```mermaid\n{drawn()}\n```" in page.read_text()

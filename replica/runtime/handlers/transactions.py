@@ -1,0 +1,170 @@
+"""Requests of transactional producers and of those who look at transactions: from the fields of the protocol to what
+the coordinator knows, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any, Final, TypeVar
+
+from attrs import frozen
+
+from kraft_controller.core.names import INTERNAL, TopicPartition
+from replica.core.errors import ErrorCode, KafkaError
+from replica.core.groups.partitioning import partition_of
+from replica.core.transactions.messages import (
+    AddPartitions,
+    Ask,
+    Describe,
+    Described,
+    Done,
+    End,
+    Identity,
+    Listed,
+    ListTransactions,
+)
+from replica.core.transactions.states import TxnState
+from replica.runtime.offsets_topic import OFFSETS_TOPIC
+from replica.runtime.requests import ApiKey, Body, Handlers, Request
+from replica.runtime.transactions import Transactions
+
+_FENCED_SINCE: Final = 2
+"""Versions before it know no other word for that than INVALID_PRODUCER_EPOCH."""
+_STATES: Final = {state.value: state for state in TxnState}
+
+R = TypeVar("R")
+
+
+def handlers(
+    transactions: Transactions,
+    known: Callable[[TopicPartition], bool],
+    offsets_partitions: Callable[[], Awaitable[int]],
+) -> Handlers:
+    """`known`: whether there is such a partition. `offsets_partitions`: of the topic that groups are remembered in;
+    `KafkaError` while there is none."""
+    desk = _Desk(transactions, known, offsets_partitions)
+    return {
+        ApiKey.ADD_PARTITIONS_TO_TXN: desk.add_partitions,
+        ApiKey.ADD_OFFSETS_TO_TXN: desk.add_offsets,
+        ApiKey.END_TXN: desk.end,
+        ApiKey.DESCRIBE_TRANSACTIONS: desk.describe,
+        ApiKey.LIST_TRANSACTIONS: desk.list_transactions,
+    }
+
+
+@frozen
+class _Desk:
+    transactions: Transactions
+    known: Callable[[TopicPartition], bool]
+    offsets_partitions: Callable[[], Awaitable[int]]
+
+    async def _ask(self, ask: Ask, expected: type[R]) -> R:
+        reply = await self.transactions.ask(ask)
+        assert isinstance(reply, expected)
+        return reply
+
+    async def _done(self, ask: Ask, version: int) -> ErrorCode:
+        return for_version((await self._ask(ask, Done)).error, version)
+
+    # -- producers -------------------------------------------------------------------------------------------
+
+    async def add_partitions(self, request: Request) -> Body:
+        """All of them, or none."""
+        topics = request.body["topics"]
+        wheres = [TopicPartition(topic["name"], number) for topic in topics for number in topic["partitions"]]
+        wrong = {where: error for where in wheres if (error := self._wrong_with(where)) is not ErrorCode.NONE}
+        if wrong:
+            return _by_topic(topics, dict.fromkeys(wheres, ErrorCode.OPERATION_NOT_ATTEMPTED) | wrong)
+        error = await self._done(AddPartitions(_identity(request.body), frozenset(wheres)), request.version)
+        return _by_topic(topics, dict.fromkeys(wheres, error))
+
+    def _wrong_with(self, where: TopicPartition) -> ErrorCode:
+        if where.topic in INTERNAL:
+            return ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        return ErrorCode.NONE if self.known(where) else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+    async def add_offsets(self, request: Request) -> Body:
+        """The partition in which the group is remembered becomes a part of the transaction, as any other."""
+        body = request.body
+        try:
+            count = await self.offsets_partitions()
+        except KafkaError as error:
+            return {"error_code": error.code}
+        where = TopicPartition(OFFSETS_TOPIC, partition_of(body["group_id"], count))
+        return {"error_code": await self._done(AddPartitions(_identity(body), frozenset((where,))), request.version)}
+
+    async def end(self, request: Request) -> Body:
+        body = request.body
+        return {"error_code": await self._done(End(_identity(body), body["committed"]), request.version)}
+
+    # -- who looks -------------------------------------------------------------------------------------------
+
+    async def describe(self, request: Request) -> Body:
+        return {"transaction_states": [await self._described(name) for name in request.body["transactional_ids"]]}
+
+    async def _described(self, name: str) -> Body:
+        found = await self._ask(Describe(name), Described)
+        if found.error is not ErrorCode.NONE:
+            return {"error_code": found.error, "transactional_id": name}
+        topics: dict[str, list[int]] = {}
+        for where in found.partitions:
+            topics.setdefault(where.topic, []).append(where.partition)
+        return {
+            "error_code": ErrorCode.NONE,
+            "transactional_id": name,
+            "transaction_state": found.state.value,
+            "transaction_timeout_ms": found.timeout_ms,
+            "transaction_start_time_ms": found.started_ms,
+            "producer_id": found.producer,
+            "producer_epoch": found.epoch,
+            "topics": [{"topic": topic, "partitions": numbers} for topic, numbers in topics.items()],
+        }
+
+    async def list_transactions(self, request: Request) -> Body:
+        body = request.body
+        named = body["state_filters"]
+        states = frozenset(_STATES[name] for name in named if name in _STATES)
+        unknown = [name for name in named if name not in _STATES]
+        if unknown and not states:
+            return {"error_code": ErrorCode.NONE, "unknown_state_filters": unknown, "transaction_states": []}
+        ask = ListTransactions(states, frozenset(body["producer_id_filters"]), body["duration_filter"])
+        listed = await self._ask(ask, Listed)
+        return {
+            "error_code": listed.error,
+            "unknown_state_filters": unknown,
+            "transaction_states": [
+                {
+                    "transactional_id": each.id,
+                    "producer_id": each.producer,
+                    "transaction_state": each.state.value,
+                }
+                for each in listed.transactions
+            ],
+        }
+
+
+def for_version(error: ErrorCode, version: int, since: int = _FENCED_SINCE) -> ErrorCode:
+    fenced = error is ErrorCode.PRODUCER_FENCED and version < since
+    return ErrorCode.INVALID_PRODUCER_EPOCH if fenced else error
+
+
+def _identity(body: Body) -> Identity:
+    return Identity(body["transactional_id"], body["producer_id"], body["producer_epoch"])
+
+
+def _by_topic(topics: list[dict[str, Any]], errors: dict[TopicPartition, ErrorCode]) -> Body:
+    """In the order of the request."""
+    return {
+        "results_by_topic": [
+            {
+                "name": topic["name"],
+                "results_by_partition": [
+                    {
+                        "partition_index": number,
+                        "partition_error_code": errors[TopicPartition(topic["name"], number)],
+                    }
+                    for number in topic["partitions"]
+                ],
+            }
+            for topic in topics
+        ]
+    }
