@@ -76,5 +76,8 @@ class Log:
 
 
 def shown(value: object) -> str:
+    """As it is, or between quotes where it could be taken for something else: what strangers call themselves ends up in
+    logs, and terminals obey escapes."""
     text = str(value)
-    return repr(text) if not text or any(char.isspace() or char in "=\"'" for char in text) else text
+    plain = text.isprintable() and not any(char.isspace() or char in "=\"'" for char in text)
+    return text if text and plain else repr(text)

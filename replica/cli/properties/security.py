@@ -170,6 +170,11 @@ def sasl_of(source: Source, listener: str) -> SaslSettings:
         users = {name.removeprefix(_USER): text for name, text in options.items() if name.startswith(_USER)}
         if not users:
             raise source.wrong(key, 'it names nobody: it is like `... required user_alice="her password";`')
+        for name, password in users.items():
+            if not name or not password:
+                raise source.wrong(
+                    key, f"{_USER}{name} lacks {'a password' if name else 'a name'}: anybody could log in"
+                )
     return SaslSettings(mechanisms, users, _lifetime_ms(scope, mechanisms))
 
 

@@ -263,6 +263,9 @@ def test_a_mistake_is_named_once_with_its_line_and_what_would_be_right(said: str
     assert "invalid literal" not in problem
 
 
+JAAS = "listener.name.sasl_plaintext.plain.sasl.jaas.config"
+
+
 @pytest.mark.parametrize(
     ("lines", "why"),
     [
@@ -273,6 +276,8 @@ def test_a_mistake_is_named_once_with_its_line_and_what_would_be_right(said: str
             "ssl.keystore.location=/x",
         ),
         (["listeners=SASL_PLAINTEXT://:1"], "it names nobody"),
+        (["listeners=SASL_PLAINTEXT://:1", f'{JAAS}=x.Y required user_ann="";'], "user_ann lacks a password"),
+        (["listeners=SASL_PLAINTEXT://:1", f'{JAAS}=x.Y required user_="secret";'], "user_ lacks a name"),
         (
             ["inter.broker.listener.name=PLAINTEXT", "security.inter.broker.protocol=PLAINTEXT"],
             "says it, too; leave one",

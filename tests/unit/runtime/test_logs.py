@@ -8,7 +8,7 @@ import trio.testing
 
 from zab.core.ready import Note
 from zab.core.zxid import Epoch, ServerId
-from zab.runtime.logs import KEYS_MAX, Log
+from zab.runtime.logs import KEYS_MAX, Log, shown
 
 
 def log() -> Log:
@@ -32,6 +32,23 @@ def test_a_note_of_the_core_is_a_line_with_its_level(caplog: pytest.LogCaptureFi
     assert [(record.levelname, record.message) for record in caplog.records] == [
         ("WARNING", "established server=3 epoch=8 initial=7/3")
     ]
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (b"x", "\"b'x'\""),
+        ("plain-9", "plain-9"),
+        ("Grüße", "Grüße"),
+        ("", "''"),
+        ("a b", "'a b'"),
+        ("a=b", "'a=b'"),
+        ("\x1b[2J\x1b[31mEVIL", "'\\x1b[2J\\x1b[31mEVIL'"),
+        ("one\nline", "'one\\nline'"),
+    ],
+)
+def test_no_value_is_taken_for_anything_else(value: object, text: str) -> None:
+    assert shown(value) == text
 
 
 def test_what_anybody_can_cause_is_said_once_and_then_counted(caplog: pytest.LogCaptureFixture) -> None:
