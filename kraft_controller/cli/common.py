@@ -125,7 +125,8 @@ def connected(arguments: argparse.Namespace) -> int:
         ) as session:
             if await session.exists("/") is None:
                 root = arguments.store.partition("/")[2]
-                raise Failed(f"the store has no node /{root}: no broker was ever started there; is --store right?")
+                why = "no broker was ever started there, nor was it made by hand"
+                raise Failed(f"the store has no node /{root}: {why}; is --store right?")
             code: int = await arguments.work(session, arguments)
             return code
 
