@@ -52,6 +52,7 @@ LESS_IS_TAKEN: Final = {
     "log.index.size.max.bytes": "23",
     "log.flush.interval.ms": "-2 -1",
     "offsets.topic.segment.bytes": "1 23 100 101 1023",
+    "transaction.state.log.segment.bytes": "1 23 100 101 1023",
     "group.min.session.timeout.ms": f"-2 -1 0 {INT - 1}",
     "group.max.session.timeout.ms": "-2 -1 0 1 23 100 101 1023",
     "group.initial.rebalance.delay.ms": "-2 -1",
