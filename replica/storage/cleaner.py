@@ -212,9 +212,7 @@ class _Round:
                 return sum(each.size for each in group)
             if lists:
                 log.files.rename(list_path + CLEANED, list_path + SWAP)
-                log.files.sync_folder(
-                    log.folder
-                )  # a start that finishes the swap without it would show what was aborted
+                log.files.sync_folder(log.folder)  # who finishes the swap without it would show what was aborted
             log.files.rename(path + CLEANED, path + SWAP)
             log.files.sync_folder(log.folder)
             finish_swap(log.handles, log.folder, group[0].base, group[-1].end)

@@ -184,6 +184,9 @@ def test_the_next_leader_holds_back_what_it_has_no_end_of_and_takes_it_once_more
     room.elect(2, [2])
     room.pull(1, rounds=3)
     assert room.disks[1].logs[T0].producers == room.disks[2].logs[T0].producers
+    assert [len(disk.logs[T0].producers.ended) for disk in room.disks.values()] == [0, 0], (
+        "what is committed is settled"
+    )
 
 
 def test_an_end_is_refused_like_any_write_that_waits_for_all() -> None:
