@@ -371,7 +371,8 @@ class Keeper:
         committed.extend(records[known:watermark])
         self._is_durable(self._world.brokers[broker], copy.key, watermark, "leads and counts")
         state = truth.state
-        if state is not None:
+        # Who was elected though it is not in sync, and does not act yet, takes with it what it lacks when it does.
+        if state is not None and not any(truth.led < each <= state.leader_epoch for each in truth.unclean):
             self._must_hold(truth, state.isr, f"is in the ISR {list(state.isr)}")
 
     def idle(self, broker: PartitionBroker) -> None:
