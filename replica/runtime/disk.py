@@ -28,8 +28,9 @@ from replica.storage.manager import LogManager, ManagerSettings
 Watermarks = Mapping[TopicPartition, int]
 _MS: Final = 1000
 SLICE_S: Final = 0.005
-"""For so long logs lose what is too old before others are served again: there may be thousands, and each waits for the
-disk."""
+REST: Final = 3
+"""So long logs lose what is too old, one after the other; then others are served for so many times as long. There may
+be thousands, each of which waits for the disk: twenty milliseconds, where it is busy."""
 
 
 @frozen
@@ -191,8 +192,9 @@ class Disk:
             try:
                 for count in logs.retire_each(now(), _plain(watermarks())):
                     gone += count
-                    if trio.current_time() - since >= SLICE_S:
-                        await trio.lowlevel.checkpoint()
+                    spent = trio.current_time() - since
+                    if spent >= SLICE_S:
+                        await trio.sleep(REST * spent)
                         since = trio.current_time()
             finally:
                 if gone:

@@ -11,7 +11,7 @@ import trio
 from kraft_controller.core.names import BrokerId, TopicPartition
 from replica.core.errors import ErrorCode
 from replica.runtime.configs import TopicConfigs
-from replica.runtime.disk import Disk
+from replica.runtime.disk import Disk, DiskPace
 from replica.runtime.handlers.log_dirs import handlers
 from replica.runtime.logs import Log
 from replica.runtime.requests import ApiKey, Request
@@ -55,6 +55,31 @@ def test_partitions_their_sizes_and_what_they_lack(tmp_path: Path) -> None:
         broken, sound = await told(None)
         assert (broken["error_code"], broken["topics"]) == (ErrorCode.KAFKA_STORAGE_ERROR, [])
         assert "error_code" not in sound
+        await disk.close(-1)
+
+    trio.run(main)
+
+
+def test_what_is_too_old_goes_log_after_log_and_what_is_not_committed_stays(tmp_path: Path) -> None:
+    """It is a task of its own; when it has come around, the starts of the logs are on the disk as well."""
+
+    async def main() -> None:
+        log, pace = Log(1), DiskPace(retention_check_s=0.01)
+        configs = TopicConfigs(LogConfig(segment_bytes=150, retention_ms=1_000), log)
+        disk = Disk((tmp_path,), configs, log, lambda: NOW + 1_001, pace)
+        await disk.load(BrokerId(1), "cluster")
+        logs = {where: disk.open(where, None, begins=True) for where in (A0, A1, B0)}
+        for each in logs.values():
+            for _ in range(3):
+                each.append_as_leader(batch(b"x" * 60), 0, NOW)
+        checkpoint = tmp_path / "log-start-offset-checkpoint"
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(disk.run, lambda: {A0: 3, A1: 2, B0: 0})
+            with trio.fail_after(60):
+                while not checkpoint.exists() or "a 0 3" not in checkpoint.read_text():
+                    await trio.sleep(0.01)
+            nursery.cancel_scope.cancel()
+        assert [each.start_offset for each in logs.values()] == [3, 2, 0]
         await disk.close(-1)
 
     trio.run(main)
