@@ -152,6 +152,12 @@ def _behind(draw: Draw, at: int, gap: int) -> Sequence[Fault]:
     return (Isolate(at, away, who), Crash(at + away + draw.upto(5, 150), draw.upto(1, 60), who, "lose"))
 
 
+def _power_after(draw: Draw, at: int, gap: int) -> Sequence[Fault]:
+    """All processes die, and what they wrote is read from the cache; then the power fails, too."""
+    down = draw.upto(1, 20)
+    return CrashAll(at, down, "keep"), CrashAll(at + down + draw.upto(40, 200), draw.upto(1, 40), "lose")
+
+
 def _cut_back(draw: Draw, at: int, gap: int) -> Sequence[Fault]:
     """A leader writes where nobody hears it, has to take that back, and loses its power when it has."""
     away = draw.upto(200, gap - 100)
@@ -293,6 +299,15 @@ PROFILES: Final = (
         (150, 400),
         {"tick_ms": Upto(50, 50), "finalize_wait_ms": Upto(5, 20)},
         {**QUICK, "fsync_us_min": Upto(2_000, 8_000), "fsync_us_max": Upto(10_000, 40_000)},
+    ),
+    Profile(
+        "power after",
+        "servers die in the midst of writing, and the power fails when they are hardly back",
+        _power_after,
+        (400, 700),
+        {"tick_ms": Upto(50, 50), "finalize_wait_ms": Upto(5, 20)},
+        {**QUICK, "fsync_us_min": Upto(2_000, 8_000), "fsync_us_max": Upto(10_000, 40_000)},
+        _steadily,
     ),
     Profile(
         "cut back",

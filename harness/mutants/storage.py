@@ -40,6 +40,11 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         ),
     ),
     mutant(
+        "found-is-synced",
+        "what a server finds that the process before it wrote counts as on the disk, though nobody has synced it",
+        (f"{RECOVERY}:_settle_tail", "elif walk.last != walk.record.reaches:", "elif False:"),
+    ),
+    mutant(
         "M31b",
         "ZOOKEEPER-2325: a lost disk counts as a new one",
         (f"{RECOVERY}:_begin", "if not autocreate:", "if False:"),

@@ -75,6 +75,7 @@ PROFILES: Final[dict[str, str]] = {
     "barrier-by-old-pong": "deposed",
     "removed-leader-stays": "leaders leave",
     "epoch-saved-before-the-log": "behind",
+    "found-is-synced": "power after",
     "truncation-not-synced": "cut back",
     "M31c": "crowded disk",
     "asked-again-at-once": "leaders go",

@@ -11,7 +11,8 @@ FOLLOWER: Final = -1
 """The first server that follows the one that leads at that moment."""
 
 LOSSES: Final = ("keep", "lose", "tear")
-"""What a crash does to what no fsync has covered: all of it survives, all is lost, or chance decides by the sector."""
+"""What a crash does to what no fsync has covered: it is still in the cache of the system, and as durable as it was,
+since the process alone has died; or all of it is lost with the power; or chance decides by the sector."""
 
 SHAPES: Final = ("halves", "bridge", "ring")
 """Partitions without numbers in them, for any number of servers, begun at the one that is named.

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from harness.checkers.ghost import Violation
 from harness.worlds.cores.crashed import Crashed
+from harness.worlds.losses import lose
 from harness.worlds.purged import tell_purged
 from zab.core.errors import StorageError
 from zab.core.ready import Append, InstallSnapshot, SaveEpochs, Truncate, Write
@@ -166,8 +167,5 @@ class Writer:
             disk.crash_at(disk.changes + choose(2 + 3 * len(writing)), after=choose(2) == 1)
             with suppress(DiskCrash, StorageError):
                 self._server.storage.perform(writing)
-        if loss == "tear":
-            disk.crash(choose)
-        else:
-            disk.crash(keep=loss == "keep")
+        lose(disk, loss, choose)
         return writing

@@ -10,6 +10,7 @@ import trio
 
 from harness.checkers import Violation
 from harness.worlds.cores.clock import Clock
+from harness.worlds.losses import lose
 from harness.worlds.settings import settings_of
 from harness.worlds.stack.machine import Fed, Holds, ToldMachine
 from harness.worlds.stack.network import LifeNetwork
@@ -280,10 +281,7 @@ class Server:
         same: Any = self
         self.world.nemesis.power_fails(same)
         unfinished = life.writer.crash() if life.writer is not None else []
-        if loss == "tear":
-            self.disk.crash(self.random.randrange)
-        else:
-            self.disk.crash(keep=loss == "keep")
+        lose(self.disk, loss, self.random.randrange)
         self.world.network.crashed(life)
         self.world.judge.crashed(self.id, unfinished)
 
