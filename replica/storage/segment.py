@@ -160,10 +160,12 @@ class Segment:
         self.max_timestamp, self.offset_of_max, self.first_timestamp = NO_TIMESTAMP, NO_OFFSET, None
         self.indexes_changed = True
         end, self._since_index = self.end, 0
-        for position, header in self.headers():
-            self.note(position, header, interval)
-        self.note_time()
-        self.end = end
+        try:
+            for position, header in self.headers():
+                self.note(position, header, interval)
+            self.note_time()
+        finally:
+            self.end = end
 
     def cut_indexes(self, position: int, end: int, index: OffsetIndex, times: TimeIndex) -> None:
         """What they say of batches from this position and offset on is forgotten. Sets where it ends by its batches."""
@@ -222,6 +224,21 @@ class Segment:
             self._find_greatest()
         assert self.max_timestamp is not None
         return self.max_timestamp, self.offset_of_max
+
+    def proved_greatest(self) -> int:
+        """The greatest time in it, for who deletes what is old, and for good: what an index says counts only if the
+        batch that it names says so too, and none behind it is later. In order of time that is a look at the end."""
+        time, offset = self.greatest()
+        if time < 0:
+            return time  # no index says that: all batches were looked at
+        found = self.locate(offset)
+        if (
+            found is None
+            or found[1].max_timestamp != time
+            or any(header.max_timestamp > time for _, header in self.headers(found[0]))
+        ):
+            self.rebuild()
+        return self.greatest()[0]
 
     def _find_greatest(self) -> None:
         """A closed segment wrote it down when it was closed; the others are walked through."""
