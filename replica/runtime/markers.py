@@ -105,6 +105,7 @@ class Markers:
         self._between: Dials = between or Between()
         self._unplaced: dict[_Key, Marker] = {}
         self._some = trio.Event()
+        self._left = trio.Event()
         self._lines: dict[BrokerId, _Line] = {}
         self._told: Told | None = None
         self._nursery: trio.Nursery | None = None
@@ -151,6 +152,8 @@ class Markers:
         """A topic that was deleted cannot be told; and nobody reads in it how the transaction ended."""
         assert self._told is not None
         while True:
+            await self._left.wait()  # who has nothing to say does not wake up for it
+            self._left = trio.Event()
             await trio.sleep(self.settings.gone_s)
             unknown = sorted({where for _, where in self._unplaced if where not in self._cluster})
             for where in unknown:
@@ -242,6 +245,7 @@ class Markers:
         if left:
             self._unplaced |= left
             self._some.set()
+            self._left.set()
 
 
 # -- in the words of the protocol --------------------------------------------------------------------------
