@@ -231,7 +231,11 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     _of_partitions(
         "old-by-its-first",
         "a segment is as old as its first record, and younger ones go with it",
-        (f"{FILES}._may_go", "newest = segment.greatest()[0]", "newest = segment.first_time()"),
+        (
+            f"{FILES}._may_go",
+            "newest = segment.newest(now_ms - self.config.retention_ms)",
+            "newest = segment.first_time()",
+        ),
     ),
     _of_partitions(
         "shorter-than-it-may-be",

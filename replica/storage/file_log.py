@@ -183,11 +183,7 @@ class FileLog(GrowingLog):
             return True
         if self.config.retention_ms == UNBOUNDED:
             return False
-        if not self._too_old(segment, segment.greatest()[0], now_ms):
-            return False
-        return self._too_old(segment, segment.proved_greatest(), now_ms)
-
-    def _too_old(self, segment: Segment, newest: int, now_ms: int) -> bool:
+        newest = segment.newest(now_ms - self.config.retention_ms)
         if newest < 0:
             newest = self.files.list(self.folder)[file_name(segment.base, LOG)].modified_ms or now_ms
         return now_ms - newest > self.config.retention_ms

@@ -225,12 +225,12 @@ class Segment:
         assert self.max_timestamp is not None
         return self.max_timestamp, self.offset_of_max
 
-    def proved_greatest(self) -> int:
-        """The greatest time in it, for who deletes what is old, and for good: what an index says counts only if the
-        batch that it names says so too, and none behind it is later. In order of time that is a look at the end."""
+    def newest(self, kept_since: int) -> int:
+        """The greatest time in it, for who deletes for good what is older than that. By what an index says nothing is
+        deleted before the batch that it names says so too, and none behind it is later: mostly a look at the end."""
         time, offset = self.greatest()
-        if time < 0:
-            return time  # no index says that: all batches were looked at
+        if time < 0 or time >= kept_since:
+            return time  # a negative one is of no index: all batches were looked at
         found = self.locate(offset)
         if (
             found is None
