@@ -154,7 +154,7 @@ class Disk:
             self._log.say("log-set-aside", logging.WARNING, partition=where, kept=aside, topic_id=topic_id)
         elif ident is not None and kept is None and logs.directory_of(where) is not None:
             logs.keep_topic_id(where, ident)  # it is from a time when nobody wrote it down
-        return logs.get_or_create(where, ident)
+        return logs.get_or_create(where, ident, begins=begins)
 
     def high_watermark(self, where: TopicPartition) -> int:
         return self._logs.high_watermark(where)

@@ -152,14 +152,23 @@ class LogManager:
             raise log.damage
         return log
 
-    def get_or_create(self, partition: TopicPartition, topic_id: bytes | None = None) -> FileLog:
-        """A new one goes where the fewest are."""
+    def get_or_create(
+        self, partition: TopicPartition, topic_id: bytes | None = None, *, begins: bool = True
+    ) -> FileLog:
+        """A new one goes where the fewest are. `begins`: False where somebody counts on what it holds: it may be in a
+        directory that has failed, and then an empty one in its place would be taken for all of it."""
         log = self.get(partition)
         if log is not None:
             return log
         usable = [each for each in self.directories if each.failed is None]
         if not usable:
             raise StorageFailure("every log directory has failed")
+        for each in self.directories:
+            if each.failed is not None and not begins:
+                raise StorageFailure(
+                    f"{folder_of(partition)} may be in a directory that has failed, and is not begun anew elsewhere: "
+                    f"{each.failed.text}"
+                )
         directory = min(usable, key=lambda each: len(each.logs))
         return directory.create(partition, self._config_of(partition[0]), topic_id)
 

@@ -353,6 +353,24 @@ def test_a_disk_that_fails_is_out_and_the_others_carry_on(kind: str, number: int
     assert CLEAN_SHUTDOWN not in bad.paths()
 
 
+def test_what_may_be_on_a_failed_disk_is_not_begun_anew_by_who_is_counted_on() -> None:
+    """It would lead with nothing, and the others would cut off what is committed."""
+    bad, good = MemoryFiles(), MemoryFiles()
+    broker = Broker(bad, good)
+    broker.manager.get_or_create(T0).append_as_leader(batch(b"a"), 0, NOW)
+    broker.manager.close()
+    bad.kill()
+    good.kill()
+    bad.fail("read", number=errno.EIO)
+    manager = broker.start()
+    assert [where for where, _ in manager.failures()] == ["memory"]
+    with pytest.raises(StorageFailure, match="t-0 may be in a directory that has failed"):
+        manager.get_or_create(T0, begins=False)
+    assert manager.get(T0) is None
+    assert manager.get_or_create(DASHED, begins=True).end_offset == 0, "a new topic's"
+    assert manager.get_or_create(DASHED, begins=False).end_offset == 0, "that is there already"
+
+
 def test_a_full_disk() -> None:
     broker = Broker()
     log = broker.manager.get_or_create(T0)
