@@ -28,6 +28,7 @@ from zab.cli.logs import FORMATS, LEVELS, log_to_stderr
 from zab.cli.running import Misused, stop_on_signal
 from zab.core.ready import Settings
 from zab.runtime.admin.settings import AdminSettings
+from zab.runtime.alone import raise_open_files
 
 BROKERS_MAX: Final = 9
 PORT_BASE: Final = 9092
@@ -65,6 +66,7 @@ def act(arguments: argparse.Namespace) -> int:
         raise Misuse(error.message) from None
     log_to_stderr(arguments.log_level, arguments.log_format)
     wanted = configs(arguments.data, layout, arguments.brokers, arguments.port_base)
+    raise_open_files()
     run(_run, arguments.data, layout, wanted, Settings(tick_ms=arguments.tick_ms))
     return DONE
 

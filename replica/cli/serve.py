@@ -24,6 +24,7 @@ from replica.cli.running import run
 from replica.runtime.admin.operators import Operators
 from replica.runtime.broker import Broker
 from zab.runtime.admin.settings import AdminSettings
+from zab.runtime.alone import open_files_limit, raise_open_files
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -63,6 +64,7 @@ def act(arguments: argparse.Namespace) -> int:
     logging.basicConfig(
         level=arguments.log_level.upper(), stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s %(message)s"
     )
+    raise_open_files()
     run(_serve, plan, operators)
     return DONE
 
@@ -92,6 +94,13 @@ async def _serve(plan: Plan, operators: AdminSettings | None) -> None:
             await prepare(session)
             ident = await generated_id(session, plan.reserved_max)
     broker = Broker(evolve(plan.config, id=ident))
+    connections, wanted = broker.share.connections, plan.config.port.connections_max
+    if connections < wanted:
+        limit, logs = open_files_limit(), broker.share.logs
+        broker.log.say(
+            "few_descriptors", logging.WARNING, limit=limit, connections=connections, max_connections=wanted,
+            open_files_of_logs=logs, todo="raise the hard limit of open files of the broker (ulimit -Hn)",
+        )  # fmt: skip
     async with trio.open_nursery() as nursery:
         with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
             if operators is not None:

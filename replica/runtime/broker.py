@@ -39,6 +39,7 @@ from replica.runtime.between import Between, Ear
 from replica.runtime.config import CONTROLLER, EVERYWHERE, BrokerConfig, Listener
 from replica.runtime.configs import TopicConfigs
 from replica.runtime.described import started_with
+from replica.runtime.descriptors import share
 from replica.runtime.disk import Disk
 from replica.runtime.dynamic import DynamicConfigs
 from replica.runtime.failed_disks import FailedDisks
@@ -77,6 +78,7 @@ from replica.runtime.topics import Defaults, Topics
 from replica.runtime.transactions import Transactions
 from replica.runtime.users import Users, sasl_secret
 from replica.storage.config import LogConfig
+from zab.runtime.alone import open_files_limit
 
 OFFSETS_CONFIG: Final = {
     "cleanup.policy": "compact",
@@ -119,7 +121,9 @@ class Broker:
         self.offsets_topic = CoordinatedTopic(self.topics, OFFSETS_TOPIC)
         self.transactions_topic = CoordinatedTopic(self.topics, TRANSACTIONS_TOPIC)
         self.producer_ids = ProducerIds(config.id, self.session)
-        self.disk = Disk(config.log_dirs, self.configs, self.log, _wall_ms, config.disk, config.logs)
+        self.share = share(open_files_limit(), len(config.log_dirs), config.logs.open_files_max)
+        logs = evolve(config.logs, open_files_max=self.share.logs)
+        self.disk = Disk(config.log_dirs, self.configs, self.log, _wall_ms, config.disk, logs)
         self.disk.cleans = config.cleans
         self.replication = Replication(
             config.id,
@@ -232,6 +236,7 @@ class Broker:
                 held.push_async_callback(each.aclose)
             self.ports[CONTROLLER] = ears[0].socket.getsockname()[1]
             handlers = self._handlers()
+            bounds = evolve(config.port, descriptors_max=min(config.port.descriptors_max, self.share.connections))
             doors = [
                 Port(
                     each.name,
@@ -239,7 +244,7 @@ class Broker:
                     each.port,
                     handlers,
                     self.log,
-                    config.port,
+                    bounds,
                     self._security(each.sasl),
                     each.tls,
                     each.principals,

@@ -63,6 +63,8 @@ class Port:
         self.unsent_bytes = 0
         """Of answers to all its connections that they have not taken."""
         self.connections = 0
+        self.refused_for_descriptors = 0
+        """Because the rest of what this process may have open is for logs."""
         self._host = host
         self._port = port
         self._tls = tls
@@ -107,6 +109,12 @@ class Port:
 
     async def _serve(self, stream: trio.SocketStream) -> None:
         """What a client does must not end the port, whatever it is."""
+        if stream.socket.fileno() >= self.settings.descriptors_max:
+            self.refused_for_descriptors += 1
+            refused, here = self.refused_for_descriptors, self.connections
+            self.log.grumble("too_many_descriptors", self.name, listener=self.name, connections=here, refused=refused)
+            await trio.aclose_forcefully(stream)
+            return
         try:
             address = stream.socket.getpeername()
         except OSError:

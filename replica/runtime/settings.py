@@ -16,6 +16,7 @@ class PortSettings:
     first_request_bytes_max  of a request of somebody who has not yet said who he is, where that must be said
     connections_max          `max.connections`: of one listener
     connections_per_host_max `max.connections.per.ip`: from one address
+    descriptors_max          a connection whose descriptor has this number or a higher one is closed: they are for logs
     controllers_max          of the listener for controllers; brokers have one or two of each other
     idle_s                   `connections.max.idle.ms`: nothing was asked, and nothing is waited for
     waiting_max              requests of one connection that wait for their turn; then no more is read from it
@@ -33,6 +34,7 @@ class PortSettings:
     first_request_bytes_max: int = 512 * 1024
     connections_max: int = 10_000
     connections_per_host_max: int = INT_MAX
+    descriptors_max: int = INT_MAX
     controllers_max: int = 256
     idle_s: float = 600.0
     waiting_max: int = 64

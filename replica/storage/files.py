@@ -23,6 +23,8 @@ from replica.core.errors import ErrorCode, KafkaError
 
 OPEN_FILES_MAX: Final = 2048
 """Descriptors that the logs of one directory hold at a time; an active segment has three."""
+OPEN_FILES_LEAST: Final = 16
+"""However scarce they are: an operation has some of them in its hands."""
 
 _ADVICE: Final = {
     errors.ENOSPC: "free some space on this disk, or give topics a shorter retention; then start the broker again",
@@ -83,6 +85,10 @@ class Files(Protocol):
     def failed(self) -> StorageFailure | None:
         """The first failure."""
 
+    @property
+    def scarce(self) -> bool:
+        """Descriptors are: whoever holds files that it does not need now had better let go of some."""
+
     def folders(self) -> list[str]: ...
 
     def list(self, folder: str) -> dict[str, Stat]:
@@ -125,6 +131,10 @@ class Failing:
     @property
     def failed(self) -> StorageFailure | None:
         return self._failed
+
+    @property
+    def scarce(self) -> bool:
+        return False
 
     def failure(self, operation: str, path: str, number: int | None) -> StorageFailure:
         said = os.strerror(number) if number else "no reason given"
@@ -183,7 +193,7 @@ class Handles:
     def _hold(self, path: str, file: File) -> File:
         self._open[path] = file
         self._by_folder.setdefault(path.rpartition("/")[0], {})[path] = None
-        if len(self._open) > self._open_max:
+        if len(self._open) > self._open_max or (len(self._open) > OPEN_FILES_LEAST and self.files.scarce):
             self._let_go(next(iter(self._open)))
         return file
 

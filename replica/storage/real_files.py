@@ -6,12 +6,16 @@ import errno as errors
 import fcntl
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 from replica.storage.files import Failing, MissingFile, Stat, StorageFailure
+from replica.storage.spares import EXHAUSTED, Spares
+
+T = TypeVar("T")
 
 LOCK: Final = ".lock"
 _FULL_SYNC: Final[int | None] = getattr(fcntl, "F_FULLFSYNC", None)
@@ -70,6 +74,7 @@ class RealFile:
         fd, self._fd = self._fd, -1
         if fd >= 0:
             os.close(fd)
+            self._files.spares.fill()
 
 
 class RealFiles(Failing):
@@ -81,13 +86,18 @@ class RealFiles(Failing):
         with self._named("make", ""):
             self._root.mkdir(parents=True, exist_ok=True)
         self._lock = self._take_lock()
+        self.spares = Spares()
+
+    @property
+    def scarce(self) -> bool:
+        return not self.spares.fill()
 
     def folders(self) -> list[str]:
-        with self._named("list", ""), os.scandir(self._root) as entries:
+        with self._named("list", ""), self._patiently(partial(os.scandir, self._root)) as entries:
             return sorted(entry.name for entry in entries if entry.is_dir())
 
     def list(self, folder: str) -> dict[str, Stat]:
-        with self._named("list", folder), os.scandir(self._root / folder) as entries:
+        with self._named("list", folder), self._patiently(partial(os.scandir, self._root / folder)) as entries:
             found = sorted((entry for entry in entries if entry.is_file()), key=lambda entry: entry.name)
             stats = [(entry.name, entry.stat()) for entry in found if entry.name != LOCK]
         return {name: Stat(stat.st_size, stat.st_mtime_ns // 1_000_000) for name, stat in stats}
@@ -118,11 +128,11 @@ class RealFiles(Failing):
 
     def delete_folder(self, folder: str) -> None:
         with self._named("delete", folder):
-            shutil.rmtree(self._root / folder)
+            self._patiently(partial(shutil.rmtree, self._root / folder))
 
     def sync_folder(self, folder: str) -> None:
         with self._named("sync", folder):
-            fd = os.open(self._root / folder, os.O_RDONLY)
+            fd = self._patiently(partial(os.open, self._root / folder, os.O_RDONLY))
             try:
                 os.fsync(fd)
             finally:
@@ -130,14 +140,25 @@ class RealFiles(Failing):
 
     def close(self) -> None:
         """Whoever opens the directory next may have it."""
+        self.spares.close()
         fd, self._lock = self._lock, -1
         if fd >= 0:
             os.close(fd)
 
+    def _patiently(self, act: Callable[[], T]) -> T:
+        """With a descriptor that was spared for it, if there is no other."""
+        while True:
+            try:
+                return act()
+            except OSError as error:
+                if error.errno not in EXHAUSTED or not self.spares.spend():
+                    raise
+
     def _open(self, operation: str, path: str, flags: int) -> RealFile:
         self.check()
         try:
-            return RealFile(self, os.open(f"{self.where}/{path}", flags | os.O_CLOEXEC, 0o640), path)
+            opened = partial(os.open, f"{self.where}/{path}", flags | os.O_CLOEXEC, 0o640)
+            return RealFile(self, self._patiently(opened), path)
         except FileNotFoundError:
             if operation == "open":
                 raise

@@ -22,6 +22,7 @@ from zab.core.ensemble import Ensemble, Server
 from zab.core.ready import Settings
 from zab.core.zxid import ServerId
 from zab.runtime.admin.settings import AdminSettings
+from zab.runtime.alone import raise_open_files
 from zab.runtime.coordination.opening import make_server, run_server
 from zab.runtime.coordination.server import StoreServer
 from zab.runtime.coordination.settings import DoorSettings
@@ -96,6 +97,7 @@ def dev(
         become_brokers(given)
     layout = layout_of(data, servers, port_base)
     log_to_stderr(log_level, log_format)
+    raise_open_files()
     run_in_trio(run_dev, data, layout, Settings(tick_ms=tick_ms))
 
 

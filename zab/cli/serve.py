@@ -20,7 +20,7 @@ from zab.cli.zoo.source import BadConfig
 from zab.core.ensemble import Ensemble
 from zab.core.messages import State
 from zab.core.zxid import ServerId, show
-from zab.runtime.alone import tune_collector
+from zab.runtime.alone import raise_open_files, tune_collector
 from zab.runtime.coordination.opening import make_server, run_server
 from zab.runtime.coordination.server import StoreServer
 from zab.runtime.errors import cannot_listen
@@ -123,6 +123,7 @@ def _log(kind: str, lines: tuple[str, ...], event: str = "configuration") -> Non
 
 async def run(plan: Plan) -> None:
     tune_collector()
+    raise_open_files()
     async with trio.open_nursery() as nursery:
         await nursery.start(stop_on_signal, nursery.cancel_scope, True)
         await check_free(plan)

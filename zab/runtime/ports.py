@@ -163,6 +163,16 @@ class Port:
         await self._welcomed(hello, stream)
 
 
+def number_of(stream: trio.abc.Stream) -> int:
+    """Of its descriptor, the least that was free: so many are open beside it, at least. -1 where it has none."""
+    inner: Any = getattr(stream, "transport_stream", stream)
+    try:
+        number: int = inner.socket.fileno()
+    except (AttributeError, OSError):
+        return -1
+    return number
+
+
 def peer_name(stream: trio.abc.Stream) -> tuple[str, str]:
     """The host at the other end, and host and port; for logs only."""
     inner: Any = getattr(stream, "transport_stream", stream)

@@ -15,6 +15,7 @@ import trio.testing
 from kraft_controller.core.scram import Mechanism, of_password
 from replica.core.errors import ErrorCode, KafkaError
 from replica.core.scram import ScramProof
+from replica.runtime.descriptors import Share, share
 from replica.runtime.login import OPEN, Security
 from replica.runtime.logs import Log
 from replica.runtime.port import Port
@@ -22,6 +23,7 @@ from replica.runtime.requests import ApiKey, Handlers, Reply, Request
 from replica.runtime.sasl import Identity, SaslSettings, log_in, security_of
 from replica.runtime.settings import PortSettings
 from replica.wire.messages import decode_reply, encode_request
+from zab.runtime.alone import open_files_limit
 
 LENGTH = Struct(">i")
 HEARTBEAT = ApiKey.HEARTBEAT
@@ -356,6 +358,28 @@ def test_there_are_as_many_as_there_may_be() -> None:
                         await trio.sleep(0.01)
 
     trio.run(main)
+
+
+def test_the_last_descriptors_are_not_for_clients() -> None:
+    """Each gets the least number that is free, so one above the bound has all below it taken."""
+
+    async def main() -> None:
+        async with listening(settings=PortSettings(descriptors_max=0)) as connect:
+            assert await (await connect()).hung_up_on()
+        async with listening(settings=PortSettings(descriptors_max=open_files_limit())) as connect:
+            client = await connect()
+            await client.ask(HEARTBEAT, 4, 1, group("g"))
+            await client.hear(HEARTBEAT, 4)
+
+    trio.run(main)
+
+
+@pytest.mark.parametrize(
+    ("limit", "directories", "connections", "logs"),
+    [(1_048_576, 1, 1_046_272, 2_048), (1_024, 1, 512, 256), (1_024, 3, 512, 85), (150, 1, 75, 38), (16, 2, 8, 16)],
+)
+def test_logs_get_what_they_like_and_of_few_half(limit: int, directories: int, connections: int, logs: int) -> None:
+    assert share(limit, directories, 2_048) == Share(connections, logs)
 
 
 # -- saying who one is -----------------------------------------------------------------------------------

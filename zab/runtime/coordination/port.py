@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import trio
 
+from zab.runtime.alone import open_files_limit
 from zab.runtime.coordination.connection import Connection
 from zab.runtime.errors import PortTaken, cannot_listen
-from zab.runtime.ports import accept_all, peer_name
+from zab.runtime.ports import accept_all, number_of, peer_name
 
 if TYPE_CHECKING:
     from zab.runtime.coordination.server import StoreServer
@@ -99,6 +100,12 @@ class ClientPort:
     async def _serve(self, stream: trio.SocketStream) -> None:
         server, settings = self._server, self._server.settings
         host, peer = peer_name(stream)
+        limit = open_files_limit()
+        if number_of(stream) >= limit - min(settings.descriptors_kept, limit // 2):
+            server.log.grumble("too_many_descriptors", "", limit=limit, connections=self._by_host.total())
+            server.counts.connection_rejected += 1
+            await trio.aclose_forcefully(stream)
+            return
         per_host = settings.connections_per_host_max
         if self._by_host.total() >= settings.connections_max or (per_host and self._by_host[host] >= per_host):
             server.log.grumble("too_many_clients", host, peer=peer)

@@ -25,6 +25,8 @@ class DoorSettings:
     frame_bytes_max           of one request (`jute.maxbuffer`)
     connections_max           altogether; one more is closed at once
     connections_per_host_max  from one address (`maxClientCnxns`); 0: no limit
+    descriptors_kept          of what the process may have open, for members, log and snapshots (at most half of it);
+                              one that would be among them is closed at once
     requests_max              of one connection, not answered yet; above it nothing more is read from it
     requests_total_max        of all connections; above it nothing is read from who has one open
     multi_read_bytes_max      of the reply to one multiRead, which may ask for thousands of times its own size
@@ -67,6 +69,7 @@ class DoorSettings:
     frame_bytes_max: int = FRAME_BYTES_MAX
     connections_max: int = 20_000
     connections_per_host_max: int = 60
+    descriptors_kept: int = 256
     requests_max: int = 1_000
     requests_total_max: int = 10_000
     multi_read_bytes_max: int = 16 << 20
