@@ -82,6 +82,7 @@ class Disk:
         """`log.cleaner.enable`: whether logs that are to be compacted are."""
         self.anothers: dict[TopicPartition, str] = {}
         """Logs that say that they are of another topic than the store says, so that no role was taken; and why."""
+        self._told_uncleanable: set[TopicPartition] = set()
         self._log = log
         self._now = now
         self._pace = pace or DiskPace()
@@ -134,6 +135,11 @@ class Disk:
         """Logs that could not be opened, or not be read, and why."""
         return {TopicPartition(*where): error.text for where, error in self._logs.damaged.items()}
 
+    @property
+    def uncleanable(self) -> dict[TopicPartition, str]:
+        """Logs that are to be compacted and are not any more, and why."""
+        return {TopicPartition(*where): error.text for where, error in self._logs.uncleanable.items()}
+
     async def close(self, epoch: int) -> None:
         await trio.to_thread.run_sync(self._logs.close, epoch)
 
@@ -183,6 +189,10 @@ class Disk:
         async def clean() -> None:
             while self.cleans:
                 done = await trio.to_thread.run_sync(logs.clean_one, now(), _plain(watermarks()))
+                uncleanable = self.uncleanable
+                for where in uncleanable.keys() - self._told_uncleanable:
+                    self._log.say("log-uncleanable", logging.ERROR, partition=where, why=uncleanable[where])
+                self._told_uncleanable = set(uncleanable)
                 if done is None:
                     return
                 self._log.say("cleaned", partition=TopicPartition(*done[0]), upto=done[1].upto)

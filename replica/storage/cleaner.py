@@ -13,13 +13,14 @@ from typing import Final
 
 from attrs import define, field, frozen
 
+from replica.core.errors import KafkaError
 from replica.core.log import Aborted
 from replica.storage.aborted import ABORTED, encode
 from replica.storage.file_log import FileLog
 from replica.storage.files import DamagedLog, Handles, MissingFile
 from replica.storage.recovery import CLEANED, SWAP, finish_swap
 from replica.storage.segment import LOG, Segment, file_name
-from replica.wire.batch import DELETE_HORIZON, Header
+from replica.wire.batch import DELETE_HORIZON, Header, check
 from replica.wire.compression import Codec
 from replica.wire.records import ControlType, Record, build, read_control, read_records
 
@@ -118,6 +119,16 @@ def _for_itself(handles: Handles, segment: Segment) -> Segment:
     return found
 
 
+def _sound(segment: Segment, position: int, header: Header) -> bytes:
+    """The batch there. One that has rotted is never packed anew: its new checksum would be right."""
+    batch = segment.bytes_at(position, header.size)
+    try:
+        check(batch)
+    except KafkaError as error:
+        raise segment.damaged(position, error.text) from error
+    return batch
+
+
 @define
 class _Round:
     """listed      the transactions that were aborted, also of ends behind the part that is cleaned
@@ -150,7 +161,7 @@ class _Round:
             for position, header in segment.headers():
                 if header.last_offset < self.found.dirty_since or header.control or self._was_aborted(header):
                     continue
-                for record in read_records(segment.bytes_at(position, header.size)):
+                for record in read_records(_sound(segment, position, header)):
                     if record.key is not None:
                         self.latest[_digest(record.key)] = record.offset
                 if len(self.latest) >= keys_max:
@@ -175,7 +186,7 @@ class _Round:
                 self.binding.add(header.base_offset)
                 if header.base_offset in known:
                     continue
-                for record in read_records(segment.bytes_at(position, header.size)):
+                for record in read_records(_sound(segment, position, header)):
                     if read_control(record)[0] is ControlType.ABORT:
                         self.aborted.setdefault(header.producer_id, []).append((start, record.offset))
 
@@ -188,7 +199,7 @@ class _Round:
         try:
             for segment in group:
                 for position, header in segment.headers():
-                    kept = self.clean_batch(header, segment.bytes_at(position, header.size))
+                    kept = self.clean_batch(header, _sound(segment, position, header))
                     if kept is not None and header.control:
                         ends.add(header.last_offset)
                     if kept is None and (header.last_offset == group[-1].end - 1 or self._is_last_of_producer(header)):

@@ -9,6 +9,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import Final
 
+from replica.core.errors import KafkaError
 from replica.core.log import Appended
 from replica.storage.aborted import ABORTED
 from replica.storage.checkpoints import EPOCHS
@@ -45,6 +46,8 @@ class FileLog(GrowingLog):
         self._last_flush_ms: int | None = None
         self.damage: DamagedLog | None = None
         """What a reader found."""
+        self.uncleanable: KafkaError | None = None
+        """What the cleaner found: it leaves this log alone from then on."""
 
     def _read(self, offset: int, max_bytes: int, upto: int, at_least_one: bool) -> bytes:
         try:

@@ -134,6 +134,11 @@ class LogManager:
         found = {partition: error for each in self.directories for partition, error in each.damaged.items()}
         return found | {where: log.damage for where, log in self.logs.items() if log.damage is not None}
 
+    @property
+    def uncleanable(self) -> dict[TopicPartition, KafkaError]:
+        """Logs that the cleaner leaves alone, and why."""
+        return {where: log.uncleanable for where, log in self.logs.items() if log.uncleanable is not None}
+
     def directory_of(self, partition: TopicPartition) -> LogDirectory | None:
         found = (each for each in self.directories if partition in each.logs or partition in each.damaged)
         return next(found, None)
@@ -259,29 +264,41 @@ class LogManager:
     def clean_one(
         self, now_ms: int, high_watermarks: Mapping[TopicPartition, int]
     ) -> tuple[TopicPartition, Cleaned] | None:
-        """The log that needs it most, if any does. Takes long: for a thread."""
-        best: tuple[Cleanable, TopicPartition, LogDirectory] | None = None
+        """The log that needs it most, if any does. Takes long: for a thread. One that cannot be cleaned is left alone
+        from then on, and told in `uncleanable`: it keeps no other one from its turn."""
+        while (best := self._dirtiest(now_ms, high_watermarks)) is not None:
+            found, partition, directory, log = best
+            try:
+                done = clean(log, found, now_ms, keys_max=self.settings.cleaner_keys_max)
+            except KafkaError as error:
+                if directory.failed is not None or log.closed:
+                    raise
+                log.uncleanable = error
+                continue
+            if not log.was_cut_since(found.cuts, []):  # else less of it is clean by now, and that is known already
+                directory.checkpoint_cleaned(partition, done.upto)
+            return partition, done
+        return None
+
+    def _dirtiest(
+        self, now_ms: int, high_watermarks: Mapping[TopicPartition, int]
+    ) -> tuple[Cleanable, TopicPartition, LogDirectory, FileLog] | None:
+        best: tuple[Cleanable, TopicPartition, LogDirectory, FileLog] | None = None
         for directory in self._usable():
             for partition, log in list(directory.logs.items()):
-                if log.config.compact:
-                    cuts, segments = log.cuts, log.segments
-                    try:
-                        found = self._cleanable(directory, partition, now_ms, high_watermarks)
-                        wanted = worth_it(log, found)
-                    except (DamagedLog, MissingFile):
-                        if not log.was_cut_since(cuts, segments):
-                            raise
-                        continue  # there is another time
-                    if wanted and (best is None or found.ratio > best[0].ratio):
-                        best = found, partition, directory
-        if best is None:
-            return None
-        found, partition, directory = best
-        log = directory.logs[partition]
-        done = clean(log, found, now_ms, keys_max=self.settings.cleaner_keys_max)
-        if not log.was_cut_since(found.cuts, []):  # else less of it is clean by now, and that is known already
-            directory.checkpoint_cleaned(partition, done.upto)
-        return partition, done
+                if not log.config.compact or log.uncleanable is not None:
+                    continue
+                cuts, segments = log.cuts, log.segments
+                try:
+                    found = self._cleanable(directory, partition, now_ms, high_watermarks)
+                    wanted = worth_it(log, found)
+                except (DamagedLog, MissingFile) as error:
+                    if not log.was_cut_since(cuts, segments):
+                        log.uncleanable = error
+                    continue  # else there is another time
+                if wanted and (best is None or found.ratio > best[0].ratio):
+                    best = found, partition, directory, log
+        return best
 
     def sweep(self, now_ms: int) -> None:
         """Files whose time has come are deleted: for a thread, as a large one takes long."""

@@ -35,6 +35,10 @@ OF_BROKER: Final = (
         "of any of them: how long ago its producer has written, by the times of its records; 0 without any",
     ),
     (f"{MANAGER}_damaged_log_count", "logs that could not be opened"),
+    (
+        "kafka_log_log_cleaner_manager_uncleanable_partitions_count",
+        "logs that are left uncompacted, as they are damaged",
+    ),
     ("kafka_log_log_manager_offline_log_directory_count", "log directories that have failed"),
     ("kafka_server_delayed_operation_purgatory_size", "produces and fetches that wait"),
     ("kafka_server_broker_serves", "1: clients are answered, and the session with the store lasts"),
@@ -77,6 +81,7 @@ def _of_broker(broker: Broker) -> Iterator[Sample]:
         len(waiting),
         max(waiting, default=0),
         len(broker.disk.damaged),
+        len(broker.disk.uncleanable),
         len(broker.disk.failed),
         broker.replication.core.parked,
         broker.started.is_set() and broker.session() is not None,

@@ -96,6 +96,7 @@ def worries(broker: Broker, found: Partitions) -> list[str]:
         said.append(f"broker {', '.join(map(str, gone))} is gone and holds replicas")
     said += [f"log directory {where} has failed: {why}" for where, why in broker.disk.failed.items()]
     said += [f"the log of {where} is damaged: {why}" for where, why in broker.disk.damaged.items()]
+    said += [f"the log of {where} is not compacted any more: {why}" for where, why in broker.disk.uncleanable.items()]
     said += [f"{where} has no replica here: {why}" for where, why in broker.disk.anothers.items()]
     return said
 

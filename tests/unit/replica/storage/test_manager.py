@@ -526,3 +526,26 @@ def test_few_files_are_open_at_a_time() -> None:
     broker.manager.unload()
     assert sum(segment.loaded_bytes for log in logs for segment in log.segments[:-1]) == 0
     assert len(values_in(logs[0])) == 8
+
+
+def test_a_log_that_has_rotted_keeps_no_other_from_being_cleaned() -> None:
+    """And its batch is not packed anew: the new checksum would be right."""
+    broker = Broker(cleanup_policy="compact", min_cleanable_dirty_ratio="0.0")
+    rotten, sound = (broker.manager.get_or_create((name, 0)) for name in "ab")
+    for log in (rotten, sound):
+        for value in (b"one", b"two", b"three"):
+            log.append_as_leader(batch_of([(b"key", value)], NOW), 0, NOW)
+        log.roll()
+        log.flush()
+    path = rotten.segments[0].log_path
+    broker.disks[0].flip(path, broker.disks[0].get(path).index(b"three"), 0x01)
+    before = broker.disks[0].get(path)
+    marks = {("a", 0): 3, ("b", 0): 3}
+    found = broker.manager.clean_one(NOW, marks)
+    assert found is not None
+    assert found[0] == ("b", 0)
+    assert broker.manager.clean_one(NOW, marks) is None
+    assert values_in(sound) == [b"three"]
+    assert list(broker.manager.uncleanable) == [("a", 0)]
+    assert "a-0" in broker.manager.uncleanable["a", 0].text
+    assert broker.disks[0].get(path) == before
