@@ -271,8 +271,9 @@ class LogManager:
             try:
                 done = clean(log, found, now_ms, keys_max=self.settings.cleaner_keys_max)
             except KafkaError as error:
-                if directory.failed is not None or log.closed:
-                    raise
+                of_disk = isinstance(error, StorageFailure) and not isinstance(error, DamagedLog | MissingFile)
+                if of_disk or directory.failed is not None or log.closed:
+                    raise  # it says nothing of this log
                 log.uncleanable = error
                 continue
             if not log.was_cut_since(found.cuts, []):  # else less of it is clean by now, and that is known already
