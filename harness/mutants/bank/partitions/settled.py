@@ -8,9 +8,20 @@ from typing import TYPE_CHECKING, Final, TypeAlias, cast
 from attrs import define, evolve, field
 
 from harness.checkers.partitions.settled import apart, unequal
-from harness.mutants.bank.controller.story import held
-from harness.mutants.bank.partitions.story import ELSEWHERE, HERE, ONE, THREE, TWO, Consumer, Member, Producer, Tale
-from kraft_controller.core.names import BrokerId, LeaderEpoch, TopicId, Version
+from harness.mutants.bank.controller.story import ADMIN, held
+from harness.mutants.bank.partitions.story import (
+    ELSEWHERE,
+    HERE,
+    ONE,
+    THREE,
+    TWO,
+    Committer,
+    Consumer,
+    Member,
+    Producer,
+    Tale,
+)
+from kraft_controller.core.names import INTERNAL, BrokerId, LeaderEpoch, TopicId, TopicPartition, Version
 from kraft_controller.core.state import PartitionState
 from kraft_controller.wire import znodes
 from replica.core.following import Following
@@ -22,6 +33,7 @@ if TYPE_CHECKING:
     from harness.worlds.cores.partitions.broker import PartitionBroker
     from harness.worlds.cores.partitions.world import PartitionsWorld
 
+POSITIONS: Final = TopicPartition(INTERNAL[0], 0)
 STATE: Final = PartitionState(ONE, (ONE, TWO), LeaderEpoch(1), version=Version(6))
 
 
@@ -168,6 +180,17 @@ def _not_told_of_what_never_was(rest: Rest) -> None:
     rest.tale.world.workload.producers[2, ELSEWHERE, "all"] = Producer(ELSEWHERE, settled=False)
 
 
+def _not_told_of_a_position(rest: Rest) -> None:
+    """Where no topic of positions is."""
+    rest.tale.world.workload.committers[2, 1, "alone"] = Committer(2, "alone-1")
+
+
+def _not_told_of_a_position_that_counts(rest: Rest) -> None:
+    _not_told_of_a_position(rest)
+    rest.tale.store.topic_of({0: held(1, 2)}, name=POSITIONS.topic, ident="9")
+    rest.tale.store.write(znodes.state_path(POSITIONS), znodes.partition_state(STATE), ADMIN)
+
+
 def _has_less(rest: Rest) -> None:
     rest.tale.world.keeper.copies[2][HERE].records.pop()
 
@@ -235,6 +258,8 @@ SPOILT: Final[dict[str, Spoil]] = {
     "a producer is not told": _not_told,
     "a producer is not told of what is gone": _not_told_of_what_is_gone,
     "a producer is not told of what never was": _not_told_of_what_never_was,
+    "who commits is not told": _not_told_of_a_position_that_counts,
+    "who commits is not told where positions are not kept": _not_told_of_a_position,
     "a follower has less": _has_less,
     "a follower has more": _has_more,
     "a follower begins before its leader": lambda rest: rest.tale.has(ONE, "b1 c1", start=1, hw=3),
@@ -255,6 +280,7 @@ HARMLESS: Final = frozenset(
         "somebody else has held it",
         "a producer is not told of what is gone",
         "a producer is not told of what never was",
+        "who commits is not told where positions are not kept",
         "a consumer is ahead",
         "a consumer is behind in what is gone",
         "a consumer is behind in what never was",

@@ -177,6 +177,16 @@ class Producer:
         self.settled = True
 
 
+@define(eq=False)
+class Committer:
+    number: int
+    group: str
+    settled: bool = False
+
+    def forget(self) -> None:
+        self.settled = True
+
+
 @frozen
 class Consumer:
     number: int
@@ -188,7 +198,7 @@ class Consumer:
 class Workload:
     producers: dict[tuple[int, TopicPartition, str], Producer] = field(factory=dict)
     consumers: dict[tuple[int, TopicPartition], Consumer] = field(factory=dict)
-    committers: dict[tuple[int, int, str], Producer] = field(factory=dict)
+    committers: dict[tuple[int, int, str], Committer] = field(factory=dict)
 
 
 @define(eq=False)
