@@ -6,6 +6,7 @@ legal, or broken in another place; or when the checker falls over, or does not c
 
 from __future__ import annotations
 
+import gc
 import signal
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -98,13 +99,16 @@ def _limited(seconds: float) -> Iterator[None]:
     def stop(*_: Any) -> None:
         raise Stuck
 
-    kept = signal.signal(signal.SIGVTALRM, stop)
+    kept, collecting = signal.signal(signal.SIGVTALRM, stop), gc.isenabled()
+    gc.disable()  # what is raised in the midst of a collection, where others may have asked to be called, is lost
     signal.setitimer(signal.ITIMER_VIRTUAL, seconds)
     try:
         yield
     finally:
         signal.setitimer(signal.ITIMER_VIRTUAL, 0)
         signal.signal(signal.SIGVTALRM, kept)
+        if collecting:
+            gc.enable()
 
 
 def drawn(target: str, seed: int) -> Iterator[Mistake]:
