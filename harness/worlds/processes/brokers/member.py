@@ -293,7 +293,11 @@ class KafkaPython(Member):
         return int(self._consumer.group_metadata().generation_id)
 
     def _committed(self, partitions: Iterable[int]) -> Mapping[int, int]:
-        found = {each: self._consumer.committed(self._kafka.TopicPartition(self.topic, each)) for each in partitions}
+        wait_ms = int(LOOK_S * 1_000)
+        found = {
+            each: self._consumer.committed(self._kafka.TopicPartition(self.topic, each), timeout_ms=wait_ms)
+            for each in partitions
+        }
         return {partition: offset for partition, offset in found.items() if offset is not None}
 
     def _commit(self, positions: Mapping[int, int]) -> None:
@@ -301,7 +305,7 @@ class KafkaPython(Member):
             self._kafka.TopicPartition(self.topic, partition): self._kafka.OffsetAndMetadata(offset, "", -1)
             for partition, offset in positions.items()
         }
-        self._consumer.commit(made)
+        self._consumer.commit(made, timeout_ms=int(LOOK_S * 1_000))
 
     def _leave(self) -> None:
         self._consumer.close()
