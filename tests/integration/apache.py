@@ -26,9 +26,17 @@ from attrs import define, field, frozen
 from tests.ports import free_port
 
 START_SECONDS_MAX = 240
+ANSWER_SECONDS_MAX = 5
+"""Who asks in the moment in which it begins to serve is now and then not answered at all, and has to ask again."""
 SOURCES = Path(__file__).parent / "java"
 QUICK = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 """They live for seconds: a JVM that prepares for hours takes twice the CPU."""
+NEEDED = (
+    "audience-annotations", "commons-cli", "commons-io", "curator", "failureaccess", "guava", "jackson", "jline",
+    "log4j", "metrics-core", "netty", "slf4j-api", "snappy-java", "zookeeper",
+)  # fmt: skip
+"""How the jars begin that it and its clients use. In a wheel of pyspark there are hundreds of others before the last,
+and whoever starts would look into each of them."""
 
 
 def jars() -> Path | None:
@@ -49,12 +57,21 @@ def why_not() -> str | None:
     return None
 
 
+@cache
+def class_path() -> str:
+    """A folder that somebody names has what it should have."""
+    folder = jars()
+    if folder is None or os.environ.get("ZAB_ZOOKEEPER_JARS"):
+        return f"{folder}/*"
+    return ":".join(sorted(str(path) for path in folder.glob("*.jar") if path.name.startswith(NEEDED)))
+
+
 needs_apache = pytest.mark.skipif(why_not() is not None, reason=why_not() or "")
 
 
 def java(main: str, *arguments: str, properties: tuple[str, ...] = (), classes: Path | None = None) -> list[str]:
     """`classes`: a folder that is looked into before the jars."""
-    path = f"{jars()}/*" if classes is None else f"{classes}:{jars()}/*"
+    path = class_path() if classes is None else f"{classes}:{class_path()}"
     return ["java", "-Xmx256m", *QUICK, *(f"-D{text}" for text in properties), "-cp", path, main, *arguments]
 
 
@@ -76,12 +93,12 @@ def _clients() -> Path:
 
 def compile_java(folder: Path, sources: list[Path]) -> None:
     quick = (f"-J{option}" for option in QUICK)
-    subprocess.run(["javac", *quick, "-d", str(folder), "-cp", f"{jars()}/*", *map(str, sources)], check=True)
+    subprocess.run(["javac", *quick, "-d", str(folder), "-cp", class_path(), *map(str, sources)], check=True)
 
 
-def ask(port: int, word: str) -> str:
+def ask(port: int, word: str, seconds: float = 60) -> str:
     """A four-letter word, and what the server says to it."""
-    with socket.create_connection(("127.0.0.1", port), timeout=60) as connection:
+    with socket.create_connection(("127.0.0.1", port), timeout=seconds) as connection:
         connection.sendall(word.encode())
         return b"".join(iter(lambda: connection.recv(65536), b"")).decode()
 
@@ -174,7 +191,7 @@ def _wait_for(port: int, process: subprocess.Popen[bytes], log: Path) -> None:
     patience = time.monotonic() + START_SECONDS_MAX
     while time.monotonic() < patience and process.poll() is None:
         try:
-            if "Mode: " in ask(port, "srvr"):  # `ruok` is said too early
+            if "Mode: " in ask(port, "srvr", ANSWER_SECONDS_MAX):  # `ruok` is said too early
                 return
         except OSError:
             pass

@@ -22,7 +22,7 @@ from zab.runtime.errors import Refused
 from zab.runtime.limits import Limits
 from zab.runtime.link import Link
 from zab.runtime.logs import Log
-from zab.runtime.machine import Machine, View, passes_through
+from zab.runtime.machine import KeepsAccount, Machine, View, passes_through
 from zab.wire.peer import ENVELOPE_BYTES_MAX, ITEM_BYTES_MAX
 from zab.wire.relay import TAG, TAG_BYTES
 
@@ -73,6 +73,7 @@ class Desk:
         self._body_bytes_max = limits.frame_bytes_max - ENVELOPE_BYTES_MAX
         self._txn_bytes_max = self._body_bytes_max - BESIDE_BYTES
         self._passes = passes_through(machine)
+        self._prepare_at = machine.prepare_at if isinstance(machine, KeepsAccount) else None
         self._epoch: Epoch | None = None
         self._parcels: deque[Parcel] = deque()
         self._started = 0
@@ -185,7 +186,8 @@ class Desk:
     def _prepare(self, node: Proposes, now_ms: int) -> None:
         """As much as goes to the log at one go. Its zxids are known, for nobody else proposes while it waits."""
         limits, parcels, prepared, outstanding = self._limits, self._parcels, self._prepared, self._outstanding
-        passes, prepare, epoch, txn_bytes_max = self._passes, self._machine.prepare, self._epoch, self._txn_bytes_max
+        passes, prepare, prepare_at = self._passes, self._machine.prepare, self._prepare_at
+        epoch, txn_bytes_max = self._epoch, self._txn_bytes_max
         assert epoch is not None
         last = node.last
         zxid = Zxid(last + 1) if epoch_of(last) == epoch else make(epoch, 1)
@@ -199,16 +201,18 @@ class Desk:
             for request in parcel.requests[start:stop]:
                 txn: object = request
                 if not passes:
-                    view = _new_view((zxid, epoch, now_ms, outstanding))
                     try:
-                        txn = prepare(request, view)
+                        if prepare_at is not None:
+                            txn = prepare_at(request, zxid, epoch, now_ms)
+                        else:
+                            txn = prepare(request, _new_view((zxid, epoch, now_ms, outstanding)))
                     except Exception as error:
-                        txn = self._not_made(request, view, error)
+                        txn = self._not_made(request, zxid, error)
                 if not isinstance(txn, bytes) or len(txn) > txn_bytes_max:
                     self.refusals.append(Refusal(link, counter, self._why_not(txn)))
                     counter += 1
                     continue
-                if not passes:
+                if prepare_at is None and not passes:
                     outstanding.append((zxid, txn))
                 prepared.append(_pack_tag(origin, counter) + txn)
                 size += len(txn) + TAG_BYTES
@@ -225,11 +229,11 @@ class Desk:
             else:
                 self._started = done
 
-    def _not_made(self, request: bytes, view: View, error: Exception) -> Refused:
+    def _not_made(self, request: bytes, zxid: Zxid, error: Exception) -> Refused:
         """Why `prepare` made nothing of it."""
         if isinstance(error, Refused):
             return error
-        self._log.failed("prepare_failed", error, zxid=show(view.zxid), request_bytes=len(request))
+        self._log.failed("prepare_failed", error, zxid=show(zxid), request_bytes=len(request))
         return Refused(f"prepare raised {type(error).__name__}: {_said(error)}")
 
     def _why_not(self, txn: object) -> str:

@@ -45,8 +45,8 @@ class Ears(Protocol):
         """Whether `stop` does anything."""
         ...
 
-    def stop(self, socket: int) -> None:
-        """It is enough, says somebody else. Nothing happens where nobody hears just now."""
+    def stop(self, socket: int) -> bool:
+        """It is enough, says somebody else. False, and nothing happens, where nobody hears just now."""
         ...
 
 
@@ -59,8 +59,9 @@ class OwnEars:
 
     stops = False
 
-    def stop(self, socket: int) -> None:
+    def stop(self, socket: int) -> bool:
         """Only cancelling ends it."""
+        return False
 
 
 OWN_EARS: Final = OwnEars()
@@ -120,10 +121,12 @@ class SharedEars:
     def stops(self) -> bool:
         return self._nursery is not None
 
-    def stop(self, socket: int) -> None:
+    def stop(self, socket: int) -> bool:
         hearer = self._hearers.get(socket)
-        if hearer is not None:
-            self._wake(socket, hearer)
+        if hearer is None:
+            return False
+        self._wake(socket, hearer)
+        return True
 
     def _forget(self, socket: int) -> None:
         del self._hearers[socket]

@@ -8,7 +8,7 @@ where clocks, chance and checks belong.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 from zab.core.zxid import Epoch, Zxid
 
@@ -71,6 +71,15 @@ class Passive:
 
     def prepare(self, request: bytes, view: View) -> bytes:
         return request
+
+
+@runtime_checkable
+class KeepsAccount(Protocol):
+    """A machine that knows by itself what it has prepared and not applied yet: it is asked without a `View`."""
+
+    def prepare_at(self, request: bytes, zxid: Zxid, epoch: Epoch, now_ms: int) -> bytes:
+        """`prepare`, with what else a `View` says."""
+        ...
 
 
 def passes_through(machine: Machine) -> bool:

@@ -225,8 +225,15 @@ class Origin:
     def take(self, count_max: int, bytes_max: int) -> tuple[int, list[bytes]]:
         """The number of the first, and a run of requests with consecutive numbers; empty when there is none."""
         unsent, still_open = self._unsent, self._open
+        if unsent and len(unsent) <= count_max and unsent[-1] - unsent[0] < len(unsent):
+            # Nearly always they are all open, and few enough.
+            requests = [still_open[counter][0] for counter in unsent if counter in still_open]
+            if len(requests) == len(unsent) and sum(map(len, requests)) <= bytes_max:
+                first, self._sent = unsent[0], unsent[-1]
+                unsent.clear()
+                return first, requests
         first = expected = size = 0
-        requests: list[bytes] = []
+        requests = []
         while unsent and len(requests) < count_max and (size < bytes_max or not requests):
             counter = unsent[0]
             wanted = still_open.get(counter)

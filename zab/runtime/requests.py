@@ -185,8 +185,11 @@ class Requests:
 
     def _forward(self, link: Link, epoch: Epoch, first: int, requests: Sequence[bytes]) -> None:
         """In as many frames as they take. What fits into none can never reach the leader, so it is refused here."""
+        tag, count = self.origin.tag, len(requests)
+        if count <= REQUESTS_MAX and sum(map(len, requests)) + ITEM_BYTES_MAX * count <= self._body_bytes_max:
+            link.send(encode(Forward(epoch, tag, first, tuple(requests))))
+            return
         room, run, free = self._body_bytes_max - ITEM_BYTES_MAX, list[bytes](), 0
-        tag = self.origin.tag
         for number, request in enumerate(requests, first):
             size = len(request) + ITEM_BYTES_MAX
             if run and (size > free or len(run) == REQUESTS_MAX):
@@ -203,7 +206,7 @@ class Requests:
             run.append(request)
             free -= size
         if run:
-            link.send(encode(Forward(epoch, tag, first + len(requests) - len(run), tuple(run))))
+            link.send(encode(Forward(epoch, tag, first + count - len(run), tuple(run))))
         self.reached(self._applied)
 
     # -- what was heard ----------------------------------------------------------------------------

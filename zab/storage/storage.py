@@ -220,7 +220,8 @@ class Storage:
     def purge(self, keep: int | None = None) -> Zxid:
         """Remove snapshots but the newest `keep`, and the log that none of these needs; returns the new log_start.
 
-        Call after every local snapshot. As long as there are fewer, nothing is removed.
+        Call after every local snapshot. As long as there are fewer, nothing is removed, but for one that was being
+        written while a received one took its place: the log does not go on behind it any more.
         """
         self._check_healthy()
         try:
@@ -228,6 +229,10 @@ class Storage:
             sound = [zxid for zxid in present if zxid not in self._unsound]
             if sound:
                 self._newest = sound[0]
+            if self._begun and sound and sound[0] >= self._log.start > sound[-1]:
+                self._remove_before(self._log.start, present)
+                present = [zxid for zxid in present if zxid >= self._log.start]
+                sound = [zxid for zxid in sound if zxid >= self._log.start]
             kept = sound[: keep or self._settings.snapshots_kept]
             if self._begun:
                 self._epochs.note(self._log.durable, self._log.newest)

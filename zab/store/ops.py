@@ -21,6 +21,7 @@ A request of a client is its number and a plain tuple of fields, in the protocol
 
 What only servers ask each other:
 
+    CLOSE_SESSION                       (epoch,), where the leader of that epoch has heard nothing of it for its time
     DELETE_CONTAINER                    (path,)
     CREATE_SESSION                      (timeout_ms,)
     ATTACH_SESSION                      ()

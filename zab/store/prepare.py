@@ -8,8 +8,8 @@ The order of checks is that of Apache ZooKeeper 3.9.5.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Final, Protocol, TypeAlias
+from collections.abc import Callable
+from typing import Final, TypeAlias
 
 from zab.store import acl as acls
 from zab.store import txn as txns
@@ -30,19 +30,6 @@ _unpack_head: Final = HEAD.unpack_from
 _pack_set_data: Final = txns.SET_DATA_HEAD.pack
 _CREATE_CONTAINER: Final = int(Op.CREATE_CONTAINER)
 _CREATE_TTL: Final = int(Op.CREATE_TTL)
-
-
-class View(Protocol):
-    """What the leader's runtime knows when a request is prepared."""
-
-    @property
-    def zxid(self) -> int: ...
-    @property
-    def epoch(self) -> int: ...
-    @property
-    def now_ms(self) -> int: ...
-    @property
-    def outstanding(self) -> Sequence[tuple[int, bytes]]: ...
 
 
 Reconfigure: TypeAlias = Callable[[Fields], None]
@@ -114,12 +101,12 @@ class Preparer:
 
     # -- one request -------------------------------------------------------------------------------
 
-    def prepare(self, request: bytes, view: View) -> bytes:
+    def prepare(self, request: bytes, zxid: int, epoch: int, now_ms: int) -> bytes:
         flags, session, cxid, op, server, identities_bytes = _unpack_head(request)
-        if view.epoch != self._epoch:
-            self._begin(view.epoch)
-        self.zxid = view.zxid
-        self._now_ms = now_ms = view.now_ms
+        if epoch != self._epoch:
+            self._begin(epoch)
+        self.zxid = zxid
+        self._now_ms = now_ms
         self._session = session
         self._cxid = cxid
         self._server = server
@@ -427,7 +414,13 @@ class Preparer:
         return txns.attach_session(self._session, self._cxid, self._now_ms, self._server)
 
     def _close_session(self, op: int, fields: Fields) -> bytes:
-        """From here on nothing is created for the session any more, so this list of its nodes is complete."""
+        """From here on nothing is created for the session any more, so this list of its nodes is complete.
+
+        A leader that ends one says in which epoch. What it asked for and did not see done it asks the next leader for,
+        who knows better: clients it could not hear were heard there.
+        """
+        if fields and fields[0] != self._epoch:
+            raise Failure(ErrorCode.SESSION_MOVED)
         session = self._session
         self._owners.pop(session, None)
         paths = dict(self._tree.ephemerals.get(session, {}))

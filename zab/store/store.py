@@ -12,7 +12,7 @@ may touch the store.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Final
+from typing import Final, Protocol
 
 from attrs import frozen
 
@@ -26,7 +26,7 @@ from zab.store.missed import Missed
 from zab.store.node import Node
 from zab.store.outstanding import Outstanding
 from zab.store.paths import CONFIG
-from zab.store.prepare import Preparer, Reconfigure, View
+from zab.store.prepare import Preparer, Reconfigure
 from zab.store.quota import Quotas
 from zab.store.reads import Reads
 from zab.store.request import Decode, no_decoder
@@ -34,6 +34,17 @@ from zab.store.sessions import Sessions
 from zab.store.snapshot import Snapshot
 from zab.store.tree import Tree
 from zab.store.watches import Deliver, Watcher, Watches
+
+
+class View(Protocol):
+    """What the leader's runtime knows when a request is prepared."""
+
+    @property
+    def zxid(self) -> int: ...
+    @property
+    def epoch(self) -> int: ...
+    @property
+    def now_ms(self) -> int: ...
 
 
 @frozen
@@ -125,10 +136,14 @@ class Store:
 
     def prepare(self, request: bytes, view: View) -> bytes:
         """The transaction for a request that `request.pack_request` made. Refuses nothing: an error is one, too."""
+        return self.prepare_at(request, view.zxid, view.epoch, view.now_ms)
+
+    def prepare_at(self, request: bytes, zxid: int, epoch: int, now_ms: int) -> bytes:
+        """The same for who asks often: what is outstanding, which a view shows, the store knows by itself."""
         if self._outstanding_since != self.zxid:
             self._outstanding_since = self.zxid
             self._outstanding.applied(self.zxid)
-        txn = self._preparer.prepare(request, view)
+        txn = self._preparer.prepare(request, zxid, epoch, now_ms)
         if self._unannounced:
             self._unannounced = False
             return txns.checkpoint(*self.digest.history[-1], txn)

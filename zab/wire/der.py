@@ -12,6 +12,8 @@ from zab.core.errors import WireError
 INTEGER: Final = 0x02
 OCTETS: Final = 0x04
 OID: Final = 0x06
+UTC_TIME: Final = 0x17
+TIME: Final = 0x18
 SEQUENCE: Final = 0x30
 SET: Final = 0x31
 

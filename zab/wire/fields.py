@@ -19,6 +19,7 @@ from zab.core.zxid import COUNTER_MAX, EPOCH_MAX, Zxid, counter_of
 from zab.wire.relay import ORIGIN_BYTES
 
 INT64_MAX: Final = (1 << 63) - 1
+_BYTES_ALONE: Final = frozenset({bytes})
 ZXID_MAX: Final = (EPOCH_MAX << 32) + COUNTER_MAX
 
 
@@ -93,6 +94,19 @@ def listing(kind: Kind, count_max: int) -> Kind:
         return list(value if inner is None else map(inner, value))
 
     return Kind(unpack, pack)
+
+
+def listing_of_bytes(count_max: int) -> Kind:
+    """`listing(BYTES, count_max)`, without a call for each of them: of all writes of all clients that is the list."""
+
+    def unpack(value: object) -> tuple[bytes, ...]:
+        if type(value) is not list or len(value) > count_max:
+            raise ValueError(f"no list of at most {count_max}")
+        if not _BYTES_ALONE.issuperset(map(type, value)):
+            raise ValueError("a list of bytes with something else in it")
+        return tuple(value)
+
+    return Kind(unpack, list)
 
 
 def row(*kinds: Kind) -> Kind:

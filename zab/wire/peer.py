@@ -32,6 +32,7 @@ from zab.wire.fields import (
     ZXID_OR_UNKNOWN,
     Kind,
     listing,
+    listing_of_bytes,
     optional,
     row,
     text,
@@ -105,7 +106,7 @@ SHAPES: Final[dict[Channel, tuple[Shape, ...]]] = {
         Shape(23, core.Ack, (ZXID,)),
         Shape(24, core.Pong, (NUMBER,)),
         Shape(25, core.BarrierRequest, (NUMBER,)),
-        Shape(26, Forward, (EPOCH, ORIGIN, NUMBER, listing(BYTES, REQUESTS_MAX))),
+        Shape(26, Forward, (EPOCH, ORIGIN, NUMBER, listing_of_bytes(REQUESTS_MAX))),
         Shape(27, FenceRequest, (NUMBER,)),
         Shape(
             28,

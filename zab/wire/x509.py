@@ -6,10 +6,12 @@ attributes by their names, all others by number and in hexadecimal; the last com
 
 from __future__ import annotations
 
+import re
+from calendar import monthrange, timegm
 from typing import Final
 
 from zab.core.errors import WireError
-from zab.wire.der import OID, SEQUENCE, SET, Value, dotted, expect, parse
+from zab.wire.der import OID, SEQUENCE, SET, TIME, UTC_TIME, Value, dotted, expect, parse
 
 _NAMES: Final = {
     "2.5.4.3": "CN",
@@ -22,6 +24,7 @@ _NAMES: Final = {
     "0.9.2342.19200300.100.1.1": "UID",
     "0.9.2342.19200300.100.1.25": "DC",
 }
+_TIME: Final = re.compile(r"([0-9]{4})([0-9]{2})([0-9]{2})([0-9]{2})([0-9]{2})([0-9]{2})Z")
 _TEXT: Final = frozenset({0x0C, 0x13, 0x14, 0x16, 0x1B, 0x1C, 0x1E})
 """The kinds of text that there are. Whatever kind it is, Java reads it as UTF-8, even where it is not."""
 _ESCAPED: Final = frozenset(',=+<>#;"\\')
@@ -30,13 +33,39 @@ _VERSION: Final = 0xA0
 
 def subject_of(certificate: bytes) -> str:
     """The subject of a certificate in DER."""
+    return name_of(_fields(certificate)[4])
+
+
+def validity_of(certificate: bytes) -> tuple[int, int]:
+    """Since when and until when it counts, in seconds since 1970."""
+    begins, ends = _two(_fields(certificate)[3])
+    return _time(begins), _time(ends)
+
+
+def _fields(certificate: bytes) -> list[Value]:
+    """Serial number, algorithm, issuer, validity, subject, and what comes behind them."""
     signed = next(expect(parse(certificate), SEQUENCE).parts(), None)
     if signed is None:
         raise WireError("a certificate of nothing")
     fields = [field for field in expect(signed, SEQUENCE).parts() if field.tag != _VERSION]
     if len(fields) < 5:
         raise WireError("a certificate without a subject")
-    return name_of(fields[4])  # behind the serial number, the algorithm, the issuer and the validity
+    return fields
+
+
+def _time(value: Value) -> int:
+    """A year of two digits is one of 1950 to 2049."""
+    text = value.content.decode("ascii", "replace")
+    if value.tag == UTC_TIME:
+        text = ("19" if text >= "50" else "20") + text
+    elif value.tag != TIME:
+        raise WireError(f"a time of kind {value.tag:#x}")
+    found = _TIME.fullmatch(text)
+    if found is not None:
+        year, month, day, hour, minute, second = map(int, found.groups())
+        if year and 1 <= month <= 12 and 1 <= day <= monthrange(year, month)[1] and hour < 24 and minute < 60:
+            return timegm((year, month, day, hour, minute, second))
+    raise WireError(f"{text!r} is no time of a certificate")
 
 
 def name_of(name: Value) -> str:

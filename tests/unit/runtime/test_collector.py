@@ -49,7 +49,7 @@ def test_a_snapshot_s_paths_are_not_walked() -> None:
 def unfrozen() -> Iterator[None]:
     gc.unfreeze()
     yield
-    gc.unfreeze()
+    gc.freeze()  # as it was: see tests/conftest.py
 
 
 @pytest.mark.usefixtures("unfrozen")

@@ -78,6 +78,22 @@ class Picky(Machine):
         return request.upper()
 
 
+class Accountant(Machine):
+    """Knows by itself what it has prepared."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[bytes, Zxid, Epoch, int]] = []
+
+    def prepare(self, request: bytes, view: View) -> bytes:
+        raise AssertionError("it needs no view")
+
+    def prepare_at(self, request: bytes, zxid: Zxid, epoch: Epoch, now_ms: int) -> bytes:
+        self.asked.append((request, zxid, epoch, now_ms))
+        if request.startswith(b"no"):
+            raise Refused(f"{request.decode()}!")
+        return request.upper()
+
+
 def link(peer: int = 2) -> Link:
     return Link(ServerId(peer), False, Limits())
 
@@ -100,6 +116,17 @@ def test_what_came_from_several_becomes_one_batch_in_the_order_of_its_coming() -
     assert node.batches == [[tagged(A, 5, b"a5"), tagged(A, 6, b"a6"), tagged(B, 1, b"b1")]]
     assert not desk.busy
     assert (desk.proposed, desk.batches) == (3, 1)
+
+
+def test_who_keeps_account_of_what_is_outstanding_is_asked_without_a_view() -> None:
+    machine, node = Accountant(), Node()
+    desk = opened(machine)
+    desk.put(parcel(None, A, 5, b"a5", b"no a6", b"a7"))
+    desk.turn(node, 0, 99)
+    assert node.batches == [[tagged(A, 5, b"A5"), tagged(A, 7, b"A7")]]
+    assert desk.refusals == [Refusal(None, 6, "no a6!")]
+    first, second = make(EPOCH, 1), make(EPOCH, 2)
+    assert machine.asked == [(b"a5", first, EPOCH, 99), (b"no a6", second, EPOCH, 99), (b"a7", second, EPOCH, 99)]
 
 
 def test_batches_are_bounded_by_count_and_by_bytes() -> None:

@@ -21,6 +21,7 @@ from zab.runtime.tls.ciphers import openssl_name, restrict
 from zab.runtime.tls.settings import TLS_KEYS, ClientAuth, TlsPortSettings
 from zab.runtime.tls.stores import StoreFile
 from zab.runtime.tls.words import is_tls_error, reason_of
+from zab.wire.x509 import subject_of
 
 USUAL = {"ssl.keyStore.location": "k.pem", "ssl.trustStore.location": "t.pem"}
 
@@ -202,6 +203,16 @@ def test_the_file_that_is_wrong_is_named(
 ) -> None:
     with pytest.raises(ConfigError, match=f"{name}: .*{why}"):
         TlsPortSettings(make(ca), client_auth=ClientAuth.NONE).server_context()
+
+
+def test_whose_a_store_is_can_be_told_in_every_format(ca: Authority) -> None:
+    store = ca.issue("shown")
+    assert subject_of(store.certificate()).startswith("CN=shown,")
+    for other in (ca.as_pkcs12(store), ca.as_protected_pem(store)):
+        assert other.certificate() == store.certificate()
+    for content in (b"-----BEGIN nonsense", b"-----BEGIN CERTIFICATE-----\nn\n-----END CERTIFICATE-----\n"):
+        with pytest.raises(ConfigError, match="half.pem: .*certificate"):
+            tampered(ca, "half.pem", content).certificate()
 
 
 def test_a_trust_store_that_trusts_nobody(ca: Authority) -> None:

@@ -281,6 +281,22 @@ def test_a_local_snapshot_is_written_beside_the_log() -> None:
     assert list(storage.read_snapshot(z("1/2"))) == [b"one", b"", b"x" * 600_000]
 
 
+@pytest.mark.parametrize("keep", [1, 3])
+def test_a_local_snapshot_that_a_received_one_has_overtaken_is_not_kept(keep: int) -> None:
+    """The log begins anew behind the other: from this one nobody could go on."""
+    disk, storage = begun()
+    storage.perform([append("1/1", b"a")])
+    writer = storage.snapshot_writer(z("1/1"), 7)
+    storage.perform(snapshot_writes("1/5", 8, b"state"))
+    storage.perform([append("1/6", b"f")])
+    writer.finish()
+    storage.purge(keep)
+    assert "snapshot.100000001" not in disk.names()
+    assert storage.newest_snapshot == z("1/5")
+    _, recovered = reopened(disk)
+    assert (recovered.snapshot, recovered.batches) == (z("1/5"), (batch("1/6", b"f"),))
+
+
 def test_a_snapshot_that_fails_harms_nobody() -> None:
     disk, storage = begun()
     storage.perform([append("1/1", b"a")])

@@ -253,3 +253,13 @@ def test_no_ephemeral_without_its_session_whatever_the_order() -> None:
     fresh = Store()
     fresh.restore(it.store.snapshot())
     assert fresh.tree.ephemerals.keys() == {ALICE}
+
+
+def test_what_a_leader_ended_that_is_none_any_more_is_not_ended_by_the_next() -> None:
+    it = opened(ALICE)
+    epoch = it.store.zxid >> 32
+    assert it.internal(Op.CLOSE_SESSION, epoch - 1) == MOVED
+    assert ALICE in it.store.sessions.table
+    assert it.create("/a", server=1)
+    assert it.internal(Op.CLOSE_SESSION, epoch) == 0
+    assert ALICE not in it.store.sessions.table

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from base64 import b64decode
+from contextlib import suppress
+from datetime import UTC, datetime
 
 import pytest
 from hypothesis import given
@@ -11,7 +13,7 @@ from hypothesis import strategies as st
 from zab.core.errors import WireError
 from zab.wire.der import Value, dotted, parse
 from zab.wire.jks import WrongPassword, decode_jks
-from zab.wire.x509 import name_of, subject_of
+from zab.wire.x509 import name_of, subject_of, validity_of
 
 STORE = b64decode("""
 /u3+7QAAAAIAAAACAAAAAQACbWUAAAGh+XMOWQAAAH8wfTAOBgorBgEEASoCEQEBBQAEa7/ueorXIpzUR9wp3tSNrEQhBePGilP0
@@ -72,10 +74,18 @@ def test_a_certificate_gone_wrong_is_nothing_but_a_wire_error(at: int, bytes_: b
     whole = decode_jks(STORE, "changeit").trusted[0]
     spoiled = whole[:at] + bytes_ + whole[at + len(bytes_) :]
     for certificate in (spoiled, whole[:at], bytes_):
-        try:
-            subject_of(certificate)
-        except WireError:
-            continue
+        for read in (subject_of, validity_of):
+            with suppress(WireError):
+                read(certificate)
+
+
+def test_since_when_and_until_when_a_certificate_counts() -> None:
+    """In both of the forms in which a time is written: years before 2050 have two digits."""
+    since, until = validity_of(decode_jks(STORE, "changeit").trusted[0])
+    assert (since, until) == (
+        datetime(2026, 11, 20, 14, 53, 49, tzinfo=UTC).timestamp(),
+        datetime(2126, 10, 27, 14, 53, 49, tzinfo=UTC).timestamp(),
+    )
 
 
 # -- names -----------------------------------------------------------------------------------------------------

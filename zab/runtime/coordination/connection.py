@@ -54,6 +54,13 @@ class Connection(Intake):
             self.grumble_failed(errors.exceptions[0])
         finally:
             self._end()
+            await self._close()
+
+    async def _close(self) -> None:
+        """Of a plain socket it is one call; what closes any stream takes a pass of the loop."""
+        if isinstance(self._stream, trio.SocketStream):
+            self._stream.socket.close()
+        else:
             await trio.aclose_forcefully(self._stream)
 
     def _end(self) -> None:
@@ -78,7 +85,7 @@ class Connection(Intake):
                 pass
 
     async def _converse(self) -> None:
-        heard = await first_frame(self.server, self._stream)
+        heard = await first_frame(self.server, self._stream, self._scope)
         if heard is None:
             return
         first, rest = heard
@@ -103,7 +110,7 @@ class Connection(Intake):
         if given is None:
             return False
         if not isinstance(given, Established):
-            await self._stream.send_all(encode_connect_response(given))
+            await self._outlet.say(encode_connect_response(given))
             self._finishing = True
             return False
         self.session, self.timeout_ms, self.read_only = given.session, given.timeout_ms, given.read_only
@@ -113,7 +120,7 @@ class Connection(Intake):
         server.connections[self] = None
         if not server.knows(given.session):
             return False  # closed again in the meantime
-        await self._stream.send_all(welcome(server, asked, given))
+        await self._outlet.say(welcome(server, asked, given))
         return True
 
     def heard_of(self) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import TYPE_CHECKING, Final
 
 import trio
@@ -26,16 +27,20 @@ class Established:
 
 
 async def first_frame(
-    server: StoreServer, stream: trio.abc.Stream
+    server: StoreServer, stream: trio.abc.Stream, connection: trio.CancelScope
 ) -> tuple[Command | ConnectRequest, bytes | bytearray] | None:
-    """With what came behind it. None, if none came in time."""
+    """With what came behind it. None, if there is none; if it does not come in time, the connection is cancelled."""
     opening = Opening(server.settings.frame_bytes_max)
-    with trio.move_on_after(server.settings.first_frame_ms / 1000) as patience:
+    connection.deadline = trio.current_time() + server.settings.first_frame_ms / 1000
+    try:
         while data := await stream.receive_some(RECEIVE_BYTES):
             first = opening.open(data)
             if first is not None:
+                connection.deadline = inf
                 return first, opening.rest
-    server.counts.sessionless_connections_expired += patience.cancelled_caught
+    except trio.Cancelled:
+        server.counts.sessionless_connections_expired += trio.current_time() >= connection.deadline
+        raise
     return None
 
 

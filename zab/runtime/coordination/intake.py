@@ -304,6 +304,13 @@ class Intake(Replies):
         self._taking = False
         self.flush()
 
+    def _leave(self) -> None:
+        """By its own task, if that hears and is alone; to cancel it costs as much as a scope."""
+        if self._nursery is None and self._fd is not None and self.server.member.ears.stop(self._fd):
+            self._ended = True
+        else:
+            super()._leave()
+
     # -- accounts ----------------------------------------------------------------------------------
 
     def flush(self) -> None:

@@ -25,6 +25,18 @@ class Outlet:
         self._sending = False
         self._bell = Doorbell()
 
+    async def say(self, frame: bytes) -> None:
+        """In front of all that is put, and not counted with it."""
+        if self._fd is not None:
+            try:
+                frame = frame[os.write(self._fd, frame) :]
+            except BlockingIOError:
+                pass
+            except OSError as error:
+                raise trio.BrokenResourceError from error
+        if frame:
+            await self._stream.send_all(frame)
+
     def put(self, frame: bytes) -> int:
         """How many bytes wait now."""
         self.frames.append(frame)

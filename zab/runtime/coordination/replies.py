@@ -161,7 +161,7 @@ class Replies:
             return
         try:
             if self._outlet.flush() and self._finishing:
-                self._scope.cancel()
+                self._leave()
         except OSError as error:
             self.cut(f"broken: {error}")
 
@@ -169,7 +169,11 @@ class Replies:
         while True:
             await self._outlet.drain()
             if self._finishing:
-                self._scope.cancel()
+                self._leave()
+
+    def _leave(self) -> None:
+        """All is said."""
+        self._scope.cancel()
 
     # -- the end -----------------------------------------------------------------------------------
 

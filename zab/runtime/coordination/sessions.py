@@ -10,6 +10,7 @@ from typing import Final
 
 import trio
 
+from zab.core.zxid import Epoch
 from zab.runtime.coordination.attached import Attached
 from zab.runtime.coordination.local import LocalSessions
 from zab.runtime.coordination.machine import StoreMachine
@@ -98,6 +99,10 @@ class Sessions(Posting):
 
     def close_session(self, session: int, done: Done = ignore) -> None:
         self.post(self.internal(Op.CLOSE_SESSION, (), session), done)
+
+    def expire_session(self, session: int, epoch: Epoch) -> None:
+        """By who leads, and only as long as that is so: whoever leads next gives everybody the full time again."""
+        self.post(self.internal(Op.CLOSE_SESSION, (epoch,), session), ignore)
 
     def attach(self, client: Attached) -> None:
         old = self.attached.get(client.session)

@@ -104,7 +104,7 @@ class SessionTracker:
             for session in expiry.due(now):
                 server.log.say("session_expired", session=f"{session:#x}")
                 server.counts.stale_sessions_expired += 1
-                server.close_session(session)
+                server.expire_session(session, self._epoch)
         elif server.ready:
             for start in range(0, len(alive), ASIDE_SESSIONS_MAX):
                 part = alive[start : start + ASIDE_SESSIONS_MAX]

@@ -24,6 +24,8 @@ STORE_BYTES_MAX: Final = 16 << 20
 TYPES: Final = frozenset({"JKS", "PEM", "PKCS12"})
 
 _BEGIN: Final = b"-----BEGIN "
+_CERTIFICATE: Final = b"-----BEGIN CERTIFICATE-----"
+_CERTIFICATE_ENDS: Final = b"-----END CERTIFICATE-----"
 _JCEKS: Final = b"\xce\xce\xce\xce"
 _CONVERT: Final = "keytool -importkeystore -srckeystore {path} -destkeystore store.p12 -deststoretype PKCS12"
 
@@ -53,6 +55,19 @@ class StoreFile:
         key, chain = self._jks_key(data) if data.startswith(MAGIC) else self._pkcs12_key(data)
         with _secret_file(_pem("PRIVATE KEY", key) + b"".join(_pem("CERTIFICATE", one) for one in chain)) as path:
             self._load_chain(context, path)
+
+    def certificate(self) -> bytes:
+        """Its own, in DER."""
+        data = self.read()
+        if _BEGIN not in data:
+            return (self._jks_key(data) if data.startswith(MAGIC) else self._pkcs12_key(data))[1][0]
+        begin, stop = data.find(_CERTIFICATE), data.find(_CERTIFICATE_ENDS)
+        if not 0 <= begin < stop:
+            raise ConfigError(f"{self.path}: there is no certificate in PEM format in it")
+        try:
+            return ssl.PEM_cert_to_DER_cert(data[begin : stop + len(_CERTIFICATE_ENDS)].decode("ascii"))
+        except ValueError as error:
+            raise ConfigError(f"{self.path}: its certificate cannot be read: {error}") from error
 
     def load_trust(self, context: ssl.SSLContext) -> None:
         """Whose signature the context will believe. A PEM file may hold revocation lists, too."""
