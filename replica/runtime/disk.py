@@ -6,6 +6,7 @@ Short calls are made in the loop; what takes long, a flush, a round of cleaning,
 from __future__ import annotations
 
 import logging
+import math
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
@@ -28,6 +29,10 @@ from replica.storage.manager import LogManager, ManagerSettings
 Watermarks = Mapping[TopicPartition, int]
 _MS: Final = 1000
 SLICE_S: Final = 0.005
+FIRST_RETENTION_S: Final = 30.0
+"""After the start; then one interval after the other."""
+KNOWN_S: Final = 30.0
+"""For settings to be heard of, before a full directory is used as it is."""
 REST: Final = 3
 """So long logs lose what is too old, one after the other; then others are served for so many times as long. There may
 be thousands, each of which waits for the disk: twenty milliseconds, where it is busy."""
@@ -75,14 +80,13 @@ class Disk:
         pace: DiskPace | None = None,
         settings: ManagerSettings | None = None,
     ) -> None:
-        for each in directories:
-            each.mkdir(parents=True, exist_ok=True)
         self._logs = LogManager.open([str(each) for each in directories], configs.__getitem__, settings)
         self.cleans = True
         """`log.cleaner.enable`: whether logs that are to be compacted are."""
         self.anothers: dict[TopicPartition, str] = {}
         """Logs that say that they are of another topic than the store says, so that no role was taken; and why."""
         self._told_uncleanable: set[TopicPartition] = set()
+        self._configs = configs
         self._log = log
         self._now = now
         self._pace = pace or DiskPace()
@@ -99,6 +103,23 @@ class Disk:
         self._log.say("logs-loaded", logs=len(self._logs.logs), clean=self._logs.was_clean, s=took)
         for where, error in self._logs.damaged.items():
             self._log.say("log-damaged", logging.ERROR, partition=TopicPartition(*where), why=error.text)
+
+    async def make_room(self) -> None:
+        """Before the first records come: a directory that is full would fail with them, again at each start, though
+        somebody has said meanwhile that less is to be kept. Retention is by what is set for a topic, so that has to be
+        heard first; a log of which it is not keeps all it has."""
+        topics = self._logs.topics_short_of_room()
+        with trio.move_on_after(KNOWN_S):
+            await self._configs.until_heard(topics)
+        if not topics:
+            return
+        try:
+            gone = await trio.to_thread.run_sync(self._logs.make_room, self._now(), self._configs)
+            if gone:
+                self._log.say("segments-gone", count=gone, why="there was little room")
+                await trio.to_thread.run_sync(self._logs.checkpoint)
+        except KafkaError as error:
+            self._log.grumble("disk", error.text, logging.ERROR, why=error)
 
     @property
     def directories(self) -> int:
@@ -182,6 +203,10 @@ class Disk:
         """`watermarks`: what is committed; nothing behind that is cleaned or goes for its age."""
         pace, logs, now = self._pace, self._logs, self._now
 
+        def known() -> Watermarks:
+            """As long as nobody has heard what is set for a topic, it may be that all of it is to be kept."""
+            return {where: offset for where, offset in watermarks().items() if where.topic in self._configs}
+
         async def flush() -> None:
             for log in logs.due_for_flush(now()):
                 await trio.to_thread.run_sync(log.flush)
@@ -200,7 +225,7 @@ class Disk:
         async def retire() -> None:
             gone, since = 0, trio.current_time()
             try:
-                for count in logs.retire_each(now(), _plain(watermarks())):
+                for count in logs.retire_each(now(), _plain(known())):
                     gone += count
                     spent = trio.current_time() - since
                     if spent >= SLICE_S:
@@ -220,13 +245,15 @@ class Disk:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._every, pace.flush_check_s, flush)
             nursery.start_soon(self._every, pace.clean_pause_s, clean)
-            nursery.start_soon(self._every, pace.retention_check_s, retire)
+            nursery.start_soon(self._every, pace.retention_check_s, retire, FIRST_RETENTION_S)
             nursery.start_soon(self._every, pace.sweep_s, sweep)
             nursery.start_soon(self._every, pace.checkpoint_s, partial(trio.to_thread.run_sync, logs.checkpoint))
 
-    async def _every(self, pause_s: float, act: Callable[[], Awaitable[None]]) -> None:
+    async def _every(self, pause_s: float, act: Callable[[], Awaitable[None]], first_s: float = math.inf) -> None:
+        wait_s = min(first_s, pause_s)
         while True:
-            await trio.sleep(pause_s)
+            await trio.sleep(wait_s)
+            wait_s = pause_s
             try:
                 await act()
             except KafkaError as error:

@@ -150,7 +150,7 @@ class LogDirectory:
         known = Known(point, self._start_offsets.get(partition, 0))
         log = open_log(folder, config, self.handles, folder, known, _MarksOf(self, partition))
         self.notes += [f"{self.files.where}/{folder}: {note}" for note in log.notes]
-        if not known.recovery_point and files_of.METADATA in self.files.list(folder):
+        if known.recovery_point <= log.start_offset and files_of.METADATA in self.files.list(folder):
             self._doubt(log, f"{folder}/{files_of.METADATA}")
         return log
 

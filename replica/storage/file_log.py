@@ -11,6 +11,7 @@ from typing import Final
 
 from replica.core.errors import KafkaError
 from replica.core.log import Appended
+from replica.storage import hints
 from replica.storage.aborted import ABORTED
 from replica.storage.checkpoints import EPOCHS
 from replica.storage.config import UNBOUNDED, LogConfig
@@ -44,8 +45,6 @@ class FileLog(GrowingLog):
         self.doomed: list[tuple[str, int]] = []
         self._beside: tuple[str, ...] = ()
         self._last_flush_ms: int | None = None
-        self.damage: DamagedLog | None = None
-        """What a reader found."""
         self.uncleanable: KafkaError | None = None
         """What the cleaner found: it leaves this log alone from then on."""
 
@@ -157,8 +156,9 @@ class FileLog(GrowingLog):
 
     # -- retention ---------------------------------------------------------------------------------
 
-    def retire(self, now_ms: int, high_watermark: int) -> int:
-        """Segments that are too old, too many, or before the start go, the oldest first; returns how many."""
+    def retire(self, now_ms: int, high_watermark: int, *, at_once: bool = False) -> int:
+        """Segments that are too old, too many, or before the start go, the oldest first; returns how many. Their files
+        stay for a while, for who is reading there; `at_once`: nobody is, and their room is needed."""
         with self._lock:
             self._usable()
             gone, size = 0, self.size
@@ -166,7 +166,7 @@ class FileLog(GrowingLog):
                 size -= segment.size
                 if len(self._segments) == 1:
                     self._roll(self._end)
-                self._retire_first(now_ms)
+                self._retire_first(now_ms, at_once)
                 gone += 1
             if gone:
                 self._names_changed = True
@@ -186,12 +186,12 @@ class FileLog(GrowingLog):
             return True
         if self.config.retention_ms == UNBOUNDED:
             return False
-        newest = segment.newest(now_ms - self.config.retention_ms)
+        newest = hints.newest(segment, now_ms - self.config.retention_ms)
         if newest < 0:
             newest = self.files.list(self.folder)[file_name(segment.base, LOG)].modified_ms or now_ms
         return now_ms - newest > self.config.retention_ms
 
-    def _retire_first(self, now_ms: int) -> None:
+    def _retire_first(self, now_ms: int, at_once: bool) -> None:
         """When the one before it is durably gone: between two that are left nothing may be missing."""
         self.files.sync_folder(self.folder)
         self._named = self._bases[-1]
@@ -199,7 +199,10 @@ class FileLog(GrowingLog):
         self._bases.pop(0)
         for suffix in segment.suffixes:
             self.handles.forget(segment.path(suffix))
-            self.doom(segment.path(suffix), now_ms)
+            if at_once:
+                self.files.delete(segment.path(suffix))
+            else:
+                self.doom(segment.path(suffix), now_ms)
         self._hints.clear()
 
     def doom(self, path: str, now_ms: int) -> None:

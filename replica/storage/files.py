@@ -89,6 +89,9 @@ class Files(Protocol):
     def scarce(self) -> bool:
         """Descriptors are: whoever holds files that it does not need now had better let go of some."""
 
+    def room(self) -> int:
+        """Bytes that can still be written, about."""
+
     def folders(self) -> list[str]: ...
 
     def list(self, folder: str) -> dict[str, Stat]:

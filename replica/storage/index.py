@@ -94,8 +94,10 @@ class TimeIndex:
             rows.pop()
         self._times = array("q", [row[0] for row in rows])
         self._offsets = array("i", [row[1] for row in rows])
-        if not all(map(lt, self._times, self._times[1:])) or (rows and self._offsets[0] < 0):
+        if not all(map(lt, self._times, self._times[1:])):
             raise ValueError("the times do not ascend")
+        if not all(map(lt, self._offsets, self._offsets[1:])) or (rows and self._offsets[0] < 0):
+            raise ValueError("the offsets do not ascend")
 
     def __len__(self) -> int:
         return len(self._times)
@@ -122,16 +124,22 @@ class TimeIndex:
         self._offsets.append(offset)
         return _TIME.pack(time, offset)
 
-    def before(self, time: int) -> int:
-        """Up to this offset nobody is as late as that time; -1: nothing is known."""
+    def before(self, time: int) -> tuple[int, int] | None:
+        """The last entry up to whose offset nobody is as late as that time."""
         at = bisect_left(self._times, time) - 1
-        return self._offsets[at] if at >= 0 else -1
+        return (self._times[at], self._offsets[at]) if at >= 0 else None
 
     def cut(self, offset: int) -> None:
         """The log ends before this offset."""
         keep = bisect_left(self._offsets, offset)
         del self._times[keep:]
         del self._offsets[keep:]
+
+
+def decode_place(data: bytes) -> int:
+    """Where the batch of one entry begins."""
+    position: int = _OFFSET.unpack(data)[1]
+    return position
 
 
 def decode_last_time(data: bytes) -> tuple[int, int]:

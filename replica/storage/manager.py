@@ -6,7 +6,8 @@ The tasks are plain functions: whoever runs the broker calls them at their times
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Final
 
 from attrs import frozen
@@ -29,12 +30,14 @@ class ManagerSettings:
     """open_files_max           for each directory
     index_bytes_max          what indexes of closed segments may take in memory, in all
     cleaner_keys_max         keys that one round of cleaning remembers
+    little_room_bytes        where fewer are free at the start, what is too old goes before anything comes
     """
 
     open_files_max: int = OPEN_FILES_MAX
     index_bytes_max: int = 64 << 20
     cleaner_keys_max: int = KEYS_MAX
     producer_id_expiration_ms: int = EXPIRATION_MS
+    little_room_bytes: int = 1 << 30
 
 
 # Periods of the tasks, as Kafka has them.
@@ -64,11 +67,13 @@ class LogManager:
     def open(
         paths: Sequence[str], config_of: Callable[[str], LogConfig], settings: ManagerSettings | None = None
     ) -> LogManager:
-        """Locks every directory of `log.dirs`, or none."""
+        """Locks every directory of `log.dirs` that can be used. Where another process has one of them, or none can be
+        used, it locks none and raises."""
         opened: list[RealFiles] = []
         try:
             for path in paths:
                 opened.append(RealFiles(path))
+            _check_any(opened)
         except BaseException:
             for each in opened:
                 each.close()
@@ -79,9 +84,9 @@ class LogManager:
 
     def load(self, broker_id: int, cluster_id: str, progress: Progress = lambda done, total: None) -> None:
         """Every log that is there. A directory that cannot be used is out; without any it raises."""
-        total = sum(len(each.files.folders()) for each in self.directories)
+        total = sum(map(_folder_count, self._usable()))
         done = 0
-        for directory in self.directories:
+        for directory in self._usable():
             try:
                 directory.claim(broker_id, cluster_id)
                 for _ in directory.load(self._config_of):
@@ -90,8 +95,7 @@ class LogManager:
             except StorageFailure:
                 if directory.failed is None:
                     raise
-        if all(each.failed is not None for each in self.directories):
-            raise StorageFailure("; ".join(each.failed.text for each in self.directories if each.failed is not None))
+        _check_any([each.files for each in self.directories])
         seen: dict[TopicPartition, LogDirectory] = {}
         for directory in self.directories:
             for partition in directory.logs:
@@ -261,6 +265,30 @@ class LogManager:
         if failed is not None:
             raise failed
 
+    def make_room(self, now_ms: int, topics: Container[str]) -> int:
+        """Retention before anybody uses the logs, for directories that are so full that the next records may be too
+        much; only of topics whose settings are known. What was committed is known from the last run. How many segments
+        went: what they took is free."""
+        gone = 0
+        for directory in self._short_of_room():
+            for where, log in directory.logs.items():
+                committed = min(directory.high_watermarks.get(where, 0), log.end_offset)
+                try:
+                    gone += log.retire(now_ms, committed, at_once=True) if where[0] in topics else 0
+                except KafkaError:
+                    continue  # whoever wants something of that log, or of its directory, hears of it
+        return gone
+
+    def topics_short_of_room(self) -> set[str]:
+        """Of which there are logs in such directories."""
+        return {topic for each in self._short_of_room() for topic, _ in each.logs}
+
+    def _short_of_room(self) -> Iterator[LogDirectory]:
+        for directory in self._usable():
+            with suppress(StorageFailure):  # then it is out, and no question any more
+                if directory.files.room() < self.settings.little_room_bytes:
+                    yield directory
+
     def clean_one(
         self, now_ms: int, high_watermarks: Mapping[TopicPartition, int]
     ) -> tuple[TopicPartition, Cleaned] | None:
@@ -326,3 +354,18 @@ class LogManager:
 
     def _usable(self) -> list[LogDirectory]:
         return [each for each in self.directories if each.failed is None]
+
+
+def _check_any(files: Sequence[Files]) -> None:
+    """Without any directory there is nothing to be done."""
+    failed = [each.failed.text for each in files if each.failed is not None]
+    if len(failed) == len(files):
+        raise StorageFailure("; ".join(failed))
+
+
+def _folder_count(directory: LogDirectory) -> int:
+    """Of one that fails at that: none."""
+    try:
+        return len(directory.files.folders())
+    except StorageFailure:
+        return 0

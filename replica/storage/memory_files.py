@@ -19,6 +19,7 @@ Choose: TypeAlias = Callable[[int], int]
 """`choose(n)` picks from range(n): chance, or a script. `random.Random(seed).randrange` is one."""
 
 SECTOR: Final = 512
+UNBOUNDED: Final = 1 << 60
 
 
 @define(eq=False)
@@ -125,6 +126,9 @@ class MemoryFiles(Failing):
         self._pending: list[tuple[str, dict[str, Inode | None]]] = []
 
     # -- the protocol ------------------------------------------------------------------------------
+
+    def room(self) -> int:
+        return UNBOUNDED if self.capacity is None else self.capacity - self.used()
 
     def folders(self) -> list[str]:
         return sorted(self._folders)

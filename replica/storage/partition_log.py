@@ -25,6 +25,7 @@ from replica.core.log import (
 )
 from replica.storage.config import LogConfig
 from replica.storage.epochs import EpochCache
+from replica.storage.files import DamagedLog
 from replica.storage.producers import Producers
 from replica.wire.batch import Header, check, corrupt, parse_header, stamp, stamp_append_time, stamp_max_timestamp, walk
 from replica.wire.records import ControlType, read_control, read_records, read_times, repack
@@ -49,6 +50,8 @@ class PartitionLog(ABC):
         self._start = start
         self._end = start
         self._lock = threading.RLock()
+        self.damage: DamagedLog | None = None
+        """What was found in it while it was in use."""
 
     @property
     def config(self) -> LogConfig:
@@ -214,6 +217,20 @@ class PartitionLog(ABC):
             for _, header in walk(fetched.records):
                 upto = header.next_offset
             return tuple(self._aborted(fetched.offset, upto))
+
+    def wrong_in(self, fetched: Fetched) -> str | None:
+        try:
+            for at, _ in walk(fetched.records):
+                check(fetched.records, at)
+        except KafkaError as error:
+            return error.text
+        return None
+
+    def give_up(self, why: str) -> None:
+        self.damage = DamagedLog(
+            f"{self.name} is damaged: {why}. Remove its directory while the broker is down, and it is copied from the "
+            "others"
+        )
 
     def find_timestamp(self, timestamp: int) -> Found | None:
         behind = -1

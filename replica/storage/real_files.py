@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 from replica.storage.files import Failing, MissingFile, Stat, StorageFailure
-from replica.storage.spares import EXHAUSTED, Spares
+from replica.storage.spares import EXHAUSTED, SPARES_MAX, Spares
 
 T = TypeVar("T")
 
@@ -78,19 +78,30 @@ class RealFile:
 
 
 class RealFiles(Failing):
-    """The directory is made if it is missing, and belongs to one process until `close`."""
+    """The directory is made if it is missing, and belongs to one process until `close`. One that another process has is
+    a `StorageFailure`; one that cannot be used has `failed` from the beginning."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         super().__init__(str(path))
         self._root = Path(path)
-        with self._named("make", ""):
-            self._root.mkdir(parents=True, exist_ok=True)
-        self._lock = self._take_lock()
-        self.spares = Spares()
+        self._lock = -1
+        try:
+            with self._named("make", ""):
+                self._root.mkdir(parents=True, exist_ok=True)
+            self._lock = self._take_lock()
+        except StorageFailure:
+            if self.failed is None:
+                raise
+        self.spares = Spares(SPARES_MAX if self.failed is None else 0)
 
     @property
     def scarce(self) -> bool:
         return not self.spares.fill()
+
+    def room(self) -> int:
+        with self._named("look at", ""):
+            found = os.statvfs(self._root)
+        return found.f_bavail * found.f_frsize
 
     def folders(self) -> list[str]:
         with self._named("list", ""), self._patiently(partial(os.scandir, self._root)) as entries:

@@ -286,12 +286,20 @@ def _known_start(segment: Segment, since: int) -> tuple[int, int]:
     except (ValueError, MissingFile):
         index, times = OffsetIndex(), TimeIndex()
     position = index.floor(since - segment.base - 1) if since > segment.base else 0
-    data = segment.handles.get(segment.log_path).read(position, HEADER_BYTES)
-    base = PREFIX.unpack_from(data)[0] if position and len(data) == HEADER_BYTES else -1
+    base = _begins_with(segment, position) if position else -1
     if not segment.base <= base <= since:
         position, base = 0, segment.base
     segment.hold_indexes(position, base, index, times)
     return position, base
+
+
+def _begins_with(segment: Segment, position: int) -> int:
+    """The first offset of the batch that begins there; -1: none does, whatever an index says."""
+    try:
+        found = next(segment.headers(position, chunk_bytes=HEADER_BYTES), None)
+    except DamagedLog:
+        return -1
+    return -1 if found is None else found[1].base_offset
 
 
 def _epochs(found: dict[str, Stat], handles: Handles, folder: str, notes: list[str]) -> list[tuple[int, int]] | None:

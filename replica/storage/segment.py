@@ -43,9 +43,13 @@ class Segment:
         self.first_timestamp: int | None = None
         self.max_timestamp: int | None = None  # None: not looked for yet
         self.offset_of_max = NO_OFFSET
+        self.max_is_hearsay = False
+        """An index says so, and nobody has asked the batches."""
         self.folder = folder
         self.log_path = self.path(LOG)
         self.indexes_changed = False  # since the last flush
+        self.indexes_are_made = False
+        """From the batches, as they were found wrong: that is not done twice."""
         self.has_aborted = False
         self.aborted_changed = False  # since the last flush
         self._aborted: list[Aborted] | None = None  # None: not read yet
@@ -139,6 +143,7 @@ class Segment:
 
     def unload(self) -> None:
         self._index = self._times = None
+        self.indexes_are_made = False
         if self._aborted:
             self._aborted = None
 
@@ -153,19 +158,26 @@ class Segment:
             self.rebuild()
 
     def rebuild(self, interval: int = 4096) -> None:
-        """Both indexes, from the batches."""
-        for suffix in (INDEX, TIMES):
-            self.handles.create(self.path(suffix))
+        """Both indexes, from the batches. Raises `DamagedLog` where those break off, and all is as it was."""
+        before = self._index, self._times, self.max_timestamp, self.offset_of_max, self.first_timestamp
+        end, since, holding = self.end, self._since_index, self._holding
         self._index, self._times = OffsetIndex(), TimeIndex()
         self.max_timestamp, self.offset_of_max, self.first_timestamp = NO_TIMESTAMP, NO_OFFSET, None
-        self.indexes_changed = True
-        end, self._since_index = self.end, 0
+        self._since_index, self._holding = 0, True
         try:
             for position, header in self.headers():
                 self.note(position, header, interval)
             self.note_time()
+        except BaseException:
+            self._index, self._times, self.max_timestamp, self.offset_of_max, self.first_timestamp = before
+            self._since_index = since
+            raise
         finally:
-            self.end = end
+            self.end, self._holding, self.indexes_are_made = end, holding, True
+        self.max_is_hearsay = False
+        self.indexes_changed = True
+        if not holding:
+            self.settle_indexes()
 
     def cut_indexes(self, position: int, end: int, index: OffsetIndex, times: TimeIndex) -> None:
         """What they say of batches from this position and offset on is forgotten. Sets where it ends by its batches."""
@@ -206,6 +218,7 @@ class Segment:
         index.cut(position)
         times.cut(end - self.base)
         self.max_timestamp, self.offset_of_max, start = NO_TIMESTAMP, NO_OFFSET, 0
+        self.max_is_hearsay = times.last is not None
         if (last := times.last) is not None:
             self.max_timestamp, self.offset_of_max = last[0], self.base + last[1]
             start = index.floor(last[1])
@@ -225,21 +238,6 @@ class Segment:
         assert self.max_timestamp is not None
         return self.max_timestamp, self.offset_of_max
 
-    def newest(self, kept_since: int) -> int:
-        """The greatest time in it, for who deletes for good what is older than that. By what an index says nothing is
-        deleted before the batch that it names says so too, and none behind it is later: mostly a look at the end."""
-        time, offset = self.greatest()
-        if time < 0 or time >= kept_since:
-            return time  # a negative one is of no index: all batches were looked at
-        found = self.locate(offset)
-        if (
-            found is None
-            or found[1].max_timestamp != time
-            or any(header.max_timestamp > time for _, header in self.headers(found[0]))
-        ):
-            self.rebuild()
-        return self.greatest()[0]
-
     def _find_greatest(self) -> None:
         """A closed segment wrote it down when it was closed; the others are walked through."""
         try:
@@ -253,6 +251,7 @@ class Segment:
                     time, offset = decode_last_time(file.read(size - TimeIndex.ENTRY_BYTES, TimeIndex.ENTRY_BYTES))
                     if time > 0 and offset >= 0:
                         self.max_timestamp, self.offset_of_max = time, self.base + offset
+                        self.max_is_hearsay = True
                         return
             finally:
                 file.close()
@@ -352,6 +351,25 @@ class Segment:
     def locate(self, offset: int) -> tuple[int, Header] | None:
         """The first batch whose last record is not before this offset."""
         start = self.index.floor(offset - self.base)
+        try:
+            found = self._first_from(start, offset)
+            lies = start > 0 and found is not None and found[0] == start and found[1].base_offset > offset
+        except DamagedLog:
+            if not start:
+                raise
+            lies = True
+        if lies:
+            self._doubted()
+            found = self._first_from(self.index.floor(offset - self.base), offset)
+        return found
+
+    def _doubted(self) -> None:
+        """At a place that an index names there is no batch, or another one: the index is made again, and only if that
+        fails the log is damaged."""
+        if not self.indexes_are_made:
+            self.rebuild()
+
+    def _first_from(self, start: int, offset: int) -> tuple[int, Header] | None:
         for position, header in self.headers(start, chunk_bytes=_LOOK_BYTES):
             if header.last_offset >= offset:
                 return position, header
@@ -360,6 +378,15 @@ class Segment:
     def boundary(self, start: int, limit: int) -> tuple[int, int | None]:
         """The last beginning or end of a batch up to `limit`, and the offset there when that was seen on the way."""
         at = max(start, self.index.floor_position(limit))
+        try:
+            return self._boundary_from(at, limit)
+        except DamagedLog:
+            if at == start:
+                raise
+        self._doubted()
+        return self._boundary_from(max(start, self.index.floor_position(limit)), limit)
+
+    def _boundary_from(self, at: int, limit: int) -> tuple[int, int | None]:
         offset: int | None = None
         for position, header in self.headers(at, chunk_bytes=_LOOK_BYTES):
             after = position + header.size
@@ -370,11 +397,21 @@ class Segment:
 
     def end_before(self, position: int) -> int:
         """Behind the last batch before that position."""
+        if not position:
+            return self.base
+        start = self.index.floor_position(position - 1)
+        try:
+            return self._end_before(position, start)
+        except DamagedLog:
+            if not start:
+                raise
+        self._doubted()
+        return self._end_before(position, self.index.floor_position(position - 1))
+
+    def _end_before(self, position: int, start: int) -> int:
         end = self.base
-        if position:
-            start = self.index.floor_position(position - 1)
-            for _, header in self.headers(start, upto=position, chunk_bytes=_LOOK_BYTES):
-                end = header.next_offset
+        for _, header in self.headers(start, upto=position, chunk_bytes=_LOOK_BYTES):
+            end = header.next_offset
         return end
 
     def bytes_at(self, position: int, length: int) -> bytes:

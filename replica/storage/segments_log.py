@@ -14,6 +14,7 @@ from replica.core.log import Aborted
 from replica.storage.aborted import among
 from replica.storage.config import LogConfig
 from replica.storage.files import Handles, MissingFile, StorageFailure
+from replica.storage.hints import ends_before, first_place, greatest
 from replica.storage.partition_log import Candidate, PartitionLog, remember
 from replica.storage.producers import Producers
 from replica.storage.segment import Segment
@@ -110,11 +111,8 @@ class SegmentsLog(PartitionLog):
 
     def _batches_since(self, timestamp: int) -> Iterator[Candidate]:
         for segment in list(self._segments):
-            if segment.end <= self._start or segment.greatest()[0] < timestamp:
-                continue
-            known = segment.times.before(timestamp)
-            start = segment.index.floor(known) if known >= 0 else 0
-            yield from self._candidates(segment, start)
+            if segment.end > self._start and not ends_before(segment, timestamp):
+                yield from self._candidates(segment, first_place(segment, timestamp))
 
     def _candidates(self, segment: Segment, start: int = 0) -> Iterator[Candidate]:
         for position, header in segment.headers(start):
@@ -131,10 +129,10 @@ class SegmentsLog(PartitionLog):
                     if candidate[0].last_offset >= self._start and candidate[0].max_timestamp > time:
                         best, time = candidate, candidate[0].max_timestamp
                 continue
-            greatest, offset = segment.greatest()
-            if greatest > time and (found := segment.locate(offset)) is not None:
+            latest, offset = greatest(segment)
+            if latest > time and (found := segment.locate(offset)) is not None:
                 position, header = found
-                best, time = self._at(segment, position, header), greatest
+                best, time = self._at(segment, position, header), latest
         return best
 
     def _at(self, segment: Segment, position: int, header: Header) -> Candidate:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import trio
+import trio.testing
 
 from kraft_controller.core.names import BrokerId, TopicPartition
 from replica.core.errors import ErrorCode
@@ -16,6 +17,7 @@ from replica.runtime.handlers.log_dirs import handlers
 from replica.runtime.logs import Log
 from replica.runtime.requests import ApiKey, Request
 from replica.storage.config import LogConfig
+from replica.storage.manager import ManagerSettings
 from tests.unit.replica.storage.logs import NOW, batch
 
 A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)
@@ -61,7 +63,8 @@ def test_partitions_their_sizes_and_what_they_lack(tmp_path: Path) -> None:
 
 
 def test_what_is_too_old_goes_log_after_log_and_what_is_not_committed_stays(tmp_path: Path) -> None:
-    """It is a task of its own; when it has come around, the starts of the logs are on the disk as well."""
+    """It is a task of its own; when it has come around, the starts of the logs are on the disk as well. Of a topic of
+    which nobody has heard yet what is set for it everything stays."""
 
     async def main() -> None:
         log, pace = Log(1), DiskPace(retention_check_s=0.01)
@@ -73,13 +76,37 @@ def test_what_is_too_old_goes_log_after_log_and_what_is_not_committed_stays(tmp_
             for _ in range(3):
                 each.append_as_leader(batch(b"x" * 60), 0, NOW)
         checkpoint = tmp_path / "log-start-offset-checkpoint"
+        configs.heard("a", {})
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(disk.run, lambda: {A0: 3, A1: 2, B0: 0})
+            nursery.start_soon(disk.run, lambda: {A0: 3, A1: 2, B0: 3})
             with trio.fail_after(60):
                 while not checkpoint.exists() or "a 0 3" not in checkpoint.read_text():
                     await trio.sleep(0.01)
             nursery.cancel_scope.cancel()
         assert [each.start_offset for each in logs.values()] == [3, 2, 0]
+        await disk.close(-1)
+
+    trio.run(main)
+
+
+def test_a_full_directory_loses_what_it_may_when_it_is_heard_what_that_is(tmp_path: Path) -> None:
+    async def main() -> None:
+        log, little = Log(1), ManagerSettings(little_room_bytes=1 << 60)
+        configs = TopicConfigs(LogConfig(segment_bytes=150), log)
+        disk = Disk((tmp_path,), configs, log, lambda: NOW, settings=little)
+        configs.apply = disk.reconfigure
+        await disk.load(BrokerId(1), "cluster")
+        await disk.make_room()  # there is nothing yet, and nobody is waited for
+        kept = disk.open(A0, None, begins=True)
+        for _ in range(3):
+            kept.append_as_leader(batch(b"x" * 60), 0, NOW)
+        disk.keep_high_watermarks({A0: 3})
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(disk.make_room)
+            await trio.testing.wait_all_tasks_blocked()
+            assert kept.start_offset == 0
+            configs.heard("a", {"retention.bytes": "0"})
+        assert kept.start_offset == 3
         await disk.close(-1)
 
     trio.run(main)

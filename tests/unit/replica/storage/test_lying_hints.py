@@ -8,19 +8,20 @@ import pytest
 
 from replica.storage.config import LogConfig
 from replica.storage.file_log import FileLog
-from replica.storage.files import Handles
+from replica.storage.files import DamagedLog, Handles
 from replica.storage.memory_files import MemoryFiles
 from replica.storage.recovery import Known, open_log
-from tests.unit.replica.storage.logs import NOW, batch
+from tests.unit.replica.storage.logs import ALL, NOW, batch, records_in
 
-DAY = 86_400_000
+DAY, HOUR = 86_400_000, 3_600_000
 
 
 class Rotten:
     """A log that was closed in order, after which somebody changes one entry of an index of its first segment."""
 
-    def __init__(self, *times: int) -> None:
-        self.config = LogConfig.of({"segment.bytes": "1000", "index.interval.bytes": "0", "retention.ms": str(DAY)})
+    def __init__(self, *times: int, segment: int = 1000, interval: int = 0) -> None:
+        said = {"segment.bytes": str(segment), "index.interval.bytes": str(interval), "retention.ms": str(DAY)}
+        self.config = LogConfig.of(said)
         self.files = MemoryFiles()
         self.files.make_folder("t-0")
         log = open_log("t-0", self.config, Handles(self.files), "t-0", Known())
@@ -28,13 +29,19 @@ class Rotten:
             log.append_as_leader(batch(b"some value", time=time), 0, NOW)
         log.close()
 
-    def opened(self) -> FileLog:
-        return open_log("t-0", self.config, Handles(self.files), "t-0", Known(30))
+    def opened(self, point: int = 30) -> FileLog:
+        return open_log("t-0", self.config, Handles(self.files), "t-0", Known(point))
 
     def entry(self, suffix: str, at: int) -> tuple[int, int]:
         form, size = (">qi", 12) if suffix == ".timeindex" else (">ii", 8)
         data = self.files.get(f"t-0/{0:020d}{suffix}")
         return unpack_from(form, data, at % (len(data) // size) * size)
+
+    def keep(self, suffix: str, *kept: int) -> None:
+        """Of the entries these."""
+        entries = [self.entry(suffix, at) for at in kept]
+        path = f"t-0/{0:020d}{suffix}"
+        self.files.put(path, b"".join(pack(">qi" if suffix == ".timeindex" else ">ii", *each) for each in entries))
 
     def put(self, suffix: str, at: int, *entry: int) -> None:
         form, size = (">qi", 12) if suffix == ".timeindex" else (">ii", 8)
@@ -76,3 +83,121 @@ def test_what_is_old_by_its_batches_goes() -> None:
     closed, kept = len(log.segments) - 1, log.segments[-1].base
     assert log.retire(NOW + DAY + kept, log.end_offset) == closed
     assert log.start_offset == kept
+
+
+# -- places that are wrong ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("offset", "position"), [(0, 1), (-2, 0)])
+def test_a_record_is_found_where_an_index_has_its_place_wrong(offset: int, position: int) -> None:
+    """The entry points into a batch, or says of a batch that it holds what stands before it."""
+    rotten = Rotten()
+    said, place = rotten.entry(".index", -1)
+    rotten.keep(".index", 0, 1, -1)
+    rotten.put(".index", -1, said + offset, place + position)
+    log = rotten.opened()
+    for wanted in range(log.segments[0].end):
+        assert records_in(log, wanted)[0].offset == wanted
+    assert log.damage is None
+
+
+def test_what_is_read_ends_with_a_batch_where_an_index_has_its_place_wrong() -> None:
+    rotten = Rotten()
+    _, place = rotten.entry(".index", 3)
+    rotten.put(".index", 3, rotten.entry(".index", 3)[0], place + 1)
+    log = rotten.opened()
+    assert len(log.read(0, place + 10, log.end_offset).records) == place
+    assert log.damage is None
+
+
+def test_a_log_is_cut_where_an_index_has_a_place_wrong() -> None:
+    rotten = Rotten()
+    offset, place = rotten.entry(".index", 3)
+    rotten.put(".index", 3, offset, place + 1)
+    log = rotten.opened()
+    log.truncate_to(offset + 1)
+    assert log.end_offset == offset + 1
+    assert [each.offset for each in records_in(log)] == list(range(log.end_offset))
+
+
+def test_a_log_is_opened_where_an_index_has_a_place_wrong() -> None:
+    """In the midst of a batch, of which eight bytes read as an offset. What stands there was durable."""
+    rotten = Rotten(segment=100_000)
+    offset, place = rotten.entry(".index", 9)
+    rotten.keep(".index", *range(10))
+    rotten.put(".index", 9, offset, place + 21)
+    log = rotten.opened(point=20)
+    assert [each.offset for each in records_in(log)] == list(range(30))
+
+
+def test_an_index_is_not_made_again_from_a_log_that_is_damaged() -> None:
+    """The place is wrong and so is the log, further on: that is told, and what was there to be looked at is left."""
+    rotten = Rotten()
+    offset, place = rotten.entry(".index", 2)
+    _, later = rotten.entry(".index", 5)
+    rotten.put(".index", 2, offset, place + 1)
+    data = bytearray(rotten.files.get(f"t-0/{0:020d}.log"))
+    data[later + 16] = 9
+    rotten.files.put(f"t-0/{0:020d}.log", bytes(data))
+    before = rotten.files.get(f"t-0/{0:020d}.index"), rotten.files.get(f"t-0/{0:020d}.timeindex")
+    log = rotten.opened()
+    with pytest.raises(DamagedLog, match=f"is damaged at byte {later}: .* magic 9"):
+        log.read(offset, ALL, log.end_offset)
+    assert (rotten.files.get(f"t-0/{0:020d}.index"), rotten.files.get(f"t-0/{0:020d}.timeindex")) == before
+
+
+# -- times that are wrong ----------------------------------------------------------------------------------
+
+
+def found(log: FileLog, time: int) -> int:
+    answer = log.find_timestamp(time)
+    assert answer is not None
+    return answer.offset
+
+
+def test_a_time_is_found_where_an_index_has_one_wrong() -> None:
+    """An entry in the midst says of a batch that it is older than it is, so that those before it would be, too."""
+    rotten = Rotten(interval=200)
+    (earlier, before), (_, offset) = rotten.entry(".timeindex", 0), rotten.entry(".timeindex", 1)
+    assert offset - before > 2, "or there is nothing in between"
+    rotten.put(".timeindex", 1, earlier + 1, offset)
+    log = rotten.opened()
+    assert [found(log, NOW + at) for at in range(30)] == list(range(30))
+
+
+def test_a_time_is_found_in_a_segment_whose_greatest_an_index_has_wrong() -> None:
+    rotten = Rotten(interval=200)
+    time, offset = rotten.entry(".timeindex", -1)
+    rotten.put(".timeindex", -1, time - 1, offset)
+    log = rotten.opened()
+    assert found(log, time) == offset
+    assert log.segments[0].greatest() == (time, offset)
+
+
+def test_a_time_is_found_behind_what_an_index_has_lost() -> None:
+    rotten = Rotten(interval=200)
+    rotten.keep(".timeindex", 0)
+    log = rotten.opened()
+    assert [found(log, NOW + at) for at in range(30)] == list(range(30))
+
+
+def test_the_greatest_time_is_one_of_a_record() -> None:
+    rotten = Rotten(interval=200)
+    time, offset = rotten.entry(".timeindex", -1)
+    rotten.put(".timeindex", -1, time + DAY, offset)
+    answer = rotten.opened().greatest_timestamp()
+    assert answer is not None
+    assert (answer.timestamp, answer.offset) == (NOW + 29, 29)
+
+
+def test_times_in_disorder_are_found_without_making_an_index_again() -> None:
+    """The latest stands first: the segment is believed to be as late as that, and its files are left alone."""
+    rotten = Rotten(NOW + HOUR, *(NOW + at for at in range(29)))
+    path = f"t-0/{0:020d}"
+    before = rotten.files.get(f"{path}.timeindex"), rotten.files.get(f"{path}.index")
+    log = rotten.opened()
+    assert found(log, NOW + HOUR) == 0
+    assert log.find_timestamp(NOW + HOUR + 1) is None
+    assert log.segments[0].greatest() == (NOW + HOUR, 0)
+    assert not log.segments[0].indexes_are_made
+    assert (rotten.files.get(f"{path}.timeindex"), rotten.files.get(f"{path}.index")) == before

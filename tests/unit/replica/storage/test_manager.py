@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -24,6 +25,7 @@ from replica.storage.config import LogConfig
 from replica.storage.files import StorageFailure
 from replica.storage.manager import LogManager, ManagerSettings
 from replica.storage.memory_files import MemoryFiles
+from replica.storage.real_files import LOCK
 from replica.wire.records import batch_of
 from tests.unit.replica.storage.logs import NOW, batch, numbered, of_producer, values_in
 
@@ -88,6 +90,19 @@ def test_whose_a_new_log_is_may_go_with_the_power_and_is_written_again() -> None
     assert len(again.notes) == 1
     again.keep_topic_id(T0, bytes(range(16)))
     assert again.topic_id(T0) == bytes(range(16))
+
+
+def test_a_log_that_was_begun_elsewhere_and_has_kept_nothing_yet_may_lose_whose_it_is_as_a_new_one() -> None:
+    """Where it begins is written down as durable, and nothing has been flushed."""
+    broker = Broker()
+    log = broker.manager.get_or_create(T0, topic_id=bytes(range(16)))
+    log.start_over_at(36)
+    broker.manager.checkpoint()
+    broker.disks[0].put(f"t-0/{METADATA}", b"")
+    again = broker.kill()
+    assert again.logs[T0].recovery_point == again.logs[T0].start_offset == 36
+    assert again.topic_id(T0) is None
+    assert len(again.notes) == 1
 
 
 @pytest.mark.parametrize("started_again", [False, True])
@@ -371,6 +386,39 @@ def test_what_may_be_on_a_failed_disk_is_not_begun_anew_by_who_is_counted_on() -
     assert manager.get_or_create(DASHED, begins=False).end_offset == 0, "that is there already"
 
 
+def test_a_directory_that_cannot_be_opened_is_out_and_the_others_carry_on(tmp_path: Path) -> None:
+    """Kafka starts with those that can be used. Where another process has one it is a mistake, and nothing starts."""
+    paths = [str(tmp_path / name) for name in ("one", "two")]
+
+    def opened() -> LogManager:
+        return LogManager.open(paths, lambda topic: LogConfig())
+
+    manager = opened()
+    manager.load(1, "cluster")
+    held = (T0, DASHED)
+    for where in held:
+        manager.get_or_create(where)
+    by_path = {each.files.where: [*each.logs] for each in manager.directories}
+    with pytest.raises(StorageFailure, match="another broker has it"):
+        opened()
+    manager.close()
+    for path in paths:
+        (Path(path) / LOCK).unlink()
+        (Path(path) / LOCK).mkdir()
+        if path == paths[0]:
+            manager = opened()
+            manager.load(1, "cluster")
+            assert [where for where, _ in manager.failures()] == [path]
+            assert [where for where in held if manager.get(where) is not None] == by_path[paths[1]]
+            for where in by_path[path]:
+                with pytest.raises(StorageFailure, match=f"cannot lock {path}/.lock: Is a directory"):
+                    manager.get_or_create(where, begins=False)
+            assert manager.get_or_create(("new", 0)).end_offset == 0
+            manager.close()
+    with pytest.raises(StorageFailure, match=r"one/\.lock.*; .*two/\.lock"):
+        opened()
+
+
 def test_a_full_disk() -> None:
     broker = Broker()
     log = broker.manager.get_or_create(T0)
@@ -382,6 +430,31 @@ def test_a_full_disk() -> None:
             written += 1
     broker.disks[0].capacity = None
     assert broker.kill().get_or_create(T0).end_offset == written
+
+
+def test_a_full_directory_has_room_again_before_anything_is_written_there() -> None:
+    """Somebody has shortened the retention of a topic meanwhile. What is set for another one is not known yet."""
+    disk = MemoryFiles()
+    broker = Broker(disk, segment_bytes="200")
+    for where in (T0, DASHED):
+        log = broker.manager.get_or_create(where)
+        for _ in range(10):
+            log.append_as_leader(batch(b"x" * 60), 0, NOW)
+    broker.manager.checkpoint_high_watermarks({T0: 8, DASHED: 10})
+    disk.capacity = disk.used() + 100
+    broker.config = LogConfig.of({"segment.bytes": "200", "retention.bytes": "200"})
+    manager = broker.kill()
+    assert manager.topics_short_of_room() == {"t", "a-b.c_d"}
+    assert manager.make_room(NOW, {"t"}) == 8
+    assert not any(name.endswith(".deleted") for name in disk.paths())
+    log = manager.get_or_create(T0)
+    assert (log.start_offset, log.end_offset) == (8, 10)
+    log.append_as_leader(batch(b"y" * 60), 0, NOW)
+    manager.checkpoint()
+    assert manager.get_or_create(DASHED).start_offset == 0
+    disk.capacity = None
+    assert manager.topics_short_of_room() == set()
+    assert manager.make_room(NOW, {"t", "a-b.c_d"}) == 0
 
 
 def test_one_damaged_log_does_not_stop_the_others() -> None:
@@ -426,6 +499,24 @@ def test_what_a_reader_finds_damaged_is_not_offered_any_more() -> None:
     assert broker.manager.get(DASHED) is not None
     broker.manager.delete(T0, NOW)
     assert broker.manager.get_or_create(T0).end_offset == 0
+
+
+def test_what_has_rotted_is_told_when_somebody_wants_to_know() -> None:
+    """An ordinary read computes no checksums."""
+    broker = Broker()
+    log = broker.manager.get_or_create(T0)
+    for n in range(3):
+        log.append_as_leader(batch(b"%d" % n * 50), 0, NOW)
+    assert log.wrong_in(log.read(0, 1000, 3)) is None
+    broker.disks[0].flip(log.segments[0].log_path, log.size - 1)
+    assert log.wrong_in(log.read(0, 10, 3)) is None
+    wrong = log.wrong_in(log.read(0, 1000, 3))
+    assert wrong is not None
+    assert "the batch at offset 2 has the checksum" in wrong
+    assert broker.manager.damaged == {}
+    log.give_up(wrong)
+    assert "t-0 is damaged: the batch at offset 2" in broker.manager.damaged[T0].text
+    assert code_of(lambda: broker.manager.get(T0)) is ErrorCode.KAFKA_STORAGE_ERROR
 
 
 def test_settings_change_while_it_runs() -> None:
