@@ -33,6 +33,7 @@ COMMANDS: Final[Mapping[str, Command]] = {
     "produce": Command("replica.cli.produce", "write records to a topic, a line each"),
     "consume": Command("replica.cli.consume", "read records of a topic, and print them"),
     "groups": Command("replica.cli.groups", "list, describe, set back and delete consumer groups"),
+    "transactions": Command("replica.cli.transactions", "who has one open, and what hangs; list, describe and abort"),
     "reassign": Command(
         "kraft_controller.cli.reassign", "move replicas to other brokers: plan, begin, look, take back"
     ),

@@ -15,7 +15,7 @@ from replica.cli.bootstrap import bootstrap_arguments
 
 PAGE: Final = "docs/reference/broker-commands.md"
 ALONE: Final = ("serve", "dev", "dump")
-AT_BROKERS: Final = ("produce", "consume", "groups")
+AT_BROKERS: Final = ("produce", "consume", "groups", "transactions")
 AT_THE_STORE: Final = tuple(name for name in COMMANDS if name not in (*ALONE, *AT_BROKERS))
 
 _HEAD: Final = """\

@@ -15,6 +15,8 @@ from kraft_controller.core.names import BrokerEpoch, BrokerId
 from replica.core.settings import Settings
 
 UNKNOWN: Final = -1
+STUCK_REPEATS: Final = 5
+"""A request or an answer may be lost, or full of other partitions. This often, perhaps what comes is not taken."""
 NEVER: Final = -(1 << 62)
 """Before every time there is."""
 
@@ -25,6 +27,7 @@ class Follower:
     start_offset   its first offset
     caught_up_ms   when it last had everything that was there at that time
     broker_epoch   which of its lives fetches
+    repeats        how often it has asked again for what it could have had before
     """
 
     id: BrokerId
@@ -32,6 +35,7 @@ class Follower:
     end_offset: int = UNKNOWN
     start_offset: int = UNKNOWN
     broker_epoch: BrokerEpoch = BrokerEpoch(-1)
+    repeats: int = 0
     _fetched_ms: int = NEVER
     _leader_end_then: int = 0
 
@@ -39,12 +43,19 @@ class Follower:
         """It asks for what begins at `offset`, while the leader's log ends at `leader_end`."""
         if offset >= leader_end:
             self.caught_up_ms = max(self.caught_up_ms, now)
-        elif offset >= self._leader_end_then:
-            self.caught_up_ms = max(self.caught_up_ms, self._fetched_ms)
+        else:
+            self.repeats = self.repeats + 1 if offset == self.end_offset else 0
+            if offset >= self._leader_end_then:
+                self.caught_up_ms = max(self.caught_up_ms, self._fetched_ms)
         self.end_offset = offset
         self.start_offset = start_offset
         self._fetched_ms = now
         self._leader_end_then = leader_end
+
+    @property
+    def is_stuck(self) -> bool:
+        """Once in so many times."""
+        return self.repeats > 0 and self.repeats % STUCK_REPEATS == 0
 
     def in_sync(self, leader_end: int, now: int, settings: Settings) -> bool:
         if self.end_offset == leader_end:

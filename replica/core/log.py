@@ -155,6 +155,13 @@ class Log(Protocol):
     def read(self, offset: int, max_bytes: int, upto: int, *, at_least_one: bool = True) -> Fetched:
         """Batches from the one that holds `offset`, none that begins at or behind `upto`. Raises `OffsetOutOfRange`."""
 
+    def wrong_in(self, fetched: Fetched) -> str | None:
+        """What is wrong, by its checksum, with a batch that was read; None: nothing is. Nobody asks for an ordinary
+        read: whoever receives it computes them."""
+
+    def give_up(self, why: str) -> None:
+        """It is damaged, and no role is taken with it any more."""
+
     def stable_offset(self, high_watermark: int) -> int:
         """LSO: below it no transaction is open, nor one whose end stands behind the watermark. Never above that."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
@@ -13,7 +14,7 @@ from kraft_controller.core.names import BrokerId
 from kraft_controller.runtime.controller import Pace
 from kraft_controller.runtime.identity import known_id
 from kraft_controller.runtime.leaving import LeaveSettings
-from replica.cli.properties import checks, security
+from replica.cli.properties import checks, openness, security
 from replica.cli.properties.keys import KEYS, SECTIONS
 from replica.cli.properties.listeners import between_of, inter_broker_of, listeners_of
 from replica.cli.properties.source import Misconfigured, Source, is_secret, nearest
@@ -84,8 +85,14 @@ def read_plan(path: Path, overrides: Mapping[str, str]) -> Plan:
     return plan_of(str(path), decode(raw), overrides, checks.of_letters(path, raw))
 
 
-def plan_of(path: str, text: str, overrides: Mapping[str, str] | None = None, warnings: tuple[str, ...] = ()) -> Plan:
-    """`overrides` are said beside the file, and stand before it."""
+def plan_of(
+    path: str,
+    text: str,
+    overrides: Mapping[str, str] | None = None,
+    warnings: tuple[str, ...] = (),
+    now: datetime | None = None,
+) -> Plan:
+    """`overrides` are said beside the file, and stand before it. `now`: for certificates; None: by the clock."""
     source = Source.of(path, text, overrides or {})
     source.warnings = [*warnings, *source.warnings]
     listeners, controller = listeners_of(source)
@@ -118,6 +125,8 @@ def plan_of(path: str, text: str, overrides: Mapping[str, str] | None = None, wa
         **settings["config"],
     }
     checks.together(source, log)
+    if not source.problems:
+        openness.advise(source, listeners, inter_broker, controller, peers, made["acls"], now or datetime.now(UTC))
     if source.problems:
         raise Misconfigured(source.problems, source.warnings)
     config = BrokerConfig(

@@ -129,6 +129,11 @@ def load(scope: Scope, context: ssl.SSLContext, prefix: str) -> None:
                 raise scope.wrong(key, error) from None
 
 
+def key_store_of(source: Source, listener: str) -> StoreFile:
+    scope = source.at(listener)
+    return _store(scope, "ssl.", "keystore", scope.text("ssl.keystore.location"))
+
+
 def _store(scope: Scope, prefix: str, which: str, location: str) -> StoreFile:
     password = scope.text(f"{prefix}{which}.password") or None
     if which == "keystore":

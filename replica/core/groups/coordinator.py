@@ -1,6 +1,6 @@
 """The coordinator of groups on one broker: which of them are its own, and what everybody hears who asks.
 
-    coordinator.elected(partition, epoch, now)    # this broker leads a partition of the offsets topic: load it
+    coordinator.elected(partition, epoch)         # this broker leads a partition of the offsets topic: load it
     coordinator.step(ticket, ask, now)            # somebody asks
     coordinator.appended(append.id, NONE, offset, now)
     coordinator.tick(now)                         # not before `coordinator.deadline`
@@ -14,10 +14,9 @@ every replica in sync has it.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
-from typing import TypeVar
 
-from kraft_controller.core.names import TopicPartition
-from replica.core.groups import commits, membership, rebalance
+from replica.core.coordinating import TopicCoordinator, taken
+from replica.core.groups import commits, forgetting, handover, membership, rebalance
 from replica.core.groups.alarms import Alarm, Kind
 from replica.core.groups.desk import Desk, E, Settings
 from replica.core.groups.group import Group
@@ -49,22 +48,11 @@ from replica.core.groups.messages import (
     Synced,
     Ticket,
 )
-from replica.core.groups.partitioning import partition_of
-from replica.core.groups.ready import (
-    AppendId,
-    Expired,
-    Load,
-    Loaded,
-    Ready,
-    Record,
-    Unloaded,
-)
-from replica.core.groups.states import Cause, GroupState
-
-S = GroupState
+from replica.core.groups.ready import Load, Loaded, Ready, Record, Unloaded
+from replica.core.groups.states import GroupState
 
 
-class Coordinator:
+class Coordinator(TopicCoordinator[Ask, Group, Loading]):
     def __init__(
         self,
         settings: Settings,
@@ -72,111 +60,42 @@ class Coordinator:
         new_id: Callable[[], str],
         topics_of: Callable[[bytes], frozenset[str] | None],
     ) -> None:
-        self.partitions: int | None = None
-        """How many the offsets topic has; None: there is none yet, as far as this broker knows."""
         self._desk = Desk(settings, new_id, topics_of)
-        self._groups: dict[int, dict[str, Group]] = {}
-        self._loading: dict[int, Loading] = {}
-        self._seen: dict[int, int] = {}
-        """The newest epoch that was heard of, of each partition: who speaks of an older one comes too late."""
-        self._loads = 0
+        super().__init__(self._desk, Loading)
         self._next_sweep = now + settings.offsets_retention_check_interval_ms
 
     # -- whose groups ----------------------------------------------------------------------------------
 
-    def elected(self, partition: int, epoch: int) -> None:
-        """This broker leads it. One that led it already goes on: nothing of its log can have changed meanwhile."""
-        if epoch <= self._seen.get(partition, -1):
-            return
-        self._seen[partition] = epoch
-        if partition in self._desk.epochs:
-            self._desk.epochs[partition] = epoch
-        elif partition in self._loading:
-            self._loading[partition].epoch = epoch
-        else:
-            self._loads += 1
-            self._loading[partition] = Loading(self._loads, epoch)
-            self._desk.loads.append(Load(partition, epoch, self._loads))
-
-    def awaits(self, load: Load) -> bool:
-        """Whether it is still of use. Not when the partition was lost meanwhile, even if it was won again."""
-        loading = self._loading.get(load.partition)
-        return loading is not None and loading.number == load.number
-
     def replay(self, load: Load, offset: int, record: Record, producer: int | None = None) -> None:
         """Found in the topic, in the order in which it stands there. `producer`: in whose transaction."""
-        if self.awaits(load):
-            self._loading[load.partition].replay(offset, record, producer)
+        if (found := self._found(load)) is not None:
+            found.replay(offset, record, producer)
 
     def replay_end(self, load: Load, offset: int, producer: int, committed: bool) -> None:
         """The end of a producer's transaction was found there."""
-        if self.awaits(load):
-            self._loading[load.partition].replay_end(offset, producer, committed)
+        if (found := self._found(load)) is not None:
+            found.replay_end(offset, producer, committed)
 
     def loaded(self, load: Load, now: int) -> None:
-        """All of it was read. From now on its groups are answered for."""
-        if not self.awaits(load):
+        found = self._found(load)
+        if found is None:
             return
-        partition = load.partition
-        loading = self._loading.pop(partition)
-        self._desk.epochs[partition] = loading.epoch
-        groups = self._groups[partition] = loading.build(partition, now)
+        groups = found.build(load.partition, now)
+        epoch = self._serve(load, groups)
         for name, group in groups.items():
             for producer in group.offsets.producers:
-                self._desk.open.setdefault((partition, producer), {})[name] = None
+                self._desk.open.setdefault((load.partition, producer), {})[name] = None
         count = sum(len(group.offsets.positions) for group in groups.values())
-        self._desk.note(Loaded(partition, loading.epoch, len(groups), count))
+        self._desk.note(Loaded(load.partition, epoch, len(groups), count))
         for group in groups.values():
-            # Nobody knows how long members have been silent: each gets a whole session.
-            group.subscribed = rebalance.subscribed(self._desk, group) if group.members else frozenset()
-            for member in group.members.values():
-                self._desk.session(group, member, now)
-            most = self._desk.settings.group_max_size
-            if len(group.members) > most:
-                why = f"{len(group.members)} members were loaded, and group.max.size is {most}"
-                rebalance.begin(self._desk, group, Cause.TOO_LARGE, why, now)
+            handover.take_over(self._desk, group, now)
 
-    def resigned(self, partition: int, epoch: int | None, now: int) -> None:
-        """Somebody else leads it, or nobody. `epoch` None: this broker has no replica of it any more."""
-        if epoch is None:
-            self._seen.pop(partition, None)  # a topic that is made anew counts its epochs anew
-        elif epoch < self._seen.get(partition, -1):
-            return
-        else:
-            self._seen[partition] = epoch
-        self._loading.pop(partition, None)
-        if self._desk.epochs.pop(partition, None) is None:
-            return
-        groups = self._groups.pop(partition, {})
-        for group in groups.values():
-            self._dismiss(group, now)
+    def _lost(self, partition: int, things: dict[str, Group], now: int) -> None:
+        for group in things.values():
+            handover.dismiss(self._desk, group, now)
         for key in [key for key in self._desk.open if key[0] == partition]:
             del self._desk.open[key]
-        lost = [ident for ident, writing in self._desk.writing.items() if writing.partition == partition]
-        for ident in lost:
-            # Written or not: whoever leads now decides. What nobody may confirm any more is refused.
-            self._desk.writing.pop(ident).done(E.NOT_LEADER_OR_FOLLOWER, -1, now)
-        self._desk.note(Unloaded(partition, len(groups)))
-
-    def resign_all(self, now: int) -> None:
-        """Somebody else may lead all that was led here. Whatever is led here again is so under a newer epoch."""
-        for partition in (*self._desk.epochs, *self._loading):
-            self.resigned(partition, self._seen[partition], now)
-
-    def _dismiss(self, group: Group, now: int) -> None:
-        """Whoever waits here shall look for the coordinator anew."""
-        for member in group.members.values():
-            if member.joining is not None:
-                self._desk.answer(member.joining, Joined(E.NOT_COORDINATOR, member=member.id))
-            if member.syncing is not None:
-                self._desk.answer(member.syncing, Synced(E.NOT_COORDINATOR))
-            member.joining = member.syncing = None
-            self._desk.alarms.clear(Alarm(group.id, Kind.SESSION, member.id))
-        for ident in group.pending:
-            self._desk.alarms.clear(Alarm(group.id, Kind.PENDING, ident))
-        self._desk.alarms.clear(rebalance.join_alarm(group))
-        self._desk.alarms.clear(rebalance.sync_alarm(group))
-        self._desk.move(group, S.DEAD, now)
+        self._desk.note(Unloaded(partition, len(things)))
 
     # -- who asks ----------------------------------------------------------------------------------------
 
@@ -228,14 +147,14 @@ class Coordinator:
                 elif (group := self._find(name)) is None:
                     self._answer(ticket, Deleted(E.GROUP_ID_NOT_FOUND))
                 else:
-                    commits.on_delete(self._desk, group, ticket, ask, now, self._forget)
+                    forgetting.on_delete(self._desk, group, ticket, ask, now, self._gone)
             case DeleteOffsets(name):
                 if (error := self._refusal(name, nameless=True)) is not None:
                     self._answer(ticket, OffsetsDeleted(error))
                 elif (group := self._find(name)) is None:
                     self._answer(ticket, OffsetsDeleted(E.GROUP_ID_NOT_FOUND))
                 else:
-                    commits.on_delete_offsets(self._desk, group, ticket, ask, now)
+                    forgetting.on_delete_offsets(self._desk, group, ticket, ask, now)
 
     def _answer(self, ticket: Ticket, reply: Reply) -> None:
         self._desk.answer(ticket, reply)
@@ -244,23 +163,11 @@ class Coordinator:
         """Why nothing can be said of this group here and now. `nameless`: a group without a name is legal in this."""
         if not group and not nameless:
             return E.INVALID_GROUP_ID
-        if self.partitions is None:
-            return E.COORDINATOR_NOT_AVAILABLE
-        partition = partition_of(group, self.partitions)
-        if partition in self._loading:
-            return E.COORDINATOR_LOAD_IN_PROGRESS
-        if partition not in self._desk.epochs:
-            return E.NOT_COORDINATOR
-        return None
-
-    def _find(self, group: str) -> Group | None:
-        assert self.partitions is not None
-        return self._groups.get(partition_of(group, self.partitions), {}).get(group)
+        return self._not_here(group)
 
     def _make(self, name: str, now: int) -> Group:
-        assert self.partitions is not None
-        partition = partition_of(name, self.partitions)
-        group = self._groups.setdefault(partition, {})[name] = Group(name, partition, now)
+        partition = self._place(name)
+        group = self._here[partition][name] = Group(name, partition, now)
         return group
 
     def _on_join(self, ticket: Ticket, ask: Join, now: int) -> None:
@@ -305,9 +212,9 @@ class Coordinator:
         """Its end stands in the topic, at that offset, and is safe. What the producer has committed before it counts
         now, or never will."""
         if partition in self._loading:
-            self._loading[partition].ended.append((offset, producer, committed))
+            self._loading[partition].found.ended.append((offset, producer, committed))
             return
-        groups = self._groups.get(partition, {})
+        groups = self._here.get(partition, {})
         for name in self._desk.open.pop((partition, producer), {}):
             group = groups.get(name)
             if group is None:
@@ -339,24 +246,9 @@ class Coordinator:
 
     def groups(self) -> Iterator[Group]:
         """For metrics and tests. To be looked at only."""
-        for groups in self._groups.values():
-            yield from groups.values()
+        return self._all()
 
-    @property
-    def loading(self) -> Collection[int]:
-        return self._loading.keys()
-
-    def epoch(self, partition: int) -> int | None:
-        """Under which its groups are answered for; None: they are not."""
-        return self._desk.epochs.get(partition)
-
-    # -- what comes of writes, and of waiting --------------------------------------------------------------
-
-    def appended(self, ident: AppendId, error: E, offset: int, now: int) -> None:
-        """`offset`: of the first record, where there is no error."""
-        writing = self._desk.writing.pop(ident, None)
-        if writing is not None:  # else nobody waits for it: its partition has another leader
-            writing.done(error, offset, now)
+    # -- what comes of waiting -----------------------------------------------------------------------------
 
     @property
     def deadline(self) -> int:
@@ -370,7 +262,8 @@ class Coordinator:
                 self._on_alarm(group, alarm, now)
         if now >= self._next_sweep:
             self._next_sweep = now + self._desk.settings.offsets_retention_check_interval_ms
-            self._sweep(now)
+            for group in list(self.groups()):
+                forgetting.sweep(self._desk, group, now, self._gone)
 
     def _on_alarm(self, group: Group, alarm: Alarm, now: int) -> None:
         match alarm.kind:
@@ -383,53 +276,20 @@ class Coordinator:
             case Kind.SYNC:
                 rebalance.on_sync_alarm(self._desk, group, now)
 
-    def _sweep(self, now: int) -> None:
-        """Positions that nobody wants any more go, and groups of which nothing is left."""
-        for group in list(self.groups()):
-            old = list(commits.expired(self._desk, group, now))
-            self._bury(group, old, now)
-
     def forget_topics(self, topics: Collection[str], now: int) -> None:
-        """They are deleted: a topic that gets one of their names begins at 0, and so must whoever reads it."""
+        """They are deleted."""
         for group in list(self.groups()):
-            gone = [where for where in group.offsets.positions if where.topic in topics]
-            if gone:
-                self._bury(group, gone, now)
+            forgetting.topics_gone(self._desk, group, topics, now, self._gone)
 
-    def _bury(self, group: Group, wheres: list[TopicPartition], now: int) -> None:
-        nothing_left = len(wheres) == len(group.offsets.positions) and not group.offsets.on_the_way
-        group_too = nothing_left and group.state is S.EMPTY and not group.pending
-        if not wheres and not group_too:
-            return
-
-        def then(error: E, later: int) -> None:
-            if error is not E.NONE:
-                commits.not_buried(self._desk, group, error)
-                return
-            self._desk.note(Expired(group.id, len(wheres), group_too))
-            if group_too:
-                self._forget(group, later)
-
-        commits.bury(self._desk, group, wheres, group_too, now, then)
-
-    def _forget(self, group: Group, now: int) -> None:
+    def _gone(self, group: Group, now: int) -> None:
         """Nothing is left of it in the topic. Unless somebody came meanwhile: then it begins anew, and stays."""
-        if group.state is S.EMPTY and not group.offsets and not group.pending and group.saved_at < 0:
-            self._desk.move(group, S.DEAD, now)
-            del self._groups[group.partition][group.id]
+        if group.state is GroupState.EMPTY and not group.offsets and not group.pending and group.saved_at < 0:
+            self._desk.move(group, GroupState.DEAD, now)
+            del self._here[group.partition][group.id]
 
     # -- what to do ----------------------------------------------------------------------------------------
 
     def ready(self) -> Ready:
         """All that came up since the last call."""
         desk = self._desk
-        return Ready(_taken(desk.answers), _taken(desk.appends), _taken(desk.loads), _taken(desk.notes))
-
-
-T = TypeVar("T")
-
-
-def _taken(things: list[T]) -> tuple[T, ...]:
-    taken = tuple(things)
-    things.clear()
-    return taken
+        return Ready(taken(desk.answers), taken(desk.appends), taken(desk.loads), taken(desk.notes))

@@ -7,11 +7,12 @@ from typing import Final, TypeAlias
 
 from attrs import define, field, frozen
 
+from replica.core.coordinating import Done, TopicDesk
 from replica.core.errors import ErrorCode
 from replica.core.groups.alarms import Alarm, Alarms, Kind
 from replica.core.groups.group import Group, Member
-from replica.core.groups.messages import Reply, Ticket
-from replica.core.groups.ready import Answer, Append, AppendId, Load, Note, Record, StateChanged
+from replica.core.groups.messages import Reply
+from replica.core.groups.ready import Append, Note, Record, StateChanged
 from replica.core.groups.states import GroupState, may
 
 E: TypeAlias = ErrorCode
@@ -32,20 +33,9 @@ class Settings:
     offsets_retention_check_interval_ms: int = 600_000
 
 
-Done: TypeAlias = Callable[[ErrorCode, int, int], None]
-"""What came of a write: NONE and where it stands, or the error; and the time."""
-
-
 @define(eq=False)
-class Writing:
-    partition: int
-    done: Done
-
-
-@define(eq=False)
-class Desk:
-    """epochs      partitions of the offsets topic that are led here, and under which epoch
-    new_id      something that nobody else will ever be called
+class Desk(TopicDesk[Reply, Append, Note]):
+    """new_id      something that nobody else will ever be called
     topics_of   what a consumer's metadata says it wants; None: not understood
     open        groups that have positions in a transaction, by partition and producer
     """
@@ -53,21 +43,8 @@ class Desk:
     settings: Settings
     new_id: Callable[[], str]
     topics_of: Callable[[bytes], frozenset[str] | None]
-    epochs: dict[int, int] = field(factory=dict)
     alarms: Alarms = field(factory=Alarms)
-    writing: dict[AppendId, Writing] = field(factory=dict)
     open: dict[tuple[int, int], dict[str, None]] = field(factory=dict)
-    answers: list[Answer] = field(factory=list)
-    appends: list[Append] = field(factory=list)
-    loads: list[Load] = field(factory=list)
-    notes: list[Note] = field(factory=list)
-    _last_append: int = 0
-
-    def answer(self, ticket: Ticket, reply: Reply) -> None:
-        self.answers.append(Answer(ticket, reply))
-
-    def note(self, note: Note) -> None:
-        self.notes.append(note)
 
     def write(
         self,
@@ -77,9 +54,7 @@ class Desk:
         done: Done,
         producer: tuple[int, int] | None = None,
     ) -> None:
-        self._last_append += 1
-        ident = AppendId(self._last_append)
-        self.writing[ident] = Writing(partition, done)
+        ident = self.writes(partition, done)
         self.appends.append(Append(ident, partition, self.epochs[partition], records, now, producer))
 
     def move(self, group: Group, state: GroupState, now: int) -> None:

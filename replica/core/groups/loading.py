@@ -14,8 +14,6 @@ from replica.core.groups.ready import GroupRecord, OffsetRecord, Record, SavedGr
 class Loading:
     """ended   transactions whose end became safe meanwhile: where it stands, whose, and how it was"""
 
-    number: int
-    epoch: int
     ended: list[tuple[int, int, bool]] = field(factory=list)
     _groups: dict[str, tuple[SavedGroup, int]] = field(factory=dict)
     _offsets: dict[str, dict[TopicPartition, Position]] = field(factory=dict)

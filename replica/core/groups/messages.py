@@ -7,15 +7,14 @@ safe in the offsets topic. Every ticket is answered once.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NewType, TypeAlias
+from typing import TypeAlias
 
 from attrs import field, frozen
 
 from kraft_controller.core.names import TopicPartition
+from replica.core.coordinating import Ticket as Ticket
 from replica.core.errors import ErrorCode
 from replica.core.groups.states import GroupState
-
-Ticket = NewType("Ticket", int)
 
 NO_GENERATION = -1
 NO_MEMBER = ""

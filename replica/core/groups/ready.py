@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from typing import NewType, TypeAlias
+from typing import TypeAlias
 
-from attrs import field, frozen
+from attrs import frozen
 
 from kraft_controller.core.names import TopicPartition
+from replica.core import coordinating
+from replica.core.coordinating import AppendId as AppendId
+from replica.core.coordinating import Load as Load
 from replica.core.errors import ErrorCode
-from replica.core.groups.messages import Position, Reply, Ticket
+from replica.core.groups.messages import Position, Reply
 from replica.core.groups.states import Cause, GroupState
-
-AppendId = NewType("AppendId", int)
 
 # -- records of the offsets topic ----------------------------------------------------------------------
 
@@ -64,12 +65,6 @@ Record: TypeAlias = OffsetRecord | GroupRecord
 
 
 @frozen
-class Answer:
-    ticket: Ticket
-    reply: Reply
-
-
-@frozen
 class Append:
     """Write these to a partition of the offsets topic, as one batch, and say `appended` when all in sync have it.
 
@@ -83,20 +78,6 @@ class Append:
     now_ms: int
     producer: tuple[int, int] | None = None
     """Id and epoch of whose transaction they are a part of."""
-
-
-@frozen
-class Load:
-    """Read this partition of the offsets topic from its start, `replay` what is found, and say `loaded`.
-
-    Not before everything that was in the log when the leader was elected is known to be on every replica in sync: what
-    is shown to anybody must not be lost with this leader.
-    """
-
-    partition: int
-    epoch: int
-    number: int
-    """No two loads have the same: whoever still reads for one that is over is not heard."""
 
 
 @frozen
@@ -167,12 +148,4 @@ class Dropped:
 
 Note: TypeAlias = StateChanged | Rebalancing | Dropped | Loaded | Unloaded | NotWritten | Refused | Expired
 
-
-@frozen
-class Ready:
-    """Nothing in here needs to wait for anything else in here: an answer that has to wait for a record comes later."""
-
-    answers: tuple[Answer, ...] = field(default=())
-    appends: tuple[Append, ...] = field(default=())
-    loads: tuple[Load, ...] = field(default=())
-    notes: tuple[Note, ...] = field(default=())
+Ready: TypeAlias = coordinating.Ready[Reply, Append, Note]

@@ -2,7 +2,7 @@
 
     coordinator.elected(partition, epoch)         # this broker leads a partition of the topic of transactions: load it
     coordinator.step(ticket, ask, now)            # somebody asks
-    coordinator.appended(append.id, NONE, now)
+    coordinator.appended(append.id, NONE, offset, now)
     coordinator.marked(marker.number, where, now)
     coordinator.tick(now)                         # not before `coordinator.deadline`
     ready = coordinator.ready()                   # after any of these: what to do now
@@ -14,13 +14,10 @@ of a transaction, before every replica in sync has the record of it.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
-from typing import TypeVar
-
-from attrs import define, field
+from collections.abc import Iterator
 
 from kraft_controller.core.names import TopicPartition
-from replica.core.groups.partitioning import partition_of
+from replica.core.coordinating import TopicCoordinator, taken
 from replica.core.transactions import ending
 from replica.core.transactions.desk import Desk, E, Settings
 from replica.core.transactions.messages import (
@@ -40,7 +37,6 @@ from replica.core.transactions.messages import (
     Ticket,
 )
 from replica.core.transactions.ready import (
-    AppendId,
     Forgotten,
     Load,
     Loaded,
@@ -56,92 +52,44 @@ from replica.core.transactions.transaction import Transaction
 S = TxnState
 
 
-@define(eq=False)
-class _Loading:
-    number: int
-    epoch: int
-    found: dict[str, Saved] = field(factory=dict)
-
-
-class Coordinator:
+class Coordinator(TopicCoordinator[Ask, Transaction, dict[str, Saved]]):
     def __init__(self, settings: Settings, now: int) -> None:
-        self.partitions: int | None = None
-        """How many the topic has; None: there is none yet, as far as this broker knows."""
         self._desk = Desk(settings)
-        self._transactions: dict[int, dict[str, Transaction]] = {}
-        self._loading: dict[int, _Loading] = {}
-        self._seen: dict[int, int] = {}
-        """The newest epoch that was heard of, of each partition: who speaks of an older one comes too late."""
-        self._loads = 0
+        super().__init__(self._desk, dict)
         self._next_abort_check = now + settings.abort_check_ms
         self._next_expiry_check = now + settings.expiry_check_ms
 
     # -- whose transactions ------------------------------------------------------------------------------
 
-    def elected(self, partition: int, epoch: int) -> None:
-        """This broker leads it. One that led it already goes on: nothing of its log can have changed meanwhile."""
-        if epoch <= self._seen.get(partition, -1):
-            return
-        self._seen[partition] = epoch
-        if partition in self._desk.epochs:
-            self._desk.epochs[partition] = epoch
-        elif partition in self._loading:
-            self._loading[partition].epoch = epoch
-        else:
-            self._loads += 1
-            self._loading[partition] = _Loading(self._loads, epoch)
-            self._desk.loads.append(Load(partition, epoch, self._loads))
-
-    def awaits(self, load: Load) -> bool:
-        """Whether it is still of use. Not when the partition was lost meanwhile, even if it was won again."""
-        loading = self._loading.get(load.partition)
-        return loading is not None and loading.number == load.number
-
     def replay(self, load: Load, record: TxnRecord) -> None:
         """Found in the topic, in the order in which it stands there."""
-        if not self.awaits(load):
+        found = self._found(load)
+        if found is None:
             return
-        found = self._loading[load.partition].found
         if record.saved is None:
             found.pop(record.id, None)
         else:
             found[record.id] = record.saved
 
     def loaded(self, load: Load, now: int) -> None:
-        """All of it was read. What was decided goes on from there."""
-        if not self.awaits(load):
+        """What was decided goes on from there."""
+        found = self._found(load)
+        if found is None:
             return
-        partition = load.partition
-        loading = self._loading.pop(partition)
-        self._desk.epochs[partition] = loading.epoch
-        made = {name: Transaction(name, partition, saved) for name, saved in loading.found.items()}
-        self._transactions[partition] = made
+        made = {name: Transaction(name, load.partition, saved) for name, saved in found.items()}
+        epoch = self._serve(load, made)
         decided = [transaction for transaction in made.values() if transaction.state in PREPARED]
-        self._desk.note(Loaded(partition, loading.epoch, len(made), len(decided)))
+        self._desk.note(Loaded(load.partition, epoch, len(made), len(decided)))
         for transaction in decided:
             ending.spread(self._desk, transaction, now)
 
-    def resigned(self, partition: int, epoch: int | None, now: int) -> None:
-        """Somebody else leads it, or nobody. `epoch` None: this broker has no replica of it any more."""
-        if epoch is None:
-            self._seen.pop(partition, None)  # a topic that is made anew counts its epochs anew
-        elif epoch < self._seen.get(partition, -1):
-            return
-        else:
-            self._seen[partition] = epoch
-        self._loading.pop(partition, None)
+    def _lost(self, partition: int, things: dict[str, Transaction], now: int) -> None:
         desk = self._desk
-        if desk.epochs.pop(partition, None) is None:
-            return
-        gone = self._transactions.pop(partition, {})
         for number in [number for number, transaction in desk.marking.items() if transaction.partition == partition]:
             del desk.marking[number]
         for place in [place for place in desk.again if place[0] == partition]:
             del desk.again[place]
-        for ident in [ident for ident, writing in desk.writing.items() if writing.partition == partition]:
-            # Written or not: whoever leads now decides. What nobody may confirm any more is refused.
-            desk.writing.pop(ident).done(E.NOT_LEADER_OR_FOLLOWER, now)
-        desk.note(Unloaded(partition, len(gone)))
+        desk.note(Unloaded(partition, len(things)))
 
     # -- who asks ----------------------------------------------------------------------------------------
 
@@ -150,19 +98,19 @@ class Coordinator:
             case Init():
                 self._on_init(ticket, ask, now)
             case AddPartitions(who):
-                found = self._find(who.id)
+                found = self._sought(who.id)
                 if isinstance(found, Transaction):
                     self._on_add(found, ticket, ask, now)
                 else:
                     self._desk.answer(ticket, Done(E.INVALID_PRODUCER_ID_MAPPING if found is None else found))
             case End(who):
-                found = self._find(who.id)
+                found = self._sought(who.id)
                 if isinstance(found, Transaction):
                     ending.on_end(self._desk, found, ticket, ask, now)
                 else:
                     self._desk.answer(ticket, Done(E.INVALID_PRODUCER_ID_MAPPING if found is None else found))
             case Describe(name):
-                found = self._find(name)
+                found = self._sought(name)
                 if isinstance(found, Transaction):
                     self._desk.answer(ticket, found.described())
                 else:
@@ -170,28 +118,14 @@ class Coordinator:
             case ListTransactions():
                 self._desk.answer(ticket, self._listed(ask, now))
 
-    def _refusal(self, name: str) -> E | None:
-        """Why nothing can be said of this id here and now."""
-        if not name:
-            return E.INVALID_REQUEST
-        if self.partitions is None:
-            return E.COORDINATOR_NOT_AVAILABLE
-        partition = partition_of(name, self.partitions)
-        if partition in self._loading:
-            return E.COORDINATOR_LOAD_IN_PROGRESS
-        if partition not in self._desk.epochs:
-            return E.NOT_COORDINATOR
-        return None
-
-    def _find(self, name: str) -> Transaction | E | None:
-        if (error := self._refusal(name)) is not None:
-            return error
-        assert self.partitions is not None
-        return self._transactions[partition_of(name, self.partitions)].get(name)
+    def _sought(self, name: str) -> Transaction | E | None:
+        """Or why nothing can be said of it here and now; None: nobody has this name."""
+        error = self._not_here(name) if name else E.INVALID_REQUEST
+        return self._find(name) if error is None else error
 
     def _on_init(self, ticket: Ticket, ask: Init, now: int) -> None:
         desk = self._desk
-        found = self._find(ask.id)
+        found = self._sought(ask.id)
         if ask.id and not 0 < ask.timeout_ms <= desk.settings.max_timeout_ms:
             found = E.INVALID_TRANSACTION_TIMEOUT
         if isinstance(found, E):
@@ -218,10 +152,9 @@ class Coordinator:
             self._begin_anew(found, ticket, ask, now)
 
     def _make(self, name: str, producer: int, timeout_ms: int, now: int) -> Transaction:
-        assert self.partitions is not None
-        partition = partition_of(name, self.partitions)
+        partition = self._place(name)
         made = Transaction(name, partition, Saved(producer, NO_EPOCH, timeout_ms, S.EMPTY, updated_ms=now))
-        self._transactions[partition][name] = made
+        self._here[partition][name] = made
         return made
 
     def _begin_anew(self, transaction: Transaction, ticket: Ticket, ask: Init, now: int) -> None:
@@ -276,23 +209,9 @@ class Coordinator:
 
     def transactions(self) -> Iterator[Transaction]:
         """For metrics and tests. To be looked at only."""
-        for transactions in self._transactions.values():
-            yield from transactions.values()
+        return self._all()
 
-    @property
-    def loading(self) -> Collection[int]:
-        return self._loading.keys()
-
-    def epoch(self, partition: int) -> int | None:
-        """Under which its transactions are answered for; None: they are not."""
-        return self._desk.epochs.get(partition)
-
-    # -- what comes of writes, of markers, and of waiting ------------------------------------------------
-
-    def appended(self, ident: AppendId, error: E, now: int) -> None:
-        writing = self._desk.writing.pop(ident, None)
-        if writing is not None:  # else nobody waits for it: its partition has another leader
-            writing.done(error, now)
+    # -- what comes of markers, and of waiting -----------------------------------------------------------
 
     def awaits_marks(self, number: MarkerId) -> bool:
         """Whether it is still our business to tell partitions of this end."""
@@ -313,7 +232,7 @@ class Coordinator:
     def tick(self, now: int) -> None:
         for (partition, name), when in list(self._desk.again.items()):
             if when <= now:
-                ending.complete(self._desk, self._transactions[partition][name], now)
+                ending.complete(self._desk, self._here[partition][name], now)
         if now >= self._next_abort_check:
             self._next_abort_check = now + self._desk.settings.abort_check_ms
             for transaction in self.transactions():
@@ -335,7 +254,7 @@ class Coordinator:
     def _forget(self, transaction: Transaction, now: int) -> None:
         def done(error: E, _: int) -> None:
             if error is E.NONE:
-                del self._transactions[transaction.partition][transaction.id]
+                del self._here[transaction.partition][transaction.id]
                 self._desk.note(Forgotten(transaction.id))
 
         self._desk.bury(transaction, now, done)
@@ -346,14 +265,5 @@ class Coordinator:
         """All that came up since the last call."""
         desk = self._desk
         return Ready(
-            _taken(desk.answers), _taken(desk.appends), _taken(desk.loads), _taken(desk.markers), _taken(desk.notes)
+            taken(desk.answers), taken(desk.appends), taken(desk.loads), taken(desk.notes), taken(desk.markers)
         )
-
-
-T = TypeVar("T")
-
-
-def _taken(things: list[T]) -> tuple[T, ...]:
-    taken = tuple(things)
-    things.clear()
-    return taken

@@ -7,13 +7,11 @@ from typing import Final, TypeAlias
 
 from attrs import define, field, frozen
 
+from replica.core.coordinating import TopicDesk
 from replica.core.errors import ErrorCode
-from replica.core.transactions.messages import Reply, Ticket
+from replica.core.transactions.messages import Reply
 from replica.core.transactions.ready import (
-    Answer,
     Append,
-    AppendId,
-    Load,
     Marker,
     MarkerId,
     Moved,
@@ -53,36 +51,16 @@ Done: TypeAlias = Callable[[ErrorCode, int], None]
 
 
 @define(eq=False)
-class Writing:
-    partition: int
-    done: Done
-
-
-@define(eq=False)
-class Desk:
-    """epochs    partitions of the topic that are led here, and under which epoch
-    marking   transactions of which partitions are being told, by the number of that
+class Desk(TopicDesk[Reply, Append, Note]):
+    """marking   transactions of which partitions are being told, by the number of that
     again     when the end of a transaction, of which all partitions know, is to be written once more
     """
 
     settings: Settings
-    epochs: dict[int, int] = field(factory=dict)
-    writing: dict[AppendId, Writing] = field(factory=dict)
     marking: dict[MarkerId, Transaction] = field(factory=dict)
     again: dict[tuple[int, str], int] = field(factory=dict)
-    answers: list[Answer] = field(factory=list)
-    appends: list[Append] = field(factory=list)
-    loads: list[Load] = field(factory=list)
     markers: list[Marker] = field(factory=list)
-    notes: list[Note] = field(factory=list)
-    _last_append: int = 0
     _last_marker: int = 0
-
-    def answer(self, ticket: Ticket, reply: Reply) -> None:
-        self.answers.append(Answer(ticket, reply))
-
-    def note(self, note: Note) -> None:
-        self.notes.append(note)
 
     def write(self, transaction: Transaction, after: Next, now: int, done: Done) -> None:
         """Nothing else is done with the transaction until it is known what came of this."""
@@ -104,17 +82,15 @@ class Desk:
         assert may(transaction.state, state), f"{transaction.id}: no way from {transaction.state} to {state}"
         assert transaction.pending in (None, state)
         transaction.pending = state
-        self._last_append += 1
-        ident = AppendId(self._last_append)
 
-        def finished(error: E, later: int) -> None:
+        def finished(error: E, _: int, later: int) -> None:
             transaction.pending = None
             if error is not E.NONE:
                 self.note(NotWritten(transaction.id, state, error))
             done(told(error), later)
 
         partition = transaction.partition
-        self.writing[ident] = Writing(partition, finished)
+        ident = self.writes(partition, finished)
         timeout_ms = max(transaction.now.timeout_ms, self.settings.write_ms)
         record = TxnRecord(transaction.id, saved)
         self.appends.append(Append(ident, partition, self.epochs[partition], record, now, timeout_ms))

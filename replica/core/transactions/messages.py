@@ -7,15 +7,14 @@ answered once.
 
 from __future__ import annotations
 
-from typing import NewType, TypeAlias
+from typing import TypeAlias
 
 from attrs import frozen
 
 from kraft_controller.core.names import TopicPartition
+from replica.core.coordinating import Ticket as Ticket
 from replica.core.errors import ErrorCode
 from replica.core.transactions.states import TxnState
-
-Ticket = NewType("Ticket", int)
 
 NO_PRODUCER = -1
 NO_EPOCH = -1

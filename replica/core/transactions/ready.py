@@ -7,11 +7,13 @@ from typing import NewType, TypeAlias
 from attrs import field, frozen
 
 from kraft_controller.core.names import TopicPartition
+from replica.core import coordinating
+from replica.core.coordinating import AppendId as AppendId
+from replica.core.coordinating import Load as Load
 from replica.core.errors import ErrorCode
-from replica.core.transactions.messages import Reply, Ticket
+from replica.core.transactions.messages import Reply
 from replica.core.transactions.states import TxnState
 
-AppendId = NewType("AppendId", int)
 MarkerId = NewType("MarkerId", int)
 
 
@@ -42,12 +44,6 @@ class TxnRecord:
 
 
 @frozen
-class Answer:
-    ticket: Ticket
-    reply: Reply
-
-
-@frozen
 class Append:
     """Write this to a partition of the topic, and say `appended` when all in sync have it.
 
@@ -60,18 +56,6 @@ class Append:
     record: TxnRecord
     now_ms: int
     timeout_ms: int
-
-
-@frozen
-class Load:
-    """Read this partition of the topic from its start, `replay` what is found, and say `loaded`. Not before everything
-    that was in the log when the leader was elected is known to be on every replica in sync.
-    """
-
-    partition: int
-    epoch: int
-    number: int
-    """No two loads have the same: whoever still reads for one that is over is not heard."""
 
 
 @frozen
@@ -152,11 +136,5 @@ Note: TypeAlias = Moved | TimedOut | Loaded | Unloaded | NotWritten | Stuck | Fo
 
 
 @frozen
-class Ready:
-    """Nothing in here needs to wait for anything else in here: what has to wait for a record comes later."""
-
-    answers: tuple[Answer, ...] = field(default=())
-    appends: tuple[Append, ...] = field(default=())
-    loads: tuple[Load, ...] = field(default=())
+class Ready(coordinating.Ready[Reply, Append, Note]):
     markers: tuple[Marker, ...] = field(default=())
-    notes: tuple[Note, ...] = field(default=())

@@ -46,6 +46,8 @@ TXN_FROM: Final[Mapping[TxnState, frozenset[TxnState]]] = {
 
 PREPARED: Final = frozenset({S.PREPARE_COMMIT, S.PREPARE_ABORT})
 AT_REST: Final = frozenset({S.EMPTY, S.COMPLETE_COMMIT, S.COMPLETE_ABORT})
+WRITTEN: Final = tuple(state for state in TxnState if state not in (S.DEAD, S.PREPARE_EPOCH_FENCE))
+"""What a transactional id may be found in."""
 
 
 def may(before: TxnState, after: TxnState) -> bool:

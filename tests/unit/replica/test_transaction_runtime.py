@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+import pytest
 import trio
 import trio.testing
 
@@ -16,6 +17,7 @@ from replica.core.groups.partitioning import partition_of
 from replica.core.log import Origin
 from replica.core.transactions.ready import Marker
 from replica.runtime.admin import transactions as transaction_metrics
+from replica.runtime.coordinator import surely
 from replica.runtime.handlers import producers, transactions
 from replica.runtime.logs import Log
 from replica.runtime.markers import Told
@@ -89,10 +91,12 @@ class Partitions:
 class Broker:
     """What a client reaches: each request goes over the wire and back, in whichever version."""
 
-    def __init__(self, storage: Storage, markers: Partitions) -> None:
+    def __init__(
+        self, storage: Storage, markers: Partitions, still_leads: Callable[[], Awaitable[bool]] = surely
+    ) -> None:
         self.storage, self.markers, self.ids = storage, markers, Ids()
         self.offsets: int | None = 50
-        self.transactions = Transactions(storage, self._count, markers, self.ids, Log(1))
+        self.transactions = Transactions(storage, self._count, markers, self.ids, Log(1), still_leads=still_leads)
         self.handlers = {
             **transactions.handlers(self.transactions, lambda where: where.topic != "unknown", self._offsets),
             **producers.handlers(self.ids, self.transactions),
@@ -299,6 +303,71 @@ def test_a_producer_that_went_away_keeps_nobody_waiting_for_ever() -> None:
         assert await broker.end(3, who) == E.PRODUCER_FENCED
 
     play(story)
+
+
+def test_whose_coordinator_stood_still_is_heard_before_his_transaction_is_overdue() -> None:
+    async def main() -> None:
+        async with trio.open_nursery() as nursery:
+            broker = Broker(Storage(), Partitions())
+            await nursery.start(broker.transactions.run)
+            clock.autojump_threshold = 0
+            await broker.lead()
+            heard = await broker.producer()
+            await broker.add(3, heard, t=[0])
+            silent = {**await broker.init(transactional_id="silent"), "transactional_id": "silent"}
+            silent = {key: silent[key] for key in ("transactional_id", "producer_id", "producer_epoch")}
+            await broker.add(3, silent, t=[1])
+            clock.jump(600)
+            await trio.sleep(0.1)  # what he has sent meanwhile is read
+            assert await broker.end(3, heard) == E.NONE
+            assert (await broker.described())["transaction_state"] == "CompleteCommit"
+            await trio.sleep(15)
+            assert broker.transactions.timed_out == 1
+            assert await broker.end(3, silent) == E.PRODUCER_FENCED
+            nursery.cancel_scope.cancel()
+
+    clock = trio.testing.MockClock()
+    trio.run(main, clock=clock)
+
+
+@pytest.mark.parametrize("leads", [True, False])
+def test_who_stood_still_decides_nothing_before_it_is_sure_that_it_still_coordinates(leads: bool) -> None:
+    async def main() -> None:
+        async with trio.open_nursery() as nursery:
+            broker = Broker(Storage(), Partitions(), still_leads)
+            await nursery.start(broker.transactions.run)
+            await broker.lead()
+            who = await broker.producer()
+            await broker.add(3, who, t=[0])
+            clock.autojump_threshold = float("inf")
+            clock.jump(600)
+            heard: list[int] = []
+
+            async def commit() -> None:
+                heard.append(await broker.end(3, who))
+
+            nursery.start_soon(commit)
+            await trio.testing.wait_all_tasks_blocked()
+            assert asked.is_set()
+            assert heard == []
+            assert broker.markers.sent == []
+            told.set()
+            await trio.testing.wait_all_tasks_blocked()
+            assert heard == [E.NONE if leads else E.NOT_COORDINATOR]
+            assert len(broker.markers.sent) == leads
+            clock.autojump_threshold = 0
+            await broker.lead(2)
+            assert (await broker.described())["transaction_state"] == ("CompleteCommit" if leads else "Ongoing")
+            nursery.cancel_scope.cancel()
+
+    async def still_leads() -> bool:
+        asked.set()
+        await told.wait()
+        return leads
+
+    clock = trio.testing.MockClock(autojump_threshold=0)
+    asked, told = trio.Event(), trio.Event()
+    trio.run(main, clock=clock)
 
 
 def test_transactions_are_listed() -> None:

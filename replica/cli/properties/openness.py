@@ -1,0 +1,142 @@
+"""What can be served, and is more open than somebody may have meant it, or so closed that brokers stay outside."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Collection, Sequence
+from datetime import UTC, datetime
+from typing import Final
+
+from replica.cli.properties.listeners import PROTOCOL_MAP
+from replica.cli.properties.security import JAAS, key_store_of
+from replica.cli.properties.source import Source
+from replica.core.authorizing import AclSettings
+from replica.core.plain import PLAIN
+from replica.runtime.config import PLAINTEXT, Listener, Peers
+from zab.core.errors import ConfigError, WireError
+from zab.wire.x509 import validity_of
+
+ANONYMOUS: Final = "User:ANONYMOUS"
+_CLIENT_AUTH: Final = "ssl.client.auth"
+_SUPERS: Final = "super.users"
+
+
+def advise(
+    source: Source,
+    listeners: Sequence[Listener],
+    inter_broker: str | None,
+    controller: Listener,
+    peers: Peers,
+    acls: AclSettings | None,
+    now: datetime,
+) -> None:
+    every = (*listeners, controller)
+    brokers = next((each for each in listeners if each.name == inter_broker), None)
+    _commands(source, brokers, controller, acls)
+    _nameless_brokers(source, brokers, controller, acls)
+    _nameless_supers(source, every, acls)
+    _unknown_peers(source, brokers, peers)
+    _jaas_of_no_mechanism(source, {each.name for each in every})
+    for each in every:
+        if each.tls is not None and not (each is controller and _is_as(brokers, controller)):
+            _anybodys_certificate(source, each)
+            _out_of_date(source, each, now)
+
+
+def _is_as(brokers: Listener | None, controller: Listener) -> bool:
+    """Nothing else was said of it."""
+    return brokers is not None and controller.tls is brokers.tls
+
+
+def _knows_who_comes(listener: Listener) -> bool:
+    """Nobody comes in there without a login or a certificate."""
+    return listener.sasl is not None or (listener.tls is not None and listener.tls.verify_mode is ssl.CERT_REQUIRED)
+
+
+def _commands(source: Source, brokers: Listener | None, controller: Listener, acls: AclSettings | None) -> None:
+    """Where all is plain nobody has asked for more."""
+    if acls is not None or brokers is None or brokers.protocol == PLAINTEXT or _knows_who_comes(controller):
+        return
+    told = "whoever reaches listener CONTROLLER may command this broker, delete its logs, say"
+    if controller.protocol == PLAINTEXT:
+        source.warn(PROTOCOL_MAP, f"{told}: let {controller.name} speak what brokers speak, {brokers.protocol}")
+    else:
+        key = _key(source, brokers if _is_as(brokers, controller) else controller, _CLIENT_AUTH)
+        source.warn(key, f"{told}: {_CLIENT_AUTH}=required closes it")
+
+
+def _nameless_brokers(source: Source, brokers: Listener | None, controller: Listener, acls: AclSettings | None) -> None:
+    if acls is None or ANONYMOUS in acls.super_users or acls.open_by_default:
+        return
+    for each in (brokers, controller):
+        if each is not None and each.sasl is None and (each.tls is None or each.tls.verify_mode is ssl.CERT_NONE):
+            source.warn(
+                _SUPERS,
+                f"brokers come in at listener {each.name} as {ANONYMOUS}, which is none of them: without an ACL for it "
+                "they neither hear their controller nor replicate. Let them log in, or show certificates",
+            )
+            return
+
+
+def _nameless_supers(source: Source, every: Sequence[Listener], acls: AclSettings | None) -> None:
+    if acls is None or ANONYMOUS not in acls.super_users:
+        return
+    doors = [each.name for each in every if not _knows_who_comes(each)]
+    if doors:
+        told = f"whoever comes without login or certificate may do everything, at {', '.join(doors)}"
+        source.warn(_SUPERS, f"{told}: keep strangers from there")
+
+
+def _unknown_peers(source: Source, brokers: Listener | None, peers: Peers) -> None:
+    """All brokers have the same users, mostly."""
+    identity = peers.identity
+    if identity is None or identity.mechanism != PLAIN or brokers is None or brokers.sasl is None:
+        return
+    users = brokers.sasl.users or {}
+    if users.get(identity.name) != identity.password:
+        key = f"listener.name.{brokers.name.lower()}.{PLAIN.lower()}.{JAAS}"
+        why = "has another password there" if identity.name in users else "is none of those who may log in there"
+        source.warn(
+            key, f"brokers log in at each other as {identity.name}, who {why}: user_{identity.name}=... says so"
+        )
+
+
+def _jaas_of_no_mechanism(source: Source, names: Collection[str]) -> None:
+    for name in sorted(names):
+        key = f"listener.name.{name.lower()}.{JAAS}"
+        if key in source:
+            source.warn(
+                key, f"without effect: it is said for a mechanism, listener.name.{name.lower()}.plain.{JAAS}, say"
+            )
+
+
+def _anybodys_certificate(source: Source, listener: Listener) -> None:
+    assert listener.tls is not None
+    if listener.tls.verify_mode is ssl.CERT_REQUIRED and not source.at(listener.name).text("ssl.truststore.location"):
+        key = _key(source, listener, _CLIENT_AUTH)
+        source.warn(
+            key,
+            f"there is no ssl.truststore.location, so at listener {listener.name} every certificate counts that an "
+            "authority of the system has signed: name the authorities that count",
+        )
+
+
+def _out_of_date(source: Source, listener: Listener, now: datetime) -> None:
+    key = _key(source, listener, "ssl.keystore.location")
+    try:
+        begins, ends = validity_of(key_store_of(source, listener.name).certificate())
+    except (ConfigError, WireError):
+        return  # who could load it can serve it
+    if now.timestamp() > ends:
+        source.warn(key, f"its certificate has expired, at {_said(ends)}: clients refuse it")
+    elif now.timestamp() < begins:
+        source.warn(key, f"its certificate does not count before {_said(begins)}: clients refuse it")
+
+
+def _said(seconds: int) -> str:
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M} UTC"
+
+
+def _key(source: Source, listener: Listener, key: str) -> str:
+    """As the file has it."""
+    return source.at(listener.name).name(key)

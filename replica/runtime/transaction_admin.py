@@ -1,0 +1,194 @@
+"""What people ask about transactions, put together from what brokers answer: who has which open, and what hangs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+from attrs import frozen
+
+from kraft_controller.core.names import TopicPartition
+from replica.core.errors import ErrorCode, KafkaError
+from replica.core.transactions.states import TxnState
+from replica.runtime.client import Client, raise_for
+from replica.wire.api import ApiKey
+
+OPEN: Final = (TxnState.ONGOING.value, TxnState.PREPARE_COMMIT.value, TxnState.PREPARE_ABORT.value)
+
+
+@frozen
+class Summary:
+    id: str
+    state: str
+    producer: int
+    coordinator: int
+
+
+@frozen
+class Described:
+    """started_ms   of a transaction that is open; None: none is
+    partitions   in the transaction; when it is decided, those that do not know it yet
+    """
+
+    id: str
+    state: str
+    producer: int
+    epoch: int
+    timeout_ms: int
+    started_ms: int | None
+    partitions: tuple[TopicPartition, ...]
+    coordinator: int
+
+
+@frozen
+class Left:
+    """A transaction that is open in a partition. last_ms: when something was written in it last."""
+
+    where: TopicPartition
+    producer: int
+    epoch: int
+    coordinator_epoch: int
+    start: int
+    last_ms: int
+
+
+# -- looking -----------------------------------------------------------------------------------------------
+
+
+async def list_transactions(client: Client, states: Iterable[str] = (), open_for_ms: int = -1) -> list[Summary]:
+    """Every broker knows its own only, so all of them are asked."""
+    body = {"state_filters": list(states), "producer_id_filters": [], "duration_filter": open_for_ms}
+    await client.patiently(lambda: client.metadata([]))
+    found: list[Summary] = []
+    for broker in client.brokers:
+
+        async def once(broker: int = broker) -> list[Summary]:
+            reply = await client.ask_broker(broker, ApiKey.LIST_TRANSACTIONS, body)
+            if reply["error_code"] == ErrorCode.COORDINATOR_NOT_AVAILABLE:
+                return []  # a cluster in which there never was a transaction has nobody to ask for one
+            raise_for(reply["error_code"], f"transactions of broker {broker}")
+            return [
+                Summary(each["transactional_id"], each["transaction_state"], each["producer_id"], broker)
+                for each in reply["transaction_states"]
+            ]
+
+        found += await client.patiently(once)
+    return sorted(found, key=lambda summary: summary.id)
+
+
+async def _coordinator(client: Client, name: str) -> int:
+    """Found by its list: who asks for the coordinator of a name has the topic made, if there is none."""
+    for each in await list_transactions(client):
+        if each.id == name:
+            return each.coordinator
+    raise KafkaError(ErrorCode.TRANSACTIONAL_ID_NOT_FOUND, f"there is no transactional id {name}")
+
+
+async def describe(client: Client, name: str) -> Described:
+    async def once() -> Described:
+        coordinator = await _coordinator(client, name)
+        reply = await client.ask_broker(coordinator, ApiKey.DESCRIBE_TRANSACTIONS, {"transactional_ids": [name]})
+        [said] = reply["transaction_states"]
+        raise_for(said["error_code"], f"transactional id {name}")
+        return Described(
+            name,
+            said["transaction_state"],
+            said["producer_id"],
+            said["producer_epoch"],
+            said["transaction_timeout_ms"],
+            said["transaction_start_time_ms"] if said["transaction_state"] in OPEN else None,
+            tuple(TopicPartition(each["topic"], number) for each in said["topics"] for number in each["partitions"]),
+            coordinator,
+        )
+
+    return await client.patiently(once)
+
+
+async def open_in(client: Client, wheres: Iterable[TopicPartition]) -> list[Left]:
+    """As the leaders of these partitions know it."""
+    found: list[Left] = []
+    for where in wheres:
+
+        async def once(where: TopicPartition = where) -> list[Left]:
+            leader = (await client.leaders([where.topic])).get(where)
+            if leader is None:
+                raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, f"nobody leads {where}, so nobody knows what is open")
+            reply = await client.ask_broker(leader, ApiKey.DESCRIBE_PRODUCERS, _named(where))
+            [topic] = reply["topics"]
+            [part] = topic["partitions"]
+            raise_for(part["error_code"], f"producers of {where}", part["error_message"])
+            return [
+                Left(
+                    where,
+                    each["producer_id"],
+                    each["producer_epoch"],
+                    each["coordinator_epoch"],
+                    each["current_txn_start_offset"],
+                    each["last_timestamp"],
+                )
+                for each in part["active_producers"]
+                if each["current_txn_start_offset"] >= 0
+            ]
+
+        found += await client.patiently(once)
+    return found
+
+
+async def hanging(client: Client, wheres: Iterable[TopicPartition], before_ms: int) -> list[Left]:
+    """Open in a partition, without anything written since, and no coordinator has the partition in a transaction: so
+    nobody will ever end it."""
+    left = [each for each in await open_in(client, wheres) if each.last_ms <= before_ms]
+    if not left:
+        return []
+    bearers = {each.producer: each for each in await list_transactions(client)}
+    found = []
+    for each in left:
+        bearer = bearers.get(each.producer)
+        if bearer is not None and bearer.state in OPEN:
+            described = await describe(client, bearer.id)
+            if each.where in described.partitions and each.producer == described.producer:
+                continue
+        found.append(each)
+    return found
+
+
+# -- ending ------------------------------------------------------------------------------------------------
+
+
+async def end(client: Client, left: Left) -> None:
+    """It is written into the partition that the transaction is aborted, as a coordinator would."""
+    topics = [{"name": left.where.topic, "partition_indexes": [left.where.partition]}]
+    marker = {
+        "producer_id": left.producer,
+        "producer_epoch": left.epoch,
+        "transaction_result": False,
+        "topics": topics,
+        "coordinator_epoch": max(left.coordinator_epoch, 0),
+    }
+
+    async def once() -> None:
+        leader = (await client.leaders([left.where.topic])).get(left.where)
+        if leader is None:
+            raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, f"nobody leads {left.where}")
+        reply = await client.ask_broker(leader, ApiKey.WRITE_TXN_MARKERS, {"markers": [marker]})
+        code: int = reply["markers"][0]["topics"][0]["partitions"][0]["error_code"]
+        raise_for(code, f"the end of a transaction in {left.where}")
+
+    await client.patiently(once)
+
+
+async def abort(client: Client, name: str) -> None:
+    """The name is taken from its producer, and what he has open is aborted everywhere before this returns."""
+    timeout_ms = (await describe(client, name)).timeout_ms
+    body = {"transactional_id": name, "transaction_timeout_ms": timeout_ms}
+
+    async def once() -> None:
+        coordinator = await _coordinator(client, name)
+        reply = await client.ask_broker(coordinator, ApiKey.INIT_PRODUCER_ID, body)
+        raise_for(reply["error_code"], f"transactional id {name}")  # CONCURRENT_TRANSACTIONS while partitions are told
+
+    await client.patiently(once)
+
+
+def _named(where: TopicPartition) -> dict[str, Any]:
+    return {"topics": [{"name": where.topic, "partition_indexes": [where.partition]}]}
