@@ -96,7 +96,8 @@ class TimeToBalance:
 
 @frozen
 class RolesAnswered:
-    """Which partitions a broker has on a disk that failed, of those it was told its role in."""
+    """Of which partitions a broker has a log that it cannot use, on a disk that failed, say, of those it was told its
+    role in."""
 
     broker: BrokerId
     epoch: BrokerEpoch

@@ -168,7 +168,7 @@ def log_dirs_failed(desk: Desk, brokers: Iterable[BrokerId]) -> None:
 
 
 def replicas_failed(desk: Desk, broker: BrokerId, failed: Iterable[TopicPartition]) -> Steps[None]:
-    """A broker answered that these are on a disk that failed."""
+    """A broker answered that it cannot use its logs of these, on a disk that failed, say."""
     cluster = desk.cluster
     gone = cluster.offline_dirs.setdefault(broker, set())
     news = [where for where in failed if where not in gone and broker in cluster.brokers_of(where)]

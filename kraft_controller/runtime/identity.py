@@ -24,6 +24,10 @@ class WrongIdentity(Exception):
     """A log directory is not this broker's, or does not say clearly whose it is. Says which file and what to do."""
 
 
+class Unreadable(WrongIdentity):
+    """What it says cannot be read at all, as of a disk that has failed."""
+
+
 @frozen
 class Identity:
     cluster: str | None
@@ -40,7 +44,7 @@ def read_identity(directory: Path) -> Identity | None:
     except UnicodeDecodeError:
         raise WrongIdentity(f"{path} is no text, so nobody knows whose this directory is; {_MENDED}") from None
     except OSError as error:
-        raise WrongIdentity(f"{path}: {error}") from None
+        raise Unreadable(f"{path}: {error}") from None
     values = _properties(lines)
     version = values.get("version")
     if version is None:
@@ -55,11 +59,7 @@ def read_identity(directory: Path) -> Identity | None:
 
 def known_id(directories: Iterable[Path]) -> BrokerId | None:
     """Under which id these were used; for a broker whose configuration names none."""
-    found = {
-        identity.broker: directory
-        for directory in directories
-        if (identity := read_identity(directory)) is not None and identity.broker is not None
-    }
+    found = {identity.broker: where for where, identity in _readable(directories) if identity.broker is not None}
     if len(found) > 1:
         told = "; ".join(f"{directory} of broker {broker}" for broker, directory in found.items())
         raise WrongIdentity(f"log directories of different brokers: {told}")
@@ -68,8 +68,26 @@ def known_id(directories: Iterable[Path]) -> BrokerId | None:
 
 def known_cluster(directories: Iterable[Path]) -> str | None:
     """Of which cluster these were last; None where they do not all say the same, or nothing at all."""
-    found = {identity.cluster for directory in directories if (identity := read_identity(directory)) is not None}
+    found = {identity.cluster for _, identity in _readable(directories)}
     return found.pop() if len(found) == 1 else None
+
+
+def _readable(directories: Iterable[Path]) -> list[tuple[Path, Identity]]:
+    """What they say that say something. A disk that has failed says nothing; where all of them have, that is raised."""
+    found: list[tuple[Path, Identity]] = []
+    failed: list[Unreadable] = []
+    directories = list(directories)
+    for directory in directories:
+        try:
+            identity = read_identity(directory)
+        except Unreadable as error:
+            failed.append(error)
+        else:
+            if identity is not None:
+                found.append((directory, identity))
+    if failed and len(failed) == len(directories):
+        raise failed[0]
+    return found
 
 
 def claim(directories: Iterable[Path], cluster: str, broker: BrokerId) -> None:

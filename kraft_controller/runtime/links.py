@@ -30,6 +30,8 @@ logger: Final = logging.getLogger("kraft_controller")
 
 STORAGE_ERROR: Final = 56
 """The replica is on a disk that failed."""
+INCONSISTENT_TOPIC_ID: Final = 103
+"""The log says that it is another topic's. It may be this one's, with a file that has rotted."""
 REFUSED_SHOWN: Final = 5
 
 
@@ -170,7 +172,9 @@ class Link:
 def meaning_of(broker: Broker, command: Command, answer: Answer) -> Event | None:
     """What the controller has to know of an answer. That it is old, it hears from the store."""
     if isinstance(command, LeaderAndIsr):
-        offline = tuple(where for where, error in answer.errors.items() if error == STORAGE_ERROR)
+        # Neither can lead nor follow before a person has looked. Others in sync can, though nobody is dead.
+        unusable = (STORAGE_ERROR, INCONSISTENT_TOPIC_ID)
+        offline = tuple(where for where, error in answer.errors.items() if error in unusable)
         return events.RolesAnswered(broker.id, broker.epoch, offline) if offline else None
     if isinstance(command, StopReplica):
         deleted = [stop.where for stop in command.stops if stop.delete]

@@ -86,8 +86,9 @@ class Between:
         """For the words of controllers, as a `Dial`: they begin when it is known who is at both ends."""
         try:
             connection = await self.connection((endpoint.host, endpoint.port), ClientSettings("controller"))
-        except (KafkaError, Unreachable, WireError) as error:
-            raise OSError(f"{endpoint.host}:{endpoint.port}: {error}") from error
+        except (KafkaError, Unreachable, WireError, ssl.SSLError, trio.BrokenResourceError) as error:
+            why = str(error) or str(error.__cause__ or "the connection broke")
+            raise OSError(f"{endpoint.host}:{endpoint.port}: {why}") from error
         return connection.stream
 
 

@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from functools import partial
+from pathlib import Path
 from typing import Final
 
 import trio
@@ -157,6 +158,7 @@ class Broker:
             self.producer_ids,
             self.log,
             config.transactions,
+            self._still_registered,
         )
         self.replication.role_taken.append(self.transactions.role_taken)
         bounds = {
@@ -179,6 +181,7 @@ class Broker:
         self._live = False
         self._told = trio.Event()
         self._knows_users = trio.Event()
+        self._has_room = trio.Event()
 
     def session(self) -> zab.Session | None:
         """The one that lasts, if one does."""
@@ -259,8 +262,8 @@ class Broker:
                 self._open,
                 self._described(),
                 _wall_ms,
-                former=identity.former_sessions(config.log_dirs[0]),
-                remember=lambda session: identity.remember_session(config.log_dirs[0], session),
+                former=[each for where in self._usable() for each in identity.former_sessions(where)],
+                remember=self._remember_session,
             )
             ear = Ear(
                 config.controller,
@@ -269,13 +272,14 @@ class Broker:
                 orders.serve,
                 self._trusts,
                 self.log,
-                self._knows_users.wait if self._asks_for(config.controller) else trio.lowlevel.checkpoint,
+                self._may_be_commanded,
             )
             for listener in ears:
                 nursery.start_soon(self._hear, listener, ear, nursery)
             await nursery.start(self.replication.run)
             nursery.start_soon(self.disk.run, self.replication.core.high_watermarks)
             nursery.start_soon(self.failed_disks.run)
+            nursery.start_soon(self._make_room)
             await nursery.start(self.groups.run)
             await nursery.start(self.transactions.run)
             await nursery.start(registration.run, self._live_with)
@@ -344,6 +348,31 @@ class Broker:
 
     def _trusts(self, principal: str, host: str) -> bool:
         return self.authorizer is None or self.authorizer.allows_brokers(principal, host)
+
+    async def _make_room(self) -> None:
+        await self.disk.make_room()
+        self._has_room.set()
+
+    async def _may_be_commanded(self) -> None:
+        """Who comes in can be told from others, and for what roles bring there is room, if any can be made."""
+        if self._asks_for(self.config.controller):
+            await self._knows_users.wait()
+        await self._has_room.wait()
+
+    def _usable(self) -> list[Path]:
+        """As the configuration names them: where files are played, those are nowhere."""
+        failed = set(map(Path, self.disk.failed))
+        return [each for each in self.config.log_dirs if each not in failed]
+
+    def _remember_session(self, session: int) -> None:
+        """In the first directory that takes it. Without it the next start is slower, and that is all."""
+        for where in self._usable():
+            try:
+                identity.remember_session(where, session)
+            except OSError as error:
+                self.log.grumble("session-not-remembered", str(where), why=error)
+            else:
+                return
 
     def who_controls(self) -> BrokerId | None:
         return self.controller.controller if self.controller is not None and self._live else None
@@ -447,7 +476,7 @@ class Broker:
                 self.groups.topics_deleted(gone)
             if before.get(OFFSETS_TOPIC) != self.cache.topic_id(OFFSETS_TOPIC):
                 self.offsets_topic.changed()
-                self.groups.offsets_topic_changed()
+                self.groups.topic_changed()
             if before.get(TRANSACTIONS_TOPIC) != self.cache.topic_id(TRANSACTIONS_TOPIC):
                 self.transactions_topic.changed()
                 self.transactions.topic_changed()

@@ -9,6 +9,7 @@ Bodies are dicts with the fields of `replica.wire.schemas`. Requests on one conn
 
 from __future__ import annotations
 
+import math
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
@@ -32,6 +33,8 @@ Address = tuple[str, int]
 
 RECEIVE_BYTES: Final = 256 * 1024
 PAUSE_S: Final = 0.1
+RENEWED: Final = 0.85
+"""So much of the time for which a login counts may pass before it is proved anew; Kafka's clients begin there, too."""
 HUNG_UP: Final = "the broker ended the connection"
 NO_CERTIFICATE: Final = "it wants a certificate of who dials, and was shown none that it believes"
 _WANTS_CERTIFICATE: Final = ("CERTIFICATE_REQUIRED", "BAD_CERTIFICATE", "UNKNOWN_CA", "HANDSHAKE_FAILURE")
@@ -67,11 +70,15 @@ class Connection:
         self._turn = trio.Lock()
         self._correlation = 0
         self._versions: dict[int, tuple[int, int]] | None = None
+        self._identity: Identity | None = None
+        self._renewed_at = math.inf
         self.broken = False
 
     async def ask(self, api: ApiKey, body: Body, version_max: int | None = None) -> Body:
         """In the newest version that both speak, up to `version_max`."""
         async with self._turn:
+            if self._identity is not None and trio.current_time() >= self._renewed_at:
+                await self._log_in(self._identity)
             if self._versions is None:
                 said = await self._exchange(ApiKey.API_VERSIONS, 0, {})
                 self._versions = {
@@ -80,9 +87,20 @@ class Connection:
             return await self._exchange(api, self._version(api, version_max), body)
 
     async def log_in(self, identity: Identity) -> None:
-        """Before anything else is asked. `KafkaError` if it is not believed."""
+        """Before anything else is asked. `KafkaError` if it is not believed. Where that counts for a while only it is
+        done again in time, so that nothing that is asked then is cut off."""
         async with self._turn:
-            await log_in(identity, self._exchange)
+            await self._log_in(identity)
+
+    async def _log_in(self, identity: Identity) -> None:
+        began = trio.current_time()
+        try:
+            lifetime_ms = await log_in(identity, self._exchange)
+        except KafkaError:
+            self.broken = True
+            raise
+        self._identity = identity
+        self._renewed_at = began + lifetime_ms / 1000 * RENEWED if lifetime_ms > 0 else math.inf
 
     def _version(self, api: ApiKey, version_max: int | None) -> int:
         ours = APIS[api]
@@ -280,7 +298,7 @@ class Client:
 
 def _broken(error: BaseException, before: str = "") -> Unreachable:
     """What TLS has to say is told for whoever does not know its library."""
-    cause = error.__cause__
+    cause = error.__cause__ or error
     if isinstance(cause, ssl.SSLEOFError | ConnectionResetError | BrokenPipeError):
         return Unreachable(HUNG_UP)
     reason = (cause.reason or "").upper() if isinstance(cause, ssl.SSLError) else ""

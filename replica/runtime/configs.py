@@ -6,7 +6,9 @@ which takes one round trip, the broker's own hold.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
+
+import trio
 
 from kraft_controller.core.configs import KEYS
 from replica.core.errors import KafkaError
@@ -28,6 +30,7 @@ class TopicConfigs:
         """Called for a topic of which nothing is known: it is to be `heard` soon."""
         self._log = log
         self._known: dict[str, Mapping[str, str]] = {}
+        self._bell = trio.Event()
 
     def __getitem__(self, topic: str) -> LogConfig:
         """As far as it is known. The first who asks has it read."""
@@ -37,9 +40,20 @@ class TopicConfigs:
             return self.defaults
         return self._config(topic, values)
 
+    def __contains__(self, topic: object) -> bool:
+        """What is set for it has been heard, and be it nothing."""
+        return topic in self._known
+
     def heard(self, topic: str, values: Mapping[str, str]) -> None:
         self._known[topic] = values
         self.apply(topic, self._config(topic, values))
+        bell, self._bell = self._bell, trio.Event()
+        bell.set()
+
+    async def until_heard(self, topics: Collection[str]) -> None:
+        """Of each of them what is set for it."""
+        while not self._known.keys() >= set(topics):
+            await self._bell.wait()
 
     def set_defaults(self, defaults: LogConfig) -> None:
         """Other ones, while topics are open: what they did not say themselves has changed."""

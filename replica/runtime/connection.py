@@ -1,12 +1,17 @@
-"""One client's connection: what it asks is answered one request after the other, and the answers leave in that order.
+"""One client's connection: what it asks is taken up one request after the other, and the answers leave in that order.
 
 Three tasks. One reads, ahead of what is being answered and up to a bound, because only who reads hears that the client
 is gone: then whatever is waited for on its behalf is dropped. One answers. One sends, all that has gathered at a time.
+
+Who writes with acks=all waits for replicas in a task of his own, once his records have their place in the log: the
+producer's next batch is written meanwhile, and followers fetch many at a time. What is no such write waits for all
+before it, so a client that writes and then reads finds what he wrote.
 """
 
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 import trio
@@ -14,14 +19,17 @@ from attrs import evolve
 
 from replica.core.errors import ErrorCode, KafkaError, WireError
 from replica.runtime.held import room_for_answer
-from replica.runtime.requests import ANONYMOUS, ApiKey, Reply, Request
+from replica.runtime.requests import ANONYMOUS, ApiKey, Reply, Request, unheard
 from replica.wire.encoding import Unwritable
 from replica.wire.framing import Framing
+from replica.wire.messages import Request as Asked
 from replica.wire.messages import UnknownApi, decode_request, encode_reply, encode_versions_refused
 
 if TYPE_CHECKING:
     from replica.runtime.port import Port
 
+_ALL_IN_SYNC: Final = -1
+"""Of a request's `acks`."""
 _GONE: Final = (trio.BrokenResourceError, trio.ClosedResourceError, OSError)
 
 
@@ -42,7 +50,11 @@ class Connection:
         self._framing = Framing(self._settings.request_bytes_max if self._login is None else self._first_bytes_max())
         self._waiting: deque[bytes] = deque()
         self._waiting_bytes = 0
-        self._busy = False
+        self._taken_up = 0
+        """Requests that are neither answered nor waiting for their turn."""
+        self._ahead: deque[trio.Event] = deque()
+        """Of those of them that wait for replicas, in their order: set when it has been answered."""
+        self._mute_until = 0.0
         self._arrived = trio.Event()
         self._room = trio.Event()
         self._unsent: list[bytes] = []
@@ -61,7 +73,7 @@ class Connection:
         try:
             with self._scope:
                 async with trio.open_nursery() as nursery:
-                    nursery.start_soon(self._answer)
+                    nursery.start_soon(self._answer, nursery)
                     nursery.start_soon(self._send)
                     await self._receive()
                     nursery.cancel_scope.cancel()
@@ -94,7 +106,7 @@ class Connection:
             with trio.move_on_after(settings.idle_s) as patience:
                 data = await self._stream.receive_some(max(settings.receive_bytes, min(framing.missing_bytes, 2**20)))
             if patience.cancelled_caught:
-                if self._busy or self._waiting:
+                if self._taken_up or self._waiting:
                     continue
                 return
             if not data:
@@ -119,31 +131,29 @@ class Connection:
 
     # -- answering -----------------------------------------------------------------------------------------
 
-    async def _answer(self) -> None:
+    async def _answer(self, nursery: trio.Nursery) -> None:
         while True:
             while not self._waiting:
                 self._arrived = trio.Event()
                 await self._arrived.wait()
             frame = self._waiting.popleft()
-            self._busy = True
-            try:
-                await self._answer_one(frame)
-            finally:
-                self._busy = False
-                self._waiting_bytes -= len(frame)
-                self._port.waiting_bytes -= len(frame)
-            self._room.set()
-            self._port.room()
+            self._taken_up += 1
+            await self._take_up(nursery, frame)
             while self._unsent_bytes > self._settings.unsent_bytes_max:
                 self._taken = trio.Event()
                 await self._taken.wait()
+            # Clients of today wait by themselves for what they are told; others are not heard.
+            if self._mute_until > trio.current_time():
+                await trio.sleep_until(self._mute_until)
             # Fair to other connections, and the sender's chance, whoever of the handlers waited for nothing.
             await trio.lowlevel.checkpoint()
 
-    async def _answer_one(self, frame: bytes) -> None:
+    async def _take_up(self, nursery: trio.Nursery, frame: bytes) -> None:
         login = self._login
         if login is not None and login.raw:
+            await self._all_answered()
             self._put(login.raw_token(frame))
+            self._over(frame)
             await self._after_login()
             return
         try:
@@ -151,35 +161,82 @@ class Connection:
         except UnknownApi as error:
             if error.head.key != ApiKey.API_VERSIONS or (login is not None and login.started):
                 raise
+            await self._all_answered()
             self._put(encode_versions_refused(error.head.correlation, self._port.versions(ErrorCode.NONE)))
+            self._over(frame)
             return
         self._client_id = asked.client_id
-        key, version = asked.api, asked.version
-        request = Request(
-            key, version, asked.correlation, asked.client_id, asked.body, self._port.name, self.principal, self._host
-        )
-        reply: Reply
-        if key is ApiKey.API_VERSIONS:
-            reply = self._port.answer_versions(request)
-        elif key is ApiKey.SASL_HANDSHAKE or key is ApiKey.SASL_AUTHENTICATE:
-            if login is None:
-                raise Cut(f"{key.name}, and nobody need say who he is at listener {self._port.name}")
-            reply = await login.answer(request)
-        elif login is not None and login.over:
-            raise Cut(f"{key.name}, and {login.principal} had to prove anew who he is: the time for that is over")
-        elif login is not None and not login.done:
-            raise Cut(f"{key.name} before it was said who asks: listener {self._port.name} wants SASL")
-        else:
-            reply = await self._handled(request)
-        if reply is not None:
-            try:
-                self._put(encode_reply(key, version, asked.correlation, reply))
-            except Unwritable as error:
-                raise AssertionError(str(error)) from error
-            if wait_ms := reply.get("throttle_time_ms"):
-                await trio.sleep(wait_ms / 1000)  # clients of today wait by themselves; others are not heard
+        if asked.api is ApiKey.PRODUCE and asked.body["acks"] == _ALL_IN_SYNC:
+            await self._go_ahead(nursery, asked, frame)
+            return
+        await self._all_answered()
+        self._say(asked, await self._reply_to(asked))
+        self._over(frame)
         if login is not None:
             await self._after_login()
+
+    async def _all_answered(self) -> None:
+        if self._ahead:
+            await self._ahead[-1].wait()
+
+    async def _go_ahead(self, nursery: trio.Nursery, asked: Asked, frame: bytes) -> None:
+        """Until it has its place, or its answer."""
+        while len(self._ahead) >= self._settings.ahead_max:
+            await self._ahead[0].wait()
+        before = self._ahead[-1] if self._ahead else None
+        placed, answered = trio.Event(), trio.Event()
+        self._ahead.append(answered)
+        nursery.start_soon(self._answer_in_turn, asked, frame, placed, before, answered)
+        await placed.wait()
+
+    async def _answer_in_turn(
+        self, asked: Asked, frame: bytes, placed: trio.Event, before: trio.Event | None, answered: trio.Event
+    ) -> None:
+        try:
+            reply = await self._reply_to(asked, placed.set)
+        finally:
+            placed.set()
+        if before is not None:
+            await before.wait()
+        self._say(asked, reply)
+        self._over(frame)
+        self._ahead.popleft()
+        answered.set()
+
+    def _say(self, asked: Asked, reply: Reply) -> None:
+        if reply is None:
+            return
+        try:
+            self._put(encode_reply(asked.api, asked.version, asked.correlation, reply))
+        except Unwritable as error:
+            raise AssertionError(str(error)) from error
+        if wait_ms := reply.get("throttle_time_ms"):
+            self._mute_until = max(self._mute_until, trio.current_time() + wait_ms / 1000)
+
+    def _over(self, frame: bytes) -> None:
+        self._taken_up -= 1
+        self._waiting_bytes -= len(frame)
+        self._port.waiting_bytes -= len(frame)
+        self._room.set()
+        self._port.room()
+
+    async def _reply_to(self, asked: Asked, placed: Callable[[], None] = unheard) -> Reply:
+        login = self._login
+        request = Request(
+            asked.api, asked.version, asked.correlation, asked.client_id, asked.body,
+            self._port.name, self.principal, self._host, placed,
+        )  # fmt: skip
+        if asked.api is ApiKey.API_VERSIONS:
+            return self._port.answer_versions(request)
+        if asked.api is ApiKey.SASL_HANDSHAKE or asked.api is ApiKey.SASL_AUTHENTICATE:
+            if login is None:
+                raise Cut(f"{asked.api.name}, and nobody need say who he is at listener {self._port.name}")
+            return await login.answer(request)
+        if login is not None and login.over:
+            raise Cut(f"{asked.api.name}, and {login.principal} had to prove anew who he is: the time for that is over")
+        if login is not None and not login.done:
+            raise Cut(f"{asked.api.name} before it was said who asks: listener {self._port.name} wants SASL")
+        return await self._handled(request)
 
     async def _handled(self, request: Request) -> Reply:
         handler = self._port.handlers.get(request.api)

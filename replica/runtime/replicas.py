@@ -47,10 +47,11 @@ from replica.runtime.examining import Examiner
 from replica.runtime.fetchers import Fetchers, FetcherSettings
 from replica.runtime.isr_store import Outcome
 from replica.runtime.logs import Log
+from replica.runtime.requests import unheard
 
 LOUD: Final = {"committed_records_cut": logging.ERROR, "log_failed": logging.ERROR, "stray": logging.WARNING}
 """Notes that somebody has to see. Others are told as they are."""
-QUIET: Final = frozenset({"fetch_refused", "role_refused", "not_appended"})
+QUIET: Final = frozenset({"fetch_refused", "role_refused", "not_appended", "log_rotten"})
 """Notes that may come again and again."""
 
 RoleTaken = Callable[[TopicPartition, bool | None, int], None]
@@ -176,8 +177,13 @@ class Replication:
     # -- those who ask, and wait -----------------------------------------------------------------------------
 
     async def produce(
-        self, acks: int, timeout_ms: int, entries: Sequence[tuple[TopicPartition, bytes]]
+        self,
+        acks: int,
+        timeout_ms: int,
+        entries: Sequence[tuple[TopicPartition, bytes]],
+        placed: Callable[[], None] = unheard,
     ) -> list[Produced]:
+        """`placed`: it is called when they are in the logs, and all that is left is to wait for others."""
         led, examiner = self.core.partitions, self._examiner
         ready: list[tuple[TopicPartition, bytes | Examined]] = [
             (where, records)
@@ -186,7 +192,7 @@ class Replication:
             for where, records in entries
         ]
         return await self._answered(
-            lambda token: self.core.produce(token, acks, timeout_ms, ready, self.now(), clock=_clock())
+            lambda token: self.core.produce(token, acks, timeout_ms, ready, self.now(), clock=_clock()), placed
         )
 
     async def fetch(self, asked: Fetch) -> list[Fetched]:
@@ -195,7 +201,7 @@ class Replication:
     async def delete_records(self, timeout_ms: int, entries: Iterable[tuple[TopicPartition, int]]) -> list[Deleted]:
         return await self._answered(lambda token: self.core.delete_records(token, timeout_ms, entries, self.now()))
 
-    async def _answered(self, ask: Callable[[int], list[T] | None]) -> list[T]:
+    async def _answered(self, ask: Callable[[int], list[T] | None], placed: Callable[[], None] = unheard) -> list[T]:
         """At once, or when the core says so. Who is cancelled meanwhile, his connection being gone, is forgotten."""
         self._last_token += 1
         token, waiter = self._last_token, _Waiter()
@@ -205,6 +211,7 @@ class Replication:
             self._turn()
             if results is not None:
                 return results
+            placed()
             await waiter.answered.wait()
             found: list[T] = waiter.results
             return found

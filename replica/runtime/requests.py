@@ -26,11 +26,18 @@ Reply: TypeAlias = dict[str, Any] | None
 ANONYMOUS: Final = "User:ANONYMOUS"
 
 
+def unheard() -> None:
+    """Nobody waits for the place of a request."""
+
+
 @frozen
 class Request:
     """listener      name of the listener that it came in by: addresses in the reply are those for that listener
     principal     who asks, `User:name`
     host          of the peer
+    placed        to be called when all that is left is to wait: what it writes stands where it will stand, so the
+                  request behind it cannot get in front of it any more. Who never calls it holds that one up until
+                  he has answered
     """
 
     api: ApiKey
@@ -41,11 +48,13 @@ class Request:
     listener: str = "PLAINTEXT"
     principal: str = ANONYMOUS
     host: str = "127.0.0.1"
+    placed: Callable[[], None] = unheard
 
 
 Handler: TypeAlias = Callable[[Request], Awaitable[Reply]]
-"""Answers of one connection are sent in the order of its requests, one at a time: a handler that waits holds up this
-connection and no other. When the connection ends, it is cancelled. A `KafkaError` that it raises ends the connection,
-as does any error: what is wrong with one topic or group belongs into the reply."""
+"""Answers of one connection are sent in the order of its requests, which are taken up one at a time: a handler that
+waits holds up this connection and no other, but for those who write and wait for replicas (`Request.placed`). When the
+connection ends, it is cancelled. A `KafkaError` that it raises ends the connection, as does any error: what is wrong
+with one topic or group belongs into the reply."""
 
 Handlers: TypeAlias = Mapping[ApiKey, Handler]

@@ -172,8 +172,9 @@ Exchanged = Callable[[ApiKey, int, dict[str, Any]], Awaitable[dict[str, Any]]]
 """One request of this version, and its answer."""
 
 
-async def log_in(identity: Identity, exchange: Exchanged) -> None:
-    """At the beginning of a connection. `KafkaError` if one side does not believe the other."""
+async def log_in(identity: Identity, exchange: Exchanged) -> int:
+    """At the beginning of a connection, and again before that is over. For how many milliseconds it counts; 0: for as
+    long as the connection lasts. `KafkaError` if one side does not believe the other."""
     said = await exchange(ApiKey.SASL_HANDSHAKE, 1, {"mechanism": identity.mechanism})
     if said["error_code"]:
         offered = ", ".join(said["mechanisms"]) or "nothing"
@@ -190,5 +191,6 @@ async def log_in(identity: Identity, exchange: Exchanged) -> None:
         except Refused as error:
             raise KafkaError(ErrorCode.SASL_AUTHENTICATION_FAILED, f"{identity.mechanism}: {error}") from None
         if token is None:
-            return
+            lifetime: int = said["session_lifetime_ms"]
+            return lifetime
     raise KafkaError(ErrorCode.SASL_AUTHENTICATION_FAILED, f"{identity.mechanism} does not come to an end")

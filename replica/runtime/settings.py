@@ -20,7 +20,9 @@ class PortSettings:
     controllers_max          of the listener for controllers; brokers have one or two of each other
     idle_s                   `connections.max.idle.ms`: nothing was asked, and nothing is waited for
     waiting_max              requests of one connection that wait for their turn; then no more is read from it
-    waiting_bytes_max        the same in bytes
+    waiting_bytes_max        the same in bytes, with those that wait for replicas
+    ahead_max                requests of one connection that are written and wait for replicas while others behind them
+                             are taken up: Kafka's brokers take up one at a time
     waiting_bytes_total_max  `queued.max.request.bytes`: the same of all connections together; and as much of requests
                              that have come in part
     unsent_bytes_max         of replies of one connection that it has not taken; then nothing more is answered
@@ -38,6 +40,7 @@ class PortSettings:
     controllers_max: int = 256
     idle_s: float = 600.0
     waiting_max: int = 64
+    ahead_max: int = 64
     waiting_bytes_max: int = 8 * MIB
     waiting_bytes_total_max: int = 512 * MIB
     unsent_bytes_max: int = 4 * MIB

@@ -47,13 +47,18 @@ async def _part(stream: trio.SocketStream) -> None:
 
 
 async def dialled(host: str, port: int, tls: ssl.SSLContext | None) -> trio.abc.Stream:
+    """Who is not believed there is told why, by an alert, and so is the caller, by an `ssl.SSLError`."""
     stream = await trio.open_tcp_stream(host, port)
     if tls is None:
         return stream
-    secure = trio.SSLStream(stream, tls, server_hostname=host)
+    secure = TlsStream(stream, tls, server_side=False, server_hostname=host)
     try:
-        await secure.do_handshake()
+        try:
+            await secure.handshake()
+        except ssl.SSLError:
+            await _part(stream)
+            raise
     except BaseException:
-        await trio.aclose_forcefully(secure)
+        await trio.aclose_forcefully(stream)
         raise
     return secure

@@ -7,11 +7,10 @@ from collections.abc import Iterator
 from typing import Final
 
 from kraft_controller.runtime.metrics import COUNTER, GAUGE, Sample
-from replica.core.transactions.states import TxnState
+from replica.core.transactions.states import WRITTEN, TxnState
 from replica.runtime.transactions import Transactions
 
 PREFIX: Final = "kafka_coordinator_transaction"
-_NEVER_SEEN: Final = (TxnState.DEAD, TxnState.PREPARE_EPOCH_FENCE)
 _OPEN: Final = (TxnState.ONGOING, TxnState.PREPARE_COMMIT, TxnState.PREPARE_ABORT)
 
 
@@ -23,11 +22,10 @@ def samples(transactions: Transactions) -> Iterator[Sample]:
         states[each.state] += 1
         if each.state in _OPEN:
             longest = max(longest, transactions.now() - each.now.started_ms)
-    for state in TxnState:
-        if state not in _NEVER_SEEN:
-            labels = {"state": state.value}
-            about = "transactional ids that are coordinated here, by the state of their last transaction"
-            yield Sample(f"{PREFIX}_num_transactions", GAUGE, about, states[state], labels)
+    for state in WRITTEN:
+        labels = {"state": state.value}
+        about = "transactional ids that are coordinated here, by the state of their last transaction"
+        yield Sample(f"{PREFIX}_num_transactions", GAUGE, about, states[state], labels)
     yield Sample(
         f"{PREFIX}_longest_open_seconds",
         GAUGE,

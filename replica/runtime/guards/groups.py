@@ -55,15 +55,15 @@ async def _join(asked: Asked, handler: Handler) -> Reply:
     }
 
 
-def _refused_parts(topic: Body, error: ErrorCode) -> Body:
+def refused_parts(topic: Body, error: ErrorCode) -> Body:
     parts = [{"partition_index": part["partition_index"], "error_code": error} for part in topic["partitions"]]
     return {"name": topic["name"], "partitions": parts}
 
 
-async def _commit(asked: Asked, handler: Handler) -> Reply:
+async def commit(asked: Asked, handler: Handler) -> Reply:
     topics = asked.body["topics"]
     if not asked.group(Operation.READ, asked.body["group_id"]):
-        return {"topics": [_refused_parts(each, GROUP_REFUSED) for each in topics]}
+        return {"topics": [refused_parts(each, GROUP_REFUSED) for each in topics]}
     mine = asked.topics(Operation.READ, [each["name"] for each in topics])
     return await split(
         asked,
@@ -71,7 +71,7 @@ async def _commit(asked: Asked, handler: Handler) -> Reply:
         "topics",
         "topics",
         lambda each: each["name"] in mine,
-        lambda each: _refused_parts(each, TOPIC_REFUSED),
+        lambda each: refused_parts(each, TOPIC_REFUSED),
     )
 
 
@@ -201,7 +201,7 @@ async def _delete_offsets(asked: Asked, handler: Handler) -> Reply:
         "topics",
         "topics",
         lambda each: each["name"] in mine,
-        lambda each: _refused_parts(each, TOPIC_REFUSED),
+        lambda each: refused_parts(each, TOPIC_REFUSED),
     )
 
 
@@ -211,7 +211,7 @@ GUARDS: Final[Mapping[ApiKey, Guard]] = {
     ApiKey.SYNC_GROUP: _member,
     ApiKey.HEARTBEAT: _member,
     ApiKey.LEAVE_GROUP: _member,
-    ApiKey.OFFSET_COMMIT: _commit,
+    ApiKey.OFFSET_COMMIT: commit,
     ApiKey.OFFSET_FETCH: _offsets,
     ApiKey.DESCRIBE_GROUPS: _describe,
     ApiKey.LIST_GROUPS: _list,

@@ -7,7 +7,8 @@ from typing import Final
 
 from replica.core.acls import Operation
 from replica.core.errors import ErrorCode
-from replica.runtime.guards.asking import GROUP_REFUSED, TOPIC_REFUSED, Asked, Guard, split
+from replica.runtime.guards.asking import GROUP_REFUSED, TOPIC_REFUSED, Asked, Guard
+from replica.runtime.guards.groups import commit, refused_parts
 from replica.runtime.requests import ApiKey, Body, Handler, Reply
 
 _REFUSED: Final = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
@@ -47,25 +48,10 @@ async def _end(asked: Asked, handler: Handler) -> Reply:
 
 
 async def _commit(asked: Asked, handler: Handler) -> Reply:
-    topics = asked.body["topics"]
+    """As any other commit, by who may use the transaction."""
     if not _is_his(asked):
-        return {"topics": [_uncommitted(each, _REFUSED) for each in topics]}
-    if not asked.group(Operation.READ, asked.body["group_id"]):
-        return {"topics": [_uncommitted(each, GROUP_REFUSED) for each in topics]}
-    mine = asked.topics(Operation.READ, [each["name"] for each in topics])
-    return await split(
-        asked,
-        handler,
-        "topics",
-        "topics",
-        lambda each: each["name"] in mine,
-        lambda each: _uncommitted(each, TOPIC_REFUSED),
-    )
-
-
-def _uncommitted(topic: Body, error: ErrorCode) -> Body:
-    parts = [{"partition_index": part["partition_index"], "error_code": error} for part in topic["partitions"]]
-    return {"name": topic["name"], "partitions": parts}
+        return {"topics": [refused_parts(each, _REFUSED) for each in asked.body["topics"]]}
+    return await commit(asked, handler)
 
 
 # -- who looks -------------------------------------------------------------------------------------------------

@@ -35,7 +35,9 @@ def handlers(replicas: Replication) -> Handlers:
                 else:
                     refused[len(places)] = Produced(where, wrong.code, wrong.text)
                 places.append(where)
-        results = await replicas.produce(body["acks"], body["timeout_ms"], entries) if entries else []
+        results = []
+        if entries:
+            results = await replicas.produce(body["acks"], body["timeout_ms"], entries, request.placed)
         written = iter(results)
         answers = [refused[place] if place in refused else next(written) for place in range(len(places))]
         if body["acks"] == 0:

@@ -158,6 +158,11 @@ def test_answers_come_back_as_events() -> None:
                 events.RolesAnswered(ONE, BrokerEpoch(5), (T0,)),
                 events.DeletionAnswered(ONE, BrokerEpoch(5), (other,), (T0,)),
             ]
+            # A log that says that it is another topic's cannot be led with either; what is old is no matter of logs.
+            broker.errors = {T0: 11, other: 103}
+            links.send(ONE, LeaderAndIsr(*head, False, (), ()))
+            await until(lambda: len(heard) == 3)
+            assert heard[-1] == events.RolesAnswered(ONE, BrokerEpoch(5), (other,))
 
     run(test)
 

@@ -11,13 +11,14 @@ from attrs import evolve
 
 import zab
 from kraft_controller.core.names import BrokerId, TopicPartition
+from kraft_controller.runtime.identity import META, former_sessions
 from replica.cli.produce import Producer
 from replica.core.settings import Settings as ReplicationSettings
 from replica.runtime.broker import Broker
 from replica.runtime.client import connect
 from replica.runtime.config import PLAINTEXT, BrokerConfig, Listener
 from replica.storage.files import StorageFailure
-from replica.storage.real_files import RealFiles
+from replica.storage.real_files import LOCK, RealFiles
 from replica.wire.compression import Codec
 from tests.integration.brokers import PATIENCE_S, until
 
@@ -78,4 +79,26 @@ async def test_what_was_on_it_is_led_by_others_and_the_last_disk_is_the_end(tmp_
                 fail(one, 1)
                 fail(one, 2)
             await until(lambda: not led(one, two))
+            nursery.cancel_scope.cancel()
+
+
+async def test_a_broker_begins_with_the_disks_that_can_be_used(tmp_path: Path) -> None:
+    """The first of its directories cannot be opened, neither to lock it nor to read whose it is."""
+    bad, good = tmp_path / "bad", tmp_path / "good"
+    for name in (LOCK, META):
+        (bad / name).mkdir(parents=True)
+    with trio.fail_after(PATIENCE_S):
+        async with zab.open_store(tmp_path / "store") as store, trio.open_nursery() as nursery:
+            config = evolve(BASE, id=BrokerId(1), log_dirs=(bad, good), replication_factor=1)
+            broker = Broker(config, store.session)
+            await nursery.start(broker.run)
+            assert [where for where, why in broker.disk.paths.items() if why is not None] == [str(bad)]
+            assert former_sessions(good)
+            async with connect([("127.0.0.1", broker.ports[PLAINTEXT])]) as client:
+                producer = Producer(client, "orders", "all", Codec.NONE)
+                await producer.begin()
+                for _ in range(PARTITIONS):
+                    await producer.send([(None, b"x")])
+                assert producer.ends == dict.fromkeys(range(PARTITIONS), 1)
+            assert len(broker.disk.partitions_in(str(good))) == PARTITIONS
             nursery.cancel_scope.cancel()

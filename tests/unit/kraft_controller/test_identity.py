@@ -12,6 +12,7 @@ from kraft_controller.runtime.identity import (
     WrongIdentity,
     claim,
     former_sessions,
+    known_cluster,
     known_id,
     read_identity,
     remember_session,
@@ -82,3 +83,13 @@ def test_the_last_sessions_are_remembered(tmp_path: Path) -> None:
     assert former_sessions(tmp_path) == tuple(range(0x1004, 0x1000 + SESSIONS_MAX + 4))
     (tmp_path / "store.session").write_text("scribble")
     assert former_sessions(tmp_path) == ()
+
+
+def test_a_disk_that_cannot_be_read_says_nothing_of_whose_it_is(tmp_path: Path) -> None:
+    good, bad = tmp_path / "a", tmp_path / "b"
+    claim([good], "cluster", ONE)
+    (bad / "meta.properties").mkdir(parents=True)
+    assert known_id([bad, good]) == 1
+    assert known_cluster([bad, good]) == "cluster"
+    with pytest.raises(WrongIdentity, match="Is a directory"):
+        known_id([bad])

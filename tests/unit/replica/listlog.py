@@ -61,6 +61,8 @@ class ListLog:
         self.epochs: list[tuple[int, int]] = []
         self.flushed = 0
         self.broken = False
+        self.rotten: set[int] = set()
+        """Batches that begin there."""
         self._start = 0
         self._end = 0
 
@@ -75,6 +77,13 @@ class ListLog:
     @property
     def latest_epoch(self) -> int:
         return self.epochs[-1][0] if self.epochs else NO_EPOCH
+
+    def wrong_in(self, fetched: Fetched) -> str | None:
+        found = [each.base for each in decode(fetched.records) if each.base in self.rotten]
+        return f"the batch at {found[0]} has rotted" if found else None
+
+    def give_up(self, why: str) -> None:
+        self.broken = True
 
     def examine(self, batches: bytes, bytes_max: int | None = None) -> Examined | None:
         return None

@@ -15,6 +15,7 @@ import trio.testing
 from kraft_controller.core.scram import Mechanism, of_password
 from replica.core.errors import ErrorCode, KafkaError
 from replica.core.scram import ScramProof
+from replica.runtime.client import ClientSettings, Connection
 from replica.runtime.descriptors import Share, share
 from replica.runtime.login import OPEN, Security
 from replica.runtime.logs import Log
@@ -84,7 +85,7 @@ async def listening(
 
     async with trio.open_nursery() as nursery:
         nursery.start_soon(port.run)
-        with trio.fail_after(120):
+        with trio.fail_after(600):
             yield connect
         nursery.cancel_scope.cancel()
     for each in clients:
@@ -105,6 +106,142 @@ def test_answers_come_in_the_order_of_the_questions() -> None:
             for number in range(1, 200):
                 correlation, reply = await client.hear(HEARTBEAT, number % 5)
                 assert (correlation, reply["error_code"]) == (number, number % 7)
+
+    trio.run(main)
+
+
+def produce_of(number: int, acks: int = -1) -> dict[str, Any]:
+    part = {"index": number, "records": b"r" * 100}
+    topics = [{"name": "t", "partition_data": [part]}]
+    return {"transactional_id": None, "acks": acks, "timeout_ms": 1000, "topic_data": topics}
+
+
+class Writer:
+    """Writes at once, and answers when it is told to."""
+
+    def __init__(self) -> None:
+        self.written: list[int] = []
+        self.gone = 0
+        self._replicated: dict[int, trio.Event] = {}
+
+    def handlers(self) -> Handlers:
+        return {ApiKey.PRODUCE: self._produce, HEARTBEAT: answer}
+
+    async def has_written(self, *numbers: int) -> None:
+        while self.written != list(numbers):
+            await trio.sleep(0.01)
+
+    async def has_written_at_least(self, count: int) -> None:
+        while len(self.written) < count:
+            await trio.sleep(0.01)
+
+    def replicated(self, number: int) -> None:
+        self._replicated[number].set()
+
+    async def _produce(self, request: Request) -> Reply:
+        number = request.correlation
+        replicated = self._replicated[number] = trio.Event()
+        await trio.sleep(0.02 / number)  # whoever came first takes longest, and keeps his place all the same
+        self.written.append(number)
+        request.placed()
+        try:
+            await replicated.wait()
+        except trio.Cancelled:
+            self.gone += 1
+            raise
+        return {"responses": [], "throttle_time_ms": 0}
+
+
+def test_a_batch_is_written_while_those_before_it_wait_for_replicas_and_answers_keep_their_order() -> None:
+    async def main() -> None:
+        writer = Writer()
+        async with listening(writer.handlers()) as connect:
+            client = await connect()
+            for number in (1, 2, 3):
+                await client.ask(ApiKey.PRODUCE, 9, number, produce_of(0))
+            await client.ask(HEARTBEAT, 4, 4, group("gg"))
+            await writer.has_written(1, 2, 3)
+            writer.replicated(3)
+            writer.replicated(2)
+            with trio.move_on_after(0.1) as patience:
+                await client.hear(ApiKey.PRODUCE, 9)
+            assert patience.cancelled_caught, "2 and 3 are not told of before 1"
+            writer.replicated(1)
+            for number in (1, 2, 3):
+                assert (await client.hear(ApiKey.PRODUCE, 9))[0] == number
+            assert await client.hear(HEARTBEAT, 4) == (4, {"throttle_time_ms": 0, "error_code": 2})
+
+    trio.run(main)
+
+
+def test_what_is_no_write_waits_for_all_that_was_written_before_it() -> None:
+    async def main() -> None:
+        writer = Writer()
+        async with listening(writer.handlers()) as connect:
+            client = await connect()
+            await client.ask(ApiKey.PRODUCE, 9, 1, produce_of(0))
+            await client.ask(HEARTBEAT, 4, 2, group("g"))
+            await client.ask(ApiKey.PRODUCE, 9, 3, produce_of(0))
+            await writer.has_written(1)
+            await trio.testing.wait_all_tasks_blocked(0.05)
+            assert writer.written == [1]
+            writer.replicated(1)
+            assert (await client.hear(ApiKey.PRODUCE, 9))[0] == 1
+            assert (await client.hear(HEARTBEAT, 4))[0] == 2
+            await writer.has_written(1, 3)
+
+    trio.run(main)
+
+
+def test_a_write_that_waits_for_nobody_is_answered_before_the_next_is_taken_up() -> None:
+    async def main() -> None:
+        writer = Writer()
+        async with listening(writer.handlers()) as connect:
+            client = await connect()
+            for number in (1, 2):
+                await client.ask(ApiKey.PRODUCE, 9, number, produce_of(0, acks=1))
+            await writer.has_written(1)
+            await trio.testing.wait_all_tasks_blocked(0.05)
+            assert writer.written == [1]
+            writer.replicated(1)
+            await writer.has_written(1, 2)
+
+    trio.run(main)
+
+
+def test_only_so_many_wait_for_replicas_at_a_time_and_are_forgotten_when_their_client_leaves() -> None:
+    async def main() -> None:
+        writer = Writer()
+        async with listening(writer.handlers(), PortSettings(ahead_max=3)) as connect:
+            client = await connect()
+            for number in range(1, 6):
+                await client.ask(ApiKey.PRODUCE, 9, number, produce_of(0))
+            await writer.has_written(1, 2, 3)
+            await trio.testing.wait_all_tasks_blocked(0.05)
+            assert writer.written == [1, 2, 3]
+            writer.replicated(1)
+            await writer.has_written(1, 2, 3, 4)
+            await trio.aclose_forcefully(client.stream)
+            while writer.gone < 3:
+                await trio.sleep(0.01)
+
+    trio.run(main)
+
+
+def test_requests_that_wait_for_replicas_count_as_held_until_they_are_answered() -> None:
+    async def main() -> None:
+        writer = Writer()
+        async with listening(writer.handlers(), PortSettings(waiting_bytes_max=250, receive_bytes=64)) as connect:
+            client = await connect()
+            for number in range(1, 9):
+                await client.ask(ApiKey.PRODUCE, 9, number, produce_of(0))
+            await writer.has_written_at_least(1)
+            await trio.sleep(0.1)
+            assert len(writer.written) <= 4, "no more is read from somebody of whom so much is held"
+            for number in range(1, 9):
+                await writer.has_written_at_least(number)
+                writer.replicated(number)
+                assert (await client.hear(ApiKey.PRODUCE, 9))[0] == number
 
     trio.run(main)
 
@@ -512,6 +649,31 @@ async def test_who_has_to_prove_it_anew_in_time_may_do_so_and_is_cut_off_otherwi
         await trio.sleep(0.05)
         await client.ask(HEARTBEAT, 4, 1, group("g"))
         assert await client.hung_up_on()
+
+
+def test_our_own_client_proves_it_anew_before_the_time_is_over() -> None:
+    """Brokers among themselves are such clients, and a fetch that is cut off is lost. Who is not believed any more is
+    told so, and begins anew with another connection."""
+
+    async def main() -> None:
+        known = {"alice": KEPT}
+        settings = SaslSettings(("SCRAM-SHA-256",), lifetime_ms=40_000)
+        security = security_of(settings, lambda mechanism, name: known.get(name), b"s")
+        async with listening({HEARTBEAT: whoever}, security=security) as connect:
+            connection = Connection((await connect()).stream, ClientSettings())
+            await connection.log_in(Identity("SCRAM-SHA-256", "alice", "secret"))
+            for passed_s in (0, 33, 2, 20, 39, 300):
+                clock.jump(passed_s)
+                assert (await connection.ask(HEARTBEAT, group("g")))["error_code"] == 7
+            known.clear()
+            clock.jump(35)
+            clock.rate = 1.0  # who is not believed waits for a moment
+            with pytest.raises(KafkaError, match="SASL_AUTHENTICATION_FAILED: SCRAM-SHA-256, alice"):
+                await connection.ask(HEARTBEAT, group("g"))
+            assert connection.broken
+
+    clock = trio.testing.MockClock()
+    trio.run(main, clock=clock)
 
 
 async def logged_in_by(client: Client, mechanism: str) -> dict[str, Any]:

@@ -6,6 +6,7 @@ import pytest
 
 from kraft_controller.core.names import BrokerId, TopicPartition
 from replica.core.errors import ErrorCode
+from replica.core.followers import STUCK_REPEATS
 from replica.core.offsets import Lookup
 from replica.core.settings import Settings
 from replica.core.wants import Deleted, Fetch, Fetched, Wanted
@@ -317,3 +318,34 @@ def test_a_follower_asks_for_all_its_partitions_at_once_and_whoever_had_somethin
     assert request is not None
     assert request.fetch is not None
     assert [part.where for part in request.fetch.parts] == [T1, T0]
+
+
+# -- what nobody takes -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("another", [True, False])
+def test_a_leader_whose_batch_has_rotted_leaves_it_to_another_who_has_it(another: bool) -> None:
+    """A replica that is made anew asks for the batch again and again, and does not take it. Without another one in sync
+    what can still be read of it is served on, and the leader says what is wrong."""
+    world = World(3)
+    world.create()
+    world.elect(1, [1, 3] if another else [1])
+    world.produce(1, "a")
+    world.pull(3, rounds=2)
+    request = world.ask(2)
+    assert request is not None
+    world.serve(request)
+    for _ in range(STUCK_REPEATS + 1):  # lost on the way, perhaps: there is nothing wrong with it
+        [answer] = world.serve(request)
+        assert (answer.error, "log_rotten" in world.events(1)) == (ErrorCode.NONE, False)
+    world.log(1).rotten.add(0)
+    errors = {answer.error for _ in range(STUCK_REPEATS) for answer in world.serve(request)}
+    if another:
+        assert errors == {ErrorCode.NONE, ErrorCode.KAFKA_STORAGE_ERROR}
+        assert T0 not in world.servers[1].replicas.partitions
+        world.elect(3, [3])
+        world.pull(2)
+        assert world.log(2).records() == ["a"]
+    else:
+        assert errors == {ErrorCode.NONE}
+        assert "log_rotten" in world.events(1)

@@ -9,7 +9,11 @@ import pytest
 import trio
 import trustme
 
+from kraft_controller.core.state import Endpoint
 from replica.core.principals import Principals
+from replica.runtime.between import Between
+from replica.runtime.client import ClientSettings
+from replica.runtime.config import Peers
 from replica.runtime.requests import ANONYMOUS
 from replica.runtime.tls import dialled, secured
 
@@ -56,6 +60,8 @@ def test_who_shows_no_good_certificate_is_told_so_and_not_cut_off(version: ssl.T
                     answer = await ask(listener.socket.getsockname()[1])
             except trio.BrokenResourceError as error:
                 answer = error.__cause__
+            except ssl.SSLError as error:
+                answer = error
             nursery.cancel_scope.cancel()
         return answer
 
@@ -68,3 +74,43 @@ def test_who_shows_no_good_certificate_is_told_so_and_not_cut_off(version: ssl.T
     assert isinstance(answer, ssl.SSLError), answer
     assert "ALERT" in (answer.reason or "").upper(), answer
     assert heard in (["PEER_DID_NOT_RETURN_A_CERTIFICATE"], ["CERTIFICATE_VERIFY_FAILED"])
+
+
+@pytest.mark.parametrize("named", ["127.0.0.1", "broker.example"])
+def test_who_dials_somebody_whom_he_does_not_believe_says_why_and_so_does_the_other(named: str) -> None:
+    """Brokers that do not come together over TLS say at both ends what is wrong with the certificate: here one of
+    another authority, or of another host."""
+    ours, theirs = trustme.CA(), trustme.CA()
+    at_broker = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    (theirs if named == "127.0.0.1" else ours).issue_cert(named).configure_cert(at_broker)
+    peers = Peers(ssl.create_default_context())
+    assert peers.tls is not None
+    ours.configure_trust(peers.tls)
+    heard: list[str] = []
+    all_heard = trio.Event()
+
+    async def hear(stream: trio.SocketStream) -> None:
+        try:
+            await secured(stream, at_broker, Principals())
+        except ssl.SSLError as error:
+            heard.append(error.reason or "")
+        finally:
+            await trio.aclose_forcefully(stream)
+        if len(heard) == 2:
+            all_heard.set()
+
+    async def main() -> None:
+        async with trio.open_nursery() as nursery:
+            [listener] = await nursery.start(partial(trio.serve_tcp, hear, 0, host="127.0.0.1"))
+            port = listener.socket.getsockname()[1]
+            why = "unable to get local issuer" if named == "127.0.0.1" else "IP address mismatch"
+            with trio.fail_after(120):
+                with pytest.raises(OSError, match=f"127.0.0.1:{port}: .*certificate verify failed: .*{why}"):
+                    await Between(peers).stream(Endpoint("CONTROLLER", "127.0.0.1", port))
+                with pytest.raises(OSError, match=f"certificate verify failed: .*{why}"):
+                    await Between(peers).connection(("127.0.0.1", port), ClientSettings())
+                await all_heard.wait()
+            nursery.cancel_scope.cancel()
+
+    trio.run(main)
+    assert all("ALERT" in each.upper() for each in heard), heard

@@ -257,6 +257,19 @@ def test_a_topic_that_is_made_anew_counts_its_epochs_anew() -> None:
     assert len(room.coordinator.loading) == PARTITIONS
 
 
+def test_a_session_that_is_over_while_the_topic_is_being_deleted_is_nobodys_business() -> None:
+    room = Room()
+    first = Client(room, "a")
+    stable(room, first)
+    room.coordinator.partitions = None
+    room.wait(3_600_000)
+    assert first.heartbeat() is E.COORDINATOR_NOT_AVAILABLE
+    for partition in range(PARTITIONS):
+        room.coordinator.resigned(partition, None, room.now)
+    room.turn()
+    assert list(room.coordinator.groups()) == []
+
+
 def test_a_group_that_has_become_too_large_is_made_smaller() -> None:
     room = Room()
     first, second, third = Client(room, "a"), Client(room, "b"), Client(room, "c")

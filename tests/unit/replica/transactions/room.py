@@ -112,7 +112,7 @@ class Room:
 
     def write(self, append: Append) -> None:
         self.store(append.partition, append.record)
-        self.coordinator.appended(append.id, E.NONE, self.now)
+        self.coordinator.appended(append.id, E.NONE, 0, self.now)
 
     def store(self, partition: int, record: TxnRecord) -> None:
         """As bytes, so that whoever loads it has read it."""
@@ -135,7 +135,7 @@ class Room:
         append = self.held.pop(0)
         if written:
             self.store(append.partition, append.record)
-        self.coordinator.appended(append.id, error, self.now)
+        self.coordinator.appended(append.id, error, -1, self.now)
         self.turn()
 
     def mark(self, marker: Marker) -> None:

@@ -72,7 +72,7 @@ def test_who_waits_when_the_coordinator_is_deposed_looks_for_another() -> None:
     room.resign()
     assert room.heard(ticket) == Done(E.NOT_COORDINATOR)
     assert any(isinstance(note, Unloaded) for note in room.notes)
-    room.coordinator.appended(append.id, E.NONE, room.now)  # nobody listens
+    room.coordinator.appended(append.id, E.NONE, 0, room.now)  # nobody listens
     room.turn()
     assert room.done(End(who, True)) is E.NOT_COORDINATOR
 

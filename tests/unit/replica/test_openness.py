@@ -1,0 +1,101 @@
+"""What `--check` says of a file that can be served, and is more open than somebody may have meant it."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+import trustme
+
+from replica.cli.properties.plan import plan_of
+
+AUTHORIZER = "authorizer.class.name=kafka.security.authorizer.AclAuthorizer"
+PLAIN = ("listeners=IN://:1,OUT://:2", "listener.security.protocol.map=IN:PLAINTEXT,OUT:SASL_PLAINTEXT", "broker.id=1")
+USERS = 'listener.name.out.plain.sasl.jaas.config=x.PlainLoginModule required user_ann="a";'
+NOW = datetime(2030, 1, 1, tzinfo=UTC)
+
+
+@pytest.fixture(scope="module")
+def stores(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = tmp_path_factory.mktemp("stores")
+    ours = trustme.CA()
+    ours.cert_pem.write_to_path(made / "trust.pem")
+    for name, ends in (("good", NOW + timedelta(days=9)), ("expired", NOW - timedelta(days=1))):
+        held = ours.issue_cert("127.0.0.1", not_before=NOW - timedelta(days=90), not_after=ends)
+        held.private_key_and_cert_chain_pem.write_to_path(made / f"{name}.pem")
+    return made
+
+
+def warned(*lines: str, now: datetime = NOW) -> list[str]:
+    text = "\n".join(["zookeeper.connect=h:2181", "default.replication.factor=1", *lines])
+    return list(plan_of("server.properties", text, now=now).warnings)
+
+
+def tls(stores: Path, *lines: str, key: str = "good", trust: bool = True, protocol: str = "IN:SSL") -> list[str]:
+    said = ["listeners=IN://:1", f"listener.security.protocol.map={protocol}", "broker.id=1", *lines]
+    said.append(f"ssl.keystore.location={stores / f'{key}.pem'}")
+    if trust:
+        said.append(f"ssl.truststore.location={stores / 'trust.pem'}")
+    return said
+
+
+def test_whoever_comes_by_tls_may_command_where_nobody_has_to_show_a_certificate(stores: Path) -> None:
+    [open_door] = warned(*tls(stores))
+    assert (
+        "server.properties: ssl.client.auth: whoever reaches listener CONTROLLER may command this broker" in open_door
+    )
+    [half_open] = warned(*tls(stores, "ssl.client.auth=requested"))
+    assert "line 6: ssl.client.auth=requested: whoever reaches listener CONTROLLER" in half_open
+    assert warned(*tls(stores, "ssl.client.auth=required")) == []
+    assert warned(*PLAIN, USERS) == [], "where all is plain nobody has asked for more"
+
+
+def test_controllers_in_the_clear_beside_brokers_that_are_not(stores: Path) -> None:
+    [open_door] = warned(*tls(stores, "ssl.client.auth=required", protocol="IN:SSL,CONTROLLER:PLAINTEXT"))
+    assert "let CONTROLLER speak what brokers speak, SSL" in open_door
+    assert "listener.security.protocol.map=IN:SSL,CONTROLLER:PLAINTEXT" in open_door
+
+
+def test_brokers_without_a_name_where_acls_are_asked(stores: Path) -> None:
+    [outside] = warned(*PLAIN, USERS, AUTHORIZER, "super.users=User:ann")
+    assert "brokers come in at listener IN as User:ANONYMOUS, which is none of them" in outside
+    assert warned(*PLAIN, USERS, AUTHORIZER, "allow.everyone.if.no.acl.found=true") == []
+    assert any("at listener IN as User:ANONYMOUS" in each for each in warned(*tls(stores, AUTHORIZER)))
+    assert warned(*tls(stores, AUTHORIZER, "ssl.client.auth=required")) == []
+
+
+def test_a_super_user_that_anybody_is() -> None:
+    [everybody] = warned(*PLAIN, USERS, AUTHORIZER, "super.users=User:ANONYMOUS")
+    assert "may do everything, at IN, CONTROLLER: keep strangers" in everybody
+
+
+def test_certificates_of_all_the_authorities_of_the_system(stores: Path) -> None:
+    [anybody] = warned(*tls(stores, "ssl.client.auth=required", trust=False))
+    assert "every certificate counts that an authority of the system has signed" in anybody
+
+
+@pytest.mark.parametrize(("user", "why"), [("user_kate", "is none of those"), ("user_kafka", "has another password")])
+def test_a_login_of_brokers_that_the_others_refuse(user: str, why: str) -> None:
+    key = "listener.name.in.plain.sasl.jaas.config"
+    [refused] = warned(
+        "listeners=IN://:1",
+        "listener.security.protocol.map=IN:SASL_PLAINTEXT",
+        "sasl.mechanism.inter.broker.protocol=PLAIN",
+        f'{key}=x.PlainLoginModule required username="kafka" password="hush" user_ann="a" {user}="hark";',
+    )
+    assert f"{key}=...: brokers log in at each other as kafka, who {why}" in refused
+    assert not {"hush", "hark"} & set(re.findall(r"\w+", refused))
+
+
+def test_a_certificate_that_does_not_count_any_more_or_not_yet(stores: Path) -> None:
+    [late] = warned(*tls(stores, "ssl.client.auth=required", key="expired"))
+    assert "its certificate has expired, at 2029-12-31 00:00 UTC" in late
+    [early] = warned(*tls(stores, "ssl.client.auth=required"), now=NOW - timedelta(days=91))
+    assert "its certificate does not count before 2029-10-03 00:00 UTC" in early
+
+
+def test_a_login_that_is_said_for_no_mechanism() -> None:
+    [idle] = warned(*PLAIN, USERS, USERS.replace("plain.sasl", "sasl"))
+    assert "without effect: it is said for a mechanism, listener.name.out.plain.sasl.jaas.config, say" in idle
