@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from attrs import frozen
 
+from harness.quorums import is_quorum
 from zab.core.messages import State
 
 if TYPE_CHECKING:
@@ -94,7 +95,7 @@ class Availability:
         for leader in ghost.servers:
             if leader.serving and leader.state == State.LEADING:
                 serving = [each.id for each in ghost.servers if each.serving and each.leader == leader.id]
-                if ensemble.is_quorum(serving):
+                if is_quorum(ensemble, serving):
                     return True
         return False
 

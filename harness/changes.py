@@ -6,10 +6,11 @@ from collections.abc import Iterator
 from typing import Any
 
 from harness.history import Change
+from harness.lists import words_of
 from zab.core.batch import Batch
 from zab.core.errors import DamagedError
 from zab.store import txn as txns
-from zab.store.node import is_session
+from zab.store.node import CONTAINER, is_session
 from zab.store.ops import Op
 from zab.store.paths import CONFIG
 from zab.wire.relay import TAG_BYTES
@@ -40,8 +41,10 @@ def _change(zxid: int, txn: txns.Txn, part: int) -> Change:
     session = txn.session
     match txn.op:
         case Op.CREATE | Op.CREATE2 | Op.CREATE_CONTAINER | Op.CREATE_TTL:
-            path, data, _, owner, _ = body
-            return Change(zxid, session, "create", path, data, owner=owner if is_session(owner) else 0, part=part)
+            path, data, acl, owner, _ = body
+            mode = "" if not owner or is_session(owner) else "container" if owner == CONTAINER else "ttl"
+            mine = owner if is_session(owner) else 0
+            return Change(zxid, session, "create", path, data, owner=mine, part=part, acl=words_of(acl), mode=mode)
         case Op.SET_DATA | Op.RECONFIG:
             path, data, version = body
             return Change(zxid, session, "set", path, data, version, part=part)
@@ -55,7 +58,10 @@ def _change(zxid: int, txn: txns.Txn, part: int) -> Change:
             return Change(zxid, session, "close", gone=tuple(body[0] or ()), part=part)
         case Op.ERROR:
             return Change(zxid, session, "error", part=part)
-        case Op.CHECK | Op.SET_ACL:
+        case Op.SET_ACL:
+            path, acl, version = body
+            return Change(zxid, session, "setacl", path, version=version, part=part, acl=words_of(acl))
+        case Op.CHECK:
             return Change(zxid, session, "other", body[0], part=part)
         case _:
             return Change(zxid, session, "other", part=part)

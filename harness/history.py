@@ -26,6 +26,8 @@ OPERATIONS: Final = (
     "multi",
     "watch",
     "unwatch",
+    "setacl",
+    "getacl",
 )
 MODES: Final = ("", "sequential", "ephemeral", "ephemeral sequential", "container", "ttl")
 """How a node is created; the empty one is persistent."""
@@ -44,6 +46,10 @@ class Request:
     one is about all)."""
     parts: tuple[Request, ...] = ()
     """Of a multi."""
+    acl: str = ""
+    """create, setacl: the list in words, as `harness.lists` has them; empty is open to all."""
+    user: str = ""
+    """Who the connection had proved to be on which it was asked."""
 
 
 @frozen
@@ -64,7 +70,8 @@ class Stat:
 @frozen
 class Reply:
     """`error` is its name in `zab.store.errors.ErrorCode`, and empty when it was done. Of the rest, what that operation
-    answers: `stat` of a set, get or exists, `data` of a get, `children` in any order, and `path` as it was created.
+    answers: `stat` of a set, setacl, get, getacl or exists, `data` of a get, `acl` of a getacl (in words), `children`
+    in any order, and `path` as it was created.
 
     A multi that was refused says so in its `parts`, each with an error of its own or none (the header has none).
     """
@@ -78,6 +85,7 @@ class Reply:
     stat: Stat | None = None
     children: tuple[str, ...] | None = None
     parts: tuple[Reply, ...] = ()
+    acl: str | None = None
 
 
 # -- what was seen -------------------------------------------------------------------------------------
@@ -151,6 +159,8 @@ class Became:
     watches: tuple[tuple[str, str], ...] | None = None
     """connected: what it watches still, as (data, exist, child, persistent or recursive, path), where that is not all
     that it was told: somebody may have lost interest while there was no connection. None: all of it."""
+    user: str = ""
+    """connected: who it proves to be there, before anything else."""
 
 
 Event: TypeAlias = Asked | Told | Lost | Fired | Became
@@ -160,7 +170,7 @@ EVENTS: Final[tuple[type[Event], ...]] = (Asked, Told, Lost, Fired, Became)
 # -- what was decided ----------------------------------------------------------------------------------
 
 
-CHANGES: Final = ("create", "set", "delete", "open", "close", "attach", "other", "error")
+CHANGES: Final = ("create", "set", "delete", "open", "close", "attach", "setacl", "other", "error")
 
 
 @frozen
@@ -168,6 +178,7 @@ class Change:
     """One committed transaction, or one part of a multi, as the log of the servers has it.
 
     create, set, delete
+    setacl                a list takes the place of another one
     open, close, attach   a session begins, ends, or comes back, perhaps at another server
     error                 a request that was refused: one change, also for a multi
     other                 whatever else has a zxid, a `check` in a multi or a change of the membership among it
@@ -181,13 +192,17 @@ class Change:
     path: str = ""
     data: bytes | None = None
     version: int = 0
-    """set: the node's version after it"""
+    """set: the node's version after it; setacl: that of its list"""
     owner: int = 0
     """create: the session that an ephemeral node belongs to"""
     gone: tuple[str, ...] = ()
     """close: the ephemeral nodes that went with it"""
     part: int = 0
     """Its place in a multi."""
+    acl: str = ""
+    """create, setacl: the list as it stands on the node."""
+    mode: str = ""
+    """create: container or ttl, if servers may take it away."""
 
 
 @frozen

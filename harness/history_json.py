@@ -36,7 +36,8 @@ from harness.history import (
 )
 from harness.json_lines import HistoryError, parsed
 
-VERSION: Final = 1
+VERSION: Final = 2
+OLDER: Final = "version 1 said neither who may do what with a node nor which nodes servers may take away"
 _RECORDS: Final[dict[str, type]] = {kind.__name__: kind for kind in (*EVENTS, Change, Jump)}
 _DEPTH_MAX: Final = 2
 """Parts of a multi have no parts."""
@@ -87,7 +88,7 @@ def loads(text: str) -> History:
     lines = text.splitlines()
     head = parsed(lines[0] if lines else "", 1)
     if head.get("history") != VERSION:
-        raise HistoryError(f"line 1, history: expected version {VERSION}, not {head.get('history')!r}")
+        raise HistoryError(f"line 1, history: {unexpected(head.get('history'))}")
     counts = {name: head.get(name) for name in ("events", "changes", "jumps")}
     for name, count in counts.items():
         if type(count) is not int and not (name == "jumps" and count is None):
@@ -105,6 +106,11 @@ def loads(text: str) -> History:
     _must_make_sense(parts["events"])
     jumps = None if counts["jumps"] is None else tuple(parts["jumps"])
     return History(tuple(parts["events"]), tuple(parts["changes"]), jumps)
+
+
+def unexpected(version: object) -> str:
+    """Why a history of that version is not read."""
+    return f"expected version {VERSION}, not {version!r}" + (f": {OLDER}" if version in (1, None) else "")
 
 
 def _must_make_sense(events: Sequence[Event]) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from typing import Any, Final, TypedDict
 
 from harness.history import Asked, Became, Change, Event, Fired, History, Jump, Lost, Told
-from harness.history_json import from_json, to_json
+from harness.history_json import VERSION, from_json, to_json, unexpected
 from harness.json_lines import HistoryError
 
 
@@ -61,6 +61,7 @@ COLUMNS: Final[dict[str, tuple[type, bool]]] = {
 def to_rows(history: History, run: str) -> list[Row]:
     jumps = history.jumps
     head = {
+        "history": VERSION,
         "events": len(history.events),
         "changes": len(history.changes),
         "jumps": None if jumps is None else len(jumps),
@@ -110,6 +111,8 @@ def from_rows(rows: Iterable[Row]) -> History:
     if [row["index"] for row in ordered] != list(range(-1, len(ordered) - 1)):
         raise HistoryError(f"run {runs[0]}: rows are missing, or there twice")
     head = _payload(ordered[0])
+    if head.get("history") != VERSION:
+        raise HistoryError(f"run {runs[0]}, row -1, history: {unexpected(head.get('history'))}")
     made = [from_json(_payload(row), f"run {runs[0]}, row {row['index']}") for row in ordered[1:]]
     jumps = tuple(record for record in made if isinstance(record, Jump))
     changes = tuple(record for record in made if isinstance(record, Change))

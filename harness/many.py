@@ -9,9 +9,9 @@ import shlex
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from multiprocessing import connection
 from typing import Final
 
@@ -146,37 +146,57 @@ def tally(number: int, outcome: Outcome, core_seconds: float) -> Tally:
     )
 
 
-def run_some(plan: Plan, numbers: Sequence[int], stop_after: int = 0) -> Tally:
-    """With `stop_after`, no further than to so many failures."""
+def run_some(plan: Plan, numbers: Sequence[int], stop_after: int = 0, until: float | None = None) -> Tally:
+    """With `stop_after`, no further than to so many failures; with `until`, a time, none is begun behind that."""
     total = Tally()
-    where = world(plan.world)
-    with planted(() if plan.mutant is None else BY_NAME[plan.mutant].edits):
-        for number in numbers:
-            began = time.process_time()
-            with watchdog(60):
-                outcome = where.run(plan.script(number))
-            total += tally(number, outcome, time.process_time() - began)
-            if stop_after and len(total.failures) >= stop_after:
-                break
-    gc.collect()  # the collector slept during the runs
+    with closing(_one_by_one(plan, numbers, stop_after, until)) as done:
+        for each in done:
+            total += each
     return total
 
 
+def _one_by_one(
+    plan: Plan, numbers: Sequence[int], stop_after: int, until: float | None
+) -> Generator[Tally, None, None]:
+    where, failed = world(plan.world), 0
+    try:
+        with planted(() if plan.mutant is None else BY_NAME[plan.mutant].edits):
+            for number in numbers:
+                if until is not None and time.monotonic() >= until:
+                    break
+                began = time.process_time()
+                with watchdog(60):
+                    outcome = where.run(plan.script(number))
+                yield tally(number, outcome, time.process_time() - began)
+                failed += outcome.promise is not None
+                if stop_after and failed >= stop_after:
+                    break
+    finally:
+        gc.collect()  # the collector slept during the runs
+
+
 def campaign(
-    plan: Plan, *, jobs: int = 1, stop_after: int = 0, seen: Callable[[Tally], None] = lambda _: None
+    plan: Plan,
+    *,
+    jobs: int = 1,
+    stop_after: int = 0,
+    seconds: float | None = None,
+    seen: Callable[[Tally], None] = lambda _: None,
 ) -> Tally:
     """All runs of the plan; with `stop_after`, no more are begun when so many have failed. What several processes
-    have begun by then is counted, too.
+    have begun by then is counted, too. With `seconds`, none is begun when so many have gone by.
 
     `seen` is called with the sum so far whenever some runs are done.
     """
     chunks = [range(start, min(start + CHUNK, plan.runs)) for start in range(0, plan.runs, CHUNK)]
     total = Tally()
-    for done in _spread(plan, chunks, jobs, stop_after):
-        total += done
-        seen(total)
-        if stop_after and len(total.failures) >= stop_after:
-            break
+    until = None if seconds is None else time.monotonic() + seconds
+    with closing(_spread(plan, chunks, jobs, stop_after, until)) as results:
+        for done in results:
+            total += done
+            seen(total)
+            if stop_after and len(total.failures) >= stop_after:
+                break
     return total
 
 
@@ -207,21 +227,30 @@ def _end_with(parent: int) -> None:
     os._exit(1)  # in the midst of a run: what was finished is stored, and nobody waits for the rest
 
 
-def _spread(plan: Plan, chunks: Sequence[range], jobs: int, stop_after: int) -> Iterator[Tally]:
+def _spread(
+    plan: Plan, chunks: Sequence[range], jobs: int, stop_after: int, until: float | None
+) -> Generator[Tally, None, None]:
     if jobs <= 1:
         failed = 0
         for chunk in chunks:
-            some = run_some(plan, chunk, stop_after and stop_after - failed)
-            failed += len(some.failures)
-            yield some
+            with closing(_one_by_one(plan, chunk, stop_after and stop_after - failed, until)) as done_here:
+                for some in done_here:
+                    failed += len(some.failures)
+                    yield some
+            if until is not None and time.monotonic() >= until:
+                return
         return
     with workers(jobs) as pool:
         waiting = list(reversed(chunks))
         running: set[Future[Tally]] = set()
         try:
             while waiting or running:
+                if until is not None and time.monotonic() >= until:
+                    waiting.clear()
                 while waiting and len(running) < 2 * jobs:
-                    running.add(pool.submit(run_some, plan, waiting.pop(), stop_after))
+                    running.add(pool.submit(run_some, plan, waiting.pop(), stop_after, until))
+                if not running:
+                    break
                 done, running = wait(running, return_when=FIRST_COMPLETED)
                 for future in done:
                     yield future.result()

@@ -16,7 +16,7 @@ second kind what was proposed in it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from enum import Enum
 from itertools import combinations, pairwise
 from typing import Final
@@ -50,10 +50,14 @@ from harness.faults import (
     Split,
     When,
 )
-from zab.core.zxid import Zxid, show
+from harness.quorums import decide
+from zab.core.zxid import ServerId, Zxid, show
 
 STARTS_MS: Final = 60
 """A server that was to come back is there after so long, unless its disk is damaged."""
+
+SOMEBODY_MAX: Final = 3
+"""Where there are groups, and more than so many are away of whom nobody knows who they are, the oracle abstains."""
 
 
 class Service(Enum):
@@ -109,26 +113,44 @@ def timeline(script: Script) -> list[Segment]:
 
 def _service(script: Script, effects: Sequence[Effect]) -> Service:
     voters = range(1, script.voters + 1)
-    majority = script.voters // 2 + 1
     if not any(effect.anything for effect in effects):
         taken = {sid for effect in effects for sid in effect.takes}
         left = [sid for sid in voters if sid not in taken]
-        if _largest(left, effects) - sum(effect.somebody for effect in effects) >= majority:
+        if _must(script, left, effects, sum(effect.somebody for effect in effects)):
             return Service.MUST
     if any(effect.members for effect in effects):
         return Service.UNKNOWN
-    if all(len([other for other in voters if _hear(sid, other, effects)]) < majority for sid in voters):
+    if not any(_is_quorum(script, [other for other in voters if _hear(sid, other, effects)]) for sid in voters):
         return Service.MUST_NOT
     return Service.UNKNOWN
 
 
-def _largest(sids: Sequence[int], effects: Sequence[Effect]) -> int:
-    """Of some servers, how many there are at most who all surely hear each other."""
-    for size in range(len(sids), 1, -1):
+def _is_quorum(script: Script, sids: Sequence[int]) -> bool:
+    weights = {ServerId(sid): weight for sid, weight in enumerate(script.weights, 1)}
+    return decide(range(1, script.voters + 1), script.groups, weights, sids)
+
+
+def _must(script: Script, left: Sequence[int], effects: Sequence[Effect], somebody: int) -> bool:
+    """Of those that are left, some who all surely hear each other are a quorum, whoever else of them is away."""
+    if not script.groups:
+        return _is_quorum(script, next(_together(left, effects), ())[somebody:])
+    return somebody <= SOMEBODY_MAX and any(
+        all(_is_quorum(script, there) for there in combinations(part, len(part) - somebody))
+        for part in _together(left, effects)
+        if len(part) > somebody
+    )
+
+
+def _together(sids: Sequence[int], effects: Sequence[Effect]) -> Iterator[tuple[int, ...]]:
+    """The largest parts of which all surely hear each other."""
+    for size in range(len(sids), 0, -1):
+        found = False
         for part in combinations(sids, size):
             if all(_hear(one, other, effects) for one, other in combinations(part, 2)):
-                return size
-    return min(1, len(sids))
+                found = True
+                yield part
+        if found:
+            return
 
 
 def _hear(one: int, other: int, effects: Sequence[Effect]) -> bool:

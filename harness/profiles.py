@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from attrs import evolve, frozen
 
+from harness.bearers import transactions
 from harness.draw import PROMISES, script_from_seed
 from harness.faults import (
     FOLLOWER,
@@ -34,6 +35,8 @@ from harness.faults import (
     When,
     Write,
 )
+from harness.nodes import not_for_all, passing
+from harness.reigns import asked_in_vain, late_commits, led_before, let_in_by_what_is_over
 from harness.script.chance import Draw
 from harness.script.kinds import BROKERS_MAX, CHILDREN, CLIENTS_MAX, PARENTS, Short, Upto, Value
 from harness.situations import (
@@ -53,6 +56,16 @@ from harness.situations import (
     too_old,
     unheard,
     who_comes_back,
+)
+from harness.situations_of_servers import (
+    CHANGE_MS,
+    TURN_MS,
+    changes_unseen,
+    groups_of_voters,
+    hidden,
+    questions_of_one,
+    replaced,
+    some_without_the_others,
 )
 
 Pattern = Callable[[Draw, int, int], Sequence[Fault]]
@@ -75,10 +88,15 @@ class Profile:
     """Whose situation it is."""
     brokers: int = 0
     """So many, and not as many as were drawn."""
+    observers: int = 0
+    """So many at least."""
+    quorums: Callable[[Draw], Mapping[str, Any]] | None = None
+    """Groups and weights; None: a majority is a quorum."""
 
     def script(self, seed: int, *, voters: int, machine: str = "") -> Script:
         machine = machine or self.machine
         usual = script_from_seed(seed, voters=voters, machine=machine)
+        usual = evolve(usual, observers=max(usual.observers, self.observers))
         draw = Draw(Random(f"profile/{self.name}/{seed}/{voters}"), voters, usual.observers)
         faults: list[Fault] = []
         at = draw.upto(300, 600)
@@ -86,6 +104,8 @@ class Profile:
             gap = draw.upto(*self.every_ms)
             faults += self.faults(draw, at, gap)
             at += gap
+        if self.quorums is not None:
+            usual = evolve(usual, **self.quorums(draw))
         return evolve(
             usual,
             brokers=self.brokers or usual.brokers,
@@ -105,6 +125,14 @@ def _at(what: Fault | Op) -> int:
 
 
 QUICK: Final[Mapping[str, Value]] = {"turn_us_max": Upto(0, 0), "loss_percent": Upto(0, 0), "spike_percent": Upto(0, 0)}
+EVENLY: Final[Mapping[str, Value]] = {
+    "delay_us_min": Upto(4_000, 4_000),
+    "delay_us_max": Upto(5_000, 5_000),
+    "fsync_us_min": Upto(100, 200),
+    "fsync_us_max": Upto(300, 500),
+    "double_percent": Upto(0, 0),
+}
+"""Where moments must fit each other."""
 
 
 # -- leaders that do not know that they are none any more ------------------------------------------------
@@ -266,6 +294,40 @@ def _owners_leave(draw: Draw, length_ms: int) -> Sequence[Op]:
     return ops
 
 
+def _for_a_while(draw: Draw, at: int, gap: int) -> Sequence[Fault]:
+    """Long enough for another one to be elected; then nothing, until sessions would end by the clock of the first."""
+    return (Isolate(at, draw.upto(300, 500), LEADER),)
+
+
+def _calm(draw: Draw, length_ms: int) -> Sequence[Op]:
+    """A sync that is answered shows that the leader has heard of the session, and a write between that and its end
+    that the end was not under way then.
+
+    Most are so short that a leader that is cut off sees them run out before it knows that it is none any more.
+    """
+    clients = range(1, CLIENTS_MAX + 1)
+    times = {each: 2_000 if each == 1 else draw.upto(100, 220) for each in clients}
+    ops: list[Op] = [Connect(60 + each, each, draw.upto(1, draw.servers), times[each]) for each in clients]
+    ops += [Ask(260, 1, (Step("create", path),)) for path in PARENTS]
+    for number, at in enumerate(range(300, length_ms - 20, 40)):
+        ops.append(Ask(at, draw.upto(1, CLIENTS_MAX), (Step(("sync", "get")[number % 2], "/a"),)))
+        ops.append(Ask(at + 20, 1, (Step("set", "/a"),)))
+    return ops
+
+
+def _half_open(draw: Draw, length_ms: int) -> Sequence[Op]:
+    """Each stays at its server, mostly; what the old connection leaves behind must not harm the new one."""
+    ops = _connected(draw, CLIENTS_MAX)
+    places = [draw.upto(1, draw.servers) for _ in range(CLIENTS_MAX)]
+    for at in range(300, length_ms - 20, draw.upto(40, 90)):
+        client = draw.upto(1, CLIENTS_MAX)
+        if draw.chance(0.15):
+            places[client - 1] = draw.upto(1, draw.servers)
+        ops.append(Connect(at, client, places[client - 1], 2_000, late_ms=draw.short(10, 400)))
+        ops.append(Ask(at + 1, client, (Step("create", "/a/x", mode="ephemeral"),)))
+    return ops
+
+
 # -- brokers ---------------------------------------------------------------------------------------------
 
 
@@ -331,6 +393,39 @@ PROFILES: Final = (
         "leaders leave", "the leader leaves the membership", _little, (300, 700), {}, {}, _leaders_leave
     ),
     Profile(
+        "unseen change",
+        "the members change while somebody is about to get a snapshot, which hides that from it",
+        hidden,
+        (CHANGE_MS, CHANGE_MS),
+        {
+            "tick_ms": Upto(200, 200),
+            "window_entries": Upto(2, 2),
+            "log_sync_entries_max": Upto(0, 0),
+            "counter_max": Upto(0xFFFF_FFFF, 0xFFFF_FFFF),
+        },
+        {**QUICK, **EVENLY, "break_ms_max": Upto(400, 500)},
+        changes_unseen,
+        observers=1,
+    ),
+    Profile(
+        "links replaced",
+        "a follower asks on a new link what it had asked on an old one, of whose end its leader has not heard",
+        replaced,
+        (TURN_MS, TURN_MS),
+        {"tick_ms": Upto(200, 200), "counter_max": Upto(0xFFFF_FFFF, 0xFFFF_FFFF)},
+        {**QUICK, **EVENLY, "break_ms_max": Upto(400, 500)},
+        questions_of_one,
+    ),
+    Profile(
+        "groups",
+        "quorums are of groups, and servers weigh more or less; some are without the others",
+        some_without_the_others,
+        (200, 500),
+        {"tick_ms": Upto(50, 50)},
+        {},
+        quorums=groups_of_voters,
+    ),
+    Profile(
         "cut off",
         "clients sit at a server that catches up by a snapshot",
         _cut_off,
@@ -358,6 +453,51 @@ PROFILES: Final = (
         {"tick_ms": Upto(50, 50)},
         {**QUICK, "fsync_us_min": Upto(2_000, 8_000), "fsync_us_max": Upto(10_000, 30_000)},
         _owners_leave,
+        "store",
+    ),
+    Profile(
+        "not for all",
+        "users make nodes that others may not touch, change who may, and try what they may not",
+        _leaders_go,
+        (600, 1_200),
+        {
+            "tick_ms": Upto(50, 50),
+            "snapshot_every": Short(3, 20),
+            "window_entries": Upto(2, 6),
+            "log_sync_entries_max": Upto(0, 3),
+        },
+        QUICK,
+        not_for_all,
+        "store",
+    ),
+    Profile(
+        "passing",
+        "containers are left by their last child, and time runs out, just when somebody comes back",
+        _leaders_go,
+        (900, 1_500),
+        {"tick_ms": Upto(50, 50)},
+        {**QUICK, "fsync_us_min": Upto(2_000, 8_000), "fsync_us_max": Upto(10_000, 40_000)},
+        passing,
+        "store",
+    ),
+    Profile(
+        "leader for a while",
+        "a leader is cut off, deposed and back, and its clients live on elsewhere",
+        _for_a_while,
+        (1_500, 2_000),
+        {"tick_ms": Upto(50, 50)},
+        QUICK,
+        _calm,
+        "store",
+    ),
+    Profile(
+        "half open",
+        "clients are back on another connection before the end of the last one is heard",
+        _nothing,
+        (3_000, 3_000),
+        {"tick_ms": Upto(50, 50)},
+        QUICK,
+        _half_open,
         "store",
     ),
     Profile(
@@ -536,6 +676,61 @@ PROFILES: Final = (
         {"tick_ms": Upto(50, 50)},
         QUICK,
         coordinators_go,
+        "partitions",
+        3,
+    ),
+    Profile(
+        "led before",
+        "a broker leads again after others have, and hears of its second time only",
+        _nothing,
+        (3_000, 3_000),
+        {"tick_ms": Upto(50, 50)},
+        QUICK,
+        led_before,
+        "partitions",
+        3,
+    ),
+    Profile(
+        "asked in vain",
+        "the store does not answer a leader that has asked it to let somebody in, and the controller writes meanwhile",
+        _nothing,
+        (3_000, 3_000),
+        {"tick_ms": Upto(100, 100)},
+        QUICK,
+        asked_in_vain,
+        "partitions",
+        BROKERS_MAX,
+    ),
+    Profile(
+        "late commits",
+        "members come and go, and what they commit comes when their group has been shared out anew",
+        _nothing,
+        (3_000, 3_000),
+        {"tick_ms": Upto(50, 50), "segment_bytes": Upto(300, 900)},
+        QUICK,
+        late_commits,
+        "partitions",
+        3,
+    ),
+    Profile(
+        "let in too late",
+        "who is to be let in has died and is back when the store hears of it",
+        _nothing,
+        (3_000, 3_000),
+        {"tick_ms": Upto(50, 50)},
+        QUICK,
+        let_in_by_what_is_over,
+        "partitions",
+        BROKERS_MAX,
+    ),
+    Profile(
+        "transactions",
+        "producers write to two partitions at once, or fall silent, while leaders and coordinators go; in stack alone",
+        _nothing,
+        (1_800, 1_800),
+        {"tick_ms": Upto(50, 50)},
+        QUICK,
+        transactions,
         "partitions",
         3,
     ),

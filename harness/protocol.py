@@ -9,9 +9,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
+from attrs import evolve
+
 from harness.faults import Step
 from harness.history import Reply, Request, Stat
-from zab.store.acl import OPEN
+from harness.lists import acl_of, words_of
 from zab.store.errors import ErrorCode
 from zab.store.node import Stat as NodeStat
 from zab.store.ops import CreateFlag, Fields, Op
@@ -56,7 +58,14 @@ def request_of(steps: Sequence[Step], number: int) -> Request:
 
 def _request(step: Step, data: bytes) -> Request:
     carries = data.ljust(step.size, b".") if step.op in ("create", "set") else None
-    return Request(step.op, step.path, carries, step.version, step.mode, step.watch)
+    return Request(step.op, step.path, carries, step.version, step.mode, step.watch, acl=step.acl)
+
+
+def asked_by(request: Request, user: str) -> Request:
+    """The same, by somebody who has proved to be this user."""
+    if not user:
+        return request
+    return evolve(request, user=user, parts=tuple(evolve(part, user=user) for part in request.parts))
 
 
 def operation_of(request: Request) -> tuple[Op, Fields]:
@@ -65,7 +74,7 @@ def operation_of(request: Request) -> tuple[Op, Fields]:
     match request.op:
         case "create":
             op, flags = MODES[request.mode]
-            fields: Fields = (path, request.data, OPEN, int(flags))
+            fields: Fields = (path, request.data, acl_of(request.acl), int(flags))
             return op, ((*fields, TTL_MS) if op == Op.CREATE_TTL else fields)
         case "set":
             return Op.SET_DATA, (path, request.data, request.version)
@@ -77,6 +86,10 @@ def operation_of(request: Request) -> tuple[Op, Fields]:
             return Op.EXISTS, (path, bool(watch))
         case "children":
             return Op.GET_CHILDREN2, (path, bool(watch))
+        case "setacl":
+            return Op.SET_ACL, (path, acl_of(request.acl), request.version)
+        case "getacl":
+            return Op.GET_ACL, (path,)
         case "sync":
             return Op.SYNC, (path or "/",)
         case "check":
@@ -106,13 +119,17 @@ def request_from(op: int, fields: Fields) -> Request | None:
     """The other way round: of what a client asks on its own account. None: of this a history says nothing."""
     match Op(op):
         case Op.CREATE | Op.CREATE2 | Op.CREATE_CONTAINER | Op.CREATE_TTL:
-            return Request("create", fields[0], fields[1], mode=_MODE[int(fields[3])])
+            return Request("create", fields[0], fields[1], mode=_MODE[int(fields[3])], acl=words_of(fields[2]))
         case Op.SET_DATA:
             return Request("set", *fields)
         case Op.DELETE | Op.CHECK:
             return Request("delete" if op == Op.DELETE else "check", fields[0], version=fields[1])
         case Op.GET_DATA | Op.EXISTS | Op.GET_CHILDREN | Op.GET_CHILDREN2:
             return Request(_READS[Op(op)], fields[0], watch="once" if fields[1] else "")
+        case Op.SET_ACL:
+            return Request("setacl", fields[0], version=fields[2], acl=words_of(fields[1]))
+        case Op.GET_ACL:
+            return Request("getacl", fields[0])
         case Op.SYNC:
             return Request("sync", fields[0])
         case Op.ADD_WATCH:
@@ -169,11 +186,14 @@ def _done(op: int, zxid: int, value: Any) -> Reply:
         return Reply(zxid=zxid, path=path, stat=None if stat is None else stat_of(stat))
     if op in (Op.CREATE, Op.SYNC):
         return Reply(zxid=zxid, path=value)
-    if op in (Op.SET_DATA, Op.EXISTS):
+    if op in (Op.SET_DATA, Op.SET_ACL, Op.EXISTS):
         return Reply(zxid=zxid, stat=stat_of(value))
     if op == Op.GET_DATA:
         data, stat = value
         return Reply(zxid=zxid, data=data, stat=stat_of(stat))
+    if op == Op.GET_ACL:
+        acl, stat = value
+        return Reply(zxid=zxid, stat=stat_of(stat), acl=words_of(acl))
     if op == Op.GET_CHILDREN:
         return Reply(zxid=zxid, children=tuple(sorted(value)))
     if op == Op.GET_CHILDREN2:

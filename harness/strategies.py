@@ -85,7 +85,7 @@ def _value(value: Value, servers: int) -> st.SearchStrategy[Any]:
             return st.one_of(st.none(), who)
         case Groups():
             group = st.lists(sid, unique=True, max_size=servers).map(tuple)
-            return st.lists(group, min_size=1, max_size=3).map(tuple)
+            return st.lists(group, min_size=1, max_size=3).map(tuple).filter(any)
         case Together(options):
             return st.one_of([_fields(option, servers) for option in options])
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import inspect
 import os
 from functools import partial
@@ -20,6 +21,12 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
 
 ASYNC_TEST_SECONDS_MAX = 600
 """No test takes this long, on whatever machine. One that does is stuck, and would otherwise keep the run with it."""
+
+
+def pytest_collection_finish() -> None:
+    """What is there before the first test stays to the end, and no round of the collector has to walk it again."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.hookimpl(tryfirst=True)

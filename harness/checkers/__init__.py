@@ -15,6 +15,7 @@ from harness.checkers.durability import (
     DurableOnQuorum,
     EpochsAscend,
     HistoryBeforeEpoch,
+    MembersBeforeSnapshot,
 )
 from harness.checkers.ghost import Ghost, Violation
 from harness.checkers.history import (
@@ -35,7 +36,7 @@ from harness.checkers.leadership import (
 from harness.checkers.primary_order import GlobalPrimaryOrder, LocalPrimaryOrder, PrimaryIntegrity
 from harness.checkers.recovery import KeptSnapshotsServe, MachineIsHistory, RestartIsTheDisk
 from harness.checkers.refinement import Refinement
-from harness.checkers.service import BarrierIsLinearizable, NoCrash, ServingIsCurrent
+from harness.checkers.service import BarrierIsLinearizable, HistoriesAgree, NoCrash, ServingIsCurrent
 
 ALL: Final[tuple[type[Checker], ...]] = (
     OneLeaderPerEpoch,
@@ -50,6 +51,7 @@ ALL: Final[tuple[type[Checker], ...]] = (
     ProcessConsistency,
     DurableBeforeAck,
     HistoryBeforeEpoch,
+    MembersBeforeSnapshot,
     EpochsAscend,
     DurableOnQuorum,
     AdoptedByQuorum,
@@ -66,6 +68,7 @@ ALL: Final[tuple[type[Checker], ...]] = (
     MachineIsHistory,
     BarrierIsLinearizable,
     ServingIsCurrent,
+    HistoriesAgree,
     NoCrash,
     Refinement,
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from harness.checkers.ghost import Ghost, Known
 from harness.checkers.judge import Checker
+from harness.quorums import in_words, is_quorum
 from zab.core.batch import Batch
 from zab.core.messages import Ack, AckEpoch, AckNewLeader, LeaderInfo, UpToDate
 from zab.core.ready import Recovered
@@ -69,6 +70,31 @@ class HistoryBeforeEpoch(Checker):
             )
 
 
+class MembersBeforeSnapshot(Checker):
+    """Whoever takes a snapshot for its history knows which members are in force there: the snapshot hides how that came
+    to be. With the members of yesterday it could help to elect somebody whom those of today have never heard of."""
+
+    promise = "members before a snapshot"
+
+    def __init__(self, ghost: Ghost) -> None:
+        super().__init__(ghost)
+        self._versions: dict[ServerId, Zxid] = {}
+
+    def goes_by(self, who: Known, members: Zxid) -> None:
+        self._versions[who.id] = members
+
+    def started(self, who: Known, recovered: Recovered) -> None:
+        self._versions[who.id] = NOTHING if recovered.ensemble is None else recovered.ensemble.version
+
+    def installed(self, who: Known, zxid: Zxid) -> None:
+        there, known = self.ghost.governing.get(zxid), self._versions.get(who.id, NOTHING)
+        if there is not None and known < there.version:
+            self.fail(
+                f"server {who.id} takes a snapshot at {show(zxid)}, where the members of {show(there.version)} are in"
+                f" force, and knows only those of {show(known)}"
+            )
+
+
 class EpochsAscend(Checker):
     """On stable storage, across restarts: accepted >= current, neither ever falls, and no log is of a later epoch."""
 
@@ -118,7 +144,7 @@ class DurableOnQuorum(Checker):
                     self._both = who.epoch, change, max(zxid, self._logged_by_others(who))
         if self._both is not None:
             epoch, change, until = self._both
-            if who.epoch == epoch and change < min(zxid, until):
+            if who.epoch == epoch:
                 # Sent to servers that did not know yet that the change is in force: the former quorum is needed, too.
                 self._check(who, min(zxid, until), ghost.parent[change], "commits")
             if who.epoch != epoch or zxid >= until:
@@ -138,10 +164,10 @@ class DurableOnQuorum(Checker):
         ghost = self.ghost
         have = ghost.had(zxid)
         ensemble = ghost.governing[under]
-        if not ensemble.is_quorum(have):
+        if not is_quorum(ensemble, have):
             self.fail(
                 f"server {who.id} {does} {show(zxid)}, which is on the disks of {have}:"
-                f" no quorum of {list(ensemble.voters)}"
+                f" no quorum of {in_words(ensemble)}"
             )
 
 
@@ -170,5 +196,5 @@ class AdoptedByQuorum(Checker):
     def said_up_to_date(self, who: Known, to: ServerId, message: UpToDate) -> None:
         initial = self.ghost.initial.get(who.epoch)
         adopted = self._adopted.get(who.epoch, [])
-        if initial is None or not self.ghost.governing[initial].is_quorum(adopted):
+        if initial is None or not is_quorum(self.ghost.governing[initial], adopted):
             self.fail(f"server {who.id} calls {to} up to date in epoch {who.epoch}, which only {adopted} adopted")

@@ -37,6 +37,8 @@ class Checker:
     def appended(self, who: Known, batch: Batch) -> None: ...
     def truncated(self, who: Known, zxid: Zxid) -> None: ...
     def installed(self, who: Known, zxid: Zxid) -> None: ...
+    def goes_by(self, who: Known, members: Zxid) -> None:
+        """From here on its disk is to say that the membership of this version is in force, as far as it knows."""
 
     # what the disk did
     def durable_append(self, who: Known, batch: Batch) -> None: ...
@@ -86,6 +88,9 @@ class Checker:
         """The process is gone. `unfinished` was handed to the disk and not reported back."""
 
     def failed(self, who: Known, doing: str, error: Exception) -> None: ...
+    def contradicted(self, who: Known, what: str) -> None:
+        """It has found that its history and that of its leader, or of somebody whom it leads, are not one."""
+
     def observed(self, who: Known, silent: Sequence[ServerId]) -> None:
         """Looked at now and then: while it serves as leader, these voters could not be heard for far too long."""
 
@@ -121,6 +126,7 @@ class Judge:
         """By first zxid: which batch was logged last, and behind what."""
         self._truncated = self._asking("truncated")
         self._installed = self._asking("installed")
+        self._goes_by = self._asking("goes_by")
         self._durable_append = self._asking("durable_append")
         self._durable_epochs = self._asking("durable_epochs")
         self._purged = self._asking("purged")
@@ -143,6 +149,7 @@ class Judge:
         self._started = self._asking("started")
         self._crashed = self._asking("crashed")
         self._failed = self._asking("failed")
+        self._contradicted = self._asking("contradicted")
         self._observed = self._asking("observed")
         self.said: dict[type, Callable[[ServerId, ServerId, Any], None]] = {
             message: self._telling(fact) for message, fact in _SAID.items()
@@ -207,6 +214,10 @@ class Judge:
         for check in self._installed:
             check(who, zxid)
         who.tip = zxid
+
+    def goes_by(self, sid: ServerId, members: Zxid) -> None:
+        for check in self._goes_by:
+            check(self.ghost.servers[sid], members)
 
     # -- the disk ------------------------------------------------------------------------------------
 
@@ -370,6 +381,10 @@ class Judge:
     def failed(self, sid: ServerId, doing: str, error: Exception) -> None:
         for check in self._failed:
             check(self.ghost.servers[sid], doing, error)
+
+    def contradicted(self, sid: ServerId, what: str) -> None:
+        for check in self._contradicted:
+            check(self.ghost.servers[sid], what)
 
     def observed(self, sid: ServerId, silent: Sequence[ServerId]) -> None:
         for check in self._observed:

@@ -10,6 +10,7 @@ from attrs import define, field
 
 from harness.checkers.ghost import Ghost, Known
 from harness.checkers.judge import Checker
+from harness.quorums import is_quorum
 from zab.core.ensemble import Ensemble
 from zab.core.messages import NewLeader, Notification, State
 from zab.core.ready import Recovered
@@ -150,7 +151,7 @@ class FollowsALeader(Checker):
     def _elected(self, who: Known, votes: set[ServerId], heard: _Heard) -> bool:
         ghost = self.ghost
         known = [ghost.initial_ensemble, ghost.governing[who.tip], ghost.governing[ghost.committed]]
-        return any(view.is_quorum(votes) for view in (*known, *heard.views.values()))
+        return any(is_quorum(view, votes) for view in (*known, *heard.views.values()))
 
     def started(self, who: Known, recovered: Recovered) -> None:
         self._heard.pop(who.id, None)
@@ -177,5 +178,5 @@ class StepDown(Checker):
         if who.state != State.LEADING or not who.serving:
             return
         heard = [sid for sid in ensemble.voters if sid not in silent]
-        if not ensemble.is_quorum(heard):
+        if not is_quorum(ensemble, heard):
             self.fail(f"server {who.id} still leads epoch {who.epoch}, but has long heard only {heard}")

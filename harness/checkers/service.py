@@ -4,28 +4,39 @@ from __future__ import annotations
 
 from harness.checkers.ghost import Ghost, Known
 from harness.checkers.judge import Checker
+from zab.core.batch import Batch
 from zab.core.messages import State, UpToDate
 from zab.core.zxid import NOTHING, ServerId, Zxid, show
 
 
 class BarrierIsLinearizable(Checker):
-    """A barrier is behind every write that anybody was told of before the barrier was asked, and is reached here."""
+    """A barrier is behind every write that anybody was told of before the barrier was asked, and is reached here.
+
+    Told of it is also who reads where it has been applied: that is where a client of a follower waits for its own.
+    """
 
     promise = "barriers are linearizable"
+    by_place = frozenset({"applied"})
 
     def __init__(self, ghost: Ghost) -> None:
         super().__init__(ghost)
-        self._floor: dict[int, Zxid] = {}
+        self._floor: dict[int, tuple[Zxid, bool]] = {}
+        """By token: what must be behind it, and whether a client had been told of that by who led."""
+        self._shown = NOTHING
+
+    def applied(self, who: Known, batch: Batch) -> None:
+        self._shown = max(self._shown, batch.last)
 
     def barrier_asked(self, who: Known, token: int) -> None:
-        self._floor[token] = self.ghost.acknowledged
+        acknowledged = self.ghost.acknowledged
+        self._floor[token] = max(acknowledged, self._shown), acknowledged >= self._shown
 
     def barrier_answered(self, who: Known, token: int, zxid: Zxid) -> None:
-        floor = self._floor.pop(token)
+        floor, acknowledged = self._floor.pop(token)
         if zxid < floor:
+            had = "acknowledged" if acknowledged else "applied, and could be read,"
             self.fail(
-                f"server {who.id} answers a barrier with {show(zxid)};"
-                f" {show(floor)} was acknowledged before it was asked"
+                f"server {who.id} answers a barrier with {show(zxid)}; {show(floor)} was {had} before it was asked"
             )
         if who.applied < zxid:
             self.fail(f"server {who.id} answers a barrier with {show(zxid)}, but has applied only {show(who.applied)}")
@@ -73,3 +84,12 @@ class NoCrash(Checker):
 
     def failed(self, who: Known, doing: str, error: Exception) -> None:
         self.fail(f"server {who.id} {doing}: {type(error).__name__}: {error}")
+
+
+class HistoriesAgree(Checker):
+    """Servers that compare their histories where these are to be the same find the same."""
+
+    promise = "histories agree"
+
+    def contradicted(self, who: Known, what: str) -> None:
+        self.fail(f"server {who.id} {what}")

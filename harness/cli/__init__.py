@@ -85,7 +85,10 @@ def _overview() -> argparse.ArgumentParser:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     given = list(sys.argv[1:] if arguments is None else arguments)
-    if not given or given[0] not in COMMANDS:
+    if not given:
+        _overview().print_help(sys.stderr)
+        return MISUSED
+    if given[0] not in COMMANDS:
         _overview().parse_args(given)  # shows help, or says what is wrong, and exits
     try:
         return _done(*given)

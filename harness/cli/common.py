@@ -274,9 +274,9 @@ def outcome_as_json(outcome: Outcome) -> dict[str, object]:
 class Progress:
     """A line on stderr, when that is a terminal, for whatever takes more than two seconds."""
 
-    def __init__(self, total: int, what: str) -> None:
-        self._total = total
-        self._what = what
+    def __init__(self, total: int | None, what: str) -> None:
+        """`total`: None where nobody knows how many there will be."""
+        self._of = what if total is None else f"of {total} {what}"
         self._began = self._shown = time.monotonic()
         self._steps = 0
         self._visible = sys.stderr.isatty()
@@ -295,7 +295,7 @@ class Progress:
         now = time.monotonic()
         if self._visible and now - self._began > 2 and now - self._shown > 0.2:
             self._shown = now
-            sys.stderr.write(f"\r\x1b[K{done} of {self._total} {self._what}, {now - self._began:.0f} s {words}")
+            sys.stderr.write(f"\r\x1b[K{done} {self._of}, {now - self._began:.0f} s {words}")
             sys.stderr.flush()
 
     def clear(self) -> None:

@@ -10,9 +10,10 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import attrs
 
@@ -49,8 +50,16 @@ if TYPE_CHECKING:
     from harness.spark.chunk import Done
 
 
+RUNS: Final = 1_000
+RUNS_MAX: Final = 1_000_000
+"""More than there ever is time for."""
+
+
 def add(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--runs", type=positive, default=1_000, help="how many (default 1000)")
+    parser.add_argument(
+        "--runs", type=positive, help="how many (default 1000; with --seconds: as many as there is time for)"
+    )
+    parser.add_argument("--seconds", type=positive, metavar="S", help="begin none when so many have gone by")
     parser.add_argument("--seed-base", type=natural, default=0, help="the first seed (default 0)")
     parser.add_argument("--servers", type=sizes, default=(3, 5), help="voters, in turn: 3,5 (the default)")
     parser.add_argument(
@@ -92,7 +101,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def plan_of(arguments: argparse.Namespace) -> Plan:
     return Plan(
-        arguments.runs,
+        arguments.runs or (RUNS if arguments.seconds is None else RUNS_MAX),
         arguments.seed_base,
         arguments.servers,
         arguments.observers,
@@ -112,19 +121,39 @@ def act(arguments: argparse.Namespace) -> int:
     must_fit(plan.profile, plan.machine)
     if max(plan.voters) + (plan.observers or 0) > SERVERS_MAX - JOINERS:
         raise Misuse(too_many_servers(max(plan.voters), plan.observers))
+    if arguments.output is not None and arguments.seconds is not None:
+        raise Misuse("--seconds is for runs that are not kept: a campaign in --output goes on where it was, by --runs")
     if arguments.output is not None:
         return kept(arguments, plan)
     if arguments.master not in (None, "none"):
         raise Misuse("Spark keeps what it runs: say where, with --output")
     began = time.monotonic()
-    with Progress(plan.runs, "runs") as progress:
-        total = campaign(
-            plan,
-            jobs=arguments.jobs,
-            stop_after=arguments.stop_after,
-            seen=lambda so_far: progress.show(so_far.runs, f"{len(so_far.failures)} failed"),
-        )
-    took = time.monotonic() - began
+    total = Tally()
+
+    def seen(so_far: Tally) -> None:
+        nonlocal total
+        total = so_far
+        progress.show(so_far.runs, f"{len(so_far.failures)} failed")
+
+    with Progress(None if arguments.runs is None and arguments.seconds else plan.runs, "runs") as progress:
+        try:
+            total = campaign(
+                plan, jobs=arguments.jobs, stop_after=arguments.stop_after, seconds=arguments.seconds, seen=seen
+            )
+        except KeyboardInterrupt:
+            progress.clear()
+            _say(arguments, plan, total, time.monotonic() - began)
+            sys.stdout.flush()
+            raise
+    _say(arguments, plan, total, time.monotonic() - began)
+    if not total.failures:
+        return VIOLATED if total.undecided or _overdue(plan, total) else HELD
+    first = total.failures[0]
+    return show_smaller(arguments, first.script, first.promise, arguments.diagram)
+
+
+def _say(arguments: argparse.Namespace, plan: Plan, total: Tally, took: float) -> None:
+    """What the runs add up to, also where there would have been more."""
     if arguments.json:
         made = attrs.asdict(total, filter=lambda attribute, _: attribute.name != "failures")
         made["never"] = [point.name for point in _never(plan, total)]
@@ -147,10 +176,6 @@ def act(arguments: argparse.Namespace) -> int:
                 f"{'OVERDUE' if late else 'never yet'} {point.name}: {point.what} "
                 f"(once in {counted(point.budget, 'run')})"
             )
-    if not total.failures:
-        return VIOLATED if total.undecided or _overdue(plan, total) else HELD
-    first = total.failures[0]
-    return show_smaller(arguments, first.script, first.promise, arguments.diagram)
 
 
 # -- what must occur -------------------------------------------------------------------------------------

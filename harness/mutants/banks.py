@@ -58,7 +58,7 @@ TARGETS: Final[dict[str, tuple[str, ...]]] = {
         *_named("checkers.controller", "case epochs fenced leaders versions assignments obedience settled"),
         "harness.checkers.controller",
     ),
-    "partitions": _named("checkers.partitions", "copies keeper settled"),
+    "partitions": _named("checkers.partitions", "copies keeper lives settled"),
     "records": _named(
         "checkers.records", "broken case groups judge lag lost members polls sends standing values verify"
     ),
@@ -189,8 +189,8 @@ def _watched(history: History, seed: int) -> Deed:
             old, new = sorted(chance.sample((0, *replay.order), 2))
             changes = replay.groups[new].changes
             for table in (frozenset({(kind, path)}) for kind in watching.KINDS for path in ("/", *PATHS)):
-                said.append((watching.jumped(table, replay, old, new), watching.again(table, old, replay, new)))
-                said.append(watching.told(table, tuple(watching.steps_of(changes)), new))
+                said.append((watching.jumped(table, replay, old, new, ""), watching.again(table, old, replay, new, "")))
+                said.append(watching.told(table, tuple(watching.steps_of(changes, replay.before(new))), new, ""))
         return said
 
     return watched

@@ -110,6 +110,16 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         ("zab.core.barriers:Barriers.release", "each.counts and each.pong >= ping", "each.counts and each.pong > 0"),
     ),
     mutant(
+        "barrier-at-what-is-applied",
+        "a barrier stands where the leader has applied, and others have applied more when its disk is slow",
+        ("zab.core.barriers:Barriers.ask", "self._replica.committed", "self._replica.applied"),
+    ),
+    mutant(
+        "barrier-outlives-its-link",
+        "what was asked on a link that another one replaced is answered on that, where the numbers begin anew",
+        (f"{LEADING}.link_up", "self.link_down(source, now)", "pass"),
+    ),
+    mutant(
         "barrier-answered-locally",
         "a follower answers a barrier with what it has applied",
         (

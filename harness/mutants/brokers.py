@@ -19,8 +19,8 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "a producer that wants all in sync to have its records is answered when the leader has them",
         (
             "replica.runtime.handlers.produce:handlers",
-            'await replicas.produce(body["acks"], body["timeout_ms"], entries)',
-            'await replicas.produce(body["acks"] and 1, body["timeout_ms"], entries)',
+            'await replicas.produce(body["acks"], body["timeout_ms"], entries, request.placed)',
+            'await replicas.produce(body["acks"] and 1, body["timeout_ms"], entries, request.placed)',
         ),
     ),
     _of_brokers(
@@ -36,15 +36,19 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "commit-answered-before-it-is-written",
         "KAFKA-20634: a consumer that commits is answered when its position is on its way to the log",
         (
-            "replica.runtime.groups:Groups._append",
-            "self._storage.append(where, data, self._commit_timeout_ms, done)",
+            "replica.runtime.coordinator:Driver._write",
+            "self._storage.append(where, data, timeout_ms, done)",
             "self._storage.append(where, data, 0, lambda *_: None); done(ErrorCode.NONE, 0)",
         ),
     ),
     _of_brokers(
         "groups-answered-for-unread",
         "a coordinator answers for groups before it has read what is written of them",
-        ("replica.runtime.groups:Groups._load", "if await read_all(self._storage, where, awaits, take):", "if True:"),
+        (
+            "replica.runtime.coordinator:Driver._load",
+            "if await read_all(self._storage, where, awaits, take):",
+            "if True:",
+        ),
     ),
     _of_brokers(
         "flush-told-and-not-done",
@@ -63,5 +67,24 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
             "bound = stable if asked.committed else watermark",
             "bound = log.end_offset",
         ),
+    ),
+    _of_brokers(
+        "read-past-what-is-open",
+        "who reads only what was committed reads past transactions that are open",
+        (
+            "replica.core.serving:_read_one",
+            "bound = stable if asked.committed else watermark",
+            "bound = watermark",
+        ),
+    ),
+    _of_brokers(
+        "aborted-and-told-to-count",
+        "partitions are told that a transaction counts, also where it was aborted",
+        ("replica.core.transactions.ending:spread", "            commit,", "            True,"),
+    ),
+    _of_brokers(
+        "former-bearer-writes",
+        "partitions do not ask whether a producer's epoch is an older one",
+        ("replica.storage.producers:_check_epoch", "if header.producer_epoch < known.epoch:", "if False:"),
     ),
 )

@@ -15,6 +15,12 @@ EQUIVALENT: Final[dict[str, str]] = {
     "checkers.delivery Agreement._deliver: `place != reached` for `place == reached`": (
         "the first delivery has place 0 where 0 are reached; so they are compared one by one from there on"
     ),
+    "checkers.durability DurableOnQuorum.committed: without `zxid >= until` in `who.epoch != epoch or zxid >= until`": (
+        "what is asked again from now on is what the former quorum has by then"
+    ),
+    "checkers.durability DurableOnQuorum.committed: `zxid > until` for `zxid >= until`": (
+        "what is asked once more is what the former quorum has by then"
+    ),
     "checkers.ghost Ghost.log: never `self.batches.get(batch.first) is batch`": (
         "the very same batch is logged again, and of what is known already nothing is changed"
     ),
@@ -25,6 +31,8 @@ EQUIVALENT: Final[dict[str, str]] = {
     "spec.actions promise: `epoch >= s.accepted` for `epoch > s.accepted`": (
         "it is asked only when the promise on the disk becomes another one"
     ),
+    # -- the oracle --------------------------------------------------------------------------------------
+    "oracle _must: `len(part) >= somebody` for `len(part) > somebody`": "where nobody is left there is no quorum",
     # -- the store ---------------------------------------------------------------------------------------
     "checkers.store.order replies: `one.told_place >= other.told_place` for `one.told_place > other.told_place`": (
         "no two replies have one place"
@@ -39,9 +47,6 @@ EQUIVALENT: Final[dict[str, str]] = {
     " 'sequential' in request.mode`": "only a create has a mode",
     "checkers.store.judge Verdict.held: without `self.store.held` in `self.store.held and"
     " isinstance(self.linear, linear.Legal)`": "what broke a promise is not searched for an order",
-    "checkers.store.model Node.stat: 1 for 0 in `aversion=0`": (
-        "whoever compares stats takes this number from the answer, as the log does not tell it"
-    ),
     "checkers.store.order never_back: 1 for 0 in `(0, None)`": (
         "what shows no zxid is passed over, and none that is shown is below 1"
     ),
@@ -52,10 +57,6 @@ EQUIVALENT: Final[dict[str, str]] = {
         "the same state is found several times, and `_each` keeps it once"
     ),
     "checkers.store.watches _Session._by_event: never `not state.table`": (
-        "who watches nothing is told nothing, whatever changes are gone through"
-    ),
-    "checkers.store.watches _Session._by_reply: without `state.table` in `state.table and any((told(state.table,"
-    " self._steps_at(each), each)[0] for each in self._replay.between(state.zxid, zxid)))`": (
         "who watches nothing is told nothing, whatever changes are gone through"
     ),
     # -- controllers -------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ from typing import Final
 
 from harness.mutants.edit import Mutant, mutant
 
+ENSEMBLE: Final = "zab.core.ensemble:Ensemble"
 LEADING: Final = "zab.core.leading:Leading"
 LEARNING: Final = "zab.core.learning:Learning"
 REPLICA: Final = "zab.core.replica:Replica"
@@ -46,6 +47,26 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
             "self.ensemble = saved if saved is not None and saved.version > ensemble.version else ensemble",
             "self.ensemble = ensemble",
         ),
+    ),
+    mutant(
+        "membership-hidden-by-a-snapshot",
+        "who catches up by a snapshot, which hides that the members changed, goes by the old ones until UPTODATE",
+        (f"{LEARNING}._on_new_leader", "replica.activate(message.ensemble)", "pass"),
+    ),
+    mutant(
+        "half-of-the-groups",
+        "quorums of half of the groups are enough",
+        (f"{ENSEMBLE}.is_quorum", "return won > counted // 2", "return won >= counted // 2"),
+    ),
+    mutant(
+        "groups-not-asked",
+        "where there are groups, a majority of all servers commits",
+        (f"{ENSEMBLE}.quorum_zxid", "if not self.groups:", "if True:"),
+    ),
+    mutant(
+        "weights-not-counted",
+        "every server of a group counts as much as any other",
+        (f"{ENSEMBLE}.weight", "return self.weights.get(sid, 1)", "return 1"),
     ),
     mutant(
         "no-quorum-of-the-new",

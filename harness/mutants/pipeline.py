@@ -261,4 +261,53 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         ),
         machine="store",
     ),
+    # -- who may do what, and what goes by itself --------------------------------------------------------
+    mutant(
+        "deleted-by-its-own-list",
+        "who may delete a node is asked of the node's own list, not of its parent's",
+        (
+            f"{PREPARER}._delete",
+            """
+            if parent[1] is not OPEN:
+                self._authorize(parent[1], acls.DELETE)
+            node = self._look_up(path)
+            if node is None:
+                raise Failure(ErrorCode.NO_NODE)
+            """,
+            """
+            node = self._look_up(path)
+            if node is None:
+                raise Failure(ErrorCode.NO_NODE)
+            if node[1] is not OPEN:
+                self._authorize(node[1], acls.DELETE)
+            """,
+        ),
+        machine="store",
+    ),
+    mutant(
+        "list-of-yesterday",
+        "a list that is outstanding is not in force yet for what is asked behind it",
+        (
+            f"{PREPARER}._set_acl",
+            "self._put(path, (node[0], acl, *node[2:8], aversion, *node[9:]))",
+            "self._put(path, (*node[:8], aversion, *node[9:]))",
+        ),
+        machine="store",
+    ),
+    mutant(
+        "read-without-leave",
+        "whose list forbids to read it is read by everybody who asks for its children",
+        (
+            "zab.store.reads:Reads.get_children",
+            "if node[1] is not OPEN and not self._allows(node[1], READ, client):",
+            "if False:",
+        ),
+        machine="store",
+    ),
+    mutant(
+        "container-goes-with-a-child",
+        "a container is deleted by what is applied, though a child of it is outstanding",
+        (f"{PREPARER}._delete_container", "node = self._look_up(path)", "node = self._nodes.get(path)"),
+        machine="store",
+    ),
 )

@@ -26,13 +26,13 @@ PRODUCERS: Final = "replica.storage.producers:Producers"
 GROUPS: Final = f"{CORE}.groups"
 
 
-def _of_partitions(name: str, bug: str, *edits: tuple[str, str, str]) -> Mutant:
+def of_partitions(name: str, bug: str, *edits: tuple[str, str, str]) -> Mutant:
     return evolve(mutant(name, bug, *edits), voters=(1,), machine="partitions")
 
 
 MUTANTS: Final[tuple[Mutant, ...]] = (
     # -- where histories part ----------------------------------------------------------------------------
-    _of_partitions(
+    of_partitions(
         "KIP-101",
         "KIP-101, KAFKA-1211: who begins to follow cuts its log at the high watermark that it knows",
         (
@@ -41,13 +41,13 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
             "desk.leaders[following.leader] = None; partition.cut(partition.high_watermark)",
         ),
     ),
-    _of_partitions(
+    of_partitions(
         "KIP-101-divergence",
         "KIP-101: histories are not compared, and whoever has as much as the leader fetches what is next",
         (f"{FOLLOWING}:diverges", "if epoch == NO_EPOCH:", "if True:"),
         (f"{REPLICATING}:begin", "if not desk.settings.fetch_diverges and", "if False and"),
     ),
-    _of_partitions(
+    of_partitions(
         "KIP-279",
         "KIP-279, KAFKA-6361: a follower cuts where its leader's epoch ended, though it is one that it does not have",
         (
@@ -63,7 +63,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
             """,
         ),
     ),
-    _of_partitions(
+    of_partitions(
         "KAFKA-10706",
         "KAFKA-10706: epochs in which nothing was written are not forgotten where a log is cut at its end",
         (
@@ -77,13 +77,13 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
             "return log.latest_epoch",
         ),
     ),
-    _of_partitions(
+    of_partitions(
         "KAFKA-10432",
         "KAFKA-10432: a start does not find epoch 0 in the batches again",
         (f"{RECOVERY}:_restore_epochs", "if epoch >= 0 and", "if epoch > 0 and"),
         (f"{RECOVERY}:_restore_epochs", "log.epochs = EpochCache(kept or ())", "log.epochs = EpochCache()"),
     ),
-    _of_partitions(
+    of_partitions(
         "KAFKA-3410",
         "KAFKA-3410: a follower that has more than its leader takes that for the end of the world",
         (
@@ -96,7 +96,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
             """,
         ),
     ),
-    _of_partitions(
+    of_partitions(
         "diverging-counts",
         "a follower whose history is another one counts as one that has what it asks to go on from",
         (
@@ -108,35 +108,35 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
             ),
         ),
     ),
-    _of_partitions(
+    of_partitions(
         "old-answers-count",
         "an answer that was asked for under an earlier leader is taken in",
         (f"{REPLICATING}:_still", "or role.leader != leader or role.epoch != epoch", ""),
         (f"{REPLICATING}:answered", "if partition.log.end_offset == ends[where]:", "if True:"),
     ),
-    _of_partitions(
+    of_partitions(
         "KIP-320",
         "KIP-320, KAFKA-7395, 6880: whoever asks under another leader epoch is answered all the same",
         (f"{PARTITION}.check_epoch", "if asked == -1 or asked == self.leader_epoch:", "if True:"),
     ),
-    _of_partitions(
+    of_partitions(
         "restarted-unseen",
         "a leader that lost records while no controller was there leads on in the same leader epoch",
         (f"{FAILOVER}:_restarted", "0 < state.written < known.epoch", "False"),
     ),
     # -- who is in sync, and what is committed -------------------------------------------------------------
-    _of_partitions(
+    of_partitions(
         "isr-not-looked-at",
         "KAFKA-2729, of replicas with data: a leader whose ISR was refused does not look what is there",
         (f"{UPKEEP}:isr_doubtful", "desk.reads.append(ReadIsr(write.where, found[1].epoch))", "pass"),
         (f"{ROLES}:_take", "partition.role.isr.heard(state.isr, state.version)", "pass"),
     ),
-    _of_partitions(
+    of_partitions(
         "KAFKA-7128",
         "KAFKA-7128: who has what a new leader knows to be committed is in sync, though earlier leaders committed more",
         (f"{LEADING}.may_join", "and follower.end_offset >= self.start_offset", ""),
     ),
-    _of_partitions(
+    of_partitions(
         "KAFKA-13091",
         "KAFKA-13091: when somebody has left the ISR nobody looks whether more is committed now",
         (f"{UPKEEP}:isr_changed", "advance(desk, partition, now)", "pass"),
@@ -146,12 +146,12 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
             "pass",
         ),
     ),
-    _of_partitions(
+    of_partitions(
         "left-before-it-is-written",
         "whoever is to leave the ISR is not waited for any more, before the store says that he has left",
         (f"{ISR}.ask", "self.maximal = frozenset(self.members).union(members)", "self.maximal = frozenset(members)"),
     ),
-    _of_partitions(
+    of_partitions(
         "old-leader-writes-its-isr",
         "a leader that is none any more writes its ISR over the decision for another one",
         (
@@ -165,7 +165,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
             """,
         ),
     ),
-    _of_partitions(
+    of_partitions(
         "nobody-waited-for",
         "what the leader has is committed, whoever else has it",
         (
@@ -174,7 +174,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
             "if False:",
         ),
     ),
-    _of_partitions(
+    of_partitions(
         "watermark-beyond-the-log",
         "a follower takes its leader's high watermark for its own, though it has less",
         (
@@ -184,12 +184,12 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         ),
     ),
     # -- what is told ----------------------------------------------------------------------------------------
-    _of_partitions(
+    of_partitions(
         "acknowledged-when-written",
         "a producer that waits for all is told when the leader alone has it",
         (f"{PRODUCING}:produce", "if acks == ALL and partition.high_watermark < wanted:", "if False:"),
     ),
-    _of_partitions(
+    of_partitions(
         "too-few-are-enough",
         "min.insync.replicas is not heeded",
         (
@@ -198,18 +198,18 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
             ">= 1",
         ),
     ),
-    _of_partitions(
+    of_partitions(
         "KAFKA-9835",
         "KAFKA-9835, 9807, 9838: a consumer is shown what is not committed",
         (f"{SERVING}:_read_one", "bound = stable if asked.committed else watermark", "bound = log.end_offset"),
     ),
     # -- what goes ---------------------------------------------------------------------------------------------
-    _of_partitions(
+    of_partitions(
         "old-is-old",
         "what is too much goes, committed or not",
         (f"{FILES}._may_go", "if segment.end > high_watermark:", "if False:"),
     ),
-    _of_partitions(
+    of_partitions(
         "wished-away-uncommitted",
         "records are deleted on request that are not committed",
         (
@@ -218,7 +218,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
             "if not 0 <= offset <= partition.log.end_offset:",
         ),
     ),
-    _of_partitions(
+    of_partitions(
         "start-follows-the-leader-back",
         "a follower's log begins again where its leader's does, though what was there is gone",
         (
@@ -228,16 +228,16 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         ),
         (f"{LOG}.move_start", "if offset > self._start:", "if offset != self._start:"),
     ),
-    _of_partitions(
+    of_partitions(
         "old-by-its-first",
         "a segment is as old as its first record, and younger ones go with it",
         (
             f"{FILES}._may_go",
-            "newest = segment.newest(now_ms - self.config.retention_ms)",
+            "newest = hints.newest(segment, now_ms - self.config.retention_ms)",
             "newest = segment.first_time()",
         ),
     ),
-    _of_partitions(
+    of_partitions(
         "shorter-than-it-may-be",
         "a log loses what makes it too long, and a segment more",
         (
@@ -246,18 +246,18 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
             "size >= self.config.retention_bytes",
         ),
     ),
-    _of_partitions(
+    of_partitions(
         "start-not-followed",
         "what has gone from the leader stays with its followers",
         (f"{REPLICATING}:_on_fetched", "if answer.start_offset > log.start_offset:", "if False:"),
     ),
-    _of_partitions(
+    of_partitions(
         "cleaned-beyond-the-watermark",
         "a cleaner takes what is replaced by a record that is not committed, and may be cut off",
         ("replica.storage.manager:LogManager._cleanable", "bounds.get(partition, 0)", "1 << 60"),
     ),
     # -- positions of groups -----------------------------------------------------------------------------------
-    _of_partitions(
+    of_partitions(
         "answered-when-appended",
         "a consumer that commits is answered when its position is on its way to the log",
         (
@@ -266,24 +266,24 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
             "desk.write(group.partition, records, now, lambda *_: None); done(E.NONE, 1 << 40, now)",
         ),
     ),
-    _of_partitions(
+    of_partitions(
         "loaded-before-it-is-committed",
         "a coordinator shows what it has read before it knows that the others have it",
         (f"{CORE}.reading:Reading.safe", "and high_watermark >= self.end", ""),
     ),
-    _of_partitions(
+    of_partitions(
         "members-lose-positions",
         "a coordinator that reads of a group that it had members forgets where these were",
         (f"{GROUPS}.loading:Loading.build", "if positions:", "if positions and name not in groups:"),
     ),
-    _of_partitions(
+    of_partitions(
         "former-members-commit",
         "who is in the group no more, or of a generation before, commits on",
         (f"{GROUPS}.commits:refusal", "if (error := membership.wrong(group, who)) is not None:", "if error := None:"),
         (f"{GROUPS}.commits:refusal", "if who.generation != group.generation:", "if False:"),
     ),
     # -- producers -------------------------------------------------------------------------------------------
-    _of_partitions(
+    of_partitions(
         "followers-know-no-producers",
         "who has written what is known to the leader alone, and lost with it",
         (
@@ -292,7 +292,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
             "if header.producer_id >= 0 and isinstance(buffer, bytearray):",
         ),
     ),
-    _of_partitions(
+    of_partitions(
         "cut-records-remembered",
         "a batch that was cut off still counts as written by its producer",
         (
@@ -301,39 +301,39 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
             "pass",
         ),
     ),
-    _of_partitions(
+    of_partitions(
         "said-twice-written-twice",
         "a batch that is said again is written again",
         (f"{LOG}._written_before", "written = self.producers.check(header)", "written = None"),
     ),
-    _of_partitions(
+    of_partitions(
         "any-sequence-will-do",
         "a batch is taken that is not the next one of its producer",
         (f"{PRODUCERS}.check", "if header.base_sequence != expected:", "if False:"),
     ),
     # -- disks -----------------------------------------------------------------------------------------------
-    _of_partitions(
+    of_partitions(
         "fetched-before-durable",
         "a follower asks for what comes next before its disk has what came before",
         (f"{REPLICATING}:_when", "if desk.settings.sync_writes and", "if False and"),
         (f"{REPLICATING}:_due", "if desk.settings.sync_writes and", "if False and"),
     ),
-    _of_partitions(
+    of_partitions(
         "counted-before-durable",
         "what a leader has written counts before its disk has it",
         (f"{PARTITION}.counted_end", "return min(self.durable, end) if settings.sync_writes else end", "return end"),
     ),
-    _of_partitions(
+    of_partitions(
         "found-is-durable",
         "what a process finds that the one before it wrote counts as on the disk, though nobody has flushed it",
         (f"{PARTITION}.__attrs_post_init__", "self.durable = log.start_offset", "self.durable = log.end_offset"),
     ),
-    _of_partitions(
+    of_partitions(
         "flushed-in-name",
         "a flush is told to be done before the files are durable",
         (f"{FILES}.flush", "sync(self.files, path)", "pass"),
     ),
-    _of_partitions(
+    of_partitions(
         "half-a-failed-disk",
         "whose disk fails while it becomes the leader keeps half of what it was",
         (

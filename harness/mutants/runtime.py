@@ -70,7 +70,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "a server that has ended leaves its connections open",
         (
             f"{COORDINATION}.connection:Connection.run",
-            "await trio.aclose_forcefully(self._stream)",
+            "await self._close()",
             "await trio.lowlevel.checkpoint()",
         ),
     ),
@@ -142,6 +142,25 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
             f"{CONTROLLER}.controller:Controller._reign",
             "Store(self._session, elected.version, watch)",
             "Store(self._session, type(elected.version)(-1), watch)",
+        ),
+    ),
+    _of_drivers(
+        "deposed-ends-sessions",
+        "a leader that is none any more goes on ending sessions by its own old clock",
+        (f"{COORDINATION}.tracker:SessionTracker.rest", "self._expiry = None", "pass"),
+    ),
+    _of_drivers(
+        "ended-by-the-last-leader",
+        "what a leader had ended that is none any more is ended by the next one, though it was heard of there",
+        ("zab.store.prepare:Preparer._close_session", "if fields and fields[0] != self._epoch:", "if False:"),
+    ),
+    _of_drivers(
+        "old-end-takes-the-new",
+        "the end of a connection takes the next one of its session along, which has come before it was heard",
+        (
+            f"{COORDINATION}.sessions:Sessions.detach",
+            "if self.attached.get(client.session) is client:",
+            "if client.session in self.attached:",
         ),
     ),
 )

@@ -183,4 +183,16 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         ("zab.store.store:Store.restore", "if found.value != digest:", "if False:"),
         machine="store",
     ),
+    mutant(
+        "first-list-for-all",
+        "nodes that come from a snapshot have its first list, all of them",
+        ("zab.store.snapshot:_read", "data, lists[number], czxid", "data, lists[0], czxid"),
+        machine="store",
+    ),
+    mutant(
+        "told-without-leave",
+        "who watches a node is told of it, also if its list does not let him read it",
+        ("zab.store.watches:Watches._tell", "if acl is not OPEN and not access.skip:", "if False:"),
+        machine="store",
+    ),
 )

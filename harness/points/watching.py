@@ -9,6 +9,7 @@ from harness.checkers.ghost import Ghost, Known
 from harness.checkers.judge import Checker
 from harness.history import Asked, Became, Fired, History, Lost, Request, Told
 from harness.points.table import BY_NAME, PREFIX
+from harness.quorums import is_quorum
 from zab.core.batch import Batch
 from zab.core.ensemble import Ensemble
 from zab.core.messages import Ack, AckNewLeader, NewLeader, State
@@ -172,7 +173,7 @@ class Points(Checker):
             return
         while ghost.parent[zxid] not in ghost.place:
             zxid = ghost.parent[zxid]
-        decided = ghost.governing[zxid].is_quorum(ghost.had(zxid))
+        decided = is_quorum(ghost.governing[zxid], ghost.had(zxid))
         self.hit("quorum acked, leader dies" if decided else "unacked, leader dies")
 
     def started(self, who: Known, recovered: Recovered) -> None:

@@ -20,6 +20,8 @@ from harness.script.workload import OPS
 def to_json(script: Script) -> dict[str, object]:
     made: dict[str, object] = {"version": VERSION}
     for name, value in fields(script):
+        if name in ("groups", "weights") and not value:
+            continue  # as it was before there were any
         if name in ("faults", "ops"):
             made[name] = [{"kind": type(item).__name__, **_plain(item)} for item in value]
         else:

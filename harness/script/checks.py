@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import attrs
 
+from harness import lists
 from harness.history import MODES, OPERATIONS, WATCHES
 from harness.script.brokers import WAYS
 from harness.script.names import (
@@ -14,6 +15,7 @@ from harness.script.names import (
     DEEDS,
     DISK_ERRORS,
     FOLLOWER,
+    JOINING,
     LEADER,
     LOSSES,
     MACHINES,
@@ -22,11 +24,12 @@ from harness.script.names import (
     SHAPES,
     WITH_BROKERS,
 )
-from harness.script.partitions import ACKS, DURABILITIES, ENDS, LIBRARIES, PARTS, READS, TRUNCATIONS, UNCLEAN
+from harness.script.partitions import ACKS, DURABILITIES, ENDS, FATES, LIBRARIES, PARTS, READS, TRUNCATIONS, UNCLEAN
 from harness.script.process import Setting
 from harness.script.script import Fault, Knobs, Script
 from harness.script.workload import Op, Reconfigure, Step, Write
-from zab.core.zxid import COUNTER_MAX
+from zab.core.ensemble import Group, Role, Server, faults
+from zab.core.zxid import COUNTER_MAX, ServerId
 
 SERVERS_MAX: Final = 30
 BROKERS_MAX: Final = 30
@@ -51,6 +54,7 @@ CHOICES: Final[Mapping[str, tuple[str, ...]]] = {
     "unclean": UNCLEAN,
     "library": LIBRARIES,
     "ends": ENDS,
+    "fate": FATES,
     "part": PARTS,
 }
 """Names of fields whose value is one of these words."""
@@ -67,8 +71,8 @@ POSITIVE: Final = (
 )  # fmt: skip
 """Names of fields that are 1 at least; other numbers are 0 at least."""
 
-LARGEST: Final[Mapping[str, int]] = {"count": 10_000, "size": 1 << 20}
-"""Names of fields that decide how much memory one line takes."""
+LARGEST: Final[Mapping[str, int]] = {"count": 10_000, "size": 1 << 20, "user": lists.USERS_MAX}
+"""Names of fields that decide how much memory one line takes, or of which there are only so many."""
 
 BYTES_MAX: Final = 64 << 20
 """So much may all writes of a script ask for together."""
@@ -98,6 +102,7 @@ def check(script: Script) -> None:
     """What the types cannot say."""
     if not 1 <= script.voters <= script.servers <= SERVERS_MAX:
         raise ScriptError(f"script.voters: from 1 to {SERVERS_MAX} servers, at least one of them a voter")
+    _check_groups(script)
     if script.machine not in MACHINES:
         raise ScriptError(f"script.machine: {script.machine!r} is none of {', '.join(MACHINES)}")
     if (script.machine in WITH_BROKERS) != (0 < script.brokers <= BROKERS_MAX):
@@ -129,6 +134,28 @@ def check(script: Script) -> None:
         raise ScriptError(f"script.ops: all writes together ask for {asked:,} bytes; {BYTES_MAX:,} are the most")
 
 
+def _check_groups(script: Script) -> None:
+    """As whoever makes an ensemble of them checks it, who is told by the name of the place."""
+    if not script.groups and not script.weights:
+        return
+    if script.weights and len(script.weights) != script.voters:
+        raise ScriptError(f"script.weights: one for each voter, {script.voters}, and not {len(script.weights)}")
+    servers = [
+        Server(ServerId(sid), "", 1, 2, Role.PARTICIPANT if sid <= script.voters else Role.OBSERVER)
+        for sid in range(1, script.servers + 1)
+    ]
+    groups, weights = grouped(script)
+    place = "groups" if groups else "weights"
+    for fault in faults(servers, groups, weights):
+        raise ScriptError(f"script.{place}: {fault}")
+
+
+def grouped(script: Script) -> tuple[tuple[Group, ...], dict[ServerId, int]]:
+    """The groups and weights of the ensemble that a run begins with."""
+    groups = tuple(Group(number, tuple(map(ServerId, members))) for number, members in enumerate(script.groups, 1))
+    return groups, {ServerId(sid): weight for sid, weight in enumerate(script.weights, 1)}
+
+
 def check_setting(place: str, name: str, value: int, where: str) -> None:
     """Of `timing` or of `knobs`."""
     if place == "timing":
@@ -150,7 +177,7 @@ def _knob_trouble(name: str, value: int) -> str | None:
 
 def _added(script: Script) -> Iterator[int]:
     for op in script.ops:
-        if isinstance(op, Reconfigure) and op.change == "add":
+        if isinstance(op, Reconfigure) and op.change in JOINING:
             yield op.server
 
 
@@ -206,6 +233,8 @@ def _trouble(name: str, value: Any) -> str | None:
         return None if named else "there is no such server"
     if name == "version":
         return None if value >= -1 else "-1 is any, and nothing is below that"
+    if name == "acl":
+        return lists.trouble(value)
     if name == "path":
         return None if not value or value.startswith("/") else f"{value!r} does not begin with /"
     if type(value) is not int or name in SIGNED:

@@ -48,7 +48,11 @@ DEEDS: Final = ("crash", "crash all", "cut", "isolate", "pause", "lose disk", "f
 
 DISK_ERRORS: Final = ("write", "fsync", "full", "read")
 
-CHANGES: Final = ("add", "remove", "observe", "promote")
+CHANGES: Final = ("add", "remove", "observe", "promote", "replace")
+"""replace: the server comes in, and the first voter that does not lead goes, in one step."""
+
+JOINING: Final = ("add", "replace")
+"""By these a server comes in that may never have been there."""
 
 MACHINES: Final = ("list", "store", "controller", "partitions")
 """What is replicated: a list of all that was ever written, the coordination store with its clients, the store with

@@ -27,8 +27,12 @@ LIBRARIES: Final = ("confluent", "python")
 ENDS: Final = ("leaves", "killed")
 """How a member ends."""
 
-PARTS: Final = ("member", "alone")
-"""Who commits positions: a member of a group, which shares it with others, or somebody who keeps them by himself."""
+PARTS: Final = ("member", "alone", "hasty")
+"""Who commits positions: a member of a group, which shares it with others; somebody who keeps them by himself; or
+a member of whom something comes that it committed before the group was shared out anew."""
+
+FATES: Final = ("commits", "aborts", "vanishes")
+"""How a producer ends a transaction; or it falls silent, and comes back when another one bears its name."""
 
 OFFSETS: Final = 9
 """The number of the topic that groups are remembered in."""
@@ -102,6 +106,19 @@ class DeleteRecords:
     topic: int = 1
     partition: int = 0
     percent: int = 50
+
+
+@frozen
+class Transact:
+    """Somebody writes so many records to each of two partitions in one transaction, and ends it."""
+
+    at: int
+    client: int = 1
+    topic: int = 1
+    partition: int = 0
+    other: int = 1
+    count: int = 2
+    fate: str = "commits"
 
 
 @frozen
@@ -191,6 +208,16 @@ class PartBrokers:
 
 
 @frozen
+class SlowStore:
+    """What it says to the store takes longer, so that what it has looked at there is old when it writes."""
+
+    at: int
+    for_ms: int = 500
+    broker: int = 1
+    more_ms: int = 100
+
+
+@frozen
 class SlowBroker:
     """What it sends takes longer."""
 
@@ -203,8 +230,9 @@ class SlowBroker:
 PartitionOp: TypeAlias = (
     Replication | Produce | Consume | JoinGroup | CommitPositions | DeleteRecords | AllowUnclean | LosePower
     | Blackout | WipeBroker | BreakDisk | CutBroker | PartBrokers | SlowBroker
+    | SlowStore | Transact
 )  # fmt: skip
 PARTITION_OPS: Final[tuple[type[PartitionOp], ...]] = (
     Replication, Produce, Consume, JoinGroup, CommitPositions, DeleteRecords, AllowUnclean, LosePower, Blackout,
-    WipeBroker, BreakDisk, CutBroker, PartBrokers, SlowBroker,
+    WipeBroker, BreakDisk, CutBroker, PartBrokers, SlowBroker, SlowStore, Transact,
 )  # fmt: skip

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from difflib import get_close_matches
 from typing import Any, Final
 
@@ -32,7 +32,7 @@ from harness.script.writing import NAMES, key, phrase
 
 KINDS: Final[dict[str, type]] = {phrase(kind): kind for kind in (*FAULTS, *OPS)}
 SERVERS: Final = {name: number for number, name in NAMES.items()}
-TOPOLOGY: Final = ("seed", "voters", "observers", "machine", "brokers", "length")
+TOPOLOGY: Final = ("seed", "voters", "observers", "groups", "weights", "machine", "brokers", "length")
 _TOKEN: Final = re.compile(r'\s*(?:,\s*)?(#.*|"(?:[^"\\]|\\.)*"|[|+=]|[^\s",|+=]+|\S)')
 _TIME: Final = re.compile(r"(-?\d+(?:\.\d+)?)(ms|s)?")
 
@@ -162,8 +162,18 @@ def _topology(line: Line, first: Token, given: dict[str, Any]) -> None:
         given["length_ms"] = line.time()
     elif first.text == "machine":
         given["machine"] = line.take(" or ".join(MACHINES)).text
+    elif first.text == "groups":
+        given["groups"] = _groups(line)
+    elif first.text == "weights":
+        given["weights"] = tuple(_numbers(line))
     else:
         given[first.text] = line.number()
+
+
+def _numbers(line: Line) -> Iterator[int]:
+    yield line.number()
+    while line.more():
+        yield line.number()
 
 
 def _once(token: Token, what: str, said: dict[str, Token]) -> None:
@@ -267,6 +277,8 @@ def _value(line: Line, name: str) -> Any:
         if token.text not in CHOICES[name]:
             raise token.error(_unknown(token.text, CHOICES[name]))
         return token.text
+    if name == "acl":
+        return line.take('a list, like "u1:rwcda, world:r"').text
     if name == "groups":
         return _groups(line)
     return line.time() if name.endswith("_ms") else line.number()
@@ -306,11 +318,11 @@ def _step(line: Line) -> Step:
             name, value = "path", token.text
         elif token.text in CHOICES["mode"]:
             name, value = "mode", token.text
-        elif token.text in ("version", "mode", "watch", "size"):
+        elif token.text in ("version", "mode", "watch", "size", "acl"):
             line.skip("=")
             name, value = token.text, _value(line, token.text)
         else:
-            raise token.error(_unknown(token.text, ("a path", "version", "watch", "size", *CHOICES["mode"][1:])))
+            raise token.error(_unknown(token.text, ("a path", "version", "watch", "size", "acl", *CHOICES["mode"][1:])))
         if name in made:
             raise token.error(f"{name} is said twice")
         made[name] = value

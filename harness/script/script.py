@@ -67,6 +67,10 @@ class Script:
     seed: int
     voters: int = 3
     observers: int = 0
+    groups: tuple[tuple[int, ...], ...] = ()
+    """Voters by their groups, where a quorum is one of groups; nothing: it is a majority."""
+    weights: tuple[int, ...] = ()
+    """What each voter counts in its group, in the order of their ids; nothing: one each."""
     machine: str = "list"
     brokers: int = 0
     """Where the machine is the controller."""

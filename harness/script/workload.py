@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final, TypeAlias
 
 from attrs import frozen
@@ -56,6 +57,11 @@ class Connect:
     client: int = 1
     server: int = 1
     timeout_ms: int = 1_000
+    user: int = 0
+    """Who it proves to be from this connection on; 0: what it has proved before, if anything."""
+    late_ms: int = 0
+    """So much later the server hears of the end of the connection that it had; 0: as usual. Else it is a new one in any
+    case, also at the same server."""
 
 
 @frozen
@@ -68,6 +74,8 @@ class Step:
     mode: str = ""
     watch: str = ""
     size: int = 8
+    acl: str = ""
+    """Of a create or a setacl: who may do what, as `harness.lists` reads it."""
 
 
 @frozen
@@ -100,3 +108,8 @@ Op: TypeAlias = Write | Barrier | Snapshot | Reconfigure | Connect | Ask | Leave
 OPS: Final[tuple[type[Op], ...]] = (
     Write, Barrier, Snapshot, Reconfigure, Connect, Ask, Leave, Vanish, *BROKER_OPS, *PARTITION_OPS,
 )  # fmt: skip
+
+
+def has_lists(ops: Iterable[Op]) -> bool:
+    """Whether any of them says who may do what."""
+    return any(step.acl for op in ops if isinstance(op, Ask) for step in op.steps)

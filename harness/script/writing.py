@@ -37,6 +37,10 @@ def describe(script: Script) -> str:
     lines = [f"seed {script.seed}", f"voters {script.voters}"]
     if script.observers:
         lines.append(f"observers {script.observers}")
+    if script.groups:
+        lines.append("groups " + " | ".join(" ".join(map(str, group)) for group in script.groups))
+    if script.weights:
+        lines.append("weights " + " ".join(map(str, script.weights)))
     if script.machine != MACHINES[0]:
         lines.append(f"machine {script.machine}")
     if script.brokers:
@@ -67,7 +71,7 @@ def _words(item: Any) -> str:
     named: list[str] = []
     rest: list[str] = []
     for name, value in fields(item):
-        if name == "at":
+        if name == "at" or (name in ("user", "late_ms") and not value):
             continue
         if name == "client":
             named.append(f"client {value}")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from enum import IntEnum, auto
 
+from harness.quorums import is_quorum
 from harness.spec.state import Promise, Server, State
 from zab.core.zxid import UNKNOWN, Epoch, ServerId, Zxid, epoch_of, follows, show
 
@@ -239,7 +240,7 @@ def commit(state: State, s: Server, zxid: Zxid) -> str | None:
     have = [sid for sid, acked in reign.acked.items() if acked >= zxid]
     if s.durable >= zxid:
         have.append(s.id)
-    if not state.histories.governing[zxid].is_quorum(have):
+    if not is_quorum(state.histories.governing[zxid], have):
         return f"a quorum has said that it has {show(zxid)}, not only {sorted(have)}"
     state.committed[s.id] = zxid
     return None

@@ -12,6 +12,7 @@ from typing import Protocol
 
 from attrs import define, field, frozen
 
+from harness.quorums import is_quorum, meets_every_quorum
 from zab.core.ensemble import Ensemble
 from zab.core.zxid import NOTHING, Epoch, ServerId, Zxid
 
@@ -108,7 +109,7 @@ class State:
         return found
 
     def is_quorum(self, sids: Sequence[ServerId]) -> bool:
-        return any(membership.is_quorum(sids) for membership in self.memberships)
+        return any(is_quorum(membership, sids) for membership in self.memberships)
 
     def meets_every_quorum(self, sids: Sequence[ServerId]) -> bool:
-        return any(membership.meets_every_quorum(sids) for membership in self.memberships)
+        return any(meets_every_quorum(membership, sids) for membership in self.memberships)

@@ -8,7 +8,20 @@ from typing import Any, Final, Protocol
 
 from attrs import evolve, frozen
 
-from harness.faults import BROKER_OPS, MACHINES, PARTITION_OPS, Ask, Connect, Fault, Leave, Op, Script, Vanish, Write
+from harness.faults import (
+    BROKER_OPS,
+    MACHINES,
+    PARTITION_OPS,
+    Ask,
+    Connect,
+    Fault,
+    Leave,
+    Op,
+    Reconfigure,
+    Script,
+    Vanish,
+    Write,
+)
 from harness.outcome import Outcome
 from harness.script.checks import ScriptError
 
@@ -36,13 +49,17 @@ class World:
     run: Run
     machines: tuple[str, ...] = MACHINES
     """What can be replicated there."""
+    regroups: bool = True
+    """Whether members change where quorums are of groups."""
 
     def playable(self, script: Script) -> Playable:
         if script.machine not in self.machines:
             where = f"the world of {self.name}"
             raise ScriptError(f"script.machine: {where} has {', '.join(self.machines)}, and no {script.machine}")
         items = (*script.faults, *script.ops)
-        alien = ALIEN[script.machine]
+        alien: tuple[type, ...] = ALIEN[script.machine]
+        if script.groups and not self.regroups:
+            alien = (*alien, Reconfigure)
 
         def can(item: Fault | Op) -> bool:
             return not isinstance(item, alien) and self.can(item)

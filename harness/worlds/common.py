@@ -21,6 +21,7 @@ from harness.oracle import Oracle, timeline
 from harness.outcome import Outcome
 from harness.points.watching import Points, came_to
 from harness.recoveries import Acknowledged, Hit, recoveries
+from harness.script.checks import grouped
 from harness.trace import Trace
 from harness.worlds.cores.crashed import Crashed
 from harness.worlds.cores.liveness import Liveness
@@ -28,7 +29,7 @@ from harness.worlds.cores.nemesis import Nemesis
 from harness.worlds.cores.workload import Workload, member
 from harness.worlds.settings import settings_of
 from zab.core.ensemble import Ensemble, Role
-from zab.core.errors import StorageError
+from zab.core.errors import RemoteProtocolError, StorageError
 from zab.core.messages import State
 from zab.core.node import Node
 from zab.core.ready import Note
@@ -37,6 +38,10 @@ from zab.core.zxid import Millis, ServerId
 LOOK_EVERY: Final = 50_000
 STUCK_US: Final = 20_000
 """Within this time no run that goes on has so many events: it is some thousand for each millisecond."""
+
+
+_TELLING: Final = frozenset({"synchronize", "diverged", "history_distrusted", "protocol_error"})
+"""What servers note that says more than that it happened."""
 
 
 class TooLong(Exception):
@@ -82,7 +87,9 @@ def founders_of(script: Script) -> Ensemble:
     """The membership that a run begins with."""
     sids = range(1, script.servers + 1)
     roles = [Role.PARTICIPANT if sid <= script.voters else Role.OBSERVER for sid in sids]
-    return Ensemble(tuple(member(ServerId(sid), role) for sid, role in zip(sids, roles, strict=True)))
+    groups, weights = grouped(script)
+    members = tuple(member(ServerId(sid), role) for sid, role in zip(sids, roles, strict=True))
+    return Ensemble(members, groups=groups, weights=weights)
 
 
 class Common(ABC, Generic[S]):
@@ -260,10 +267,22 @@ class Common(ABC, Generic[S]):
         if self.trace is not None:
             self.record(server.id, "notes", 0, note)
         self.counted(note.event)
+        if note.event not in _TELLING:
+            return
+        fields = dict(note.fields)
         if note.event == "synchronize":
-            self.counted(f"sync {dict(note.fields)['form']}")
-        elif note.event in ("protocol_error", "diverged", "history_distrusted"):
-            self.judge.failed(server.id, note.event, AssertionError(dict(note.fields)))
+            self.counted(f"sync {fields['form']}")
+        elif note.event == "diverged":
+            self.judge.contradicted(
+                server.id,
+                f"finds that server {fields['peer']}, which is to follow it, has another history than it,"
+                f" although both of them have {fields['at']}",
+            )
+        elif note.event == "history_distrusted":
+            self.judge.contradicted(server.id, f"finds that its history is not that of its leader: {fields['why']}")
+        else:
+            offence = RemoteProtocolError(str(fields["error"]))
+            self.judge.failed(server.id, f"heard {fields['message']} from {fields['source']}", offence)
 
     def counted(self, what: str) -> None:
         self.counts[what] = self.counts.get(what, 0) + 1

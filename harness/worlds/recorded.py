@@ -11,7 +11,8 @@ from collections.abc import Callable
 from typing import Any, Final, Protocol
 
 from harness.history import Asked, Became, Event, Fired, Lost, Request, Told
-from harness.protocol import EVENTS, operation_of, refusal, reply_of
+from harness.lists import credentials_of
+from harness.protocol import EVENTS, asked_by, operation_of, refusal, reply_of
 from zab.client.calls import Call
 from zab.client.connecting import Connector
 from zab.client.dialing import OUTSIDE, Outside
@@ -83,14 +84,19 @@ class RecordingMachine(Machine):
         self._client = client
         self._tape = client.tape
         self._zxids: deque[int] = deque()
+        self.says_goodbye = False
+        """It has asked to be closed: if it is over now, that was its own wish."""
         self.said_goodbye = False
         """A server has answered that the session is closed, because it was asked to."""
+        self.user = ""
+        """Who it proves to be on each connection, before anything else."""
 
     def _became(self, state: str) -> None:
         client = self._client
         at = self._tape.now_us()
         watches = self.watches() if state == "connected" else None
-        self._tape.add(Became(at, client.id, self.session, state, client.server, self.timeout_ms, watches))
+        user = self.user if state == "connected" else ""
+        self._tape.add(Became(at, client.id, self.session, state, client.server, self.timeout_ms, watches, user))
 
     def connected(self, response: ConnectResponse, sasl: DigestClient | None = None) -> None:
         self.session, self.timeout_ms = response.session, response.timeout_ms
@@ -124,12 +130,18 @@ class RecordingMachine(Machine):
     def ended(self, state: str) -> None:
         self._became(state)
 
+    def is_of(self, user: str) -> None:
+        """Before its first connection: who it is, it says in front of all that it asks."""
+        self.user = user
+        self.add_auth("digest", credentials_of(user), _unheard)
+
     def _send(self, call: Call) -> None:
         known = self.known(call)
+        self.says_goodbye |= call.op == Op.CLOSE_SESSION
         if known is not None:
             client = self._client
-            at = self._tape.now_us()
-            self._tape.add(Asked(at, client.id, self.session, known[0], client.server, known[1]))
+            at, request = self._tape.now_us(), asked_by(known[1], self.user)
+            self._tape.add(Asked(at, client.id, self.session, known[0], client.server, request))
         super()._send(call)
 
     def _read(self, data: bytes | bytearray) -> list[Frame]:
@@ -172,24 +184,36 @@ class RecordingMachine(Machine):
         return True
 
 
+def _unheard(value: Any, error: Exception | None) -> None:
+    """Who is not believed is told so in another way."""
+
+
 class RecordedSession(RemoteSession):
     """What `zab.connect` makes, with another machine in it."""
 
     machine_type: type[RecordingMachine] = RecordingMachine
 
     def __init__(
-        self, client: Seen, host: str, timeout_ms: int, outside: Outside = OUTSIDE, settings: ClientSettings = SETTINGS
+        self,
+        client: Seen,
+        host: str,
+        timeout_ms: int,
+        outside: Outside = OUTSIDE,
+        settings: ClientSettings = SETTINGS,
+        user: str = "",
     ) -> None:
         hosts = parse_hosts(host)
         super().__init__(hosts, timeout_ms, settings=settings)
         self._machine = self.machine = self.machine_type(client, self, self._book, settings, timeout_ms)
+        if user:
+            self.machine.is_of(user)
         self.connector = Connector(
             self, self._machine, hosts, settings, tls=None, sasl=None, read_only=False, wait_ms=None, outside=outside
         )
 
     def expired(self, why: str) -> None:
         super().expired(why)
-        self.machine.ended("expired")
+        self.machine.ended("closed" if self.machine.says_goodbye else "expired")
 
     @property
     def book(self) -> WatchBook:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
+from harness.cli import fuzz, main
 from harness.many import Plan, Tally, campaign, run_some
 from harness.scripts import describe
 
@@ -39,3 +42,21 @@ def test_it_does_not_matter_who_runs_the_seeds() -> None:
         return total.runs, total.failures, total.events, total.committed, total.counts
 
     assert result(alone) == result(together)
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_none_is_begun_when_the_time_is_over(jobs: int) -> None:
+    assert campaign(Plan(1_000_000, voters=(3,)), jobs=jobs, seconds=0.0).runs == 0
+    assert campaign(Plan(2, voters=(3,)), jobs=jobs, seconds=600.0).runs == 2
+
+
+def test_who_ends_a_search_is_told_what_it_came_to(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def ended(plan: Plan, *, seen: Callable[[Tally], None], **_: object) -> Tally:
+        seen(Tally(runs=3))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(fuzz, "campaign", ended)
+    assert main(["fuzz", "--servers", "3"]) == 130
+    assert "3 histories of 3 voters" in capsys.readouterr().out

@@ -100,7 +100,6 @@ def test_misuse_is_exit_two(arguments: list[str], said: str, capsys: pytest.Capt
 @pytest.mark.parametrize(
     "arguments",
     [
-        [],
         ["dance"],
         ["run"],
         ["run", "--seed", "-1"],
@@ -113,6 +112,13 @@ def test_arguments_that_make_no_sense_are_exit_two(arguments: list[str], capsys:
         main(arguments)
     assert caught.value.code == 2
     assert "usage:" in capsys.readouterr().err
+
+
+def test_who_says_nothing_is_told_what_there_is(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([]) == 2
+    told = capsys.readouterr().err
+    assert "usage:" in told
+    assert "fuzz" in told
 
 
 @pytest.mark.parametrize(

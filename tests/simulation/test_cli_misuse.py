@@ -92,11 +92,19 @@ def test_every_command_has_help_and_refuses_what_it_does_not_know(
 
 
 def test_no_command_or_one_that_is_none(capsys: pytest.CaptureFixture[str]) -> None:
-    for arguments in ([], ["explode"]):
-        with pytest.raises(SystemExit) as ended:
-            main(arguments)
-        assert ended.value.code == common.MISUSED
-        assert "usage: zab-harness" in capsys.readouterr().err
+    assert main([]) == common.MISUSED
+    said = capsys.readouterr().err
+    assert "usage: zab-harness" in said
+    assert "a first look" in said
+    with pytest.raises(SystemExit) as ended:
+        main(["explode"])
+    assert ended.value.code == common.MISUSED
+    assert "usage: zab-harness" in capsys.readouterr().err
+
+
+def test_time_is_for_runs_that_are_not_kept(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["fuzz", "--seconds", "1", "--output", "found"]) == common.MISUSED
+    assert "--seconds is for runs that are not kept" in capsys.readouterr().err
 
 
 def test_a_result_as_json_is_one_object(capsys: pytest.CaptureFixture[str]) -> None:

@@ -20,8 +20,11 @@ from harness.faults import (
     Replication,
     Script,
 )
+from harness.worlds.cores.partitions.telling import Teller, with_members
 from harness.worlds.cores.partitions.world import PartitionsWorld
 from kraft_controller.core.names import INTERNAL, TopicPartition
+from replica.core.errors import ErrorCode
+from replica.core.groups.messages import Commit, Committed, Identity, Position
 
 HELD = CreateTopic(400, OFFSETS, 1, 3)
 """The topic of positions, in one partition, of which broker 3 is preferred to lead."""
@@ -101,3 +104,33 @@ def test_records_go_when_they_are_old_enough_and_followers_follow() -> None:
     assert counts["acknowledged all"] == 36
     starts = [made.keeper.copies[broker][where].start for broker in made.brokers]
     assert all(0 < start <= len(made.keeper.truth(where).committed) for start in starts)
+
+
+def test_what_comes_late_from_an_earlier_generation_is_refused() -> None:
+    _, counts = played(
+        HELD,
+        *(CommitPositions(700 + 150 * number, number, 1, "hasty", 30) for number in (1, 2, 3)),
+    )
+    assert counts["late commits"] >= 1
+    assert counts["positions acknowledged"] >= 90
+
+
+def judged(*doubtful: str, begins: int, generation: int, commits: int) -> str | None:
+    """A member has come to 10 in generation 1, and another one begins there and commits that; what is broken then."""
+    script = Script(1, voters=1, machine="partitions", brokers=3, length_ms=600)
+    world = PartitionsWorld(script)
+    held = world.outcome()
+    group, where = "group-1", TopicPartition("data", 0)
+    for member, (round_, begin, offset) in (("a", (1, 0, 10)), ("b", (generation, begins, commits))):
+        who = Identity(group, member, round_)
+        teller = Teller(world, group)
+        teller.given(who, where, begin)
+        teller.commits(Commit(who, {where: Position(offset)}), lambda _: None)(Committed({where: ErrorCode.NONE}))
+    return with_members(held, world.tapes, lambda group: group in doubtful).promise
+
+
+def test_what_members_are_told_is_judged_as_everywhere() -> None:
+    assert judged(begins=10, generation=2, commits=12) is None
+    assert judged(begins=0, generation=2, commits=5) == "a group does not go back"
+    assert judged(begins=10, generation=1, commits=12) == "a partition is one member's in a generation"
+    assert judged("group-1", begins=0, generation=2, commits=5) is None

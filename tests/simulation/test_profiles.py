@@ -25,19 +25,34 @@ def test_healthy_servers_hold(profile: Profile) -> None:
         script = profile.script(seed, voters=3 + 2 * (seed % 2))
         check(script)
         assert loads(dumps(script)) == script
-        outcome = run(script)
+        outcome = run(world("cores").playable(script).script)
         assert (outcome.promise, outcome.what) == (None, "")
+
+
+SEEDS = range(60)
+LATE = {
+    "anothers-election-taken": 8,
+    "asked-again-at-once": 19,
+    "cut-records-remembered": 58,
+    "events-before-their-snapshot": 12,
+    "flush-told-and-not-done": 1,
+    "move-of-order-never-ends": 8,
+    "uncommitted-shown": 2,
+}
+"""The first seed that shows a bug, where those before it take long. It is tried first; should it show nothing any more,
+the others are, and the test only takes its time."""
 
 
 @pytest.mark.parametrize("name", PROFILE_OF)
 def test_a_bug_is_noticed_where_its_profile_leads(name: str) -> None:
     mutant, profile = MUTANTS[name], BY_NAME[PROFILE_OF[name]]
+    first = LATE.get(name, 0)
     with planted(mutant.edits), watchdog(60):
         assert any(
             world(mutant.world)
             .run(profile.script(seed, voters=mutant.voters[seed % len(mutant.voters)], machine=mutant.machine))
             .promise
-            for seed in range(60)
+            for seed in (first, *(seed for seed in SEEDS if seed != first))
         )
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from attrs import evolve
 
@@ -25,6 +27,7 @@ from harness.faults import (
     Produce,
     Replication,
     Script,
+    Transact,
     WipeBroker,
 )
 from harness.outcome import Outcome
@@ -100,14 +103,31 @@ def test_disks_are_lost_and_fail_and_records_are_let_go_and_nothing_else_is_miss
     assert undone(outcome) == set()
 
 
-def test_an_unclean_leader_takes_with_it_what_it_lacks_and_that_is_known() -> None:
+def test_an_unclean_leader_takes_with_it_what_it_lacks_and_that_is_known(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Broker 3 misses what brokers 1 and 2 have, and then they are gone."""
+    monkeypatch.chdir(tmp_path)
     away = CutBroker(600, 900, 3), KillBroker(1_500, 1_500, 1), KillBroker(1_501, 1_500, 2)
     outcome = run(script(AllowUnclean(450, 1), *away, length_ms=2_600, every_ms=100))
     assert outcome.held, outcome.what
     assert undone(outcome) == {"t1-0"}
+    assert list(tmp_path.iterdir()) == [], "what is played leaves nothing where it is played"
 
 
 def undone(outcome: Outcome) -> set[str]:
     assert outcome.records is not None
     return {event.partition for event in outcome.records.events if isinstance(event, Undone)}
+
+
+def test_transactions_count_or_not_while_brokers_go() -> None:
+    ops: list[Op] = [Replication(0, in_sync=2), CreateTopic(200, 8, 2, 3), Consume(500, 1, 8, 0), Produce(900, 5, 8)]
+    fates = ("commits", "vanishes", "aborts")
+    ops += [Transact(600 + 90 * each, 1 + each % 2, 8, fate=fates[each // 2 % 3]) for each in range(12)]
+    ops = sorted((*ops, KillBroker(900, 200, 1), KillBroker(1_400, 200, 2)), key=lambda op: op.at)
+    outcome = run(Script(1, machine="partitions", brokers=3, length_ms=1_800, ops=tuple(ops)))
+    assert outcome.held, outcome.what
+    found = counts(outcome)
+    assert found["transactions counts"] >= 2
+    assert found["transactions open"] >= 2
+    assert found["records sent"] == 0

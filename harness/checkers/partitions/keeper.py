@@ -25,8 +25,10 @@ from harness.checkers.partitions.copies import (
     read_all,
     records_of,
 )
+from harness.checkers.partitions.lives import Lives
 from harness.history import Change
 from harness.points.partitions import counted_as
+from kraft_controller.core.commands import Command
 from kraft_controller.core.names import NOBODY, BrokerId, TopicPartition, Version
 from kraft_controller.wire import znodes
 from replica.core.leading import Leading
@@ -77,6 +79,7 @@ class Keeper:
         """Since when a leader has been alone in sync, in which version of the ISR, with which high watermark."""
         self._lossy: dict[int, str] = {}
         """Whose disk may have lost something since its process was there, and how."""
+        self._lives = Lives()
 
     # -- what the store says -----------------------------------------------------------------------------
 
@@ -88,6 +91,8 @@ class Keeper:
                 self._changed(change)
             elif change.kind == "create" and change.path.startswith(f"{znodes.DELETE_TOPICS}/"):
                 self._doomed(change.path.removeprefix(f"{znodes.DELETE_TOPICS}/"))
+            elif change.path == znodes.CONTROLLER_EPOCH and change.kind in ("create", "set"):
+                self._lives.reigns = znodes.read_controller_epoch(change.data)
         self._place = self._world.changes_upto
 
     def _changed(self, change: Change) -> None:
@@ -115,7 +120,7 @@ class Keeper:
             self._came_to("elected unclean")
         else:
             joined = [member for member in state.isr if member not in before.isr]
-            self._must_hold(truth, joined, f"joins the ISR {list(state.isr)}")
+            self._must_hold(truth, joined, f"joins the ISR {list(state.isr)}", joining=True)
             led = self.copies.get(state.leader, {}).get(truth.key.where)
             if joined and led is not None and led.key == truth.key and len(led.records) > len(truth.committed):
                 self._came_to("joins while it is written")
@@ -146,9 +151,10 @@ class Keeper:
         self.catch_up()
         return where.topic in self._idents and self.truth(where).state is not None
 
-    def _must_hold(self, truth: Truth, brokers: Iterable[BrokerId], what: str) -> None:
+    def _must_hold(self, truth: Truth, brokers: Iterable[BrokerId], what: str, *, joining: bool = False) -> None:
         for broker in brokers:
-            if (broker, truth.key) in self.damage:
+            anew = joining and self._lives.known_anew(broker, truth.key.where)
+            if (broker, truth.key) in self.damage and not anew:
                 continue
             copy = self.copies.get(broker, {}).get(truth.key.where)
             has = copy.has_of(truth.committed) if copy is not None and copy.key == truth.key else 0
@@ -454,6 +460,11 @@ class Keeper:
             if at >= offset and committed[at : at + 1] != [record] and lost.get(at) != record:
                 raise Violation(READ, f"{copy.key}: {record} at offset {at} of broker {broker.id}, of {len(committed)}")
 
+    def commanded(self, broker: PartitionBroker, command: Command) -> None:
+        """By a controller, and it is about to obey."""
+        self.catch_up()
+        self._lives.obeys(broker.id, command)
+
     # -- disks -----------------------------------------------------------------------------------------------
 
     def asks(self, broker: PartitionBroker, where: TopicPartition, offset: int) -> None:
@@ -480,6 +491,7 @@ class Keeper:
 
     def restarted(self, broker: PartitionBroker) -> None:
         self.catch_up()
+        self._lives.restarted(broker.id, broker.epoch)
         how = self._lossy.pop(broker.id, "")
         with broker.disk.files.aside():
             held = {

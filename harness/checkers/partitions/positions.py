@@ -45,6 +45,8 @@ class Positions:
     def __init__(self, world: PartitionsWorld) -> None:
         self._world = world
         self._acknowledged: dict[tuple[Key, bytes], _Acknowledged] = {}
+        self._outdated: set[str] = set()
+        """Groups of which somebody was shown a position by who leads no more."""
 
     def answered(self, broker: PartitionBroker, ask: Ask, reply: Reply) -> None:
         """A coordinator answers."""
@@ -114,9 +116,11 @@ class Positions:
     def _shown(self, broker: PartitionBroker, group: str, where: TopicPartition, shown: Position | None) -> None:
         found = self._partition(broker, group)
         if found is None:
+            self._outdated.add(group)
             return
         copy, truth = found
         if not copy.leads or truth.state is None or copy.epoch != truth.state.leader_epoch or copy.epoch < truth.fork:
+            self._outdated.add(group)
             self._world.counted("positions shown by who leads no more")
             return
         key = _key(group, where)
@@ -131,6 +135,13 @@ class Positions:
                 f"{copy.key}: broker {broker.id} shows {shown} of {group} in {where}, which stands at offset {place}, "
                 f"and {truth.committed[newest]} at {newest} was acknowledged",
             )
+
+    def doubtful(self, group: str) -> bool:
+        """Whether it may have gone back, and nobody is to blame for it."""
+        lost = any(
+            key.where.topic == INTERNAL[0] and truth.fork != -1 for key, truth in self._world.keeper.truths.items()
+        )
+        return lost or group in self._outdated
 
     # -- in the end ----------------------------------------------------------------------------------------
 

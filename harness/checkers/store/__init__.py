@@ -14,6 +14,7 @@ from harness.checkers.store.broken import Broken
 from harness.checkers.store.case import Case
 from harness.checkers.store.judge import LINEARIZABLE, Verdict, judge
 from harness.checkers.store.promises import ALL, Kept, kept
+from harness.checkers.store.silence import ended_early
 from harness.history import History
 
 
@@ -21,4 +22,4 @@ def check(history: History) -> Kept:
     return kept(Case.of(history))
 
 
-__all__ = ["ALL", "LINEARIZABLE", "Broken", "Kept", "Verdict", "check", "judge"]
+__all__ = ["ALL", "LINEARIZABLE", "Broken", "Kept", "Verdict", "check", "ended_early", "judge"]

@@ -11,12 +11,13 @@ from typing import Final
 
 from attrs import evolve, frozen
 
+from harness.checkers.store.lists import UNKNOWN, resolved
 from harness.checkers.store.model import of_the_system
 from harness.checkers.store.replay import Group, Replay
 from harness.history import Asked, Change, History, Lost, Reply, Request, Told
 
-_WRITES: Final = ("create", "set", "delete", "check")
-_READS: Final = ("get", "exists", "children")
+_WRITES: Final = ("create", "set", "delete", "check", "setacl")
+_READS: Final = ("get", "exists", "children", "getacl")
 
 
 def is_write(request: Request) -> bool:
@@ -77,7 +78,9 @@ def words(request: Request) -> str:
     if request.op == "multi":
         return "multi: " + ", ".join(map(words, request.parts))
     version = "" if request.version == -1 else f" at version {request.version}"
-    return " ".join(word for word in (request.mode, request.op, request.path) if word) + version
+    acl = f" for {request.acl}" if request.acl else ""
+    user = f" as {request.user}" if request.user else ""
+    return " ".join(word for word in (request.mode, request.op, request.path) if word) + version + acl + user
 
 
 class Calls:
@@ -170,7 +173,13 @@ def made_by(request: Request, group: Group) -> bool:
 
 
 def _made_by(request: Request, change: Change) -> bool:
-    if request.op != change.kind or (request.op != "delete" and request.data != change.data):
+    if request.op != change.kind or (request.op in ("create", "set") and request.data != change.data):
+        return False
+    if (
+        request.op in ("create", "setacl")
+        and UNKNOWN not in (request.acl, change.acl)
+        and resolved(request.acl, request.user) != change.acl
+    ):
         return False
     if request.op == "create":
         if ("ephemeral" in request.mode) != bool(change.owner):
@@ -178,6 +187,6 @@ def _made_by(request: Request, change: Change) -> bool:
         if "sequential" in request.mode:
             number = change.path[len(request.path) :]
             return change.path.startswith(request.path) and len(number) == 10 and number.isdecimal()
-    if request.op == "set" and request.version not in (-1, change.version - 1):
+    if request.op in ("set", "setacl") and request.version not in (-1, change.version - 1):
         return False
     return request.path == change.path

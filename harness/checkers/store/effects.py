@@ -9,12 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from attrs import evolve
-
 from harness.checkers.store.broken import Broken, hexed
 from harness.checkers.store.calls import Call, made_by, parts_of
 from harness.checkers.store.case import Case, broken
-from harness.checkers.store.model import DECIDED, LATER, of_the_system
+from harness.checkers.store.lists import REFUSALS, UNKNOWN
+from harness.checkers.store.model import DECIDED, LATER, of_the_system, parent_of
 from harness.checkers.store.replay import Group
 from harness.history import Change, Reply, Request
 
@@ -70,9 +69,9 @@ def _part(case: Case, request: Request, answer: Reply, change: Change) -> str:
     if request.op == "create" and answer.path != change.path:
         return f"it created {change.path}, and was told {answer.path}"
     node = case.replay.after.get((change.zxid, change.part))
-    if answer.stat is None or node is None or request.op not in ("create", "set"):
+    if answer.stat is None or node is None or request.op not in ("create", "set", "setacl"):
         return ""
-    right = evolve(node.stat(), aversion=answer.stat.aversion)
+    right = node.stat()
     return "" if answer.stat == right else f"it was told {answer.stat}, and {right} is true"
 
 
@@ -86,7 +85,7 @@ def _errors(reply: Reply) -> str:
 def _decision(case: Case, call: Call, group: Group) -> Iterator[Broken]:
     """Whether it had to be done, or refused, and why."""
     requests = parts_of(call.request)
-    if any(request.op not in ("create", "set", "delete", "check") for request in requests):
+    if any(request.op not in ("create", "set", "delete", "check", "setacl") for request in requests):
         return  # nothing that belongs into one multi
     if any(of_the_system(request.path) or not request.path.startswith("/") for request in requests):
         return
@@ -100,11 +99,20 @@ def _decision(case: Case, call: Call, group: Group) -> Iterator[Broken]:
         given = [part.error for part in reply.parts] if reply.parts else [reply.error] * len(requests)
     if given == right or any(error not in (*DECIDED, LATER) for error in given):
         return
+    if any(error in REFUSALS for error in given) and _by_unknown_lists(case, requests, group):
+        return
     if call.request.op == "multi" and reply is not None and reply.error and not reply.parts and any(right):
         return  # told in the header only: which part it was is not said
     now, then = _listed(given), _listed(right)
     what = f"at zxid {hexed(group.zxid)} the answer must be {then}, and was {now}"
     yield broken(REFUSED, call, what, *group.changes)
+
+
+def _by_unknown_lists(case: Case, requests: tuple[Request, ...], group: Group) -> bool:
+    """Whether a list had a say in it that cannot be said in words: who is refused by it may well be."""
+    before = case.replay.before(group.zxid)
+    nodes = [before.get(path) for request in requests for path in (request.path, parent_of(request.path))]
+    return UNKNOWN in [request.acl for request in requests] + [node.acl for node in nodes if node is not None]
 
 
 def _listed(errors: list[str]) -> str:

@@ -8,17 +8,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from attrs import evolve
-
 from harness.checkers.store.broken import Broken, hexed
 from harness.checkers.store.calls import Call, parts_of
 from harness.checkers.store.case import Case, broken
+from harness.checkers.store.lists import UNKNOWN, granted
 from harness.checkers.store.model import Node, of_the_system
 from harness.history import Change, Fired, Reply, Request, Told
 
 PROMISE: Final = "a read shows the state of its zxid"
 ATOMIC: Final = "nobody sees half of a multi"
-READS: Final = ("get", "exists", "children")
+OPEN, ANYBODY = "open", "anybody"
+READS: Final = ("get", "exists", "children", "getacl")
 
 
 def check(case: Case) -> Iterator[Broken]:
@@ -39,7 +39,7 @@ def check(case: Case) -> Iterator[Broken]:
                 yield broken(PROMISE, call, f"{len(requests)} reads have {len(replies)} answers")
             continue
         for request, reply in zip(requests, replies, strict=True):
-            if request.op in READS and reply.error in ("", "NO_NODE") and not of_the_system(request.path):
+            if request.op in READS and reply.error in ("", "NO_NODE", "NO_AUTH") and not of_the_system(request.path):
                 yield from _read(case, call, request, reply, floors)
 
 
@@ -74,9 +74,19 @@ def _floors(case: Case) -> dict[int, int]:
 def difference(request: Request, reply: Reply, node: Node | None) -> str:
     """What is wrong with this answer to a read of this node; empty if nothing is."""
     if node is None:
-        return "" if reply.error else f"there is no {request.path}"
-    if reply.error:
+        return "" if reply.error == "NO_NODE" else f"there is no {request.path}"
+    if reply.error == "NO_NODE":
         return f"{request.path} is there"
+    if node.acl != UNKNOWN:
+        allowed = granted(node.acl, "ra" if request.op == "getacl" else "r", request.user)
+        if allowed == bool(reply.error):
+            not_ = "" if allowed else "not "
+            who = request.user or ANYBODY
+            return f"the list of {request.path} is {node.acl or OPEN}, by which {who} may {not_}read it"
+    if reply.error:
+        return ""
+    if request.op == "getacl" and UNKNOWN not in (reply.acl, node.acl) and reply.acl != node.acl:
+        return f"the list of {request.path} is {node.acl or OPEN}, not {reply.acl or OPEN}"
     if request.op == "get" and reply.data != node.data:
         return f"{request.path} holds {node.data!r:.60}, not {reply.data!r:.60}"
     if request.op == "children" and sorted(reply.children or ()) != sorted(node.children):
@@ -84,14 +94,14 @@ def difference(request: Request, reply: Reply, node: Node | None) -> str:
     stat = reply.stat
     if stat is None:
         return ""
-    right = evolve(node.stat(), aversion=stat.aversion)
+    right = node.stat()
     if stat == right:
         return ""
     name = next(name for name in _STAT if getattr(stat, name) != getattr(right, name))
     return f"the {name} of {request.path} is {getattr(right, name)}, not {getattr(stat, name)}"
 
 
-_STAT: Final = ("czxid", "mzxid", "pzxid", "version", "cversion", "owner", "length", "children")
+_STAT: Final = ("czxid", "mzxid", "pzxid", "version", "cversion", "aversion", "owner", "length", "children")
 
 
 def _explained(case: Case, call: Call, request: Request, reply: Reply, wrong: str) -> Broken:

@@ -19,7 +19,7 @@ from harness.checkers.linear import History as Operations
 from harness.checkers.linear.history import Value
 from harness.checkers.store.calls import Call, parts_of
 from harness.checkers.store.case import Case
-from harness.checkers.store.model import DECIDED, LATER, SYSTEM, of_the_system
+from harness.checkers.store.model import BY_NODES, LATER, SYSTEM, of_the_system
 from harness.checkers.store.replay import Group
 from harness.history import Change, Reply, Request
 
@@ -66,7 +66,7 @@ def _operation(call: Call, since: int) -> Operation | None:
     versions = _versions(call.group)
     if request.op == "multi":
         errors = [part.error for part in answers]
-        if reply.error or len(answers) != len(requests) or any(each not in (*DECIDED, LATER) for each in errors):
+        if reply.error or len(answers) != len(requests) or any(each not in (*BY_NODES, LATER) for each in errors):
             return None
         refused = call.write and any(errors)
         result: Value = tuple(
@@ -75,7 +75,7 @@ def _operation(call: Call, since: int) -> Operation | None:
         )
         kind, key, value = "multi", "", tuple(parts)
     else:
-        if reply.error not in DECIDED:
+        if reply.error not in BY_NODES:
             return None
         kind, key, value = parts[0]
         result = _answer(request, reply, versions.get(0, 0))
@@ -144,7 +144,9 @@ def _of_servers(group: Group) -> Iterator[Operation]:
     gone = tuple(path for change in group.changes for path in change.gone)
     if gone:
         yield Operation(-group.zxid, "servers", "close", "", gone, UNKNOWN, 0, None, group.zxid)
-    writes = tuple(_part(change) for change in group.writes if not of_the_system(change.path))
+    writes = tuple(
+        _part(change) for change in group.writes if change.kind != "setacl" and not of_the_system(change.path)
+    )
     if writes:
         yield Operation(-group.zxid, "servers", "multi", "", writes, UNKNOWN, 0, None, group.zxid)
 

@@ -1,6 +1,6 @@
 """A small store of our own, to hold the big one against: nodes, and what each kind of change makes of them.
 
-It shares no line with `zab.store`, and knows less: no access lists, no quotas. What it says of a request is what
+It shares no line with `zab.store`, and knows less: no quotas. What it says of a request is what
 Apache ZooKeeper 3.9 would answer, first check first.
 """
 
@@ -11,10 +11,13 @@ from typing import Final
 
 from attrs import evolve, frozen
 
+from harness.checkers.store.lists import REFUSALS, granted, resolved
 from harness.history import Change, Request, Stat
 
-DECIDED: Final = ("", "NO_NODE", "NODE_EXISTS", "BAD_VERSION", "NOT_EMPTY", "NO_CHILDREN_FOR_EPHEMERALS")
+BY_NODES: Final = ("", "NO_NODE", "NODE_EXISTS", "BAD_VERSION", "NOT_EMPTY", "NO_CHILDREN_FOR_EPHEMERALS")
 """The answers to a write that follow from the tree alone. Of others (a session that moved) the tree knows nothing."""
+DECIDED: Final = (*BY_NODES, *REFUSALS)
+"""And those that follow from lists as well."""
 LATER: Final = "RUNTIME_INCONSISTENCY"
 """What those parts of a refused multi are told that come behind the one that was wrong."""
 SYSTEM: Final = "/zookeeper"
@@ -28,9 +31,12 @@ class Node:
     mzxid: int = 0
     pzxid: int = 0
     version: int = 0
+    aversion: int = 0
     created: int = 0
     """How many children it ever had: the number of the next sequential one."""
     owner: int = 0
+    mode: str = ""
+    acl: str = ""
     children: frozenset[str] = frozenset()
 
     def stat(self) -> Stat:
@@ -41,7 +47,7 @@ class Node:
             pzxid=self.pzxid,
             version=self.version,
             cversion=2 * self.created - count,  # each child counts when it comes and when it goes
-            aversion=0,
+            aversion=self.aversion,
             owner=self.owner,
             length=len(self.data or b""),
             children=count,
@@ -49,6 +55,9 @@ class Node:
 
 
 EMPTY: Final[dict[str, Node]] = {ROOT: Node(children=frozenset({"zookeeper"})), SYSTEM: Node()}
+
+_WANTED: Final = {"set": "w", "check": "r", "setacl": "a"}
+"""What must be granted by the node itself; of a creation and a deletion its parent decides."""
 
 Lookup = Callable[[str], Node | None]
 
@@ -87,8 +96,11 @@ class Moment:
                 return self._create(change)
             case "set":
                 return self._set(change)
+            case "setacl":
+                return self._set_list(change)
             case "delete":
-                return self._delete(change.path, change.zxid)
+                unasked = self._unasked(change)
+                return self._delete(change.path, change.zxid) or unasked
             case "close":
                 return next(filter(None, [self._delete(path, change.zxid) for path in change.gone]), "")
             case _:
@@ -107,7 +119,7 @@ class Moment:
             wrong = f"it creates {path} below {above}, which is ephemeral"
         children = parent.children | {name_of(path)}
         self.changed[above] = evolve(parent, children=children, created=parent.created + 1, pzxid=zxid)
-        self.changed[path] = Node(change.data, zxid, zxid, zxid, owner=change.owner)
+        self.changed[path] = Node(change.data, zxid, zxid, zxid, owner=change.owner, mode=change.mode, acl=change.acl)
         return wrong
 
     def _set(self, change: Change) -> str:
@@ -117,6 +129,15 @@ class Moment:
         self.changed[change.path] = evolve(node, data=change.data, mzxid=change.zxid, version=change.version)
         if change.version != node.version + 1:
             return f"it makes version {change.version} of {change.path} out of version {node.version}"
+        return ""
+
+    def _set_list(self, change: Change) -> str:
+        node = self.get(change.path)
+        if node is None:
+            return f"it changes the list of {change.path}, which is not there"
+        self.changed[change.path] = evolve(node, acl=change.acl, aversion=change.version)
+        if change.version != node.aversion + 1:
+            return f"it makes version {change.version} of the list of {change.path} out of version {node.aversion}"
         return ""
 
     def _delete(self, path: str, zxid: int) -> str:
@@ -130,26 +151,52 @@ class Moment:
         self.changed[path] = None
         return f"it deletes {path}, which has children" if node.children else ""
 
+    def _unasked(self, change: Change) -> str:
+        """Of its own accord a server takes away only what was made for that.
+
+        It may be another node than the one that had been left, if that was made anew in between.
+        """
+        node = self.get(change.path)
+        if change.session or node is None:
+            return ""
+        return "" if node.mode else f"servers delete {change.path}, which is neither a container nor for a time"
+
     # -- requests ----------------------------------------------------------------------------------
 
     def refusal(self, request: Request) -> str:
         """The error that this request must get here; empty if it must be done."""
-        path, version = request.path, request.version
-        node = self.get(path)
+        path, version, user = request.path, request.version, request.user
+        if request.op in ("create", "setacl") and resolved(request.acl, user) is None:
+            return "INVALID_ACL"
         if request.op == "create":
+            return self._refusal_of_create(request)
+        if request.op == "delete":
             parent = self.get(parent_of(path))
             if parent is None:
                 return "NO_NODE"
-            if self.get(named(request, parent)) is not None:
-                return "NODE_EXISTS"
-            return "NO_CHILDREN_FOR_EPHEMERALS" if parent.owner else ""
+            if not granted(parent.acl, "d", user):
+                return "NO_AUTH"
+        node = self.get(path)
         if node is None:
             return "NO_NODE"
-        if version not in (-1, node.version):
+        wanted = _WANTED.get(request.op)
+        if wanted is not None and not granted(node.acl, wanted, user):
+            return "NO_AUTH"
+        if version not in (-1, node.aversion if request.op == "setacl" else node.version):
             return "BAD_VERSION"
         if request.op == "delete" and node.children:
             return "NOT_EMPTY"
         return ""
+
+    def _refusal_of_create(self, request: Request) -> str:
+        parent = self.get(parent_of(request.path))
+        if parent is None:
+            return "NO_NODE"
+        if not granted(parent.acl, "c", request.user):
+            return "NO_AUTH"
+        if self.get(named(request, parent)) is not None:
+            return "NODE_EXISTS"
+        return "NO_CHILDREN_FOR_EPHEMERALS" if parent.owner else ""
 
     def refusals(self, requests: Sequence[Request], session: int) -> list[str]:
         """The errors that these must get here, done one behind the other."""
@@ -168,11 +215,21 @@ class Moment:
                 parent = self.get(parent_of(request.path))
                 assert parent is not None
                 owner = session if "ephemeral" in request.mode else 0
-                return Change(zxid, session, "create", named(request, parent), request.data, owner=owner)
+                mode = request.mode if request.mode in ("container", "ttl") else ""
+                acl = resolved(request.acl, request.user)
+                assert acl is not None
+                path = named(request, parent)
+                return Change(zxid, session, "create", path, request.data, owner=owner, acl=acl, mode=mode)
             case "set":
                 node = self.get(request.path)
                 assert node is not None
                 return Change(zxid, session, "set", request.path, request.data, node.version + 1)
+            case "setacl":
+                node = self.get(request.path)
+                acl = resolved(request.acl, request.user)
+                assert node is not None
+                assert acl is not None
+                return Change(zxid, session, "setacl", request.path, version=node.aversion + 1, acl=acl)
             case "delete":
                 return Change(zxid, session, "delete", request.path)
             case _:

@@ -27,7 +27,7 @@ class Group:
 
     @property
     def writes(self) -> tuple[Change, ...]:
-        return tuple(change for change in self.changes if change.kind in ("create", "set", "delete"))
+        return tuple(change for change in self.changes if change.kind in ("create", "set", "delete", "setacl"))
 
 
 @frozen

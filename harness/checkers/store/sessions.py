@@ -29,7 +29,7 @@ def lives(case: Case) -> Iterator[Broken]:
             opened[session] = change
         elif change.kind == "close":
             closed.setdefault(session, change)
-        elif change.kind in ("create", "set", "delete", "attach") and session:
+        elif change.kind in ("create", "set", "delete", "setacl", "attach") and session:
             if session not in opened:
                 what = f"session {session:#x} changes {change.path} at zxid {hexed(change.zxid)}, and was never opened"
                 yield Broken(LIVES, what, 0, session, 0, change.zxid, (change,))

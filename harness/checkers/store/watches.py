@@ -8,7 +8,8 @@ saw cannot be explained, and that is what is reported.
 
 Legal, and therefore no complaint: who watched for ever and was away is not told of what happened meanwhile; who
 watched once is told once of what is different now; and where a server jumped, changes that cancel each other out are
-not told, and those of one node count as one.
+not told, and those of one node count as one. Whom the list of a node does not let read it hears nothing of it, and a
+watch for once is used up all the same.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from attrs import evolve, frozen
 from harness.checkers.store.broken import Broken, hexed
 from harness.checkers.store.calls import Call
 from harness.checkers.store.case import Case
+from harness.checkers.store.lists import UNKNOWN
 from harness.checkers.store.model import of_the_system
 from harness.checkers.store.watching import UNSAID, Due, Step, Table, again, jumped, steps_of, told, used_up
 from harness.history import Became, Change, Event, Fired, Reply, Request, Told
@@ -44,6 +46,8 @@ class State:
 
 
 def check(case: Case) -> Iterator[Broken]:
+    if any(change.acl == UNKNOWN for change in case.history.changes):
+        return  # nobody knows who may be told
     by_told = {call.told_place: call for call in case.calls.all}
     for seen in case.sessions().values():
         yield from _Session(case, by_told).follow(seen)
@@ -63,6 +67,7 @@ class _Session:
         """What the client knows that it watches."""
         self._seen = 0
         self._server = 0
+        self._user = ""
         self._states: list[State] = []
         self._back: tuple[Table, int] | None = None
         """It is back: what it named, and what it had seen. Nothing has come over this connection yet."""
@@ -95,7 +100,7 @@ class _Session:
 
     def _became(self, event: Became) -> None:
         self._connected = event.state == "connected"
-        self._server = event.server
+        self._server, self._user = event.server, event.user
         self._states, self._back = [], None
         if not self._connected:
             return
@@ -146,7 +151,7 @@ class _Session:
         self._back = None
         found = []
         for zxid in (seen, *self._replay.between(seen, bound)):
-            due, left = again(table, seen, self._replay, zxid)
+            due, left = again(table, seen, self._replay, zxid, self._user)
             found.append(State(zxid, left, due, loose=True))
         return found
 
@@ -167,13 +172,16 @@ class _Session:
             return
         targets = [zxid for zxid in zxids if state.zxid < zxid <= bound]
         made: set[State] = set()
+        table = state.table
         for old in (state.zxid, *self._replay.between(state.zxid, bound)):
-            if old > state.zxid and told(state.table, self._steps_at(old), old)[0]:
-                return
+            if old > state.zxid:
+                due, table = self._told_of(table, old)
+                if due:
+                    return
             for new in targets:
                 if new > old:
-                    due, table = jumped(state.table, self._replay, old, new)
-                    one = State(new, table, due, loose=True)
+                    due, left = jumped(table, self._replay, old, new, self._user)
+                    one = State(new, left, due, loose=True)
                     if one not in made:
                         made.add(one)
                         yield one
@@ -190,8 +198,9 @@ class _Session:
         if not state.table:
             return
         bound = fired.zxid if fired.zxid > 0 else self._replay.last
+        table = state.table
         for zxid in self._replay.between(state.zxid, bound):
-            due, table = told(state.table, self._steps_at(zxid), zxid)
+            due, table = self._told_of(table, zxid)
             if due:
                 if fired.zxid in (zxid, 0, UNSAID) and due[0][:2] == (fired.event, fired.path):
                     yield State(zxid, table, due[1:])
@@ -200,17 +209,19 @@ class _Session:
     def _by_reply(self, state: State, zxid: int) -> Iterator[State]:
         if state.due:
             return
-        if state.table and any(
-            told(state.table, self._steps_at(each), each)[0] for each in self._replay.between(state.zxid, zxid)
-        ):
-            return
-        yield evolve(state, zxid=max(state.zxid, zxid))
+        table = state.table
+        if table:
+            for each in self._replay.between(state.zxid, zxid):
+                due, table = self._told_of(table, each)
+                if due:
+                    return
+        yield evolve(state, zxid=max(state.zxid, zxid), table=table)
 
-    def _steps_at(self, zxid: int) -> tuple[Step, ...]:
+    def _told_of(self, table: Table, zxid: int) -> tuple[tuple[Due, ...], Table]:
         steps = self._steps.get(zxid)
         if steps is None:
-            steps = self._steps[zxid] = tuple(steps_of(self._changes(zxid)))
-        return steps
+            steps = self._steps[zxid] = tuple(steps_of(self._changes(zxid), self._replay.before(zxid)))
+        return told(table, steps, zxid, self._user)
 
     # -- what is wrong -----------------------------------------------------------------------------
 
@@ -219,8 +230,9 @@ class _Session:
         for state in states:
             if state.due:
                 return state.due[0]
+            table = state.table
             for zxid in self._replay.between(state.zxid, bound):
-                due, _ = told(state.table, self._steps_at(zxid), zxid)
+                due, table = self._told_of(table, zxid)
                 if due:
                     return due[0]
         return None

@@ -5,7 +5,8 @@
     persistent         both of these, for ever
     recursive          creations, data and ends of a node and of all below it, for ever
 
-Of one change a connection is told once, however many of its watches it concerns. Whoever watches once is done with it.
+Of one change a connection is told once, however many of its watches it concerns. Whoever watches once is done with it,
+also if he is not told because the node's list does not let him read it.
 """
 
 from __future__ import annotations
@@ -13,52 +14,64 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final, TypeAlias
 
-from harness.checkers.store.model import ROOT, Node, of_the_system, parent_of
+from harness.checkers.store.lists import granted
+from harness.checkers.store.model import ROOT, Moment, Node, of_the_system, parent_of
 from harness.checkers.store.replay import Replay
 from harness.history import Change
 
 KINDS: Final = ("data", "exist", "child", "persistent", "recursive")
 Table: TypeAlias = frozenset[tuple[str, str]]
 """(kind, path)"""
-Step: TypeAlias = tuple[str, str]
-"""(event, path): what happened, whoever watches."""
+Step: TypeAlias = tuple[str, str, str]
+"""(event, path, list): what happened, whoever watches, and who may hear of it."""
 Due: TypeAlias = tuple[str, str, int]
 """(event, path, zxid)"""
 UNSAID: Final = -1
 """The zxid of an event that does not bear one."""
 
 
-def steps_of(changes: Iterable[Change]) -> Iterator[Step]:
-    """In the order in which watchers hear of it."""
+def steps_of(changes: Iterable[Change], moment: Moment) -> Iterator[Step]:
+    """In the order in which watchers hear of it, from the tree right before it: lists are those of that very step."""
     for change in changes:
         if of_the_system(change.path):
             continue
         match change.kind:
             case "create":
-                yield "created", change.path
-                yield "children", parent_of(change.path)
+                above = parent_of(change.path)
+                moment.apply(change)
+                yield "created", change.path, change.acl
+                yield "children", above, _list(moment, above)
             case "set":
-                yield "data", change.path
+                yield "data", change.path, _list(moment, change.path)
+                moment.apply(change)
             case "delete":
-                yield from _gone(change.path)
+                yield from _gone(change.path, moment)
+                moment.apply(change)
             case "close":
                 for path in change.gone:
-                    yield from _gone(path)
+                    yield from _gone(path, moment)
+                moment.apply(change)
             case _:
-                pass
+                moment.apply(change)
 
 
-def _gone(path: str) -> Iterator[Step]:
-    yield "deleted", path
-    yield "children", parent_of(path)
+def _gone(path: str, moment: Moment) -> Iterator[Step]:
+    yield "deleted", path, _list(moment, path)
+    yield "children", parent_of(path), _list(moment, parent_of(path))
 
 
-def told(table: Table, steps: Iterable[Step], zxid: int) -> tuple[tuple[Due, ...], Table]:
-    """The events that these watches make of it, and the watches that are left."""
+def _list(moment: Moment, path: str) -> str:
+    node = moment.get(path)
+    return "" if node is None else node.acl
+
+
+def told(table: Table, steps: Iterable[Step], zxid: int, user: str) -> tuple[tuple[Due, ...], Table]:
+    """The events that these watches of this user make of it, and the watches that are left."""
     due = []
-    for event, path in steps:
+    for event, path, acl in steps:
         if _concerns(table, event, path):
-            due.append((event, path, zxid))
+            if granted(acl, "r", user):
+                due.append((event, path, zxid))
             table = used_up(table, event, path)
     return tuple(due), table
 
@@ -88,11 +101,11 @@ def used_up(table: Table, event: str, path: str) -> Table:
     return table - done if not table.isdisjoint(done) else table
 
 
-def again(table: Table, seen: int, replay: Replay, zxid: int) -> tuple[tuple[Due, ...], Table]:
+def again(table: Table, seen: int, replay: Replay, zxid: int, user: str) -> tuple[tuple[Due, ...], Table]:
     """A client that is back names what it watches and what it has seen; this is what it is told at `zxid`.
 
-    What it watches once and what has changed since is told now. What it watches for ever begins again: of changes in
-    between nothing is told.
+    What it watches once and what has changed since is told now, if it may be told: of what is gone, everybody may. What
+    it watches for ever begins again: of changes in between nothing is told.
     """
     due: list[Due] = []
     left = set()
@@ -100,7 +113,8 @@ def again(table: Table, seen: int, replay: Replay, zxid: int) -> tuple[tuple[Due
         node = replay.node(path, zxid)
         missed = _missed(kind, node, seen)
         if missed:
-            due.append((missed, path, UNSAID))
+            if node is None or granted(node.acl, "r", user):
+                due.append((missed, path, UNSAID))
         else:
             left.add((kind, path))
     return tuple(due), frozenset(left)
@@ -118,7 +132,7 @@ def _missed(kind: str, node: Node | None, seen: int) -> str:
     return "children" if node.pzxid > seen else ""
 
 
-def jumped(table: Table, replay: Replay, old: int, new: int) -> tuple[tuple[Due, ...], Table]:
+def jumped(table: Table, replay: Replay, old: int, new: int, user: str) -> tuple[tuple[Due, ...], Table]:
     """Its server went from `old` to `new` at once: what the two states show of what happened in between."""
     paths = {path for _, path in table}
     for kind, root in table:
@@ -129,21 +143,22 @@ def jumped(table: Table, replay: Replay, old: int, new: int) -> tuple[tuple[Due,
     rest: list[Step] = []
     for path in sorted(paths):
         before, after = replay.node(path, old), replay.node(path, new)
-        (gone if after is None else rest).extend((event, path) for event in _differences(before, after))
-    return told(table, gone[::-1] + rest, new)
+        (gone if after is None else rest).extend((event, path, acl) for event, acl in _differences(before, after))
+    return told(table, gone[::-1] + rest, new, user)
 
 
-def _differences(old: Node | None, new: Node | None) -> Iterator[str]:
+def _differences(old: Node | None, new: Node | None) -> Iterator[tuple[str, str]]:
+    """With the list by which it may be told."""
     if new is None:
         if old is not None:
-            yield "deleted"
+            yield "deleted", old.acl
     elif old is None:
-        yield "created"
+        yield "created", new.acl
     elif old.czxid != new.czxid:
-        yield "deleted"
-        yield "created"
+        yield "deleted", old.acl
+        yield "created", new.acl
     else:
         if old.mzxid != new.mzxid:
-            yield "data"
+            yield "data", new.acl
         if old.pzxid != new.pzxid:
-            yield "children"
+            yield "children", new.acl

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from inspect import signature
 from typing import Final
 
-from attrs import fields_dict
+from attrs import evolve, fields_dict
 
 from harness.availability import Availability
 from harness.checkers import Ghost, Judge, Violation
@@ -27,6 +27,19 @@ from zab.core.zxid import NOTHING, Epoch, ServerId, Zxid, make
 ONE, TWO, THREE = ServerId(1), ServerId(2), ServerId(3)
 ENSEMBLE: Final = Ensemble((member(ONE), member(TWO), member(THREE)))
 LENGTH_MS: Final = 2_000
+GROUPED: Final[tuple[tuple[tuple[tuple[int, ...], ...], tuple[int, ...]], ...]] = (
+    (((1, 2), (3,)), ()),
+    (((1,), (2, 3), (4, 5)), ()),
+    (((1, 2, 3), (4, 5)), (1, 0, 2, 1, 3)),
+)
+WEIGHED: Final[tuple[tuple[tuple[tuple[int, ...], ...], tuple[int, ...], tuple[Fault, ...]], ...]] = (
+    (((1, 2, 3),), (3, 1, 1), (Partition(100, 300, ((1,), (2,), (3,))),)),
+    (((1, 2, 3, 4),), (3, 1, 1, 1), (Partition(100, 300, ((1, 2), (3, 4))),)),
+    (((1, 2, 3, 4, 5),), (5, 5, 1, 1, 1), (Partition(100, 300, ((1, 2), (3, 4, 5))),)),
+    ((tuple(range(1, 8)),), (), (Isolate(100, 300, 0),) * 3),
+    ((tuple(range(1, 10)),), (), (Isolate(100, 300, 0),) * 4),
+)
+"""Groups in which few weigh much, and such of which many are away."""
 
 Deed = Callable[[], object]
 
@@ -69,6 +82,15 @@ def scripts() -> Iterator[tuple[str, Script]]:
     apart = Partition(500, 200, ((1,), (2,), (3,)))
     yield "members change", Script(1, voters=3, length_ms=LENGTH_MS, faults=(apart,), ops=(change,))
     yield "members change in the end", Script(1, voters=3, length_ms=LENGTH_MS, ops=(Reconfigure(1_900, "remove", 1),))
+    for number, faults in enumerate(TOGETHER):
+        for groups, weights in GROUPED:
+            voters = sum(map(len, groups))
+            script = evolve(_script(*faults, voters=voters), groups=groups, weights=weights)
+            yield f"together {number}, {groups} {weights}", script
+    for groups, weights, faults in WEIGHED:
+        voters = sum(map(len, groups))
+        yield f"{groups} {weights}", evolve(_script(*faults, voters=voters), groups=groups, weights=weights)
+    yield "four of nine", _script(*(Isolate(100, 300, 0),) * 4, voters=9)
     for seed in range(12):
         yield f"drawn {seed}", script_from_seed(seed, voters=(3, 4, 5)[seed % 3], faults=seed)
 
@@ -206,7 +228,8 @@ class Watched:
         self.judge.crashed(sid)
 
     def said(self) -> object:
-        return self.seen.outages(), self.seen.quiet(), self.seen.strikes(), tuple(self.seen.hits)
+        seen = self.seen
+        return seen.outages(), seen.quiet(), seen.strikes(), tuple(seen.hits), tuple(seen.beside)
 
 
 def _outages() -> object:
@@ -224,6 +247,7 @@ def _outages() -> object:
     watched.role(90_000, THREE, State.FOLLOWING, ONE)
     watched.seen.struck("Pause", "election")
     watched.seen.struck("Pause", "election", 7)
+    watched.seen.struck_beside("CrashBroker", "broadcast", 9)
     said.append(watched.said())
     watched.role(95_000, TWO, State.FOLLOWING, ONE)
     watched.crashes(200_000, ONE)

@@ -34,6 +34,7 @@ class Who:
     client: int
     session: int
     server: int
+    user: str = ""
 
 
 @define
@@ -86,13 +87,14 @@ class Tale:
 
     def became(self, who: Who, state: str, server: int | None = None) -> None:
         who.server = who.server if server is None else server
-        self.events.append(Became(self.later(), who.client, who.session, state, who.server, 4_000))
+        user = who.user if state == "connected" else ""
+        self.events.append(Became(self.later(), who.client, who.session, state, who.server, 4_000, user=user))
 
     # -- sessions ----------------------------------------------------------------------------------
 
-    def client(self, number: int, server: int = 1) -> Who:
+    def client(self, number: int, server: int = 1, user: str = "") -> Who:
         self.sessions += 1
-        who = Who(number, 0x100 + self.sessions, server)
+        who = Who(number, 0x100 + self.sessions, server, user)
         self.commit(who, Change(0, 0, "open"))
         self.became(who, "connected")
         return who
@@ -109,12 +111,23 @@ class Tale:
     # -- calls, asked and answered -----------------------------------------------------------------
 
     def create(self, who: Who, path: str, data: bytes = b"", mode: str = "", named: str = "") -> int:
+        return self.create_for(who, path, data, mode, named)
+
+    def create_for(
+        self, who: Who, path: str, data: bytes = b"", mode: str = "", named: str = "", *, acl: str = "", user: str = ""
+    ) -> int:
+        """With a list, by a user."""
         named = named or path
-        call = self.ask(who, Request("create", path, data, mode=mode))
+        call = self.ask(who, Request("create", path, data, mode=mode, acl=acl, user=user))
         owner = who.session if "ephemeral" in mode else 0
-        zxid = self.commit(who, Change(0, 0, "create", named, data, owner=owner))
+        zxid = self.commit(who, self._made(named, data, mode, owner, acl, user))
         self.tell(call, Reply(zxid=zxid, path=named))
         return zxid
+
+    @staticmethod
+    def _made(path: str, data: bytes, mode: str, owner: int, acl: str, user: str) -> Change:
+        passes = mode if mode in ("container", "ttl") else ""
+        return Change(0, 0, "create", path, data, owner=owner, acl=acl.replace("auth", user), mode=passes)
 
     def set(self, who: Who, path: str, data: bytes, becomes: int, expected: int = -1, stat: Stat | None = None) -> int:
         call = self.ask(who, Request("set", path, data, version=expected))

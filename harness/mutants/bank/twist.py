@@ -27,7 +27,7 @@ ERRORS: Final = (
     "RUNTIME_INCONSISTENCY",
 )
 PATHS: Final = ("/", "/x", "/x/y", "/y", "x", "/zookeeper", "/zookeeper/config", "/x0000000000", "/x/n0000000001")
-KINDS: Final = ("create", "set", "delete", "close", "open", "attach", "other", "error")
+KINDS: Final = ("create", "set", "delete", "close", "open", "attach", "setacl", "other", "error")
 OPS: Final = ("create", "set", "delete", "check", "get", "exists", "children", "sync", "multi", "watch", "unwatch")
 assert set(ERRORS[1:]) <= {code.name for code in ErrorCode}
 

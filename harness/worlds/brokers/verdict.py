@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from typing import Final
 
 from attrs import asdict, evolve
 
+from harness.checkers import transactions
 from harness.checkers.records import judge
 from harness.checkers.records.history import NOBODY, Undone
 from harness.outcome import Outcome
@@ -14,6 +16,18 @@ from harness.worlds.brokers.tape import Tape
 from kraft_controller.core.names import TopicPartition
 
 LIVENESS: Final = "liveness"
+
+
+def with_transactions(outcome: Outcome, journal: transactions.Journal) -> Outcome:
+    """Where nobody has led who lacked what others had had."""
+    if not journal.transactions:
+        return outcome
+    ends = Counter(f"transactions {each.end.name.lower()}" for each in journal.transactions)
+    made = evolve(outcome, counts=tuple(sorted((dict(outcome.counts) | ends).items())))
+    broken = next(transactions.judge(journal), None)
+    if broken is None or outcome.promise not in (None, LIVENESS):
+        return made
+    return evolve(made, promise=broken.promise, what=broken.what, undecided=False)
 
 
 def with_records(outcome: Outcome, tape: Tape, gone: Iterable[TopicPartition] = ()) -> Outcome:

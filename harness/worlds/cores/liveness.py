@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from harness.checkers.ghost import Violation
 from harness.faults import Write
+from harness.quorums import is_quorum
 from zab.core.messages import State
 from zab.core.zxid import show
 
@@ -85,7 +86,7 @@ class Liveness:
             return f"nobody leads ({self._states()})"
         node = leader.node
         serving = [server for server in world.running() if server.node.serving and server.node.leader == leader.id]
-        if not node.ensemble.is_quorum([server.id for server in serving]):
+        if not is_quorum(node.ensemble, [server.id for server in serving]):
             return f"only {[server.id for server in serving]} serve under {leader.id} ({self._states()})"
         if self._stage is Stage.QUORUM:
             self._stage = Stage.WRITE

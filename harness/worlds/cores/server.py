@@ -44,6 +44,7 @@ from zab.core.ready import (
     Ready,
     Recovered,
     Restore,
+    SaveEpochs,
     SendLog,
     SendSnapshot,
     Settings,
@@ -416,6 +417,8 @@ class Server:
                 judge.truncated(self.id, write.zxid)  # type: ignore[union-attr]
             elif kind is InstallSnapshot:
                 judge.installed(self.id, write.zxid)  # type: ignore[union-attr]
+            elif kind is SaveEpochs:
+                judge.goes_by(self.id, write.ensemble.version)  # type: ignore[union-attr]
         self.writer.hand_over(writes)
 
     def tell_change(self, batch: Batch) -> None:

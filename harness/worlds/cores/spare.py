@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from harness.quorums import is_quorum
+
 if TYPE_CHECKING:
     from harness.worlds.cores.server import Server
     from harness.worlds.cores.world import World
@@ -30,7 +32,7 @@ def can_spare(world: World, server: Server | None, wanted: Ensemble | None = Non
     views = _memberships(world)
     if wanted is not None:
         views.append(wanted)
-    return all(view.is_quorum(whole) for view in views)
+    return all(is_quorum(view, whole) for view in views)
 
 
 def can_forget(world: World, server: Server) -> bool:
@@ -54,7 +56,7 @@ def can_forget(world: World, server: Server) -> bool:
         )
         if not remembers:
             without.append(each.id)
-    return not any(view.is_quorum(without) for view in _memberships(world))
+    return not any(is_quorum(view, without) for view in _memberships(world))
 
 
 def _memberships(world: World) -> list[Ensemble]:

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from attrs import evolve
 
-from harness.faults import LEADER, Barrier, Op, Reconfigure, Snapshot, Write
+from harness.faults import JOINING, LEADER, Barrier, Op, Reconfigure, Snapshot, Write
+from harness.members import with_server, without_server
 from harness.worlds.cores.server import Server
 from zab.core.ensemble import Ensemble, Role
 from zab.core.ensemble import Server as Member
@@ -99,10 +100,10 @@ class Workload:
     def _reconfigure(self, op: Reconfigure) -> None:
         for server in self.believers():
             sid = server.id if op.server <= LEADER else ServerId(op.server)
-            wanted = self._changed(server.node.ensemble, op.change, sid)
+            wanted = self._changed(server.node.ensemble, op.change, sid, server.id)
             if wanted is None:
                 continue
-            if op.change == "add":
+            if op.change in JOINING:
                 self._world.join(sid, server.node.ensemble)
             if not self._world.nemesis.can_spare(None, wanted):
                 continue  # nobody asks for members who may have lost what they had, before they have healed
@@ -115,20 +116,24 @@ class Workload:
                 self.changes += 1
 
     @staticmethod
-    def _changed(ensemble: Ensemble, change: str, sid: ServerId) -> Ensemble | None:
-        """What is asked for; None where it would change nothing, or leave nobody to vote."""
+    def _changed(ensemble: Ensemble, change: str, sid: ServerId, leader: ServerId) -> Ensemble | None:
+        """What is asked for; None where it would change nothing, or leave nobody whose vote counts."""
         known = ensemble.by_id.get(sid)
         if change == "add":
-            return None if known else ensemble.changed(joining=(member(sid),))
+            return None if known else with_server(ensemble, member(sid))
+        if change == "replace":
+            goes = [voter for voter in ensemble.voters if voter not in (sid, leader)]
+            left = without_server(ensemble, goes[0]) if goes and sid not in ensemble.voters else None
+            return None if left is None else with_server(left, member(sid))
         if known is None:
             return None
         voters = [voter for voter in ensemble.voters if voter != sid]
         if not voters and change != "promote":
             return None
         if change == "remove":
-            return ensemble.changed(leaving=(sid,))
+            return without_server(ensemble, sid)
         role = Role.PARTICIPANT if change == "promote" else Role.OBSERVER
-        return None if known.role is role else ensemble.changed(joining=(evolve(known, role=role),))
+        return None if known.role is role else with_server(ensemble, evolve(known, role=role))
 
     PERFORM: Final[dict[type, Callable[[Any, Any], None]]] = {
         Write: write,

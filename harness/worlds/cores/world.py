@@ -15,7 +15,8 @@ from typing import Final
 from harness import worlds
 from harness.checkers import ALL, Checker, Violation
 from harness.checkers.service import NoCrash
-from harness.faults import BROKER_OPS, PARTITION_OPS, JoinGroup, Reconfigure, Script
+from harness.faults import BROKER_OPS, JOINING, PARTITION_OPS, JoinGroup, Reconfigure, Script, Transact
+from harness.members import with_server
 from harness.outcome import Outcome
 from harness.watchdog import RunAway
 from harness.worlds.common import Budget, Common, TooLong
@@ -27,7 +28,7 @@ from harness.worlds.cores.server import Server
 from harness.worlds.cores.workload import Workload, member
 from zab.core.ensemble import Ensemble, Role
 from zab.core.messages import State
-from zab.core.zxid import ServerId, Zxid
+from zab.core.zxid import ServerId
 
 EVENTS_MAX = 300_000
 """A run that needs more is given up, undecided."""
@@ -37,7 +38,7 @@ class World(Common[Server]):
     now: int = 0
 
     def __init__(self, script: Script, *, trace: bool = False, checkers: Sequence[type[Checker]] = ALL) -> None:
-        joining = [op.server for op in script.ops if isinstance(op, Reconfigure) and op.change == "add"]
+        joining = [op.server for op in script.ops if isinstance(op, Reconfigure) and op.change in JOINING]
         total = max([script.servers, *joining])
         super().__init__(script, total, trace=trace, checkers=checkers)
         timing = script.timing
@@ -128,7 +129,9 @@ class World(Common[Server]):
         server = self.servers[sid]
         if server.founded:
             return
-        server.ensemble = ensemble.changed(joining=(member(sid, Role.OBSERVER),), version=Zxid(0))
+        ensemble_of_file = with_server(ensemble, member(sid, Role.OBSERVER))
+        assert ensemble_of_file is not None, "who only watches takes nobody's vote"
+        server.ensemble = ensemble_of_file
         server.founded = True
         self.start(server, server.life)
 
@@ -196,7 +199,7 @@ WORLD: Final = worlds.World(
         or type(item) in Workload.PERFORM
         or (
             isinstance(item, (*worlds.OF_CLIENTS, *BROKER_OPS, *PARTITION_OPS))
-            and not isinstance(item, JoinGroup)  # it needs threads and sockets
+            and not isinstance(item, JoinGroup | Transact)  # they need threads and sockets, and a coordinator
         )
     ),
     run,

@@ -9,9 +9,11 @@ import trio
 
 from harness.faults import Step
 from harness.history import Request
+from harness.lists import user_name
 from harness.protocol import request_of
 from harness.worlds.processes.proxy import Address, Proxy
-from harness.worlds.recorded import Hearing, Recorded, RecordedSession, Tape
+from harness.worlds.recorded import SETTINGS, Hearing, Recorded, RecordedSession, Tape
+from zab.client.dialing import OUTSIDE
 
 
 class Client:
@@ -28,15 +30,17 @@ class Client:
         self._nursery = nursery
         self._vanished = False
         self._address: Address | None = None
+        self._user = ""
 
-    def connect(self, server: int, address: Address, timeout_ms: int) -> None:
-        """Begin a session there, or go there with the one that it has."""
+    def connect(self, server: int, address: Address, timeout_ms: int, user: int = 0) -> None:
+        """Begin a session there, or go there with the one that it has, which stays who it was."""
+        self._user = user_name(user) or self._user
         moved = server != self.server
         self.server, self._address = server, address
         if moved and not self._vanished:
             self._proxy.leads_to(server, address)
         if self.session is None or not self.session.alive:
-            self.session = RecordedSession(self, self._host, timeout_ms)
+            self.session = RecordedSession(self, self._host, timeout_ms, OUTSIDE, SETTINGS, self._user)
             self._nursery.start_soon(self.session.connector.run)
 
     def ask(self, steps: Sequence[Step]) -> bool:

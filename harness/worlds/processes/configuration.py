@@ -9,6 +9,7 @@ from typing import Final
 from attrs import frozen
 
 from harness.faults import Script
+from harness.script.checks import grouped
 from harness.worlds.processes.places import ADMIN_PORT, CLIENT_PORT, Places
 from zab.core.ensemble import Server as Member
 from zab.store.acl import digest_id
@@ -77,4 +78,9 @@ def configuration(
         "DigestAuthenticationProvider.superDigest": digest_id(SUPER.encode()),
         "4lw.commands.whitelist": "*",
     }
-    return "".join(f"{key}={value}\n" for key, value in lines.items()) + "".join(f"{each.text()}\n" for each in members)
+    groups, weights = grouped(script)
+    told = [f"{key}={value}" for key, value in lines.items()]
+    told += [each.text() for each in members]
+    told += [f"group.{group.id}=" + ":".join(map(str, group.members)) for group in groups]
+    told += [f"weight.{voter}={weight}" for voter, weight in weights.items()]
+    return "".join(f"{line}\n" for line in told)

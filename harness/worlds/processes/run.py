@@ -6,15 +6,17 @@ Whatever happens, no process is left: each is ended by its own id when its task 
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from pathlib import Path
 from random import Random
 from typing import Any, Final
 
 import trio
 
-from harness.faults import Fault, Op, Reconfigure, Script
+from harness.faults import JOINING, Fault, Op, Reconfigure, Script
 from harness.history import Request
+from harness.quorums import decide
+from harness.script.checks import grouped
 from harness.trace import Trace
 from harness.worlds.processes.clients import Client
 from harness.worlds.processes.configuration import Pace
@@ -40,7 +42,7 @@ LOOK_S: Final = 0.02
 
 def servers_of(script: Script) -> range:
     """All that there may ever be."""
-    joining = [op.server for op in script.ops if isinstance(op, Reconfigure) and op.change == "add"]
+    joining = [op.server for op in script.ops if isinstance(op, Reconfigure) and op.change in JOINING]
     return range(1, max([script.servers, *joining]) + 1)
 
 
@@ -75,15 +77,18 @@ class World:
         self.epochs: set[int] = set()
         self.sids = servers_of(script)
         self.servers = {sid: Server(sid, folder / f"server{sid}", places, self._spoke) for sid in self.sids}
+        groups, weights = grouped(script)
         self.founders = Ensemble(
             tuple(
                 member(places, sid, Role.PARTICIPANT if sid <= script.voters else Role.OBSERVER)
                 for sid in range(1, script.servers + 1)
-            )
+            ),
+            groups=groups,
+            weights=weights,
         )
         self.members = self.founders
         self.tape = Tape(self.now)
-        self.uptime = Uptime(self.servers, lambda: self.voters, self.now)
+        self.uptime = Uptime(self.servers, self.is_quorum, self.now)
         self.nemesis = Nemesis(self)
         self.workload = Workload(self)
         self._healing = Healing(self)
@@ -146,6 +151,12 @@ class World:
     def voters(self) -> tuple[int, ...]:
         leader = self.leader()
         return self.members.voters if leader is None or not leader.voters else leader.voters
+
+    def is_quorum(self, sids: Collection[int], voters: Collection[int] | None = None) -> bool:
+        """Of these voters, or of those that vote now. Where there are groups, they stay as they were founded."""
+        founders = self.founders
+        groups = [group.members for group in founders.groups]
+        return decide(self.voters if voters is None else voters, groups, founders.weights, sids)
 
     def members_are(self, ensemble: Ensemble) -> None:
         if ensemble.version > self.members.version:

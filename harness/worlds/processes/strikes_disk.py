@@ -18,12 +18,12 @@ PROBE_S: Final = 3
 
 
 def _can_spare(nemesis: Nemesis, server: Server) -> bool:
-    """Without this one, too, those whose disks are whole are a majority of every membership that anybody knows."""
+    """Without this one, too, those whose disks are whole are a quorum of every membership that anybody knows."""
     world = nemesis.world
     servers = world.servers
     whole = {sid for sid, each in servers.items() if each.founded and not each.impaired and each is not server}
     views = [world.members.voters, *(each.voters for each in servers.values() if each.voters)]
-    return all(2 * len(whole.intersection(view)) > len(view) for view in views)
+    return all(world.is_quorum(whole, view) for view in views)
 
 
 async def _damaged(nemesis: Nemesis, sid: int, down_ms: int, damage: Callable[[Server], str]) -> None:

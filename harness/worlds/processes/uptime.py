@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 
 from attrs import frozen
 
@@ -20,9 +20,11 @@ class _Struck:
 
 
 class Uptime:
-    def __init__(self, servers: dict[int, Server], voters: Callable[[], Iterable[int]], now: Callable[[], int]) -> None:
+    def __init__(
+        self, servers: dict[int, Server], is_quorum: Callable[[Collection[int]], bool], now: Callable[[], int]
+    ) -> None:
         self._servers = servers
-        self._voters = voters
+        self._is_quorum = is_quorum
         self._now = now
         self._served = False
         self._since: int | None = None
@@ -46,16 +48,13 @@ class Uptime:
         leader = self.leader()
         if leader is None or not leader.serves:
             return False
-        voters = set(self._voters())
-        serving = [
-            sid
-            for sid in voters
-            if (server := self._servers.get(sid)) is not None
-            and server.serves
-            and server.role is not None
-            and server.role.leader == leader.sid
-        ]
-        return 2 * len(serving) > len(voters)
+        return self._is_quorum(
+            [
+                sid
+                for sid, server in self._servers.items()
+                if server.serves and server.role is not None and server.role.leader == leader.sid
+            ]
+        )
 
     def struck(self, kind: str) -> None:
         leader = self.leader()

@@ -54,9 +54,10 @@ def outcome_of(world: World, *, clients: bool = True) -> Outcome:
 
 
 def _canon(world: World, lefts: dict[int, Left]) -> Canon:
-    """Up to what a majority holds: all of it is committed, or can never be taken back."""
-    held = sorted((lefts[sid].last for sid in world.voters if sid in lefts), reverse=True)
-    last = held[len(held) // 2] if held else NOTHING
+    """Up to what a quorum holds: all of it is committed, or can never be taken back."""
+    ends = {sid: lefts[sid].last for sid in world.voters if sid in lefts}
+    held = [zxid for zxid in ends.values() if world.is_quorum([sid for sid, end in ends.items() if end >= zxid])]
+    last = max(held, default=NOTHING)
     kept = [path for server in world.servers.values() for path in (server.folder / "kept").glob("*")]
     return committed(lefts.values(), kept, Zxid(last))
 
@@ -74,11 +75,13 @@ def _judge(world: World, lefts: dict[int, Left], canon: Canon, history: History,
             world.broken(DURABLE, f"{what}{asked.request.path} was done, and no server has it")
             return
     if canon.whole and clients:
-        from harness.checkers.store import check
+        from harness.checkers.store import check, ended_early
 
         kept = check(history)
         if not kept.held:
             world.broken(str(kept.promise), kept.what)
+        for early in ended_early(history, world.scale):
+            world.broken(early.promise, early.what)
 
 
 def _acknowledged(history: History) -> list[tuple[Asked, Told]]:

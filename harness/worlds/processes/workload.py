@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import trio
 
 from harness.faults import (
+    JOINING,
     LEADER,
     Ask,
     Barrier,
@@ -87,7 +88,7 @@ class Workload:
         world = self._world
         if op.server in world.servers:
             timeout_ms = max(1, round(op.timeout_ms * world.scale))
-            world.client(op.client).connect(op.server, world.client_address(op.server), timeout_ms)
+            world.client(op.client).connect(op.server, world.client_address(op.server), timeout_ms, op.user)
 
     def _ask(self, op: Ask) -> None:
         self._world.client(op.client).ask(op.steps)
@@ -148,7 +149,7 @@ class Workload:
             asked = self._asked(ensemble, op.change, sid)
             if asked is None:
                 return
-            if op.change == "add":
+            if op.change in JOINING and sid not in ensemble.by_id:
                 world.join(sid, ensemble)
             joining, leaving = asked
             after, _ = await client.session.reconfigure(joining=joining, leaving=leaving)
@@ -163,6 +164,12 @@ class Workload:
         known = next((each for each in ensemble.servers if each.id == sid), None)
         if change == "add":
             return None if known else (member(self._world.places, sid).text(), None)
+        if change == "replace":
+            leader = self._world.leader()
+            goes = [voter for voter in ensemble.voters if voter != sid and (leader is None or voter != leader.sid)]
+            if not goes or sid in ensemble.voters:
+                return None
+            return member(self._world.places, sid).text(), str(goes[0])
         if known is None or (change != "promote" and list(ensemble.voters) == [sid]):
             return None
         if change == "remove":

@@ -106,6 +106,7 @@ WORLD: Final = worlds.World(
     can,
     run,
     ("list", "store", "partitions"),
+    regroups=False,
 )
 WITH_SPACES: Final = evolve(WORLD, can=lambda item: can(item) and netns.can(item), machines=("list", "store"))
 """The same with `spaces`."""

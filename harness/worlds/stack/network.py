@@ -48,6 +48,8 @@ class End(trio.abc.HalfCloseableStream):
         self.net = net
         self.life = life
         self.closed = self.broken = self.said_all = self.heard_all = False
+        self.unheard = False
+        """There is nobody who could say that there is nobody: what arrives here is lost without a word."""
         self.free_at = 0
         """Nothing may arrive here before this time, because something said earlier arrives then."""
         self.held: list[bytes] = []
@@ -119,7 +121,7 @@ class End(trio.abc.HalfCloseableStream):
 
     def hear(self, data: bytes) -> None:
         if self.closed or self.broken:
-            if data:
+            if data and not self.unheard:
                 self.net.reset(self.other)  # as TCP does, when nobody is there to read it
             return
         if data:
@@ -333,6 +335,13 @@ class Net:
         for end in [end for end in self._ends if end.life is client]:
             end.break_off()
             self.reset(end.other)
+
+    def left(self, client: Party, after_us: int) -> None:
+        """It has another way to the servers, and the one it had is gone: that, they are told only after so long."""
+        for end in [end for end in self._ends if end.life is client]:
+            end.unheard = True
+            end.break_off()
+            self._world.push(self._world.now + after_us, self._break, end.other, None)
 
     def open_of(self, life: Party) -> int:
         """So many ends and listeners it has."""

@@ -12,7 +12,7 @@ from zab.core.ensemble import Ensemble
 from zab.core.messages import LeaderInfo, LinkEvent, Message, Notification, State
 from zab.core.node import Node
 from zab.core.outbox import NOTHING
-from zab.core.ready import Append, Apply, InstallSnapshot, Ready, Recovered, Settings, Truncate, Write
+from zab.core.ready import Append, Apply, InstallSnapshot, Ready, Recovered, SaveEpochs, Settings, Truncate, Write
 from zab.core.zxid import Epoch, Millis, ServerId, Ticket, Zxid, epoch_of
 
 if TYPE_CHECKING:
@@ -83,10 +83,10 @@ class ToldNode(Node):
         self._world.step()
         self._performed()
         ready = super().ready()
+        for write in ready.save:  # also of what a fault now comes before: what is said of it may be heard
+            self._tell_write(write)
         if self._server.watched:
             ready = self._as_far_as(ready)
-        for write in ready.save:
-            self._tell_write(write)
         self._tell_state()
         for note in ready.notes:
             self._world.noted(self._server, note)
@@ -159,6 +159,8 @@ class ToldNode(Node):
             judge.truncated(sid, write.zxid)
         elif isinstance(write, InstallSnapshot):
             judge.installed(sid, write.zxid)
+        elif isinstance(write, SaveEpochs):
+            judge.goes_by(sid, write.ensemble.version)
 
     def _tell_change(self, batch: Batch) -> None:
         """The node itself proposes it."""

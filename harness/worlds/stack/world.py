@@ -22,6 +22,7 @@ from harness.checkers import ALL, Checker, Violation
 from harness.checkers.service import NoCrash
 from harness.faults import (
     BROKER_OPS,
+    JOINING,
     AllowUnclean,
     Apart,
     Barrier,
@@ -67,10 +68,12 @@ from harness.faults import (
     Snapshot,
     Split,
     Swizzle,
+    Transact,
     When,
     WipeBroker,
     Write,
 )
+from harness.members import with_server
 from harness.outcome import Outcome
 from harness.worlds.common import Budget, Common, TooLong
 from harness.worlds.cores.crashed import Crashed
@@ -97,7 +100,7 @@ CAN: Final = (
     LoseDisk, OldDisk, FlipBit, MisdirectRecord, LoseFsync, FailDisk, FullDisk, SlowDisk,
     Write, Barrier, Snapshot, Reconfigure, *worlds.OF_CLIENTS, *BROKER_OPS,
     Produce, Consume, DeleteRecords, AllowUnclean, LosePower, Blackout, WipeBroker, BreakDisk, CutBroker, PartBrokers,
-    Replication,
+    Replication, Transact,
 )  # fmt: skip
 """What this world can do, and what it means here.
 
@@ -144,7 +147,7 @@ class EveryWorkload(Workload):
 
 class World(Common[Server]):
     def __init__(self, script: Script, *, trace: bool = False, checkers: Sequence[type[Checker]] = ALL) -> None:
-        joining = [op.server for op in script.ops if isinstance(op, Reconfigure) and op.change == "add"]
+        joining = [op.server for op in script.ops if isinstance(op, Reconfigure) and op.change in JOINING]
         total = max([script.servers, *joining])
         super().__init__(script, total, trace=trace, checkers=checkers)
         self.failure: BaseException | None = None
@@ -286,7 +289,9 @@ class World(Common[Server]):
         """A new server is started, to which its operator gave the members and itself as an observer."""
         server = self.servers[sid]
         if not server.founded:
-            server.ensemble = ensemble.changed(joining=(member(sid, Role.OBSERVER),), version=Zxid(0))
+            ensemble_of_file = with_server(ensemble, member(sid, Role.OBSERVER))
+            assert ensemble_of_file is not None, "who only watches takes nobody's vote"
+            server.ensemble = ensemble_of_file
             server.founded = True
             self.start(server, server.life)
 

@@ -21,7 +21,7 @@ from zab.wire.relay import TAG_BYTES
         (txns.create(txns.CREATE, 5, 1, 0, "/a", b"x", OPEN, 5, 1), Change(7, 5, "create", "/a", b"x", owner=5)),
         (
             txns.create(txns.CREATE_CONTAINER, 5, 1, 0, "/a", None, OPEN, CONTAINER, 1),
-            Change(7, 5, "create", "/a", None),
+            Change(7, 5, "create", "/a", None, mode="container"),
         ),
         (txns.set_data(5, 1, 0, "/a", b"y", 3), Change(7, 5, "set", "/a", b"y", 3)),
         (txns.delete(5, 1, 0, "/a"), Change(7, 5, "delete", "/a")),

@@ -17,7 +17,8 @@ import trio
 import zab
 from harness.faults import Crash, CrashIn, Script, Setting
 from harness.history import Asked, Became, Reply, Request, Told
-from harness.worlds.processes import netns
+from harness.quorums import in_words
+from harness.worlds.processes import netns, verdict
 from harness.worlds.processes.configuration import Pace, configuration
 from harness.worlds.processes.logs import Entry, Left, committed, differences, left_behind
 from harness.worlds.processes.machine import FAILURES, Disk, Lever, Ways
@@ -175,6 +176,21 @@ def test_the_configuration_means_what_the_script_says(tmp_path: Path) -> None:
         places.close()
 
 
+def test_servers_are_told_of_groups_and_weights(tmp_path: Path) -> None:
+    script = Script(1, voters=3, groups=((1, 3), (2,)), weights=(2, 1, 0))
+    places = Loopback()
+    try:
+        (tmp_path / "myid").write_text("1\n")
+        config = tmp_path / "zoo.cfg"
+        members = [member(places, sid) for sid in (1, 2, 3)]
+        config.write_text(configuration(tmp_path, places, 1, members, script, Pace.of(script, 1.0), founds=True))
+        ensemble = read_plan(config).ensemble
+        assert ensemble is not None
+        assert in_words(ensemble) == "the groups 1x2 3x0 | 2"
+    finally:
+        places.close()
+
+
 def test_what_it_can_do_depends_on_what_a_file_can_say() -> None:
     assert can(Crash(0))
     assert can(Setting(0, knob="tick_ms"))
@@ -296,3 +312,20 @@ def test_damage_that_has_not_healed_is_noticed(ran: World) -> None:
 
 def test_where_nothing_is_wrong_nothing_is_found(ran: World) -> None:
     assert outcome_of(ran).held
+
+
+@pytest.mark.parametrize(("there", "length"), [((1, 3), 3), ((1, 2), 1), ((2, 3), 1)])
+def test_what_a_quorum_of_groups_holds_is_committed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, there: tuple[int, ...], length: int
+) -> None:
+    """It takes server 3, which is a group by itself, and server 1, which outweighs the other one of its group."""
+    places = Loopback()
+    world = World(Script(1, voters=3, groups=((1, 2), (3,)), weights=(2, 1, 1)), tmp_path, places)
+    held = {server.data: left(A, C, D) if sid in there else left(A) for sid, server in world.servers.items()}
+    monkeypatch.setattr(verdict, "left_behind", held.__getitem__)
+    try:
+        for server in world.servers.values():
+            server.founded = True
+        assert outcome_of(world).committed == length
+    finally:
+        places.close()

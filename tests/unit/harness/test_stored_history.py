@@ -29,7 +29,7 @@ STAT = Stat(5, 6, 5, 1, 0, 0, 0, 3, 0)
 WHOLE = History(
     (
         Became(10, 1, 77, "connected", 2, 4_000),
-        Asked(20, 1, 77, 1, 2, Request("create", "/a", bytes(range(256)), mode="ephemeral")),
+        Asked(20, 1, 77, 1, 2, Request("create", "/a", bytes(range(256)), mode="ephemeral", acl="auth:r", user="u1")),
         Told(30, 1, 77, 1, Reply(zxid=5, path="/a", stat=STAT)),
         Asked(31, 1, 77, 2, 2, Request("multi", parts=(Request("check", "/a", version=0), Request("delete", "/a")))),
         Told(35, 1, 77, 2, Reply(zxid=6, parts=(Reply(), Reply("NO_NODE")))),
@@ -60,6 +60,13 @@ def test_a_history_comes_back_from_rows_in_any_order() -> None:
     assert (rows[3]["error"], rows[3]["zxid"]) == ("", 5)
 
 
+def test_rows_of_an_older_version_are_refused() -> None:
+    head, *rest = to_rows(WHOLE, "seed 7")
+    head["payload"] = json.dumps({"events": 8, "changes": 3, "jumps": 1})
+    with pytest.raises(HistoryError, match="run seed 7, row -1, history: expected version 2, not None: version 1 said"):
+        from_rows([head, *rest])
+
+
 @pytest.mark.parametrize("lost", range(13))
 def test_a_row_that_is_missing_is_noticed(lost: int) -> None:
     rows = to_rows(WHOLE, "seed 7")
@@ -80,8 +87,9 @@ def test_a_line_that_is_missing_is_noticed(lost: int) -> None:
 @pytest.mark.parametrize(
     ("line", "damage", "place"),
     [
-        (0, '{"history": 2}', "line 1, history: expected version 1, not 2"),
-        (0, '{"history": 1, "events": "8"}', "line 1, events"),
+        (0, '{"history": 3}', "line 1, history: expected version 2, not 3"),
+        (0, '{"history": 1}', "line 1, history: expected version 2, not 1: version 1 said neither who"),
+        (0, '{"history": 2, "events": "8"}', "line 1, events"),
         (1, "[]", "line 2: expected an object"),
         (1, '{"kind": "Became"', "line 2, column 18: no JSON"),
         (1, '{"kind": "Sneezed"}', "line 2, kind: 'Sneezed' is none of Asked"),

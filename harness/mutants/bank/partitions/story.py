@@ -25,7 +25,16 @@ from harness.history import Change
 from harness.mutants.bank.controller import story as store
 from harness.mutants.bank.controller.story import ADMIN, held
 from harness.worlds.cores.partitions.world import Replicated
-from kraft_controller.core.names import BrokerId, ControllerEpoch, LeaderEpoch, TopicId, TopicPartition, Version
+from kraft_controller.core.commands import LeaderAndIsr, Role, UpdateMetadata
+from kraft_controller.core.names import (
+    BrokerEpoch,
+    BrokerId,
+    ControllerEpoch,
+    LeaderEpoch,
+    TopicId,
+    TopicPartition,
+    Version,
+)
 from kraft_controller.core.state import PartitionState
 from kraft_controller.wire import znodes
 from replica.core.following import Following
@@ -158,6 +167,8 @@ class Member:
     core: _Core = field(factory=_Core)
     metadata: _Metadata = field(factory=_Metadata)
     now: int = 1_000
+    epoch: BrokerEpoch = BrokerEpoch(0)
+    """As it is registered."""
 
     def clock(self) -> int:
         return self.now
@@ -341,6 +352,23 @@ class Tale:
         """Its disk: the broker has no part in it any more."""
         del self.member(broker).core.partitions[HERE]
 
+    def elects(self, epoch: int) -> None:
+        """A controller."""
+        self.store.epoch(epoch, ONE)
+
+    def registers(self, broker: BrokerId, epoch: int) -> None:
+        self.member(broker).epoch = BrokerEpoch(epoch)
+
+    def commands(self, broker: BrokerId, controller: int, registered: int, where: TopicPartition = HERE) -> None:
+        """A controller of this epoch tells it of its replica, as whoever is registered so."""
+        role = _role(where)
+        command = LeaderAndIsr(ONE, ControllerEpoch(controller), BrokerEpoch(registered), False, (role,), ())
+        self.keeper.commanded(self.onlooked(broker), command)
+
+    def hears_who_is_there(self, broker: BrokerId, controller: int, registered: int) -> None:
+        command = UpdateMetadata(ONE, ControllerEpoch(controller), BrokerEpoch(registered), (_role(HERE),), ())
+        self.keeper.commanded(self.onlooked(broker), command)
+
     def anew(self, broker: BrokerId, ident: str = "2") -> None:
         """It holds a topic of the same name, and nothing of it yet."""
         member = self.member(broker)
@@ -390,6 +418,10 @@ class Tale:
     def waits(self, broker: BrokerId, ms: int) -> None:
         self.member(broker).now += ms
         self.keeper.idle(self.onlooked(broker))
+
+
+def _role(where: TopicPartition) -> Role:
+    return Role(where, None, PartitionState(ONE, ALL, LeaderEpoch(1), ControllerEpoch(1)), held(*ALL))
 
 
 # -- stories -----------------------------------------------------------------------------------------------

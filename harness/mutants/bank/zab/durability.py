@@ -8,10 +8,12 @@ from harness.checkers.durability import (
     DurableOnQuorum,
     EpochsAscend,
     HistoryBeforeEpoch,
+    MembersBeforeSnapshot,
 )
-from harness.mutants.bank.zab.story import ENSEMBLE, FOUR, ONE, THREE, TWO, Story, breaks, z
+from harness.mutants.bank.zab.story import ENSEMBLE, FOUR, ONE, THREE, TWO, Story, batch, breaks, z
 from harness.worlds.cores.workload import member
 from zab.core.batch import Batch, pack
+from zab.core.ensemble import Ensemble, Group
 from zab.core.messages import Ack, AckEpoch, AckNewLeader, LeaderInfo, State, UpToDate
 from zab.core.ready import Recovered
 from zab.core.zxid import NOTHING, Epoch
@@ -310,3 +312,76 @@ def up_to_date_in_an_epoch_that_nobody_has_begun(story: Story, bad: bool) -> Non
     story.judge.role(THREE, State.LEADING, Epoch(1), THREE, True)
     story.epochs(1, ONE, TWO, THREE)
     story.judge.said[UpToDate](THREE, ONE, UpToDate(NOTHING))
+
+
+@breaks(DurableOnQuorum)
+def committed_by_one_group(story: Story, bad: bool) -> None:
+    """Servers 1 and 2 are a majority, and not one of each group, where 3 alone is one; 1 counts for nothing."""
+    changed = Ensemble(
+        tuple(member(sid) for sid in (ONE, TWO, THREE)),
+        z(1, 1),
+        (Group(1, (ONE, TWO)), Group(2, (THREE,))),
+        {ONE: 0, THREE: 2},
+    )
+    change = pack(z(1, 1), [changed.text().encode()], config=True)
+    story.logs(change, ONE, TWO, THREE)
+    story.commits(TWO, change.last)
+    more = story.proposes(TWO, 1, 2)
+    story.logs(more, *((ONE, TWO) if bad else (TWO, THREE)))
+    story.commits(TWO, more.last)
+
+
+@breaks(MembersBeforeSnapshot)
+def a_snapshot_and_the_members_of_yesterday(story: Story, bad: bool) -> None:
+    change = _changes(story)
+    story.commits(THREE, change.last)
+    story.judge.goes_by(TWO, NOTHING if bad else change.last)
+    story.judge.installed(TWO, change.last)
+
+
+@breaks(MembersBeforeSnapshot)
+def what_a_restart_finds_of_the_members(story: Story, bad: bool) -> None:
+    change = _changes(story)
+    story.commits(THREE, change.last)
+    story.judge.goes_by(TWO, change.last)
+    story.judge.crashed(TWO)
+    found = None if bad else ENSEMBLE.changed(leaving=(ONE, TWO), joining=(member(FOUR),), version=change.last)
+    story.judge.started(TWO, Recovered(Epoch(1), Epoch(1), ensemble=found), NOTHING)
+    story.judge.installed(TWO, change.last)
+
+
+@breaks(DurableOnQuorum)
+def what_only_its_leader_had_when_a_change_was_in_force(story: Story, bad: bool) -> None:
+    """Nobody had been sent it who did not know of the change: who left is not needed."""
+    change = _changes(story)
+    more = story.proposes(THREE, 1, 2)
+    story.logs(more, THREE, *((FOUR,) if bad else ()))
+    story.commits(THREE, change.last)
+    if not bad:
+        story.logs(more, FOUR)
+    story.commits(THREE, more.last)
+
+
+@breaks(DurableOnQuorum)
+def who_left_is_not_needed_any_more_in_the_next_epoch(story: Story, bad: bool) -> None:
+    change = _changes(story)
+    more = story.proposes(THREE, 1, 2)
+    last = story.proposes(THREE, 1, 3)
+    story.logs(more, THREE, FOUR, ONE)
+    story.logs(last, THREE, FOUR)
+    story.commits(THREE, change.last)
+    if not bad:
+        story.leads(FOUR, 2)
+        story.commits(FOUR, more.last)
+    story.commits(THREE, last.last)
+
+
+@breaks(DurableOnQuorum)
+def who_left_has_nothing_to_say_of_another_epoch(story: Story, bad: bool) -> None:
+    """What server 2 was sent of a newer epoch, this leader has not proposed before its change was in force."""
+    change = _changes(story)
+    story.logs(batch(2, 1), TWO)
+    story.commits(THREE, change.last)
+    more = story.proposes(THREE, 1, 2)
+    story.logs(more, THREE, *(() if bad else (FOUR,)))
+    story.commits(THREE, more.last)

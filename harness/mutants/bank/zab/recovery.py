@@ -46,6 +46,40 @@ def a_lost_disk_that_votes(story: Story, bad: bool) -> None:
     story.judge.started(ONE, Recovered(Epoch(0), Epoch(0), voting=bad), NOTHING)
 
 
+@breaks(RestartIsTheDisk)
+def a_log_that_could_not_be_read_for_once(story: Story, bad: bool) -> None:
+    first = story.begins()
+    story.judge.disk_lost(ONE)
+    story.judge.crashed(ONE)
+    story.restarts(ONE, 1, voting=False)
+    story.judge.crashed(ONE)
+    story.restarts(ONE, 1, first, *((batch(1, 2),) if bad else ()))
+
+
+@breaks(RestartIsTheDisk)
+def a_log_that_was_read_and_was_empty(story: Story, bad: bool) -> None:
+    """It could not be read before: what may have been there then does not come back any more."""
+    first = story.begins()
+    story.judge.disk_lost(ONE)
+    story.judge.crashed(ONE)
+    story.restarts(ONE, 1, voting=False)
+    story.judge.crashed(ONE)
+    story.restarts(ONE, 1)
+    story.judge.crashed(ONE)
+    story.restarts(ONE, 1, *((first,) if bad else ()))
+
+
+@breaks(RestartIsTheDisk)
+def what_was_under_way_does_not_come_later(story: Story, bad: bool) -> None:
+    """Its disk was read, although it does not vote."""
+    first = story.begins()
+    second = story.proposes(THREE, 1, 2)
+    story.judge.crashed(ONE, [Append(1, second)])
+    story.restarts(ONE, 1, first, voting=False)
+    story.judge.crashed(ONE)
+    story.restarts(ONE, 1, first, *((second,) if bad else ()))
+
+
 @breaks(KeptSnapshotsServe)
 def a_kept_snapshot_without_its_log(story: Story, bad: bool) -> None:
     story.judge.purged(ONE, z(1, 4), z(1, 5 if bad else 4))

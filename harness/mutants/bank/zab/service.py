@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from harness.checkers.service import BarrierIsLinearizable, NoCrash, ServingIsCurrent
+from harness.checkers.service import BarrierIsLinearizable, HistoriesAgree, NoCrash, ServingIsCurrent
 from harness.mutants.bank.zab.story import ONE, THREE, TWO, Story, breaks, z
 from zab.core.messages import UpToDate
 from zab.core.zxid import NOTHING
@@ -23,6 +23,19 @@ def a_barrier_that_is_not_reached(story: Story, bad: bool) -> None:
         story.judge.restored(ONE, NOTHING)
     story.judge.barrier_asked(ONE, 7)
     story.judge.barrier_answered(ONE, 7, first.last)
+
+
+@breaks(BarrierIsLinearizable)
+def a_barrier_from_before_what_could_be_read(story: Story, bad: bool) -> None:
+    """Who reads at server 1 has seen it, though nobody who led has told anybody of it."""
+    first = story.begins()
+    story.judge.acknowledged(THREE, first.last)
+    second = story.proposes(THREE, 1, 2)
+    story.logs(second, ONE, TWO, THREE)
+    story.commits(THREE, second.last)
+    story.applies(second, ONE, TWO)
+    story.judge.barrier_asked(TWO, 7)
+    story.judge.barrier_answered(TWO, 7, first.last if bad else second.last)
 
 
 @breaks(ServingIsCurrent)
@@ -68,3 +81,10 @@ def what_was_not_durable_is_gone_with_the_process(story: Story, bad: bool) -> No
     if bad:
         story.judge.failed(ONE, "steps", RuntimeError(str(first.last)))
     story.judge.crashed(ONE)
+
+
+@breaks(HistoriesAgree)
+def two_histories(story: Story, bad: bool) -> None:
+    story.begins()
+    if bad:
+        story.judge.contradicted(ONE, "finds another one")

@@ -150,6 +150,7 @@ class PartitionBroker(Broker):
         )  # fmt: skip
         if isinstance(command, UpdateMetadata):
             self.metadata.update(command)
+        world.keeper.commanded(self, command)
         errors = self.core.obey(command, self.clock())
         self.turn()
         return errors

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from harness.worlds.cores.partitions.clients import ANSWER_US, RETRY_US, Party
+from harness.worlds.cores.partitions.telling import Teller
 from kraft_controller.core.names import TopicPartition
 from replica.core.errors import ErrorCode
 from replica.core.groups.messages import (
@@ -48,6 +49,8 @@ class Committer(Party):
     """Who keeps his positions alone: each client of such a group has a partition of its own."""
 
     prefix = "alone"
+    mark = ""
+    """Of its positions, before its number: nobody else in the group has the same."""
 
     def __init__(self, world: PartitionsWorld, number: int, group: int) -> None:
         self.group = f"{self.prefix}-{group}"
@@ -139,7 +142,9 @@ class Committer(Party):
 
     def _commit(self) -> None:
         self._marks += 1
-        position = Position(self._at + 1 + int(self.random.random() * 5), metadata=f"{self.number}.{self._marks}")
+        position = Position(
+            self._at + 1 + int(self.random.random() * 5), metadata=f"{self.mark}{self.number}.{self._marks}"
+        )
         asked = Commit(self._who, {self._of: position})
         self._say(asked, lambda reply: self._committed(asked, position, reply))
 
@@ -179,7 +184,14 @@ class Member(Committer):
 
     def __init__(self, world: PartitionsWorld, number: int, group: int) -> None:
         super().__init__(world, number, group)
+        self._teller = Teller(world, self.group)
         self._id = ""
+
+    def _say(self, ask: Ask, heard: Callable[[Reply | None], None], wait_us: int = ANSWER_US) -> None:
+        if isinstance(ask, Commit):
+            self._teller.given(self._who, self._of, self._at)
+            heard = self._teller.commits(ask, heard)
+        super()._say(ask, heard, wait_us)
 
     def _begin(self) -> None:
         self._join()
@@ -251,3 +263,38 @@ class Member(Committer):
         self._id, self._busy = "", False
         if self._left:
             self.give(0)
+
+
+class Hasty(Member):
+    """What it has committed in one generation comes once more when it is in the next: late, as by another way."""
+
+    mark = "late "
+
+    def __init__(self, world: PartitionsWorld, number: int, group: int) -> None:
+        super().__init__(world, number, group)
+        self._late: Commit | None = None
+
+    def _committed(self, asked: Commit, position: Position, reply: Reply | None) -> None:
+        self._late = asked
+        super()._committed(asked, position, reply)
+
+    def _synced(self, reply: Reply | None) -> None:
+        broker = self._coordinator
+        super()._synced(reply)
+        late, self._late = self._late, None
+        if broker is None or late is None or not isinstance(reply, Synced) or reply.error is not E.NONE:
+            return
+        if late.who.member == self._who.member and late.who.generation < self._who.generation:
+            self.world.counted("late commits")
+            told = self._teller.commits(late, _ignored)
+            self.ask(
+                broker, lambda: broker.groups.ask(late, lambda reply: self.hear(broker, lambda: told(reply))), _lost
+            )
+
+
+def _ignored(_: Reply | None) -> None:
+    """Who commits looks at what it is told of what it commits now."""
+
+
+def _lost() -> None:
+    """Nobody is there any more who could say no."""

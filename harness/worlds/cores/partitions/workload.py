@@ -19,13 +19,14 @@ from harness.faults import (
     Produce,
     Replication,
     SlowBroker,
+    SlowStore,
     WipeBroker,
 )
 from harness.worlds.controller import people
-from harness.worlds.cores.controller.nodes import Note
+from harness.worlds.cores.controller.nodes import NodesClient, Note
 from harness.worlds.cores.controller.workload import ControllerWorkload
 from harness.worlds.cores.partitions.clients import Consumer, Deleter, Producer
-from harness.worlds.cores.partitions.members import Committer, Member
+from harness.worlds.cores.partitions.members import Committer, Hasty, Member
 from harness.worlds.cores.partitions.wires import add
 from kraft_controller.core.names import TopicPartition, Version
 from kraft_controller.wire import znodes
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from harness.worlds.cores.partitions.world import PartitionsWorld
 
 
+_COMMITTERS: Final[dict[str, type[Committer]]] = {"member": Member, "alone": Committer, "hasty": Hasty}
 DELETER: Final = 99
 """Its number, among clients."""
 
@@ -73,7 +75,7 @@ class PartitionsWorkload(ControllerWorkload):
     def _commit(self, op: CommitPositions) -> None:
         key = op.client, op.group, op.part
         if key not in self.committers:
-            kind = Member if op.part == "member" else Committer
+            kind = _COMMITTERS[op.part]
             self.committers[key] = kind(self.world, op.client, op.group)
         self.committers[key].give(op.count)
 
@@ -153,6 +155,17 @@ class PartitionsWorkload(ControllerWorkload):
     def _quick(self, by: tuple[int, int], _: None) -> None:
         add(self.world.wires.slow, by[0], -by[1])
 
+    def _slow_store(self, op: SlowStore) -> None:
+        broker = self._partition_broker(op)
+        if broker is not None and broker.client is not None:
+            by = broker.client, op.more_ms * 1_000
+            broker.client.slow_us += by[1]
+            self.world.push_fault_end(self.world.now + op.for_ms * 1_000, self._quick_store, *by)
+
+    @staticmethod
+    def _quick_store(client: NodesClient, by_us: int) -> None:
+        client.slow_us -= by_us
+
     def _set_up(self, _: Replication) -> None:
         """The world has looked at it before it began."""
 
@@ -169,6 +182,7 @@ class PartitionsWorkload(ControllerWorkload):
         CutBroker: _cut,
         PartBrokers: _part,
         SlowBroker: _slow,
+        SlowStore: _slow_store,
         Replication: _set_up,
     }
 

@@ -16,10 +16,12 @@ from harness.faults import Replication, Script
 from harness.history import Change
 from harness.outcome import Outcome
 from harness.recoveries import of_brokers
+from harness.worlds.brokers.tape import Tape
 from harness.worlds.cores.controller.broker import Broker
 from harness.worlds.cores.controller.world import ControllerWorld
 from harness.worlds.cores.partitions.broker import PartitionBroker
 from harness.worlds.cores.partitions.liveness import PartitionsLiveness
+from harness.worlds.cores.partitions.telling import with_members
 from harness.worlds.cores.partitions.wires import Wires
 from harness.worlds.cores.partitions.workload import PartitionsWorkload
 from harness.worlds.cores.store.checks import committed
@@ -83,6 +85,8 @@ class PartitionsWorld(ControllerWorld):
         self.reads_anywhere = self.replication.anywhere
         self.keeper = Keeper(self)
         self.positions = Positions(self)
+        self.tapes: dict[str, Tape] = {}
+        """Of each group what its members were told."""
         self._producers = 0
         self.acknowledged_at: list[int] = []
         """When a producer that waits for all was told that it has been heard, in microseconds."""
@@ -109,7 +113,8 @@ class PartitionsWorld(ControllerWorld):
     def outcome(self) -> Outcome:
         made = super().outcome()
         brokers = of_brokers(self.availability.beside, self.acknowledged_at, self.liveness.began or self.now)
-        return evolve(made, recoveries=(*made.recoveries, *brokers))
+        made = evolve(made, recoveries=(*made.recoveries, *brokers))
+        return with_members(made, self.tapes, self.positions.doubtful)
 
     def new_producer(self) -> int:
         self._producers += 1

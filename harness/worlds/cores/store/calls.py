@@ -55,13 +55,14 @@ class Left:
 class Hello:
     """The first word of a connection."""
 
-    __slots__ = ("password", "seen", "session", "timeout_ms")
+    __slots__ = ("password", "seen", "session", "timeout_ms", "user")
 
-    def __init__(self, session: int, password: bytes, seen: int, timeout_ms: int) -> None:
+    def __init__(self, session: int, password: bytes, seen: int, timeout_ms: int, user: str = "") -> None:
         self.session = session
         self.password = password
         self.seen = seen
         self.timeout_ms = timeout_ms
+        self.user = user
 
 
 class Welcome:
@@ -120,6 +121,8 @@ def answer_of_read(call: Call, zxid: int, answer: Answer) -> Answered:
         return Answered(call, refusal(zxid, error), error)
     if call.op == Op.GET_DATA:
         value = (value[0], stat_of(value))
+    elif call.op == Op.GET_ACL:
+        value = (value[0], stat_of(value[1]))
     elif call.op == Op.EXISTS:
         value = stat_of(value)
     elif call.op == Op.GET_CHILDREN2:

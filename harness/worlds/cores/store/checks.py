@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
 
 from harness.checkers.ghost import Ghost, Known, Violation
 from harness.checkers.judge import Checker
 from harness.checkers.recovery import MachineIsHistory
+from harness.checkers.store.silence import SILENT
 from harness.worlds.cores.store.machine import Machine
 from zab.core.batch import Batch, digest_of, pack
 from zab.core.zxid import Zxid, show
+from zab.store.node import ACL, AVERSION
 from zab.wire.relay import ORIGIN_BYTES, TAG_BYTES
 
 ONCE = "each request exactly once"
 ORDER = "requests of a member in their order"
 OWNERS = "no ephemeral node without its session"
-TIME = "a session ends when nothing was heard of it for its time"
+LISTS = "every server knows the same lists"
+TIME = SILENT
 
 
 def committed(ghost: Ghost, start: int = 1) -> Iterator[Batch]:
@@ -72,3 +76,16 @@ def owned(server: int, machine: Machine) -> None:
     for owner, paths in machine.store.tree.ephemerals.items():
         if owner not in machine.store.sessions.table:
             raise Violation(OWNERS, f"server {server} has {list(paths)} of session {owner:#x}, which is over")
+
+
+def same_lists(machines: Sequence[tuple[int, Machine]]) -> None:
+    """Who may do what is in no digest, and must be in every snapshot. Of servers that have applied the same."""
+    known = {
+        server: {path: (node[ACL], node[AVERSION]) for path, node in machine.store.tree.nodes.items()}
+        for server, machine in machines
+    }
+    for (one, mine), (other, theirs) in pairwise(known.items()):
+        for path in sorted(mine.keys() & theirs.keys()):
+            if mine[path] != theirs[path]:
+                what = f"server {one} knows {mine[path]} for {path}, and server {other} {theirs[path]}"
+                raise Violation(LISTS, what)

@@ -15,7 +15,8 @@ from harness.checkers.ghost import Violation
 from harness.checkers.store.order import REPLIES
 from harness.faults import Step
 from harness.history import Asked, Became, Event, Fired, Lost, Told
-from harness.protocol import EVENTS, request_of
+from harness.lists import user_name
+from harness.protocol import EVENTS, asked_by, request_of
 from harness.worlds.cores.store.calls import Answered, Call, Happened, Hello, Left, Pinged, Watched, Welcome
 from harness.worlds.cores.store.wire import Wire
 from zab.runtime.session.book import WatchBook
@@ -44,6 +45,8 @@ class Client:
         self.session = 0
         self.server = 0
         """Where it is connected, or tries to be."""
+        self.slow_us = 0
+        """So much longer takes what it says."""
         self.connected = False
         self.wanted = False
         """Somebody wants it to have a session."""
@@ -53,6 +56,8 @@ class Client:
         self._random = Random(f"{world.script.seed}/client/{number}")
         self._timeout_ms = TIMEOUT_MS
         self._given_ms = TIMEOUT_MS
+        self._user = self._proved = ""
+        """Who it is, and who it has proved to be on the connection that it has."""
         self._password = b""
         self._seen = 0
         self._wire: Wire | None = None
@@ -79,15 +84,16 @@ class Client:
 
     # -- what the script says --------------------------------------------------------------------------
 
-    def connect(self, server: StoreServer, timeout_ms: int) -> None:
+    def connect(self, server: StoreServer, timeout_ms: int, user: int = 0, late_ms: int = 0) -> None:
         if self.vanished or self.leaving:
             return
+        known, self._user = self._user, user_name(user) or self._user
         if not self.session:
             self._timeout_ms = timeout_ms
-        if self.connected and self.server == server.id:
+        if self.connected and self.server == server.id and known == self._user and not late_ms:
             return
         self.wanted = True
-        self._give_up()
+        self._give_up(late_ms)
         self._dial(server)
 
     def ask(self, steps: tuple[Step, ...]) -> None:
@@ -153,7 +159,8 @@ class Client:
         self._attempt += 1
         self.server = server.id
         self._wire = Wire(world, self, server, self._random)
-        self._wire.up([Hello(self.session, self._password, self._seen, self._timeout_ms)])
+        self._proved = self._user
+        self._wire.up([Hello(self.session, self._password, self._seen, self._timeout_ms, self._proved)])
         self._heard_at = self._said_at = world.now
         self._given_ms = self._given_ms if self.session else self._timeout_ms
         self._wind()
@@ -189,9 +196,9 @@ class Client:
             elif self.wanted:
                 self._look_for_server()
 
-    def _give_up(self) -> None:
+    def _give_up(self, late_ms: int = 0) -> None:
         if self._wire is not None:
-            self._wire.dropped()
+            self._wire.dropped(late_ms * 1_000)
         self._disconnected()
 
     def _disconnected(self) -> None:
@@ -221,6 +228,7 @@ class Client:
             return
         while self.queue:
             call = self.queue.popleft()
+            call.request = asked_by(call.request, self._proved)
             self._sent.append(call)
             self.saw(Asked(self.world.now, self.id, self.session, call.number, self.server, call.request))
             self._say(call)
@@ -302,7 +310,8 @@ class Client:
         self.book = WatchBook()
 
     def _became(self, state: str) -> None:
-        self.saw(Became(self.world.now, self.id, self.session, state, self.server, self._given_ms))
+        user = self._proved if state == "connected" else ""
+        self.saw(Became(self.world.now, self.id, self.session, state, self.server, self._given_ms, user=user))
 
     def saw(self, event: Event) -> None:
         self.world.saw(event)

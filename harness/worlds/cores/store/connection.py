@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Final
 
+from harness.lists import identities_of
 from harness.worlds.cores.store.calls import (
     Call,
     Happened,
@@ -22,7 +23,7 @@ from harness.worlds.cores.store.calls import (
     answer_of_sync,
     answer_of_write,
 )
-from zab.store.acl import ANYONE, Identity
+from zab.store.acl import Identity, encode_identities
 from zab.store.apply import Result
 from zab.store.errors import ErrorCode
 from zab.store.ops import Op
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
     from harness.worlds.cores.store.wire import Wire
 
 _PONG: Final = Pinged()
+NOBODY_KNOWN: Final = identities_of("")
+ANYBODY: Final = encode_identities(NOBODY_KNOWN)
 
 
 class _Sync:
@@ -47,11 +50,12 @@ class _Sync:
 class Connection:
     """Its own watcher: what it watches ends with it."""
 
-    identities: tuple[Identity, ...] = (ANYONE,)
-
     def __init__(self, door: Door, wire: Wire) -> None:
         self.door = door
         self.wire = wire
+        self.identities: tuple[Identity, ...] = NOBODY_KNOWN
+        self.encoded = ANYBODY
+        """Them, as each of its requests bears them."""
         self.session = 0
         self.timeout_ms = 0
         self.since_ms = door.server.now_ms
@@ -70,6 +74,11 @@ class Connection:
         self._out: list[object] = []
         self._dirty = False
         self._cxid = 0
+
+    def is_of(self, user: str) -> None:
+        """Its client has proved to be this user."""
+        self.identities = identities_of(user)
+        self.encoded = encode_identities(self.identities)
 
     # -- what it says ----------------------------------------------------------------------------------
 

@@ -18,6 +18,7 @@ from harness.worlds.cores.store.checks import TIME
 from harness.worlds.cores.store.connection import Connection
 from zab.core.messages import State
 from zab.core.zxid import Zxid
+from zab.store import reaper
 from zab.store.acl import encode_identities
 from zab.store.ops import Fields, Op
 from zab.store.request import INTERNAL, pack_body, pack_request
@@ -29,10 +30,11 @@ if TYPE_CHECKING:
     from harness.worlds.cores.store.wire import Wire
 
 NOBODY: Final = encode_identities(())
-ANYBODY: Final = encode_identities(Connection.identities)
 SECRET_BYTES: Final = 32
 PATIENCE: Final = 3
 """A client is let go after this part of its session's time without a leader."""
+CONTAINERS_MS: Final = 100
+"""Between two looks at the nodes that go by themselves: much more often than in life."""
 TICKS_MIN, TICKS_MAX = 2, 20
 """The bounds of a session's time."""
 
@@ -67,6 +69,7 @@ class Door:
         self._epoch = -1
         self._lost_ms = self._looked_ms = server.now_ms
         """Since when nobody leads, as far as is known here."""
+        self._reaped_ms = server.now_ms
         self._dirty: list[Connection] = []
         self._posted = False
         self.world.push(self.world.now + self._tick_ms * 500, self._look, server.life, None)
@@ -123,7 +126,9 @@ class Door:
 
     def post_for(self, connection: Connection, asked: Call | Left, cxid: int, done: Done) -> None:
         op, fields = (asked.op, asked.fields) if isinstance(asked, Call) else (Op.CLOSE_SESSION, ())
-        self._post(pack_request(op, pack_body(fields), connection.session, cxid, self.server.id, ANYBODY), done)
+        self._post(
+            pack_request(op, pack_body(fields), connection.session, cxid, self.server.id, connection.encoded), done
+        )
 
     def _post_own(self, op: int, fields: Fields, session: int, done: Done = ignore) -> None:
         self._post(pack_request(op, pack_body(fields), session, 0, self.server.id, NOBODY, INTERNAL), done)
@@ -155,6 +160,8 @@ class Door:
 
     def greeted(self, connection: Connection, hello: Hello) -> None:
         """Never shows a session a state older than it has seen."""
+        if hello.user:
+            connection.is_of(hello.user)
         connection.timeout_ms = max(TICKS_MIN * self._tick_ms, min(hello.timeout_ms, TICKS_MAX * self._tick_ms))
 
         def caught_up(_: object, error: Exception | None) -> None:
@@ -285,13 +292,22 @@ class Door:
             for session in self._expiry.due(now):
                 world.counted("session expired")
                 self._judge_end(session, now)
-                self._post_own(Op.CLOSE_SESSION, (), session)
+                self._post_own(Op.CLOSE_SESSION, (self._epoch,), session)
+            if server.node.serving and now - self._reaped_ms >= CONTAINERS_MS:
+                self._reaped_ms = now
+                self._reap()
         elif self.ready:
             if alive:
                 self._requests.aside(struct.pack(f">{len(alive)}q", *alive))
         else:
             self._let_go(now)
         self.wake()
+
+    def _reap(self) -> None:
+        """As the runtime does: what it sees may be over when it is prepared."""
+        for path in reaper.candidates(self.store.tree, self.server.wall_ms()):
+            self.world.counted("reaped")
+            self._post_own(Op.DELETE_CONTAINER, (path,), 0)
 
     def _judge_end(self, session: int, now: int) -> None:
         known, silent_ms = self.store.sessions.table.get(session), now - self._heard_at[session]

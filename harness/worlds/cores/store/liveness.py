@@ -9,9 +9,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from harness.history import Event, Lost, Request, Told
+from harness.script.workload import has_lists
 from harness.worlds.cores.liveness import Liveness
 from harness.worlds.cores.store.calls import Call
-from harness.worlds.cores.store.checks import exactly_once, owned
+from harness.worlds.cores.store.checks import exactly_once, owned, same_lists
 from harness.worlds.cores.store.client import Client
 from harness.worlds.cores.store.door import TICKS_MAX
 from zab.store.paths import ROOT, SYSTEM, child_of
@@ -26,6 +27,8 @@ CLIENT_ROUNDS: Final = 3
 """So many of the longest sessions' times clients may need to find a server that serves them."""
 KINDS: Final = (WatchKind.DATA, WatchKind.DATA, WatchKind.CHILDREN, WatchKind.PERSISTENT, WatchKind.RECURSIVE)
 """Of the lists that a client has in its book."""
+ONCE: Final = (WatchKind.DATA, WatchKind.CHILDREN)
+"""Where lists say who may do what, these are used up at the server by what the client may not be told."""
 
 
 class Reader(Client):
@@ -70,6 +73,7 @@ class StoreLiveness(Liveness):
         super().__init__(world)
         self._store_world = world
         self._reader: Reader | None = None
+        self._lists = has_lists(world.script.ops)
         self.bound_ms += CLIENT_ROUNDS * world.settings.tick_ms * TICKS_MAX
 
     def begin(self) -> None:
@@ -106,6 +110,8 @@ class StoreLiveness(Liveness):
         for server in world.servers[1:]:
             if server.up:
                 owned(server.id, server.machine)
+        there = leader.machine.zxid
+        same_lists([(each.id, each.machine) for each in world.servers[1:] if each.up and each.machine.zxid == there])
         return None
 
     def _unwatched(self, client: Client) -> list[str]:
@@ -117,5 +123,5 @@ class StoreLiveness(Liveness):
             f"{path} ({kind.name.lower()})"
             for paths, kind in zip(client.book.lists(), KINDS, strict=True)
             for path in paths
-            if connection is None or not watches.has(path, connection, kind)
+            if (connection is None or not watches.has(path, connection, kind)) and not (self._lists and kind in ONCE)
         ]

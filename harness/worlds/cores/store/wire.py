@@ -46,7 +46,7 @@ class Wire:
     def up(self, messages: list[object]) -> None:
         if self.gone:
             return
-        at = max(self._world.now + self._delay(), self._up_at)
+        at = max(self._world.now + self._delay() + self.client.slow_us, self._up_at)
         self._up_at = at
         self._world.push(at, self._arrive, messages, None)
 
@@ -102,11 +102,13 @@ class Wire:
         self.gone = True
         self.client.lost(self)
 
-    def dropped(self) -> None:
-        """By the client: what it sent may still arrive. The server learns of it at once or late."""
+    def dropped(self, late_us: int = 0) -> None:
+        """By the client: what it sent may still arrive. The server learns of it at once or late, or when it is said."""
         if not self.gone:
             self.gone = True
-            self._world.push(max(self._world.now + self._sooner_or_later(), self._up_at), self._hear_end, None, None)
+            self._world.push(
+                max(self._world.now + (late_us or self._sooner_or_later()), self._up_at), self._hear_end, None, None
+            )
 
     def _hear_end(self, _: None, __: None) -> None:
         server, connection = self.server, self.connection

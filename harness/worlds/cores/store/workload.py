@@ -38,7 +38,7 @@ class StoreWorkload(Workload):
         named = op.server if op.server > LEADER else 1 if leader is None else leader.id
         server = world.servers[min(named, len(world.servers) - 1)]
         if server.founded:
-            self.client(op.client).connect(server, op.timeout_ms)
+            self.client(op.client).connect(server, op.timeout_ms, op.user, op.late_ms)
 
     def _ask(self, op: Ask) -> None:
         self.client(op.client).ask(op.steps)

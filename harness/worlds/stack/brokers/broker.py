@@ -29,8 +29,16 @@ from kraft_controller.runtime.controller import Pace
 from kraft_controller.runtime.leaving import LeaveSettings
 from replica.core.groups.desk import Settings as GroupSettings
 from replica.core.settings import Settings as ReplicationSettings
+from replica.core.transactions.desk import Settings as TransactionSettings
 from replica.runtime.broker import Broker as Program
-from replica.runtime.config import CONTROLLER, PLAINTEXT, BrokerConfig, Listener, OffsetsTopicSettings
+from replica.runtime.config import (
+    CONTROLLER,
+    PLAINTEXT,
+    BrokerConfig,
+    Listener,
+    OffsetsTopicSettings,
+    TransactionsTopicSettings,
+)
 from replica.storage.config import LogConfig
 from replica.storage.files import StorageFailure
 from replica.storage.memory_files import MemoryFiles
@@ -143,6 +151,8 @@ class Broker(Facade):
                 sync_writes=replication.durability == "before",
             ),
             offsets=OffsetsTopicSettings(2, min(3, self.brokers_world.script.brokers)),
+            transactions_topic=TransactionsTopicSettings(2, min(3, self.brokers_world.script.brokers), 2),
+            transactions=TransactionSettings(abort_check_ms=200, write_ms=1_000, again_ms=100),
             groups=GroupSettings(group_initial_rebalance_delay_ms=0),
             leaving=LeaveSettings(tries=5, pause_s=0.03, answer_s=0.3),
             pace=PACE,

@@ -7,8 +7,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import trio
+
 from harness.checkers.records.history import ALL
-from harness.worlds.brokers.reader import look_at_all, read_all
+from harness.checkers.transactions import Read
+from harness.worlds.brokers.consumer import PAUSE_S
+from harness.worlds.brokers.reader import insist, look_at_all, read_all
+from harness.worlds.brokers.transactions import CommittedReader
 from harness.worlds.controller.ruling import unhinder
 from harness.worlds.cores.controller.liveness import ROUNDS_MS
 from harness.worlds.cores.server import Server as CoreServer
@@ -77,4 +82,24 @@ class BrokersLiveness(StoreLiveness):
             await producer.answered()
         await read_all(world.records, client, partitions, LAST + len(partitions), self._waits_for)
         await look_at_all(workload.consumers.values(), self._waits_for)
+        await self._read_committed(client)
         self._waits_for[0] = "nothing"
+
+    async def _read_committed(self, client: Client) -> None:
+        """When every transaction has come to its end."""
+        workload = self._world_of_brokers.workload
+        journal = workload.journal
+        for each in workload.transactors.values():
+            self._waits_for[0] = f"a transaction of {each.name} has not come to its end"
+            await each.rests()
+            await each.close()
+        for where in workload.committed:
+            self._waits_for[0] = f"a transaction is open in {where}"
+            reads: list[Read] = []
+            reader = CommittedReader(client, where, reads.append)
+            end = await insist(reader.end)
+            while reader.position < end:
+                if not await reader.poll():
+                    await trio.sleep(PAUSE_S)
+            journal.final[str(where)] = tuple(seen for read in reads for seen in read.seen)
+        journal.complete = True

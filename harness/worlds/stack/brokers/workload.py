@@ -7,6 +7,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Any, Final
 
 from harness.checkers.records.history import ALL
+from harness.checkers.transactions import Journal
 from harness.faults import (
     AllowUnclean,
     Blackout,
@@ -21,11 +22,13 @@ from harness.faults import (
     PartBrokers,
     Produce,
     Replication,
+    Transact,
     WipeBroker,
 )
 from harness.worlds.brokers.consumer import Consumer
 from harness.worlds.brokers.producer import Producer
 from harness.worlds.brokers.topics import allow_unclean, create
+from harness.worlds.brokers.transactions import CommittedReader, Transactor
 from harness.worlds.brokers.trimmer import delete_records
 from harness.worlds.controller.people import where_of
 from harness.worlds.stack.brokers.broker import DATA_FROM, PORT, Broker, Person, host_of
@@ -59,6 +62,12 @@ class BrokersWorkload(ControllerWorkload):
         """With how many partitions each is made. What grows later is not used: nobody says when it is there."""
         self.written: dict[TopicPartition, None] = {}
         """Whatever somebody has written to."""
+        self.journal = Journal()
+        self.transacted = {op.topic for op in world.script.ops if isinstance(op, Transact)}
+        """Topics in which all is written in transactions, and nobody reads what they have not committed."""
+        self.transactors: dict[int, Transactor] = {}
+        self.committed: dict[TopicPartition, None] = {}
+        """Whatever a transaction has written to."""
 
     def perform(self, op: Op, _: object) -> None:
         act = self._PARTITION_OPS.get(type(op))
@@ -92,16 +101,31 @@ class BrokersWorkload(ControllerWorkload):
         return found
 
     def _produce(self, op: Produce) -> None:
-        if op.partition < self.topics.get(op.topic, 0):
+        if op.topic not in self.transacted and op.partition < self.topics.get(op.topic, 0):
             self.producer(op.client, where_of(op.topic, op.partition), ALL if op.acks == "all" else 1).give(op.count)
 
     def _consume(self, op: Consume) -> None:
         where = where_of(op.topic, op.partition)
-        if op.partition < self.topics.get(op.topic, 0) and (op.client, where) not in self.consumers:
+        if op.topic in self.transacted:
+            if op.partition < self.topics.get(op.topic, 0):
+                reader = CommittedReader(self.new_client(), where, self.journal.reads.append)
+                self.person(lambda _: reader.run())
+        elif op.partition < self.topics.get(op.topic, 0) and (op.client, where) not in self.consumers:
             number = READERS + op.client * 100 + len(self.consumers)
             made = Consumer(self._brokers_world.records, self.new_client(), number, where)
             self.consumers[op.client, where] = made
             self.person(lambda _: made.run())
+
+    def _transact(self, op: Transact) -> None:
+        if max(op.partition, op.other) >= self.topics.get(op.topic, 0):
+            return
+        found = self.transactors.get(op.client)
+        if found is None:
+            found = self.transactors[op.client] = Transactor(self.journal, self.new_client(), op.client, PATIENCE_S)
+            self.person(lambda _, made=found: made.run())  # type: ignore[misc]
+        places = tuple(dict.fromkeys(where_of(op.topic, number) for number in (op.partition, op.other)))
+        self.committed.update(dict.fromkeys(places))
+        found.give(places, op.count, op.fate)
 
     def _make_topic(self, op: CreateTopic) -> None:
         if op.topic in self.topics:
@@ -111,7 +135,7 @@ class BrokersWorkload(ControllerWorkload):
         self.person(lambda client: create(client, op, brokers))
 
     def _delete_records(self, op: DeleteRecords) -> None:
-        if op.partition < self.topics.get(op.topic, 0):
+        if op.topic not in self.transacted and op.partition < self.topics.get(op.topic, 0):
             where, tape, number = where_of(op.topic, op.partition), self._brokers_world.records, next(self._trimmers)
             self.person(lambda client: delete_records(tape, client, number, where, op.percent))
 
@@ -193,6 +217,7 @@ class BrokersWorkload(ControllerWorkload):
     _PARTITION_OPS: Final[dict[type, Callable[[Any, Any], None]]] = {
         Produce: _produce,
         Consume: _consume,
+        Transact: _transact,
         DeleteRecords: _delete_records,
         AllowUnclean: _allow,
         LosePower: _lose_power,

@@ -18,7 +18,7 @@ from harness.outcome import Outcome
 from harness.recoveries import of_brokers
 from harness.worlds.brokers.tape import Tape
 from harness.worlds.brokers.undone import Loss, undone
-from harness.worlds.brokers.verdict import with_records
+from harness.worlds.brokers.verdict import with_records, with_transactions
 from harness.worlds.stack.brokers.broker import Broker
 from harness.worlds.stack.brokers.liveness import BrokersLiveness
 from harness.worlds.stack.brokers.machine import arranged, use_sockets
@@ -99,7 +99,10 @@ class BrokersWorld(ControllerWorld):
         """What the store's clients saw is judged, and then what those of the brokers did."""
         made = StoreWorld.outcome(self)
         assert made.history is not None
-        made = with_records(made, self.records, undone(made.history, self.losses))
+        gone = undone(made.history, self.losses)
+        made = with_records(made, self.records, gone)
+        if not gone:
+            made = with_transactions(made, self.workload.journal)
         brokers = of_brokers(self.availability.beside, self.records.acknowledged_at(), self.liveness.began or self.now)
         return evolve(made, recoveries=(*made.recoveries, *brokers))
 

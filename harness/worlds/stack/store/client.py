@@ -14,6 +14,7 @@ from harness.checkers import Violation
 from harness.checkers.service import NoCrash
 from harness.faults import Step
 from harness.history import Request
+from harness.lists import user_name
 from harness.protocol import request_of
 from harness.worlds.recorded import SETTINGS, Hearing, Recorded, RecordedSession
 from harness.worlds.stack.store.server import CLIENT_PORT, host_of
@@ -62,6 +63,7 @@ class Client:
         self.open = 0
         """So many calls somebody waits for."""
         self.place = Outdoors(number)
+        self._user = ""
         self._random = Random(f"{world.script.seed}/client/{number}")
         self._outside = Outside(self._addresses, self._dial, self._random)
         self._back = trio.Event()
@@ -104,7 +106,7 @@ class Client:
         return stream
 
     def session_of(self, timeout_ms: int) -> RecordedSession:
-        return RecordedSession(self, self.hosts, timeout_ms, self._outside, SETTINGS)
+        return RecordedSession(self, self.hosts, timeout_ms, self._outside, SETTINGS, self._user)
 
     @property
     def hosts(self) -> str:
@@ -126,13 +128,17 @@ class Client:
 
     # -- what the script says --------------------------------------------------------------------------
 
-    def connect(self, server: Any, timeout_ms: int) -> None:
+    def connect(self, server: Any, timeout_ms: int, user: int = 0, late_ms: int = 0) -> None:
+        """Who it is, each of its sessions says from its beginning: one that lives stays who it was."""
         if self.vanished or self.leaving:
             return
+        self._user = user_name(user) or self._user
         session = self.alive
         if session is None:
             self.begin(timeout_ms, server.id)
-        elif not (session.connected and self.server == server.id):
+        elif late_ms or not (session.connected and self.server == server.id):
+            if late_ms:
+                self.world.network.left(self.place, late_ms * 1_000)
             session.connector.cut(address_of(server.id))
 
     def ask(self, steps: Sequence[Step]) -> None:

@@ -8,11 +8,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from harness.history import Request
+from harness.script.workload import has_lists
 from harness.worlds.cores.liveness import Liveness
 from harness.worlds.cores.server import Server as CoreServer
-from harness.worlds.cores.store.checks import exactly_once, owned
+from harness.worlds.cores.store.checks import exactly_once, owned, same_lists
 from harness.worlds.cores.store.door import TICKS_MAX
-from harness.worlds.cores.store.liveness import CLIENT_ROUNDS, KINDS
+from harness.worlds.cores.store.liveness import CLIENT_ROUNDS, KINDS, ONCE
 from harness.worlds.stack.store.client import Client
 from harness.worlds.stack.store.server import StoreLife
 from zab.runtime.errors import OutcomeUnknown
@@ -55,6 +56,7 @@ class StoreLiveness(Liveness):
         super().__init__(same)
         self._store_world = world
         self._reader: Reader | None = None
+        self._lists = has_lists(world.script.ops)
         self.bound_ms += CLIENT_ROUNDS * world.settings.tick_ms * TICKS_MAX
 
     def begin(self) -> None:
@@ -87,6 +89,9 @@ class StoreLiveness(Liveness):
             if server.up:
                 same: Any = server.machine
                 owned(server.id, same)
+        there, machines = leader.machine.zxid, [(each.id, each.machine) for each in world.servers[1:] if each.up]
+        alike: Any = [(server, machine) for server, machine in machines if machine.zxid == there]
+        same_lists(alike)
         return None
 
     def _unwatched(self, client: Client) -> list[str]:
@@ -101,5 +106,5 @@ class StoreLiveness(Liveness):
             f"{path} ({kind.name.lower()})"
             for paths, kind in zip(client.book.lists(), KINDS, strict=True)
             for path in paths
-            if connection is None or not watches.has(path, connection, kind)
+            if (connection is None or not watches.has(path, connection, kind)) and not (self._lists and kind in ONCE)
         ]

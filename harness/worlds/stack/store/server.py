@@ -6,8 +6,10 @@ from collections.abc import Iterable
 from typing import Final
 from zlib import crc32
 
+from harness.checkers.ghost import Violation
 from harness.worlds.stack.machine import Fed
 from harness.worlds.stack.server import Life
+from harness.worlds.stack.store.ends import JudgedServer
 from zab.core.zxid import Zxid
 from zab.runtime.coordination.machine import StoreMachine
 from zab.runtime.coordination.opening import run_server
@@ -72,7 +74,12 @@ class StoreLife(Life):
         self.fed, self.holds = machine.fed, Holds(machine)
         self.member = self._member(machine)
         doors = DoorSettings(tick_ms=self.server.knobs.tick_ms, connections_per_host_max=0, containers_ms=CONTAINERS_MS)
-        self.store = StoreServer(machine, self.member, doors)
+        self.store = store = JudgedServer(machine, self.member, doors)
+        store.judge(self._violated)
+
+    def _violated(self, violation: Violation) -> None:
+        if not self.dead:
+            self.server.world.violated(violation)
 
     async def run(self) -> None:
         await run_server(self.store, host_of(self.server.id), CLIENT_PORT)

@@ -9,7 +9,7 @@ from attrs import evolve
 
 from harness.changes import changes_of_batch
 from harness.checkers import ALL, Checker
-from harness.checkers.store import check
+from harness.checkers.store import check, ended_early
 from harness.faults import Script
 from harness.history import Event, History, Jump
 from harness.outcome import Outcome
@@ -90,4 +90,7 @@ class StoreWorld(World):
         if outcome.promise not in (None, PROMISE):
             return outcome
         assert outcome.history is not None, "clients of a store see something"
-        return with_cause(outcome, check(outcome.history))
+        kept = check(outcome.history)
+        if kept.held:  # all have one clock here, and clients can tell by it who was ended too early
+            kept = evolve(kept, broken=tuple(ended_early(outcome.history)))
+        return with_cause(outcome, kept)

@@ -36,6 +36,10 @@ def value(name: str, hint: Any) -> st.SearchStrategy[Any]:
         return st.just("") | st.text(st.characters(exclude_categories=["Cs"]), max_size=8).map("/".__add__)
     if name == "version":
         return st.integers(-1, 1_000)
+    if name == "user":
+        return st.integers(0, 9)
+    if name == "acl":
+        return st.sampled_from(["", "auth:rwcda", "u1:r, world:rc"])
     return st.integers(-(10**6), 10**6) if name in SIGNED else st.integers(2 if name == "value" else 1, 100)
 
 

@@ -1,0 +1,75 @@
+"""A session ends when nothing was heard of it for its time, as far as clients can tell.
+
+They know of one moment for which the leader can have no excuse: an answered `sync` was heard by the leader itself, not
+before it was asked. Who is told sooner than its time behind the newest of these that it has expired, was ended early,
+if its end was not under way by then: an end that waits for disks and for a quorum stops no `sync`. That it was not is
+seen by a write that stands before the end in the history, and was asked, by anybody, behind the answer to the `sync`.
+
+Pings and other answers prove nothing: that they were heard at some server the leader may not have been told. Nor does
+it that a session is connected again: the leader may decide on its end before it has applied what takes it up.
+
+This needs clocks that all go at one rate, so it is asked where they do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from harness.checkers.store.broken import Broken
+from harness.history import Asked, Became, History, Told
+
+SILENT: Final = "a session ends when nothing was heard of it for its time"
+
+
+_WRITES: Final = frozenset({"create", "set", "setacl", "delete", "multi"})
+
+
+def ended_early(history: History, scale: float = 1.0) -> Iterator[Broken]:
+    """`scale`: so many microseconds of a server pass in one of the history."""
+    ends = {change.session: change.zxid for change in history.changes if change.kind == "close"}
+    before = _asked_before(history, ends.values())
+    asked: dict[int, int] = {}
+    heard: dict[int, tuple[int, int]] = {}
+    timeouts: dict[int, int] = {}
+    for event in history.events:
+        session = event.session
+        match event:
+            case Asked() if event.request.op == "sync":
+                asked[event.call] = event.at
+            case Told() if event.call in asked and not event.reply.error:
+                if session in ends and event.at < before[ends[session]]:
+                    heard[session] = max(heard.get(session, (0, 0)), (asked[event.call], event.call))
+            case Became(state="connected"):
+                timeouts[session] = event.timeout_ms
+            case Became(state="expired") if session in heard:
+                at, call = heard[session]
+                silent_ms = (event.at - at) * scale / 1_000
+                if silent_ms < timeouts.get(session, 0):
+                    what = (
+                        f"client {event.client}, session {session:#x} of {timeouts[session]} ms: it was told at"
+                        f" {event.at} that it has expired, {silent_ms:.0f} ms after call {call}, a sync that was"
+                        f" answered, was asked at {at}"
+                    )
+                    yield Broken(SILENT, what, event.at, session, 0, 0, (event,))
+            case _:
+                pass
+
+
+def _asked_before(history: History, ends: Iterable[int]) -> dict[int, int]:
+    """Of each end, when the last of the writes was asked that stand before it."""
+    asked = {
+        event.call: event.at for event in history.events if isinstance(event, Asked) and event.request.op in _WRITES
+    }
+    written = sorted(
+        (event.reply.zxid, asked[event.call])
+        for event in history.events
+        if isinstance(event, Told) and event.call in asked and event.reply.zxid
+    )
+    found, latest, place = {}, 0, 0
+    for end in sorted(set(ends)):
+        while place < len(written) and written[place][0] < end:
+            latest = max(latest, written[place][1])
+            place += 1
+        found[end] = latest
+    return found

@@ -1,0 +1,74 @@
+"""Who ends sessions, judged where the shipped tracker does it.
+
+A session ends because nothing was heard of it for its time, and the leader says so. Whoever does not lead, and has not
+led when it looked last, has no say; nor has a leader that has heard of the session since, by itself or from another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, Final
+
+from harness.checkers.ghost import Violation
+from harness.worlds.cores.store.checks import TIME
+from zab.core.zxid import Epoch
+from zab.runtime.coordination.server import StoreServer
+from zab.runtime.coordination.tracker import SessionTracker
+from zab.runtime.driver import now_ms
+
+LEADS: Final = "sessions are ended by who leads"
+ATTACHED: Final = "who is connected is counted"
+Violated = Callable[[Violation], None]
+
+
+class JudgedTracker(SessionTracker):
+    def __init__(self, server: StoreServer, violated: Violated) -> None:
+        super().__init__(server)
+        self._violated = violated
+        self._heard_at: dict[int, int] = {}
+        self._led = False
+        """Whether its server led when it looked last: that it does no more may reach the one before the other."""
+
+    def touch(self, sessions: Iterable[int]) -> None:
+        listed = list(sessions)
+        super().touch(listed)
+        now = now_ms()
+        for session in listed:
+            self._heard_at[session] = now
+
+    def look(self, now: int, *, slept: bool) -> None:
+        self._judge_attached()
+        super().look(now, slept=slept)
+        self._led = self._server.leading
+
+    def _judge_attached(self) -> None:
+        """Whom nobody finds by its session gives no signs of life, and its session ends while it talks."""
+        server: Any = self._server
+        for connection in server.connections:
+            ending = connection.over or connection.last_taken or connection.read_only
+            if not ending and connection.session not in server.attached and server.knows(connection.session):
+                who = f"session {connection.session:#x}"
+                self._violated(
+                    Violation(ATTACHED, f"server {server.me} talks with {who}, and does not count it as here")
+                )
+
+    def judge_end(self, session: int) -> None:
+        server, now = self._server, now_ms()
+        if not (server.leading or self._led):
+            self._violated(Violation(LEADS, f"server {server.me} ends session {session:#x}, and does not lead"))
+        known, silent_ms = server.machine.sessions.table.get(session), now - self._heard_at.get(session, 0)
+        if known is not None and silent_ms < known[0]:
+            who = f"session {session:#x} of {known[0]} ms"
+            self._violated(Violation(TIME, f"server {server.me} ends {who} {silent_ms} ms after it heard of it"))
+
+
+class JudgedServer(StoreServer):
+    judged: JudgedTracker | None = None
+
+    def judge(self, violated: Violated) -> None:
+        self.judged = self.tracker = JudgedTracker(self, violated)
+
+    def expire_session(self, session: int, epoch: Epoch) -> None:
+        if self.judged is not None:
+            self.judged.judge_end(session)
+        super().expire_session(session, epoch)
