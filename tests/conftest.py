@@ -23,6 +23,25 @@ ASYNC_TEST_SECONDS_MAX = 600
 """No test takes this long, on whatever machine. One that does is stuck, and would otherwise keep the run with it."""
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Whoever asks real processes on a real clock may have met a machine that stood still: it is asked a second time.
+
+    What failed first is not hidden: `pytest_terminal_summary` shows it, and it is somebody's bug.
+    """
+    for item in items:
+        if "integration" in item.path.parts:
+            item.add_marker(pytest.mark.flaky(reruns=1))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    failed_first = terminalreporter.stats.get("rerun", [])
+    if failed_first:
+        terminalreporter.section("failed, and were asked a second time", sep="=", yellow=True)
+    for report in failed_first:
+        terminalreporter.section(report.nodeid, sep="_", yellow=True)
+        terminalreporter.line(report.longreprtext)
+
+
 def pytest_collection_finish() -> None:
     """What is there before the first test stays to the end, and no round of the collector has to walk it again."""
     gc.collect()
