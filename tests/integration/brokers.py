@@ -21,7 +21,7 @@ from replica.storage.config import LogConfig
 from tests.ports import free_port
 
 T = TypeVar("T")
-PATIENCE_S = 240.0
+PATIENCE_S = 540.0
 
 
 @define(eq=False)

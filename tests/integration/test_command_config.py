@@ -33,6 +33,9 @@ HINT = (
 )
 
 
+UNBELIEVED = "it wants a certificate of who dials, and was shown none that it believes"
+
+
 def answering(number: int) -> Handlers:
     async def metadata(request: Request) -> Reply:
         return {"brokers": [{"node_id": 1, "host": "127.0.0.1", "port": number}], "controller_id": 1, "topics": []}
@@ -75,10 +78,22 @@ def broker(tls: ssl.SSLContext | None, *, asks: bool = False) -> Iterator[str]:
         thread.join()
 
 
-def said(capsys: pytest.CaptureFixture[str], hosts: str, *words: object) -> tuple[int, str]:
-    code = main(["groups", "list", "--bootstrap", hosts, "--within", "2", *map(str, words)])
+def said(capsys: pytest.CaptureFixture[str], hosts: str, *words: object, within_s: int = 120) -> tuple[int, str]:
+    code = main(["groups", "list", "--bootstrap", hosts, "--within", f"{within_s}", *map(str, words)])
     shown = capsys.readouterr()
     return code, shown.out + shown.err
+
+
+def refused(capsys: pytest.CaptureFixture[str], hosts: str, why: str, *words: object) -> str:
+    """It tries for as long as it may. Where a busy machine let it hear no answer in that time, it may for longer."""
+    shown = ""
+    for within_s in (2, 20, 120):
+        code, shown = said(capsys, hosts, *words, within_s=within_s)
+        assert code == 1, shown
+        if why in shown:
+            break
+    assert why in shown
+    return shown
 
 
 def server_of(authority: Authority, *, wants: bool) -> ssl.SSLContext:
@@ -101,15 +116,12 @@ def test_a_listener_that_wants_a_certificate(tmp_path: Path, capsys: pytest.Capt
         f"ssl.keystore.location={sealed.path}\nssl.key.password={PASSWORD}\nacks=all\n"
     )
     with broker(server_of(authority, wants=True)) as hosts:
-        code, shown = said(capsys, hosts, "--ca", ca)
-        assert code == 1
-        assert "it wants a certificate of who dials, and was shown none that it believes" in shown
+        refused(capsys, hosts, UNBELIEVED, "--ca", ca)
         code, shown = said(capsys, hosts, "--ca", ca, "--cert", ann.path)
         assert (code, "of User:CN=ann" in shown) == (0, True), shown
         code, shown = said(capsys, hosts, "--command-config", file)
         assert (code, "of User:CN=ann" in shown) == (0, True), shown
-        code, shown = said(capsys, hosts)
-        assert (code, HINT in shown) == (1, True), shown
+        refused(capsys, hosts, HINT)
         code, shown = said(capsys, hosts, "--ca", ca, "--cert", sealed.path)
         assert (code, "--command-config has ssl.key.password for that" in shown) == (2, True), shown
 
@@ -132,12 +144,11 @@ def test_a_broker_that_says_why_it_hangs_up(tmp_path: Path, capsys: pytest.Captu
         thread = Thread(target=accept)
         thread.start()
         try:
-            code, shown = said(capsys, f"127.0.0.1:{listener.getsockname()[1]}", "--ca", authority.trust.path)
+            hosts = f"127.0.0.1:{listener.getsockname()[1]}"
+            shown = refused(capsys, hosts, UNBELIEVED, "--ca", authority.trust.path)
         finally:
             listener.shutdown(socket.SHUT_RDWR)
             thread.join()
-    assert code == 1
-    assert "it wants a certificate of who dials, and was shown none that it believes" in shown
     assert "--cert, or ssl.keystore.location in the file of --command-config, says who this is" in shown
 
 
@@ -152,9 +163,8 @@ def test_a_listener_that_wants_a_password(tmp_path: Path, capsys: pytest.Capture
         code = main(["groups", "list", "--command-config", str(file)])
         shown = capsys.readouterr()
         assert (code, "of User:ann" in shown.out) == (0, True), shown
-        code, text = said(capsys, hosts, "--ca", authority.trust.path)
-        assert (code, HINT in text) == (1, True), text
-        code, text = said(capsys, hosts, "--command-config", file, "--login", "PLAIN:ann:another")
+        refused(capsys, hosts, HINT, "--ca", authority.trust.path)
+        code, _ = said(capsys, hosts, "--command-config", file, "--login", "PLAIN:ann:another", within_s=2)
         assert code == 1, "what is said beside the file goes before it"
 
 

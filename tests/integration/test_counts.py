@@ -27,7 +27,7 @@ async def until(server: StoreServer, name: str, count: int) -> None:
 
 
 async def test_connections_and_their_bytes(tmp_path: Path) -> None:
-    async with stores(tmp_path, 1, doors=evolve(DOORS, connections_per_host_max=2, first_frame_ms=1_000)) as running:
+    async with stores(tmp_path, 1, doors=evolve(DOORS, connections_per_host_max=2, first_frame_ms=5_000)) as running:
         server = running.servers[1]
         before = monitor(server)
         for name in ("connection_request_count", "connection_rejected", "connection_drop_count", "response_bytes",

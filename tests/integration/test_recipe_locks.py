@@ -237,9 +237,9 @@ async def test_a_lock_is_given_up_when_the_connection_is_lost_if_so_wished(tmp_p
 async def test_a_connection_that_is_back_in_time_is_no_loss(tmp_path: Path, state: SessionState) -> None:
     """Nor is one that is lost once more, but each time for less than it may; for longer, it is."""
     async with opened(tmp_path) as store, store.session() as session:
-        lock = Lock(session, "/l", settings=RecipeSettings(suspended_ms=2_500))
+        lock = Lock(session, "/l", settings=RecipeSettings(suspended_ms=5_000))
         async with lock:
-            for _ in range(6):
+            for _ in range(12):
                 session._teller.tell(state)
                 await trio.sleep(0.45)
                 session._teller.tell(SessionState.CONNECTED)

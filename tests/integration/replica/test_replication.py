@@ -123,7 +123,7 @@ class Cluster:
         data = records.batch_of([(None, value) for value in values], self.replicas[broker].now())
         part = {"index": 0, "records": data}
         topics = [{"name": "t", "partition_data": [part]}]
-        reply = await self.ask(broker, ApiKey.PRODUCE, {"acks": acks, "timeout_ms": 10_000, "topic_data": topics})
+        reply = await self.ask(broker, ApiKey.PRODUCE, {"acks": acks, "timeout_ms": 240_000, "topic_data": topics})
         answer: dict[str, Any] = reply["responses"][0]["partition_responses"][0]
         return answer
 
@@ -251,7 +251,7 @@ async def test_answers_in_the_words_of_the_protocol(tmp_path: Path) -> None:
         assert reply["topics"][0]["partitions"][0]["end_offset"] == 2
         gone = {"partition_index": 0, "offset": -1}
         reply = await brokers.ask(
-            1, ApiKey.DELETE_RECORDS, {"timeout_ms": 10_000, "topics": [{"name": "t", "partitions": [gone]}]}
+            1, ApiKey.DELETE_RECORDS, {"timeout_ms": 240_000, "topics": [{"name": "t", "partitions": [gone]}]}
         )
         assert reply["topics"][0]["partitions"][0] == {"partition_index": 0, "low_watermark": 2, "error_code": 0}
         assert (await brokers.fetch(1, 0))["error_code"] == ErrorCode.OFFSET_OUT_OF_RANGE
@@ -269,8 +269,8 @@ async def test_positions_are_written_for_the_coordinator_of_groups(tmp_path: Pat
     async with cluster(tmp_path) as brokers:
         done: list[tuple[int, int]] = []
         data = records.batch_of([(b"k", b"v")], brokers.replicas[1].now())
-        brokers.replicas[1].append(T0, data, 10_000, lambda error, offset: done.append((error, offset)))
-        brokers.replicas[2].append(T0, data, 10_000, lambda error, offset: done.append((error, offset)))
+        brokers.replicas[1].append(T0, data, 240_000, lambda error, offset: done.append((error, offset)))
+        brokers.replicas[2].append(T0, data, 240_000, lambda error, offset: done.append((error, offset)))
         while len(done) < 2:
             await trio.sleep(0.01)
         assert done == [(ErrorCode.NOT_LEADER_OR_FOLLOWER, -1), (ErrorCode.NONE, 0)]
