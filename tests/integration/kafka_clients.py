@@ -15,7 +15,7 @@ import confluent_kafka
 import kafka
 
 Pairs = Sequence[tuple[bytes | None, bytes | None]]
-READ_S: Final = 180.0
+READ_S: Final = 400.0
 
 
 class Client(Protocol):

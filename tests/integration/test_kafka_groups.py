@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -159,8 +160,10 @@ def test_kafka_python_shares_hands_over_and_survives_a_change_of_coordinator() -
         first, second = consumer(running, "a"), consumer(running, "b")
 
         def poll() -> None:
-            first.poll(50)
-            second.poll(50)
+            """Both at the same time. kafka-python forgets a join that is done while nobody polls, and joins anew;
+            and as each waits for the other, one that is polled after the other may do so for ever."""
+            with ThreadPoolExecutor(2) as pool:
+                list(pool.map(lambda each: each.poll(500), (first, second)))
 
         def commits() -> bool:
             try:
@@ -182,9 +185,9 @@ def test_kafka_python_shares_hands_over_and_survives_a_change_of_coordinator() -
         poll()
         assert running.groups.rebalances == began  # the new coordinator knows who has what
         second.close()
-        until(lambda: len(first.assignment()) == 4, lambda: first.poll(50))
+        until(lambda: len(first.assignment()) == 4, lambda: first.poll(500))
         first.close()
-        assert running.state("g") is GroupState.EMPTY
+        until(lambda: running.state("g") is GroupState.EMPTY)  # it says so, and does not wait for an answer for ever
 
     played(story)
 
@@ -293,7 +296,7 @@ def test_a_member_of_aiokafka_dies_and_another_takes_over() -> None:
         await second.stop()
         await come_true(lambda: len(first.assignment()) == 4)
         await first.stop()
-        assert running.groups.rebalances[Cause.SESSION_EXPIRED] == 1
+        assert running.groups.rebalances[Cause.SESSION_EXPIRED] >= 1  # more, if the machine stood still for as long
 
     async def nothing() -> None: ...
 

@@ -29,6 +29,7 @@ from tests.integration.kafka_clients import Confluent
 
 pytestmark = pytest.mark.slow
 GROUP = "those who go on"
+IDEMPOTENT: dict[str, Any] = {"enable.idempotence": True, "message.timeout.ms": int(PATIENCE_S * 1_000)}
 
 
 class Writer(threading.Thread):
@@ -51,7 +52,7 @@ class Writer(threading.Thread):
 
 class ConfluentWriter(Writer):
     def run(self) -> None:
-        producer = confluent_kafka.Producer({"bootstrap.servers": self.hosts, "enable.idempotence": True})
+        producer = confluent_kafka.Producer({**IDEMPOTENT, "bootstrap.servers": self.hosts})
 
         def told(error: Any, message: Any) -> None:
             if error is None:
@@ -62,16 +63,18 @@ class ConfluentWriter(Writer):
         for value in self.values():
             producer.produce("t", value, self.label.encode(), callback=told)
             producer.poll(0)
-        producer.flush(180)
+        producer.flush(PATIENCE_S)
 
 
 class KafkaPythonWriter(Writer):
     def run(self) -> None:
-        producer = kafka.KafkaProducer(bootstrap_servers=self.hosts, acks="all")
+        # Of itself it gives up after two minutes, in which a crowded machine may not have started a broker again.
+        patience_ms = int(PATIENCE_S * 1_000)
+        producer = kafka.KafkaProducer(bootstrap_servers=self.hosts, acks="all", delivery_timeout_ms=patience_ms)
         futures = [(value, producer.send("t", value, self.label.encode())) for value in self.values()]
         for value, future in futures:
             try:
-                future.get(180)
+                future.get(PATIENCE_S)
                 self.acknowledged.append(value)
             except kafka.errors.KafkaError as error:
                 self.failed.append(error)
@@ -174,7 +177,7 @@ def test_a_broker_that_stood_still_for_longer_than_its_session_comes_back(tmp_pa
 
     def write(hosts: str) -> None:
         """Leaders may change meanwhile, and then it says again what may be there already."""
-        Confluent().write(hosts, "t", pairs, **{"enable.idempotence": True})
+        Confluent().write(hosts, "t", pairs, **IDEMPOTENT)
 
     async def main() -> None:
         with trio.fail_after(PATIENCE_S):

@@ -301,9 +301,9 @@ async def test_who_says_nothing_but_pings_keeps_its_session(tmp_path: Path) -> N
 
         def idle() -> None:
             lost = threading.Event()
-            with client(running.hosts(follower), timeout=5.0) as zk:
+            with client(running.hosts(follower), timeout=8.0) as zk:
                 zk.add_listener(lambda state: lost.set() if state == KazooState.LOST else None)
-                assert not lost.wait(8)
+                assert not lost.wait(11)
                 assert zk.client_id[0] in running.servers[leader].machine.sessions.table
 
         await in_thread(idle)

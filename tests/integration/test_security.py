@@ -333,7 +333,7 @@ async def test_kazoo_with_a_wrong_password(tmp_path: Path) -> None:
 
 async def java(name: str, *arguments: str, properties: tuple[str, ...]) -> list[str]:
     command = apache.client(name, *arguments, properties=properties)
-    with trio.fail_after(120):
+    with trio.fail_after(PATIENCE_S):
         done = await trio.run_process(command, capture_stdout=True, stderr=subprocess.STDOUT, check=False)
     return str(done.stdout.decode()).splitlines()
 
