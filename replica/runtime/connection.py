@@ -6,6 +6,9 @@ is gone: then whatever is waited for on its behalf is dropped. One answers. One 
 Who writes with acks=all waits for replicas in a task of his own, once his records have their place in the log: the
 producer's next batch is written meanwhile, and followers fetch many at a time. What is no such write waits for all
 before it, so a client that writes and then reads finds what he wrote.
+
+Who writes with acks=0 hangs up when he has said it all. What came before the end is worked off, and only what is waited
+for on behalf of somebody who has left is dropped.
 """
 
 from __future__ import annotations
@@ -15,7 +18,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 import trio
-from attrs import evolve
+from attrs import evolve, field, frozen
 
 from replica.core.errors import ErrorCode, KafkaError, WireError
 from replica.runtime.held import room_for_answer
@@ -30,11 +33,22 @@ if TYPE_CHECKING:
 
 _ALL_IN_SYNC: Final = -1
 """Of a request's `acks`."""
+_ASKS_TO_WAIT: Final = frozenset({ApiKey.FETCH, ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP})
+"""Nothing comes of these for whoever is gone."""
 _GONE: Final = (trio.BrokenResourceError, trio.ClosedResourceError, OSError)
 
 
 class Cut(Exception):
     """This connection ends; the text says why, for the log."""
+
+
+@frozen(eq=False)
+class _Ahead:
+    """A write with acks=all that others may overtake in being taken up, and none in being answered."""
+
+    placed: trio.Event = field(factory=trio.Event)
+    answered: trio.Event = field(factory=trio.Event)
+    scope: trio.CancelScope = field(factory=trio.CancelScope)
 
 
 class Connection:
@@ -52,8 +66,13 @@ class Connection:
         self._waiting_bytes = 0
         self._taken_up = 0
         """Requests that are neither answered nor waiting for their turn."""
-        self._ahead: deque[trio.Event] = deque()
-        """Of those of them that wait for replicas, in their order: set when it has been answered."""
+        self._now: ApiKey | None = None
+        """What is being taken up."""
+        self._ahead: deque[_Ahead] = deque()
+        """Those of them that wait for replicas, in their order."""
+        self._left = False
+        """The client: nobody hears answers."""
+        self._worked_off = trio.Event()
         self._mute_until = 0.0
         self._arrived = trio.Event()
         self._room = trio.Event()
@@ -75,7 +94,14 @@ class Connection:
                 async with trio.open_nursery() as nursery:
                     nursery.start_soon(self._answer, nursery)
                     nursery.start_soon(self._send)
-                    await self._receive()
+                    try:
+                        await self._receive()
+                    except WireError:
+                        with trio.move_on_after(self._settings.stalled_s):
+                            await self._heard_of_all()
+                        raise
+                    with trio.move_on_after(self._settings.stalled_s):
+                        await self._work_off()
                     nursery.cancel_scope.cancel()
             if self._cut_for:
                 raise Cut(self._cut_for)
@@ -104,7 +130,12 @@ class Connection:
         settings, framing = self._settings, self._framing
         while True:
             with trio.move_on_after(settings.idle_s) as patience:
-                data = await self._stream.receive_some(max(settings.receive_bytes, min(framing.missing_bytes, 2**20)))
+                try:
+                    data = await self._stream.receive_some(
+                        max(settings.receive_bytes, min(framing.missing_bytes, 2**20))
+                    )
+                except _GONE:
+                    return
             if patience.cancelled_caught:
                 if self._taken_up or self._waiting:
                     continue
@@ -118,8 +149,26 @@ class Connection:
                 self._waiting_bytes += size
                 self._port.waiting_bytes += size
                 self._waiting += frames
+                self._worked_off = trio.Event()
                 self._arrived.set()
                 await self._make_room()
+                framing.check()
+
+    async def _heard_of_all(self) -> None:
+        """That made sense, before it is cut off for what did not."""
+        if self._waiting or self._now is not None:
+            await self._worked_off.wait()
+        await self._all_answered()
+        await self._all_taken()
+
+    async def _work_off(self) -> None:
+        """What came before the client left. No more is waited for on its behalf."""
+        self._left = True
+        for each in self._ahead:
+            if each.placed.is_set():
+                each.scope.cancel()
+        if self._waiting or self._now not in (None, *_ASKS_TO_WAIT):
+            await self._worked_off.wait()
 
     async def _make_room(self) -> None:
         settings, port = self._settings, self._port
@@ -134,16 +183,24 @@ class Connection:
     async def _answer(self, nursery: trio.Nursery) -> None:
         while True:
             while not self._waiting:
+                self._worked_off.set()
                 self._arrived = trio.Event()
                 await self._arrived.wait()
             frame = self._waiting.popleft()
             self._taken_up += 1
-            await self._take_up(nursery, frame)
+            try:
+                await self._take_up(nursery, frame)
+            except (WireError, Cut):
+                with trio.move_on_after(self._settings.stalled_s):
+                    await self._all_answered()
+                    await self._all_taken()
+                raise
+            self._now = None
             while self._unsent_bytes > self._settings.unsent_bytes_max:
                 self._taken = trio.Event()
                 await self._taken.wait()
             # Clients of today wait by themselves for what they are told; others are not heard.
-            if self._mute_until > trio.current_time():
+            if self._mute_until > trio.current_time() and not self._left:
                 await trio.sleep_until(self._mute_until)
             # Fair to other connections, and the sender's chance, whoever of the handlers waited for nothing.
             await trio.lowlevel.checkpoint()
@@ -166,6 +223,10 @@ class Connection:
             self._over(frame)
             return
         self._client_id = asked.client_id
+        if self._left and asked.api in _ASKS_TO_WAIT:
+            self._over(frame)
+            return
+        self._now = asked.api
         if asked.api is ApiKey.PRODUCE and asked.body["acks"] == _ALL_IN_SYNC:
             await self._go_ahead(nursery, asked, frame)
             return
@@ -177,34 +238,41 @@ class Connection:
 
     async def _all_answered(self) -> None:
         if self._ahead:
-            await self._ahead[-1].wait()
+            await self._ahead[-1].answered.wait()
+
+    async def _all_taken(self) -> None:
+        while self._unsent_bytes:
+            self._taken = trio.Event()
+            await self._taken.wait()
 
     async def _go_ahead(self, nursery: trio.Nursery, asked: Asked, frame: bytes) -> None:
         """Until it has its place, or its answer."""
         while len(self._ahead) >= self._settings.ahead_max:
-            await self._ahead[0].wait()
+            await self._ahead[0].answered.wait()
         before = self._ahead[-1] if self._ahead else None
-        placed, answered = trio.Event(), trio.Event()
-        self._ahead.append(answered)
-        nursery.start_soon(self._answer_in_turn, asked, frame, placed, before, answered)
-        await placed.wait()
+        mine = _Ahead()
+        self._ahead.append(mine)
+        nursery.start_soon(self._answer_in_turn, asked, frame, mine, before)
+        await mine.placed.wait()
+        if self._left:
+            mine.scope.cancel()
 
-    async def _answer_in_turn(
-        self, asked: Asked, frame: bytes, placed: trio.Event, before: trio.Event | None, answered: trio.Event
-    ) -> None:
+    async def _answer_in_turn(self, asked: Asked, frame: bytes, mine: _Ahead, before: _Ahead | None) -> None:
         try:
-            reply = await self._reply_to(asked, placed.set)
+            with mine.scope:
+                reply = await self._reply_to(asked, mine.placed.set)
+                mine.placed.set()
+                if before is not None:
+                    await before.answered.wait()
+                self._say(asked, reply)
         finally:
-            placed.set()
-        if before is not None:
-            await before.wait()
-        self._say(asked, reply)
+            mine.placed.set()
         self._over(frame)
-        self._ahead.popleft()
-        answered.set()
+        self._ahead.remove(mine)
+        mine.answered.set()
 
     def _say(self, asked: Asked, reply: Reply) -> None:
-        if reply is None:
+        if reply is None or self._left:
             return
         try:
             self._put(encode_reply(asked.api, asked.version, asked.correlation, reply))
@@ -254,11 +322,7 @@ class Connection:
         login = self._login
         assert login is not None
         if login.failed is not None:
-            with trio.move_on_after(self._settings.stalled_s):
-                while self._unsent_bytes:  # it is to hear why
-                    self._taken = trio.Event()
-                    await self._taken.wait()
-            raise Cut(login.failed)
+            raise Cut(login.failed)  # and it hears so first
         if login.done:
             self.principal = login.principal
             self._framing.message_bytes_max = self._settings.request_bytes_max

@@ -14,16 +14,18 @@ class Framing:
     """Feed it what was received; it returns the messages that are complete now, without their lengths.
 
     What is kept is never more than one message that is on its way, and a length that is none, or too great, is found
-    before a byte of what it announces is kept. After that error nothing more can be read from the stream.
+    before a byte of what it announces is kept. Messages in front of it are returned first: `check`, and whatever is fed
+    next, raises it then. After that error nothing more can be read from the stream.
     """
 
-    __slots__ = ("_held", "_needed", "message_bytes_max")
+    __slots__ = ("_held", "_needed", "_wrong", "message_bytes_max")
 
     def __init__(self, message_bytes_max: int) -> None:
         self.message_bytes_max = message_bytes_max
         self._held = bytearray()
         self._needed = _LENGTH.size
         """How many bytes must be held before looking at them again is worth the while."""
+        self._wrong: WireError | None = None
 
     @property
     def held_bytes(self) -> int:
@@ -35,7 +37,13 @@ class Framing:
         """How many are still to come before there is something to look at."""
         return self._needed - len(self._held)
 
+    def check(self) -> None:
+        """Raises what is wrong behind the messages that were returned."""
+        if self._wrong is not None:
+            raise self._wrong
+
     def feed(self, data: bytes | bytearray) -> list[bytes]:
+        self.check()
         held = self._held
         if held:
             held += data
@@ -58,10 +66,13 @@ class Framing:
             while end - at >= _LENGTH.size:
                 (length,) = _LENGTH.unpack_from(view, at)
                 if not 0 < length <= self.message_bytes_max:
-                    raise WireError(
+                    self._wrong = WireError(
                         f"a message of {length} bytes: 1 to {self.message_bytes_max} are allowed "
                         "(socket.request.max.bytes)"
                     )
+                    if complete:
+                        break
+                    raise self._wrong
                 stop = at + _LENGTH.size + length
                 if stop > end:
                     self._needed = _LENGTH.size + length

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from functools import partial
-from struct import Struct
+from socket import SO_LINGER, SOL_SOCKET
+from struct import Struct, pack
 from typing import Any
 
 import pytest
@@ -65,6 +66,10 @@ class Client:
 
 def group(name: str) -> dict[str, Any]:
     return {"group_id": name, "generation_id": 1, "member_id": "m"}
+
+
+def syncs(name: str) -> dict[str, Any]:
+    return group(name) | {"protocol_type": "consumer", "protocol_name": "range", "assignments": []}
 
 
 async def answer(request: Request) -> Reply:
@@ -138,9 +143,12 @@ class Writer:
     def replicated(self, number: int) -> None:
         self._replicated[number].set()
 
+    def replicate_soon(self, number: int) -> None:
+        self._replicated.setdefault(number, trio.Event()).set()
+
     async def _produce(self, request: Request) -> Reply:
         number = request.correlation
-        replicated = self._replicated[number] = trio.Event()
+        replicated = self._replicated.setdefault(number, trio.Event())
         await trio.sleep(0.02 / number)  # whoever came first takes longest, and keeps his place all the same
         self.written.append(number)
         request.placed()
@@ -228,6 +236,82 @@ def test_only_so_many_wait_for_replicas_at_a_time_and_are_forgotten_when_their_c
     trio.run(main)
 
 
+@pytest.mark.parametrize("resets", [False, True])
+def test_what_came_before_its_client_left_is_written(resets: bool) -> None:
+    """Who wants no answer says it all and hangs up."""
+
+    async def main() -> None:
+        writer = Writer()
+        asked = trio.Event()
+
+        async def slow(request: Request) -> Reply:
+            asked.set()
+            await trio.sleep(0.1)
+            return await answer(request)
+
+        async with listening({**writer.handlers(), HEARTBEAT: slow}) as connect:
+            client = await connect()
+            await client.ask(HEARTBEAT, 4, 1, group("g"))
+            await asked.wait()
+            for number in range(2, 10):
+                await client.ask(ApiKey.PRODUCE, 9, number, produce_of(0, acks=-1 if number % 2 else 1))
+                writer.replicate_soon(number)
+            if resets:
+                client.stream.setsockopt(SOL_SOCKET, SO_LINGER, pack("ii", 1, 0))
+                await trio.testing.wait_all_tasks_blocked(0.05)
+            await trio.aclose_forcefully(client.stream)
+            await writer.has_written(*range(2, 10))
+
+    trio.run(main)
+
+
+def test_nothing_is_fetched_for_who_has_left() -> None:
+    async def main() -> None:
+        writer = Writer()
+        fetched: list[int] = []
+        asked = trio.Event()
+
+        async def slow(request: Request) -> Reply:
+            asked.set()
+            await trio.sleep(0.1)
+            return await answer(request)
+
+        async def sync(request: Request) -> Reply:
+            fetched.append(request.correlation)
+            return await answer(request)
+
+        async with listening({**writer.handlers(), HEARTBEAT: slow, ApiKey.SYNC_GROUP: sync}) as connect:
+            client = await connect()
+            await client.ask(HEARTBEAT, 4, 1, group("g"))
+            await asked.wait()
+            await client.ask(ApiKey.SYNC_GROUP, 4, 2, syncs("g"))
+            writer.replicate_soon(3)
+            await client.ask(ApiKey.PRODUCE, 9, 3, produce_of(0, acks=1))
+            await trio.aclose_forcefully(client.stream)
+            await writer.has_written(3)
+            assert fetched == []
+
+    trio.run(main)
+
+
+@pytest.mark.parametrize("nonsense", [bytes.fromhex("7fffffff"), bytes.fromhex("00000008 7fff 0001 00000007")])
+def test_who_makes_sense_first_hears_what_came_of_it_before_it_is_cut_off(nonsense: bytes) -> None:
+    async def main() -> None:
+        async def slow(request: Request) -> Reply:
+            await trio.sleep(0.05)
+            return await answer(request)
+
+        async with listening({HEARTBEAT: slow}) as connect:
+            client = await connect()
+            asked = [encode_request(HEARTBEAT, 4, number, "test", group("g")) for number in (1, 2)]
+            await client.stream.send_all(b"".join(asked) + nonsense)
+            for number in (1, 2):
+                assert (await client.hear(HEARTBEAT, 4))[0] == number
+            assert await client.hung_up_on()
+
+    trio.run(main)
+
+
 def test_requests_that_wait_for_replicas_count_as_held_until_they_are_answered() -> None:
     async def main() -> None:
         writer = Writer()
@@ -262,8 +346,6 @@ def test_one_who_waits_holds_up_nobody_else_and_is_forgotten_when_it_leaves() ->
         dropped, waiting = trio.Event(), trio.Event()
 
         async def wait(request: Request) -> Reply:
-            if request.body["group_id"] != "wait":
-                return await answer(request)
             waiting.set()
             try:
                 await trio.sleep_forever()
@@ -271,9 +353,9 @@ def test_one_who_waits_holds_up_nobody_else_and_is_forgotten_when_it_leaves() ->
                 dropped.set()
             raise AssertionError
 
-        async with listening({HEARTBEAT: wait}) as connect:
+        async with listening({HEARTBEAT: answer, ApiKey.SYNC_GROUP: wait}) as connect:
             one, other = await connect(), await connect()
-            await one.ask(HEARTBEAT, 4, 1, group("wait"))
+            await one.ask(ApiKey.SYNC_GROUP, 4, 1, syncs("wait"))
             await waiting.wait()
             await other.ask(HEARTBEAT, 4, 2, group("g"))
             assert (await other.hear(HEARTBEAT, 4))[0] == 2
