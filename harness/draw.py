@@ -23,6 +23,7 @@ from harness.faults import (
     Apart,
     Ask,
     Barrier,
+    CancelMove,
     Connect,
     Consume,
     CreateTopic,
@@ -35,6 +36,7 @@ from harness.faults import (
     Op,
     Overflow,
     Produce,
+    Reassign,
     Reconfigure,
     Replication,
     Script,
@@ -344,7 +346,10 @@ def _partition_ops(draw: Draw, most: int, length_ms: int) -> list[Op]:
         close = draw.chance(0.5)
         at = min(length_ms - 1, at + draw.short(1, 150)) if close else draw.upto(soon, length_ms - 1)
         chosen = draw.weighted(kinds)
-        ops.append(chosen.kind(at=at, **draw.fields(PARTITION_KINDS[chosen.kind].fields)))
+        op = chosen.kind(at=at, **draw.fields(PARTITION_KINDS[chosen.kind].fields))
+        ops.append(op)
+        if isinstance(op, Reassign) and draw.chance(0.4):  # most moves are over soon, and what is over stays
+            ops.append(CancelMove(min(length_ms - 1, at + draw.short(1, 500)), op.topic, op.partition))
     ops.sort(key=lambda op: op.at)
     return ops
 

@@ -31,7 +31,9 @@ OPERATIONS: Final = (
 )
 MODES: Final = ("", "sequential", "ephemeral", "ephemeral sequential", "container", "ttl")
 """How a node is created; the empty one is persistent."""
-WATCHES: Final = ("", "once", "persistent", "recursive")
+WATCHES: Final = ("", "once", "persistent", "recursive", "data", "children")
+"""The last two are of `unwatch` alone: watches for once, of which the protocol has two kinds. One that is said to be of
+those for `once` was of one of both."""
 
 
 @frozen

@@ -23,6 +23,7 @@ from harness.faults import (
     Connect,
     Crash,
     CrashAll,
+    CutLinks,
     Fault,
     Isolate,
     Leave,
@@ -36,7 +37,14 @@ from harness.faults import (
     Write,
 )
 from harness.nodes import not_for_all, passing
-from harness.reigns import asked_in_vain, late_commits, led_before, let_in_by_what_is_over
+from harness.reigns import (
+    asked_in_vain,
+    late_commits,
+    led_again,
+    led_before,
+    let_in_by_what_is_over,
+    moves_taken_back,
+)
 from harness.script.chance import Draw
 from harness.script.kinds import BROKERS_MAX, CHILDREN, CLIENTS_MAX, PARENTS, Short, Upto, Value
 from harness.situations import (
@@ -197,6 +205,24 @@ def _cut_back(draw: Draw, at: int, gap: int) -> Sequence[Fault]:
 def _crowded(draw: Draw, at: int, gap: int) -> Sequence[Fault]:
     who = draw.upto(1, draw.servers)
     return SlowDisk(at, gap, who, draw.upto(2, 6)), Crash(at + draw.upto(20, gap), draw.upto(1, 60), who, "keep")
+
+
+def _leader_lags(draw: Draw, at: int, gap: int) -> Sequence[Fault]:
+    """All others have on their disks what the leader has not, so that it is committed and not applied there. Whoever
+    only watches has to be synchronized again and again meanwhile."""
+    watches = draw.voters + 1
+    faults: list[Fault] = [SlowDisk(at, gap - 20, LEADER, draw.upto(20, 60))]
+    for cut in range(at + draw.upto(20, 60), at + gap, draw.upto(50, 120)):
+        who = watches if draw.chance(0.8) else draw.upto(1, draw.servers)
+        faults.append(CutLinks(cut, who) if draw.chance(0.6) else Isolate(cut, draw.upto(10, 60), who))
+    return faults
+
+
+def _asked_of_the_leader(draw: Draw, length_ms: int) -> Sequence[Op]:
+    """Also of who only watches, who asks it in turn."""
+    ops: list[Op] = [Write(at, draw.short(1, 3), 8) for at in range(200, length_ms, draw.upto(8, 16))]
+    who = (LEADER, LEADER, draw.voters + 1)
+    return [*ops, *(Barrier(at, who[draw.upto(0, 2)]) for at in range(300, length_ms, draw.upto(7, 14)))]
 
 
 def _much(draw: Draw, length_ms: int) -> Sequence[Op]:
@@ -388,6 +414,16 @@ PROFILES: Final = (
         {"segment_bytes": Upto(300, 350), "snapshot_every": Short(3, 20)},
         {"fsync_us_min": Upto(500, 2_000), "fsync_us_max": Upto(4_000, 20_000)},
         _much,
+    ),
+    Profile(
+        "leader's disk lags",
+        "what is asked of the leader is committed, and not on its own disk",
+        _leader_lags,
+        (300, 600),
+        {"tick_ms": Upto(50, 50)},
+        {**QUICK, "fsync_us_min": Upto(300, 1_000), "fsync_us_max": Upto(1_500, 4_000)},
+        _asked_of_the_leader,
+        observers=1,
     ),
     Profile(
         "leaders leave", "the leader leaves the membership", _little, (300, 700), {}, {}, _leaders_leave
@@ -687,6 +723,28 @@ PROFILES: Final = (
         {"tick_ms": Upto(50, 50)},
         QUICK,
         led_before,
+        "partitions",
+        3,
+    ),
+    Profile(
+        "led again",
+        "producers wait at a leader that is deposed, and leads again before they have given up",
+        _nothing,
+        (3_000, 3_000),
+        {"tick_ms": Upto(50, 50)},
+        QUICK,
+        led_again,
+        "partitions",
+        3,
+    ),
+    Profile(
+        "moves taken back",
+        "a move is cancelled when only those have everything who had begun for it",
+        _nothing,
+        (3_000, 3_000),
+        {"tick_ms": Upto(50, 50)},
+        QUICK,
+        moves_taken_back,
         "partitions",
         3,
     ),

@@ -31,7 +31,6 @@ MODES: Final = {
     "ttl": (Op.CREATE_TTL, CreateFlag.PERSISTENT_TTL),
 }
 _MODE: Final = {int(flag): mode for mode, (_, flag) in MODES.items()}
-_ONCE: Final = (WatchKind.DATA, WatchKind.CHILDREN)
 EVENTS: Final = {
     Event.CREATED: "created",
     Event.DELETED: "deleted",
@@ -98,7 +97,9 @@ def operation_of(request: Request) -> tuple[Op, Fields]:
             return Op.ADD_WATCH, (path, int(WatchMode.RECURSIVE if watch == "recursive" else WatchMode.PERSISTENT))
         case "unwatch":
             kinds = {
-                "once": WatchKind.DATA,  # the protocol has two kinds of these, and no word for both
+                "once": WatchKind.DATA,  # in scripts that are older than the words for both kinds
+                "data": WatchKind.DATA,
+                "children": WatchKind.CHILDREN,
                 "persistent": WatchKind.PERSISTENT,
                 "recursive": WatchKind.RECURSIVE,
             }
@@ -135,8 +136,7 @@ def request_from(op: int, fields: Fields) -> Request | None:
         case Op.ADD_WATCH:
             return Request("watch", fields[0], watch=_STAYS[fields[1]])
         case Op.REMOVE_WATCHES:
-            kind = WatchKind(fields[1])
-            return Request("unwatch", fields[0], watch="once" if kind in _ONCE else _WATCHES.get(kind, ""))
+            return Request("unwatch", fields[0], watch=_WATCHES[WatchKind(fields[1])])
         case Op.MULTI | Op.MULTI_READ:
             parts = [request_from(*part) for part in fields]
             return Request("multi", parts=tuple(part for part in parts if part is not None))
@@ -148,7 +148,10 @@ _READS: Final = {
     Op.GET_DATA: "get", Op.EXISTS: "exists", Op.GET_CHILDREN: "children", Op.GET_CHILDREN2: "children",
 }  # fmt: skip
 _STAYS: Final = {int(WatchMode.PERSISTENT): "persistent", int(WatchMode.RECURSIVE): "recursive"}
-_WATCHES: Final = {WatchKind.PERSISTENT: "persistent", WatchKind.RECURSIVE: "recursive"}
+_WATCHES: Final = {
+    WatchKind.ANY: "", WatchKind.DATA: "data", WatchKind.CHILDREN: "children",
+    WatchKind.PERSISTENT: "persistent", WatchKind.RECURSIVE: "recursive",
+}  # fmt: skip
 
 
 # -- being told ----------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from harness.faults import (
     OFFSETS,
     BounceBroker,
+    CancelMove,
     CommitPositions,
     Consume,
     CreateTopic,
@@ -49,6 +50,53 @@ def led_before(draw: Draw, length_ms: int) -> Sequence[Op]:
         ops += [Reassign(back, 1, 0, 1, 3, "call"), ElectPreferred(back + draw.upto(15, 30), 1, 0, "call")]
         ops.append(Resign(heard))  # who comes next tells broker 1 what is, and nothing of what was
         ops += [Produce(heard + after, 3, 1, 0, 1, "one") for after in (60, 120, 180)]
+    return ops
+
+
+def led_again(draw: Draw, length_ms: int) -> Sequence[Op]:
+    """Producers wait at broker 1, whom the others do not reach. Broker 2 leads, and others are heard by it; then broker
+    1 leads again, without what it was told before, and those who wait are still there."""
+    how = "fetched" if draw.chance(0.5) else "asked"
+    ops: list[Op] = [
+        Replication(0, "cache", how, "leader", 1, 600, timeout_ms=draw.upto(700, 3_000)),
+        CreateTopic(400, 1, 1, 3),
+        Consume(550, 1, 1, 0),
+    ]
+    for number, at in enumerate(range(750, length_ms - 500, draw.upto(650, 750))):
+        turn = at + draw.upto(30, 80)
+        back = turn + draw.upto(150, 300)
+        waits, writes = 1 + number % 2, 3
+        ops += [Reassign(at - 120, 1, 0, 1, 3, "call"), ElectPreferred(at - 90, 1, 0, "call")]
+        ops += [PartBrokers(at, turn - at + draw.upto(20, 60), 1, other) for other in (2, 3)]
+        ops.append(Produce(at + draw.upto(5, 25), waits, 1, 0, draw.upto(1, 3), "all"))
+        ops += [Reassign(turn, 1, 0, 2, 3, "call"), ElectPreferred(turn + draw.upto(15, 30), 1, 0, "call")]
+        ops.append(Produce(turn + draw.upto(50, 120), writes, 1, 0, draw.upto(1, 4), "one"))
+        ops += [Reassign(back, 1, 0, 1, 3, "call"), ElectPreferred(back + draw.upto(15, 30), 1, 0, "call")]
+        ops.append(Produce(back + draw.upto(50, 150), writes, 1, 0, draw.upto(1, 4), "one"))
+    return ops
+
+
+def moves_taken_back(draw: Draw, length_ms: int) -> Sequence[Op]:
+    """A partition moves from one broker to two, of whom the second reaches nobody. The first is in sync when the one
+    where it was goes, and is alone with what is written from then on: in the moment in which the move is cancelled.
+    """
+    how = "fetched" if draw.chance(0.5) else "asked"
+    ops: list[Op] = [Replication(0, "cache", how, "leader", 1, 300), CreateTopic(400, 1, 1, 1), Consume(550, 1, 1, 0)]
+    ops += [
+        Produce(at, draw.upto(1, 3), 1, 0, draw.upto(1, 2), "one" if draw.chance(0.5) else "all")
+        for at in range(600, length_ms - 100, draw.upto(40, 80))
+    ]
+    was = 1
+    for at in range(750, length_ms - 700, 1_100):
+        first, second = was % 3 + 1, (was + 1) % 3 + 1
+        goes = at + draw.upto(150, 300)
+        cancels = goes + draw.upto(20, 200)
+        ops += [PartBrokers(at - 5, cancels - at + 100, second, other) for other in (was, first)]
+        ops += [Reassign(at, 1, 0, first, 2, "call"), BounceBroker(goes, was)]
+        if draw.chance(0.8):
+            ops.append(PartBrokers(goes - draw.upto(0, 10), cancels - goes + 50, was, first))
+        ops.append(CancelMove(cancels, 1, 0))
+        ops += [Reassign(cancels + after, 1, 0, was, 1, "call") for after in (300, 400)]
     return ops
 
 

@@ -13,6 +13,24 @@ QUORUM: Final = "zab.core.ensemble:Ensemble.quorum_zxid"
 
 MUTANTS: Final[tuple[Mutant, ...]] = (
     mutant(
+        "leader-answers-unapplied",
+        "a leader answers its own barrier before it has applied what the answer says",
+        (
+            "zab.core.barriers:Barriers.release",
+            "if self._waiting[0].origin == self._replica.me and self._replica.applied < self._waiting[0].zxid:",
+            "if False:",
+        ),
+    ),
+    mutant(
+        "observer-synced-to-applied",
+        "an observer is synchronized up to what its leader has applied, and not to what is committed",
+        (
+            "zab.core.leading:Leading._synchronize",
+            "decided = max(self._initial, replica.committed, how.common)",
+            "decided = max(self._initial, replica.applied, how.common)",
+        ),
+    ),
+    mutant(
         "M27",
         "ZOOKEEPER-4882, 5094: a committed transaction is applied although this server's disk does not have it yet",
         (f"{REPLICA}._apply", "min(self.committed, self.durable)", "self.committed"),

@@ -7,6 +7,8 @@ from typing import Final
 from harness.mutants.edit import Mutant
 from harness.mutants.replication import GROUPS, ISR, ROLES, of_partitions
 
+MOVES: Final = "kraft_controller.core.moves"
+
 MUTANTS: Final[tuple[Mutant, ...]] = (
     of_partitions(
         "earlier-reign-counts",
@@ -16,6 +18,11 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
             "if isinstance(before, Leading) and before.epoch + 1 == state.leader_epoch:",
             "if isinstance(before, Leading):",
         ),
+    ),
+    of_partitions(
+        "told-in-a-later-reign",
+        "who waits at a leader that is deposed is answered when it leads again, by what stands at his offset then",
+        (f"{ROLES}:_follow", "_no_leader_any_more(desk, partition)", "pass"),
     ),
     of_partitions(
         "news-narrow-the-isr",
@@ -33,6 +40,31 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
             "kraft_controller.core.replicas:_may_be_let_in",
             "led = state.leader in cluster.brokers and state.leader not in gone",
             "led = False",
+        ),
+    ),
+    of_partitions(
+        "cancelled-with-the-last",
+        "a move that is cancelled takes along the last that have everything",
+        (f"{MOVES}:_drop", "if state is not None and not set(state.isr) - set(brokers):", "if False:"),
+        (
+            f"{MOVES}:_drop",
+            """
+            if (yield from partitions.bring_online(desk, [where], among_the_others)):
+                return False
+            """,
+            """
+            yield from partitions.bring_online(desk, [where], among_the_others)
+            """,
+        ),
+    ),
+    of_partitions(
+        "cancelled-for-anybody",
+        "when a move is cancelled whoever stays leads, though only those who go have everything",
+        (f"{MOVES}:_drop", "if state is not None and not set(state.isr) - set(brokers):", "if False:"),
+        (
+            f"{MOVES}:_drop",
+            "return election.offline(stay, state, cluster.online(where) & set(stay), desk.epoch)",
+            "return election.offline(stay, state, cluster.online(where) & set(stay), desk.epoch, unclean=True)",
         ),
     ),
     of_partitions(

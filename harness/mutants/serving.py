@@ -28,6 +28,49 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         machine="store",
     ),
     mutant(
+        "taken-back-with-the-other-kind",
+        "who takes back its watch for once on the children of a node loses that on its data, and the other way round",
+        (f"{WATCHES}._entries", "return ((child, STANDARD),)", "return ((child, STANDARD), (data, STANDARD))"),
+        (f"{WATCHES}._entries", "return ((data, STANDARD),)", "return ((data, STANDARD), (child, STANDARD))"),
+        machine="store",
+    ),
+    mutant(
+        "taken-back-with-those-that-stay",
+        "who takes back what it watches for once loses what it watches for ever at the same node",
+        (f"{WATCHES}._entries", "return ((child, STANDARD),)", "return ((child, _EVERY),)"),
+        (f"{WATCHES}._entries", "return ((data, STANDARD),)", "return ((data, _EVERY),)"),
+        machine="store",
+    ),
+    mutant(
+        "taken-back-below",
+        "who takes back what it watches at a node loses what it watches below it",
+        (
+            f"{WATCHES}.remove",
+            "removed = [table.remove(path, watcher, mode) for table, mode in self._entries(kind)]",
+            """
+            below = [each for each in self.paths_of(watcher) if each == path or each.startswith(f"{path}/")]
+            removed = [table.remove(each, watcher, mode) for each in below for table, mode in self._entries(kind)]
+            """,
+        ),
+        machine="store",
+    ),
+    mutant(
+        "taken-back-from-all",
+        "when one client takes back what it watches at a node, all others at that server lose the same",
+        (
+            f"{WATCHES}.remove",
+            "removed = [table.remove(path, watcher, mode) for table, mode in self._entries(kind)]",
+            """
+            removed = [
+                table.remove(path, each, mode) and each is watcher
+                for table, mode in self._entries(kind)
+                for each in list(table.by_path.get(path, ()))
+            ]
+            """,
+        ),
+        machine="store",
+    ),
+    mutant(
         "no-watch-on-nothing",
         "exists leaves no watch on a node that is not there yet",
         (

@@ -233,6 +233,9 @@ VERSION: Final = Among((-1, -1, -1, 0, 0, 1, 1, 2, 3))
 """Of a node that is seldom changed the version is often one of these, and often another one of these."""
 SIZE: Final = Short(0, 60)
 
+TAKEN_BACK: Final = ("", "data", "children", "persistent", "recursive")
+"""Which watches `unwatch` is about; the empty one is all at that node."""
+
 STEPS: Final[tuple[Kind, ...]] = (
     Kind(2.0, {"op": Among(("create",)), "path": Among(PATHS), "size": SIZE}),
     Kind(1.5, {"op": Among(("create",)), "path": Among(CHILDREN), "mode": Among(("ephemeral",)), "size": SIZE}),
@@ -251,7 +254,7 @@ STEPS: Final[tuple[Kind, ...]] = (
     Kind(1.0, {"op": Among(("exists",)), "path": Among(PATHS), "watch": Among(("", "once"))}),
     Kind(1.2, {"op": Among(("children",)), "path": Among((*PARENTS, *PATHS)), "watch": Among(("", "once"))}),
     Kind(0.5, {"op": Among(("watch",)), "path": Among(PATHS), "watch": Among(("persistent", "recursive"))}),
-    Kind(0.2, {"op": Among(("unwatch",)), "path": Among(PATHS), "watch": Among(("once", "persistent", "recursive"))}),
+    Kind(0.6, {"op": Among(("unwatch",)), "path": Among(PATHS), "watch": Among(TAKEN_BACK)}),
     Kind(0.7, {"op": Among(("sync",)), "path": Among(PARENTS)}),
 )
 """What clients ask."""
@@ -302,6 +305,9 @@ HELD_MAX: Final = 2
 _HELD: Final = Among((1, 1, 2))
 _SLICE: Final = Among((0, 0, 1))
 _CLIENT: Final = Upto(1, 3)
+PATIENCE: Final = Among((300, 300, 300, 600, 1_500, 3_000, 3_000))
+"""Those who ask anew soon see more of what happens; who waits long is still there when a leader that was deposed leads
+again."""
 SET_UP: Final[Mapping[str, Value]] = {
     "durability": Among((*DURABILITIES, DURABILITIES[0])),
     "truncation": Among((*TRUNCATIONS, TRUNCATIONS[0])),
@@ -309,6 +315,7 @@ SET_UP: Final[Mapping[str, Value]] = {
     "in_sync": Among((1, 1, 2)),
     "lag_ms": Upto(150, 500),
     "retention_bytes": Among((0, 0, 600, 2_000)),
+    "timeout_ms": PATIENCE,
 }
 PRODUCE: Final[Mapping[str, Value]] = {
     "client": _CLIENT, "topic": _HELD, "partition": _SLICE, "count": Short(1, 8), "acks": Among((*ACKS[:1] * 3, *ACKS)),
@@ -326,6 +333,7 @@ PARTITION_KINDS: Final[Mapping[type[BrokerOp | PartitionOp], Kind]] = {
     Reassign: Kind(
         1.0, {"topic": _HELD, "partition": _SLICE, "first": Upto(1, 4), "factor": _FACTOR, "way": Among(WAYS)}
     ),
+    CancelMove: Kind(0.5, {"topic": _HELD, "partition": _SLICE}),
     ElectPreferred: Kind(1.0, {"topic": _HELD, "partition": _SLICE, "way": Among(WAYS)}),
     GrowTopic: Kind(0.3, {"topic": _HELD, "partitions": Upto(1, 1)}),
     DeleteTopic: Kind(0.3, {"topic": _HELD}),

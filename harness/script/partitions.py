@@ -56,6 +56,8 @@ class Replication:
     """`retention.bytes`; 0: nothing goes for its size"""
     retention_ms: int = 0
     """`retention.ms`; 0: nothing goes for its age"""
+    timeout_ms: int = 300
+    """So long producers let a leader wait for the others, before they ask anew"""
 
 
 # -- what clients ask ------------------------------------------------------------------------------------

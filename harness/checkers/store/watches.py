@@ -297,12 +297,16 @@ def _kind(request: Request, reply: Reply) -> str:
 
 def _unwatched(state: State, request: Request, reply: Reply) -> Iterator[State]:
     path, table = request.path, state.table
-    if request.watch == "once":
-        # Which of the two tables was meant is not said.
-        data, child = {("data", path), ("exist", path)}, {("child", path)}
-        options = [data | child, data, child]
-    else:
-        options = [{(kind, at) for kind, at in table if at == path and request.watch in ("", kind)}]
+    data, child = {("data", path), ("exist", path)}, {("child", path)}
+    match request.watch:
+        case "once":  # which of the two tables was meant is not said
+            options = [data | child, data, child]
+        case "data":
+            options = [data]
+        case "children":
+            options = [child]
+        case meant:
+            options = [{(kind, at) for kind, at in table if at == path and meant in ("", kind)}]
     if reply.error == "NO_WATCHER":
         if any(table.isdisjoint(option) for option in options):
             yield state

@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 from harness.draw import script_from_seed
-from harness.faults import Ask, Connect, Overflow, Script, Vanish, Write
+from harness.faults import Ask, CancelMove, Connect, Overflow, Reassign, Replication, Script, Vanish, Write
 from harness.script.chance import apart
 
 
@@ -76,3 +76,33 @@ def test_transactions_that_are_asked_for_together_are_the_same_ones() -> None:
         assert len(writes[1]) <= 1 + len(writes[0]) // 2
         assert (alone.faults, alone.knobs, alone.timing) == (together.faults, together.knobs, together.timing)
         assert alone == script_from_seed(seed, ops=200)
+
+
+def test_clients_take_back_watches_of_every_kind() -> None:
+    scripts = [script_from_seed(seed, machine="store") for seed in range(200)]
+    steps = [step for script in scripts for op in script.ops if isinstance(op, Ask) for step in op.steps]
+    taken = Counter(step.watch for step in steps if step.op == "unwatch")
+    assert set(taken) == {"", "data", "children", "persistent", "recursive"}
+    assert min(taken.values()) > 20
+
+
+def test_some_producers_wait_long_and_most_of_the_others_not() -> None:
+    scripts = [script_from_seed(seed, voters=1, machine="partitions") for seed in range(200)]
+    waits = Counter(op.timeout_ms for script in scripts for op in script.ops if isinstance(op, Replication))
+    assert (min(waits), max(waits)) == (300, 3_000)
+    assert waits[300] + waits[3_000] > sum(waits.values()) // 2
+
+
+def test_some_moves_of_partitions_are_cancelled_soon() -> None:
+    scripts = [script_from_seed(seed, voters=1, machine="partitions") for seed in range(200)]
+    assert sum(cancelled_soon(script) for script in scripts) > 20
+
+
+def cancelled_soon(script: Script) -> bool:
+    begun = [(op.at, op.topic, op.partition) for op in script.ops if isinstance(op, Reassign)]
+    return any(
+        0 <= op.at - at <= 500 and (topic, partition) == (op.topic, op.partition)
+        for op in script.ops
+        if isinstance(op, CancelMove)
+        for at, topic, partition in begun
+    )

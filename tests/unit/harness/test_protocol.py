@@ -65,7 +65,7 @@ def test_answers_are_told_in_the_words_of_the_history() -> None:
         *(Request(op, "/a", watch=watch) for op in ("get", "exists", "children") for watch in ("", "once")),
         Request("sync", "/a"),
         *(Request("watch", "/a", watch=watch) for watch in ("persistent", "recursive")),
-        *(Request("unwatch", "/a", watch=watch) for watch in WATCHES),
+        *(Request("unwatch", "/a", watch=watch) for watch in ("", "data", "children", "persistent", "recursive")),
         Request("multi", parts=(Request("check", "/a", version=4), Request("set", "/b", b"1", 4))),
     ],
     ids=str,

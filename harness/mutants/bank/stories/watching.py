@@ -427,3 +427,88 @@ def what_cannot_be_taken_back_does_not_fire(t: Tale) -> None:
     t.watch(bob, "/x", "once", op="unwatch", error="BAD_ARGUMENTS")
     t.set(ann, "/x", b"1", 1)
     t.sync(bob)
+
+
+@good
+def of_two_watches_the_one_on_the_children_is_taken_back(t: Tale) -> None:
+    ann, bob = t.client(1), t.client(2)
+    t.create(ann, "/x")
+    t.get(bob, "/x", b"", watch="once")
+    t.children(bob, "/x", watch="once")
+    t.watch(bob, "/x", "children", op="unwatch")
+    t.watch(bob, "/x", "children", op="unwatch", error="NO_WATCHER")
+    t.create(ann, "/x/y")
+    t.sync(bob)
+    t.set(ann, "/x", b"1", 1)
+    t.fire(bob, "data", "/x")
+    t.sync(bob)
+
+
+@good
+def of_two_watches_the_one_on_the_data_is_taken_back(t: Tale) -> None:
+    """Also where there was nothing yet to watch."""
+    ann, bob = t.client(1), t.client(2)
+    t.exists(bob, "/y", there=False, watch="once")
+    t.watch(bob, "/y", "data", op="unwatch")
+    t.create(ann, "/y")
+    t.get(bob, "/y", b"", watch="once")
+    t.children(bob, "/y", watch="once")
+    t.watch(bob, "/y", "data", op="unwatch")
+    t.set(ann, "/y", b"1", 1)
+    t.sync(bob)
+    t.create(ann, "/y/z")
+    t.fire(bob, "children", "/y")
+    t.sync(bob)
+
+
+@bad(watches.MISSED)
+def the_watch_on_the_data_goes_with_that_on_the_children(t: Tale) -> None:
+    ann, bob = t.client(1), t.client(2)
+    t.create(ann, "/x")
+    t.get(bob, "/x", b"", watch="once")
+    t.children(bob, "/x", watch="once")
+    t.watch(bob, "/x", "children", op="unwatch")
+    t.set(ann, "/x", b"1", 1)
+    t.sync(bob)
+
+
+@bad(watches.MISSED)
+def the_watch_on_the_children_goes_with_that_on_the_data(t: Tale) -> None:
+    ann, bob = t.client(1), t.client(2)
+    t.create(ann, "/x")
+    t.get(bob, "/x", b"", watch="once")
+    t.children(bob, "/x", watch="once")
+    t.watch(bob, "/x", "data", op="unwatch")
+    t.create(ann, "/x/y")
+    t.sync(bob)
+
+
+@bad(watches.UNEARNED)
+def a_watch_on_children_that_was_taken_back_fires(t: Tale) -> None:
+    ann, bob = t.client(1), t.client(2)
+    t.create(ann, "/x")
+    t.get(bob, "/x", b"", watch="once")
+    t.children(bob, "/x", watch="once")
+    t.watch(bob, "/x", "children", op="unwatch")
+    t.create(ann, "/x/y")
+    t.fire(bob, "children", "/x")
+
+
+@bad(watches.UNEARNED)
+def a_watch_on_data_that_was_taken_back_fires(t: Tale) -> None:
+    ann, bob = t.client(1), t.client(2)
+    t.create(ann, "/x")
+    t.get(bob, "/x", b"", watch="once")
+    t.children(bob, "/x", watch="once")
+    t.watch(bob, "/x", "data", op="unwatch")
+    t.set(ann, "/x", b"1", 1)
+    t.fire(bob, "data", "/x")
+
+
+@bad(watches.MISSED)
+def there_is_said_to_be_no_watch_on_children_and_it_stands(t: Tale) -> None:
+    ann, bob = t.client(1), t.client(2)
+    t.create(ann, "/x")
+    t.children(bob, "/x", watch="once")
+    t.watch(bob, "/x", "children", op="unwatch", error="NO_WATCHER")
+    t.sync(bob)

@@ -24,8 +24,9 @@ if TYPE_CHECKING:
 
 RETRY_US: Final = 25_000
 ANSWER_US: Final = 450_000
-"""So long a client waits for an answer; a producer's own bound on its broker is shorter."""
-TIMEOUT_MS: Final = 300
+"""So long a client waits for an answer to what is answered soon."""
+LATE_US: Final = 150_000
+"""So long after the bound that it has set its leader a client waits for the answer."""
 POLL_MS: Final = 120
 UNDER_WAY: Final = (1, 3, 5)
 """Batches of one producer, by its number in turn."""
@@ -40,6 +41,7 @@ class Party:
         self.world = world
         self.number = number
         self.where = where
+        self.timeout_ms = world.replication.timeout_ms
         self.random = Random(f"{world.script.seed}/{kind}/{number}/{where}")
 
     def later(self, wait_us: int, act: Callable[[], None]) -> None:
@@ -166,11 +168,11 @@ class Producer(Party):
 
         self.ask(
             broker,
-            lambda: broker.produce(ACKS[self.acks], TIMEOUT_MS, self.where, data, answer),
+            lambda: broker.produce(ACKS[self.acks], self.timeout_ms, self.where, data, answer),
             lambda: told(ErrorCode.NETWORK_EXCEPTION),
         )
         if self.acks != "none":
-            self.later(ANSWER_US, lambda: told(ErrorCode.REQUEST_TIMED_OUT))
+            self.later(self.timeout_ms * 1_000 + LATE_US, lambda: told(ErrorCode.REQUEST_TIMED_OUT))
 
     def _heard(self, batch: Batch, error: ErrorCode) -> None:
         batch.under_way = False
@@ -270,7 +272,7 @@ class Deleter(Party):
         self._tries += 1
         if self._over or self.world.over or self._tries > self.TRIES:
             return
-        self.later(ANSWER_US, self._ask)
+        self.later(self.timeout_ms * 1_000 + LATE_US, self._ask)
         broker = self.leader()
         if broker is None:
             return
@@ -279,7 +281,9 @@ class Deleter(Party):
             [result] = results
             self.hear(broker, lambda: self._heard(result))
 
-        self.ask(broker, lambda: broker.delete_records(TIMEOUT_MS, self.where, self._percent, answer), lambda: None)
+        self.ask(
+            broker, lambda: broker.delete_records(self.timeout_ms, self.where, self._percent, answer), lambda: None
+        )
 
     def _heard(self, result: Deleted) -> None:
         self.world.counted(f"delete records {result.error.name}")

@@ -20,6 +20,7 @@ class PartitionsLiveness(ControllerLiveness):
     def __init__(self, world: PartitionsWorld) -> None:
         super().__init__(world)
         self._world_of_partitions = world
+        self.bound_ms += world.replication.timeout_ms  # whoever lost his answer asks anew when he has waited for it
 
     def begin(self) -> None:
         world = self._world_of_partitions

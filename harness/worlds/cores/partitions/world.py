@@ -45,6 +45,8 @@ class Replicated:
     """What a member of the ISR has is on its disk when it counts."""
     anywhere: bool
     """Consumers read from followers, too."""
+    timeout_ms: int = 300
+    """Of whoever asks a leader to tell him when the others have it."""
 
 
 def replicated(script: Script) -> Replicated:
@@ -73,6 +75,7 @@ def replicated(script: Script) -> Replicated:
         ),
         durable=chosen.durability != "cache",
         anywhere=chosen.reads == "anybody",
+        timeout_ms=chosen.timeout_ms,
     )
 
 

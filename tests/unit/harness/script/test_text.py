@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.faults import FAULTS, OPS, Fault, Knobs, Op, Script, Timing
+from harness.faults import FAULTS, OPS, Fault, Knobs, Op, Replication, Script, Timing
 from harness.script.checks import CHOICES, SIGNED, WHO
 from harness.script.kinds import KINDS
 from harness.script.writing import phrase
@@ -197,6 +197,13 @@ def test_a_mistake_is_found_by_its_place(text: str, said: str) -> None:
 def test_a_mark_in_front_of_the_first_byte_means_nothing() -> None:
     assert loads("\ufeffseed 7") == loads("seed 7")
     assert loads('\ufeff{"version": 2, "seed": 7}') == loads("seed 7")
+
+
+def test_a_script_from_before_producers_had_patience_reads_as_it_was_meant() -> None:
+    line = '{"kind": "Replication", "at": 0, "durability": "each"}'
+    old = f'{{"version": 2, "seed": 7, "machine": "partitions", "brokers": 3, "ops": [{line}]}}'
+    assert loads(old).ops == (Replication(0, "each", timeout_ms=300),)
+    assert loads("seed 7\nmachine partitions\nbrokers 3\nat 0 ms replication each lag 300 ms").ops == loads(old).ops
 
 
 WORDS = ("at", "3", "ms", "crash", "|", "+", ",", "=", "#", "leader", "ask", '"', "\\", "/a", "1.5", "s", "for")
