@@ -6,7 +6,7 @@ import logging
 import socket
 import ssl
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
 from random import Random
@@ -76,8 +76,12 @@ async def told(hosts: str, *hints: str, wait_ms: int = 400, tls: ssl.SSLContext 
 async def test_a_silent_server_does_not_use_up_the_time_of_the_others(tmp_path: Path) -> None:
     async with zab.open_store(tmp_path, client_port=0) as store, saying(hangs=True) as silent:
         hosts = f"127.0.0.1:{silent},127.0.0.1:{store.client_port}"
-        async with zab.connect(hosts, wait_ms=6_000, timeout_ms=20_000) as session:
-            await session.sync()
+        for wait_ms in (3_000, 9_000, 27_000):  # the other's share is to do, on a busy machine that of a longer time
+            with suppress(zab.Unreachable):
+                async with zab.connect(hosts, wait_ms=wait_ms, timeout_ms=20_000) as session:
+                    await session.sync()
+                return
+        raise AssertionError("the time of the others is used up")
 
 
 @pytest.mark.usefixtures("in_order")
@@ -127,10 +131,16 @@ async def test_tls_where_there_is_none_is_named(tmp_path: Path) -> None:
 async def test_what_is_wrong_with_a_server_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     async with saying(b"220 mail.example ESMTP\r\n") as port:
-        await unreachable(f"127.0.0.1:{port},127.0.0.1:1", wait_ms=2_000)
-    lines = [record.getMessage() for record in caplog.records if record.name == "zab.client"]
-    assert sum("client_cuts_connection" in line for line in lines) == 1, lines
-    assert sum("client_cannot_connect" in line for line in lines) == 1, lines
+        for wait_ms in (2_000, 8_000, 32_000):
+            caplog.clear()
+            await unreachable(f"127.0.0.1:{port},127.0.0.1:1", wait_ms)
+            lines = [record.getMessage() for record in caplog.records if record.name == "zab.client"]
+            said = [
+                sum(event in line for line in lines) for event in ("client_cuts_connection", "client_cannot_connect")
+            ]
+            if all(said):  # a busy machine may let that time pass before both have been tried
+                break
+    assert said == [1, 1], lines
 
 
 class Resolver(trio.abc.HostnameResolver):
