@@ -41,13 +41,14 @@ def missing() -> str | None:
     return "pyspark is not installed" if spark_home() is None else None
 
 
-def free_port() -> int:
-    """Below those that the system gives to connections, which may have it before the master."""
-    while True:
-        port = random.randrange(32_000, 32_700)
+def free_ports(count: int) -> list[int]:
+    """Below those that the system gives to connections, which may have it before the master. No two are the same."""
+    found: list[int] = []
+    for port in random.sample(range(32_000, 32_700), 700):
         with socket.socket() as probe, suppress(OSError):
             probe.bind(("127.0.0.1", port))
-            return port
+            found.append(port)
+    return found[:count]
 
 
 class Cluster:
@@ -56,7 +57,7 @@ class Cluster:
     def __init__(self, stack: ExitStack, folder: Path) -> None:
         self._stack = stack
         self._folder = folder
-        port, self._web = free_port(), free_port()
+        port, self._web = free_ports(2)
         self.master = f"spark://127.0.0.1:{port}"
         addresses = ["--host", "127.0.0.1", "--port", str(port), "--webui-port", str(self._web)]
         self._start("master", "org.apache.spark.deploy.master.Master", *addresses)
@@ -123,7 +124,7 @@ def harness(*arguments: str) -> int:
     # In a real cluster the driver has an address that the workers can reach, and says so here.
     environment = {**os.environ, "SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable}
     command = [sys.executable, "-m", "harness", *arguments]
-    return subprocess.run(command, env=environment, check=False, timeout=600).returncode
+    return subprocess.run(command, env=environment, check=False, timeout=900).returncode
 
 
 def main(output: str | None) -> int:

@@ -29,8 +29,9 @@ import trio
 import zab
 
 HELD, FAILED, MISUSED = 0, 1, 2
-PATIENCE_S: Final = 180.0
+PATIENCE_S: Final = 400.0
 DIRECTORY: Final = "/spark"
+PORTS: Final = iter(random.sample(range(31_300, 32_000), 700))
 T = TypeVar("T")
 
 
@@ -72,13 +73,15 @@ def compute(masters: str) -> None:
 
 
 def free_ports(count: int) -> list[int]:
-    """Below those that the system gives to connections: a server that is killed finds its own again."""
+    """Below those that the system gives to connections: a server that is killed finds its own again. Each is given
+    once: a JVM takes seconds until it has the one that it was told of."""
     found: list[int] = []
-    for port in random.sample(range(31_300, 32_000), 700):
+    while len(found) < count:
+        port = next(PORTS)
         with socket.socket() as probe, suppress(OSError):
             probe.bind(("127.0.0.1", port))
             found.append(port)
-    return found[:count]
+    return found
 
 
 def eventually(what: str, look: Callable[[], T | None]) -> T:

@@ -12,7 +12,7 @@ import pytest
 from tests.integration.processes import ROOT
 
 EXAMPLE = ROOT / "docs/examples/harness_cluster.py"
-PATIENCE_S = 1_200
+PATIENCE_S = 1_800
 """Seven JVMs, on whatever else runs here."""
 
 REASON = runpy.run_path(str(EXAMPLE))["missing"]()
