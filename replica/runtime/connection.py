@@ -71,7 +71,7 @@ class Connection:
         self._ahead: deque[_Ahead] = deque()
         """Those of them that wait for replicas, in their order."""
         self._left = False
-        """The client: nobody hears answers."""
+        """The client has said its last, though it may still listen."""
         self._worked_off = trio.Event()
         self._mute_until = 0.0
         self._arrived = trio.Event()
@@ -169,6 +169,7 @@ class Connection:
                 each.scope.cancel()
         if self._waiting or self._now not in (None, *_ASKS_TO_WAIT):
             await self._worked_off.wait()
+        await self._all_taken()
 
     async def _make_room(self) -> None:
         settings, port = self._settings, self._port
@@ -272,7 +273,7 @@ class Connection:
         mine.answered.set()
 
     def _say(self, asked: Asked, reply: Reply) -> None:
-        if reply is None or self._left:
+        if reply is None:
             return
         try:
             self._put(encode_reply(asked.api, asked.version, asked.correlation, reply))
@@ -342,7 +343,11 @@ class Connection:
                 await self._to_send.wait()
             pieces, self._unsent = self._unsent, []
             data = pieces[0] if len(pieces) == 1 else b"".join(pieces)
-            await self._sent(data)
+            try:
+                await self._sent(data)
+            except _GONE:
+                if not self._left:
+                    raise
             self._unsent_bytes -= len(data)
             self._port.unsent_bytes -= len(data)
             self._taken.set()

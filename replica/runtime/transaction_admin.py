@@ -11,6 +11,7 @@ from kraft_controller.core.names import TopicPartition
 from replica.core.errors import ErrorCode, KafkaError
 from replica.core.transactions.states import TxnState
 from replica.runtime.client import Client, raise_for
+from replica.runtime.offsets_topic import TRANSACTIONS_TOPIC
 from replica.wire.api import ApiKey
 
 OPEN: Final = (TxnState.ONGOING.value, TxnState.PREPARE_COMMIT.value, TxnState.PREPARE_ABORT.value)
@@ -58,14 +59,14 @@ class Left:
 async def list_transactions(client: Client, states: Iterable[str] = (), open_for_ms: int = -1) -> list[Summary]:
     """Every broker knows its own only, so all of them are asked."""
     body = {"state_filters": list(states), "producer_id_filters": [], "duration_filter": open_for_ms}
-    await client.patiently(lambda: client.metadata([]))
+    there_are = await client.patiently(lambda: _are_coordinated(client))
     found: list[Summary] = []
     for broker in client.brokers:
 
         async def once(broker: int = broker) -> list[Summary]:
             reply = await client.ask_broker(broker, ApiKey.LIST_TRANSACTIONS, body)
-            if reply["error_code"] == ErrorCode.COORDINATOR_NOT_AVAILABLE:
-                return []  # a cluster in which there never was a transaction has nobody to ask for one
+            if reply["error_code"] == ErrorCode.COORDINATOR_NOT_AVAILABLE and not there_are:
+                return []
             raise_for(reply["error_code"], f"transactions of broker {broker}")
             return [
                 Summary(each["transactional_id"], each["transaction_state"], each["producer_id"], broker)
@@ -74,6 +75,17 @@ async def list_transactions(client: Client, states: Iterable[str] = (), open_for
 
         found += await client.patiently(once)
     return sorted(found, key=lambda summary: summary.id)
+
+
+async def _are_coordinated(client: Client) -> bool:
+    """A cluster in which there never was a transaction has nobody to ask for one. A share of them that nobody leads now
+    is not to pass for none: what is open in it would be taken for what hangs."""
+    [topic] = (await client.metadata([TRANSACTIONS_TOPIC]))["topics"]
+    for each in topic["partitions"]:
+        if each["leader_id"] < 0:
+            where = TopicPartition(TRANSACTIONS_TOPIC, each["partition_index"])
+            raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, f"nobody leads {where}, so nobody knows its transactions")
+    return bool(topic["partitions"])
 
 
 async def _coordinator(client: Client, name: str) -> int:
@@ -136,7 +148,8 @@ async def open_in(client: Client, wheres: Iterable[TopicPartition]) -> list[Left
 
 async def hanging(client: Client, wheres: Iterable[TopicPartition], before_ms: int) -> list[Left]:
     """Open in a partition, without anything written since, and no coordinator has the partition in a transaction: so
-    nobody will ever end it."""
+    nobody will ever end it. A coordinator forgets a transaction when its end is written everywhere. So what was open
+    before it was asked, and is still the same afterwards, is none that ended meanwhile."""
     left = [each for each in await open_in(client, wheres) if each.last_ms <= before_ms]
     if not left:
         return []
@@ -149,7 +162,12 @@ async def hanging(client: Client, wheres: Iterable[TopicPartition], before_ms: i
             if each.where in described.partitions and each.producer == described.producer:
                 continue
         found.append(each)
-    return found
+    still = {_same(each) for each in await open_in(client, dict.fromkeys(each.where for each in found))}
+    return [each for each in found if _same(each) in still]
+
+
+def _same(left: Left) -> tuple[TopicPartition, int, int, int]:
+    return left.where, left.producer, left.epoch, left.start
 
 
 # -- ending ------------------------------------------------------------------------------------------------

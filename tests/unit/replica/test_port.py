@@ -265,6 +265,22 @@ def test_what_came_before_its_client_left_is_written(resets: bool) -> None:
     trio.run(main)
 
 
+def test_who_has_said_his_last_and_listens_is_answered() -> None:
+    async def main() -> None:
+        writer = Writer()
+        async with listening(writer.handlers()) as connect:
+            client = await connect()
+            for number in range(1, 10):
+                writer.replicate_soon(number)
+                await client.ask(ApiKey.PRODUCE, 9, number, produce_of(0, acks=1))
+            await client.stream.send_eof()
+            for number in range(1, 10):
+                assert (await client.hear(ApiKey.PRODUCE, 9))[0] == number
+            assert await client.hung_up_on()
+
+    trio.run(main)
+
+
 def test_nothing_is_fetched_for_who_has_left() -> None:
     async def main() -> None:
         writer = Writer()

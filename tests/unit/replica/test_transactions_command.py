@@ -28,15 +28,23 @@ class Running:
     left: list[tuple[int, int, int, int]] = field(factory=list)
     ended: list[Body] = field(factory=list)
     port: int = 0
+    states: tuple[int, ...] = (1, 1)
+    """Who leads the partitions of __transaction_state."""
+    ends_by_itself: list[tuple[int, int, int, int]] = field(factory=list)
+    """Of `left`, once somebody was told of it."""
 
-    async def command(self, *arguments: str) -> int:
-        words = ["transactions", *arguments, "--bootstrap", f"127.0.0.1:{self.port}", "--within", "20"]
+    async def command(self, *arguments: str, within_s: int = 20) -> int:
+        words = ["transactions", *arguments, "--bootstrap", f"127.0.0.1:{self.port}", "--within", str(within_s)]
         return await trio.to_thread.run_sync(main, words)
 
     async def metadata(self, request: Request) -> Body:
         topics = []
         asked = request.body["topics"]
         for name in ["t"] if asked is None else [each["name"] for each in asked]:
+            if name == "__transaction_state":
+                states = [{"partition_index": index, "leader_id": leader} for index, leader in enumerate(self.states)]
+                topics.append({"name": name, "error_code": E.NONE, "partitions": states})
+                continue
             partitions = [{"partition_index": index, "leader_id": 1} for index in (0, 1) if name == "t"]
             error = E.NONE if name == "t" else E.UNKNOWN_TOPIC_OR_PARTITION
             topics.append({"name": name, "error_code": error, "partitions": partitions})
@@ -45,6 +53,7 @@ class Running:
     async def describe_producers(self, request: Request) -> Body:
         [topic] = request.body["topics"]
         [number] = topic["partition_indexes"]
+        left, self.left = self.left, [each for each in self.left if each not in self.ends_by_itself]
         found = [
             {
                 "producer_id": producer,
@@ -53,7 +62,7 @@ class Running:
                 "coordinator_epoch": -1,
                 "current_txn_start_offset": start,
             }
-            for partition, producer, start, last in self.left
+            for partition, producer, start, last in left
             if partition == number
         ]
         return {"topics": [{"name": "t", "partitions": [{"partition_index": number, "active_producers": found}]}]}
@@ -169,3 +178,20 @@ async def test_what_hangs_is_what_is_open_somewhere_and_known_to_no_coordinator(
         ]
         assert await running.command("hanging") == 0
         assert await running.command("hanging", "--topic", "unknown") == 1
+
+
+async def test_what_ends_while_it_is_asked_for_does_not_hang() -> None:
+    async with broker() as running:
+        running.left = [(0, 55, 9, 1_000)]
+        running.ends_by_itself = list(running.left)
+        assert await running.command("hanging", "--abort") == 0
+        assert running.ended == []
+
+
+async def test_where_some_transactions_are_nobodys_none_is_said_to_hang(capsys: pytest.CaptureFixture[str]) -> None:
+    async with broker() as running:
+        running.left = [(0, 55, 9, 1_000)]
+        running.states = (1, -1)
+        assert await running.command("hanging", "--abort", within_s=1) == 1
+        assert "nobody leads __transaction_state-1" in capsys.readouterr().err
+        assert running.ended == []
