@@ -155,6 +155,11 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         ("zab.store.prepare:Preparer._close_session", "if fields and fields[0] != self._epoch:", "if False:"),
     ),
     _of_drivers(
+        "ends-what-it-slept-through",
+        "a leader whose process stood still ends the sessions of which it could not hear meanwhile",
+        (f"{COORDINATION}.tracker:SessionTracker.look", "if slept:", "if False:"),
+    ),
+    _of_drivers(
         "old-end-takes-the-new",
         "the end of a connection takes the next one of its session along, which has come before it was heard",
         (

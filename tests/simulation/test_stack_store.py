@@ -6,8 +6,25 @@ import pytest
 from attrs import evolve
 
 from harness.draw import script_from_seed
-from harness.faults import Ask, Connect, Crash, Fault, Leave, Op, Restart, Script, Step, Timing, Vanish
+from harness.faults import (
+    LEADER,
+    Ask,
+    Connect,
+    Crash,
+    Fault,
+    Knobs,
+    Leave,
+    Op,
+    Pause,
+    Restart,
+    Script,
+    Step,
+    Timing,
+    Vanish,
+)
 from harness.history import Asked, Became, Fired, History, Lost, Told
+from harness.mutants.edit import planted
+from harness.mutants.table import BY_NAME
 from harness.outcome import Outcome
 from harness.worlds.stack.world import run
 
@@ -89,3 +106,16 @@ def test_who_is_cancelled_in_the_midst_of_a_call_hears_no_more_of_it() -> None:
     assert sum(isinstance(event, Asked) and event.client == 1 for event in history.events) == 60
     made = [change for change in history.changes if change.kind == "create"]
     assert len(made) == 60, "cancelling does not take a request back"
+
+
+def test_a_leader_that_stood_still_does_not_end_what_it_could_not_hear() -> None:
+    """Its look at the sessions is overdue when it goes on, and what their clients said meanwhile is not yet read."""
+    connects = [Connect(300 + client, client, client, 200) for client in (1, 2, 3)]
+    asks = [ask(at, Step("sync", "/"), client=client) for client in (1, 2, 3) for at in range(400, 1_400, 30)]
+    played = evolve(script(*connects, *asks, faults=(Pause(700, 240, LEADER),)), knobs=Knobs(tick_ms=100))
+    history = seen(run(played))
+    assert "expired" not in [event.state for event in history.events if isinstance(event, Became)]
+    with planted(BY_NAME["ends-what-it-slept-through"].edits):
+        outcome = run(played)
+    assert outcome.promise == "a session ends when nothing was heard of it for its time"
+    assert "stood still for 240 ms" in outcome.what

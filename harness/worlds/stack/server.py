@@ -15,6 +15,7 @@ from harness.worlds.settings import settings_of
 from harness.worlds.stack.machine import Fed, Holds, ToldMachine
 from harness.worlds.stack.network import LifeNetwork
 from harness.worlds.stack.node import ToldNode
+from harness.worlds.stack.scheduler import WHOSE
 from harness.worlds.stack.writer import Speed, TaskWriter
 from zab import Member
 from zab.core.ensemble import Ensemble
@@ -126,7 +127,6 @@ class Life:
 
     async def _in_thread(self, job: Callable[[], T], *, limiter: trio.CapacityLimiter | None = None) -> T:
         await trio.sleep(self.server.random.random() / 1_000)
-        await self.server.going()
         return job()
 
     def _make_node(
@@ -172,10 +172,12 @@ class Server:
         self.founded = False
         self.life = 0
         self.up = self.paused = self.watched = False
+        self.stood: list[tuple[int, int]] = []
+        """From when to when it has stood still, in milliseconds."""
+        self._stands_since = 0
         self.now: Life | None = None
         self.acts = 0
         self._starting = False
-        self._resumed = trio.Event()
         self._door = Doorbell()
 
     @property
@@ -186,6 +188,7 @@ class Server:
     # -- its lives -----------------------------------------------------------------------------------
 
     async def live(self) -> None:
+        WHOSE.set(self)
         while True:
             await self._door.wait()
             if not self._starting:
@@ -276,7 +279,7 @@ class Server:
         life.crash()
         life.again()
         self.up = self.paused = False
-        self._resumed.set()
+        self.world.still.go_on(self)
         self.life += 1
         same: Any = self
         self.world.nemesis.power_fails(same)
@@ -286,23 +289,20 @@ class Server:
         self.world.judge.crashed(self.id, unfinished)
 
     def pause(self) -> None:
-        """Nothing reaches it, nothing leaves it, its disk and its threads do nothing. Its own timers go on: see CAN."""
+        """Nothing reaches it, nothing leaves it, and none of its tasks has a turn."""
         if self.up and not self.paused:
-            self.paused, self._resumed = True, trio.Event()
+            self.paused, self._stands_since = True, self.world.now_ms
             self.world.record(self.id, "pauses", 0, None)
             self.world.network.stand_still(self.id)
+            self.world.still.stop(self)
 
     def resume(self) -> None:
         if self.paused:
             self.paused = False
+            self.stood.append((self._stands_since, self.world.now_ms))
             self.world.record(self.id, "resumes", 0, None)
-            self._resumed.set()
             self.world.network.go_on(self.id)
-
-    async def going(self) -> None:
-        """Until it does not stand still."""
-        while self.paused:
-            await self._resumed.wait()
+            self.world.still.go_on(self)
 
     def turn_clock(self, turn: Callable[[], None]) -> None:
         turn()

@@ -83,7 +83,7 @@ from harness.worlds.cores.server import Server as CoreServer
 from harness.worlds.cores.workload import Workload, member
 from harness.worlds.stack.network import Net
 from harness.worlds.stack.requests import Requests
-from harness.worlds.stack.scheduler import ordered_by
+from harness.worlds.stack.scheduler import StandStill, ordered_by
 from harness.worlds.stack.server import Life, Server
 from zab.core.ensemble import Ensemble, Role
 from zab.core.errors import StorageError
@@ -105,8 +105,8 @@ CAN: Final = (
 """What this world can do, and what it means here.
 
 Loss  Every channel is a stream here: what is lost is said again, and comes late.
-Pause  Nothing reaches the server and nothing leaves it, its disk and its threads do nothing until the end. But Trio's
-    clock is one for all, so its timers go on, and what they make it say comes out at the end.
+Pause  Nothing reaches the server and nothing leaves it, and none of its tasks has a turn until the end. Trio's clock is
+    one for all and goes on: what was to happen meanwhile is overdue then, all at once.
 When, CrashIn  Words leave in the turn in which the node hands them out, and what is behind the moment in it does not.
 
 And what it cannot: Flaky and Reorder need an election channel that loses words, and here it is a stream; DoubleLinks
@@ -159,6 +159,7 @@ class World(Common[Server]):
         seed = str(script.seed)
         self.requests = Requests()
         self.network = Net(self, script.timing, total, seed)
+        self.still = StandStill()
         self.servers = [Server(self, ServerId(sid), self.founders, seed) for sid in range(total + 1)]
         for server in self.servers[1 : script.servers + 1]:
             server.founded = True
@@ -277,6 +278,7 @@ class World(Common[Server]):
         if not self.over:
             self._ended_at = self.now
             self.over = True
+            self.still.all_go_on()  # to their end
             self._scope.cancel()
 
     # -- processes -------------------------------------------------------------------------------------

@@ -90,7 +90,6 @@ class TaskWriter(Writer):
             with trio.CancelScope(deadline=trio.current_time() + server.fsync_s()) as server.writer.sleeping:
                 await trio.sleep_forever()
             await trio.lowlevel.checkpoint_if_cancelled()
-            await server.going()
             if self._writing:
                 done = self._writing
                 try:

@@ -23,6 +23,7 @@ from harness.worlds.stack.controller.broker import EARS_FROM, PAUSE_S, Ear
 from harness.worlds.stack.controller.broker import Broker as Facade
 from harness.worlds.stack.controller.office import Office
 from harness.worlds.stack.network import Net, Party
+from harness.worlds.stack.scheduler import WHOSE
 from harness.worlds.stack.store.client import Outdoors
 from kraft_controller.core.names import BrokerId
 from kraft_controller.runtime.controller import Pace
@@ -104,6 +105,7 @@ class Life:
     async def leave(self) -> None:
         if self.program is not None and self.program.started.is_set():
             PROCESS.set(self)
+            WHOSE.set(self.broker)
             await self.program.leave()
 
 
@@ -159,6 +161,7 @@ class Broker(Facade):
         )
 
     async def _live(self) -> None:
+        WHOSE.set(self)
         while True:
             while not self._wanted:
                 await self._bell.wait()

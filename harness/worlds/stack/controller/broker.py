@@ -1,7 +1,7 @@
 """A broker: what outlives its process, and the process. In that everything is as it is shipped but the replicas.
 
 A life that is dead does nothing any more, at one instant: its streams are broken, and only then are its tasks
-cancelled. One that stands still hears nothing and says nothing; Trio's clock is one for all, so its timers go on.
+cancelled. One that stands still hears nothing and says nothing, and its tasks have no turn.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from harness.worlds.stack.controller.links import Frail
 from harness.worlds.stack.controller.office import Office, ToldController
 from harness.worlds.stack.controller.session import Door
 from harness.worlds.stack.network import LifeNetwork
+from harness.worlds.stack.scheduler import WHOSE
 from harness.worlds.stack.store.client import Outdoors
 from kraft_controller.core.commands import Command, Role
 from kraft_controller.core.names import BrokerEpoch, BrokerId, LeaderEpoch, TopicPartition, Version
@@ -111,7 +112,7 @@ class Life:
     async def _hear(self, listener: trio.abc.Listener[Any], nursery: trio.Nursery) -> None:
         while True:
             end = await listener.accept()
-            nursery.start_soon(self.orders.serve, Frail(end, self.broker.random, self.broker.going))
+            nursery.start_soon(self.orders.serve, Frail(end, self.broker.random))
 
     async def _prepare(self) -> None:
         while True:
@@ -153,6 +154,7 @@ class Life:
         return None if acting is None else Endpoint("PLAINTEXT", host_of(acting), PORT)
 
     async def leave(self) -> None:
+        WHOSE.set(self.broker)
         settings = LeaveSettings(tries=FAREWELLS, pause_s=0.03, answer_s=ANSWER_S, dial=self._dial)
         await ask_to_leave(self.broker.id, lambda: self.registration.epoch, self.find_controller, settings)
 
@@ -177,10 +179,10 @@ class Life:
         replicas, world = self.broker.replicas, self.world
         while True:
             await trio.sleep(LOOKS_S)
-            await self.broker.going()
+            before = dict(replicas.roles)
             for where, isr in replicas.wishes(world.now_ms, self._fetches).items():
-                role = replicas.roles.get(where)
-                if role is not None:  # it may have heard something else while it wrote the one before
+                role = before[where]
+                if replicas.roles.get(where) is role:  # else it has heard of another while it wrote the one before
                     await self._write_isr(session, role, isr)
 
     def _fetches(self, follower: BrokerId, where: TopicPartition, epoch: LeaderEpoch) -> bool:
@@ -233,7 +235,6 @@ class Broker:
         self.now: Life | None = None
         self.paused = False
         self._unheard = self._unseen = False
-        self._resumed = trio.Event()
         self._wanted = self._begun = False
         self._bell = Doorbell()
         world.network.places[host_of(number)] = -(EARS_FROM + number)
@@ -259,6 +260,7 @@ class Broker:
             self.world.beside(self._live)
 
     async def _live(self) -> None:
+        WHOSE.set(self)
         while True:
             while not self._wanted:
                 await self._bell.wait()
@@ -279,7 +281,7 @@ class Broker:
         if not life.ear.dead:
             life.ear.dead = life.ending = life.killed = True
             self.paused = False
-            self._resumed.set()
+            self.world.still.go_on(self)
             for place in (self.door.place, life.ear):
                 self.world.network.crashed(place)
             if self.now is life:
@@ -307,22 +309,18 @@ class Broker:
     def pause(self) -> bool:
         if not self.up or self.paused:
             return False
-        self.paused, self._resumed = True, trio.Event()
+        self.paused = True
         for place in (self.door.place.id, self._ear):
             self.world.network.stand_still(place)
+        self.world.still.stop(self)
         return True
 
     def go_on(self) -> None:
         if self.paused:
             self.paused = False
-            self._resumed.set()
             for place in (self.door.place.id, self._ear):
                 self.world.network.go_on(place)
-
-    async def going(self) -> None:
-        """Until it does not stand still."""
-        while self.paused:
-            await self._resumed.wait()
+            self.world.still.go_on(self)
 
     def lose_store(self) -> bool:
         return self.up and self.door.vanish()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from random import Random
 from typing import Final
 
@@ -17,14 +16,12 @@ BREAKS: Final = 0.01
 class Frail(trio.abc.Stream):
     """The end of a broker that hears."""
 
-    def __init__(self, end: End, random: Random, going: Callable[[], Awaitable[None]]) -> None:
+    def __init__(self, end: End, random: Random) -> None:
         self._end = end
         self._random = random
-        self._going = going
 
     async def receive_some(self, max_bytes: int | None = None) -> bytes:
         data = await self._end.receive_some(max_bytes)
-        await self._going()
         self._may_break()
         if self._end.broken:
             raise trio.BrokenResourceError("the connection broke")

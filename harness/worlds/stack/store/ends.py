@@ -2,11 +2,13 @@
 
 A session ends because nothing was heard of it for its time, and the leader says so. Whoever does not lead, and has not
 led when it looked last, has no say; nor has a leader that has heard of the session since, by itself or from another.
+Nor does it count as silence that a leader heard nothing while its process stood still, unless that was so short that it
+need not have noticed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
 from harness.checkers.ghost import Violation
@@ -18,13 +20,16 @@ from zab.runtime.driver import now_ms
 
 LEADS: Final = "sessions are ended by who leads"
 ATTACHED: Final = "who is connected is counted"
+UNNOTICED_LOOKS: Final = 3
+"""Who stood still for so many times the pause between two looks, twice a tick, sees it by the clock."""
 Violated = Callable[[Violation], None]
 
 
 class JudgedTracker(SessionTracker):
-    def __init__(self, server: StoreServer, violated: Violated) -> None:
+    def __init__(self, server: StoreServer, violated: Violated, stood: Sequence[tuple[int, int]]) -> None:
         super().__init__(server)
         self._violated = violated
+        self._stood = stood
         self._heard_at: dict[int, int] = {}
         self._led = False
         """Whether its server led when it looked last: that it does no more may reach the one before the other."""
@@ -56,17 +61,27 @@ class JudgedTracker(SessionTracker):
         server, now = self._server, now_ms()
         if not (server.leading or self._led):
             self._violated(Violation(LEADS, f"server {server.me} ends session {session:#x}, and does not lead"))
-        known, silent_ms = server.machine.sessions.table.get(session), now - self._heard_at.get(session, 0)
-        if known is not None and silent_ms < known[0]:
+        known, heard_at = server.machine.sessions.table.get(session), self._heard_at.get(session, 0)
+        if known is None:
+            return
+        silent_ms, deaf_ms = now - heard_at, self._deaf_ms(heard_at)
+        if silent_ms - deaf_ms < known[0]:
             who = f"session {session:#x} of {known[0]} ms"
-            self._violated(Violation(TIME, f"server {server.me} ends {who} {silent_ms} ms after it heard of it"))
+            deaf = f", and stood still for {deaf_ms} ms of that" if deaf_ms else ""
+            self._violated(Violation(TIME, f"server {server.me} ends {who} {silent_ms} ms after it heard of it{deaf}"))
+
+    def _deaf_ms(self, since_ms: int) -> int:
+        """For so long of the time since then its process stood still, and can have noticed it."""
+        unnoticed_ms = UNNOTICED_LOOKS * (self._server.settings.tick_ms // 2) + 1
+        return sum(min(end - begin, max(0, end - since_ms)) for begin, end in self._stood if end - begin > unnoticed_ms)
 
 
 class JudgedServer(StoreServer):
     judged: JudgedTracker | None = None
 
-    def judge(self, violated: Violated) -> None:
-        self.judged = self.tracker = JudgedTracker(self, violated)
+    def judge(self, violated: Violated, stood: Sequence[tuple[int, int]]) -> None:
+        """`stood`: from when to when its process stood still, in milliseconds."""
+        self.judged = self.tracker = JudgedTracker(self, violated, stood)
 
     def expire_session(self, session: int, epoch: Epoch) -> None:
         if self.judged is not None:

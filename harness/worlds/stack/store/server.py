@@ -75,7 +75,7 @@ class StoreLife(Life):
         self.member = self._member(machine)
         doors = DoorSettings(tick_ms=self.server.knobs.tick_ms, connections_per_host_max=0, containers_ms=CONTAINERS_MS)
         self.store = store = JudgedServer(machine, self.member, doors)
-        store.judge(self._violated)
+        store.judge(self._violated, self.server.stood)
 
     def _violated(self, violation: Violation) -> None:
         if not self.dead:
