@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 LOOKS_MS: Final = 40
 """At its followers."""
 WAITS_MS: Final = 30
-"""For the node of its last life to go."""
+"""For the node of its last life to go, and for a way to the store."""
 
 
 class Broker:
@@ -186,6 +186,9 @@ class Broker:
 
     def _anew(self) -> None:
         if not self.session and self.client is not None and not self.client.wanted:
+            if self.client.vanished:  # it cannot dial now, and would never do it again
+                self.later(WAITS_MS * 1_000, self._anew)
+                return
             server = self.world.servers[1 + int(self.random.random() * self.world.script.voters)]
             self.client.connect(server, self.world.session_ms)
 
