@@ -331,7 +331,12 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     of_partitions(
         "flushed-in-name",
         "a flush is told to be done before the files are durable",
-        (f"{FILES}.flush", "sync(self.files, path)", "pass"),
+        (f"{FILES}.write_out", "sync(self.files, path)", "pass"),
+    ),
+    of_partitions(
+        "flushed-though-cut",
+        "what a flush had begun with counts as on the disk when it ends, though it was cut off meanwhile",
+        (f"{FILES}.end_flush", "if flush.cuts == self.cuts:", "if True:"),
     ),
     of_partitions(
         "half-a-failed-disk",

@@ -108,6 +108,7 @@ PROFILES: Final[dict[str, str]] = {
     "anothers-election-taken": "in doubt",
     "link-outlives-a-life": "bounced",
     "cut-records-remembered": "leaders in turn",
+    "flushed-though-cut": "leaders in turn",
     "KAFKA-7128": "counted too early",
     "KAFKA-13091": "counted too early",
     "KIP-320": "counted too early",

@@ -9,6 +9,8 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import Final
 
+from attrs import frozen
+
 from replica.core.errors import KafkaError
 from replica.core.log import Appended
 from replica.storage import hints
@@ -25,6 +27,19 @@ SNAPSHOT_BYTES: Final = 8 << 20
 """So much is at most read again at a start to know the producers, besides what was not flushed."""
 FLUSH_BYTES: Final = 64 << 20
 """So much of one log is at most checked again at a start, whatever the topic says about flushing."""
+
+
+@frozen(eq=False)
+class Flush:
+    """One that has begun: up to where it reaches if nothing is cut, and what has to be synced for that."""
+
+    target: int
+    cuts: int
+    newest: int
+    """Where the newest segment begins."""
+    paths: tuple[str, ...]
+    beside: tuple[str, ...]
+    names_changed: bool
 
 
 class FileLog(GrowingLog):
@@ -44,6 +59,7 @@ class FileLog(GrowingLog):
         self.notes: list[str] = []
         self.doomed: list[tuple[str, int]] = []
         self._beside: tuple[str, ...] = ()
+        self._under_way: list[Flush] = []
         self._last_flush_ms: int | None = None
         self.uncleanable: KafkaError | None = None
         """What the cleaner found: it leaves this log alone from then on."""
@@ -86,11 +102,18 @@ class FileLog(GrowingLog):
             self._names_changed = True
 
     def flush(self) -> int:
+        begun = self.begin_flush()
+        if begun is not None and self.write_out(begun):
+            self.end_flush(begun)
+        return self.recovery_point
+
+    def begin_flush(self) -> Flush | None:
+        """What there is to do now; None: nothing. It is cut, cleaned and written to while it is being done."""
         with self._lock:
             self._usable()
-            target, cuts, newest = self._end, self.cuts, self._bases[-1]
+            target = self._end
             if target <= self.recovery_point and not self._names_changed:
-                return self.recovery_point
+                return None
             self._say_what_was_aborted()
             paths = [
                 segment.path(suffix)
@@ -109,32 +132,55 @@ class FileLog(GrowingLog):
             beside, self._beside = self._beside, ()
             paths.extend(beside)
             names_changed, self._names_changed = self._names_changed, False
+            if self._under_way:
+                paths.extend(self._taken_on(paths))
+                names_changed = names_changed or any(flush.names_changed for flush in self._under_way)
             if self._since_snapshot >= SNAPSHOT_BYTES:
                 self._write_snapshot(target)
+            begun = Flush(target, self.cuts, self._bases[-1], tuple(paths), beside, names_changed)
+            self._under_way.append(begun)
+            return begun
+
+    def _taken_on(self, paths: list[str]) -> list[str]:
+        """By flushes that another thread has begun: whoever ends before them says that this is durable, too."""
+        here = {segment.path(suffix) for segment in self._segments for suffix in (*SUFFIXES, ABORTED)}
+        here.add(f"{self.folder}/{EPOCHS}")
+        here.update(path for flush in self._under_way for path in flush.beside)
+        taken = dict.fromkeys(path for flush in self._under_way for path in flush.paths if path in here)
+        return [path for path in taken if path not in paths]
+
+    def write_out(self, flush: Flush) -> bool:
+        """The slow part, which holds nobody up. False: a file is gone, as it was cut or cleaned meanwhile; the next
+        flush sees what there is then."""
         try:
-            for path in paths:
+            for path in flush.paths:
                 sync(self.files, path)
-            if names_changed:
+            if flush.names_changed:
                 self.files.sync_folder(self.folder)
                 self.files.sync_folder("")  # the folder itself may be new
         except MissingFile:
             with self._lock:
+                self._under_way.remove(flush)
                 self._names_changed = self._epochs_written = True
-                self._beside = (*beside, *self._beside)
+                self._beside = (*flush.beside, *self._beside)
                 for segment in self._segments:
                     segment.indexes_changed = True
                     segment.aborted_changed = segment.has_aborted
-                if cuts == self.cuts:
+                if flush.cuts == self.cuts:
                     raise
-                return self.recovery_point  # cut or cleaned meanwhile: the next flush sees what there is now
+                return False
+        return True
+
+    def end_flush(self, flush: Flush) -> None:
+        """Of a log that was cut meanwhile nobody knows what has become durable: not what was cut off, at any rate."""
         with self._lock:
-            if cuts == self.cuts:
+            self._under_way.remove(flush)
+            if flush.cuts == self.cuts:
                 self._cut_back = False
-                self.recovery_point = max(self.recovery_point, target)
-                if names_changed:
-                    self._named = max(self._named, newest)
+                self.recovery_point = max(self.recovery_point, flush.target)
+                if flush.names_changed:
+                    self._named = max(self._named, flush.newest)
                 self._last_flush_ms = None
-            return self.recovery_point
 
     def close(self) -> None:
         """Orderly: all is durable, and the next start need not read it again."""

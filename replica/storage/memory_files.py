@@ -225,6 +225,11 @@ class MemoryFiles(Failing):
     def get(self, path: str) -> bytes:
         return bytes(self._names[path].data)
 
+    def durable(self, path: str) -> bytes:
+        """What a loss of power surely leaves of it."""
+        inode = self._durable.get(path)
+        return b"" if inode is None else bytes(inode.durable)
+
     def put(self, path: str, data: bytes) -> None:
         """A file appears, durable, as if it had always been there."""
         self._names[path] = self._durable[path] = Inode(bytearray(data), bytearray(data))

@@ -17,17 +17,17 @@ from harness.worlds.cores.partitions import isrs
 from harness.worlds.cores.partitions.coordinating import Groups
 from harness.worlds.cores.partitions.disk import Disk
 from harness.worlds.cores.partitions.fetching import Answers, Fetcher
+from harness.worlds.cores.partitions.flushing import Due, Waited
 from kraft_controller.core.commands import Command, UpdateMetadata
 from kraft_controller.core.names import BrokerId, TopicPartition, Version
 from kraft_controller.wire import znodes
 from kraft_controller.wire.work import Failed
-from replica.core.errors import KafkaError
 from replica.core.log import Origin
 from replica.core.manager import Replicas
 from replica.core.notices import Notices
 from replica.core.offsets import EARLIEST, Lookup
 from replica.core.partition import Partition
-from replica.core.wants import Deleted, Fetch, Fetched, Flush, Produced, ReadIsr, Ready, Request, Results, WriteIsr
+from replica.core.wants import Deleted, Fetch, Fetched, Produced, ReadIsr, Ready, Request, Results, WriteIsr
 from replica.runtime.metadata import MetadataCache
 
 if TYPE_CHECKING:
@@ -61,6 +61,7 @@ class PartitionBroker(Broker):
         self._waiting: dict[int, Callable[[Any], None]] = {}
         self._at_store: dict[TopicPartition, WriteIsr | ReadIsr] = {}
         self._tokens = 0
+        self._waited, self._due = Waited(self), Due(self)
         self._armed: int | None = None
         self._looks = 0
 
@@ -124,6 +125,7 @@ class PartitionBroker(Broker):
         self.later(LOOKS_MS * 1_000, self._look_at_followers)
         self._looks += 1
         self.world.keeper.idle(self)
+        self._due.look(self.disk.due_for_flush(self.clock()))
         cleaned = self.disk.look(self.clock(), self.core.high_watermarks(), self._looks % CHECKPOINTS == 0)
         self.world.keeper.looked(self)
         if cleaned is not None:
@@ -259,7 +261,7 @@ class PartitionBroker(Broker):
         for wish in wishes:
             self._ask_store(wish)
         for flush in ready.flushes:
-            self.later(self.world.fsync_us(self.random), lambda flush=flush: self._flush(flush))  # type: ignore[misc]
+            self._waited.wish(flush)
         for leader in ready.leaders:
             self._fetcher(leader).wake()
         for taken in ready.roles:
@@ -295,18 +297,6 @@ class PartitionBroker(Broker):
             return  # an earlier one has come meanwhile
         self._armed = None
         self.core.tick(self.clock())
-        self.turn()
-
-    def _flush(self, wish: Flush) -> None:
-        partition = self.core.partitions.get(wish.where)
-        if partition is None or partition.cuts != wish.cuts:
-            return
-        try:
-            upto = partition.log.flush()
-        except KafkaError as error:
-            self.core.disk_failed(wish.where, error.text, self.clock())
-        else:
-            self.core.flushed(wish.where, wish.cuts, upto, self.clock())
         self.turn()
 
     # -- the store ---------------------------------------------------------------------------------------

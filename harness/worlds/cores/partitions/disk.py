@@ -95,12 +95,13 @@ class Disk:
 
     # -- now and then ------------------------------------------------------------------------------------
 
+    def due_for_flush(self, now_ms: int) -> list[FileLog]:
+        return list(self.logs.due_for_flush(now_ms))
+
     def look(self, now_ms: int, watermarks: Mapping[TopicPartition, int], checkpoint: bool) -> TopicPartition | None:
         """Which log was cleaned, if any was."""
         cleaned, plain = None, cast("Mapping[tuple[str, int], int]", watermarks)
         try:
-            for log in self.logs.due_for_flush(now_ms):
-                log.flush()
             self.logs.retire(now_ms, plain)
             if (done := self.logs.clean_one(now_ms, plain)) is not None:
                 cleaned = TopicPartition(*done[0])

@@ -154,3 +154,35 @@ def test_what_was_cut_off_does_not_come_back_in_front_of_what_took_its_place(tel
         found = in_files(opened(files, point=point))
         assert [offset for offset, _ in found] == list(range(len(found)))
         assert [epoch for _, epoch in found] == sorted(epoch for _, epoch in found)
+
+
+def test_of_two_flushes_whoever_ends_first_has_done_what_the_other_one_had_begun_with() -> None:
+    """One thread flushes what replicas wait for, another one what has waited for long enough: the names of new
+    segments were left to whoever had begun first, and what stood in them counted before they were durable.
+    """
+    files, log = filled(8)
+    log.flush()
+    add(log, 8, 30)
+    first, second = log.begin_flush(), log.begin_flush()
+    assert first is not None
+    assert second is not None
+    assert log.write_out(second)
+    log.end_flush(second)
+    assert log.recovery_point == 38
+    files.crash()
+    assert opened(files, point=38).end_offset == 38
+
+
+def test_what_is_cut_off_while_it_is_flushed_is_not_durable() -> None:
+    files, log = filled(8)
+    log.flush()
+    add(log, 8, 4)
+    begun = log.begin_flush()
+    assert begun is not None
+    assert log.write_out(begun)
+    log.truncate_to(9)
+    add(log, 9, 6)
+    log.end_flush(begun)
+    assert log.recovery_point <= 9
+    files.crash()
+    opened(files, point=log.recovery_point)

@@ -1,0 +1,121 @@
+"""Flushes that take their time: one begins, its files are durable somewhere in between, and it is told of later.
+
+It stands for the threads of `replica.runtime`, of which one flushes what replicas wait for, and another one what has
+waited for long enough. Whatever comes meanwhile comes: cuts, more records, a loss of power, the other thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from harness.checkers.partitions.flushed import check_durable
+from kraft_controller.core.names import TopicPartition
+from replica.core.errors import KafkaError
+from replica.core.wants import Flush
+from replica.storage.file_log import FileLog
+
+if TYPE_CHECKING:
+    from harness.worlds.cores.partitions.broker import PartitionBroker
+
+Done = Callable[[KafkaError | None], None]
+
+
+def flush(broker: PartitionBroker, log: FileLog, done: Done) -> None:
+    """As `log.flush` in a thread. `done`: what it would raise; nothing, when the broker is gone by then."""
+    whole_us = broker.world.fsync_us(broker.random)
+    first_us = int(whole_us * broker.random.random())
+
+    def ends(error: KafkaError | None, then: Callable[[], None] | None = None) -> None:
+        def act() -> None:
+            if then is not None:
+                then()
+                check_durable(broker.id, broker.disk.files, log)
+            done(error)
+
+        broker.later(whole_us - first_us, act)
+
+    def told(begun: Any) -> None:
+        if begun.cuts != log.cuts:
+            broker.world.counted("cut while it was flushed")
+        log.end_flush(begun)
+
+    def writes_out(begun: Any) -> None:
+        try:
+            whole = log.write_out(begun)
+        except KafkaError as error:
+            ends(error)
+        else:
+            ends(None, (lambda: told(begun)) if whole else None)
+
+    try:
+        begun = log.begin_flush()
+    except KafkaError as error:
+        ends(error)
+    else:
+        if begun is None:
+            ends(None)
+        else:
+            broker.later(first_us, lambda: writes_out(begun))
+
+
+class Waited:
+    """What replicas wait for: all that is wished while one flush is under way is one for each partition."""
+
+    def __init__(self, broker: PartitionBroker) -> None:
+        self._broker = broker
+        self._wishes: dict[TopicPartition, Flush] = {}
+        self._round: list[Flush] = []
+        self._busy = False
+
+    def wish(self, flush: Flush) -> None:
+        self._wishes[flush.where] = flush
+        if not self._busy:
+            self._next()
+
+    def _next(self) -> None:
+        core = self._broker.core
+        while self._round or self._wishes:
+            if not self._round:
+                self._round, self._wishes = list(self._wishes.values()), {}
+            wish = self._round.pop(0)
+            partition = core.partitions.get(wish.where)
+            if partition is not None and partition.cuts == wish.cuts:
+                self._begin(wish, partition.log)
+                return
+
+    def _begin(self, wish: Flush, log: Any) -> None:
+        broker = self._broker
+
+        def done(error: KafkaError | None) -> None:
+            self._busy = False
+            if error is not None:
+                broker.core.disk_failed(wish.where, error.text, broker.clock())
+            else:
+                broker.core.flushed(wish.where, wish.cuts, log.recovery_point, broker.clock())
+            broker.turn()
+            if not self._busy:
+                self._next()
+
+        self._busy = True
+        flush(broker, log, done)
+
+
+class Due:
+    """What has waited for long enough: one log after the other, until one cannot be flushed."""
+
+    def __init__(self, broker: PartitionBroker) -> None:
+        self._broker = broker
+        self._logs: list[FileLog] = []
+        self._busy = False
+
+    def look(self, logs: list[FileLog]) -> None:
+        if not self._busy:
+            self._logs = logs
+            self._next(None)
+
+    def _next(self, error: KafkaError | None) -> None:
+        """Whoever wants something of a log that failed is told."""
+        self._busy = error is None and bool(self._logs)
+        if self._busy:
+            flush(self._broker, self._logs.pop(0), self._next)

@@ -1,0 +1,108 @@
+"""Flushes in the world of cores take their time, and what comes meanwhile comes between their acts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from harness.checkers import Violation
+from harness.mutants.edit import planted
+from harness.mutants.table import BY_NAME
+from harness.worlds.cores.partitions.flushing import flush
+from replica.core.errors import KafkaError
+from replica.storage.file_log import FileLog
+from replica.storage.memory_files import MemoryFiles
+from tests.unit.replica.storage.logs import NOW, batch
+from tests.unit.replica.storage.test_recovery import filled, opened
+
+FSYNC_US = 1_000
+
+
+class Broker:
+    """As far as a flush needs one: acts by their time, and a disk."""
+
+    id = 1
+
+    def __init__(self, files: MemoryFiles) -> None:
+        self.random = Random(1)
+        self.disk = SimpleNamespace(files=files)
+        self.world = SimpleNamespace(fsync_us=lambda _: FSYNC_US, counted=lambda _: None)
+        self._now = 0
+        self._acts: list[tuple[int, int, Callable[[], None]]] = []
+
+    def later(self, wait_us: int, act: Callable[[], None]) -> None:
+        self._acts.append((self._now + wait_us, len(self._acts), act))
+
+    def until(self, us: int) -> None:
+        while due := [each for each in self._acts if each[0] <= us]:
+            first = min(due, key=lambda each: each[:2])
+            self._acts.remove(first)
+            self._now = first[0]
+            first[2]()
+
+
+def begun() -> tuple[Broker, FileLog, list[KafkaError | None]]:
+    files, log = filled(8)
+    broker: Any = Broker(files)
+    done: list[KafkaError | None] = []
+    flush(broker, log, done.append)
+    return broker, log, done
+
+
+def written_again(broker: Broker, log: FileLog) -> None:
+    """Its files are durable by then, and nobody has been told."""
+    broker.until(FSYNC_US - 1)
+    log.truncate_to(5)
+    for n in range(5):
+        log.append_as_leader(batch(b"another %d" % n), 3, NOW)
+
+
+def test_it_is_durable_when_it_ends_and_not_before() -> None:
+    broker, log, done = begun()
+    broker.until(FSYNC_US - 1)
+    assert (log.recovery_point, done) == (0, [])
+    broker.until(FSYNC_US)
+    assert (log.recovery_point, done) == (8, [None])
+
+
+def test_the_power_may_be_lost_before_anything_is_durable() -> None:
+    broker, log, _ = begun()
+    broker.disk.files.crash()
+    assert opened(broker.disk.files).end_offset < log.end_offset
+
+
+def test_what_was_cut_meanwhile_does_not_count() -> None:
+    broker, log, done = begun()
+    written_again(broker, log)
+    broker.until(FSYNC_US)
+    assert (log.recovery_point, done) == (0, [None])
+
+
+def test_that_it_counts_all_the_same_is_noticed() -> None:
+    with planted(BY_NAME["flushed-though-cut"].edits):
+        broker, log, _ = begun()
+        written_again(broker, log)
+        with pytest.raises(Violation, match="flushed 8 records, and what its disk has from . on is something else"):
+            broker.until(FSYNC_US)
+
+
+def test_a_log_that_ends_before_what_counts_is_noticed() -> None:
+    with planted(BY_NAME["flushed-though-cut"].edits):
+        broker, log, _ = begun()
+        broker.until(FSYNC_US - 1)
+        log.truncate_to(5)
+        with pytest.raises(Violation, match="flushed 8 records, and has 5"):
+            broker.until(FSYNC_US)
+
+
+def test_a_disk_that_fails_meanwhile_is_told_of_at_the_end() -> None:
+    broker, _, done = begun()
+    broker.disk.files.fail("sync")
+    broker.until(FSYNC_US - 1)
+    assert not done
+    broker.until(FSYNC_US)
+    assert isinstance(done[0], KafkaError)
