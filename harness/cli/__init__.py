@@ -110,8 +110,9 @@ def _done(name: str, *rest: str) -> int:
     )
     command.add(parser)
     wanted = parser.parse_args(rest)
+    told: list[int] = []
     try:
-        with _told_to_end():
+        with _told_to_end(told):
             code: int = command.act(wanted)
         sys.stdout.flush()
     except (Misuse, ScriptError) as error:
@@ -120,28 +121,38 @@ def _done(name: str, *rest: str) -> int:
     except BrokenPipeError:  # whoever read has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return MISUSED
-    except KeyboardInterrupt as end:
-        print("told to end" if isinstance(end, ToldToEnd) else "interrupted", file=sys.stderr)
+    except KeyboardInterrupt:
+        print("told to end" if told else "interrupted", file=sys.stderr)
         if hasattr(command, "left"):
             print(command.left(wanted), file=sys.stderr)
-        return 143 if isinstance(end, ToldToEnd) else 130
+        return 143 if told else 130
     return code
 
 
-class ToldToEnd(KeyboardInterrupt):
-    """By SIGTERM: whatever is under way ends as it would for its user at the keyboard."""
-
-
 @contextmanager
-def _told_to_end() -> Iterator[None]:
-    def end(_: int, __: FrameType | None) -> None:
-        raise ToldToEnd
+def _told_to_end(told: list[int]) -> Iterator[None]:
+    """By SIGTERM, whatever is under way ends as it would for its user at the keyboard; `told` remembers that.
+
+    It is left to whoever hears the keyboard at that moment: in the midst of Trio's own code nothing may be raised,
+    and Trio knows when. It listens only where Python does as usual, which who is in the background of a script
+    does not.
+    """
+
+    def end(number: int, frame: FrameType | None) -> None:
+        told.append(number)
+        hears = signal.getsignal(signal.SIGINT)
+        assert callable(hears)
+        hears(signal.SIGINT, frame)
 
     if threading.current_thread() is not threading.main_thread():
         yield
         return
+    keyboard = signal.getsignal(signal.SIGINT)
+    if not callable(keyboard):
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     before = signal.signal(signal.SIGTERM, end)
     try:
         yield
     finally:
         signal.signal(signal.SIGTERM, before)
+        signal.signal(signal.SIGINT, keyboard or signal.SIG_DFL)

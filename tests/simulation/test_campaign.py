@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable
 
 import pytest
+import trio
 
 from harness.cli import fuzz, main
 from harness.many import Plan, Tally, campaign, run_some
 from harness.scripts import describe
+from harness.worlds.stack import world as stack
 
 SITUATIONS = (
     "sync diff", "sync trunc", "sync snap", "log", "crash", "disk failed", "readmitted", "learner_dropped",
@@ -60,3 +63,33 @@ def test_who_ends_a_search_is_told_what_it_came_to(
     monkeypatch.setattr(fuzz, "campaign", ended)
     assert main(["fuzz", "--servers", "3"]) == 130
     assert "3 histories of 3 voters" in capsys.readouterr().out
+
+
+class _Ends(trio.abc.Instrument):
+    """In the midst of Trio's own code, where nothing may be raised."""
+
+    def after_task_step(self, task: trio.lowlevel.Task) -> None:
+        trio.lowlevel.remove_instrument(self)
+        signal.raise_signal(signal.SIGTERM)
+
+
+@pytest.mark.parametrize("keyboard", [signal.default_int_handler, signal.SIG_IGN])
+def test_a_world_of_trio_that_is_told_to_end_says_what_it_came_to(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], keyboard: signal.Handlers
+) -> None:
+    main_of_world = stack.World._main
+
+    async def ended(self: stack.World) -> None:
+        trio.lowlevel.add_instrument(_Ends())
+        await main_of_world(self)
+
+    before = signal.signal(signal.SIGINT, keyboard)
+    try:
+        monkeypatch.setattr(stack.World, "_main", ended)
+        assert main(["fuzz", "--world", "stack", "--runs", "2", "--jobs", "1"]) == 143
+        assert signal.getsignal(signal.SIGINT) == keyboard
+    finally:
+        signal.signal(signal.SIGINT, before)
+    said = capsys.readouterr()
+    assert said.out.startswith("0 histories of 3 and 5 voters")
+    assert said.err.startswith("told to end\n")

@@ -18,6 +18,7 @@ from attrs import evolve
 from harness import worlds
 from harness.faults import Fault, Op, Script
 from harness.outcome import Outcome
+from harness.worlds.interrupts import interrupts_bare
 from harness.worlds.processes import nemesis, netns, workload
 from harness.worlds.processes.brokers import workload as brokers
 from harness.worlds.processes.places import Loopback, Places
@@ -57,12 +58,13 @@ def run(
     try:
         make, verdict = _of_machine(script)
         world = make(script, folder, places, trace=trace, scale=scale, tell=tell, network=network, mutant=mutant)
-        trio.run(world.main)
+        with interrupts_bare():
+            trio.run(world.main)
         outcome = verdict(world)
+    except KeyboardInterrupt:  # nobody wants to look at it
+        shutil.rmtree(folder)
+        raise
     except BaseException as error:
-        if _was_interrupted(error):  # nobody wants to look at it
-            shutil.rmtree(folder)
-            raise KeyboardInterrupt from None
         error.add_note(f"seed {script.seed}, {script.voters} voters; logs and data are in {folder}")
         raise
     finally:
@@ -83,13 +85,6 @@ def _of_machine(script: Script) -> tuple[Callable[..., World], Callable[[Any], O
     from harness.worlds.processes.brokers.world import BrokersWorld
 
     return BrokersWorld, outcome_of_brokers
-
-
-def _was_interrupted(error: BaseException) -> bool:
-    """By Ctrl-C, which comes out of the tasks in groups."""
-    if isinstance(error, BaseExceptionGroup):
-        return error.subgroup(KeyboardInterrupt) is not None
-    return isinstance(error, KeyboardInterrupt)
 
 
 def _network(script: Script, *, spaces: bool) -> tuple[Places, Fabric]:

@@ -81,6 +81,7 @@ from harness.worlds.cores.liveness import Liveness
 from harness.worlds.cores.nemesis import Nemesis
 from harness.worlds.cores.server import Server as CoreServer
 from harness.worlds.cores.workload import Workload, member
+from harness.worlds.interrupts import interrupts_bare
 from harness.worlds.stack.network import Net
 from harness.worlds.stack.requests import Requests
 from harness.worlds.stack.scheduler import StandStill, ordered_by
@@ -218,7 +219,7 @@ class World(Common[Server]):
         logger.propagate = False
         logger.addHandler(listens)
         try:
-            with ordered_by(str(self.script.seed)):
+            with ordered_by(str(self.script.seed)), interrupts_bare():
                 trio.run(self._main, clock=trio.testing.MockClock(autojump_threshold=0))
         finally:
             logger.removeHandler(listens)
