@@ -16,6 +16,7 @@ ALL: Final[tuple[Promise, ...]] = (
     order.replies,
     order.writes,
     order.never_back,
+    realtime.ended,
     realtime.check,
     realtime.synced,
     image.check,

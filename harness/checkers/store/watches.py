@@ -66,6 +66,9 @@ class _Session:
         self._book: Table = frozenset()
         """What the client knows that it watches."""
         self._seen = 0
+        self._came: set[Due] = set()
+        self._unsaid: list[tuple[str, str]] = []
+        """Events without a zxid, since it has seen `_seen`."""
         self._server = 0
         self._user = ""
         self._states: list[State] = []
@@ -122,7 +125,10 @@ class _Session:
             return self._unearned(fired, before, what)
         self._states = after
         self._book = used_up(self._book, fired.event, fired.path)
-        self._seen = max(self._seen, fired.zxid)
+        self._came.add((fired.event, fired.path, fired.zxid))
+        if fired.zxid <= 0:
+            self._unsaid.append((fired.event, fired.path))
+        self._saw(fired.zxid)
         return None
 
     def _told(self, event: Told, request: Request) -> Broken | None:
@@ -135,11 +141,16 @@ class _Session:
         for known in _registered(State(zxid, self._book), request, event.reply):
             self._book = known.table
             break
-        self._seen = max(self._seen, zxid)
+        self._saw(zxid)
         if before and not self._states:
             what = f"call {event.call} was told that there is no such watch on {request.path}, and it stands"
             return _broken(MISSED, event, what, zxid)
         return None
+
+    def _saw(self, zxid: int) -> None:
+        if zxid > self._seen:
+            self._seen = zxid
+            self._unsaid.clear()
 
     # -- all states --------------------------------------------------------------------------------
 
@@ -218,10 +229,13 @@ class _Session:
         yield evolve(state, zxid=max(state.zxid, zxid), table=table)
 
     def _told_of(self, table: Table, zxid: int) -> tuple[tuple[Due, ...], Table]:
+        return told(table, self._steps_at(zxid), zxid, self._user)
+
+    def _steps_at(self, zxid: int) -> tuple[Step, ...]:
         steps = self._steps.get(zxid)
         if steps is None:
             steps = self._steps[zxid] = tuple(steps_of(self._changes(zxid), self._replay.before(zxid)))
-        return told(table, steps, zxid, self._user)
+        return steps
 
     # -- what is wrong -----------------------------------------------------------------------------
 
@@ -237,6 +251,14 @@ class _Session:
                     return due[0]
         return None
 
+    def _old(self, fired: Fired) -> bool:
+        """It tells of what the client knows: then it is this event that is wrong, whatever else would have been due."""
+        if fired.zxid > 0:
+            return (fired.event, fired.path, fired.zxid) in self._came
+        kind = fired.event, fired.path
+        newer = (step for zxid in self._replay.between(self._seen, self._replay.last) for step in self._steps_at(zxid))
+        return sum(step[:2] == kind for step in newer) <= self._unsaid.count(kind)
+
     def _missed(self, event: Told, before: list[State]) -> Broken:
         zxid = event.reply.zxid
         due = self._due(before, zxid)
@@ -245,6 +267,10 @@ class _Session:
         return _broken(MISSED, event, what, due[2], *self._changes(due[2]))
 
     def _unearned(self, fired: Fired, before: list[State], what: str) -> Broken:
+        if self._old(fired):
+            before_that = any(came[:2] == (fired.event, fired.path) for came in self._came)
+            why = "came twice" if before_that else "came, and all that it could tell of had been seen"
+            return _broken(UNEARNED, fired, f"{what} {why}", fired.zxid)
         bound = fired.zxid if fired.zxid > 0 else self._replay.last
         due = self._due(before, bound)
         if due is not None and due[:2] != (fired.event, fired.path):

@@ -220,7 +220,9 @@ class World(Common[Server]):
         logger.addHandler(listens)
         try:
             with ordered_by(str(self.script.seed)), interrupts_bare():
-                trio.run(self._main, clock=trio.testing.MockClock(autojump_threshold=0))
+                clock = trio.testing.MockClock(autojump_threshold=0)
+                # Between two steps: in a destructor, of which there are many here, an interruption would be lost.
+                trio.run(self._main, clock=clock, restrict_keyboard_interrupt_to_checkpoints=True)
         finally:
             logger.removeHandler(listens)
             logger.propagate = propagates

@@ -121,6 +121,34 @@ def a_session_is_over_and_nobody_closed_it(t: Tale) -> None:
 
 
 @bad(sessions.LIVES)
+def a_session_is_told_of_its_end_before_anybody_ended_it(t: Tale) -> None:
+    """What Bob asks for afterwards takes effect before that; that he syncs then is no more than that."""
+    ann, bob, cyd = t.client(1), t.client(2), t.client(3)
+    t.create(bob, "/early")
+    t.became(ann, "expired")
+    t.create(bob, "/x")
+    t.sync(bob)
+    t.create(bob, "/y")
+    t.close(cyd)
+    t.became(cyd, "closed")
+    t.create(bob, "/z")
+    t.close(ann)
+    t.create(bob, "/late")
+
+
+@good
+def what_was_asked_for_before_a_session_was_told_of_its_end_may_come_before_it(t: Tale) -> None:
+    ann, bob = t.client(1), t.client(2)
+    call = t.ask(bob, Request("create", "/x", b""))
+    zxid = t.commit(bob, Change(0, 0, "create", "/x", b""))
+    t.close(ann)
+    t.became(ann, "expired")
+    t.tell(call, Reply(zxid=zxid, path="/x"))
+    t.create(bob, "/y")
+    t.sync(bob)
+
+
+@bad(sessions.LIVES)
 def a_session_that_nobody_opened(t: Tale) -> None:
     ann = t.client(1)
     t.became(evolve(ann, session=0x999), "connected")

@@ -82,6 +82,15 @@ def a_watch_fires_twice(t: Tale) -> None:
 
 
 @bad(watches.UNEARNED)
+def an_event_comes_twice(t: Tale) -> None:
+    ann, bob = t.client(1), t.client(2)
+    t.watch(bob, "/x", "persistent")
+    t.create(ann, "/x")
+    t.fire(bob, "created", "/x")
+    t.fire(bob, "created", "/x")
+
+
+@bad(watches.UNEARNED)
 def nobody_watched(t: Tale) -> None:
     ann, bob = t.client(1), t.client(2)
     t.exists(bob, "/x", there=False)
@@ -277,6 +286,22 @@ def who_was_away_is_told_of_nothing(t: Tale) -> None:
     t.create(ann, "/x")
     t.get(bob, "/x", b"", watch="once")
     t.back(bob)
+    t.fire(bob, "data", "/x", -1)
+
+
+@bad(watches.UNEARNED)
+def who_was_away_is_told_twice_of_the_same(t: Tale) -> None:
+    """There is more to be told, but that is not what is wrong."""
+    ann, bob = t.client(1), t.client(2)
+    t.create(ann, "/x")
+    t.create(ann, "/y")
+    t.get(bob, "/x", b"", watch="once")
+    t.get(bob, "/y", b"", watch="once")
+    t.became(bob, "disconnected")
+    t.set(ann, "/x", b"1", 1)
+    t.set(ann, "/y", b"1", 1)
+    t.became(bob, "connected")
+    t.fire(bob, "data", "/x", -1)
     t.fire(bob, "data", "/x", -1)
 
 
