@@ -2,6 +2,8 @@
 
 All of a transaction counts, or nothing, in all its partitions; nobody reads past one that is open, so what is read
 stays, and nothing turns up behind a reader's back; and whoever bears a name after another one has taken it from him.
+A position of a group that is committed in one counts with it: nobody is shown it before, and whoever asks for what no
+open transaction may change, when it was said that it counts, is shown it or a newer one.
 """
 
 from __future__ import annotations
@@ -14,7 +16,12 @@ from attrs import define, field, frozen
 
 WHOLE: Final = "all of a transaction counts, or nothing"
 STANDS: Final = "what is read as committed stays, and nothing turns up behind who has read it"
+PLACED: Final = "a position that is committed in a transaction counts with it"
 FENCED: Final = "whose name another one bears writes nothing under it any more"
+
+
+NOWHERE: Final = -1
+"""The position of whoever has none."""
 
 
 class Seen(NamedTuple):
@@ -31,12 +38,19 @@ class End(Enum):
 
 @define(eq=False)
 class Transaction:
-    """values   by value the partition that it was written to; only what was acknowledged"""
+    """values      by value the partition that it was written to
+    positions   by group and partition; of one group in one partition they ascend
+    asked       the moment of the journal when somebody asked that it counts
+    told        the one when it was said how it ended
+    """
 
     bearer: int
     """Who: of each name another number for each that has borne it."""
     values: dict[str, str] = field(factory=dict)
+    positions: dict[str, int] = field(factory=dict)
     end: End = End.OPEN
+    asked: int = 0
+    told: int = 0
 
 
 @frozen
@@ -49,23 +63,51 @@ class Read:
     seen: tuple[Seen, ...]
 
 
+@frozen
+class Look:
+    """What a coordinator says where a group is, between two moments of the journal.
+
+    stable   it was asked for what no open transaction may change
+    """
+
+    where: str
+    offset: int
+    stable: bool
+    asked: int
+    answered: int
+
+
 @define(eq=False)
 class Journal:
-    """fenced     what was seen at once: somebody wrote who was one no more
+    """looks      in the order in which they were answered; the last that is stable was when everything had come to rest
+    fenced     what was seen at once: somebody wrote who was one no more
     final      by partition all that stands when everything has come to rest
     complete   whether that is known of all partitions
     """
 
     transactions: list[Transaction] = field(factory=list)
     reads: list[Read] = field(factory=list)
+    looks: list[Look] = field(factory=list)
     fenced: list[str] = field(factory=list)
     final: dict[str, tuple[Seen, ...]] = field(factory=dict)
     complete: bool = False
+    _moments: int = 0
 
     def begins(self, bearer: int) -> Transaction:
         made = Transaction(bearer)
         self.transactions.append(made)
         return made
+
+    def asks(self, made: Transaction) -> None:
+        made.end, made.asked = End.ASKED, self.moment()
+
+    def told(self, made: Transaction, end: End) -> None:
+        made.end, made.told = end, self.moment()
+
+    def moment(self) -> int:
+        """Each is later than the one before."""
+        self._moments += 1
+        return self._moments
 
 
 @frozen
@@ -78,13 +120,39 @@ def judge(journal: Journal) -> Iterator[Broken]:
     """The gravest first."""
     for what in journal.fenced:
         yield Broken(FENCED, what)
+    yield from _placed(journal)
     yield from _whole(journal)
     yield from _stands(journal)
+
+
+def _placed(journal: Journal) -> Iterator[Broken]:
+    by = {place: made for made in journal.transactions for place in made.positions.items()}
+    for look in journal.looks:
+        made = by.get((look.where, look.offset))
+        shows = f"{look.where} is said to be at {look.offset}"
+        if made is None and look.offset != NOWHERE:
+            yield Broken(PLACED, f"{shows}, which nobody has committed")
+        elif made is not None and made.end in (End.OPEN, End.ABORTED):
+            yield Broken(PLACED, f"{shows}, and of its transaction: {made.end.value}")
+        elif made is not None and look.answered < made.asked:
+            yield Broken(PLACED, f"{shows}, before anybody had asked that its transaction counts")
+        newer = next((each for each in journal.transactions if _counts_beyond(each, look)), None)
+        if newer is not None:
+            yield Broken(PLACED, f"{shows}, and that {newer.positions[look.where]} counts had been said before")
+
+
+def _counts_beyond(made: Transaction, look: Look) -> bool:
+    """Whoever asked for it then must see its position, or a newer one."""
+    if not look.stable or made.end is not End.COUNTS or made.told > look.asked:
+        return False
+    return made.positions.get(look.where, NOWHERE) > look.offset
 
 
 def _whole(journal: Journal) -> Iterator[Broken]:
     shown = {seen.value: read.partition for read in journal.reads for seen in read.seen}
     rest = {seen.value: partition for partition, found in journal.final.items() for seen in found}
+    at = {(look.where, look.offset) for look in journal.looks}
+    last = {look.where: look.offset for look in journal.looks if look.stable}
     for transaction in journal.transactions:
         values = transaction.values
         if transaction.end in (End.OPEN, End.ABORTED):
@@ -95,12 +163,17 @@ def _whole(journal: Journal) -> Iterator[Broken]:
             continue
         if not journal.complete:
             continue
-        there = [value for value in values if rest.get(value) == values[value]]
-        lacks = next((value for value in values if value not in there), None)
-        if lacks is not None and (there or transaction.end is End.COUNTS):
-            others = f", and {there[0]} is in {values[there[0]]}" if there else ""
-            why = f"of its transaction: {transaction.end.value}{others}"
-            yield Broken(WHOLE, f"{lacks} is not in {values[lacks]}; {why}")
+        there = [f"{value} is in {where}" for value, where in values.items() if rest.get(value) == where]
+        there += [f"{where} is at {offset}" for where, offset in transaction.positions.items() if (where, offset) in at]
+        lacks = [f"{value} is not in {where}" for value, where in values.items() if rest.get(value) != where]
+        lacks += [
+            f"{where} is not at {offset}"
+            for where, offset in transaction.positions.items()
+            if last.get(where, offset) < offset
+        ]
+        if lacks and (there or transaction.end is End.COUNTS):
+            others = f", and {there[0]}" if there else ""
+            yield Broken(WHOLE, f"{lacks[0]}; of its transaction: {transaction.end.value}{others}")
 
 
 def _stands(journal: Journal) -> Iterator[Broken]:

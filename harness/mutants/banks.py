@@ -24,7 +24,7 @@ from harness.checkers.store import judge, watching
 from harness.checkers.store.case import Case as Prepared
 from harness.checkers.store.linearize import operations
 from harness.history import History
-from harness.mutants.bank import algebra, controller, liveness, oracle, partitions, verdicts, zab
+from harness.mutants.bank import algebra, controller, liveness, oracle, partitions, transactions, verdicts, zab
 from harness.mutants.bank.controller import settled
 from harness.mutants.bank.ensemble import PATHS, legal
 from harness.mutants.bank.operations import KINDS, spoil, true_history, without_zxids
@@ -62,6 +62,7 @@ TARGETS: Final[dict[str, tuple[str, ...]]] = {
     "records": _named(
         "checkers.records", "broken case groups judge lag lost members polls sends standing values verify"
     ),
+    "transactions": _named("checkers", "transactions"),
 }
 """By the name of the group: its modules."""
 
@@ -272,4 +273,5 @@ BANKS: Final[dict[str, Callable[[], Deeds]]] = {
     "controller": controller_bank,
     "partitions": partitions_bank,
     "records": records_bank,
+    "transactions": transactions.deeds,
 }

@@ -87,4 +87,28 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "partitions do not ask whether a producer's epoch is an older one",
         ("replica.storage.producers:_check_epoch", "if header.producer_epoch < known.epoch:", "if False:"),
     ),
+    _of_brokers(
+        "aborted-positions-count",
+        "a position that was committed in a transaction counts, also where that was aborted",
+        ("replica.core.groups.offsets:Offsets.end_of", "if committed:", "if True:"),
+    ),
+    _of_brokers(
+        "positions-forgotten-at-the-end",
+        "a position that was committed in a transaction is forgotten when that ends",
+        ("replica.core.groups.offsets:Offsets.end_of", "if committed:", "if False:"),
+    ),
+    _of_brokers(
+        "positions-shown-before-the-end",
+        "a position that is committed in a transaction holds when it is written, before anybody has ended that",
+        (
+            "replica.core.groups.offsets:Offsets.kept_in",
+            "known.safe[where] = evolve(position, written=written)",
+            "known.safe[where] = evolve(position, written=written); self.put(where, position, written)",
+        ),
+    ),
+    _of_brokers(
+        "unstable-told-as-stable",
+        "whoever asks for what no open transaction may change is told what was before it",
+        ("replica.core.groups.offsets:Offsets.hangs", "return any(", "return False and any("),
+    ),
 )

@@ -113,6 +113,14 @@ EQUIVALENT: Final[dict[str, str]] = {
     "checkers.records.verify _raise: `offset >= floors[-1][1]` for `offset > floors[-1][1]`": (
         "the same offset, known once more and later: whoever asks at any time is told no other"
     ),
+    # -- transactions --------------------------------------------------------------------------------------
+    "checkers.transactions _placed: `look.answered <= made.asked` for `look.answered < made.asked`": (
+        "no two moments of a journal are the same"
+    ),
+    "checkers.transactions _counts_beyond: `made.told >= look.asked` for `made.told > look.asked`": (
+        "no two moments of a journal are the same"
+    ),
+    "checkers.transactions Journal.moment: 2 for 1 in `self._moments += 1`": "each is later than the one before",
     # -- linearizability ---------------------------------------------------------------------------------
     "checkers.linear.certificate certify: 5 for 4 in `:4`": (
         "the fourth is the number of the operation, which no other has; so the fifth is never compared"

@@ -6,7 +6,7 @@ Then nobody can say that what was not seen by now is yet to come.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable
-from typing import Final
+from typing import Final, TypeVar
 
 import trio
 
@@ -18,6 +18,7 @@ from replica.runtime.client import Client
 LATEST: Final = -1
 """The end of what is committed."""
 BYTES_MAX: Final = 1 << 20
+T = TypeVar("T")
 
 
 async def read_all(
@@ -44,7 +45,7 @@ async def look_at_all(consumers: Iterable[Consumer], waits_for: list[str]) -> No
             await trio.sleep(PAUSE_S)
 
 
-async def insist(act: Callable[[], Awaitable[int]]) -> int:
+async def insist(act: Callable[[], Awaitable[T]]) -> T:
     while True:
         try:
             return await act()

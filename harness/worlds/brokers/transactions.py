@@ -1,7 +1,7 @@
 """Producers with transactions, and those who read only what these have committed.
 
-Each has a name, under which it begins, writes to two partitions, and ends what it has begun; or it falls silent in the
-midst, and comes back when another one bears its name.
+Each has a name, under which it begins, writes to two partitions, commits a position of a group, and ends what it has
+begun; or it falls silent in the midst, and comes back when another one bears its name.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from attrs import frozen
 
 from harness.checkers.transactions import End, Journal, Read, Seen, Transaction
 from harness.worlds.brokers.consumer import WRONG
+from harness.worlds.brokers.positions import Positions
 from harness.worlds.brokers.producer import PAUSE_MAX_S, PAUSE_S
 from kraft_controller.core.names import TopicPartition
 from replica.core.errors import ErrorCode, KafkaError
@@ -60,6 +61,7 @@ class Transactor:
         self._values = 0
         self._sequences: dict[TopicPartition, int] = {}
         self._coordinator: int | None = None
+        self.positions: Positions | None = None
         self._silent: list[tuple[Bearer, TopicPartition, int]] = []
         """Who have fallen silent, where each has written, and which sequence comes next there."""
 
@@ -104,6 +106,7 @@ class Transactor:
         for where in partitions:
             for _ in range(count):
                 await self._write(made, bearer, where)
+        await self._move(made, bearer, partitions[0])
         if fate == "vanishes":
             where = partitions[0]
             self._silent.append((bearer, where, self._sequences[where]))
@@ -111,9 +114,10 @@ class Transactor:
             return
         counts = fate == "commits"
         if counts:
-            made.end = End.ASKED
+            self._journal.asks(made)
         await self._patiently(lambda: self._end(bearer, counts))
-        made.end = End.COUNTS if counts else End.ABORTED
+        self._journal.told(made, End.COUNTS if counts else End.ABORTED)
+        await self._position(partitions[0]).glance(stable=True)
 
     async def _borne(self) -> Bearer:
         if self._bearer is None:
@@ -135,6 +139,13 @@ class Transactor:
             pass
         else:
             self._journal.fenced.append(f"bearer {bearer.number} of {self.name} writes to {where}")
+        if self.positions is not None:
+            try:
+                await self.positions.commit(Transaction(bearer.number), self._who(bearer), self._next())
+            except WRONG:
+                pass
+            else:
+                self._journal.fenced.append(f"bearer {bearer.number} of {self.name} commits a position")
         try:
             await self._end(bearer, True)
         except WRONG:
@@ -148,11 +159,27 @@ class Transactor:
         await self._ask(ApiKey.ADD_PARTITIONS_TO_TXN, body, _of_partitions)
 
     async def _write(self, made: Transaction, bearer: Bearer, where: TopicPartition) -> None:
-        self._values += 1
-        value, sequence = f"{self.name}.{self._values}", self._sequences.get(where, 0)
+        value, sequence = f"{self.name}.{self._next()}", self._sequences.get(where, 0)
         made.values[value] = str(where)
         await self._patiently(lambda: self._send(bearer, where, sequence, value))
         self._sequences[where] = sequence + 1
+
+    async def _move(self, made: Transaction, bearer: Bearer, where: TopicPartition) -> None:
+        """What it has committed may not be seen before the end."""
+        at, offset = self._position(where), self._next()
+        body = {**self._who(bearer), "group_id": at.group}
+        await self._patiently(lambda: self._ask(ApiKey.ADD_OFFSETS_TO_TXN, body, _plain))
+        await self._patiently(lambda: at.commit(made, self._who(bearer), offset))
+        await at.glance(stable=False)
+
+    def _position(self, where: TopicPartition) -> Positions:
+        if self.positions is None:
+            self.positions = Positions(f"group-of-{self.name}", where, self._journal, self._client)
+        return self.positions
+
+    def _next(self) -> int:
+        self._values += 1
+        return self._values
 
     async def _end(self, bearer: Bearer, counts: bool) -> None:
         await self._ask(ApiKey.END_TXN, {**self._who(bearer), "committed": counts}, _plain)

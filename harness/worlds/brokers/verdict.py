@@ -23,6 +23,7 @@ def with_transactions(outcome: Outcome, journal: transactions.Journal) -> Outcom
     if not journal.transactions:
         return outcome
     ends = Counter(f"transactions {each.end.name.lower()}" for each in journal.transactions)
+    ends["transactions, positions seen"] = len(journal.looks)
     made = evolve(outcome, counts=tuple(sorted((dict(outcome.counts) | ends).items())))
     broken = next(transactions.judge(journal), None)
     if broken is None or outcome.promise not in (None, LIVENESS):

@@ -5,6 +5,7 @@ Then something is written to each of them, and everything is read from beginning
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import trio
@@ -93,6 +94,9 @@ class BrokersLiveness(StoreLiveness):
             self._waits_for[0] = f"a transaction of {each.name} has not come to its end"
             await each.rests()
             await each.close()
+            if each.positions is not None:
+                self._waits_for[0] = f"a transaction may move {each.positions.name}"
+                await insist(partial(each.positions.look, stable=True))
         for where in workload.committed:
             self._waits_for[0] = f"a transaction is open in {where}"
             reads: list[Read] = []
