@@ -44,6 +44,7 @@ from harness.reigns import (
     led_before,
     let_in_by_what_is_over,
     moves_taken_back,
+    shares_on_the_way,
 )
 from harness.script.chance import Draw
 from harness.script.kinds import BROKERS_MAX, CHILDREN, CLIENTS_MAX, PARENTS, Short, Upto, Value
@@ -767,6 +768,17 @@ PROFILES: Final = (
         {"tick_ms": Upto(50, 50), "segment_bytes": Upto(300, 900)},
         QUICK,
         late_commits,
+        "partitions",
+        3,
+    ),
+    Profile(
+        "shares on the way",
+        "a group is shared out, and shared out anew before brokers have kept that",
+        _nothing,
+        (3_000, 3_000),
+        {"tick_ms": Upto(50, 50)},
+        QUICK,
+        shares_on_the_way,
         "partitions",
         3,
     ),

@@ -22,6 +22,7 @@ from harness.faults import (
     Reassign,
     Replication,
     Resign,
+    SlowBroker,
     SlowStore,
 )
 from harness.script.chance import Draw
@@ -130,6 +131,19 @@ def late_commits(draw: Draw, length_ms: int) -> Sequence[Op]:
         ops.append(CommitPositions(at + draw.upto(0, 20), client, 1, part, draw.upto(1, 4)))
     if draw.chance(0.5):
         ops += [BounceBroker(at, draw.upto(1, 3)) for at in range(900, length_ms - 100, draw.upto(400, 800))]
+    return ops
+
+
+def shares_on_the_way(draw: Draw, length_ms: int) -> Sequence[Op]:
+    """Whoever leads the group has dealt it out, brokers are slow to keep that, and somebody joins or leaves."""
+    ops: list[Op] = [
+        Replication(0, "cache", "fetched", "leader", 1, draw.upto(250, 400)),
+        CreateTopic(400, OFFSETS, 1, 3),
+    ]
+    for at in range(650, length_ms - 50, draw.upto(20, 60)):
+        ops.append(CommitPositions(at + draw.upto(0, 20), draw.upto(1, 4), 1, "member", draw.upto(1, 3)))
+    for at in range(800, length_ms - 100, draw.upto(150, 300)):
+        ops.append(SlowBroker(at, draw.upto(100, 250), draw.upto(1, 3), draw.upto(30, 90)))
     return ops
 
 

@@ -29,6 +29,7 @@ from harness.mutants.bank.controller import settled
 from harness.mutants.bank.ensemble import PATHS, legal
 from harness.mutants.bank.operations import KINDS, spoil, true_history, without_zxids
 from harness.mutants.bank.partitions import settled as at_rest
+from harness.mutants.bank.partitions import shares
 from harness.mutants.bank.records.bank import histories, summary
 from harness.mutants.bank.spoil import SPOILERS
 from harness.mutants.bank.stories import STORIES
@@ -58,7 +59,7 @@ TARGETS: Final[dict[str, tuple[str, ...]]] = {
         *_named("checkers.controller", "case epochs fenced leaders versions assignments obedience settled"),
         "harness.checkers.controller",
     ),
-    "partitions": _named("checkers.partitions", "copies keeper lives settled"),
+    "partitions": _named("checkers.partitions", "copies keeper lives settled shares"),
     "records": _named(
         "checkers.records", "broken case groups judge lag lost members polls sends standing values verify"
     ),
@@ -245,6 +246,7 @@ def _decided(history: linear.History, modelled: algebra.Modelled) -> Deed:
 def partitions_bank() -> Deeds:
     yield "an id", lambda: ident_of(TopicId("T1" + "0" * 20))
     yield from at_rest.deeds()
+    yield from shares.deeds()
     for story in partitions.STORIES.values():
         for so in (False, True):
             yield f"{story.name}{'' if so else ', not'}", _onlooked(story, so)

@@ -68,6 +68,15 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         ),
     ),
     of_partitions(
+        "older-generation-dealt",
+        "what the leader of an older generation dealt out is taken for what that of the newer one did",
+        (
+            f"{GROUPS}.rebalance:assign",
+            "if group.state is not S.COMPLETING_REBALANCE or group.generation != generation:",
+            "if group.state is not S.COMPLETING_REBALANCE:",
+        ),
+    ),
+    of_partitions(
         "older-generation-commits",
         "a member commits as of a generation before, in what may be another's by now",
         (

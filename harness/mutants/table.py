@@ -128,6 +128,7 @@ PROFILES: Final[dict[str, str]] = {
     "news-narrow-the-isr": "asked in vain",
     "former-life-let-in": "let in too late",
     "older-generation-commits": "late commits",
+    "older-generation-dealt": "shares on the way",
     "half-deleted-led-anew": "half deleted",
     "arrival-of-yesterday": "gone on arrival",
     "read-past-what-is-open": "transactions",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from harness.mutants.bank.partitions import STORIES, Told, settled
+from harness.mutants.bank.partitions import STORIES, Told, settled, shares
 from harness.points.partitions import NAMES, counted_as
 
 
@@ -26,3 +26,10 @@ def test_who_has_not_come_to_rest_is_noticed(spoilt: str) -> None:
     rest = settled.Rest()
     settled.SPOILT[spoilt](rest)
     assert (rest.said() == (None, None)) is (spoilt in settled.HARMLESS), rest.said()
+
+
+@pytest.mark.parametrize(("deals", "gift", "right"), shares.STORIES.values(), ids=shares.STORIES)
+def test_a_share_is_of_its_generation(deals: tuple[shares.Deal, ...], gift: shares.Gift, right: str) -> None:
+    member, generation, share = gift
+    what = f"{member} is given {share.decode()} in generation {generation} of g, whose leader has dealt it {right}"
+    assert shares.said(deals, gift) == (what if right else "")

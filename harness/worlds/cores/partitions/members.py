@@ -178,7 +178,8 @@ class Committer(Party):
 
 
 class Member(Committer):
-    """A group's partitions are dealt out among its members by the one who leads: one for each."""
+    """A group's partitions are dealt out among its members by the one who leads: one for each, and in each generation
+    another one."""
 
     prefix = "group"
 
@@ -189,7 +190,7 @@ class Member(Committer):
 
     def _say(self, ask: Ask, heard: Callable[[Reply | None], None], wait_us: int = ANSWER_US) -> None:
         if isinstance(ask, Commit):
-            self._teller.given(self._who, self._of, self._at)
+            self._teller.begins(self._who, self._of, self._at)
             heard = self._teller.commits(ask, heard)
         super()._say(ask, heard, wait_us)
 
@@ -214,8 +215,8 @@ class Member(Committer):
         else:
             self._id = reply.member
             self._who = Identity(self.group, reply.member, reply.generation)
-            leads = reply.leader == reply.member
-            dealt = {each.member: b"%d" % place for place, each in enumerate(reply.members)} if leads else {}
+            dealt = _dealt(reply) if reply.leader == reply.member else {}
+            self.world.shares.dealt(self._who, dealt)
             self._say(Sync(self._who, dealt), self._synced, JOIN_US)
 
     def _synced(self, reply: Reply | None) -> None:
@@ -224,7 +225,9 @@ class Member(Committer):
         elif reply.error is not E.NONE or not reply.assignment:
             self._fenced(reply.error)
         else:
+            self.world.shares.given(self._who, reply.assignment)
             self._of = TopicPartition("data", int(reply.assignment))
+            self._teller.given(self._who, self._of)
             self.world.counted("partitions taken over")
             self._look()
 
@@ -298,3 +301,9 @@ def _ignored(_: Reply | None) -> None:
 
 def _lost() -> None:
     """Nobody is there any more who could say no."""
+
+
+def _dealt(joined: Joined) -> dict[str, bytes]:
+    """Everybody has another partition than in the generation before: whoever is given that one is noticed."""
+    count = len(joined.members)
+    return {each.member: b"%d" % ((place + joined.generation) % count) for place, each in enumerate(joined.members)}

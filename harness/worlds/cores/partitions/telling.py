@@ -10,7 +10,7 @@ from attrs import evolve
 
 from harness.checkers.records import members
 from harness.checkers.records.case import prepared
-from harness.checkers.records.history import Assigned, Committing, Failed, Place, Unknown
+from harness.checkers.records.history import NOWHERE, Assigned, Committing, Failed, Place, Unknown
 from harness.checkers.records.history import Committed as Told
 from harness.outcome import Outcome
 from harness.worlds.brokers.tape import Tape
@@ -33,13 +33,17 @@ class Teller:
         self._group = group
         self._tape = world.tapes.setdefault(group, Tape(lambda: world.now))
         self._client = self._tape.producer()
-        self._given: tuple[Identity, TopicPartition] | None = None
+        self._began: tuple[Identity, TopicPartition] | None = None
 
-    def given(self, who: Identity, where: TopicPartition, offset: int) -> None:
-        if self._given != (who, where):
-            self._given = who, where
-            begins = (Place(str(where), offset),)
-            self._tape.add(Assigned(self._world.now, self._client, begins, (), self._group, who.generation))
+    def given(self, who: Identity, where: TopicPartition, offset: int = NOWHERE) -> None:
+        """What it has in its generation, also if it never commits there."""
+        begins = (Place(str(where), offset),)
+        self._tape.add(Assigned(self._world.now, self._client, begins, (), self._group, who.generation))
+
+    def begins(self, who: Identity, where: TopicPartition, offset: int) -> None:
+        if self._began != (who, where):
+            self._began = who, where
+            self.given(who, where, offset)
 
     def commits(self, asked: Commit, heard: Callable[[Reply | None], None]) -> Callable[[Reply | None], None]:
         """What is to be called with the answer; None: there was none."""

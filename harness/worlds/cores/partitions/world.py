@@ -12,6 +12,7 @@ from harness.changes import changes_of_batch
 from harness.checkers import ALL, Checker
 from harness.checkers.partitions.keeper import Keeper
 from harness.checkers.partitions.positions import Positions
+from harness.checkers.partitions.shares import Shares
 from harness.faults import Replication, Script
 from harness.history import Change
 from harness.outcome import Outcome
@@ -88,6 +89,7 @@ class PartitionsWorld(ControllerWorld):
         self.reads_anywhere = self.replication.anywhere
         self.keeper = Keeper(self)
         self.positions = Positions(self)
+        self.shares = Shares()
         self.tapes: dict[str, Tape] = {}
         """Of each group what its members were told."""
         self._producers = 0
