@@ -28,8 +28,8 @@ from harness.mutants.bank import algebra, controller, liveness, oracle, partitio
 from harness.mutants.bank.controller import settled
 from harness.mutants.bank.ensemble import PATHS, legal
 from harness.mutants.bank.operations import KINDS, spoil, true_history, without_zxids
+from harness.mutants.bank.partitions import cleaning, shares
 from harness.mutants.bank.partitions import settled as at_rest
-from harness.mutants.bank.partitions import shares
 from harness.mutants.bank.records.bank import histories, summary
 from harness.mutants.bank.spoil import SPOILERS
 from harness.mutants.bank.stories import STORIES
@@ -247,6 +247,7 @@ def partitions_bank() -> Deeds:
     yield "an id", lambda: ident_of(TopicId("T1" + "0" * 20))
     yield from at_rest.deeds()
     yield from shares.deeds()
+    yield from cleaning.deeds()
     for story in partitions.STORIES.values():
         for so in (False, True):
             yield f"{story.name}{'' if so else ', not'}", _onlooked(story, so)

@@ -59,6 +59,30 @@ EQUIVALENT: Final[dict[str, str]] = {
     "checkers.store.watches _Session._by_event: never `not state.table`": (
         "who watches nothing is told nothing, whatever changes are gone through"
     ),
+    "checkers.store.realtime _early: `call.zxid <= lowest.zxid` for `call.zxid < lowest.zxid`": (
+        "no two writes have one zxid"
+    ),
+    "checkers.store.realtime _early: `lowest.zxid <= shown.zxid` for `lowest.zxid < shown.zxid`": (
+        "no write has the zxid of an end"
+    ),
+    "checkers.store.watches _Session._fired: 1 for 0 in `fired.zxid > 0`": (
+        "no event tells of zxid 1: what is committed first opens a session"
+    ),
+    "checkers.store.watches _Session._fired: 1 for 0 in `fired.zxid <= 0`": (
+        "no event tells of zxid 1: what is committed first opens a session"
+    ),
+    "checkers.store.watches _Session._old: 1 for 0 in `fired.zxid > 0`": (
+        "no event tells of zxid 1: what is committed first opens a session"
+    ),
+    "checkers.store.watches _Session._by_event: 1 for 0 in `fired.zxid > 0`": (
+        "no event tells of zxid 1: what is committed first opens a session"
+    ),
+    "checkers.store.watches _Session._unearned: 1 for 0 in `fired.zxid > 0`": (
+        "no event tells of zxid 1: what is committed first opens a session"
+    ),
+    "checkers.store.watches _words: 1 for 0 in `zxid > 0`": (
+        "no event tells of zxid 1: what is committed first opens a session"
+    ),
     # -- controllers -------------------------------------------------------------------------------------
     "checkers.controller.assignments arrived: without `origin.moving` in `origin.moving and held.replicas =="
     " origin.target`": "what did not move is held by the same as before then, and what is as before was passed over",

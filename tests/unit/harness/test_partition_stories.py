@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from harness.mutants.bank.partitions import STORIES, Told, settled, shares
+from harness.mutants.bank.partitions import STORIES, Told, cleaning, settled, shares
 from harness.points.partitions import NAMES, counted_as
 
 
@@ -33,3 +33,13 @@ def test_a_share_is_of_its_generation(deals: tuple[shares.Deal, ...], gift: shar
     member, generation, share = gift
     what = f"{member} is given {share.decode()} in generation {generation} of g, whose leader has dealt it {right}"
     assert shares.said(deals, gift) == (what if right else "")
+
+
+@pytest.mark.parametrize("story", cleaning.STORIES.values(), ids=cleaning.STORIES)
+def test_what_a_cleaner_may_take(story: cleaning.Cleaned) -> None:
+    promise, what, _ = story.said()
+    assert promise == story.breaks, what
+
+
+def test_where_nothing_is_known_nothing_is_missed() -> None:
+    assert cleaning.nowhere() == ()

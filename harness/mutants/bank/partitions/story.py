@@ -60,17 +60,18 @@ ELSEWHERE: Final = TopicPartition("t2", 0)
 def records(text: str) -> list[Record]:
     """`a1 b2:7/3` are a, of leader epoch 1, and b, of epoch 2, to which producer 7 gave the number 3.
 
-    `-1` is empty, and where `.` stands is nothing.
+    The key of `c1@k` is k, `-1` is empty, and where `.` stands is nothing.
     """
     made = []
     for word in text.split():
         if word == ".":
             made.append(GONE)
             continue
+        word, _, key = word.partition("@")
         said, _, numbered = word.partition(":")
         producer, _, sequence = numbered.partition("/")
         value = b"" if said[0] == "-" else said[0].encode()
-        made.append(Record(int(said[1:]), value, int(producer or -1), int(sequence or -1)))
+        made.append(Record(int(said[1:]), value, int(producer or -1), int(sequence or -1), key.encode()))
     return made
 
 
@@ -86,7 +87,7 @@ def batches(found: Sequence[Record], first: int = 0) -> list[tuple[int, bytes]]:
         if one == GONE:
             continue
         data = wire.build(
-            [wire.Record(offset + number, 0, None, each.value or None) for number, each in enumerate(both)],
+            [wire.Record(offset + number, 0, each.key or None, each.value or None) for number, each in enumerate(both)],
             leader_epoch=one.epoch,
             producer_id=one.producer,
             producer_epoch=min(one.producer, 0),
@@ -109,6 +110,7 @@ class Shelf:
     records: list[Record] = field(factory=list)
     recovery_point: int = 0
     size: int = 0
+    closed: bool = False
 
     @property
     def end_offset(self) -> int:

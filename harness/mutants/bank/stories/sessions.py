@@ -148,6 +148,16 @@ def what_was_asked_for_before_a_session_was_told_of_its_end_may_come_before_it(t
     t.sync(bob)
 
 
+@good
+def a_write_is_asked_for_in_the_moment_in_which_a_session_is_told_of_its_end(t: Tale) -> None:
+    """Nobody can say which was first."""
+    ann, bob = t.client(1), t.client(2)
+    t.became(ann, "expired")
+    t.now -= 10
+    t.create(bob, "/x")
+    t.close(ann)
+
+
 @bad(sessions.LIVES)
 def a_session_that_nobody_opened(t: Tale) -> None:
     ann = t.client(1)
