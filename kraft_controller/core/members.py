@@ -73,7 +73,7 @@ def on_failure(desk: Desk, dead: Iterable[BrokerId]) -> Steps[None]:
     dead = tuple(dead)
     for broker in dead:
         cluster.leaving.discard(broker)
-    held = {broker: cluster.on(broker) for broker in dead}
+    held = {broker: _begun(desk, broker) for broker in dead}
     leaderless = [where for broker in dead for where in cluster.led_by(broker) if not cluster.is_deleting(where.topic)]
     partitions.move(desk, leaderless, PartitionPhase.OFFLINE)
     yield from partitions.bring_online(desk, cluster.waiting())
@@ -97,7 +97,7 @@ def on_startup(desk: Desk, arrived: Iterable[BrokerId]) -> Steps[None]:
     batch.tell_all_metadata(arrived)
     batch.tell_all(arrived)
     held = [
-        (where, broker) for broker in arrived for where in cluster.on(broker) if not cluster.is_deleting(where.topic)
+        (where, broker) for broker in arrived for where in _begun(desk, broker) if not cluster.is_deleting(where.topic)
     ]
     replicas.move(desk, held, ReplicaPhase.ONLINE)
     yield from partitions.bring_online(desk, cluster.waiting())
@@ -105,6 +105,13 @@ def on_startup(desk: Desk, arrived: Iterable[BrokerId]) -> Steps[None]:
         desk, *(where for where in cluster.moving if set(arrived) & set(cluster.assignment(where).target))
     )
     yield from deletion.go_on(desk)
+
+
+def _begun(desk: Desk, broker: BrokerId) -> list[TopicPartition]:
+    """What this broker holds. Not what a topic has grown by while its node was read for another reason: that begins
+    when the news of it comes."""
+    cluster = desk.cluster
+    return [where for where in cluster.on(broker) if cluster.phase(where) is not PartitionPhase.NON_EXISTENT]
 
 
 def told_anew(desk: Desk, broker: BrokerId) -> Steps[None]:

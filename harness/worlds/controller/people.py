@@ -73,9 +73,12 @@ def prepare(paths: Sequence[str]) -> Work[None]:
     for path in paths:
         parts = path.split("/")[1:]
         every.update(dict.fromkeys("/" + "/".join(parts[: place + 1]) for place in range(len(parts))))
-    found = yield [Get(path) for path in every]
-    for path, node in zip(every, found, strict=True):
-        if not isinstance(node, Node):
+    while True:  # whether one was made may not be known, when its server has crashed
+        found = yield [Get(path) for path in every]
+        missing = [path for path, node in zip(every, found, strict=True) if not isinstance(node, Node)]
+        if not missing:
+            return
+        for path in missing:
             yield [Multi((Create(path, b""),))]
 
 
