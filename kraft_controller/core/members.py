@@ -111,7 +111,11 @@ def _begun(desk: Desk, broker: BrokerId) -> list[TopicPartition]:
     """What this broker holds. Not what a topic has grown by while its node was read for another reason: that begins
     when the news of it comes."""
     cluster = desk.cluster
-    return [where for where in cluster.on(broker) if cluster.phase(where) is not PartitionPhase.NON_EXISTENT]
+    return [
+        where
+        for where in cluster.on(broker)
+        if cluster.phase(where) is not PartitionPhase.NON_EXISTENT or cluster.is_deleting(where.topic)
+    ]
 
 
 def told_anew(desk: Desk, broker: BrokerId) -> Steps[None]:
