@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Sequence
 from typing import Final
 
@@ -14,7 +13,7 @@ from harness.quorums import is_quorum
 from zab.core.ensemble import Ensemble
 from zab.core.messages import NewLeader, Notification, State
 from zab.core.ready import Recovered
-from zab.core.zxid import Epoch, ServerId, Zxid, make, show
+from zab.core.zxid import Epoch, ServerId, Zxid, show
 
 # A member of an enum is looked up slowly, and these with every vote that is heard.
 _LEADING: Final = State.LEADING
@@ -57,15 +56,22 @@ class LeaderCompleteness(Checker):
     """Whoever is established in an epoch holds all that was ever committed in earlier ones; and what is
     committed in an earlier epoch later on, it holds, too.
 
+    A transaction is committed in the epoch of whoever leads then, be it of an earlier one itself.
+
     The second half is for a deposed leader that learns late that a quorum had acknowledged. Of later epochs
     it need not know: a candidate that slept through them is no danger, as no quorum will adopt its epoch.
     """
 
     promise = "leader completeness"
 
+    def __init__(self, ghost: Ghost) -> None:
+        super().__init__(ghost)
+        self._until: dict[Epoch, Zxid] = {}
+        """How much was committed in an epoch for the first time."""
+
     def established(self, who: Known, epoch: Epoch) -> None:
         ghost = self.ghost
-        committed = ghost.canon[bisect_left(ghost.canon, make(epoch, 0)) - 1]
+        committed = max((zxid for within, zxid in self._until.items() if within < epoch), default=ghost.canon[0])
         if not ghost.holds(who.tip, committed):
             told = ", and a client was told" if committed <= ghost.acknowledged else ""
             self.fail(
@@ -75,6 +81,8 @@ class LeaderCompleteness(Checker):
 
     def committed(self, who: Known, zxid: Zxid, path: list[Zxid] | None) -> None:
         ghost = self.ghost
+        if path:
+            self._until[who.epoch] = zxid
         if not path or ghost.newest <= who.epoch:
             return
         if not ghost.holds(ghost.initial[ghost.newest], zxid):

@@ -197,9 +197,9 @@ class Nemesis:
         """A server is about to read its disk."""
         strikes_disk.starts(self, server)
 
-    def power_fails(self, server: Server) -> None:
+    def power_fails(self, server: Server, loss: str) -> None:
         """A server is about to crash, whatever the reason."""
-        strikes_disk.power_fails(self, server)
+        strikes_disk.power_fails(self, server, loss)
 
     # -- the end -----------------------------------------------------------------------------------------
 

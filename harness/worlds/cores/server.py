@@ -181,7 +181,7 @@ class Server:
         self.backlog.clear()
         self.submitted.clear()
         self.heard_at.clear()
-        world.nemesis.power_fails(self)
+        world.nemesis.power_fails(self, loss)
         unfinished = self.writer.crash(loss)
         world.network.crashed(self)
         world.judge.crashed(self.id, unfinished)

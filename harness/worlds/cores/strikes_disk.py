@@ -185,12 +185,13 @@ def _may_forget_since(nemesis: Nemesis, server: Server) -> bool:
     return same and can_forget(world, server) and can_spare(world, server)
 
 
-def power_fails(nemesis: Nemesis, server: Server) -> None:
-    """If its disk has lied, that comes out now; where the ensemble could not spare it, it had not lied after all."""
+def power_fails(nemesis: Nemesis, server: Server, loss: str) -> None:
+    """If its disk has lied, that comes out now; where the ensemble could not spare it, it had not lied after all. Nor
+    had it where only the process ended: what waits in the disk's cache is written some time."""
     disk = server.disk
     if not disk.lying:
         return
-    if _may_forget_since(nemesis, server):
+    if loss != "keep" and _may_forget_since(nemesis, server):
         nemesis.world.counted(f"hit {LoseFsync.__name__}")
         nemesis.world.judge.disk_lost(server.id)
         nemesis.world.judge.disk_went_back(server.id)

@@ -282,7 +282,7 @@ class Server:
         self.world.still.go_on(self)
         self.life += 1
         same: Any = self
-        self.world.nemesis.power_fails(same)
+        self.world.nemesis.power_fails(same, loss)
         unfinished = life.writer.crash() if life.writer is not None else []
         lose(self.disk, loss, self.random.randrange)
         self.world.network.crashed(life)
