@@ -24,8 +24,8 @@ EQUIVALENT: Final[dict[str, str]] = {
     "checkers.ghost Ghost.log: never `self.batches.get(batch.first) is batch`": (
         "the very same batch is logged again, and of what is known already nothing is changed"
     ),
-    "checkers.leadership LeaderCompleteness.established: 1 for 0 in `make(epoch, 0)`": (
-        "no transaction has the counter 0, and what is sought is the last one before the epoch's first, which has 1"
+    "checkers.leadership LeaderCompleteness.established: `within <= epoch` for `within < epoch`": (
+        "nothing is committed in an epoch before its leader is established"
     ),
     # -- the specification -------------------------------------------------------------------------------
     "spec.actions promise: `epoch >= s.accepted` for `epoch > s.accepted`": (
@@ -65,9 +65,6 @@ EQUIVALENT: Final[dict[str, str]] = {
     "checkers.store.realtime _early: `lowest.zxid <= shown.zxid` for `lowest.zxid < shown.zxid`": (
         "no write has the zxid of an end"
     ),
-    "checkers.store.watches _Session._fired: 1 for 0 in `fired.zxid > 0`": (
-        "no event tells of zxid 1: what is committed first opens a session"
-    ),
     "checkers.store.watches _Session._fired: 1 for 0 in `fired.zxid <= 0`": (
         "no event tells of zxid 1: what is committed first opens a session"
     ),
@@ -75,9 +72,6 @@ EQUIVALENT: Final[dict[str, str]] = {
         "no event tells of zxid 1: what is committed first opens a session"
     ),
     "checkers.store.watches _Session._by_event: 1 for 0 in `fired.zxid > 0`": (
-        "no event tells of zxid 1: what is committed first opens a session"
-    ),
-    "checkers.store.watches _Session._unearned: 1 for 0 in `fired.zxid > 0`": (
         "no event tells of zxid 1: what is committed first opens a session"
     ),
     "checkers.store.watches _words: 1 for 0 in `zxid > 0`": (

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
@@ -86,11 +87,17 @@ def mistakes(module: ModuleType) -> Iterator[Mistake]:
 def made(mistake: Mistake, module: ModuleType) -> Iterator[None]:
     function = dict(functions_of(module))[mistake.function]
     kept = function.__code__
-    function.__code__ = mistake.code
+    _put(function, mistake.code)
     try:
         yield
     finally:
-        function.__code__ = kept
+        _put(function, kept)
+
+
+def _put(function: FunctionType, code: CodeType) -> None:
+    with warnings.catch_warnings():  # a generator that has lost its only `yield` is one of the mistakes
+        warnings.simplefilter("ignore", DeprecationWarning)
+        function.__code__ = code
 
 
 # -- functions -----------------------------------------------------------------------------------------

@@ -133,6 +133,29 @@ def a_leader_without_the_last_that_was_committed(story: Story, bad: bool) -> Non
     story.leads(ONE if bad else TWO, 2)
 
 
+@breaks(LeaderCompleteness)
+def a_leader_without_the_newer_of_what_two_epochs_committed(story: Story, bad: bool) -> None:
+    story.leads(THREE, 1)
+    first = story.proposes(THREE, 1, 1)
+    story.logs(first, ONE, TWO, THREE)
+    story.commits(THREE, first.last)
+    story.leads(TWO, 2)
+    second = story.proposes(TWO, 2, 1)
+    story.logs(second, TWO, THREE)
+    story.commits(TWO, second.last)
+    story.leads(ONE if bad else THREE, 3)
+
+
+@breaks(LeaderCompleteness)
+def a_candidate_that_slept_while_a_later_epoch_committed_what_is_older(story: Story, bad: bool) -> None:
+    story.leads(THREE, 1)
+    first = story.proposes(THREE, 1, 1)
+    story.logs(first, ONE, THREE)
+    story.leads(THREE, 3)
+    story.commits(THREE, first.last)
+    story.leads(TWO, 4 if bad else 2)
+
+
 @breaks(RemovedLeaderEnds)
 def a_leader_that_commits_its_leave_behind_something_else(story: Story, bad: bool) -> None:
     story.leads(THREE, 1)
