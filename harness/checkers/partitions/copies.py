@@ -77,6 +77,8 @@ class Copy:
 class Truth:
     """Of one partition: what the store says, and what has been committed under any leader that counts.
 
+    factor    so many brokers are to hold it
+    factors   the same by leader epoch: a leader that does not know yet of a move goes by what was said in its own epoch
     known     by offset and leader epoch: there are no two of these
     unclean   leader epochs of leaders that were not in sync when they were elected
     led       the newest leader epoch under which somebody has acted
@@ -88,6 +90,7 @@ class Truth:
     key: Key
     state: PartitionState | None = None
     factor: int = 0
+    factors: dict[int, int] = field(factory=dict)
     committed: list[Record] = field(factory=list)
     lost: dict[int, Record] = field(factory=dict)
     known: dict[tuple[int, int], Record] = field(factory=dict)
@@ -95,6 +98,11 @@ class Truth:
     led: int = -1
     fork: int = -1
     begun: int = 0
+
+    def counted(self) -> None:
+        """A move counts up the leader epoch before it says who is to hold the partition."""
+        if self.state is not None:
+            self.factors[self.state.leader_epoch] = self.factor
 
 
 def records_of(data: bytes) -> list[tuple[int, Record]]:

@@ -102,7 +102,9 @@ class Keeper:
             if topic.id is not None:
                 self._idents[named[1]] = ident_of(topic.id)
                 for number, assignment in topic.partitions.items():
-                    self.truth(TopicPartition(named[1], number)).factor = len(assignment.target)
+                    truth = self.truth(TopicPartition(named[1], number))
+                    truth.factor = len(assignment.target)
+                    truth.counted()
             return
         found = STATE.fullmatch(change.path)
         if found is None or found[1] not in self._idents:
@@ -113,6 +115,7 @@ class Keeper:
             truth.state = None
             return
         state = truth.state = znodes.read_partition_state(truth.key.where, change.data, Version(change.version))
+        truth.counted()
         if before is None:
             return
         if state.leader not in (NOBODY, before.leader) and state.leader not in before.isr:
@@ -426,7 +429,7 @@ class Keeper:
             raise Violation(ACKNOWLEDGED, f"{copy.key}: {values} at offset {base}, where {found} are committed")
         last = truth.committed[base + len(values) - 1]
         holders = [each for each in self.copies if self._holds(each, copy.key, base + len(values) - 1, last)]
-        least = min(self._world.replication.settings.min_insync, truth.factor)
+        least = min(self._world.replication.settings.min_insync, truth.factors.get(copy.epoch, truth.factor))
         if len(holders) < least:
             raise Violation(ACKNOWLEDGED, f"{copy.key}: offset {base} is with {holders}, and {least} have to have it")
 

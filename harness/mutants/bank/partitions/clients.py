@@ -70,6 +70,36 @@ def who_holds_what_had_the_name_before_does_not_count(t: Tale, bad: bool) -> Non
     t.acks(ONE, 1, "b")
 
 
+def _alone_until_it_grows(t: Tale) -> None:
+    t.set_up(least=2)
+    t.topic(ONE)
+    t.state(ONE, [ONE], 1)
+    t.has(ONE, "a1 b1")
+    t.leads(ONE, 1, [ONE])
+    t.knows(ONE, 2)
+
+
+@breaks(keeper.ACKNOWLEDGED)
+def who_has_not_heard_that_others_are_to_hold_it_needs_none_of_them(t: Tale, bad: bool) -> None:
+    _alone_until_it_grows(t)
+    t.state(ONE, [ONE], 2)
+    t.topic(*ALL)
+    if bad:
+        t.leads(ONE, 2, [ONE])
+    t.looks(ONE)
+    t.acks(ONE, 1, "b")
+
+
+@breaks(keeper.ACKNOWLEDGED)
+def who_is_to_hold_it_counts_in_an_epoch_of_its_own(t: Tale, bad: bool) -> None:
+    _alone_until_it_grows(t)
+    if not bad:
+        t.state(ONE, [ONE], 2)
+    t.topic(*ALL)
+    t.looks(ONE)
+    t.acks(ONE, 1, "b")
+
+
 @breaks(keeper.ACKNOWLEDGED)
 def who_has_let_go_of_it_has_had_it(t: Tale, bad: bool) -> None:
     t.set_up(least=2)
