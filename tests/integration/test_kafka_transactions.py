@@ -342,6 +342,16 @@ def test_from_topic_to_topic_exactly_once_while_every_broker_is_restarted(tmp_pa
 
 
 def rewind(consumer: Consumer) -> None:
-    """To where the group is: what was aborted is read again."""
-    for each in consumer.committed(consumer.assignment(), PATIENCE_S):
+    """To where the group is: what was aborted is read again. That is asked again while nobody coordinates the group."""
+    end = time.monotonic() + PATIENCE_S
+    while True:
+        try:
+            known = consumer.committed(consumer.assignment(), PATIENCE_S)
+        except KafkaException:
+            if time.monotonic() > end:
+                raise
+            time.sleep(0.1)
+        else:
+            break
+    for each in known:
         consumer.seek(ConfluentPartition(each.topic, each.partition, max(each.offset, 0)))
