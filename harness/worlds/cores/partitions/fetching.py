@@ -22,6 +22,7 @@ class Fetcher:
     def __init__(self, broker: PartitionBroker, leader: BrokerId) -> None:
         self._broker = broker
         self._leader = leader
+        self._life = broker.life
         self._asked = 0
         self._busy = False
         self._alarm = 0
@@ -63,8 +64,8 @@ class Fetcher:
         self._broker.later(wait_ms * 1_000, act)
 
     def _heard(self, number: int, request: Request, answers: Answers | None) -> None:
-        """None: nobody listens there."""
-        if number != self._asked or not self._busy:
+        """None: nobody listens there. What an earlier process has asked, nobody hears: its connection went with it."""
+        if number != self._asked or not self._busy or self._life != self._broker.life:
             return
         self._busy = False
         if answers is None:
