@@ -12,7 +12,7 @@ OPERATIONS ?= 100000
 SEED ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check docs fuzz fuzz-port differential drill kill9 kill9-controller bench bench-gate
+.PHONY: help run test check docs peers fuzz fuzz-port differential drill kill9 kill9-controller bench bench-gate
 
 help:
 	@echo 'make run     the whole on loopback: a store on $(SERVERS) servers and $(BROKERS) Kafka brokers (BROKERS=0: the store alone);'
@@ -20,6 +20,7 @@ help:
 	@echo 'make test    format, lint, types, contracts and every test'
 	@echo 'make check   the same without the tests'
 	@echo 'make docs    follow every link of the docs and run every example in them'
+	@echo 'make peers   clients and servers of others that tests and benchmarks want to meet: Apache Kafka, kafkajs, go-zookeeper'
 	@echo 'make fuzz    $(RUNS) simulated histories under faults (RUNS=n for another number)'
 	@echo 'make fuzz-port  whatever comes to mind, thrown at a running client port, until something is found'
 	@echo 'make differential  $(OPERATIONS) random operations at Apache ZooKeeper and at ours, compared (OPERATIONS=n, SEED=n)'
@@ -40,6 +41,9 @@ check: $(VENV)/.with-dev
 
 docs: $(VENV)/.with-dev
 	@$(BIN)/python -m pytest -q tests/unit/test_docs.py
+
+peers:
+	@scripts/peers $(VENV)/peers
 
 fuzz: $(VENV)/.with-dev
 	@$(BIN)/zab-harness fuzz --runs $(RUNS)

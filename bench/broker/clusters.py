@@ -23,6 +23,7 @@ START_S: Final = 120.0
 STOP_S: Final = 20.0
 _ROOT: Final = Path(__file__).parents[2]
 KAFKA_MAIN: Final = "kafka.Kafka"
+KAFKA_JARS: Final = Path(os.environ.get("ZAB_KAFKA_JARS") or _ROOT / ".venv" / "peers" / "kafka")
 SESSION_MS: Final = 6_000
 HEAP_MIB: Final = 1024
 """As `kafka-server-start.sh` has it, unless it is told otherwise."""
@@ -30,16 +31,15 @@ HEAP_MIB: Final = 1024
 
 def missing() -> str | None:
     """Why Apache Kafka cannot be measured here; None when it can."""
-    named = os.environ.get("ZAB_KAFKA_JARS")
-    if not named or not list(Path(named).glob("kafka_2.13-3.*.jar")):
-        return "no jars of Apache Kafka 3: set ZAB_KAFKA_JARS to their folder"
+    if not list(KAFKA_JARS.glob("kafka_2.13-3.*.jar")):
+        return "no jars of Apache Kafka 3: `make peers` brings them, or ZAB_KAFKA_JARS names their folder"
     return None if shutil.which("java") else "no java on this machine"
 
 
 def kafka_version() -> str | None:
     if missing() is not None:
         return None
-    return next(Path(os.environ["ZAB_KAFKA_JARS"]).glob("kafka-clients-3.*.jar")).stem.removeprefix("kafka-clients-")
+    return next(KAFKA_JARS.glob("kafka-clients-3.*.jar")).stem.removeprefix("kafka-clients-")
 
 
 class Process:
@@ -117,8 +117,15 @@ class Cluster:
         if self.label == "ours":
             self.brokers[number] = Worker(python("bench.broker.server", str(properties)), home / "log")
         else:
-            classes = f"{os.environ['ZAB_KAFKA_JARS']}/*"
-            command = ["java", f"-Xms{HEAP_MIB}m", f"-Xmx{HEAP_MIB}m", "-cp", classes, KAFKA_MAIN, str(properties)]
+            command = [
+                "java",
+                f"-Xms{HEAP_MIB}m",
+                f"-Xmx{HEAP_MIB}m",
+                "-cp",
+                f"{KAFKA_JARS}/*",
+                KAFKA_MAIN,
+                str(properties),
+            ]
             self.brokers[number] = Process(command, home)
 
     def wait(self) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 from pathlib import Path
 
@@ -15,8 +14,8 @@ from replica.core.acls import Operation, Pattern, PatternType, ResourceType
 from replica.core.authorizing import AclSettings
 from replica.runtime.requests import ApiKey, Request
 from tests.integration.brokers import Cluster, cluster, in_thread, until
-from tests.integration.kraft_controller.apache_kafka import needs_kafka
 from tests.integration.kraft_controller.site import Said, command
+from tests.integration.peers import kafka_java, needs_kafka
 
 TOPIC = ResourceType.TOPIC
 PREFIXED = ("--resource-pattern-type", "prefixed")
@@ -120,9 +119,7 @@ async def test_what_makes_no_sense_is_said(words: str, why: str, tmp_path: Path)
 
 
 def java(main: str, *words: str) -> str:
-    jars = f"{os.environ['ZAB_KAFKA_JARS']}/*"
-    line = ["java", "-Xmx256m", "-XX:TieredStopAtLevel=1", "-cp", jars, main, *words]
-    done = subprocess.run(line, capture_output=True, text=True, timeout=240, check=False)
+    done = subprocess.run([*kafka_java(), main, *words], capture_output=True, text=True, timeout=240, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 from functools import partial
 from pathlib import Path
@@ -13,14 +12,13 @@ import trio
 from kraft_controller.runtime.admin.topics import create_topic
 from replica.core.quotas import Kind, Who
 from tests.integration.brokers import cluster, in_thread, until
-from tests.integration.kraft_controller.apache_kafka import needs_kafka
+from tests.integration.peers import kafka_java, needs_kafka
 
 pytestmark = [pytest.mark.slow, needs_kafka]
 
 
 def kafka_configs(hosts: str, *words: str) -> str:
-    run = ["java", "-Xmx128m", "-XX:TieredStopAtLevel=1", "-cp", f"{os.environ['ZAB_KAFKA_JARS']}/*"]
-    command = [*run, "kafka.admin.ConfigCommand", "--bootstrap-server", hosts, *words]
+    command = [*kafka_java(), "kafka.admin.ConfigCommand", "--bootstrap-server", hosts, *words]
     done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout

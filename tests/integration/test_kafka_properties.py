@@ -4,7 +4,6 @@ round, but for what is listed here.
 
 from __future__ import annotations
 
-import os
 import subprocess
 from pathlib import Path
 from typing import Final
@@ -14,7 +13,7 @@ import pytest
 from replica.cli.properties.keys import KEYS
 from replica.cli.properties.plan import plan_of
 from replica.cli.properties.source import Misconfigured
-from tests.integration.kraft_controller.apache_kafka import needs_kafka
+from tests.integration.peers import kafka_java, needs_kafka
 
 pytestmark = [pytest.mark.slow, needs_kafka]
 
@@ -75,8 +74,9 @@ LESS_IS_TAKEN: Final = {
 
 def refused_by_kafka(lines: list[str]) -> dict[str, str]:
     """What of this it says something against."""
-    words = ["java", "-Xmx256m", "-XX:TieredStopAtLevel=1", "-cp", f"{os.environ['ZAB_KAFKA_JARS']}/*", str(SOURCE)]
-    done = subprocess.run(words, input="\n".join(lines), capture_output=True, text=True, timeout=300, check=False)
+    done = subprocess.run(
+        [*kafka_java(), str(SOURCE)], input="\n".join(lines), capture_output=True, text=True, timeout=300, check=False
+    )
     assert done.returncode == 0, done.stderr
     answers = dict(line.split("\t", 1) for line in done.stdout.splitlines())
     assert answers.keys() == set(lines)

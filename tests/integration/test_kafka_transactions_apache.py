@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 from pathlib import Path
 from typing import Final
@@ -11,7 +10,7 @@ import pytest
 import trio
 
 from tests.integration.brokers import cluster, in_thread
-from tests.integration.kraft_controller.apache_kafka import needs_kafka
+from tests.integration.peers import kafka_java, needs_kafka
 
 pytestmark = [pytest.mark.slow, needs_kafka]
 
@@ -19,15 +18,7 @@ SOURCE: Final = Path(__file__).with_name("java") / "KafkaTransactions.java"
 
 
 def played(hosts: str) -> list[str]:
-    run = [
-        "java",
-        "-Xmx256m",
-        "-XX:TieredStopAtLevel=1",
-        "-cp",
-        f"{os.environ['ZAB_KAFKA_JARS']}/*",
-        str(SOURCE),
-        hosts,
-    ]
+    run = [*kafka_java(), str(SOURCE), hosts]
     done = subprocess.run(run, capture_output=True, text=True, timeout=230, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout.splitlines()

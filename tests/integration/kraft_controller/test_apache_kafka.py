@@ -9,8 +9,9 @@ import pytest
 import zab
 from kraft_controller.core.names import BrokerId
 from kraft_controller.runtime.admin.picture import read_picture
-from tests.integration.kraft_controller.apache_kafka import needs_kafka, running
+from tests.integration.kraft_controller.apache_kafka import running
 from tests.integration.kraft_controller.site import Site, led, run, until
+from tests.integration.peers import needs_kafka
 
 
 @needs_kafka
