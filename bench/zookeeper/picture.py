@@ -67,7 +67,7 @@ def drawn(compared: Sequence[Compared], title: str, subtitle: str) -> str:
             f"<title>{escape(title)}</title>",
             f'<rect width="{WIDTH}" height="{height:g}" fill="white"/>',
             _text(12, 24, title, weight="bold", size=15),
-            _text(12, 44, subtitle),
+            _text(12, 44, subtitle, size=10),
             *_grid(axis, HEAD + 8, y),
             *body,
             _text(12, height - 12, "how many times ours is better, whether more is better or less; a stroke: the goal"),
