@@ -2,8 +2,8 @@
 
 With a task for each socket, whatever arrives costs two rounds of Trio's loop: one in which somebody reads it and rings,
 another in which the driver has its turn. And each socket is told to the system anew before each wait. Here the system
-keeps all of them in one `epoll`, which to Trio is a single thing to wait for: one round takes all that has arrived, by
-calls and not by tasks, and turns the member before it ends.
+keeps all of them in one `epoll`: one round takes all that has arrived, by calls and not by tasks, and turns the member
+before it ends. Where the loop waits for that is told in `idle`.
 
 Whoever owns a socket stays a task of its own: it sleeps in `hear`, is cancelled there, and is told there what went
 wrong. So nothing but the reading is shared.
@@ -20,6 +20,7 @@ from typing import Final, Protocol, TypeAlias
 import trio
 
 from zab.runtime.doorbell import Doorbell
+from zab.runtime.idle import Ready, attend
 from zab.runtime.reading import read
 
 Heard: TypeAlias = Callable[[bytes], bool]
@@ -30,9 +31,6 @@ In the midst of the reading of others: it is quick. What it raises is raised whe
 
 Turn: TypeAlias = Callable[[], bool]
 """As far as it goes without waiting. True: it is all done."""
-
-SOCKETS_MAX: Final = 256
-"""That are read in one round. The others come first in the next."""
 
 
 class Ears(Protocol):
@@ -136,25 +134,22 @@ class SharedEars:
 
     async def _run(self, epoll: select.epoll) -> None:
         try:
-            number = epoll.fileno()
-            while True:
-                await trio.lowlevel.wait_readable(number)
-                self._round(epoll)
+            await attend(epoll, self._round)
         finally:
             self._nursery = self._epoll = None
             epoll.close()
             for socket, hearer in list(self._hearers.items()):
                 self._wake(socket, hearer, trio.ClosedResourceError("nobody reads for this server any more"))
 
-    def _round(self, epoll: select.epoll) -> None:
+    def _round(self, ready: Ready) -> None:
         """While its driver does something else, perhaps a turn that has to wait, it is told as by anybody."""
         bell, hearers = self._bell, self._hearers
         held = bell.hold()
         try:
-            for socket, _ in epoll.poll(0, SOCKETS_MAX):
+            for socket, _ in ready:
                 hearer = hearers.get(socket)
                 if hearer is None:
-                    continue  # somebody else in this round has ended it
+                    continue  # somebody else in this round has ended it, or it is none of ours
                 try:
                     data = os.read(socket, hearer.bytes_max)
                 except BlockingIOError:
