@@ -75,6 +75,9 @@ from harness.script.kinds import (
 
 JOINERS: Final = 2
 """How many servers a script may add to those that it begins with."""
+COUNTER_OF_CLIENTS_MIN: Final = 20
+"""So many transactions an epoch has room for where there are clients. Each takes one to go on with its session in a new
+epoch: with hardly more than that there is one epoch after the other, and none lasts as long as a session."""
 
 
 # -- faults --------------------------------------------------------------------------------------------
@@ -428,6 +431,8 @@ def script_from_seed(
         knobs = evolve(
             knobs, counter_max=Knobs().counter_max
         )  # brokers would not come to their work between two epochs
+    if machine == "store":
+        knobs = evolve(knobs, counter_max=max(knobs.counter_max, COUNTER_OF_CLIENTS_MIN))
     ask = {"list": _ops, "store": _client_ops, "controller": _broker_ops, "partitions": _partition_ops}[machine]
     brokers = draw.upto(BROKERS_MIN, BROKERS_MAX) if machine == "controller" else 0
     if machine == "partitions":

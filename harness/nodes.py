@@ -1,11 +1,13 @@
-"""What clients ask of nodes that not everybody may touch, and of those that go by themselves."""
+"""What clients ask of nodes that not everybody may touch, that go by themselves, or of which there is a limit."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Final
 
-from harness.faults import Ask, Connect, Op, Step
+from attrs import evolve
+
+from harness.faults import Ask, Connect, Leave, Op, Step
 from harness.script.chance import Draw
 from harness.script.kinds import CHILDREN, CLIENTS_MAX, PARENTS
 
@@ -116,3 +118,57 @@ def passing(draw: Draw, length_ms: int) -> Sequence[Op]:
         else:
             ops.append(Ask(at, other, (Step(_among(draw, ("get", "children", "exists")), "/b/x"),)))
     return ops
+
+
+LIMITS: Final = (
+    "count=-1,bytes=-1=;countHardLimit=4",
+    "count=-1,bytes=-1=;byteHardLimit=120",
+    "count=2,bytes=60=;byteHardLimit=200;countHardLimit=6",
+    "count=3,bytes=40",
+)
+"""Hard and soft ones, both, and soft ones alone, which nothing is refused for."""
+_QUOTA: Final = "/zookeeper/quota/a"
+_NODES: Final = tuple(Step("create", f"{_QUOTA}{name}") for name in ("", "/zookeeper_limits", "/zookeeper_stats"))
+
+
+def _limited(draw: Draw) -> list[Step]:
+    """As an administrator's command does it, one after the other."""
+    return [evolve(step, limits=_among(draw, LIMITS)) if "limits" in step.path else step for step in _NODES]
+
+
+def within_limits(draw: Draw, length_ms: int) -> Sequence[Op]:
+    """All write below a node that is limited, grow there and shrink, and leave; limits change, go and come again."""
+    clients = draw.upto(2, CLIENTS_MAX)
+    ops: list[Op] = [Connect(60 + each, each, draw.upto(1, draw.servers), 2_000) for each in range(1, clients + 1)]
+    ops += [Ask(260, 1, (Step("create", path),)) for path in PARENTS]
+    ops += [Ask(280, 1, (step,)) for step in _limited(draw)]
+    for at in range(300, length_ms - 20, draw.upto(OFTEN_MS // 3, OFTEN_MS)):
+        client, share = draw.upto(1, clients), draw.random.random()
+        if share < 0.7:
+            ops.append(Ask(at, client, (_grown(draw),)))
+        elif share < 0.78:
+            ops.append(Ask(at, client, tuple(_grown(draw) for _ in range(draw.upto(2, 3)))))
+        elif share < 0.86:
+            ops.append(Ask(at, client, (Step("get", _NODES[2].path),)))
+        elif share < 0.9:
+            ops += [Leave(at, client), Connect(at + 10, client, draw.upto(1, draw.servers), 2_000)]
+        elif share < 0.94:
+            ops.append(Connect(at, client, draw.upto(1, draw.servers), 2_000))
+        elif share < 0.97:
+            ops.append(Ask(at, 1, (Step("set", _NODES[1].path, limits=_among(draw, LIMITS)),)))
+        else:
+            gone = [Step("delete", step.path) for step in _NODES[:0:-1]]
+            ops += [Ask(at, 1, (step,)) for step in (*gone, *_limited(draw))]
+    return ops
+
+
+def _grown(draw: Draw) -> Step:
+    share, path = draw.random.random(), _among(draw, ("/a/x", "/a/y", "/a/x/z", "/b/x"))
+    if share < 0.35:
+        return Step("create", path, mode=_among(draw, ("", "", "ephemeral", "container")), size=draw.upto(0, 60))
+    if share < 0.5:
+        mode = _among(draw, ("sequential", "ephemeral sequential"))
+        return Step("create", "/a/s-", mode=mode, size=draw.upto(0, 40))
+    if share < 0.8:
+        return Step("set", _among(draw, ("/a", path)), size=draw.upto(0, 60))
+    return Step("delete", path)

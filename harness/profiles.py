@@ -36,7 +36,7 @@ from harness.faults import (
     When,
     Write,
 )
-from harness.nodes import not_for_all, passing
+from harness.nodes import not_for_all, passing, within_limits
 from harness.reigns import (
     asked_in_vain,
     late_commits,
@@ -515,6 +515,21 @@ PROFILES: Final = (
         {"tick_ms": Upto(50, 50)},
         {**QUICK, "fsync_us_min": Upto(2_000, 8_000), "fsync_us_max": Upto(10_000, 40_000)},
         passing,
+        "store",
+    ),
+    Profile(
+        "within limits",
+        "all write below a node that is limited, which grows and shrinks, while servers catch up by snapshots",
+        _leaders_go,
+        (600, 1_200),
+        {
+            "tick_ms": Upto(50, 50),
+            "snapshot_every": Short(3, 20),
+            "window_entries": Upto(2, 6),
+            "log_sync_entries_max": Upto(0, 3),
+        },
+        QUICK,
+        within_limits,
         "store",
     ),
     Profile(

@@ -19,8 +19,8 @@ from zab.store.node import Stat as NodeStat
 from zab.store.ops import CreateFlag, Fields, Op
 from zab.store.watches import Event, WatchKind, WatchMode
 
-TTL_MS: Final = 1_000
-"""Of a node that is created with mode `ttl`."""
+TTL_MS: Final = 250
+"""Of a node that is created with mode `ttl`: short for a run of a few seconds, so that most come to their end in it."""
 
 MODES: Final = {
     "": (Op.CREATE2, CreateFlag.PERSISTENT),
@@ -57,6 +57,8 @@ def request_of(steps: Sequence[Step], number: int) -> Request:
 
 def _request(step: Step, data: bytes) -> Request:
     carries = data.ljust(step.size, b".") if step.op in ("create", "set") else None
+    if carries is not None and step.limits:
+        carries = f"{step.limits};asked=".encode() + data  # what a server does not know there it passes over
     return Request(step.op, step.path, carries, step.version, step.mode, step.watch, acl=step.acl)
 
 

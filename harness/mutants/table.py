@@ -13,6 +13,7 @@ from harness.mutants import (
     brokers,
     controller,
     epochs,
+    limits,
     membership,
     pipeline,
     reigns,
@@ -33,6 +34,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     *runtime.MUTANTS,
     *pipeline.MUTANTS,
     *serving.MUTANTS,
+    *limits.MUTANTS,
     *controller.MUTANTS,
     *brokers.MUTANTS,
     *replication.MUTANTS,
@@ -50,6 +52,9 @@ IMPOSSIBLE: Final[dict[str, str]] = {
     "M28": "memory ahead of the log after a failed TRUNC: a disk that fails stops the server, and memory is made anew",
     "appends-kept": "a snapshot leaves appends of the old history pending: whoever gets one has promised the epoch before,"
     " and that promise was durable behind all that it had appended",
+    "reports-of-what-is-gone": "what a disk reports of a write counts for what has taken its place: who is told to cut its log, or"
+    " gets a snapshot, has promised the epoch before, and that was durable behind all that it had appended, so nothing is"
+    " left to be reported; at no cut and no snapshot of 230 histories was there anything",
     "commit-seen-dropped": "a COMMIT between NEWLEADER and UPTODATE is forgotten: UPTODATE comes behind it on the same link,"
     " and tells what was committed when it was sent",
     "leader-serves-early": "a leader serves before it has applied its initial history: the epoch is established behind that"
@@ -95,6 +100,16 @@ PROFILES: Final[dict[str, str]] = {
     "told-without-leave": "not for all",
     "first-list-for-all": "not for all",
     "container-goes-with-a-child": "passing",
+    "time-since-creation": "passing",
+    "written-and-gone": "passing",
+    "left-and-still-there": "passing",
+    "gone-before-it-was-used": "passing",
+    "for-ever-in-a-snapshot": "passing",
+    "soft-limits-refuse": "within limits",
+    "one-beyond-the-limit": "within limits",
+    "limits-not-for-data": "within limits",
+    "what-ends-is-counted-on": "within limits",
+    "limits-not-in-snapshots": "within limits",
     "deposed-ends-sessions": "leader for a while",
     "ended-by-the-last-leader": "leader for a while",
     "old-end-takes-the-new": "half open",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
@@ -59,6 +60,8 @@ CHOICES: Final[Mapping[str, tuple[str, ...]]] = {
 }
 """Names of fields whose value is one of these words."""
 
+LIMITS: Final = re.compile(r"(\w+=-?\d+([,;=]+\w+=-?\d+)*)?")
+"""What stands in a node that limits a subtree."""
 WHO: Final = ("server", "source", "target")
 """Names of fields that name a server."""
 
@@ -235,6 +238,8 @@ def _trouble(name: str, value: Any) -> str | None:
         return None if value >= -1 else "-1 is any, and nothing is below that"
     if name == "acl":
         return lists.trouble(value)
+    if name == "limits":
+        return None if LIMITS.fullmatch(value) else f"{value!r} is not like countHardLimit=4,byteHardLimit=100"
     if name == "path":
         return None if not value or value.startswith("/") else f"{value!r} does not begin with /"
     if type(value) is not int or name in SIGNED:

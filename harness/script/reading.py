@@ -279,6 +279,8 @@ def _value(line: Line, name: str) -> Any:
         return token.text
     if name == "acl":
         return line.take('a list, like "u1:rwcda, world:r"').text
+    if name == "limits":
+        return line.take('limits, like "countHardLimit=4"').text
     if name == "groups":
         return _groups(line)
     return line.time() if name.endswith("_ms") else line.number()
@@ -310,6 +312,10 @@ def _steps(line: Line) -> dict[str, Any]:
     return {**made, "steps": tuple(steps)}
 
 
+_OF_A_STEP: Final = ("version", "mode", "watch", "size", "acl", "limits")
+"""What is said of it by name."""
+
+
 def _step(line: Line) -> Step:
     made: dict[str, Any] = {"op": _value(line, "op")}
     while line.more() and line.here().text != "+":
@@ -318,11 +324,12 @@ def _step(line: Line) -> Step:
             name, value = "path", token.text
         elif token.text in CHOICES["mode"]:
             name, value = "mode", token.text
-        elif token.text in ("version", "mode", "watch", "size", "acl"):
+        elif token.text in _OF_A_STEP:
             line.skip("=")
             name, value = token.text, _value(line, token.text)
         else:
-            raise token.error(_unknown(token.text, ("a path", "version", "watch", "size", "acl", *CHOICES["mode"][1:])))
+            words = (word for word in _OF_A_STEP if word != "mode")
+            raise token.error(_unknown(token.text, ("a path", *words, *CHOICES["mode"][1:])))
         if name in made:
             raise token.error(f"{name} is said twice")
         made[name] = value

@@ -76,6 +76,8 @@ class Step:
     size: int = 8
     acl: str = ""
     """Of a create or a setacl: who may do what, as `harness.lists` reads it."""
+    limits: str = ""
+    """Of a create or a set: the data is this, which limits a subtree, like `countHardLimit=4`."""
 
 
 @frozen

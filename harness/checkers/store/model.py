@@ -204,10 +204,10 @@ class Moment:
             error = self.refusal(request)
             if error:
                 return ["" for _ in requests[:place]] + [error] + [LATER for _ in requests[place + 1 :]]
-            self.apply(self._change_for(request, session))
+            self.apply(self.change_for(request, session))
         return ["" for _ in requests]
 
-    def _change_for(self, request: Request, session: int) -> Change:
+    def change_for(self, request: Request, session: int) -> Change:
         """What it makes when it is not refused."""
         zxid = 0  # nobody asks a moment for it
         match request.op:

@@ -71,6 +71,7 @@ def configuration(
         "snapCount": max(2, knobs.snapshot_every),
         "txnLogSizeLimitInKb": max(1, knobs.segment_bytes >> 10),
         "extendedTypesEnabled": "true",
+        "enforceQuota": "true",
         "znode.container.checkIntervalMs": 1_000,
         "standaloneEnabled": "false",
         "reconfigEnabled": "true",

@@ -12,13 +12,15 @@ from harness.checkers.store.silence import SILENT
 from harness.worlds.cores.store.machine import Machine
 from zab.core.batch import Batch, digest_of, pack
 from zab.core.zxid import Zxid, show
-from zab.store.node import ACL, AVERSION
+from zab.store.node import ACL, AVERSION, DATA
+from zab.store.quota import BELOW
 from zab.wire.relay import ORIGIN_BYTES, TAG_BYTES
 
 ONCE = "each request exactly once"
 ORDER = "requests of a member in their order"
 OWNERS = "no ephemeral node without its session"
 LISTS = "every server knows the same lists"
+COUNTS = "every server counts the same in what is limited"
 TIME = SILENT
 
 
@@ -76,6 +78,18 @@ def owned(server: int, machine: Machine) -> None:
     for owner, paths in machine.store.tree.ephemerals.items():
         if owner not in machine.store.sessions.table:
             raise Violation(OWNERS, f"server {server} has {list(paths)} of session {owner:#x}, which is over")
+
+
+def same_counts(machines: Sequence[tuple[int, Machine]]) -> None:
+    """Nor are the counts of subtrees that are limited: every server keeps them for itself. Of such servers, too."""
+    for (one, mine), (other, theirs) in pairwise(
+        (server, {path: node[DATA] for path, node in machine.store.tree.nodes.items() if path.startswith(BELOW)})
+        for server, machine in machines
+    ):
+        for path in sorted(mine.keys() & theirs.keys()):
+            if mine[path] != theirs[path]:
+                what = f"server {one} counts {mine[path]!r} in {path}, and server {other} {theirs[path]!r}"
+                raise Violation(COUNTS, what)
 
 
 def same_lists(machines: Sequence[tuple[int, Machine]]) -> None:

@@ -256,6 +256,9 @@ class Door:
         for watcher in watchers:
             watcher.happened(event, path, zxid)  # type: ignore[attr-defined]  # all who watch here are connections
 
+    def prepared(self, zxid: int, applied: int) -> None:
+        self.world.prepared[zxid] = applied
+
     # -- signs of life ---------------------------------------------------------------------------------
 
     def _touch(self, sessions: Iterable[int]) -> None:

@@ -12,9 +12,10 @@ from harness.history import Event, Lost, Request, Told
 from harness.script.workload import has_lists
 from harness.worlds.cores.liveness import Liveness
 from harness.worlds.cores.store.calls import Call
-from harness.worlds.cores.store.checks import exactly_once, owned, same_lists
+from harness.worlds.cores.store.checks import exactly_once, owned, same_counts, same_lists
 from harness.worlds.cores.store.client import Client
 from harness.worlds.cores.store.door import TICKS_MAX
+from harness.worlds.cores.store.passing import left_over, timely
 from zab.store.paths import ROOT, SYSTEM, child_of
 from zab.store.watches import WatchKind
 
@@ -106,12 +107,18 @@ class StoreLiveness(Liveness):
         ]
         if abandoned:
             return f"session {abandoned[0]:#x} does not end, and its client is gone"
+        still = left_over(world.servers[leader.id].machine.store.tree.nodes, leader.wall_ms())
+        if still is not None:
+            return still
         exactly_once(world.ghost)
+        timely(world.ghost)
         for server in world.servers[1:]:
             if server.up:
                 owned(server.id, server.machine)
         there = leader.machine.zxid
-        same_lists([(each.id, each.machine) for each in world.servers[1:] if each.up and each.machine.zxid == there])
+        alike = [(each.id, each.machine) for each in world.servers[1:] if each.up and each.machine.zxid == there]
+        same_lists(alike)
+        same_counts(alike)
         return None
 
     def _unwatched(self, client: Client) -> list[str]:

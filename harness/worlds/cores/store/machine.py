@@ -6,7 +6,7 @@ It stands for `zab.runtime.coordination.machine.StoreMachine`, which is the same
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Protocol
+from typing import Final, Protocol
 from zlib import crc32
 
 from zab.core.batch import Batch
@@ -15,7 +15,7 @@ from zab.store import txn as txns
 from zab.store.apply import Handler, Result
 from zab.store.digest import Digest
 from zab.store.sessions import Sessions
-from zab.store.store import Store
+from zab.store.store import Store, StoreSettings
 from zab.store.tree import Tree
 from zab.store.watches import Watcher
 from zab.wire.relay import TAG_BYTES
@@ -27,12 +27,24 @@ class Observer(Protocol):
 
     def happened(self, watchers: Sequence[Watcher], event: int, path: str, zxid: int) -> None: ...
 
+    def prepared(self, zxid: int, applied: int) -> None:
+        """A transaction was made for this place, by a leader that had applied so much."""
+
+
+SETTINGS: Final = StoreSettings(enforce_quota=True, extended_types=True)
+"""All that there is can be asked for."""
+
 
 class StoreMachine(Store):
     def __init__(self) -> None:
         self.observer: Observer | None = None
         self._sessions_digest = -1
-        super().__init__(deliver=self._tell)
+        super().__init__(SETTINGS, deliver=self._tell)
+
+    def prepare_at(self, request: bytes, zxid: int, epoch: int, now_ms: int) -> bytes:
+        if self.observer is not None:
+            self.observer.prepared(zxid, self.zxid)
+        return super().prepare_at(request, zxid, epoch, now_ms)
 
     @property
     def sessions_digest(self) -> int:

@@ -10,8 +10,9 @@ from attrs import evolve
 from harness.changes import changes_of_batch
 from harness.checkers import ALL, Checker
 from harness.checkers.recovery import MachineIsHistory
-from harness.checkers.store import check
-from harness.checkers.store.promises import Kept
+from harness.checkers.store import quotas
+from harness.checkers.store.case import Case
+from harness.checkers.store.promises import Kept, kept
 from harness.faults import Script
 from harness.history import Event, History, Jump
 from harness.outcome import Outcome
@@ -45,6 +46,8 @@ class StoreWorld(World):
         self._events: list[Event] = []
         self._jumps: list[Jump] = []
         self._calls = 0
+        self.prepared: dict[int, int] = {}
+        """By zxid: how much a leader had applied when it made that transaction."""
         super().__init__(script, trace=trace, checkers=[INSTEAD.get(checker, checker) for checker in checkers])
 
     def make_server(self, sid: ServerId, seed: str) -> StoreServer:
@@ -86,7 +89,11 @@ class StoreWorld(World):
         if outcome.promise not in (None, PROMISE):
             return outcome
         assert outcome.history is not None, "clients of a store see something"
-        return with_cause(outcome, check(outcome.history))
+        case = Case.of(outcome.history)
+        verdict = kept(case)
+        if verdict.held:
+            verdict = evolve(verdict, broken=tuple(quotas.check(case, self.prepared)))
+        return with_cause(outcome, verdict)
 
 
 def with_cause(outcome: Outcome, kept: Kept) -> Outcome:

@@ -11,9 +11,10 @@ from harness.history import Request
 from harness.script.workload import has_lists
 from harness.worlds.cores.liveness import Liveness
 from harness.worlds.cores.server import Server as CoreServer
-from harness.worlds.cores.store.checks import exactly_once, owned, same_lists
+from harness.worlds.cores.store.checks import exactly_once, owned, same_counts, same_lists
 from harness.worlds.cores.store.door import TICKS_MAX
 from harness.worlds.cores.store.liveness import CLIENT_ROUNDS, KINDS, ONCE
+from harness.worlds.cores.store.passing import left_over, timely
 from harness.worlds.stack.store.client import Client
 from harness.worlds.stack.store.server import StoreLife
 from zab.runtime.errors import OutcomeUnknown
@@ -84,7 +85,12 @@ class StoreLiveness(Liveness):
         for client in world.clients():
             if client.connected and (missed := self._unwatched(client)):
                 return f"client {client.id} watches {missed}, and its server does not know"
+        holds: Any = leader.machine
+        still = left_over(holds.store.tree.nodes, world.servers[leader.id].clock.wall_ms())
+        if still is not None:
+            return still
         exactly_once(world.ghost)
+        timely(world.ghost)
         for server in world.servers[1:]:
             if server.up:
                 same: Any = server.machine
@@ -92,6 +98,7 @@ class StoreLiveness(Liveness):
         there, machines = leader.machine.zxid, [(each.id, each.machine) for each in world.servers[1:] if each.up]
         alike: Any = [(server, machine) for server, machine in machines if machine.zxid == there]
         same_lists(alike)
+        same_counts(alike)
         return None
 
     def _unwatched(self, client: Client) -> list[str]:

@@ -7,6 +7,7 @@ from typing import Final
 from zlib import crc32
 
 from harness.checkers.ghost import Violation
+from harness.worlds.cores.store.machine import SETTINGS
 from harness.worlds.stack.machine import Fed
 from harness.worlds.stack.server import Life
 from harness.worlds.stack.store.ends import JudgedServer
@@ -16,7 +17,7 @@ from zab.runtime.coordination.opening import run_server
 from zab.runtime.coordination.server import StoreServer
 from zab.runtime.coordination.settings import DoorSettings
 from zab.store.apply import Result
-from zab.store.store import DEFAULT_SETTINGS, Store
+from zab.store.store import Store
 
 CLIENT_PORT: Final = 2181
 CONTAINERS_MS: Final = 700
@@ -49,7 +50,7 @@ class ToldStore(StoreMachine):
     def __init__(self, life: StoreLife) -> None:
         self._life = life
         self.fed = Fed(life)
-        super().__init__(DEFAULT_SETTINGS)
+        super().__init__(SETTINGS)
 
     def apply(self, zxid: int, txn: bytes) -> Result:
         if not self._life.dead:

@@ -40,6 +40,8 @@ def value(name: str, hint: Any) -> st.SearchStrategy[Any]:
         return st.integers(0, 9)
     if name == "acl":
         return st.sampled_from(["", "auth:rwcda", "u1:r, world:rc"])
+    if name == "limits":
+        return st.sampled_from(["", "countHardLimit=4", "count=3,bytes=-1=;byteHardLimit=100"])
     return st.integers(-(10**6), 10**6) if name in SIGNED else st.integers(2 if name == "value" else 1, 100)
 
 

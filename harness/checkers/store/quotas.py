@@ -1,0 +1,173 @@
+"""Limits on subtrees: what is refused for one had to be, what is done was within it, and what is counted is there.
+
+A leader holds a request against what it has applied, and what is outstanding is not counted yet. How far it had come is
+not in a history: `prepared` says it, by the zxid of each transaction, in worlds that can see it.
+
+Nothing is said of a subtree within a limited one that is limited, too, nor while it is not certain what was counted:
+what came and went while there was no limit is not.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from harness.checkers.store.broken import Broken, hexed
+from harness.checkers.store.calls import Call, parts_of
+from harness.checkers.store.case import Case, broken
+from harness.checkers.store.model import SYSTEM, Moment, of_the_system, parent_of
+from harness.checkers.store.replay import Replay
+from harness.history import Change, Reply, Request
+
+LIMITED: Final = "only what would pass a hard limit is refused for it"
+COUNTED: Final = "what a quota counts is what is there"
+REFUSED: Final = "QUOTA_EXCEEDED"
+BELOW: Final = f"{SYSTEM}/quota"
+LIMITS, STATS = "zookeeper_limits", "zookeeper_stats"
+_PAIR: Final = re.compile(r"(\w+)=(-?\d+)")
+_BEHIND_THE_LIMIT: Final = ("", "BAD_VERSION")
+"""The answers to a request that has come by it."""
+
+
+def numbers(data: bytes | None) -> dict[str, int]:
+    return {key: int(value) for key, value in _PAIR.findall((data or b"").decode("utf-8", "replace"))}
+
+
+class Quotas:
+    """Which subtrees were limited when, and what was in them."""
+
+    def __init__(self, replay: Replay, changes: tuple[Change, ...]) -> None:
+        self._replay = replay
+        self._zxids: dict[str, list[int]] = {}
+        self._data: dict[str, list[bytes | None]] = {}
+        self.limited: dict[str, None] = {}
+        """All that ever were."""
+        for change in changes:
+            if not change.path.startswith(f"{BELOW}/") or change.kind not in ("create", "set", "delete"):
+                continue
+            self._zxids.setdefault(change.path, []).append(change.zxid)
+            self._data.setdefault(change.path, []).append(None if change.kind == "delete" else change.data or b"")
+            path, _, name = change.path.removeprefix(BELOW).rpartition("/")
+            if name == LIMITS:
+                self.limited[path] = None
+
+    def _at(self, path: str, zxid: int) -> tuple[int, bytes | None]:
+        """Since when, and what."""
+        zxids = self._zxids.get(path, [])
+        place = bisect_right(zxids, zxid) - 1
+        return (0, None) if place < 0 else (zxids[place], self._data[path][place])
+
+    def limits(self, path: str, zxid: int) -> dict[str, int] | None:
+        data = self._at(f"{BELOW}{path}/{LIMITS}", zxid)[1]
+        return None if data is None else numbers(data)
+
+    def covering(self, path: str, zxid: int) -> str | None:
+        while path != parent_of(path):
+            if self.limits(path, zxid) is not None:
+                return path
+            path = parent_of(path)
+        return None
+
+    def used(self, path: str, zxid: int) -> tuple[int, int] | None:
+        """How many nodes and how many bytes are counted there; None where that is not certain."""
+        stats = f"{BELOW}{path}/{STATS}"
+        since, data = self._at(stats, zxid)
+        if data is None or self._begun(stats, zxid) != since:
+            return None  # a client has written there
+        limits = f"{BELOW}{path}/{LIMITS}"
+        if any(each.startswith(f"{path}/") for each in self.limited) or self._begun(limits, zxid) > since:
+            return None
+        inside = f"{path}/"
+        nodes = [
+            self._replay.node(each, zxid) for each in self._replay.paths if each == path or each.startswith(inside)
+        ]
+        sizes = [len(node.data or b"") for node in nodes if node is not None]
+        return len(sizes), sum(sizes)
+
+    def _begun(self, path: str, zxid: int) -> int:
+        """Since when it has been there without a break."""
+        zxids = self._zxids.get(path, [])
+        last = bisect_right(zxids, zxid) - 1
+        if last < 0 or self._data[path][last] is None:
+            return zxid + 1
+        while last and self._data[path][last - 1] is not None:
+            last -= 1
+        return zxids[last]
+
+    def exceeded(self, path: str, zxid: int, nodes: int, size: int) -> str | None:
+        """By which limit a change would be too much there: empty if by none, None if that cannot be said."""
+        limited = self.covering(path, zxid)
+        if limited is None:
+            return ""
+        if self._at(f"{BELOW}{limited}/{STATS}", zxid)[1] is None:
+            return ""
+        limits, used = self.limits(limited, zxid), self.used(limited, zxid)
+        if limits is None or used is None:
+            return None
+        for key, more, there in (("countHardLimit", nodes, used[0]), ("byteHardLimit", size, used[1])):
+            limit = limits.get(key, -1)
+            if more and -1 < limit < there + more:
+                return f"{limited} had {key} {limit}, and {there} + {more} is more"
+        return ""
+
+
+def check(case: Case, prepared: Mapping[int, int]) -> Iterator[Broken]:
+    quotas = Quotas(case.replay, case.history.changes)
+    for call in case.calls.all:
+        if call.reply is None or not (quotas.limited or _refused(call.reply)):
+            continue
+        if call.write:
+            yield from _decided(case, call, quotas, prepared)
+        elif quotas.limited:
+            yield from _counted(call, quotas)
+
+
+def _refused(reply: Reply) -> bool:
+    return REFUSED in (reply.error, *(part.error for part in reply.parts))
+
+
+def _decided(case: Case, call: Call, quotas: Quotas, prepared: Mapping[int, int]) -> Iterator[Broken]:
+    reply = call.reply
+    assert reply is not None
+    if reply.zxid not in prepared:
+        return
+    given = [reply.error] if call.request.op != "multi" else [part.error for part in reply.parts]
+    seen = prepared[reply.zxid]
+    moment = case.replay.before(reply.zxid)
+    for request, error in zip(parts_of(call.request), given, strict=False):
+        if of_the_system(request.path) or not request.path.startswith("/"):
+            return
+        if request.op in ("create", "set"):
+            right = quotas.exceeded(request.path, seen, *_more(request, moment))
+            if error == REFUSED and right == "":
+                what = f"it was refused for a limit, and at zxid {hexed(seen)}, by which it was judged, none is passed"
+                yield broken(LIMITED, call, what, *case.changes_at(reply.zxid))
+            elif error in _BEHIND_THE_LIMIT and right:
+                what = f"it was not refused for a limit, and at zxid {hexed(seen)}, by which it was judged, {right}"
+                yield broken(LIMITED, call, what, *case.changes_at(reply.zxid))
+        if error:
+            return
+        moment.apply(moment.change_for(request, call.asked.session))
+
+
+def _more(request: Request, moment: Moment) -> tuple[int, int]:
+    """Nodes, and bytes."""
+    size = len(request.data or b"")
+    if request.op == "create":
+        return 1, size
+    node = moment.get(request.path)
+    return 0, size - len((node.data if node is not None else b"") or b"")
+
+
+def _counted(call: Call, quotas: Quotas) -> Iterator[Broken]:
+    reply, path = call.reply, call.request.path
+    assert reply is not None
+    if call.request.op != "get" or reply.error or not reply.zxid or not path.endswith(f"/{STATS}"):
+        return
+    limited = path.removeprefix(BELOW).removesuffix(f"/{STATS}")
+    right, told = quotas.used(limited, reply.zxid), numbers(reply.data)
+    if right is not None and (told.get("count"), told.get("bytes")) != right:
+        what = f"it was told {told} of {limited}, where {right[0]} nodes with {right[1]} bytes are"
+        yield broken(COUNTED, call, what)

@@ -1,0 +1,101 @@
+"""The store: nodes that go by themselves, and subtrees of which there is a limit."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from harness.mutants.edit import Mutant, mutant
+
+QUOTAS: Final = "zab.store.quota:Quotas"
+TREE: Final = "zab.store.tree:Tree"
+CANDIDATES: Final = "zab.store.reaper:_candidates"
+LEFT: Final = "if node[CVERSION] or (never_used_ms and now_ms - node[MTIME] > never_used_ms):"
+
+MUTANTS: Final[tuple[Mutant, ...]] = (
+    mutant(
+        "time-since-creation",
+        "a node for a time goes when that is over since it was made, although it was written since",
+        (CANDIDATES, "now_ms - node[MTIME] > ttl", "now_ms - node[4] > ttl"),
+        (
+            "zab.store.prepare:Preparer._delete_container",
+            "self._now_ms - node[5] <= ttl",
+            "self._now_ms - node[4] <= ttl",
+        ),
+        machine="store",
+    ),
+    mutant(
+        "written-and-gone",
+        "what was seen to have had its time goes, although it was written before that was carried out",
+        (
+            "zab.store.prepare:Preparer._delete_container",
+            "(ttl is None or self._now_ms - node[5] <= ttl)",
+            "ttl is None",
+        ),
+        machine="store",
+    ),
+    mutant(
+        "left-and-still-there",
+        "a container that was left by its last child stays",
+        (CANDIDATES, LEFT, "if never_used_ms and now_ms - node[MTIME] > never_used_ms:"),
+        machine="store",
+    ),
+    mutant(
+        "gone-before-it-was-used",
+        "a container goes before it ever had a child",
+        (CANDIDATES, LEFT, "if True:"),
+        machine="store",
+    ),
+    mutant(
+        "for-ever-in-a-snapshot",
+        "who takes up a snapshot does not know which of its nodes are for a time, and where it leads they stay",
+        (f"{TREE}._insert", "if node[9]:", "if node[9] and (is_session(node[9]) or node[9] == CONTAINER):"),
+        (f"{TREE}._disowned", "del self.ttls[path]", "self.ttls.pop(path, None)"),
+        machine="store",
+    ),
+    mutant(
+        "soft-limits-refuse",
+        "what would pass a soft limit is refused, too",
+        (f"{QUOTAS}.exceeded", "allowed.get(COUNT_HARD, -1)", "allowed.get(COUNT_HARD, allowed.get(COUNT, -1))"),
+        machine="store",
+    ),
+    mutant(
+        "one-beyond-the-limit",
+        "a hard limit lets one node more come than it allows",
+        (
+            f"{QUOTAS}.exceeded",
+            "used.get(key, -1) + change > limit",
+            "used.get(key, -1) + change > limit + nodes",
+        ),
+        machine="store",
+    ),
+    mutant(
+        "limits-not-for-data",
+        "what is written into a node that is there is held against no limit",
+        ("zab.store.prepare:Preparer._set_data", "if self._enforce_quota and", "if False and"),
+        machine="store",
+    ),
+    mutant(
+        "what-ends-is-counted-on",
+        "what goes with its session is still counted where it was",
+        (
+            "zab.store.apply:Applier._close_session",
+            """
+            for path in closed.body[0]:
+                self._delete_path(zxid, path)
+            """,
+            """
+            limited, self._quotas.limited = self._quotas.limited, {}
+            for path in closed.body[0]:
+                self._delete_path(zxid, path)
+            self._quotas.limited = limited
+            """,
+        ),
+        machine="store",
+    ),
+    mutant(
+        "limits-not-in-snapshots",
+        "who takes up a snapshot does not know what is limited, and counts no further",
+        (f"{QUOTAS}.__init__", "if QUOTA in tree.nodes:", "if False:"),
+        machine="store",
+    ),
+)

@@ -1,0 +1,91 @@
+"""What servers take away of their own accord: not before its time, and not never.
+
+Judged by what was committed, and by what the nodes say of themselves; the tables of those that may go are the store's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from attrs import define
+
+from harness.checkers.ghost import Ghost, Violation
+from harness.checkers.store.model import parent_of
+from harness.worlds.cores.store.checks import committed
+from zab.core.zxid import Zxid, show
+from zab.store import txn as txns
+from zab.store.node import CHILDREN, CONTAINER, CVERSION, MTIME, OWNER, Node, is_session, ttl_of
+from zab.store.ops import Op
+from zab.wire.relay import TAG_BYTES
+
+TIMELY = "what goes by itself has been left, or has had its time"
+
+
+@define
+class _Made:
+    owner: int
+    since_ms: int
+    """By the clock of who led: when it was written last."""
+    children: int = 0
+    """That it ever had."""
+
+
+def timely(ghost: Ghost) -> None:
+    """A look of a leader may be old: where another node was that might go, it is no mistake to ask. What is answered
+    when that is prepared is judged here, by the time that stands in the transaction."""
+    nodes: dict[str, _Made] = {}
+    passed: dict[str, None] = {}
+    for zxid, txn in _transactions(ghost):
+        match txn.op:
+            case Op.CREATE | Op.CREATE2 | Op.CREATE_CONTAINER | Op.CREATE_TTL:
+                path, _, _, owner, _ = txn.body
+                nodes[path] = _Made(owner, txn.time)
+                above = nodes.get(parent_of(path))
+                if above is not None:
+                    above.children += 1
+            case Op.SET_DATA:
+                made = nodes.get(txn.body[0])
+                if made is not None:
+                    made.since_ms = txn.time
+            case Op.DELETE | Op.DELETE_CONTAINER | Op.CLOSE_SESSION:
+                gone = txn.body[0] if txn.op == Op.CLOSE_SESSION else txn.body
+                for path in gone:
+                    made = nodes.pop(path, None)
+                    if made is not None and txn.op == Op.DELETE_CONTAINER:
+                        _judge(zxid, path, made, txn.time, again=path in passed)
+                    if made is not None and made.owner and not is_session(made.owner):
+                        passed[path] = None
+            case _:
+                pass
+
+
+def _judge(zxid: Zxid, path: str, made: _Made, now_ms: int, *, again: bool) -> None:
+    ttl = ttl_of(made.owner)
+    if ttl is not None and now_ms - made.since_ms <= ttl:
+        what = f"{path} is for {ttl} ms, and goes at {show(zxid)}, {now_ms - made.since_ms} ms after it was written"
+        raise Violation(TIMELY, what)
+    if made.owner == CONTAINER and not made.children and not again:
+        raise Violation(TIMELY, f"{path} goes at {show(zxid)}, a container that nobody has left: it never had a child")
+
+
+def _transactions(ghost: Ghost) -> Iterator[tuple[Zxid, txns.Txn]]:
+    for batch in committed(ghost):
+        if batch.config:
+            continue
+        (payload,) = batch.payloads()
+        txn = txns.decode(payload[TAG_BYTES:])
+        for part in txn.body if txn.op == Op.MULTI else (txn,):
+            yield batch.first, part
+
+
+def left_over(nodes: Mapping[str, Node], wall_ms: int) -> str | None:
+    """What ought to be gone by now, or soon."""
+    for path, node in nodes.items():
+        if node[CHILDREN]:
+            continue
+        ttl = ttl_of(node[OWNER])
+        if node[OWNER] == CONTAINER and node[CVERSION]:
+            return f"{path} is still there, a container that was left by its last child"
+        if ttl is not None and wall_ms - node[MTIME] > ttl:
+            return f"{path} is still there, {wall_ms - node[MTIME]} ms after it was written, and is for {ttl} ms"
+    return None

@@ -1,0 +1,94 @@
+"""What goes of its own accord, by small histories of transactions, and by nodes that should be gone."""
+
+from __future__ import annotations
+
+import pytest
+
+from harness.checkers.ghost import Ghost, Violation
+from harness.worlds.cores.store.passing import left_over, timely
+from harness.worlds.cores.workload import member
+from zab.core.batch import pack
+from zab.core.ensemble import Ensemble
+from zab.core.zxid import NOTHING, ServerId, Zxid, make
+from zab.store import txn as txns
+from zab.store.acl import OPEN
+from zab.store.node import CONTAINER, Node, ttl_owner
+from zab.store.ops import Op
+from zab.wire.relay import TAG_BYTES
+
+ME = 0x100000001
+
+
+def create(time: int, path: str, owner: int = 0) -> bytes:
+    return txns.create(Op.CREATE, ME, 0, time, path, b"", OPEN, owner, 1)
+
+
+def write(time: int, path: str) -> bytes:
+    return txns.set_data(ME, 0, time, path, b"", 1)
+
+
+def delete(time: int, path: str, *, reaped: bool = True) -> bytes:
+    kind = txns.DELETE_CONTAINER if reaped else txns.DELETE
+    return txns.delete(0 if reaped else ME, 0, time, path, kind)
+
+
+def judged(*made: bytes) -> str:
+    ghost = Ghost(Ensemble((member(ServerId(1)),)), 1)
+    behind = NOTHING
+    for counter, txn in enumerate(made, start=1):
+        batch = pack(make(1, counter), [bytes(TAG_BYTES) + txn])
+        ghost.log(batch, behind)
+        ghost.commit([batch.first])
+        behind = batch.last
+    try:
+        timely(ghost)
+    except Violation as violation:
+        return violation.what
+    return ""
+
+
+def test_a_node_for_a_time_has_it_from_when_it_was_written_last() -> None:
+    made = create(1_000, "/t", ttl_owner(250))
+    assert judged(made, delete(1_251, "/t")) == ""
+    assert judged(made, delete(1_250, "/t")) == "/t is for 250 ms, and goes at 1/2, 250 ms after it was written"
+    assert judged(made, write(1_100, "/t"), delete(1_300, "/t")) != ""
+    assert judged(made, write(1_100, "/t"), delete(1_351, "/t")) == ""
+    assert judged(made, delete(1_100, "/t", reaped=False)) == "", "by a client, whenever it likes"
+
+
+def test_a_container_goes_when_it_was_left() -> None:
+    made = create(0, "/c", CONTAINER)
+    child = create(1, "/c/x"), delete(2, "/c/x", reaped=False)
+    assert judged(made, *child, delete(3, "/c")) == ""
+    assert judged(made, delete(3, "/c")) == "/c goes at 1/2, a container that nobody has left: it never had a child"
+
+
+def test_who_looked_may_have_seen_the_one_before() -> None:
+    made = create(0, "/c", CONTAINER)
+    child = create(1, "/c/x"), delete(2, "/c/x", reaped=False)
+    assert judged(made, *child, delete(3, "/c", reaped=False), made, delete(4, "/c")) == ""
+    assert judged(create(0, "/c"), delete(3, "/c", reaped=False), made, delete(4, "/c")) != "", "which was for ever"
+
+
+def test_parts_of_a_multi_and_the_ends_of_sessions_count() -> None:
+    made = txns.multi(ME, 0, 5, [create(5, "/c", CONTAINER), create(5, "/c/x")])
+    assert judged(made, txns.close_session(ME, 0, 6, ("/c/x",)), delete(7, "/c")) == ""
+
+
+@pytest.mark.parametrize(
+    ("owner", "ever", "now", "wall_ms", "left"),
+    [
+        (CONTAINER, 1, 0, 0, True),
+        (CONTAINER, 1, 1, 0, False),
+        (CONTAINER, 0, 0, 9_999, False),
+        (ttl_owner(250), 0, 0, 1_251, True),
+        (ttl_owner(250), 0, 0, 1_250, False),
+        (ttl_owner(250), 1, 1, 1_251, False),
+        (0, 1, 0, 9_999, False),
+        (ME, 0, 0, 9_999, False),
+    ],
+)
+def test_what_should_be_gone(owner: int, ever: int, now: int, wall_ms: int, left: bool) -> None:
+    zxid = Zxid(1)
+    node: Node = (b"", OPEN, zxid, zxid, 0, 1_000, 0, ever, 0, owner, zxid, now)
+    assert (left_over({"/n": node}, wall_ms) is not None) == left
