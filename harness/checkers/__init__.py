@@ -11,11 +11,13 @@ from typing import Final
 from harness.checkers.delivery import Agreement, CommittedAndDurable, Integrity, PrefixConsistency, TotalOrder
 from harness.checkers.durability import (
     AdoptedByQuorum,
+    DecidedIsInForce,
     DurableBeforeAck,
     DurableOnQuorum,
     EpochsAscend,
     HistoryBeforeEpoch,
     MembersBeforeSnapshot,
+    ReadmittedBySomethingNewer,
 )
 from harness.checkers.ghost import Ghost, Violation
 from harness.checkers.history import (
@@ -34,7 +36,12 @@ from harness.checkers.leadership import (
     StepDown,
 )
 from harness.checkers.primary_order import GlobalPrimaryOrder, LocalPrimaryOrder, PrimaryIntegrity
-from harness.checkers.recovery import KeptSnapshotsServe, MachineIsHistory, RestartIsTheDisk
+from harness.checkers.recovery import (
+    KeptSnapshotsServe,
+    MachineIsHistory,
+    NothingNeedlessStays,
+    RestartIsTheDisk,
+)
 from harness.checkers.refinement import Refinement
 from harness.checkers.service import BarrierIsLinearizable, HistoriesAgree, NoCrash, ServingIsCurrent
 
@@ -52,6 +59,8 @@ ALL: Final[tuple[type[Checker], ...]] = (
     DurableBeforeAck,
     HistoryBeforeEpoch,
     MembersBeforeSnapshot,
+    DecidedIsInForce,
+    ReadmittedBySomethingNewer,
     EpochsAscend,
     DurableOnQuorum,
     AdoptedByQuorum,
@@ -65,6 +74,7 @@ ALL: Final[tuple[type[Checker], ...]] = (
     PrimaryIntegrity,
     RestartIsTheDisk,
     KeptSnapshotsServe,
+    NothingNeedlessStays,
     MachineIsHistory,
     BarrierIsLinearizable,
     ServingIsCurrent,

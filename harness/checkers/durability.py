@@ -6,7 +6,7 @@ from harness.checkers.ghost import Ghost, Known
 from harness.checkers.judge import Checker
 from harness.quorums import in_words, is_quorum
 from zab.core.batch import Batch
-from zab.core.messages import Ack, AckEpoch, AckNewLeader, LeaderInfo, UpToDate
+from zab.core.messages import Ack, AckEpoch, AckNewLeader, LeaderInfo, NewLeader, State, UpToDate
 from zab.core.ready import Recovered
 from zab.core.zxid import NOTHING, Epoch, ServerId, Zxid, epoch_of, show
 
@@ -92,6 +92,77 @@ class MembersBeforeSnapshot(Checker):
             self.fail(
                 f"server {who.id} takes a snapshot at {show(zxid)}, where the members of {show(there.version)} are in"
                 f" force, and knows only those of {show(known)}"
+            )
+
+
+class DecidedIsInForce(Checker):
+    """Whoever was told that a change of membership is decided goes by it before it acknowledges anything more, also
+    while it is only being brought up to date. What it acknowledges may be decided by the new members alone; one that
+    has it and does not know them could help to elect somebody who lacks it."""
+
+    promise = "a membership that was heard to be decided is in force"
+
+    def __init__(self, ghost: Ghost) -> None:
+        super().__init__(ghost)
+        self._versions: dict[ServerId, Zxid] = {}
+        self._heard: dict[ServerId, Zxid] = {}
+        """Of the leader that each follows now, as what it is now."""
+
+    def goes_by(self, who: Known, members: Zxid) -> None:
+        self._versions[who.id] = members
+
+    def started(self, who: Known, recovered: Recovered) -> None:
+        self._versions[who.id] = NOTHING if recovered.ensemble is None else recovered.ensemble.version
+        self._heard.pop(who.id, None)
+
+    def role(self, who: Known, state: State, epoch: Epoch, leader: ServerId | None, serving: bool) -> None:
+        self._heard.pop(who.id, None)
+
+    def heard_commit(self, who: Known, zxid: Zxid) -> None:
+        if who.state == State.FOLLOWING:
+            self._heard[who.id] = max(zxid, self._heard.get(who.id, NOTHING))
+
+    def said_ack(self, who: Known, to: ServerId, message: Ack) -> None:
+        heard, known = self._heard.get(who.id, NOTHING), self._versions.get(who.id, NOTHING)
+        there = self.ghost.governing.get(heard)
+        if there is not None and known < there.version:
+            self.fail(
+                f"server {who.id} acknowledges {show(message.zxid)} and goes by the members of {show(known)}; it was"
+                f" told that {show(heard)} is decided, and there those of {show(there.version)} are in force"
+            )
+
+
+class ReadmittedBySomethingNewer(Checker):
+    """Who lost what it had promised is not counted before a membership is decided that it had no part in: one that is
+    newer than that by which it was synchronized. A candidate that still has its promise cannot lead without that."""
+
+    promise = "who forgot its promises is let in by a newer membership"
+
+    def __init__(self, ghost: Ghost) -> None:
+        super().__init__(ghost)
+        self._forgot: dict[ServerId, None] = {}
+        self._told: dict[tuple[ServerId, ServerId], Zxid] = {}
+
+    def started(self, who: Known, recovered: Recovered) -> None:
+        self._forgot.pop(who.id, None)
+        if recovered.forgotten:
+            self._forgot[who.id] = None
+
+    def said_new_leader(self, who: Known, to: ServerId, message: NewLeader) -> None:
+        self._told[who.id, to] = message.ensemble.version
+
+    def remembers(self, who: Known, members: Zxid) -> None:
+        if who.id not in self._forgot:
+            return
+        del self._forgot[who.id]
+        if who.leader is None:
+            self.fail(f"server {who.id} has forgotten what it promised, and counts itself while nobody leads it")
+            return
+        told = self._told.get((who.leader, who.id), NOTHING)
+        if members <= told:
+            self.fail(
+                f"server {who.id} has forgotten what it promised, and counts itself by the members of {show(members)};"
+                f" leader {who.leader} has told it of them when it brought it up to date"
             )
 
 

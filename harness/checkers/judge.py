@@ -40,6 +40,9 @@ class Checker:
     def goes_by(self, who: Known, members: Zxid) -> None:
         """From here on its disk is to say that the membership of this version is in force, as far as it knows."""
 
+    def remembers(self, who: Known, members: Zxid) -> None:
+        """From here on its disk is to say, with that, that it knows of whatever it has promised."""
+
     # what the disk did
     def durable_append(self, who: Known, batch: Batch) -> None: ...
     def durable_epochs(self, who: Known, accepted: Epoch, current: Epoch) -> None: ...
@@ -47,11 +50,15 @@ class Checker:
     def purged(self, who: Known, oldest: Zxid, begins: Zxid) -> None:
         """Its disk is rid of what is old: the oldest snapshot on it is at `oldest`, its log begins behind `begins`."""
 
+    def stays(self, who: Known, newest: Zxid, needless: Sequence[str]) -> None:
+        """Then, too: its newest snapshot, and the files on it that none of the snapshots needs that are to be kept."""
+
     def counts_durable(self, who: Known, zxid: Zxid) -> None:
         """Its disk has reported back, and now it takes its history to be durable up to `zxid`."""
 
     # what was said to whom
     def heard_notification(self, who: Known, source: ServerId, message: Notification) -> None: ...
+    def heard_commit(self, who: Known, zxid: Zxid) -> None: ...
     def said_leader_info(self, who: Known, to: ServerId, message: LeaderInfo) -> None: ...
     def said_ack_epoch(self, who: Known, to: ServerId, message: AckEpoch) -> None: ...
     def said_new_leader(self, who: Known, to: ServerId, message: NewLeader) -> None: ...
@@ -127,11 +134,14 @@ class Judge:
         self._truncated = self._asking("truncated")
         self._installed = self._asking("installed")
         self._goes_by = self._asking("goes_by")
+        self._remembers = self._asking("remembers")
         self._durable_append = self._asking("durable_append")
         self._durable_epochs = self._asking("durable_epochs")
         self._purged = self._asking("purged")
+        self._stays = self._asking("stays")
         self._counts_durable = self._asking("counts_durable")
         self._heard_notification = self._asking("heard_notification")
+        self._heard_commit = self._asking("heard_commit")
         self._committed = self._asking("committed")
         self._believed = self._asking("believed")
         self._role = self._asking("role")
@@ -219,6 +229,10 @@ class Judge:
         for check in self._goes_by:
             check(self.ghost.servers[sid], members)
 
+    def remembers(self, sid: ServerId, members: Zxid) -> None:
+        for check in self._remembers:
+            check(self.ghost.servers[sid], members)
+
     # -- the disk ------------------------------------------------------------------------------------
 
     def durable_append(self, sid: ServerId, batch: Batch) -> None:
@@ -244,6 +258,10 @@ class Judge:
         for check in self._purged:
             check(who, oldest, begins)
 
+    def stays(self, sid: ServerId, newest: Zxid, needless: Sequence[str]) -> None:
+        for check in self._stays:
+            check(self.ghost.servers[sid], newest, needless)
+
     def counts_durable(self, sid: ServerId, zxid: Zxid) -> None:
         who = self.ghost.servers[sid]
         for check in self._counts_durable:
@@ -258,6 +276,10 @@ class Judge:
 
     def heard_leader_info(self, sid: ServerId, epoch: Epoch) -> None:
         self.ghost.servers[sid].promised = epoch
+
+    def heard_commit(self, sid: ServerId, zxid: Zxid) -> None:
+        for check in self._heard_commit:
+            check(self.ghost.servers[sid], zxid)
 
     # -- commitment ----------------------------------------------------------------------------------
 

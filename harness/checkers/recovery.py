@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 from zlib import crc32
 
 from harness.checkers.ghost import Ghost, Known
@@ -91,6 +92,44 @@ class KeptSnapshotsServe(Checker):
     def purged(self, who: Known, oldest: Zxid, begins: Zxid) -> None:
         if begins > oldest and not who.impaired:
             self.fail(f"server {who.id} keeps a snapshot at {show(oldest)}, and its log begins behind {show(begins)}")
+
+
+class NothingNeedlessStays(Checker):
+    """A disk does not fill up with what nobody will ever read again.
+
+    A snapshot that cannot be read does not count as one of those to be kept, so that something older may stay for it;
+    but not behind two more that this server has stored itself.
+    """
+
+    promise = "what no snapshot needs that is kept goes from the disk"
+
+    def __init__(self, ghost: Ghost) -> None:
+        super().__init__(ghost)
+        self._stood: dict[ServerId, tuple[Zxid, dict[str, int]]] = {}
+        """The newest snapshot, and for how many of them each needless file has been there."""
+
+    def started(self, who: Known, recovered: Recovered) -> None:
+        self._stood.pop(who.id, None)
+
+    def stays(self, who: Known, newest: Zxid, needless: Sequence[str]) -> None:
+        last, stood = self._stood.get(who.id, (None, {}))
+        if who.impaired:
+            self._stood.pop(who.id, None)
+            return
+        if newest == last:
+            return
+        now = {name: stood.get(name, 0) + 1 for name in needless}
+        self._stood[who.id] = newest, now
+        for name, times in now.items():
+            if times > _MORE:
+                self.fail(
+                    f"server {who.id} has stored its snapshot at {show(newest)} and removed what is old, and still has"
+                    f" {name}, which none of those that it keeps has needed for {times} snapshots"
+                )
+
+
+_MORE: Final = 2
+"""So many snapshots are kept."""
 
 
 class MachineIsHistory(Checker):

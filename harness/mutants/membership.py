@@ -54,6 +54,20 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         (f"{LEARNING}._on_new_leader", "replica.activate(message.ensemble)", "pass"),
     ),
     mutant(
+        "decided-and-not-in-force",
+        "who hears while it is brought up to date that a membership is decided goes on by the one before",
+        (f"{LEARNING}._on_commit", "self._replica.activate_decided(message.zxid)", "pass"),
+    ),
+    mutant(
+        "let-in-by-the-first-it-hears",
+        "who forgot its promises counts again with the first membership that it is told of",
+        (
+            f"{LEARNING}._check_readmission",
+            "if replica.forgotten and replica.ensemble.version > self._ensemble.version:",
+            "if replica.forgotten:",
+        ),
+    ),
+    mutant(
         "half-of-the-groups",
         "quorums of half of the groups are enough",
         (f"{ENSEMBLE}.is_quorum", "return won > counted // 2", "return won >= counted // 2"),

@@ -68,6 +68,29 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         ),
     ),
     mutant(
+        "needless-logs-stay",
+        "log files that no snapshot needs stay for ever",
+        (
+            "zab.storage.log:Log.purge",
+            "while len(self.segments) > 1 and self.segments[1].previous <= zxid:",
+            "while False:",
+        ),
+    ),
+    mutant(
+        "void-logs-stay",
+        "the log files in whose place a snapshot of the leader was put stay for ever",
+        (
+            "zab.storage.install:finish",
+            'if name.startswith((segment.PREFIX, SNAPSHOT)) and not name.endswith(".tmp"):',
+            "if name.startswith(SNAPSHOT):",
+        ),
+    ),
+    mutant(
+        "needless-snapshots-stay",
+        "older snapshots than are to be kept stay for ever",
+        ("zab.storage.storage:Storage._remove_before", "if zxid < oldest:", "if False:"),
+    ),
+    mutant(
         "M34",
         "ZOOKEEPER-2247: a server whose log cannot be written carries on",
         (

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+from typing import Final
+
 from harness.checkers import Judge
 from zab.core.errors import DamagedError
-from zab.core.zxid import ServerId
+from zab.core.zxid import ServerId, Zxid
 from zab.storage.memory import MemoryDisk
 from zab.storage.segment import PREFIX, decode_segment, name_of
 from zab.storage.snapshots import SNAPSHOT, listed
+from zab.storage.snapshots import name_of as snapshot_name
+
+SNAPSHOTS_KEPT: Final = 2
+"""Of each server."""
 
 
 def tell_purged(judge: Judge, sid: ServerId, disk: MemoryDisk) -> None:
@@ -21,3 +28,20 @@ def tell_purged(judge: Judge, sid: ServerId, disk: MemoryDisk) -> None:
     except DamagedError:  # a fault has been at it; a restart will tell
         return
     judge.purged(sid, snapshots[-1], first.previous)
+    try:
+        judge.stays(sid, snapshots[0], needless(disk, snapshots, logs))
+    except DamagedError:
+        return
+
+
+def needless(disk: MemoryDisk, snapshots: list[Zxid], logs: list[Zxid]) -> list[str]:
+    """Older snapshots than are kept, and log files of which all is in the oldest that is. Listed newest first."""
+    if len(snapshots) < SNAPSHOTS_KEPT:
+        return []
+    oldest = snapshots[SNAPSHOTS_KEPT - 1]
+    names = [snapshot_name(zxid) for zxid in snapshots[SNAPSHOTS_KEPT:]]
+    for newer, older in pairwise(logs):
+        name = name_of(newer)
+        if decode_segment(name, disk.get(name)).previous <= oldest:
+            names.append(name_of(older))
+    return names

@@ -66,6 +66,11 @@ class Log:
         """The name of the newest file, as the epochs record has it."""
         return self.segments[-1].first if self.segments else NOTHING
 
+    @property
+    def oldest(self) -> Zxid:
+        """That of the oldest one."""
+        return self.segments[0].first if self.segments else NOTHING
+
     # -- appending -------------------------------------------------------------------------------
 
     def append(self, batch: Batch) -> None:

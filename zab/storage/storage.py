@@ -33,6 +33,7 @@ from zab.storage.install import install
 from zab.storage.log import Log
 from zab.storage.reading import Purged, read_batches
 from zab.storage.recovery import Recovery, recover
+from zab.storage.segment import PREFIX, name_of
 from zab.storage.snapshots import INCOMING, SNAPSHOT, SnapshotFile, SnapshotWriter
 
 SEGMENT_BYTES_MAX: Final = 1 << 31
@@ -248,6 +249,9 @@ class Storage:
             if zxid < oldest:
                 self._disk.delete(snapshots.name_of(zxid))
         self._log.purge(oldest)
+        for first in snapshots.listed(self._disk.list(), PREFIX):
+            if first < self._log.oldest:  # damage that a snapshot made up for: it was no part of the log any more
+                self._disk.delete(name_of(first))
         self._disk.sync_dir()
 
     # -- reading the log -----------------------------------------------------------------------------------

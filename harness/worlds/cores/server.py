@@ -14,11 +14,14 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from harness.worlds.cores.clock import Clock
 from harness.worlds.cores.machine import Machine, Replicated
 from harness.worlds.cores.writer import Writer
+from harness.worlds.purged import SNAPSHOTS_KEPT
 from harness.worlds.settings import settings_of
 from zab.core.errors import StorageError
 from zab.core.messages import (
     ON_LINKS,
     TO_LEADER,
+    Commit,
+    CommitAndActivate,
     Inform,
     LeaderInfo,
     LinkDown,
@@ -126,7 +129,7 @@ class Server:
         settings = StorageSettings(
             segment_bytes=self.knobs.segment_bytes,
             preallocate=False,
-            snapshots_kept=2,
+            snapshots_kept=SNAPSHOTS_KEPT,
             autocreate=self.founding,
         )
         world.nemesis.starts(self)
@@ -227,6 +230,8 @@ class Server:
             world.judge.heard_notification(self.id, source, message)  # type: ignore[arg-type]
         elif kind is LeaderInfo:
             world.judge.heard_leader_info(self.id, message.epoch)  # type: ignore[union-attr]
+        elif kind is Commit or kind is CommitAndActivate:
+            world.judge.heard_commit(self.id, message.zxid)  # type: ignore[union-attr]
         try:
             self.node.step(source, message, world.now // 1_000 if self.clock.plain else self.now_ms)
         except Exception as error:
@@ -419,6 +424,8 @@ class Server:
                 judge.installed(self.id, write.zxid)  # type: ignore[union-attr]
             elif kind is SaveEpochs:
                 judge.goes_by(self.id, write.ensemble.version)  # type: ignore[union-attr]
+                if not write.forgotten:  # type: ignore[union-attr]
+                    judge.remembers(self.id, write.ensemble.version)  # type: ignore[union-attr]
         self.writer.hand_over(writes)
 
     def tell_change(self, batch: Batch) -> None:

@@ -9,7 +9,7 @@ from harness.worlds.cores.crashed import Crashed
 from harness.worlds.purged import tell_purged
 from zab.core.batch import Batch
 from zab.core.ensemble import Ensemble
-from zab.core.messages import LeaderInfo, LinkEvent, Message, Notification, State
+from zab.core.messages import Commit, CommitAndActivate, LeaderInfo, LinkEvent, Message, Notification, State
 from zab.core.node import Node
 from zab.core.outbox import NOTHING
 from zab.core.ready import Append, Apply, InstallSnapshot, Ready, Recovered, SaveEpochs, Settings, Truncate, Write
@@ -48,6 +48,8 @@ class ToldNode(Node):
         self._world.record(self.me, "hears", source, message)
         if type(message) is LeaderInfo:
             self._judge.heard_leader_info(self.me, message.epoch)
+        elif isinstance(message, Commit | CommitAndActivate):
+            self._judge.heard_commit(self.me, message.zxid)
         elif type(message) is Notification:
             self._judge.heard_notification(self.me, source, message)
         super().step(source, message, now)
@@ -161,6 +163,8 @@ class ToldNode(Node):
             judge.installed(sid, write.zxid)
         elif isinstance(write, SaveEpochs):
             judge.goes_by(sid, write.ensemble.version)
+            if not write.forgotten:
+                judge.remembers(sid, write.ensemble.version)
 
     def _tell_change(self, batch: Batch) -> None:
         """The node itself proposes it."""

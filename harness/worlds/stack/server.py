@@ -11,6 +11,7 @@ import trio
 from harness.checkers import Violation
 from harness.worlds.cores.clock import Clock
 from harness.worlds.losses import lose
+from harness.worlds.purged import SNAPSHOTS_KEPT
 from harness.worlds.settings import settings_of
 from harness.worlds.stack.machine import Fed, Holds, ToldMachine
 from harness.worlds.stack.network import LifeNetwork
@@ -94,10 +95,13 @@ class Life:
                 redial_ms_min=knobs.dial_retry_ms,
                 redial_ms_max=max(knobs.dial_retry_ms, knobs.notification_ms_max),
                 snap_entries=max(2, knobs.snapshot_every),
-                snapshots_kept=2,
+                snapshots_kept=SNAPSHOTS_KEPT,
             ),
             storage=StorageSettings(
-                segment_bytes=knobs.segment_bytes, preallocate=False, snapshots_kept=2, autocreate=server.founding
+                segment_bytes=knobs.segment_bytes,
+                preallocate=False,
+                snapshots_kept=SNAPSHOTS_KEPT,
+                autocreate=server.founding,
             ),
             disk=server.disk,
             network=LifeNetwork(world.network, self),

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from attrs import evolve
+
 from harness.checkers.durability import (
     AdoptedByQuorum,
+    DecidedIsInForce,
     DurableBeforeAck,
     DurableOnQuorum,
     EpochsAscend,
     HistoryBeforeEpoch,
     MembersBeforeSnapshot,
+    ReadmittedBySomethingNewer,
 )
 from harness.mutants.bank.zab.story import ENSEMBLE, FOUR, ONE, THREE, TWO, Story, batch, breaks, z
 from harness.worlds.cores.workload import member
 from zab.core.batch import Batch, pack
 from zab.core.ensemble import Ensemble, Group
-from zab.core.messages import Ack, AckEpoch, AckNewLeader, LeaderInfo, State, UpToDate
+from zab.core.messages import Ack, AckEpoch, AckNewLeader, LeaderInfo, NewLeader, State, UpToDate
 from zab.core.ready import Recovered
 from zab.core.zxid import NOTHING, Epoch
 
@@ -385,3 +389,126 @@ def who_left_has_nothing_to_say_of_another_epoch(story: Story, bad: bool) -> Non
     more = story.proposes(THREE, 1, 2)
     story.logs(more, THREE, *(() if bad else (FOUR,)))
     story.commits(THREE, more.last)
+
+
+def _decides(story: Story) -> Batch:
+    """Server 4 votes, too, from 1/2 on, which server 1 is told when it has been brought up to date as far as that."""
+    first = story.begins()
+    members = ENSEMBLE.changed([member(FOUR)], version=z(1, 2))
+    change = pack(z(1, 2), [members.text().encode()], config=True)
+    story.judge.proposed(THREE, change.first, change.payloads())
+    story.logs(change, ONE, TWO, THREE)
+    story.judge.role(ONE, State.FOLLOWING, Epoch(1), THREE, False)
+    story.commits(THREE, change.last)
+    assert first.last < change.first
+    return change
+
+
+@breaks(DecidedIsInForce)
+def acknowledged_by_the_members_of_yesterday(story: Story, bad: bool) -> None:
+    change = _decides(story)
+    story.judge.heard_commit(ONE, change.last)
+    story.judge.goes_by(ONE, z(1, 1) if bad else change.last)
+    story.acks(ONE, THREE, z(1, 3))
+
+
+@breaks(DecidedIsInForce)
+def acknowledged_without_going_by_anything(story: Story, bad: bool) -> None:
+    change = _decides(story)
+    if bad:
+        story.judge.heard_commit(ONE, change.last)
+    story.acks(ONE, THREE, change.last)
+
+
+@breaks(DecidedIsInForce)
+def an_older_commit_is_heard_behind_a_newer(story: Story, bad: bool) -> None:
+    change = _decides(story)
+    story.judge.heard_commit(ONE, change.last)
+    story.judge.heard_commit(ONE, z(1, 1))
+    story.judge.goes_by(ONE, z(1, 1) if bad else change.last)
+    story.acks(ONE, THREE, change.last)
+
+
+@breaks(DecidedIsInForce)
+def heard_by_who_follows_no_more(story: Story, bad: bool) -> None:
+    change = _decides(story)
+    if not bad:
+        story.judge.role(ONE, State.LOOKING, Epoch(1), None, False)
+    story.judge.heard_commit(ONE, change.last)
+    if not bad:
+        story.judge.role(ONE, State.FOLLOWING, Epoch(1), THREE, False)
+    story.acks(ONE, THREE, change.last)
+
+
+@breaks(DecidedIsInForce)
+def heard_from_a_leader_that_is_left(story: Story, bad: bool) -> None:
+    change = _decides(story)
+    story.judge.heard_commit(ONE, change.last)
+    if not bad:
+        story.judge.role(ONE, State.FOLLOWING, Epoch(1), TWO, False)
+    story.acks(ONE, TWO, change.last)
+
+
+@breaks(DecidedIsInForce)
+def what_is_found_on_the_disk_is_known(story: Story, bad: bool) -> None:
+    change = _decides(story)
+    story.judge.crashed(ONE)
+    found = ENSEMBLE if bad else ENSEMBLE.changed([member(FOUR)], version=change.last)
+    story.judge.started(ONE, Recovered(Epoch(1), Epoch(1), ensemble=found), change.last)
+    story.judge.role(ONE, State.FOLLOWING, Epoch(1), THREE, False)
+    story.judge.heard_commit(ONE, change.last)
+    story.acks(ONE, THREE, change.last)
+
+
+@breaks(DecidedIsInForce)
+def what_another_life_heard_is_forgotten(story: Story, bad: bool) -> None:
+    change = _decides(story)
+    story.judge.heard_commit(ONE, change.last)
+    if not bad:
+        story.judge.started(ONE, Recovered(Epoch(1), Epoch(1)), change.last)
+    story.acks(ONE, THREE, change.last)
+
+
+def _forgets(story: Story, members: int) -> None:
+    """Server 1 has lost its disk, and server 3 brings it up to date by the members of then."""
+    story.begins()
+    story.judge.started(ONE, Recovered(Epoch(0), Epoch(0), voting=False, forgotten=True), NOTHING)
+    story.judge.role(ONE, State.FOLLOWING, Epoch(0), THREE, False)
+    story.judge.said[NewLeader](THREE, ONE, NewLeader(Epoch(1), evolve(ENSEMBLE, version=z(1, members))))
+
+
+@breaks(ReadmittedBySomethingNewer)
+def let_in_by_what_it_was_told_first(story: Story, bad: bool) -> None:
+    _forgets(story, 2)
+    story.judge.remembers(ONE, z(1, 2 if bad else 3))
+
+
+@breaks(ReadmittedBySomethingNewer)
+def let_in_by_nobody(story: Story, bad: bool) -> None:
+    _forgets(story, 2)
+    if bad:
+        story.judge.role(ONE, State.LOOKING, Epoch(0), None, False)
+    story.judge.remembers(ONE, z(1, 3))
+
+
+@breaks(ReadmittedBySomethingNewer)
+def let_in_by_what_another_leader_told(story: Story, bad: bool) -> None:
+    _forgets(story, 2)
+    story.judge.role(ONE, State.FOLLOWING, Epoch(0), TWO, False)
+    story.judge.said[NewLeader](TWO, ONE, NewLeader(Epoch(2), evolve(ENSEMBLE, version=z(1, 3))))
+    story.judge.remembers(ONE, z(1, 3 if bad else 4))
+
+
+@breaks(ReadmittedBySomethingNewer)
+def who_has_forgotten_nothing_is_let_in_by_nothing(story: Story, bad: bool) -> None:
+    _forgets(story, 2)
+    if not bad:
+        story.judge.started(ONE, Recovered(Epoch(1), Epoch(1)), NOTHING)
+    story.judge.remembers(ONE, z(1, 1))
+
+
+@breaks(ReadmittedBySomethingNewer)
+def who_was_let_in_stays(story: Story, bad: bool) -> None:
+    _forgets(story, 2)
+    story.judge.remembers(ONE, z(1, 2 if bad else 3))
+    story.judge.remembers(ONE, z(1, 2))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from harness.checkers.recovery import KeptSnapshotsServe, MachineIsHistory, RestartIsTheDisk
+from harness.checkers.recovery import KeptSnapshotsServe, MachineIsHistory, NothingNeedlessStays, RestartIsTheDisk
 from harness.mutants.bank.zab.story import ENSEMBLE, ONE, THREE, TWO, Story, batch, breaks, z
 from harness.worlds.cores.machine import Machine
 from zab.core.batch import Batch, digest_of, pack
@@ -90,6 +90,48 @@ def a_kept_snapshot_beside_a_damaged_log(story: Story, bad: bool) -> None:
     if not bad:
         story.judge.disk_lost(ONE)
     story.judge.purged(ONE, z(1, 4), z(1, 5))
+
+
+@breaks(NothingNeedlessStays)
+def a_file_that_nobody_needs_stays(story: Story, bad: bool) -> None:
+    """Behind two snapshots it may, for one of those that are kept could not be read."""
+    for counter in (4, 6, 8) if bad else (4, 6):
+        story.judge.stays(ONE, z(1, counter), ["log.1", "log.2"])
+
+
+@breaks(NothingNeedlessStays)
+def a_file_stays_and_the_others_go(story: Story, bad: bool) -> None:
+    story.judge.stays(ONE, z(1, 4), ["log.1", "log.2"])
+    story.judge.stays(ONE, z(1, 6), ["log.2" if bad else "log.1"])
+    story.judge.stays(ONE, z(1, 8), ["log.2"])
+
+
+@breaks(NothingNeedlessStays)
+def the_same_snapshot_again(story: Story, bad: bool) -> None:
+    for counter in (4, 6, 8 if bad else 6):
+        story.judge.stays(ONE, z(1, counter), ["log.1"])
+
+
+@breaks(NothingNeedlessStays)
+def needless_in_another_life(story: Story, bad: bool) -> None:
+    first = story.begins()
+    for counter in (4, 6):
+        story.judge.stays(ONE, z(1, counter), ["log.1"])
+    if not bad:
+        story.restarts(ONE, 1, first)
+    story.judge.stays(ONE, z(1, 8), ["log.1"])
+
+
+@breaks(NothingNeedlessStays)
+def needless_beside_what_is_damaged(story: Story, bad: bool) -> None:
+    """And what stood there before it was is not counted on."""
+    story.judge.stays(ONE, z(1, 4), ["log.1"])
+    if not bad:
+        story.judge.disk_lost(ONE)
+    story.judge.stays(ONE, z(1, 6), ["log.1"])
+    story.judge.durable_epochs(ONE, Epoch(1), Epoch(1))
+    for counter in (8, 10):
+        story.judge.stays(ONE, z(1, counter), ["log.1"])
 
 
 @breaks(MachineIsHistory)
