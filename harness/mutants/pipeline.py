@@ -12,6 +12,7 @@ APPLIER: Final = "zab.store.apply:Applier"
 TREE: Final = "zab.store.tree:Tree"
 ORIGIN: Final = "zab.runtime.origin:Origin"
 DOOR: Final = "harness.worlds.cores.store.door:Door"
+TRACKER: Final = "zab.runtime.coordination.tracker:SessionTracker"
 NEWEST: Final = "return self._nodes.get(path) if record is None else record[1]"
 
 MUTANTS: Final[tuple[Mutant, ...]] = (
@@ -189,7 +190,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     mutant(
         "new-leader-knows-no-sessions",
         "sessions of which nobody hears do not end any more when the leader has changed",
-        (f"{DOOR}.role_changed", "self._touch(self.store.sessions.table)", "pass"),
+        (f"{TRACKER}.lead", "self.touch(self._server.known)", "pass"),
         machine="store",
     ),
     mutant(
@@ -206,6 +207,18 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
             "end = ((now_ms + timeout_ms) // self._tick_ms + 1) * self._tick_ms",
             "end = now_ms + timeout_ms // 20",
         ),
+        machine="store",
+    ),
+    mutant(
+        "others-signs-of-life-lost",
+        "a leader does not count what other servers have heard of their clients",
+        (f"{TRACKER}.heard", "if len(sessions) % 8 == 0:", "if False:"),
+        machine="store",
+    ),
+    mutant(
+        "signs-of-life-kept",
+        "a server does not tell the leader of whom it has heard",
+        (f"{TRACKER}.look", "elif server.ready:", "elif False:"),
         machine="store",
     ),
     mutant(

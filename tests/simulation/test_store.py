@@ -14,7 +14,6 @@ from harness.history import Asked, Became, Fired, History, Lost, Reply, Told
 from harness.outcome import Outcome
 from harness.worlds.cores.store.calls import Answered, Call, Happened
 from harness.worlds.cores.store.connection import Connection
-from harness.worlds.cores.store.door import PATIENCE, Door
 from harness.worlds.cores.world import WORLD, run
 from tests.simulation.elsewhere import printed
 
@@ -238,12 +237,10 @@ def test_a_reply_before_its_transaction_is_noticed(monkeypatch: pytest.MonkeyPat
 
 
 def test_a_session_that_a_server_ends_on_its_own_account_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    def hard(self: Door, now: int) -> None:
-        for connection in list(self.connections):
-            if connection.session and (now - self._lost_ms) * PATIENCE > connection.timeout_ms:
-                self._expired(connection)
+    def hard(self: Connection, why: str) -> None:
+        self.door._expired(self)
 
-    monkeypatch.setattr(Door, "_let_go", hard)
+    monkeypatch.setattr(Connection, "ended", hard)
     assert noticed().startswith(("a session lives from its opening", "a sync reaches", "a write takes effect after"))
 
 

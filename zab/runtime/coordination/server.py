@@ -228,6 +228,9 @@ class StoreServer(Sessions):
     def tell_leader(self, report: bytes) -> None:
         self.member.aside(_REPORT + report)
 
+    def tell_alive(self, body: bytes) -> None:
+        self.member.aside(body)
+
     def _heard(self, body: bytes) -> None:
         kind, rest = body[:1], body[1:]
         if kind == ALIVE:
@@ -236,6 +239,19 @@ class StoreServer(Sessions):
             self.pulse.heard(rest)
 
     # -- told by the machine -----------------------------------------------------------------------
+
+    @property
+    def tick_ms(self) -> int:
+        return self.settings.tick_ms
+
+    @property
+    def known(self) -> dict[int, tuple[int, int]]:
+        return self.machine.sessions.table
+
+    def expire_session(self, session: int, epoch: Epoch) -> None:
+        self.log.say("session_expired", session=f"{session:#x}")
+        self.counts.stale_sessions_expired += 1
+        super().expire_session(session, epoch)
 
     def session_changed(self, session: int) -> None:
         known = self.machine.sessions.table.get(session)

@@ -11,18 +11,15 @@ attach.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final
-
-import trio
+from typing import Final, Protocol
 
 from zab.core.zxid import Epoch
+from zab.runtime.coordination.attached import Attached
+from zab.runtime.coordination.local import LocalSessions
 from zab.runtime.driver import now_ms
 from zab.store.sessions import Expiry
-
-if TYPE_CHECKING:
-    from zab.runtime.coordination.server import StoreServer
 
 ALIVE: Final = b"a"
 """The first byte of an aside: ids of sessions that were heard of follow."""
@@ -31,20 +28,49 @@ PATIENCE: Final = 3
 """A client is let go after this part of its session's time without a leader."""
 
 
+class Serves(Protocol):
+    """The server whose sessions these are."""
+
+    @property
+    def tick_ms(self) -> int: ...
+    @property
+    def known(self) -> Mapping[int, tuple[int, int]]:
+        """All sessions that there are, with their times and their servers."""
+
+    @property
+    def attached(self) -> Mapping[int, Attached]: ...
+    @property
+    def local(self) -> LocalSessions: ...
+    @property
+    def ready(self) -> bool: ...
+    @property
+    def lost_ms(self) -> int | None: ...
+    def expire_session(self, session: int, epoch: Epoch) -> None: ...
+    def tell_alive(self, body: bytes) -> None:
+        """To the leader, as an aside."""
+
+
+class Waits(Protocol):
+    """Who waits for a session, until it is told to wait no longer."""
+
+    def cancel(self) -> None: ...
+
+
 class SessionTracker:
-    def __init__(self, server: StoreServer) -> None:
+    def __init__(self, server: Serves, now: Callable[[], int] = now_ms) -> None:
         self._server = server
+        self._now = now
         self._expiry: Expiry | None = None
         """At the leader only."""
         self._epoch = Epoch(-1)
-        self._arriving: dict[trio.CancelScope, tuple[int, int]] = {}
+        self._arriving: dict[Waits, tuple[int, int]] = {}
         """Who waits for a session: since when, and for how long a session."""
 
     def lead(self, epoch: Epoch) -> None:
         """Whoever has led already in this epoch goes on."""
         if self._expiry is None or epoch != self._epoch:
-            self._expiry, self._epoch = Expiry(self._server.settings.tick_ms), epoch
-            self.touch(self._server.machine.sessions.table)
+            self._expiry, self._epoch = Expiry(self._server.tick_ms), epoch
+            self.touch(self._server.known)
 
     def rest(self) -> None:
         self._expiry = None
@@ -61,7 +87,7 @@ class SessionTracker:
         return ALIVE + struct.pack(">q", session)
 
     def touch(self, sessions: Iterable[int]) -> None:
-        expiry, table, now = self._expiry, self._server.machine.sessions.table, now_ms()
+        expiry, table, now = self._expiry, self._server.known, self._now()
         if expiry is not None:
             for session in sessions:
                 known = table.get(session)
@@ -78,12 +104,12 @@ class SessionTracker:
             self.touch(struct.unpack(f">{len(sessions) // 8}q", sessions))
 
     @contextmanager
-    def arriving(self, scope: trio.CancelScope, timeout_ms: int) -> Iterator[None]:
+    def arriving(self, scope: Waits, timeout_ms: int) -> Iterator[None]:
         """Around the making or finding of a session, which waits for a leader no longer than an attached client does.
 
         The session of a client that comes back runs out meanwhile, and another server may be able to take it.
         """
-        self._arriving[scope] = (now_ms(), timeout_ms)
+        self._arriving[scope] = (self._now(), timeout_ms)
         try:
             yield
         finally:
@@ -100,15 +126,13 @@ class SessionTracker:
         if expiry is not None:
             self.touch(alive)
             if slept:
-                self.touch(server.machine.sessions.table)
+                self.touch(server.known)
             for session in expiry.due(now):
-                server.log.say("session_expired", session=f"{session:#x}")
-                server.counts.stale_sessions_expired += 1
                 server.expire_session(session, self._epoch)
         elif server.ready:
             for start in range(0, len(alive), ASIDE_SESSIONS_MAX):
                 part = alive[start : start + ASIDE_SESSIONS_MAX]
-                server.member.aside(ALIVE + struct.pack(f">{len(part)}q", *part))
+                server.tell_alive(ALIVE + struct.pack(f">{len(part)}q", *part))
         elif server.lost_ms is not None:
             for client in list(server.attached.values()):
                 if (now - server.lost_ms) * PATIENCE > client.timeout_ms and not client.read_only:

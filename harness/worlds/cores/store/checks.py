@@ -22,6 +22,8 @@ OWNERS = "no ephemeral node without its session"
 LISTS = "every server knows the same lists"
 COUNTS = "every server counts the same in what is limited"
 TIME = SILENT
+LEADS = "sessions are ended by who leads"
+ATTACHED = "who is connected is counted"
 
 
 def committed(ghost: Ghost, start: int = 1) -> Iterator[Batch]:

@@ -65,7 +65,9 @@ class Connection:
         """It was over because this server wanted it so."""
         self.leaving = False
         """What follows is not answered any more."""
-        self._heard = True
+        self.heard = True
+        """Since it was looked at last."""
+        self.read_only = False
         self._line: deque[Call | Left | Watched | _Sync] = deque()
         """What is not answered yet, oldest first. A write's place is filled when it is applied."""
         self._held: list[object] = []
@@ -85,7 +87,7 @@ class Connection:
     def receive(self, messages: list[object]) -> None:
         if self.over:
             return
-        self._heard = True
+        self.heard = True
         if self._held or self._paused or not self.session or not self.door.ready:
             self._hold(messages)
         else:
@@ -94,7 +96,7 @@ class Connection:
         self.door.wake()
 
     def heard_of(self) -> bool:
-        heard, self._heard = self._heard, False
+        heard, self.heard = self.heard, False
         return heard
 
     def _hold(self, messages: list[object]) -> None:
@@ -248,6 +250,9 @@ class Connection:
             self.let_go = True
             self.end()
             self.wire.hung_up()
+
+    def ended(self, why: str) -> None:
+        self.cut()
 
     def end(self) -> None:
         """Nobody is there any more."""

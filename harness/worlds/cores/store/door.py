@@ -1,28 +1,31 @@
 """The clients of one server: who is attached, which sessions are made, found and ended, and what is posted for them.
 
-It stands for `Sessions`, `SessionTracker`, `Posting` and the greeting of `zab.runtime.coordination`, which wait with
-tasks of Trio for what is written here as what is to be done then. Sessions that only one server knows, read-only
-mode and throttles are left out.
+It stands for `Sessions`, `Posting` and the greeting of `zab.runtime.coordination`, where tasks of Trio wait for what
+is written here as what is to be done then. Whose session ends, and who is let go without a leader, is decided by the
+`SessionTracker` that is shipped. Sessions that only one server knows, read-only mode and throttles are left out.
 """
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import ExitStack
 from random import Random
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from harness.checkers.ghost import Violation
 from harness.worlds.cores.store.calls import Call, Hello, Left
-from harness.worlds.cores.store.checks import TIME
+from harness.worlds.cores.store.checks import ATTACHED, LEADS, TIME
 from harness.worlds.cores.store.connection import Connection
 from zab.core.messages import State
-from zab.core.zxid import Zxid
+from zab.core.zxid import Epoch, Zxid
+from zab.runtime.coordination.local import LocalSessions
+from zab.runtime.coordination.tracker import ALIVE, SessionTracker
 from zab.store import reaper
 from zab.store.acl import encode_identities
 from zab.store.ops import Fields, Op
 from zab.store.request import INTERNAL, pack_body, pack_request
-from zab.store.sessions import Expiry, SessionIds
+from zab.store.sessions import SessionIds
 from zab.store.watches import Watcher
 
 if TYPE_CHECKING:
@@ -31,8 +34,6 @@ if TYPE_CHECKING:
 
 NOBODY: Final = encode_identities(())
 SECRET_BYTES: Final = 32
-PATIENCE: Final = 3
-"""A client is let go after this part of its session's time without a leader."""
 CONTAINERS_MS: Final = 100
 """Between two looks at the nodes that go by themselves: much more often than in life."""
 TICKS_MIN, TICKS_MAX = 2, 20
@@ -43,6 +44,17 @@ Done: TypeAlias = Callable[[object, Exception | None], None]
 
 def ignore(result: object, error: Exception | None) -> None:
     """Nobody waits for this."""
+
+
+class _Arrival:
+    """A client that waits for a session, as the tracker knows it."""
+
+    def __init__(self, door: Door, connection: Connection) -> None:
+        self._door = door
+        self._connection = connection
+
+    def cancel(self) -> None:
+        self._door.given_up.append(self._connection)
 
 
 class Door:
@@ -61,18 +73,24 @@ class Door:
         self._requests.hears = self._heard
         self._random = Random(f"{self.world.script.seed}/door/{server.id}/{server.life}")
         self._ids = SessionIds(server.id, server.wall_ms())
-        self._tick_ms = server.knobs.tick_ms
-        self._expiry: Expiry | None = None
-        """At the leader only: when sessions end."""
+        self.tick_ms = server.knobs.tick_ms
+        self.local = LocalSessions(self.tick_ms)
+        """None."""
+        self.tracker = SessionTracker(self, lambda: server.now_ms)
+        self._leads: Epoch | None = None
         self._heard_at: dict[int, int] = {}
-        """By the same leader, of each session: to judge the ends by."""
-        self._epoch = -1
-        self._lost_ms = self._looked_ms = server.now_ms
+        """By the same leader, of each session, whatever the tracker makes of it: to judge the ends by."""
+        self.lost_ms: int | None = server.now_ms
         """Since when nobody leads, as far as is known here."""
-        self._reaped_ms = server.now_ms
+        self._arriving: dict[Connection, ExitStack] = {}
+        self._told_alive: list[int] = []
+        """To the leader, at the last look."""
+        self.given_up: list[Connection] = []
+        """Who need not wait here any longer."""
+        self._looked_ms = self._reaped_ms = server.now_ms
         self._dirty: list[Connection] = []
         self._posted = False
-        self.world.push(self.world.now + self._tick_ms * 500, self._look, server.life, None)
+        self.world.push(self.world.now + self.tick_ms * 500, self._look, server.life, None)
 
     # -- the server's turn -----------------------------------------------------------------------------
 
@@ -80,19 +98,20 @@ class Door:
         node = self.server.node
         ready = node.serving
         if ready and node.state is State.LEADING:
-            if self._expiry is None or self._epoch != node.epoch:
-                self._expiry, self._epoch = Expiry(self._tick_ms), node.epoch
+            if self._leads != node.epoch:
+                self._leads = node.epoch
                 self._heard_at.clear()
-                self._touch(self.store.sessions.table)
+                self._hears(self.known)
+            self.tracker.lead(node.epoch)
         else:
-            self._expiry = None
+            self._leads = None
+            self.tracker.rest()
         if ready is not self.ready:
             self.ready = ready
+            self.lost_ms = None if ready else self.server.now_ms
             if ready:
                 for connection in list(self.connections):
                     connection.resume()
-            else:
-                self._lost_ms = self.server.now_ms
 
     def turned(self) -> None:
         """The member has done what there was to do: all that was found in it for clients leaves now."""
@@ -140,7 +159,7 @@ class Door:
     def barrier(self, done: Done, session: int = 0) -> None:
         """In front of a session's sync the leader is told of it: the answer shows that it was heard."""
         self._posted = True
-        self._requests.barrier(done, struct.pack(">q", session) if session else b"")
+        self._requests.barrier(done, self.tracker.word_of(session) if session else b"")
 
     def told(self, zxid: int) -> None:
         self.world.workload.told(self.server, Zxid(zxid))
@@ -154,6 +173,7 @@ class Door:
 
     def closed(self, connection: Connection) -> None:
         self.connections.pop(connection, None)
+        self._arrived(connection)
         if self.attached.get(connection.session) is connection:
             del self.attached[connection.session]
         self.store.watches.drop(connection)
@@ -162,7 +182,9 @@ class Door:
         """Never shows a session a state older than it has seen."""
         if hello.user:
             connection.is_of(hello.user)
-        connection.timeout_ms = max(TICKS_MIN * self._tick_ms, min(hello.timeout_ms, TICKS_MAX * self._tick_ms))
+        connection.timeout_ms = max(TICKS_MIN * self.tick_ms, min(hello.timeout_ms, TICKS_MAX * self.tick_ms))
+        waits = self._arriving[connection] = ExitStack()
+        waits.enter_context(self.tracker.arriving(_Arrival(self, connection), connection.timeout_ms))
 
         def caught_up(_: object, error: Exception | None) -> None:
             if connection.over:
@@ -178,6 +200,11 @@ class Door:
             self.barrier(caught_up)
         else:
             caught_up(None, None)
+
+    def _arrived(self, connection: Connection) -> None:
+        waits = self._arriving.pop(connection, None)
+        if waits is not None:
+            waits.close()
 
     def _make(self, connection: Connection) -> None:
         if not self.store.sessions.secret:  # only the first one counts, whoever proposes it
@@ -229,6 +256,7 @@ class Door:
         if error is not None or known is None:
             connection.cut()
             return
+        self._arrived(connection)
         connection.session, connection.timeout_ms = session, known[0]
         old = self.attached.get(session)
         self.attached[session] = connection
@@ -243,12 +271,12 @@ class Door:
         known = self.store.sessions.table.get(session)
         client = self.attached.get(session)
         if known is None:
-            if self._expiry is not None:
-                self._expiry.forget(session)
+            self.tracker.forget(session)
             if client is not None and not client.leaving:  # else it is its own wish, and the reply is on its way
                 client.cut()
             return
-        self._touch((session,))
+        self._hears((session,))
+        self.tracker.touch((session,))
         if client is not None and known[1] != self.server.id:
             client.cut()  # it has moved to another server
 
@@ -261,18 +289,29 @@ class Door:
 
     # -- signs of life ---------------------------------------------------------------------------------
 
-    def _touch(self, sessions: Iterable[int]) -> None:
-        expiry, table, now = self._expiry, self.store.sessions.table, self.server.now_ms
-        if expiry is not None:
+    @property
+    def known(self) -> dict[int, tuple[int, int]]:
+        return self.store.sessions.table
+
+    def _hears(self, sessions: Iterable[int]) -> None:
+        if self._leads is not None:
             for session in sessions:
-                known = table.get(session)
-                if known is not None:
-                    expiry.touch(session, known[0], now)
-                    self._heard_at[session] = now
+                self._heard_at[session] = self.server.now_ms
 
     def _heard(self, body: bytes) -> None:
         """By another server, of its clients."""
-        self._touch(struct.unpack(f">{len(body) // 8}q", body))
+        assert body[:1] == ALIVE, "nothing else is said beside"
+        self._hears(struct.unpack(f">{len(body) // 8}q", body[1:]))
+        self.tracker.heard(body[1:])
+
+    def tell_alive(self, body: bytes) -> None:
+        self._told_alive += struct.unpack(f">{len(body) // 8}q", body[1:])
+        self._requests.aside(body)
+
+    def expire_session(self, session: int, epoch: Epoch) -> None:
+        self.world.counted("session expired")
+        self._judge_end(session, self.server.now_ms)
+        self._post_own(Op.CLOSE_SESSION, (epoch,), session)
 
     def _look(self, life: int, _: None) -> None:
         """Twice a tick."""
@@ -282,28 +321,23 @@ class Door:
         if server.paused:
             server.backlog.append((self._look, life, None))
             return
-        now, pause_ms = server.now_ms, self._tick_ms // 2
+        now, pause_ms = server.now_ms, self.tick_ms // 2
         world.push(world.now + pause_ms * 1_000, self._look, life, None)
         if now - self._looked_ms < pause_ms:
             return  # its clock goes slowly
         slept, self._looked_ms = now - self._looked_ms > 3 * pause_ms, now
-        alive = [session for session, client in self.attached.items() if client.heard_of()]
-        if self._expiry is not None:
-            self._touch(alive)
-            if slept:  # who called meanwhile was not heard, and is not to blame
-                self._touch(self.store.sessions.table)
-            for session in self._expiry.due(now):
-                world.counted("session expired")
-                self._judge_end(session, now)
-                self._post_own(Op.CLOSE_SESSION, (self._epoch,), session)
-            if server.node.serving and now - self._reaped_ms >= CONTAINERS_MS:
-                self._reaped_ms = now
-                self._reap()
-        elif self.ready:
-            if alive:
-                self._requests.aside(struct.pack(f">{len(alive)}q", *alive))
-        else:
-            self._let_go(now)
+        alive = [session for session, each in self.attached.items() if each.heard]
+        self._hears(self.known if slept else alive)
+        self._told_alive.clear()
+        self.tracker.look(now, slept=slept)
+        if self.ready and self._leads is None:
+            self._judge_told(alive)
+        if self._leads is not None and server.node.serving and now - self._reaped_ms >= CONTAINERS_MS:
+            self._reaped_ms = now
+            self._reap()
+        given_up, self.given_up = self.given_up, []
+        for connection in given_up:
+            connection.cut()
         self.wake()
 
     def _reap(self) -> None:
@@ -312,15 +346,16 @@ class Door:
             self.world.counted("reaped")
             self._post_own(Op.DELETE_CONTAINER, (path,), 0)
 
+    def _judge_told(self, alive: Sequence[int]) -> None:
+        for session in alive:
+            if session not in self._told_alive and session in self.known:
+                what = f"server {self.server.id} has heard of session {session:#x}, and does not tell the leader"
+                raise Violation(ATTACHED, what)
+
     def _judge_end(self, session: int, now: int) -> None:
-        known, silent_ms = self.store.sessions.table.get(session), now - self._heard_at[session]
+        if self._leads is None:
+            raise Violation(LEADS, f"server {self.server.id} ends session {session:#x}, and does not lead")
+        known, silent_ms = self.known.get(session), now - self._heard_at.get(session, 0)
         if known is not None and silent_ms < known[0]:
             who = f"session {session:#x} of {known[0]} ms"
             raise Violation(TIME, f"server {self.server.id} ends {who} {silent_ms} ms after it heard of it")
-
-    def _let_go(self, now: int) -> None:
-        """Who waits here for a leader may find one elsewhere, before the session is over."""
-        for connection in list(self.connections):
-            since = self._lost_ms if connection.session else max(self._lost_ms, connection.since_ms)
-            if connection.timeout_ms and (now - since) * PATIENCE > connection.timeout_ms:
-                connection.cut()

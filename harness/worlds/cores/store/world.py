@@ -10,10 +10,10 @@ from attrs import evolve
 from harness.changes import changes_of_batch
 from harness.checkers import ALL, Checker
 from harness.checkers.recovery import MachineIsHistory
-from harness.checkers.store import quotas
+from harness.checkers.store import ended_early, quotas
 from harness.checkers.store.case import Case
 from harness.checkers.store.promises import Kept, kept
-from harness.faults import Script
+from harness.faults import ClockDrift, ClockFreeze, Script
 from harness.history import Event, History, Jump
 from harness.outcome import Outcome
 from harness.worlds.cores.liveness import PROMISE
@@ -62,6 +62,11 @@ class StoreWorld(World):
     def make_liveness(self) -> StoreLiveness:
         return StoreLiveness(self)
 
+    @property
+    def _one_clock(self) -> bool:
+        """Whether clients can tell by their own how much time has passed for a leader."""
+        return not any(isinstance(fault, ClockDrift | ClockFreeze) for fault in self.script.faults)
+
     # -- what clients see ------------------------------------------------------------------------------
 
     def next_call(self) -> int:
@@ -92,7 +97,8 @@ class StoreWorld(World):
         case = Case.of(outcome.history)
         verdict = kept(case)
         if verdict.held:
-            verdict = evolve(verdict, broken=tuple(quotas.check(case, self.prepared)))
+            early = ended_early(case.history) if self._one_clock else ()
+            verdict = evolve(verdict, broken=(*quotas.check(case, self.prepared), *early))
         return with_cause(outcome, verdict)
 
 

@@ -12,14 +12,12 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
 from harness.checkers.ghost import Violation
-from harness.worlds.cores.store.checks import TIME
+from harness.worlds.cores.store.checks import ATTACHED, LEADS, TIME
 from zab.core.zxid import Epoch
 from zab.runtime.coordination.server import StoreServer
 from zab.runtime.coordination.tracker import SessionTracker
 from zab.runtime.driver import now_ms
 
-LEADS: Final = "sessions are ended by who leads"
-ATTACHED: Final = "who is connected is counted"
 UNNOTICED_LOOKS: Final = 3
 """Who stood still for so many times the pause between two looks, twice a tick, sees it by the clock."""
 Violated = Callable[[Violation], None]
@@ -28,6 +26,7 @@ Violated = Callable[[Violation], None]
 class JudgedTracker(SessionTracker):
     def __init__(self, server: StoreServer, violated: Violated, stood: Sequence[tuple[int, int]]) -> None:
         super().__init__(server)
+        self._server: StoreServer = server
         self._violated = violated
         self._stood = stood
         self._heard_at: dict[int, int] = {}
