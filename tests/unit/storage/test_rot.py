@@ -357,6 +357,23 @@ def test_damage_below_the_newest_snapshot_costs_only_the_log_there() -> None:
     assert any("not needed" in note for note in storage.notes)
 
 
+def test_a_damaged_log_that_nobody_needs_goes_with_the_next_purge() -> None:
+    judge = Judge(LAYOUTS["tiny"], closed=True)
+    disk = judge.disk.clone()
+    first = min(name for name in disk.names() if name.startswith("log."))
+    disk.flip(first, 85)
+    storage, recovered = Storage.open(disk, LAYOUTS["tiny"])
+    assert recovered.voting
+    assert first in disk.names(), "as long as nobody clears up"
+    storage.purge(1)
+    assert first not in disk.names()
+    storage.close()
+    storage, again = Storage.open(disk, LAYOUTS["tiny"])
+    assert again.voting
+    assert not storage.rotten
+    assert again.batches == recovered.batches
+
+
 def grown(settings: StorageSettings = LAYOUTS["one file"]) -> tuple[MemoryDisk, Storage, list[int]]:
     """Five transactions in one file, of which the epochs record knows nothing; and where each ends."""
     disk = MemoryDisk()
