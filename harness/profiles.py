@@ -44,6 +44,7 @@ from harness.reigns import (
     led_before,
     let_in_by_what_is_over,
     moves_taken_back,
+    names_outlive_ids,
     shares_on_the_way,
 )
 from harness.script.chance import Draw
@@ -783,6 +784,17 @@ PROFILES: Final = (
         {"tick_ms": Upto(50, 50), "segment_bytes": Upto(300, 900)},
         QUICK,
         late_commits,
+        "partitions",
+        3,
+    ),
+    Profile(
+        "names outlive ids",
+        "members that have names are started again, and what they asked for before comes late",
+        _nothing,
+        (3_000, 3_000),
+        {"tick_ms": Upto(50, 50)},
+        QUICK,
+        names_outlive_ids,
         "partitions",
         3,
     ),

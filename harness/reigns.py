@@ -134,6 +134,21 @@ def late_commits(draw: Draw, length_ms: int) -> Sequence[Op]:
     return ops
 
 
+def names_outlive_ids(draw: Draw, length_ms: int) -> Sequence[Op]:
+    """Members that have names are started again, and what they asked for before comes when another bears their name."""
+    ops: list[Op] = [
+        Replication(0, "cache", "fetched", "leader", 1, draw.upto(150, 250)),
+        CreateTopic(400, OFFSETS, 1, 3),
+    ]
+    for at in range(650, length_ms - 50, draw.upto(40, 90)):
+        client = draw.upto(1, 4)
+        part = "named" if client < 4 else "member"
+        ops.append(CommitPositions(at + draw.upto(0, 20), client, 1, part, draw.upto(1, 5)))
+    if draw.chance(0.5):
+        ops += [BounceBroker(at, draw.upto(1, 3)) for at in range(900, length_ms - 100, draw.upto(400, 800))]
+    return ops
+
+
 def shares_on_the_way(draw: Draw, length_ms: int) -> Sequence[Op]:
     """Whoever leads the group has dealt it out, brokers are slow to keep that, and somebody joins or leaves."""
     ops: list[Op] = [

@@ -85,4 +85,13 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
             "if who.generation > group.generation:",
         ),
     ),
+    of_partitions(
+        "former-bearer-of-a-name",
+        "a member that was replaced under its name (KIP-345) commits on",
+        (
+            f"{GROUPS}.commits:refusal",
+            "if (error := membership.wrong(group, who)) is not None:",
+            "if (error := membership.wrong(group, who)) not in (None, E.FENCED_INSTANCE_ID):",
+        ),
+    ),
 )

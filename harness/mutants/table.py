@@ -144,6 +144,7 @@ PROFILES: Final[dict[str, str]] = {
     "former-life-let-in": "let in too late",
     "older-generation-commits": "late commits",
     "older-generation-dealt": "shares on the way",
+    "former-bearer-of-a-name": "names outlive ids",
     "half-deleted-led-anew": "half deleted",
     "arrival-of-yesterday": "gone on arrival",
     "read-past-what-is-open": "transactions",

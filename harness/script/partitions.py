@@ -27,9 +27,10 @@ LIBRARIES: Final = ("confluent", "python")
 ENDS: Final = ("leaves", "killed")
 """How a member ends."""
 
-PARTS: Final = ("member", "alone", "hasty")
-"""Who commits positions: a member of a group, which shares it with others; somebody who keeps them by himself; or
-a member of whom something comes that it committed before the group was shared out anew."""
+PARTS: Final = ("member", "alone", "hasty", "named")
+"""Who commits positions: a member of a group, which shares it with others; somebody who keeps them by himself; a member
+of whom something comes that it committed before the group was shared out anew; or a static member, which goes on under
+its name when it is started again."""
 
 FATES: Final = ("commits", "aborts", "vanishes")
 """How a producer ends a transaction; or it falls silent, and comes back when another one bears its name."""

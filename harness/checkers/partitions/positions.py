@@ -28,6 +28,7 @@ STANDS: Final = "a commit that is acknowledged stands in the log, committed"
 KEPT: Final = "a position whose commit was acknowledged is neither lost nor set back"
 SHOWN: Final = "no position is shown that may vanish"
 FENCED: Final = "who has no part in a group any more commits nothing in it"
+BEARER: Final = "who was replaced under its name commits nothing under it any more"
 
 
 @define(eq=False)
@@ -45,6 +46,7 @@ class Positions:
     def __init__(self, world: PartitionsWorld) -> None:
         self._world = world
         self._acknowledged: dict[tuple[Key, bytes], _Acknowledged] = {}
+        self._replaced: list[tuple[Commit, object, int]] = []
         self._outdated: set[str] = set()
         """Groups of which somebody was shown a position by who leads no more."""
 
@@ -54,6 +56,7 @@ class Positions:
             case Commit(who), Committed(errors):
                 for where, error in errors.items():
                     if error is ErrorCode.NONE:
+                        self._bears(broker, ask)
                         self._committed(broker, who.group, where, ask.positions[where], who.generation)
             case Fetch(group), Fetched(ErrorCode.NONE, positions):
                 for where, shown in positions.items():
@@ -61,6 +64,26 @@ class Positions:
                         self._shown(broker, group, where, shown)
             case _:
                 pass
+
+    def replaced(self, broker: PartitionBroker, late: Commit) -> None:
+        """Who asks this was replaced under its name, and this coordinator has told that the one who is there now."""
+        reign = self._reign(broker, late.who.group)
+        if reign is not None:
+            self._replaced.append((late, *reign))
+
+    def _bears(self, broker: PartitionBroker, ask: Commit) -> None:
+        reign = self._reign(broker, ask.who.group)
+        if reign is not None and any(late is ask and (one, epoch) == reign for late, one, epoch in self._replaced):
+            what = f"takes a commit of {ask.who.member} in {ask.who.group}, which was replaced as {ask.who.instance}"
+            raise Violation(BEARER, f"broker {broker.id} {what}")
+
+    def _reign(self, broker: PartitionBroker, group: str) -> tuple[object, int] | None:
+        """Another one may not have heard of what was not written yet. None: it has none, or no more."""
+        coordinator = broker.groups.coordinator
+        if coordinator.partitions is None:
+            return None
+        epoch = coordinator.epoch(partition_of(group, coordinator.partitions))
+        return None if epoch is None else (coordinator, epoch)
 
     def _partition(self, broker: PartitionBroker, group: str) -> tuple[Copy, Truth] | None:
         """None: its disk has failed in this step, and there is nothing to look at."""

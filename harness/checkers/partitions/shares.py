@@ -21,15 +21,15 @@ GIVEN: Final = "a member is given what the leader of its generation has dealt ou
 @define(eq=False)
 class Shares:
     _dealt: dict[tuple[str, int, str], set[bytes]] = field(factory=dict)
-    """By group, generation and member."""
+    """By group, generation and member; of one that has a name, that, for its ids change in a generation."""
 
     def dealt(self, leader: Identity, shares: Mapping[str, bytes]) -> None:
-        """It is about to tell its coordinator."""
+        """It is about to tell its coordinator. Members that have names go by them."""
         for member, share in shares.items():
             self._dealt.setdefault((leader.group, leader.generation, member), set()).add(share)
 
     def given(self, who: Identity, share: bytes) -> None:
-        dealt = self._dealt.get((who.group, who.generation, who.member), set())
+        dealt = self._dealt.get((who.group, who.generation, who.instance or who.member), set())
         if share and share not in dealt:
             words = " or ".join(sorted(each.decode() for each in dealt)) or "nothing"
             what = f"{who.member} is given {share.decode()} in generation {who.generation} of {who.group}"

@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
+from attrs import evolve
+
 from harness.worlds.cores.partitions.clients import ANSWER_US, RETRY_US, Party
-from harness.worlds.cores.partitions.telling import Teller
+from harness.worlds.cores.partitions.telling import REFUSED, Teller
 from kraft_controller.core.names import TopicPartition
 from replica.core.errors import ErrorCode
 from replica.core.groups.messages import (
@@ -157,7 +159,7 @@ class Committer(Party):
                 self._after(PAUSE_US, self._next)
             else:
                 self._end()
-        elif error in (E.UNKNOWN_MEMBER_ID, E.ILLEGAL_GENERATION, E.REBALANCE_IN_PROGRESS):
+        elif error in REFUSED:
             assert error is not None
             self.world.counted(f"commit {error.name}")
             self._fenced(error)
@@ -182,6 +184,8 @@ class Member(Committer):
     another one."""
 
     prefix = "group"
+    name: str | None = None
+    """By which its coordinator knows it again, whatever its id is by then."""
 
     def __init__(self, world: PartitionsWorld, number: int, group: int) -> None:
         super().__init__(world, number, group)
@@ -198,10 +202,8 @@ class Member(Committer):
         self._join()
 
     def _join(self) -> None:
-        ask = Join(
-            Identity(self.group, self._id), "consumer", (Offer("by turns", b""),), SESSION_MS, REBALANCE_MS,
-            client_id=f"c{self.number}",
-        )  # fmt: skip
+        who, offers = Identity(self.group, self._id, instance=self.name), (Offer("by turns", b""),)
+        ask = Join(who, "consumer", offers, SESSION_MS, REBALANCE_MS, client_id=f"c{self.number}")
         self._say(ask, self._joined, JOIN_US)
 
     def _joined(self, reply: Reply | None) -> None:
@@ -214,9 +216,10 @@ class Member(Committer):
             self._fenced(reply.error)
         else:
             self._id = reply.member
-            self._who = Identity(self.group, reply.member, reply.generation)
+            self._who = Identity(self.group, reply.member, reply.generation, self.name)
             dealt = _dealt(reply) if reply.leader == reply.member else {}
-            self.world.shares.dealt(self._who, dealt)
+            names = {each.member: each.instance or each.member for each in reply.members}
+            self.world.shares.dealt(self._who, {names[member]: share for member, share in dealt.items()})
             self._say(Sync(self._who, dealt), self._synced, JOIN_US)
 
     def _synced(self, reply: Reply | None) -> None:
@@ -245,14 +248,14 @@ class Member(Committer):
             self._again(self._next)
         elif reply.error is E.NONE:
             super()._next()
-        elif reply.error in (E.UNKNOWN_MEMBER_ID, E.ILLEGAL_GENERATION, E.REBALANCE_IN_PROGRESS):
+        elif reply.error in REFUSED:
             self._fenced(reply.error)
         else:
             self._again(self._next)
 
     def _fenced(self, error: ErrorCode) -> None:
         """It joins again, as somebody else where nobody knows it any more."""
-        if error in (E.UNKNOWN_MEMBER_ID, E.ILLEGAL_GENERATION):
+        if error in (E.UNKNOWN_MEMBER_ID, E.ILLEGAL_GENERATION, E.FENCED_INSTANCE_ID):
             self._id = ""
         self._again(self._join)
 
@@ -293,6 +296,48 @@ class Hasty(Member):
             self.ask(
                 broker, lambda: broker.groups.ask(late, lambda reply: self.hear(broker, lambda: told(reply))), _lost
             )
+
+
+class Named(Member):
+    """Its name outlives its ids. It is started again now and then, and goes on with what it had; and what it had asked
+    for in its life before comes once more, when somebody else bears its name."""
+
+    mark = "named "
+
+    def __init__(self, world: PartitionsWorld, number: int, group: int) -> None:
+        super().__init__(world, number, group)
+        self.name = f"i{number}"
+        self._last: Commit | None = None
+
+    def _committed(self, asked: Commit, position: Position, reply: Reply | None) -> None:
+        self._last = asked
+        super()._committed(asked, position, reply)
+
+    def _next(self) -> None:
+        if self.random.random() < 0.1:
+            self._id = ""
+            self._again(self._join)
+        else:
+            super()._next()
+
+    def _synced(self, reply: Reply | None) -> None:
+        broker = self._coordinator
+        super()._synced(reply)
+        last, self._last = self._last, None
+        if broker is None or last is None or not isinstance(reply, Synced) or reply.error is not E.NONE:
+            return
+        if last.who.member != self._who.member:
+            self.world.counted("commits of former bearers")
+            late = evolve(last)
+            self.world.positions.replaced(broker, late)
+            told = self._teller.commits(late, _ignored)
+            self.ask(
+                broker, lambda: broker.groups.ask(late, lambda reply: self.hear(broker, lambda: told(reply))), _lost
+            )
+
+    def _end(self) -> None:
+        """It says nothing, and may be back before anybody misses it."""
+        self._left_it(None)
 
 
 def _ignored(_: Reply | None) -> None:

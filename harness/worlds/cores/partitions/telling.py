@@ -21,7 +21,12 @@ from replica.core.groups.messages import Commit, Committed, Identity, Reply
 if TYPE_CHECKING:
     from harness.worlds.cores.partitions.world import PartitionsWorld
 
-REFUSED = (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION, ErrorCode.REBALANCE_IN_PROGRESS)
+REFUSED = (
+    ErrorCode.UNKNOWN_MEMBER_ID,
+    ErrorCode.ILLEGAL_GENERATION,
+    ErrorCode.REBALANCE_IN_PROGRESS,
+    ErrorCode.FENCED_INSTANCE_ID,
+)
 """It is certain then that nothing was committed."""
 
 

@@ -26,7 +26,7 @@ from harness.worlds.controller import people
 from harness.worlds.cores.controller.nodes import NodesClient, Note
 from harness.worlds.cores.controller.workload import ControllerWorkload
 from harness.worlds.cores.partitions.clients import Consumer, Deleter, Producer
-from harness.worlds.cores.partitions.members import Committer, Hasty, Member
+from harness.worlds.cores.partitions.members import Committer, Hasty, Member, Named
 from harness.worlds.cores.partitions.wires import add
 from kraft_controller.core.names import TopicPartition, Version
 from kraft_controller.wire import znodes
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from harness.worlds.cores.partitions.world import PartitionsWorld
 
 
-_COMMITTERS: Final[dict[str, type[Committer]]] = {"member": Member, "alone": Committer, "hasty": Hasty}
+_COMMITTERS: Final[dict[str, type[Committer]]] = {"member": Member, "alone": Committer, "hasty": Hasty, "named": Named}
 DELETER: Final = 99
 """Its number, among clients."""
 
