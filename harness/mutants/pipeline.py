@@ -210,6 +210,12 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         machine="store",
     ),
     mutant(
+        "moved-and-sent-back",
+        "a leader does not take it up that a session goes on elsewhere, and refuses what is asked for it there",
+        (f"{PREPARER}._attach_session", "self._owners[self._session] = self._server", "pass"),
+        machine="store",
+    ),
+    mutant(
         "others-signs-of-life-lost",
         "a leader does not count what other servers have heard of their clients",
         (f"{TRACKER}.heard", "if len(sessions) % 8 == 0:", "if False:"),

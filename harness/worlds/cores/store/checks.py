@@ -13,7 +13,9 @@ from harness.worlds.cores.store.machine import Machine
 from zab.core.batch import Batch, digest_of, pack
 from zab.core.zxid import Zxid, show
 from zab.store.node import ACL, AVERSION, DATA
+from zab.store.ops import Op
 from zab.store.quota import BELOW
+from zab.store.txn import decode
 from zab.wire.relay import ORIGIN_BYTES, TAG_BYTES
 
 ONCE = "each request exactly once"
@@ -22,6 +24,7 @@ OWNERS = "no ephemeral node without its session"
 LISTS = "every server knows the same lists"
 COUNTS = "every server counts the same in what is limited"
 TIME = SILENT
+MOVED = "only who has moved is sent away"
 LEADS = "sessions are ended by who leads"
 ATTACHED = "who is connected is counted"
 
@@ -74,6 +77,23 @@ def exactly_once(ghost: Ghost) -> None:
             promise = ONCE if number == before else ORDER
             raise Violation(promise, f"{show(batch.first)} is request {number} of a member, {show(zxid)} its {before}")
         last[origin] = number, batch.first
+
+
+def moved(ghost: Ghost, told: Sequence[tuple[int, int, int]]) -> None:
+    """Who is refused as one that has moved is attached elsewhere by then: a client that has nowhere else to go would be
+    sent round in circles."""
+    places: dict[int, list[tuple[int, int]]] = {}
+    for batch in committed(ghost) if told else ():
+        if not batch.config:
+            (payload,) = batch.payloads()
+            txn = decode(payload[TAG_BYTES:])
+            if txn.op in (Op.CREATE_SESSION, Op.ATTACH_SESSION):
+                places.setdefault(txn.session, []).append((batch.first, txn.body[-1]))
+    for session, server, zxid in told:
+        before = [where for at, where in places.get(session, ()) if at < zxid]
+        if before and before[-1] == server:
+            what = f"session {session:#x} is refused at {show(Zxid(zxid))} as if it had moved from server {server}"
+            raise Violation(MOVED, f"{what}, where it was taken up last")
 
 
 def owned(server: int, machine: Machine) -> None:

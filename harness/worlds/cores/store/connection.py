@@ -185,6 +185,7 @@ class Connection:
             return
         done: Result = result  # type: ignore[assignment]  # it is what `apply` of the machine returned
         if done[1] == ErrorCode.SESSION_MOVED:
+            self.door.world.told_moved.append((self.session, self.door.server.id, done[0]))
             self.cut()
             return
         call = self._line.popleft()

@@ -12,7 +12,7 @@ from harness.history import Event, Lost, Request, Told
 from harness.script.workload import has_lists
 from harness.worlds.cores.liveness import Liveness
 from harness.worlds.cores.store.calls import Call
-from harness.worlds.cores.store.checks import exactly_once, owned, same_counts, same_lists
+from harness.worlds.cores.store.checks import exactly_once, moved, owned, same_counts, same_lists
 from harness.worlds.cores.store.client import Client
 from harness.worlds.cores.store.door import TICKS_MAX
 from harness.worlds.cores.store.passing import left_over, timely
@@ -112,6 +112,7 @@ class StoreLiveness(Liveness):
             return still
         exactly_once(world.ghost)
         timely(world.ghost)
+        moved(world.ghost, world.told_moved)
         for server in world.servers[1:]:
             if server.up:
                 owned(server.id, server.machine)

@@ -46,6 +46,8 @@ class StoreWorld(World):
         self._events: list[Event] = []
         self._jumps: list[Jump] = []
         self._calls = 0
+        self.told_moved: list[tuple[int, int, int]] = []
+        """Which session was refused at which server, as one that has moved, and by which zxid."""
         self.prepared: dict[int, int] = {}
         """By zxid: how much a leader had applied when it made that transaction."""
         super().__init__(script, trace=trace, checkers=[INSTEAD.get(checker, checker) for checker in checkers])
