@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
 from enum import IntEnum
 from typing import TypeAlias
@@ -52,7 +53,7 @@ def replaced(kind: str, values: Mapping[str, str | None]) -> Change:
 def altered(kind: str, alterations: Iterable[Alteration], usual: Values) -> Change:
     """Key by key. A list that is added to begins as it is, or else as `usual`."""
     listed = list(alterations)
-    twice = sorted({one.key for one in listed if sum(other.key == one.key for other in listed) > 1})
+    twice = sorted(key for key, count in Counter(one.key for one in listed).items() if count > 1)
     if twice:
         raise ConfigError(f"{', '.join(twice)}: altered twice in one request")
 

@@ -8,10 +8,13 @@ Python needs for its values.
 from __future__ import annotations
 
 import struct
+import sys
 from base64 import urlsafe_b64encode
 from collections.abc import Callable
 from struct import Struct
 from typing import Any, Final, TypeAlias
+
+from attrs import define
 
 from replica.core.errors import WireError
 from replica.wire.fields import Field, Kind
@@ -29,16 +32,40 @@ BROKEN: Final = (WireError, struct.error, IndexError, UnicodeDecodeError)
 """What a reader may raise when bytes were cut, or lie about what follows."""
 
 
-def decoder(fields: tuple[Field, ...], version: int, *, flexible: bool) -> Reader:
+@define
+class Elements:
+    """So many may stand in all lists of one message together: each is little to say, and some work to do."""
+
+    max: int
+    left: int = 0
+
+    def take(self, count: int) -> None:
+        self.left -= count
+        if self.left < 0:
+            raise WireError(f"more than {self.max} elements in its lists")
+
+    def bounds(self, read: Reader) -> Reader:
+        def bounded(data: bytes, at: int) -> tuple[Any, int]:
+            self.left = self.max
+            return read(data, at)
+
+        return bounded
+
+
+_NO_BOUND: Final = Elements(sys.maxsize, sys.maxsize)
+
+
+def decoder(fields: tuple[Field, ...], version: int, *, flexible: bool, elements: Elements = _NO_BOUND) -> Reader:
     """Of a struct: a dict with every field, whether this version has it or not."""
     present = [one for one in fields if one.is_in(version)]
     placed = [one for one in present if one.tag is None]
     tagged = {one.tag: one for one in present if one.tag is not None}
     given = {one.name: one.absent for one in fields if one not in placed}
     lists = [name for name, value in given.items() if isinstance(value, list)]
-    steps = _steps(placed, version, flexible=flexible)
+    steps = _steps(placed, version, elements, flexible=flexible)
     if flexible:
-        steps.append(_tags({tag: (one.name, value_reader(one, version, flexible=True)) for tag, one in tagged.items()}))
+        known = {tag: (one.name, value_reader(one, version, elements, flexible=True)) for tag, one in tagged.items()}
+        steps.append(_tags(known))
 
     def read(data: bytes, at: int) -> tuple[dict[str, Any], int]:
         made = given.copy()
@@ -51,13 +78,14 @@ def decoder(fields: tuple[Field, ...], version: int, *, flexible: bool) -> Reade
     return read
 
 
-def value_reader(one: Field, version: int, *, flexible: bool) -> Reader:
+def value_reader(one: Field, version: int, elements: Elements, *, flexible: bool) -> Reader:
     nullable = version >= one.null
     if one.many:
         if one.kind in FIXED:
-            return _numbers(FIXED[one.kind], nullable, _count(flexible))
-        return _array(_single(one, version, flexible, False), least_bytes(one, version), nullable, _count(flexible))
-    return _single(one, version, flexible, nullable)
+            return _numbers(FIXED[one.kind], nullable, _count(flexible), elements)
+        element = _single(one, version, flexible, False, elements)
+        return _array(element, least_bytes(one, version), nullable, _count(flexible), elements)
+    return _single(one, version, flexible, nullable, elements)
 
 
 def least_bytes(one: Field, version: int) -> int:
@@ -75,7 +103,7 @@ def least_bytes(one: Field, version: int) -> int:
 # -- fields one after the other ------------------------------------------------------------------------
 
 
-def _steps(placed: list[Field], version: int, *, flexible: bool) -> list[Step]:
+def _steps(placed: list[Field], version: int, elements: Elements, *, flexible: bool) -> list[Step]:
     """Neighbours of fixed size are read at once."""
     steps: list[Step] = []
     run: list[Field] = []
@@ -86,7 +114,7 @@ def _steps(placed: list[Field], version: int, *, flexible: bool) -> list[Step]:
         if run:
             steps.append(_fixed(run))
             run = []
-        steps.append(_named(one.name, value_reader(one, version, flexible=flexible)))
+        steps.append(_named(one.name, value_reader(one, version, elements, flexible=flexible)))
     if run:
         steps.append(_fixed(run))
     return steps
@@ -170,14 +198,14 @@ def _count(flexible: bool) -> Length:
     return _compact_length if flexible else _long_length
 
 
-def _single(one: Field, version: int, flexible: bool, nullable: bool) -> Reader:
+def _single(one: Field, version: int, flexible: bool, nullable: bool, elements: Elements) -> Reader:
     match one.kind:
         case Kind.TEXT:
             return _text(_compact_length if flexible else _short_length, nullable)
         case Kind.BYTES:
             return _octets(_compact_length if flexible else _long_length, nullable)
         case Kind.STRUCT:
-            return decoder(one.fields, version, flexible=flexible)
+            return decoder(one.fields, version, flexible=flexible, elements=elements)
         case Kind.UUID:
             return _uuid
         case _:
@@ -228,13 +256,14 @@ def _uuid(data: bytes, at: int) -> tuple[str | None, int]:
     return None if raw == _NO_UUID else urlsafe_b64encode(raw)[:22].decode(), stop
 
 
-def _array(element: Reader, element_bytes_min: int, nullable: bool, count_of: Length) -> Reader:
+def _array(element: Reader, element_bytes_min: int, nullable: bool, count_of: Length, elements: Elements) -> Reader:
     def read(data: bytes, at: int) -> tuple[list[Any] | None, int]:
         count, start = count_of(data, at)
         if count < 0:
             return _null(count, nullable, start)
         if count * element_bytes_min > len(data) - start:
             raise WireError(f"at {at}: {count} elements in {len(data) - start} bytes")
+        elements.take(count)
         items, at = [], start
         for _ in range(count):
             item, at = element(data, at)
@@ -244,7 +273,7 @@ def _array(element: Reader, element_bytes_min: int, nullable: bool, count_of: Le
     return read
 
 
-def _numbers(code: str, nullable: bool, count_of: Length) -> Reader:
+def _numbers(code: str, nullable: bool, count_of: Length, elements: Elements) -> Reader:
     size = struct.calcsize(">" + code)
 
     def read(data: bytes, at: int) -> tuple[list[Any] | None, int]:
@@ -253,6 +282,7 @@ def _numbers(code: str, nullable: bool, count_of: Length) -> Reader:
             return _null(count, nullable, start)
         if count * size > len(data) - start:
             raise WireError(f"at {at}: {count} elements in {len(data) - start} bytes")
+        elements.take(count)
         return list(struct.unpack_from(f">{count}{code}", data, start)), start + count * size
 
     return read

@@ -15,7 +15,7 @@ from attrs import frozen
 
 from replica.core.errors import ErrorCode, WireError
 from replica.wire.api import ApiKey
-from replica.wire.decoding import BROKEN, Reader, decoder
+from replica.wire.decoding import BROKEN, Elements, Reader, decoder
 from replica.wire.encoding import Out, Unwritable, Writer, encoder
 from replica.wire.fields import Api
 from replica.wire.schemas import APIS
@@ -50,6 +50,11 @@ class Request:
     correlation: int
     client_id: str | None
     body: dict[str, Any]
+
+
+ELEMENTS_MAX: Final = 50_000
+"""In all lists of one request: topics, partitions, keys of a configuration. Most of what is done for them is done in
+one piece, and nobody else is served meanwhile."""
 
 
 class UnknownApi(WireError):
@@ -154,7 +159,10 @@ def _has_tags_in_head(api: Api, version: int) -> bool:
 @cache
 def _reader(key: ApiKey, version: int, reply: bool) -> Reader:
     api = APIS[key]
-    return decoder(api.reply if reply else api.request, version, flexible=version >= api.flexible)
+    if reply:
+        return decoder(api.reply, version, flexible=version >= api.flexible)
+    elements = Elements(ELEMENTS_MAX)
+    return elements.bounds(decoder(api.request, version, flexible=version >= api.flexible, elements=elements))
 
 
 @cache

@@ -165,6 +165,11 @@ def _check_header(header: Header, rules: Rules) -> None:
         raise _invalid(f"a batch of {header.record_count} records whose last one is number {header.last_delta}")
     if header.control and not rules.many:
         raise _invalid("a control batch from a client")
+    if header.log_append_time and not rules.many:
+        # Readers would believe that the broker had given this time.
+        raise KafkaError(
+            ErrorCode.INVALID_TIMESTAMP, "a batch whose producer says that its time is of its arrival here"
+        )
     if header.attributes & DELETE_HORIZON:
         raise _invalid("a delete horizon from a client: only the log's cleaner sets it")
     wrong = header.producer_epoch < 0 or (header.base_sequence < 0 and not rules.many)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Mapping
+from pathlib import Path
 
 import trio
 
@@ -14,6 +15,8 @@ from replica.runtime.requests import ApiKey, Body, Handlers, Request
 
 
 def handlers(disk: Disk, watermarks: Callable[[], Mapping[TopicPartition, int]]) -> Handlers:
+    here = Path.cwd()
+
     async def describe(request: Request) -> Body:
         asked = request.body["topics"]
         wanted = (
@@ -24,11 +27,12 @@ def handlers(disk: Disk, watermarks: Callable[[], Mapping[TopicPartition, int]])
         committed = watermarks()
         results = []
         for where, failed in disk.paths.items():
+            path = f"{here / where}"  # whoever asks may be in another folder than the broker
             if failed is not None:
-                results.append({"error_code": ErrorCode.KAFKA_STORAGE_ERROR, "log_dir": where, "topics": []})
+                results.append({"error_code": ErrorCode.KAFKA_STORAGE_ERROR, "log_dir": path, "topics": []})
                 continue
             held = [each for each in disk.held_in(where) if wanted is None or each.where in wanted]
-            results.append({"log_dir": where, "topics": _by_topic(held, committed), **await _space(where)})
+            results.append({"log_dir": path, "topics": _by_topic(held, committed), **await _space(where)})
         return {"results": results}
 
     return {ApiKey.DESCRIBE_LOG_DIRS: describe}

@@ -23,18 +23,20 @@ def handlers(replicas: Replication) -> Handlers:
     async def produce(request: Request) -> Reply:
         body = request.body
         places: list[TopicPartition] = []
+        named: set[TopicPartition] = set()
         refused: dict[int, Produced] = {}
         entries: list[tuple[TopicPartition, bytes]] = []
         for topic in body["topic_data"]:
             name = topic["name"]
             for part in topic["partition_data"]:
                 where, records = TopicPartition(name, part["index"]), part["records"]
-                wrong = _wrong_with(request, where, records, where in places)
+                wrong = _wrong_with(request, where, records, where in named)
                 if wrong is None:
                     entries.append((where, records))
                 else:
                     refused[len(places)] = Produced(where, wrong.code, wrong.text)
                 places.append(where)
+                named.add(where)
         results = []
         if entries:
             results = await replicas.produce(body["acks"], body["timeout_ms"], entries, request.placed)

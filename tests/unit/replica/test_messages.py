@@ -11,6 +11,7 @@ from replica.wire.api import ApiKey
 from replica.wire.decoding import uvarint as read_uvarint
 from replica.wire.encoding import Unwritable, uvarint
 from replica.wire.messages import (
+    ELEMENTS_MAX,
     LENGTH_BYTES,
     UnknownApi,
     decode_reply,
@@ -184,6 +185,21 @@ def test_a_tag_that_nobody_knows_is_passed_over() -> None:
 def test_what_is_no_request(frame: str, why: str) -> None:
     with pytest.raises(WireError, match=why):
         decode_request(bytes.fromhex(frame))
+
+
+def test_a_request_may_not_name_more_than_can_be_done_in_one_piece() -> None:
+    """Anew for each request, and in all of its lists together."""
+
+    def named(topics: int, partitions: int) -> bytes:
+        part = {"partition_index": 0, "committed_offset": 1, "committed_leader_epoch": 0, "committed_metadata": ""}
+        body = {"group_id": "g", "topics": [{"name": "t", "partitions": [part] * partitions}] * topics}
+        return encode_request(ApiKey.OFFSET_COMMIT, 6, 1, None, body)[4:]
+
+    most = named(100, ELEMENTS_MAX // 100 - 1)
+    for _ in range(2):
+        assert len(decode_request(most).body["topics"]) == 100
+    with pytest.raises(WireError, match=f"more than {ELEMENTS_MAX} elements"):
+        decode_request(named(100, ELEMENTS_MAX // 100))
 
 
 def test_a_reply_ends_where_it_ends() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from replica.core.errors import ErrorCode, KafkaError
 from replica.wire import varint
-from replica.wire.batch import CONTROL, DELETE_HORIZON, HEADER, TRANSACTIONAL, parse_header, seal
+from replica.wire.batch import CONTROL, DELETE_HORIZON, HEADER, LOG_APPEND_TIME, TRANSACTIONAL, parse_header, seal
 from replica.wire.compression import Codec
 from replica.wire.records import ControlType, Record, batch_of, build, control_batch
 from replica.wire.validation import Rules, refuse_zstd_before, step_through, validate
@@ -71,6 +71,7 @@ def test_many_records_with_long_numbers() -> None:
         (changed(last_delta=7), ErrorCode.INVALID_RECORD),
         (changed(attributes=CONTROL), ErrorCode.INVALID_RECORD),
         (changed(attributes=DELETE_HORIZON), ErrorCode.INVALID_RECORD),
+        (changed(attributes=LOG_APPEND_TIME), ErrorCode.INVALID_TIMESTAMP),
         (changed(attributes=TRANSACTIONAL), ErrorCode.INVALID_RECORD),
         (changed(attributes=5), ErrorCode.UNSUPPORTED_COMPRESSION_TYPE),
         (changed(attributes=7), ErrorCode.UNSUPPORTED_COMPRESSION_TYPE),
