@@ -95,10 +95,10 @@ class Idle(trio.abc.Instrument):
                 self._round(ready)
             if trios in ready:
                 return
-            if not ready or runnable or deadlines.next_deadline() != deadline:
+            timeout = until - time.monotonic()
+            if not ready or timeout <= 0 or runnable or deadlines.next_deadline() != deadline:
                 self._token.run_sync_soon(_nothing)  # how long Trio waits now, was settled before
                 return
-            timeout = max(0.0, until - time.monotonic())
 
     def _round(self, ready: Ready) -> None:
         try:

@@ -97,6 +97,26 @@ async def test_a_deadline_that_is_moved_by_what_is_heard_is_kept() -> None:
             nursery.cancel_scope.cancel()
 
 
+async def test_a_deadline_is_kept_while_something_arrives_without_end() -> None:
+    heard = 0
+
+    def again(data: bytes) -> None:
+        nonlocal heard
+        heard += 1
+        if heard < 500_000:  # else this would not fail but stand still
+            there_too.send(data)
+
+    with ear(again) as (epoll, hear, there):
+        there_too = there
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(attend, epoll, hear)
+            there.send(b"a")
+            with trio.move_on_after(0.05):
+                await trio.sleep_forever()
+            nursery.cancel_scope.cancel()
+    assert 0 < heard < 500_000
+
+
 async def test_the_rest_of_the_loop_is_as_ever() -> None:
     here, there = trio.socket.socketpair()
     with ear(lambda data: None) as (epoll, hear, _), here, there:
