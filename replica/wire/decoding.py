@@ -64,7 +64,9 @@ def decoder(fields: tuple[Field, ...], version: int, *, flexible: bool, elements
     lists = [name for name, value in given.items() if isinstance(value, list)]
     steps = _steps(placed, version, elements, flexible=flexible)
     if flexible:
-        known = {tag: (one.name, value_reader(one, version, elements, flexible=True)) for tag, one in tagged.items()}
+        known: dict[int | None, tuple[str, Reader]] = {
+            tag: (one.name, value_reader(one, version, elements, flexible=True)) for tag, one in tagged.items()
+        }
         steps.append(_tags(known))
 
     def read(data: bytes, at: int) -> tuple[dict[str, Any], int]:
