@@ -14,12 +14,14 @@ every replica in sync has it.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
+from typing import Final
 
 from replica.core.coordinating import TopicCoordinator, taken
 from replica.core.groups import commits, forgetting, handover, membership, rebalance
 from replica.core.groups.alarms import Alarm, Kind
 from replica.core.groups.desk import Desk, E, Settings
 from replica.core.groups.group import Group
+from replica.core.groups.holding import of_request
 from replica.core.groups.loading import Loading
 from replica.core.groups.messages import (
     Ask,
@@ -48,8 +50,11 @@ from replica.core.groups.messages import (
     Synced,
     Ticket,
 )
-from replica.core.groups.ready import Load, Loaded, Ready, Record, Unloaded
+from replica.core.groups.ready import Load, Loaded, Ready, Record, Refused, Unloaded
 from replica.core.groups.states import GroupState
+
+NAME_MAX: Final = 0x7FFF
+"""What has a longer name has no place in the offsets topic."""
 
 
 class Coordinator(TopicCoordinator[Ask, Group, Loading]):
@@ -80,7 +85,7 @@ class Coordinator(TopicCoordinator[Ask, Group, Loading]):
         found = self._found(load)
         if found is None:
             return
-        groups = found.build(load.partition, now)
+        groups = found.build(load.partition, now, self._desk.ledger)
         epoch = self._serve(load, groups)
         for name, group in groups.items():
             for producer in group.offsets.producers:
@@ -161,19 +166,23 @@ class Coordinator(TopicCoordinator[Ask, Group, Loading]):
 
     def _refusal(self, group: str, *, nameless: bool = False) -> E | None:
         """Why nothing can be said of this group here and now. `nameless`: a group without a name is legal in this."""
-        if not group and not nameless:
+        if (not group and not nameless) or len(group) > NAME_MAX:
             return E.INVALID_GROUP_ID
         return self._not_here(group)
 
     def _make(self, name: str, now: int) -> Group:
         partition = self._place(name)
-        group = self._here[partition][name] = Group(name, partition, now)
+        group = self._here[partition][name] = Group(name, partition, now, ledger=self._desk.ledger)
         return group
 
     def _on_join(self, ticket: Ticket, ask: Join, now: int) -> None:
         name, settings = ask.who.group, self._desk.settings
         least, most = settings.group_min_session_timeout_ms, settings.group_max_session_timeout_ms
         error = self._refusal(name)
+        if error is None and (held := of_request(ask)) > settings.group_member_bytes_max:
+            error = E.INVALID_REQUEST
+            why = f"it would hold {held} bytes, and {settings.group_member_bytes_max} is the most of one member"
+            self._desk.note(Refused(name, ask.who.member or ask.client_id, error, why))
         if error is None and not least <= ask.session_timeout_ms <= most:
             error = E.INVALID_SESSION_TIMEOUT
         group = self._find(name) if error is None else None
@@ -181,8 +190,11 @@ class Coordinator(TopicCoordinator[Ask, Group, Loading]):
             error = E.UNKNOWN_MEMBER_ID
         if error is not None:
             self._answer(ticket, Joined(error, member=ask.who.member))
-        else:
-            membership.on_join(self._desk, group if group is not None else self._make(name, now), ticket, ask, now)
+            return
+        found = group if group is not None else self._make(name, now)
+        membership.on_join(self._desk, found, ticket, ask, now)
+        if group is None and not found.members and not found.pending:
+            del self._here[found.partition][name]  # its first member was refused, so there is no group of this name
 
     def _on_commit(self, ticket: Ticket, ask: Commit, now: int) -> None:
         name = ask.who.group

@@ -11,6 +11,7 @@ from replica.core.coordinating import Done, TopicDesk
 from replica.core.errors import ErrorCode
 from replica.core.groups.alarms import Alarm, Alarms, Kind
 from replica.core.groups.group import Group, Member
+from replica.core.groups.holding import Ledger
 from replica.core.groups.messages import Reply
 from replica.core.groups.ready import Append, Note, Record, StateChanged
 from replica.core.groups.states import GroupState, may
@@ -26,6 +27,10 @@ class Settings:
     group_max_session_timeout_ms: int = 1_800_000
     group_initial_rebalance_delay_ms: int = 3_000
     group_max_size: int = 2_147_483_647
+    group_member_bytes_max: int = 1_048_576
+    """What one member may say of itself. One more than that has come by mistake, or to do harm."""
+    group_members_bytes_max: int = 268_435_456
+    """What the members of all groups here hold together: what is beyond is a member of none."""
     new_member_join_timeout_ms: int = 300_000
     """A client that vanished while its first join waited is not waited for longer than this."""
     offset_metadata_max_bytes: int = 4_096
@@ -37,6 +42,7 @@ class Settings:
 class Desk(TopicDesk[Reply, Append, Note]):
     """new_id      something that nobody else will ever be called
     topics_of   what a consumer's metadata says it wants; None: not understood
+    ledger      what the members of all groups hold
     open        groups that have positions in a transaction, by partition and producer
     """
 
@@ -44,6 +50,7 @@ class Desk(TopicDesk[Reply, Append, Note]):
     new_id: Callable[[], str]
     topics_of: Callable[[bytes], frozenset[str] | None]
     alarms: Alarms = field(factory=Alarms)
+    ledger: Ledger = field(factory=Ledger)
     open: dict[tuple[int, int], dict[str, None]] = field(factory=dict)
 
     def write(

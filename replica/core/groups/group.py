@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 
 from attrs import define, field
 
 from replica.core.errors import ErrorCode
+from replica.core.groups.holding import MEMBER_BYTES, Ledger, of_offers, of_words
 from replica.core.groups.messages import Described, DescribedMember, MemberEntry, Offer, Ticket
 from replica.core.groups.offsets import Offsets
 from replica.core.groups.ready import SavedGroup, SavedMember
@@ -34,6 +36,15 @@ class Member:
     syncing: Ticket | None = None
     is_new: bool = False
 
+    @property
+    def said_bytes(self) -> int:
+        words = of_words(self.id, self.instance, self.client_id, self.client_host)
+        return MEMBER_BYTES + words + of_offers(self.offers)
+
+    @property
+    def held_bytes(self) -> int:
+        return self.said_bytes + len(self.assignment)
+
     def metadata(self, protocol: str | None) -> bytes:
         return next((offer.metadata for offer in self.offers if offer.name == protocol), b"")
 
@@ -46,6 +57,7 @@ class Group:
     delay_left  an empty group waits a little for those who will join, too; how much may be added to that. None: over
     newcomer    somebody joined during the present piece of that delay
     subscribed  topics that the members of this generation want; None: not understood
+    ledger      where it counts what its members hold
     saved_at    where its newest record stands in the offsets topic; -1: it has none
     """
 
@@ -67,6 +79,7 @@ class Group:
     subscribed: frozenset[str] | None = frozenset()
     saved_at: int = -1
     offsets: Offsets = field(factory=Offsets)
+    ledger: Ledger = field(factory=Ledger)
     _support: Counter[str] = field(factory=Counter)
 
     # -- who is in it ----------------------------------------------------------------------------------
@@ -74,20 +87,32 @@ class Group:
     def add(self, member: Member, protocol_type: str) -> None:
         if not self.members:
             self.protocol_type = protocol_type
+        self.unexpect(member.id)
         self.members[member.id] = member
-        self.pending.pop(member.id, None)
+        self.ledger.bytes += member.held_bytes
         if member.instance is not None:
             self.statics[member.instance] = member.id
         if self.leader is None:
             self.leader = member.id
         self._support.update(_names(member.offers))
 
+    def expect(self, ident: str) -> None:
+        """It was given this id."""
+        self.pending[ident] = None
+        self.ledger.bytes += _held_by_pending(ident)
+
+    def unexpect(self, ident: str) -> None:
+        if ident in self.pending:
+            del self.pending[ident]
+            self.ledger.bytes -= _held_by_pending(ident)
+
     def remove(self, member: Member) -> None:
         del self.members[member.id]
+        self.ledger.bytes -= member.held_bytes
         self.unsynced.pop(member.id, None)
         if member.instance is not None and self.statics.get(member.instance) == member.id:
             del self.statics[member.instance]
-        self._support.subtract(_names(member.offers))
+        self._withdraw(member.offers)
         if self.leader == member.id:
             self.leader = next(iter(self.members), None)
 
@@ -95,6 +120,7 @@ class Group:
         """A static member begins anew under another id. It keeps its place in the order of members."""
         old = member.id
         member.id = new
+        self.ledger.bytes += of_words(new) - of_words(old)
         self.members = {entry.id: entry for entry in self.members.values()}
         assert member.instance is not None
         self.statics[member.instance] = new
@@ -105,11 +131,37 @@ class Group:
             self.unsynced[new] = None
 
     def change(self, member: Member, offers: tuple[Offer, ...], rebalance_ms: int, session_ms: int) -> None:
-        self._support.subtract(_names(member.offers))
+        self._withdraw(member.offers)
         self._support.update(_names(offers))
+        self.ledger.bytes += of_offers(offers) - of_offers(member.offers)
         member.offers = offers
         member.rebalance_timeout_ms = rebalance_ms
         member.session_timeout_ms = session_ms
+
+    def give(self, assignments: Mapping[str, bytes]) -> None:
+        """To each its own. Who is not named has nothing from here on."""
+        for member in self.members.values():
+            given = assignments.get(member.id, b"")
+            self.ledger.bytes += len(given) - len(member.assignment)
+            member.assignment = given
+
+    def close(self) -> None:
+        """It is not here any more, and what its members hold does not count."""
+        self.ledger.bytes -= self.held_bytes
+        self.ledger = Ledger()
+
+    @property
+    def held_bytes(self) -> int:
+        """Counted anew."""
+        members = sum(member.held_bytes for member in self.members.values())
+        return members + sum(_held_by_pending(ident) for ident in self.pending)
+
+    def _withdraw(self, offers: tuple[Offer, ...]) -> None:
+        """Names that nobody knows any more are forgotten: there may be no end of them."""
+        for name in _names(offers):
+            self._support[name] -= 1
+            if not self._support[name]:
+                del self._support[name]
 
     # -- what they can agree on --------------------------------------------------------------------------
 
@@ -200,8 +252,8 @@ class Group:
         return Described(ErrorCode.NONE, self.state, self.protocol_type or "", protocol, members)
 
     @classmethod
-    def load(cls, name: str, partition: int, saved: SavedGroup, now: int) -> Group:
-        group = cls(name, partition, saved.since_ms if saved.since_ms >= 0 else now)
+    def load(cls, name: str, partition: int, saved: SavedGroup, now: int, ledger: Ledger) -> Group:
+        group = cls(name, partition, saved.since_ms if saved.since_ms >= 0 else now, ledger=ledger)
         for entry in saved.members:
             offers = (Offer(saved.protocol or "", entry.subscription),)
             group.add(
@@ -223,6 +275,10 @@ class Group:
         group.protocol = saved.protocol if group.members else None
         group.leader = saved.leader if saved.leader in group.members else next(iter(group.members), None)
         return group
+
+
+def _held_by_pending(ident: str) -> int:
+    return MEMBER_BYTES + of_words(ident)
 
 
 def _names(offers: tuple[Offer, ...]) -> dict[str, int]:

@@ -35,3 +35,4 @@ def dismiss(desk: Desk, group: Group, now: int) -> None:
     desk.alarms.clear(rebalance.join_alarm(group))
     desk.alarms.clear(rebalance.sync_alarm(group))
     desk.move(group, GroupState.DEAD, now)
+    group.close()

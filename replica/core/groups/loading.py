@@ -6,6 +6,7 @@ from attrs import define, evolve, field
 
 from kraft_controller.core.names import TopicPartition
 from replica.core.groups.group import Group
+from replica.core.groups.holding import Ledger
 from replica.core.groups.messages import Position
 from replica.core.groups.ready import GroupRecord, OffsetRecord, Record, SavedGroup
 
@@ -56,20 +57,20 @@ class Loading:
         if not self._open:
             self._dropped.clear()
 
-    def build(self, partition: int, now: int) -> dict[str, Group]:
+    def build(self, partition: int, now: int, ledger: Ledger) -> dict[str, Group]:
         for end in sorted(self.ended):
             self.replay_end(*end)
         groups: dict[str, Group] = {}
         for name, (saved, offset) in self._groups.items():
-            groups[name] = Group.load(name, partition, saved, now)
+            groups[name] = Group.load(name, partition, saved, now, ledger)
             groups[name].saved_at = offset
         for name, positions in self._offsets.items():
             if positions:
                 # Without a record of its own it only keeps positions, and was never anything but empty.
-                groups.setdefault(name, Group(name, partition, -1)).offsets.positions.update(positions)
+                groups.setdefault(name, Group(name, partition, -1, ledger=ledger)).offsets.positions.update(positions)
         for producer, entries in self._open.items():
             for (name, where), position in entries.items():
-                group = groups.setdefault(name, Group(name, partition, -1))
+                group = groups.setdefault(name, Group(name, partition, -1, ledger=ledger))
                 group.offsets.begin_in(producer, (where,))
                 group.offsets.kept_in(producer, where, position, position.written)
         return groups

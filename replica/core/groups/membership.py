@@ -8,6 +8,7 @@ from replica.core.groups import rebalance
 from replica.core.groups.alarms import Alarm, Kind
 from replica.core.groups.desk import Desk, E, group_error
 from replica.core.groups.group import Group, Member
+from replica.core.groups.holding import of_join
 from replica.core.groups.messages import (
     Beaten,
     Heartbeat,
@@ -49,6 +50,10 @@ def on_join(desk: Desk, group: Group, ticket: Ticket, ask: Join, now: int) -> No
     if not _has_room(desk, group, who.member):
         _refuse(desk, group, ticket, ask, E.GROUP_MAX_SIZE_REACHED, "the group is as large as group.max.size allows")
         _turn_away(desk, group, who.member, now)
+    elif not _has_memory(desk, group, ask):
+        most = desk.settings.group_members_bytes_max
+        why = f"the members of all groups here hold {desk.ledger.bytes} bytes, and with it more than {most}"
+        _refuse(desk, group, ticket, ask, E.GROUP_MAX_SIZE_REACHED, why)
     elif not group.understands(ask.protocol_type, ask.offers):
         _refuse(desk, group, ticket, ask, E.INCONSISTENT_GROUP_PROTOCOL, _disagreement(group, ask))
     elif not who.member:
@@ -75,6 +80,16 @@ def _has_room(desk: Desk, group: Group, member: str) -> bool:
             return known is not None or len(group.members) < most
         case _:
             return True
+
+
+def _has_memory(desk: Desk, group: Group, ask: Join) -> bool:
+    """Who is a member already, and says no more than it said before, may do so in any case."""
+    ident, instance = ask.who.member, ask.who.instance
+    if not ident and instance is not None:
+        ident = group.statics.get(instance, "")
+    known = group.members.get(ident)
+    more = of_join(ask, ident or instance or ask.client_id) - (known.said_bytes if known is not None else 0)
+    return more <= 0 or desk.ledger.bytes + more <= desk.settings.group_members_bytes_max
 
 
 def _refuse(desk: Desk, group: Group, ticket: Ticket, ask: Join, error: E, why: str) -> None:
@@ -118,7 +133,7 @@ def _on_newcomer(desk: Desk, group: Group, ticket: Ticket, ask: Join, now: int) 
     elif ask.id_first:
         # A client whose answer is lost would join again and again, and leave a member behind each time. One that has
         # to come back with its id is one member, however often it comes.
-        group.pending[fresh] = None
+        group.expect(fresh)
         desk.alarms.set(Alarm(group.id, Kind.PENDING, fresh), now + ask.session_timeout_ms)
         desk.answer(ticket, Joined(E.MEMBER_ID_REQUIRED, member=fresh))
     else:
@@ -317,7 +332,7 @@ def _leave(desk: Desk, group: Group, leaver: Leaver, now: int) -> E:
 
 
 def _forget_pending(desk: Desk, group: Group, ident: str, now: int) -> None:
-    del group.pending[ident]
+    group.unexpect(ident)
     desk.alarms.clear(Alarm(group.id, Kind.PENDING, ident))
     rebalance.try_complete(desk, group, now)
 

@@ -55,8 +55,8 @@ def begin(desk: Desk, group: Group, cause: Cause, why: str, now: int) -> None:
 
 def _take_back(desk: Desk, group: Group, error: E, now: int) -> None:
     """There will be no assignment of this generation: who waits for it is told, and nobody keeps one of before."""
+    group.give({})
     for member in group.members.values():
-        member.assignment = b""
         if member.syncing is not None:
             desk.answer(member.syncing, Synced(error))
             member.syncing = None
@@ -183,8 +183,7 @@ def assign(desk: Desk, group: Group, assignments: dict[str, bytes], now: int) ->
             why = f"its assignment could not be written: {error.name}"
             begin(desk, group, Cause.NOT_WRITTEN, why, later)
             return
-        for member in group.members.values():
-            member.assignment = given.get(member.id, b"")
+        group.give(given)
         group.assigning = None
         desk.move(group, S.STABLE, later)
         for member in group.members.values():
