@@ -51,4 +51,13 @@ def wrong_with_name(name: str) -> str | None:
 
 def collides(one: str, other: str) -> bool:
     """Metrics write both `.` and `_` as `_`, so two names that differ only there would be one."""
-    return one != other and one.replace(".", "_") == other.replace(".", "_")
+    return one != other and metric_name(one) == metric_name(other)
+
+
+def metric_name(topic: str) -> str:
+    return topic.replace(".", "_")
+
+
+def wrong_beside(name: str, other: str) -> str:
+    """Of two names that collide: why there is no topic of the one beside one of the other."""
+    return f"{name} and {other} would be one in metrics, where both '.' and '_' are written '_'"

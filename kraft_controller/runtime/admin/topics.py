@@ -16,7 +16,7 @@ from kraft_controller.core.assignment import (
     check_manual,
     growth,
 )
-from kraft_controller.core.names import BrokerId, TopicId, Version, collides, wrong_with_name
+from kraft_controller.core.names import BrokerId, TopicId, Version, collides, wrong_beside, wrong_with_name
 from kraft_controller.core.state import Assignment, Topic
 from kraft_controller.runtime.admin.configs import CHANGE, Entity, note
 from kraft_controller.runtime.admin.picture import names_below, read_brokers
@@ -76,7 +76,7 @@ async def check_name(session: zab.Session, name: str) -> None:
         raise TopicExists(f"topic {name} is there already")
     alike = sorted(other for other in others if collides(name, other))
     if alike:
-        raise InvalidName(f"{name} and {alike[0]} would be one in metrics, where both '.' and '_' are written '_'")
+        raise InvalidName(wrong_beside(name, alike[0]))
 
 
 async def check_topic(

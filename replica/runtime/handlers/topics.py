@@ -8,7 +8,7 @@ from typing import Final
 
 import trio
 
-from kraft_controller.core.names import TopicId
+from kraft_controller.core.names import TopicId, metric_name, wrong_beside
 from replica.core.errors import ErrorCode, KafkaError
 from replica.runtime.described import Layers, of_topic
 from replica.runtime.metadata import MetadataCache
@@ -27,17 +27,21 @@ def handlers(topics: Topics, cache: MetadataCache, layers: Callable[[], Layers])
         body = request.body
         asked: list[Body] = body["topics"]
         twice = _twice(one["name"] for one in asked)
+        made_here: dict[str, str] = {}
 
         async def one(topic: Body) -> Body:
             name = topic["name"]
             if name in twice:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, f"topic {name} stands in the request more than once")
+            if (other := made_here.get(metric_name(name))) is not None:
+                raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, wrong_beside(name, other))
             values = _values(topic)
             manual = _manual(topic)
             check_only = body["validate_only"]
             made = await topics.create(
                 name, topic["num_partitions"], topic["replication_factor"], values, manual, check_only=check_only
             )
+            made_here[metric_name(name)] = name
             if not check_only:
                 await topics.led(name, len(made.replicas), body["timeout_ms"])
             return {
@@ -47,7 +51,11 @@ def handlers(topics: Topics, cache: MetadataCache, layers: Callable[[], Layers])
                 "configs": [{name: entry[name] for name in _SHOWN} for entry in of_topic(values, layers())],
             }
 
-        return {"topics": await _each(asked, lambda topic: {"name": topic["name"]}, one)}
+        found: dict[int, Body] = {}
+        for places in _rounds(topic["name"] for topic in asked):
+            answers = await _each([asked[place] for place in places], lambda topic: {"name": topic["name"]}, one)
+            found |= zip(places, answers, strict=True)
+        return {"topics": [found[place] for place in range(len(asked))]}
 
     async def grow(request: Request) -> Body:
         body = request.body
@@ -99,6 +107,20 @@ def handlers(topics: Topics, cache: MetadataCache, layers: Callable[[], Layers])
 
 def _twice(names: Iterable[str]) -> set[str]:
     return {name for name, count in Counter(names).items() if count > 1}
+
+
+def _rounds(names: Iterable[str]) -> list[list[int]]:
+    """Places of the request that may go on together. Of topics that would be one in metrics each waits for what becomes
+    of those before it: together, each would look for the others before they are there."""
+    rounds: list[list[int]] = []
+    seen: Counter[str] = Counter()
+    for place, name in enumerate(names):
+        number = seen[metric_name(name)]
+        seen[metric_name(name)] += 1
+        if number == len(rounds):
+            rounds.append([])
+        rounds[number].append(place)
+    return rounds
 
 
 def _values(topic: Body) -> dict[str, str]:

@@ -1,0 +1,95 @@
+"""Topics of one request to make: what they become is what they would become in requests of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, cast
+
+import trio
+
+from kraft_controller.core.names import BrokerId, TopicId
+from replica.core.errors import ErrorCode, KafkaError
+from replica.runtime.described import Layers
+from replica.runtime.handlers.topics import handlers
+from replica.runtime.metadata import MetadataCache
+from replica.runtime.requests import ApiKey, Request
+from replica.runtime.topics import Made, Topics
+
+LIKE_RAW = "would be one in metrics, where both '.' and '_' are written '_'"
+
+
+class Store:
+    """Makes every topic but those called `bad`, and takes a while for it."""
+
+    def __init__(self) -> None:
+        self.made: list[str] = []
+        self.at_once = self.together = 0
+
+    async def create(
+        self, name: str, count: int, factor: int, configs: Mapping[str, str], manual: Any, *, check_only: bool
+    ) -> Made:
+        self.at_once += 1
+        self.together = max(self.together, self.at_once)
+        await trio.lowlevel.checkpoint()
+        self.at_once -= 1
+        if configs.get("segment.bytes") == "bad":
+            raise KafkaError(ErrorCode.INVALID_CONFIG, "segment.bytes=bad")
+        if not check_only:
+            self.made.append(name)
+        return Made(None if check_only else TopicId(name), {0: (BrokerId(1),)})
+
+    async def led(self, name: str, partitions: int, timeout_ms: int) -> None:
+        pass
+
+
+async def create(store: Store, *names: str, check_only: bool = False, bad: tuple[str, ...] = ()) -> list[Any]:
+    topics = [
+        {
+            "name": name,
+            "num_partitions": 1,
+            "replication_factor": 1,
+            "assignments": [],
+            "configs": [{"name": "segment.bytes", "value": "bad"}] if name in bad else [],
+        }
+        for name in names
+    ]
+    body = {"topics": topics, "timeout_ms": 1_000, "validate_only": check_only}
+    act = handlers(cast(Topics, store), MetadataCache(), lambda: Layers({}, {}, {}))[ApiKey.CREATE_TOPICS]
+    reply = await act(Request(ApiKey.CREATE_TOPICS, 7, 1, None, body))
+    assert reply is not None
+    assert [topic["name"] for topic in reply["topics"]] == list(names)
+    return [(topic.get("error_code", ErrorCode.NONE), topic.get("error_message", "")) for topic in reply["topics"]]
+
+
+async def test_of_two_that_would_be_one_in_metrics_the_first_is_made() -> None:
+    for check_only in (False, True):
+        store = Store()
+        first, other, second, third = await create(
+            store, "raw.col", "other", "raw_col", "raw.col_", check_only=check_only
+        )
+        assert [first[0], other[0], third[0]] == [ErrorCode.NONE] * 3
+        assert second == (ErrorCode.INVALID_TOPIC_EXCEPTION, f"raw_col and raw.col {LIKE_RAW}")
+        assert sorted(store.made) == ([] if check_only else ["other", "raw.col", "raw.col_"])
+
+
+async def test_where_the_first_is_refused_the_second_is_made() -> None:
+    store = Store()
+    first, second, third = await create(store, "a.b.c", "a_b.c", "a.b_c", bad=("a.b.c",))
+    assert first[0] is ErrorCode.INVALID_CONFIG
+    assert second[0] is ErrorCode.NONE
+    assert third == (ErrorCode.INVALID_TOPIC_EXCEPTION, f"a.b_c and a_b.c {LIKE_RAW}")
+    assert store.made == ["a_b.c"]
+
+
+async def test_those_that_have_nothing_to_do_with_each_other_are_made_together() -> None:
+    store = Store()
+    answers = await create(store, *(f"t{number}" for number in range(20)))
+    assert answers == [(ErrorCode.NONE, "")] * 20
+    assert store.together == 20
+
+
+async def test_one_that_is_named_twice_is_not_made() -> None:
+    store = Store()
+    answers = await create(store, "t", "t.u", "t")
+    assert [code for code, _ in answers] == [ErrorCode.INVALID_REQUEST, ErrorCode.NONE, ErrorCode.INVALID_REQUEST]
+    assert store.made == ["t.u"]
