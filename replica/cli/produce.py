@@ -5,8 +5,9 @@ examples:
   zab-broker produce orders --key-separator : < keys-and-values.txt
   seq 1000000 | zab-broker produce numbers --codec zstd --acks 1
 
-Records of one key go to one partition, the one that other clients would choose; those without a key go in turns. What
-is written again, because nobody answered, is written once: each batch has a number that the broker knows it by.
+Records of one key go to one partition, the one that other clients would choose; those without a key go
+to the partitions in turns, a batch to each: what is read at a time, up to 2,000 lines, goes to one of them. What is
+written again, because nobody answered, is written once: each batch has a number that the broker knows it by.
 """
 
 from __future__ import annotations

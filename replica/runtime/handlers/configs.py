@@ -21,6 +21,8 @@ from replica.runtime.requests import ApiKey, Body, Handlers, Request
 
 TOPIC: Final = 2
 BROKER: Final = 4
+OTHERS: Final[Mapping[int, str]] = {8: "BROKER_LOGGER", 16: "CLIENT_METRICS", 32: "GROUP"}
+"""Kinds that Kafka's tools ask for, of which there are none here."""
 ALL_BROKERS: Final = Entity.of("brokers")
 
 
@@ -35,7 +37,7 @@ def handlers(me: BrokerId, cache: MetadataCache, session: Callable[[], zab.Sessi
                 raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name}")
             return Entity.of("topics", name)
         if kind != BROKER:
-            raise KafkaError(ErrorCode.INVALID_REQUEST, f"there are no resources of type {kind} here")
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"there are no resources of type {_kind(kind)} here")
         if name not in ("", str(me)):
             raise KafkaError(ErrorCode.INVALID_REQUEST, f"this is broker {me}: ask broker {name} itself")
         return mine if name else ALL_BROKERS
@@ -113,6 +115,10 @@ def _operation(asked: Body) -> Operation:
     except ValueError:
         text = f"{asked['name']}: there is no operation {asked['config_operation']}"
         raise KafkaError(ErrorCode.INVALID_REQUEST, text) from None
+
+
+def _kind(number: int) -> str:
+    return f"{OTHERS[number]} ({number})" if number in OTHERS else f"{number}"
 
 
 async def _told(resource: Body, act: Callable[[Body], Awaitable[Body]]) -> Body:
