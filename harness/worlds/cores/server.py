@@ -416,7 +416,8 @@ class Server:
             if kind is Append:
                 batch = write.batch  # type: ignore[union-attr]
                 judge.appended(self.id, batch)
-                if batch.config and self.node.leader == self.id and epoch_of(batch.first) == self.node.epoch:
+                led = self.node.leader == self.id or self._leads  # and may have ended in the same turn
+                if batch.config and led and epoch_of(batch.first) == self.node.epoch:
                     self.tell_change(batch)
             elif kind is Truncate:
                 judge.truncated(self.id, write.zxid)  # type: ignore[union-attr]

@@ -154,7 +154,8 @@ class ToldNode(Node):
         if isinstance(write, Append):
             batch = write.batch
             judge.appended(sid, batch)
-            if batch.config and self.leader == sid and epoch_of(batch.first) == self.epoch:
+            led = self.leader == sid or self._leads  # and may have ended in the same turn
+            if batch.config and led and epoch_of(batch.first) == self.epoch:
                 self._tell_change(batch)
                 self._broadcasts = True
         elif isinstance(write, Truncate):
