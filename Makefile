@@ -43,7 +43,7 @@ docs: $(VENV)/.with-dev
 	@$(BIN)/python -m pytest -q tests/unit/test_docs.py
 
 peers:
-	@scripts/peers $(VENV)/peers
+	@scripts/peers .peers
 
 fuzz: $(VENV)/.with-dev
 	@$(BIN)/zab-harness fuzz --runs $(RUNS)

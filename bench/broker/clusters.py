@@ -23,7 +23,7 @@ START_S: Final = 120.0
 STOP_S: Final = 20.0
 _ROOT: Final = Path(__file__).parents[2]
 KAFKA_MAIN: Final = "kafka.Kafka"
-KAFKA_JARS: Final = Path(os.environ.get("ZAB_KAFKA_JARS") or _ROOT / ".venv" / "peers" / "kafka")
+KAFKA_JARS: Final = Path(os.environ.get("ZAB_KAFKA_JARS") or _ROOT / ".peers" / "kafka")
 SESSION_MS: Final = 6_000
 HEAP_MIB: Final = 1024
 """As `kafka-server-start.sh` has it, unless it is told otherwise."""

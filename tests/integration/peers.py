@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-PEERS = Path(__file__).resolve().parents[2] / ".venv" / "peers"
+PEERS = Path(__file__).resolve().parents[2] / ".peers"
 KAFKA_JARS = Path(os.environ.get("ZAB_KAFKA_JARS") or PEERS / "kafka")
 """A folder with `kafka_2.13-3.9.1.jar` and all that it needs."""
 NODE_MODULES = PEERS / "js" / "node_modules"

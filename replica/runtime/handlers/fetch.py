@@ -68,7 +68,7 @@ def _asked(request: Request) -> Fetch:
         BrokerEpoch(-1 if state is None else state["replica_epoch"]),
         body["max_wait_ms"],
         body["min_bytes"],
-        max(body["max_bytes"], 1),  # whoever asks for nothing would never get on
+        max(body["max_bytes"], 0),
         body["isolation_level"] == READ_COMMITTED,
         body["rack_id"],
         request.version >= ANY_REPLICA_SINCE,
