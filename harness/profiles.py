@@ -134,6 +134,14 @@ def _at(what: Fault | Op) -> int:
     return what.at
 
 
+SNAPSHOTS_TRAVEL: Final[Mapping[str, Value]] = {
+    "tick_ms": Upto(50, 50),
+    "snapshot_every": Short(3, 20),
+    "window_entries": Upto(2, 6),
+    "log_sync_entries_max": Upto(0, 3),
+}
+"""Whoever was away is soon so far behind that it is sent a snapshot."""
+
 QUICK: Final[Mapping[str, Value]] = {"turn_us_max": Upto(0, 0), "loss_percent": Upto(0, 0), "spike_percent": Upto(0, 0)}
 EVENLY: Final[Mapping[str, Value]] = {
     "delay_us_min": Upto(4_000, 4_000),
@@ -498,12 +506,7 @@ PROFILES: Final = (
         "users make nodes that others may not touch, change who may, and try what they may not",
         _leaders_go,
         (600, 1_200),
-        {
-            "tick_ms": Upto(50, 50),
-            "snapshot_every": Short(3, 20),
-            "window_entries": Upto(2, 6),
-            "log_sync_entries_max": Upto(0, 3),
-        },
+        SNAPSHOTS_TRAVEL,
         QUICK,
         not_for_all,
         "store",
@@ -523,12 +526,7 @@ PROFILES: Final = (
         "all write below a node that is limited, which grows and shrinks, while servers catch up by snapshots",
         _leaders_go,
         (600, 1_200),
-        {
-            "tick_ms": Upto(50, 50),
-            "snapshot_every": Short(3, 20),
-            "window_entries": Upto(2, 6),
-            "log_sync_entries_max": Upto(0, 3),
-        },
+        SNAPSHOTS_TRAVEL,
         QUICK,
         within_limits,
         "store",
