@@ -80,6 +80,8 @@ class Truth:
     factor    so many brokers are to hold it
     factors   the same by leader epoch: a leader that does not know yet of a move goes by what was said in its own epoch
     known     by offset and leader epoch: there are no two of these
+    unknown   those of them whose producer the leader that wrote them did not know: others may know of earlier ones,
+              which had gone for their age or size before it came to hold the partition
     unclean   leader epochs of leaders that were not in sync when they were elected
     led       the newest leader epoch under which somebody has acted
     begun     up to there records went anywhere for a good reason
@@ -94,6 +96,7 @@ class Truth:
     committed: list[Record] = field(factory=list)
     lost: dict[int, Record] = field(factory=dict)
     known: dict[tuple[int, int], Record] = field(factory=dict)
+    unknown: set[tuple[int, int]] = field(factory=set)
     unclean: list[int] = field(factory=list)
     led: int = -1
     fork: int = -1

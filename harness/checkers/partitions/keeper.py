@@ -235,14 +235,18 @@ class Keeper:
                 self._may_lack(broker, copy, truth, offset)
                 copy.records.append(record)
                 continue
-            known = truth.known.setdefault((offset, record.epoch), record)
+            place = offset, record.epoch
+            written = place not in truth.known
+            known = truth.known.setdefault(place, record)
             if known != record:
                 raise Violation(
                     SAME, f"{copy.key}: broker {broker} has {record} at offset {offset}, another has {known}"
                 )
             if record.producer >= 0:
                 last = copy.sequences.get(record.producer, -1)
-                if record.sequence <= last:
+                if written and last < 0:
+                    truth.unknown.add(place)
+                elif record.sequence <= last and place not in truth.unknown:
                     raise Violation(
                         ONCE, f"{copy.key}: {record} at offset {offset} of broker {broker}, behind sequence {last}"
                     )

@@ -63,6 +63,24 @@ def what_was_cut_off_may_be_written_again_and_once(t: Tale, bad: bool) -> None:
     t.has(TWO, f"a1:7/0 b2:7/{0 if bad else 1}")
 
 
+@breaks(keeper.ONCE)
+def who_came_when_the_records_of_a_producer_had_gone_knows_nothing_of_it(t: Tale, bad: bool) -> None:
+    t.opens("a1:7/0 b1:7/1 c1", 3, isr=(ONE, THREE))
+    held, start = ("b1:7/1 c1", 1) if bad else ("c1", 2)
+    t.has(TWO, held, start=start)
+    t.has(TWO, f"{held} d1:7/0")
+    t.has(ONE, "a1:7/0 b1:7/1 c1 d1:7/0")
+
+
+@breaks(keeper.ONCE)
+def who_is_taken_for_a_new_producer_goes_on_from_there(t: Tale, bad: bool) -> None:
+    t.opens("a1:7/0 b1:7/1 c1:7/2 d1", 4, isr=(ONE, THREE))
+    t.has(TWO, "d1", start=3)
+    t.has(TWO, "d1 e1:7/0")
+    t.has(TWO, "d1 e1:7/0 f1:7/1")
+    t.has(ONE, f"a1:7/0 b1:7/1 c1:7/2 d1 e1:7/0 f1:7/1{' g1:7/1' if bad else ' g1:7/2'}")
+
+
 # -- where a log begins --------------------------------------------------------------------------------
 
 

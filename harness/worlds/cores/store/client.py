@@ -260,7 +260,8 @@ class Client:
 
     def _welcomed(self, welcome: Welcome) -> None:
         if not welcome.session:
-            self._over("expired")
+            # Who has asked for the end of its session, and lost the answer, has what it asked for.
+            self._over("closed" if self.leaving else "expired")
             return
         back = self.session != 0
         self.session, self._password, self._given_ms = welcome.session, welcome.password, welcome.timeout_ms
