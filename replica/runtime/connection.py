@@ -313,7 +313,8 @@ class Connection:
             raise Cut(f"{request.api.name} is not offered here")
         if request.api is ApiKey.FETCH:
             room = room_for_answer(self._port.unsent_bytes, self._settings.unsent_bytes_total_max)
-            request = evolve(request, body={**request.body, "max_bytes": min(request.body["max_bytes"], room)})
+            wish = max(request.body["max_bytes"], 1)  # of nothing at all he would never get on
+            request = evolve(request, body={**request.body, "max_bytes": min(wish, room)})
         try:
             return await handler(request)
         except KafkaError as error:

@@ -133,5 +133,10 @@ def test_who_took_too_much_is_told_so_and_not_heard_meanwhile(tmp_path: Path) ->
             second = await slow.ask(ApiKey.FETCH, body)  # heard when the time is over
             assert second["responses"][0]["partitions"][0]["records"]
             await slow.aclose()
+            # Who asks for nothing has no quota that says so, and gets on.
+            other = await dialled(made, "other")
+            third = await other.ask(ApiKey.FETCH, {**body, "max_bytes": 0})
+            assert third["responses"][0]["partitions"][0]["records"]
+            await other.aclose()
 
     trio.run(main)

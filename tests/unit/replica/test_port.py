@@ -548,6 +548,10 @@ def test_a_fetch_is_answered_with_less_the_more_others_have_not_taken() -> None:
             await other.stream.send_all(asking(3, 1_000))
             await other.frame()
             assert rooms[-1] == 1_000
+            for nothing in (0, -1):
+                await other.stream.send_all(asking(4, nothing))
+                await other.frame()
+                assert rooms[-1] == 1, "of which there is always one batch at least"
             await greedy.stream.aclose()
             await until(other, 8 << 20)
 
