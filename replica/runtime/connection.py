@@ -142,17 +142,25 @@ class Connection:
                 return
             if not data:
                 return
-            frames = framing.feed(data)
-            self._port.unfinished.holds(self, framing.held_bytes, settings.waiting_bytes_total_max)
-            if frames:
-                size = sum(map(len, frames))
-                self._waiting_bytes += size
-                self._port.waiting_bytes += size
-                self._waiting += frames
-                self._worked_off = trio.Event()
-                self._arrived.set()
+            came = self._took_in(data)
+            del data  # whoever waits for the next message keeps nothing of the last one
+            if came:
                 await self._make_room()
                 framing.check()
+
+    def _took_in(self, data: bytes | bytearray) -> bool:
+        """Whether a message is whole now."""
+        frames = self._framing.feed(data)
+        self._port.unfinished.holds(self, self._framing.held_bytes, self._settings.waiting_bytes_total_max)
+        if not frames:
+            return False
+        size = sum(map(len, frames))
+        self._waiting_bytes += size
+        self._port.waiting_bytes += size
+        self._waiting += frames
+        self._worked_off = trio.Event()
+        self._arrived.set()
+        return True
 
     async def _heard_of_all(self) -> None:
         """That made sense, before it is cut off for what did not."""
@@ -187,10 +195,9 @@ class Connection:
                 self._worked_off.set()
                 self._arrived = trio.Event()
                 await self._arrived.wait()
-            frame = self._waiting.popleft()
             self._taken_up += 1
             try:
-                await self._take_up(nursery, frame)
+                await self._take_up(nursery, self._waiting.popleft())
             except (WireError, Cut):
                 with trio.move_on_after(self._settings.stalled_s):
                     await self._all_answered()
@@ -342,16 +349,19 @@ class Connection:
             while not self._unsent:
                 self._to_send = trio.Event()
                 await self._to_send.wait()
-            pieces, self._unsent = self._unsent, []
-            data = pieces[0] if len(pieces) == 1 else b"".join(pieces)
-            try:
-                await self._sent(data)
-            except _GONE:
-                if not self._left:
-                    raise
-            self._unsent_bytes -= len(data)
-            self._port.unsent_bytes -= len(data)
-            self._taken.set()
+            await self._send_what_there_is()
+
+    async def _send_what_there_is(self) -> None:
+        pieces, self._unsent = self._unsent, []
+        data = pieces[0] if len(pieces) == 1 else b"".join(pieces)
+        try:
+            await self._sent(data)
+        except _GONE:
+            if not self._left:
+                raise
+        self._unsent_bytes -= len(data)
+        self._port.unsent_bytes -= len(data)
+        self._taken.set()
 
     async def _sent(self, data: bytes) -> None:
         """In parts, so that a client that takes long is told from one that takes nothing."""

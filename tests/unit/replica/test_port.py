@@ -7,6 +7,9 @@ from contextlib import asynccontextmanager
 from functools import partial
 from socket import SO_LINGER, SOL_SOCKET
 from struct import Struct, pack
+from tracemalloc import get_traced_memory
+from tracemalloc import start as start_tracing
+from tracemalloc import stop as stop_tracing
 from typing import Any
 
 import pytest
@@ -556,6 +559,47 @@ def test_a_fetch_is_answered_with_less_the_more_others_have_not_taken() -> None:
             await until(other, 8 << 20)
 
     trio.run(main)
+
+
+def test_a_connection_that_waits_keeps_nothing_of_what_was_asked_and_answered() -> None:
+    """Thousands may wait, and what they hold is counted nowhere."""
+    much = 8 << 20
+
+    async def main() -> None:
+        async def fetch(request: Request) -> Reply:
+            part = {"partition_index": 0, "high_watermark": 0, "records": bytes(much)}
+            return {"responses": [{"topic": "t", "partitions": [part]}]}
+
+        async def refuse(request: Request) -> Reply:
+            return {"error_code": 16}
+
+        async with listening({ApiKey.FETCH: fetch, ApiKey.JOIN_GROUP: refuse}) as connect:
+            client = await connect()
+            before, _ = get_traced_memory()
+            await client.ask(ApiKey.FETCH, 11, 1, {"max_bytes": much})
+            assert len(await client.frame()) > much
+            await trio.testing.wait_all_tasks_blocked(0.05)
+            answered, _ = get_traced_memory()
+            joins = {
+                "group_id": "g",
+                "member_id": "",
+                "session_timeout_ms": 1,
+                "rebalance_timeout_ms": 1,
+                "protocol_type": "consumer",
+                "protocols": [{"name": "range", "metadata": bytes(much)}],
+            }
+            await client.ask(ApiKey.JOIN_GROUP, 2, 2, joins)
+            del joins
+            assert (await client.hear(ApiKey.JOIN_GROUP, 2))[1]["error_code"] == 16
+            await trio.testing.wait_all_tasks_blocked(0.05)
+            asked, _ = get_traced_memory()
+            assert (answered - before) // 2**20 == (asked - before) // 2**20 == 0
+
+    start_tracing()
+    try:
+        trio.run(main)
+    finally:
+        stop_tracing()
 
 
 def test_idle_connections_are_closed_but_not_those_that_wait_for_an_answer() -> None:
