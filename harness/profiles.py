@@ -70,8 +70,10 @@ from harness.situations import (
 from harness.situations_of_servers import (
     CHANGE_MS,
     TURN_MS,
+    changes_all_the_time,
     changes_unseen,
     groups_of_voters,
+    healed_meanwhile,
     hidden,
     questions_of_one,
     replaced,
@@ -451,6 +453,16 @@ PROFILES: Final = (
         },
         {**QUICK, **EVENLY, "break_ms_max": Upto(400, 500)},
         changes_unseen,
+        observers=1,
+    ),
+    Profile(
+        "healed in a change",
+        "a server that forgot its promises is healed while a change of the members is under way",
+        healed_meanwhile,
+        (300, 500),
+        {"tick_ms": Upto(50, 50), "counter_max": Upto(0xFFFF_FFFF, 0xFFFF_FFFF)},
+        QUICK,
+        changes_all_the_time,
         observers=1,
     ),
     Profile(

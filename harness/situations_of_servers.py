@@ -13,6 +13,7 @@ from harness.faults import (
     CutLinks,
     Fault,
     Isolate,
+    LoseDisk,
     OneWay,
     Op,
     Partition,
@@ -110,3 +111,23 @@ def hidden(draw: Draw, at: int, gap: int) -> Sequence[Fault]:
     if draw.chance(0.3):
         faults.append(Crash(changes + draw.upto(0, 100), draw.upto(1, 100), LEADER, "keep"))
     return faults
+
+
+# -- who is healed while the members change ----------------------------------------------------------------
+
+
+def healed_meanwhile(draw: Draw, at: int, gap: int) -> Sequence[Fault]:
+    """Somebody is back without its disk, and changes are under way: what others say of them takes its time."""
+    who = draw.upto(1, draw.voters)
+    back = at + draw.upto(20, 60)
+    others = [sid for sid in range(1, draw.voters + 1) if sid != who]
+    return (LoseDisk(at, back - at, who), *(Clog(back, draw.upto(20, 90), sid, LEADER) for sid in others))
+
+
+def changes_all_the_time(draw: Draw, length_ms: int) -> Sequence[Op]:
+    """One server more votes, and less again."""
+    ops: list[Op] = [Write(at, 1, 8) for at in range(200, length_ms, draw.upto(4, 10))]
+    watches = draw.voters + 1
+    for number, at in enumerate(range(300, length_ms, draw.upto(25, 60))):
+        ops.append(Reconfigure(at, ("remove", "add")[number % 2], watches))
+    return ops

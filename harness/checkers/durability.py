@@ -133,23 +133,43 @@ class DecidedIsInForce(Checker):
 
 
 class ReadmittedBySomethingNewer(Checker):
-    """Who lost what it had promised is not counted before a membership is decided that it had no part in: one that is
-    newer than that by which it was synchronized. A candidate that still has its promise cannot lead without that."""
+    """Who lost what it had promised is not counted before a membership is decided that it had no part in: one that was
+    proposed after it was brought up to date. A candidate that still has its promise cannot lead without that; one that
+    was under way before may have it, too. Neither itself nor who leads it counts it earlier."""
 
     promise = "who forgot its promises is let in by a newer membership"
+    by_place = frozenset({"appended"})
 
     def __init__(self, ghost: Ghost) -> None:
         super().__init__(ghost)
         self._forgot: dict[ServerId, None] = {}
         self._told: dict[tuple[ServerId, ServerId], Zxid] = {}
+        """By who leads and who forgot: the newest membership that there was, decided or not, when the latter had been
+        sent what it lacked."""
+        self._just_now: dict[ServerId, Zxid] = {}
+        """A change that a leader proposes in the step in which it says what it says."""
 
     def started(self, who: Known, recovered: Recovered) -> None:
         self._forgot.pop(who.id, None)
         if recovered.forgotten:
             self._forgot[who.id] = None
 
+    def appended(self, who: Known, batch: Batch) -> None:
+        if batch.config:
+            self._just_now[who.id] = batch.last
+
+    def broadcasts(self, who: Known, epoch: Epoch) -> None:
+        self._just_now.pop(who.id, None)
+
     def said_new_leader(self, who: Known, to: ServerId, message: NewLeader) -> None:
-        self._told[who.id, to] = message.ensemble.version
+        self._told[who.id, to] = max(message.ensemble.version, self._newest(who))
+
+    def _newest(self, who: Known) -> Zxid:
+        ghost = self.ghost
+        there = ghost.governing[who.tip]
+        if self._just_now.get(who.id) == there.version:  # and nobody knows what came first
+            there = ghost.governing[ghost.parent[there.version]]
+        return there.version
 
     def remembers(self, who: Known, members: Zxid) -> None:
         if who.id not in self._forgot:
@@ -162,8 +182,32 @@ class ReadmittedBySomethingNewer(Checker):
         if members <= told:
             self.fail(
                 f"server {who.id} has forgotten what it promised, and counts itself by the members of {show(members)};"
-                f" leader {who.leader} has told it of them when it brought it up to date"
+                f" leader {who.leader} knew of those of {show(told)} when it brought it up to date"
             )
+
+    def committed(self, who: Known, zxid: Zxid, path: list[Zxid] | None) -> None:
+        if not path or not self._forgot:
+            return
+        ghost = self.ghost
+        for change in path:
+            if ghost.governing[change] is not ghost.governing[ghost.parent[change]]:
+                self._check(who, change, ghost.parent[change])
+        self._check(who, zxid, zxid)
+
+    def _check(self, who: Known, zxid: Zxid, under: Zxid) -> None:
+        ensemble = self.ghost.governing[under]
+        have = [sid for sid in self.ghost.had(zxid) if self._counts(who, sid, zxid, ensemble.version)]
+        if not is_quorum(ensemble, have):
+            self.fail(
+                f"server {who.id} commits {show(zxid)}, which but for {[*self._forgot]}, who forgot what they promised,"
+                f" only {have} have: no quorum of {in_words(ensemble)}"
+            )
+
+    def _counts(self, who: Known, sid: ServerId, zxid: Zxid, members: Zxid) -> bool:
+        """What it acknowledged before it forgot anything counts as ever."""
+        if sid not in self._forgot or members > self._told.get((who.id, sid), zxid):
+            return True
+        return any(self.ghost.holds(tip, zxid) for tip in self.ghost.servers[sid].kept)
 
 
 class EpochsAscend(Checker):

@@ -63,8 +63,26 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "who forgot its promises counts again with the first membership that it is told of",
         (
             f"{LEARNING}._check_readmission",
-            "if replica.forgotten and replica.ensemble.version > self._ensemble.version:",
+            "if replica.forgotten and replica.ensemble.version > self._brought and not self.observer:",
             "if replica.forgotten:",
+        ),
+    ),
+    mutant(
+        "let-in-by-what-it-was-sent",
+        "who forgot its promises counts again with a change of the members that was under way before it was healed",
+        (
+            f"{LEARNING}._on_new_leader",
+            "self._brought = max(message.ensemble.version, replica.history.last)",
+            "self._brought = message.ensemble.version",
+        ),
+    ),
+    mutant(
+        "counted-by-what-it-was-sent",
+        "a leader counts who forgot its promises as soon as any change is decided, also one that it had sent it before",
+        (
+            f"{LEADING}._commit",
+            "if learner.synced and learner.synced_until < zxid and not learner.observer:",
+            "if learner.synced:",
         ),
     ),
     mutant(

@@ -84,6 +84,8 @@ PROFILES: Final[dict[str, str]] = {
     "observer-synced-to-applied": "leader's disk lags",
     "removed-leader-stays": "leaders leave",
     "membership-hidden-by-a-snapshot": "unseen change",
+    "let-in-by-what-it-was-sent": "healed in a change",
+    "counted-by-what-it-was-sent": "healed in a change",
     "barrier-outlives-its-link": "links replaced",
     "half-of-the-groups": "groups",
     "groups-not-asked": "groups",

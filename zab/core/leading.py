@@ -190,8 +190,13 @@ class Leading:
         self._barriers.ask_all()
 
     def _readmit(self, now: Millis) -> None:
-        """Void the promises that a healed server has forgotten: by a membership that is decided without it."""
-        waiting = [learner.sid for learner in self.learners.values() if learner.forgotten and learner.synced]
+        """Void the promises that a healed server has forgotten: by a membership that is proposed now, and decided
+        without it. An observer that is to vote takes another link first."""
+        waiting = [
+            learner.sid
+            for learner in self.learners.values()
+            if learner.forgotten and learner.synced and not learner.observer
+        ]
         if not waiting:
             return
         replica = self._replica
@@ -473,7 +478,7 @@ class Leading:
                 # only the new quorum has must never be decided before those who have it know the change to be.
                 self._joint = old, replica.history.last
             for learner in self.learners.values():
-                if learner.synced and learner.synced_until < zxid:
+                if learner.synced and learner.synced_until < zxid and not learner.observer:
                     learner.forgotten = False
         designated = self._designate(zxid) if activated else replica.me
         message = CommitAndActivate(zxid, designated) if activated else Commit(zxid)

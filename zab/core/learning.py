@@ -80,6 +80,8 @@ class Learning:
         self._behind_snapshot: list[Batch] = []
         self._commit_seen = NOTHING
         self._acked = NOTHING
+        self._brought = NOTHING
+        """Where the history ended that came before NEWLEADER, or the membership that came with it."""
         self._serve_from = NOTHING
         self._attempts = 0
         self._redial_at: Millis | None = None
@@ -281,6 +283,7 @@ class Learning:
         self._install()
         replica.current = message.epoch
         replica.whole = True
+        self._brought = max(message.ensemble.version, replica.history.last)
         self._acked = replica.history.last  # the acknowledgement of the epoch is one of all this, too
         self._adoption = replica.save_epochs()  # behind all of the history: the disk keeps the order
 
@@ -354,14 +357,14 @@ class Learning:
         self._designate(message.designated)
 
     def _check_readmission(self) -> None:
-        """A membership decided after I was healed, without my being counted, voids whatever I once promised.
+        """A membership proposed after I was healed, and decided without me, voids whatever I once promised.
 
         A candidate that still holds such a promise needs for its quorum somebody who has that membership in
-        its history. It cannot lead over a history newer than its own, so it gives up.
+        its history. It cannot lead over a history newer than its own, so it gives up. One that came with my history may
+        be in the candidate's, too; and an observer is not sent all that has been proposed when it is healed.
         """
         replica = self._replica
-        assert self._ensemble is not None
-        if replica.forgotten and replica.ensemble.version > self._ensemble.version:
+        if replica.forgotten and replica.ensemble.version > self._brought and not self.observer:
             replica.forgotten = False
             replica.save_epochs()
             self._out.note("readmitted", version=show(replica.ensemble.version))

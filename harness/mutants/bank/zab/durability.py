@@ -20,7 +20,7 @@ from zab.core.batch import Batch, pack
 from zab.core.ensemble import Ensemble, Group
 from zab.core.messages import Ack, AckEpoch, AckNewLeader, LeaderInfo, NewLeader, State, UpToDate
 from zab.core.ready import Recovered
-from zab.core.zxid import NOTHING, Epoch
+from zab.core.zxid import NOTHING, Epoch, ServerId
 
 
 @breaks(DurableBeforeAck)
@@ -512,3 +512,135 @@ def who_was_let_in_stays(story: Story, bad: bool) -> None:
     _forgets(story, 2)
     story.judge.remembers(ONE, z(1, 2 if bad else 3))
     story.judge.remembers(ONE, z(1, 2))
+
+
+def _under_way(story: Story, *having: ServerId) -> Batch:
+    """Server 3 has proposed the same members anew when server 1, which forgot, is brought up to date."""
+    story.begins()
+    story.judge.disk_lost(ONE)
+    story.judge.started(ONE, Recovered(Epoch(0), Epoch(0), voting=False, forgotten=True), NOTHING)
+    change = _proposed(story, 2, THREE, *having)
+    _healed(story)
+    return change
+
+
+def _proposed(story: Story, counter: int, *having: ServerId) -> Batch:
+    change = pack(z(1, counter), [evolve(ENSEMBLE, version=z(1, counter)).text().encode()], config=True)
+    story.judge.proposed(THREE, change.first, change.payloads())
+    story.logs(change, *having)
+    story.judge.broadcasts(THREE, Epoch(1))
+    return change
+
+
+def _healed(story: Story) -> None:
+    story.judge.role(ONE, State.FOLLOWING, Epoch(0), THREE, False)
+    story.judge.said[NewLeader](THREE, ONE, NewLeader(Epoch(1), ENSEMBLE))
+
+
+@breaks(ReadmittedBySomethingNewer)
+def let_in_by_what_was_under_way(story: Story, bad: bool) -> None:
+    change = _under_way(story)
+    if not bad:
+        change = _proposed(story, 3, THREE)
+    story.judge.remembers(ONE, change.last)
+
+
+@breaks(ReadmittedBySomethingNewer)
+def let_in_by_what_was_proposed_in_the_same_step(story: Story, bad: bool) -> None:
+    """Nobody knows whether that was before or after it was brought up to date."""
+    story.begins()
+    story.judge.started(ONE, Recovered(Epoch(0), Epoch(0), voting=False, forgotten=True), NOTHING)
+    change = pack(z(1, 2), [evolve(ENSEMBLE, version=z(1, 2)).text().encode()], config=True)
+    story.logs(change, THREE)
+    if bad:
+        story.judge.broadcasts(THREE, Epoch(1))
+    _healed(story)
+    story.judge.broadcasts(THREE, Epoch(1))
+    story.judge.remembers(ONE, change.last)
+
+
+@breaks(ReadmittedBySomethingNewer)
+def proposed_in_the_same_step_behind_one_that_was_not(story: Story, bad: bool) -> None:
+    _under_way(story)
+    change = pack(z(1, 3), [evolve(ENSEMBLE, version=z(1, 3)).text().encode()], config=True)
+    story.logs(change, THREE)
+    _healed(story)
+    story.judge.remembers(ONE, z(1, 2) if bad else change.last)
+
+
+@breaks(ReadmittedBySomethingNewer)
+def counted_by_what_was_under_way(story: Story, bad: bool) -> None:
+    change = _under_way(story, ONE, TWO)
+    story.commits(THREE, change.last)
+    more = story.proposes(THREE, 1, 3)
+    story.logs(more, THREE, ONE, *(() if bad else (TWO,)))
+    story.commits(THREE, more.last)
+
+
+@breaks(ReadmittedBySomethingNewer)
+def counted_for_what_lets_it_in(story: Story, bad: bool) -> None:
+    """What is decided with it is counted by the members that are in force there, and so is it."""
+    _under_way(story, ONE, TWO)
+    again = _proposed(story, 3, THREE, ONE, *(() if bad else (TWO,)))
+    more = story.proposes(THREE, 1, 4)
+    story.logs(more, THREE, ONE)
+    story.commits(THREE, more.last)
+    assert again.last < more.last
+
+
+@breaks(ReadmittedBySomethingNewer)
+def counted_by_who_has_not_brought_it_up_to_date(story: Story, bad: bool) -> None:
+    _under_way(story, ONE, TWO)
+    again = _proposed(story, 3, THREE, TWO)
+    story.commits(THREE, again.last)
+    if bad:
+        story.leads(TWO, 2)
+    more = story.proposes(TWO if bad else THREE, 2, 1)
+    story.logs(more, TWO if bad else THREE, ONE)
+    story.commits(TWO if bad else THREE, more.last)
+
+
+@breaks(ReadmittedBySomethingNewer)
+def acknowledged_before_it_forgot(story: Story, bad: bool) -> None:
+    story.begins()
+    more = story.proposes(THREE, 1, 2)
+    story.logs(more, THREE, ONE)
+    if not bad:
+        story.judge.disk_lost(ONE)
+    story.judge.started(ONE, Recovered(Epoch(0), Epoch(0), batches=(), forgotten=True), more.last)
+    story.commits(THREE, more.last)
+
+
+@breaks(ReadmittedBySomethingNewer)
+def nobody_has_forgotten_anything(story: Story, bad: bool) -> None:
+    """Then it is not for this promise to say that too few have it."""
+    story.begins()
+    if bad:
+        story.judge.started(ONE, Recovered(Epoch(0), Epoch(0), forgotten=True), NOTHING)
+    more = story.proposes(THREE, 1, 2)
+    story.logs(more, THREE)
+    story.commits(THREE, more.last)
+
+
+@breaks(ReadmittedBySomethingNewer)
+def who_was_let_in_counts(story: Story, bad: bool) -> None:
+    _under_way(story, ONE, TWO)
+    again = _proposed(story, 3, THREE, TWO)
+    story.commits(THREE, again.last)
+    if not bad:
+        story.judge.remembers(ONE, again.last)
+    story.leads(TWO, 2)
+    more = story.proposes(TWO, 2, 1)
+    story.logs(more, TWO, ONE)
+    story.commits(TWO, more.last)
+
+
+@breaks(ReadmittedBySomethingNewer)
+def what_is_committed_already_needs_nobody(story: Story, bad: bool) -> None:
+    """A leader of the next epoch says it again, when two have forgotten what they promised."""
+    first = story.begins()
+    for sid in (ONE, TWO):
+        story.judge.started(sid, Recovered(Epoch(0), Epoch(0), forgotten=True), NOTHING)
+    more = story.proposes(THREE, 1, 2)
+    story.logs(more, THREE)
+    story.commits(THREE, more.last if bad else first.last)
