@@ -121,29 +121,25 @@ def asked_in_vain(draw: Draw, length_ms: int) -> Sequence[Op]:
 
 def late_commits(draw: Draw, length_ms: int) -> Sequence[Op]:
     """Members come and go all the time, and what they commit comes when the group has been shared out anew."""
-    ops: list[Op] = [
-        Replication(0, "cache", "fetched", "leader", 1, draw.upto(150, 250)),
-        CreateTopic(400, OFFSETS, 1, 3),
-    ]
-    for at in range(650, length_ms - 50, draw.upto(30, 80)):
-        client = draw.upto(1, 3)
-        part = "hasty" if client < 3 else "member"
-        ops.append(CommitPositions(at + draw.upto(0, 20), client, 1, part, draw.upto(1, 4)))
-    if draw.chance(0.5):
-        ops += [BounceBroker(at, draw.upto(1, 3)) for at in range(900, length_ms - 100, draw.upto(400, 800))]
-    return ops
+    return _commits(draw, length_ms, (30, 80), ("hasty", "hasty", "member"), 4)
 
 
 def names_outlive_ids(draw: Draw, length_ms: int) -> Sequence[Op]:
     """Members that have names are started again, and what they asked for before comes when another bears their name."""
+    return _commits(draw, length_ms, (40, 90), ("named", "named", "named", "member"), 5)
+
+
+def _commits(
+    draw: Draw, length_ms: int, every_ms: tuple[int, int], parts: Sequence[str], count_max: int
+) -> Sequence[Op]:
+    """Each of the members plays its part, whenever its turn comes, in a group whose coordinators may go."""
     ops: list[Op] = [
         Replication(0, "cache", "fetched", "leader", 1, draw.upto(150, 250)),
         CreateTopic(400, OFFSETS, 1, 3),
     ]
-    for at in range(650, length_ms - 50, draw.upto(40, 90)):
-        client = draw.upto(1, 4)
-        part = "named" if client < 4 else "member"
-        ops.append(CommitPositions(at + draw.upto(0, 20), client, 1, part, draw.upto(1, 5)))
+    for at in range(650, length_ms - 50, draw.upto(*every_ms)):
+        client = draw.upto(1, len(parts))
+        ops.append(CommitPositions(at + draw.upto(0, 20), client, 1, parts[client - 1], draw.upto(1, count_max)))
     if draw.chance(0.5):
         ops += [BounceBroker(at, draw.upto(1, 3)) for at in range(900, length_ms - 100, draw.upto(400, 800))]
     return ops
