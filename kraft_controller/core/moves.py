@@ -139,7 +139,7 @@ def _announce(desk: Desk, where: TopicPartition) -> None:
 
 
 def go_on(desk: Desk, *some: TopicPartition) -> Steps[None]:
-    """Complete those of which all of the target are in sync; of the others hear when somebody else is."""
+    """Complete those of which all of the target are there and in sync; of the others hear when somebody else is."""
     cluster = desk.cluster
     moving = [
         where for where in dict.fromkeys(some) if where in cluster.moving and not cluster.is_deleting(where.topic)
@@ -153,7 +153,8 @@ def go_on(desk: Desk, *some: TopicPartition) -> Steps[None]:
             desk.note("reassignment_waits", partition=str(where), why="its state cannot be read")
             continue
         cluster.learn_state(where, read)
-        if set(cluster.assignment(where).target) <= set(read.isr):
+        # Who was about to leave when his leader let him in, or whose disk has failed since, takes nothing over.
+        if set(cluster.assignment(where).target) <= cluster.online(where).intersection(read.isr):
             arrived.append(where)
     yield from _complete(desk, arrived)
 

@@ -349,6 +349,21 @@ def test_a_move_does_not_end_without_somebody_who_has_just_left_the_isr(target: 
     assert store.topics["t"].partitions[0] == Assignment(ids(*target))
 
 
+@pytest.mark.parametrize("target", [(4, 1), (5, 4)], ids=["who leads stays", "another is to lead"])
+def test_a_move_does_not_end_while_somebody_of_the_target_asks_to_be_let_go(target: tuple[int, ...]) -> None:
+    controller = six()
+    everybody = tuple(dict.fromkeys((1, 2, 3, *target)))
+    controller.run(moves.start(controller.desk, {T0: ids(*target)}))
+    controller.run(members.controlled_shutdown(controller.desk, BrokerId(4)))
+    caught_up(controller, T0, *everybody)  # its leader has not heard of that yet
+    assert controller.store.topics["t"].partitions[0].moving
+    assert controller.stops() == {(4, "t-0", False)}
+    die(controller, 4)
+    come(controller, 4, 99)
+    caught_up(controller, T0, *everybody)
+    assert controller.store.topics["t"].partitions[0] == Assignment(ids(*target))
+
+
 @pytest.mark.mechanism(71)
 def test_a_new_controller_goes_on_with_a_move() -> None:
     controller = six()
