@@ -217,7 +217,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "a reassignment is complete when one of those who come has caught up",
         (
             f"{CORE}.moves:go_on",
-            "if set(cluster.assignment(where).target) <= set(read.isr):",
+            "if set(cluster.assignment(where).target) <= cluster.online(where).intersection(read.isr):",
             "if set(cluster.assignment(where).target) & set(read.isr):",
         ),
         (f"{CORE}.moves:_bump", "or not set(in_sync) <= set(state.isr)", ""),
