@@ -226,6 +226,39 @@ def epochs_apart(draw: Draw, length_ms: int) -> Sequence[Op]:
     return ops
 
 
+def cut_within_an_epoch(draw: Draw, length_ms: int) -> Sequence[Op]:
+    """Broker 3 leads for a moment and lacks what broker 2 had written last: it is cut back to within the epoch of that,
+    and given the rest. Then it leads broker 1, which has parted from the others before that epoch."""
+    how = "asked" if draw.chance(0.5) else "fetched"
+    ops: list[Op] = [Replication(0, "cache", how, "leader", 1, 900), CreateTopic(400, 1, 1, 3), Consume(550, 1, 1, 0)]
+
+    def elect(at: int, who: int) -> int:
+        ops.extend((Reassign(at, 1, 0, who, 3, "call"), ElectPreferred(at + draw.upto(8, 14), 1, 0, "call")))
+        return at + draw.upto(26, 34)
+
+    def write(at: int, who: int) -> None:
+        ops.append(Produce(at, who, 1, 0, draw.upto(1, 4), "one"))
+
+    for begin in range(700, length_ms - 700, draw.upto(900, 1_100)):
+        at = elect(begin - 60, 1) + 30
+        alone = at
+        write(at + draw.upto(2, 8), 1)
+        at = elect(at + 12, 2)
+        write(at, 2)
+        at += draw.upto(20, 40)
+        apart = at
+        write(at + draw.upto(2, 6), 3)
+        at = elect(at + draw.upto(15, 25), 3)
+        write(at, 1)
+        at = elect(at + draw.upto(8, 14), 2)
+        ops.append(SlowBroker(apart, at - apart, 3, draw.upto(70, 120)))
+        write(at, 2)
+        at = elect(at + draw.upto(120, 170), 3)
+        ops += [PartBrokers(alone, at - alone + draw.upto(0, 10), 1, other) for other in (2, 3)]
+        write(at, 3)
+    return ops
+
+
 def too_long(draw: Draw, length_ms: int) -> Sequence[Op]:
     """A leader writes more than its log may hold while nobody fetches, and nobody has left the ISR for that yet."""
     ops: list[Op] = [

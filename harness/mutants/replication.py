@@ -78,6 +78,20 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         ),
     ),
     of_partitions(
+        "epochs-outlive-records",
+        "where a log is cut at its end it keeps the epochs of what was behind",
+        (f"{LOG}.truncate_to", "self.epochs.truncate_from_end(offset)", "pass"),
+    ),
+    of_partitions(
+        "epoch-begins-again",
+        "what comes of an epoch, when another one has begun in which nothing was written, is taken for its beginning",
+        (
+            "replica.storage.epochs:EpochCache.assign",
+            "at = bisect_right(self._epochs, epoch) - 1",
+            "at = bisect_right(self._epochs, epoch) - 1; at = at if self._epochs[at + 1:] == [] else -1",
+        ),
+    ),
+    of_partitions(
         "KAFKA-10432",
         "KAFKA-10432: a start does not find epoch 0 in the batches again",
         (f"{RECOVERY}:_restore_epochs", "if epoch >= 0 and", "if epoch > 0 and"),

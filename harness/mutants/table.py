@@ -131,6 +131,8 @@ PROFILES: Final[dict[str, str]] = {
     "KIP-320": "counted too early",
     "diverging-counts": "counted too early",
     "KIP-279": "epochs apart",
+    "epochs-outlive-records": "cut within an epoch",
+    "epoch-begins-again": "cut within an epoch",
     "old-is-old": "too long",
     "old-by-its-first": "too old",
     "answered-when-appended": "positions",

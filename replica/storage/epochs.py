@@ -30,11 +30,21 @@ class EpochCache:
         return self._epochs[-1] if self._epochs else NO_EPOCH
 
     def assign(self, epoch: int, start: int) -> None:
-        """A leader of this epoch begins there. What contradicts it was never committed, and goes."""
+        """A leader of this epoch begins there, or goes on. What contradicts it was never committed, and goes.
+
+        An epoch that goes on began where it began: behind it may stand only those in which nothing was written, or
+        nothing that has stayed. Did it begin here now, the one before it would seem to last until here, and who comes
+        with other records of that one would pass for somebody with the same history.
+        """
         assert epoch >= 0
         assert start >= 0
-        if self._epochs and self._epochs[-1] == epoch and self._starts[-1] <= start:
-            return  # the same leader goes on
+        at = bisect_right(self._epochs, epoch) - 1
+        if at >= 0 and self._epochs[at] == epoch and self._starts[at] <= start:
+            if at + 1 < len(self._epochs):
+                del self._epochs[at + 1 :]
+                del self._starts[at + 1 :]
+                self.changed += 1
+            return
         keep = min(bisect_left(self._epochs, epoch), bisect_left(self._starts, start))
         del self._epochs[keep:]
         del self._starts[keep:]

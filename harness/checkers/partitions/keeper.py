@@ -25,6 +25,7 @@ from harness.checkers.partitions.copies import (
     read_all,
     records_of,
 )
+from harness.checkers.partitions.epochs import TOLD, wrong_epochs
 from harness.checkers.partitions.lives import Lives
 from harness.history import Change
 from harness.points.partitions import counted_as
@@ -197,7 +198,8 @@ class Keeper:
             copy = copies[where] = Copy(key, high_watermark=partition.high_watermark)
         begins = copy.start
         truth = self._truth(key)
-        if partition.cuts != copy.cuts or log.end_offset < len(copy.records):
+        cut = partition.cuts != copy.cuts
+        if cut or log.end_offset < len(copy.records):
             self._was_cut(broker, copy, truth, log)
         elif log.start_offset < copy.start:
             raise Violation(START, f"{key}: from {copy.start} to {log.start_offset} at broker {broker.id}")
@@ -213,6 +215,7 @@ class Keeper:
         same = leads and copy.leads and epoch == copy.epoch
         before, watermark = copy.high_watermark, partition.high_watermark
         copy.cuts, copy.epoch, copy.leads, copy.high_watermark = partition.cuts, epoch, leads, watermark
+        self._know_epochs(broker, copy, cut=cut)
         if watermark > len(copy.records):
             raise Violation(WITHIN, f"{key}: {watermark} at broker {broker.id}, whose log ends at {len(copy.records)}")
         if same and watermark < before:
@@ -285,6 +288,14 @@ class Keeper:
         if gone and (broker.id, copy.key) not in self.damage:
             offset, record = gone[0]
             raise Violation(UNCUT, f"{copy.key}: broker {broker.id} cuts {record} at offset {offset}")
+
+    def _know_epochs(self, broker: PartitionBroker, copy: Copy, *, cut: bool = False) -> None:
+        log = broker.disk.logs.logs.get((copy.key.where.topic, copy.key.where.partition))
+        if log is None or log.closed or log.end_offset != len(copy.records):
+            return
+        wrong = wrong_epochs(log.epochs.entries, copy, cut=cut)
+        if wrong is not None:
+            raise Violation(TOLD, f"{copy.key}: broker {broker.id} knows {wrong}")
 
     # -- what goes ---------------------------------------------------------------------------------------------
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from harness.mutants.bank.partitions import clients, disks, going, leaders, lives, logs
+from harness.mutants.bank.partitions import clients, disks, epochs, going, leaders, lives, logs
 from harness.mutants.bank.partitions.story import STORIES, Told
 
-MODULES = (logs, going, leaders, disks, lives, clients)
+MODULES = (logs, epochs, going, leaders, disks, lives, clients)
 
 __all__ = ["MODULES", "STORIES", "Told"]

@@ -102,6 +102,11 @@ def _goes_on(one: Record, other: Record) -> bool:
     return (one.epoch, one.producer) == (other.epoch, other.producer) and numbered
 
 
+@frozen
+class Epochs:
+    entries: list[tuple[int, int]]
+
+
 @define(eq=False)
 class Shelf:
     """A log: of records that are there, from an offset on."""
@@ -111,6 +116,18 @@ class Shelf:
     recovery_point: int = 0
     size: int = 0
     closed: bool = False
+    told: Sequence[tuple[int, int]] | None = None
+    """Which epochs began where, if it does not know that from its records."""
+
+    @property
+    def epochs(self) -> Epochs:
+        if self.told is not None:
+            return Epochs(list(self.told))
+        found: list[tuple[int, int]] = []
+        for offset, record in enumerate(self.records, start=self.start_offset):
+            if record != GONE and (not found or found[-1][0] != record.epoch):
+                found.append((record.epoch, offset))
+        return Epochs(found)
 
     @property
     def end_offset(self) -> int:
@@ -318,7 +335,14 @@ class Tale:
         self.looks(broker)
 
     def has(
-        self, broker: BrokerId, text: str, *, hw: int | None = None, start: int | None = None, cut: bool | None = None
+        self,
+        broker: BrokerId,
+        text: str,
+        *,
+        hw: int | None = None,
+        start: int | None = None,
+        cut: bool | None = None,
+        told: Sequence[tuple[int, int]] | None = None,
     ) -> None:
         """Its log holds these now, from `start` on. It was cut where that is not what it held and more, if `cut` does
         not say another thing."""
@@ -328,7 +352,7 @@ class Tale:
         kept = shelf.records[max(start - shelf.start_offset, 0) :]
         if made[: len(kept)] != kept if cut is None else cut:
             partition.cuts += 1
-        shelf.start_offset, shelf.records = start, made
+        shelf.start_offset, shelf.records, shelf.told = start, made, told
         partition.high_watermark = min(partition.high_watermark, shelf.end_offset) if hw is None else hw
         self.looks(broker)
 

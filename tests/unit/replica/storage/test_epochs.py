@@ -52,6 +52,24 @@ def test_assigning(epoch: int, start: int, after: list[tuple[int, int]]) -> None
     assert cache.entries == after
 
 
+def test_an_epoch_that_goes_on_began_where_it_began() -> None:
+    """Its leader led on, and who had led for a moment between wrote nothing that stayed."""
+    cache = EpochCache([(2, 5), (4, 20), (7, 30), (8, 40)])
+    before = cache.changed
+    cache.assign(4, 30)
+    assert cache.entries == [(2, 5), (4, 20)]
+    assert cache.changed == before + 1
+    cache.assign(4, 35)
+    assert cache.changed == before + 1
+    assert cache.end_of(2, 50) == EpochEnd(2, 20), "and not 30"
+
+
+def test_an_epoch_that_was_not_known_comes_before_those_that_wrote_nothing() -> None:
+    cache = EpochCache([(2, 5), (7, 30)])
+    cache.assign(4, 30)
+    assert cache.entries == [(2, 5), (4, 30)]
+
+
 def test_an_epoch_that_wrote_nothing_goes_with_its_start() -> None:
     cache = EpochCache([(2, 5), (4, 20)])
     cache.truncate_from_end(20)

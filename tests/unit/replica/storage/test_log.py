@@ -157,6 +157,21 @@ def test_an_epoch_without_records_goes_although_nothing_is_cut(make: Make) -> No
     assert (log.latest_epoch, log.end_offset) == (0, 1)
 
 
+def test_an_epoch_goes_on_behind_one_in_which_nothing_was_written(make: Make) -> None:
+    """Who led for a moment, and lacked the end of the epoch before, is given that. The epoch has not begun there: the
+    one before it would seem to last until there, and a replica that has more of that one would seem to be right."""
+    leader, other = make(), make()
+    leader.append_as_leader(batch(b"a"), 1, NOW)
+    leader.append_as_leader(batch(b"b"), 2, NOW)
+    other.append_as_follower(leader.read(0, ALL, 2).records)
+    other.assign_epoch(3, 2)
+    leader.append_as_leader(batch(b"c"), 2, NOW)
+    leader.append_as_leader(batch(b"d"), 4, NOW)
+    other.append_as_follower(leader.read(2, ALL, 4).records)
+    assert [other.epoch_end(epoch) for epoch in (1, 2, 3)] == [EpochEnd(1, 1), EpochEnd(2, 3), EpochEnd(2, 3)]
+    assert [other.epoch_at(offset) for offset in range(4)] == [1, 2, 2, 4]
+
+
 def test_starting_over(make: Make) -> None:
     log = make()
     log.append_as_leader(of_producer(7, 0, b"a"), 0, NOW)

@@ -193,6 +193,18 @@ def test_a_leader_that_wrote_nothing_still_knows_its_epoch() -> None:
     assert opened(files).latest_epoch == 9
 
 
+def test_an_epoch_that_went_on_when_the_power_failed_began_where_it_began() -> None:
+    """The file of epochs is from before, when another one had just begun."""
+    files, log = filled(10)
+    began = log.epochs.entries
+    log.assign_epoch(9, 10)
+    kept = files.get("t-0/leader-epoch-checkpoint")
+    log.append_as_follower(filled(12)[1].read(10, 1 << 20, 12).records)
+    assert log.epochs.entries == began == [(0, 0), (1, 8)]
+    files.put("t-0/leader-epoch-checkpoint", kept)
+    assert opened(files, 10).epochs.entries == began
+
+
 def test_a_start_behind_the_end_leaves_nothing() -> None:
     files, _ = filled(3)
     again = opened(files, 0, start=50)
