@@ -299,14 +299,14 @@ async def cluster_id(
     """
     known = known_cluster(directories)
     while True:
-        try:
-            return znodes.read_cluster_id((await session.get(znodes.CLUSTER_ID))[0])
-        except zab.NoNode:
-            pass
+        if (found := await _name_in(session)) is not None:
+            return found
         await session.ensure_path(znodes.CLUSTER_ID.rpartition("/")[0])
         name = znodes.new_topic_id(random_bytes) if known is None else known
         was_used = await _was_used(session)
         if directories and known is None and was_used:
+            if (found := await _name_in(session)) is not None:
+                return found  # the cluster has begun since it was looked for
             raise WrongIdentity(
                 f"there is a cluster in the store, and {znodes.CLUSTER_ID}, which says its name, is gone: start a "
                 "broker first that was part of it, and so knows the name"
@@ -322,6 +322,13 @@ async def cluster_id(
                 logger.error("%s was not there: written again as this broker knows it, %s", znodes.CLUSTER_ID, known)
         except (zab.NodeExists, zab.OutcomeUnknown):
             pass  # it is read now, whoever made it
+
+
+async def _name_in(session: zab.Session) -> str | None:
+    try:
+        return znodes.read_cluster_id((await session.get(znodes.CLUSTER_ID))[0])
+    except zab.NoNode:
+        return None
 
 
 async def _was_used(session: zab.Session) -> bool:

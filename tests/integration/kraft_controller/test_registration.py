@@ -7,6 +7,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 import trio
@@ -253,6 +254,35 @@ def test_a_cluster_whose_name_the_store_has_lost_is_called_what_its_brokers_know
             assert await here.session.exists(znodes.CLUSTER_ID) is None
             assert await cluster_id(here.session, ones, [before]) == "a-name"
             assert await cluster_id(here.session, ones, [fresh]) == "a-name"
+
+    run(test)
+
+
+class Early:
+    """A session that asks for the first time right before somebody else has made what it asks for."""
+
+    def __init__(self, session: zab.Session) -> None:
+        self._session = session
+        self._asked = False
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._session, name)
+
+    async def get(self, path: str) -> tuple[bytes | None, zab.Stat]:
+        if self._asked:
+            return await self._session.get(path)
+        self._asked = True
+        raise zab.NoNode(-101, path)
+
+
+def test_a_cluster_that_begins_while_its_name_is_asked_for_has_one(tmp_path: Path) -> None:
+    """Of brokers that start together for the first time one may be the controller before another one has looked."""
+
+    async def test() -> None:
+        async with led(tmp_path / "store", {1: None}) as (here, _):
+            name = await cluster_id(here.session, ones)
+            early = cast(zab.Session, Early(here.session))
+            assert await cluster_id(early, ones, [tmp_path / "fresh"]) == name
 
     run(test)
 
