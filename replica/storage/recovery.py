@@ -314,11 +314,13 @@ def _epochs(found: dict[str, Stat], handles: Handles, folder: str, notes: list[s
 
 
 def _restore_epochs(log: FileLog, kept: list[tuple[int, int]] | None, seen: list[tuple[int, int]]) -> None:
-    """Those of the batches win over the file: they are what the log holds. Epoch 0 is one like any other."""
+    """Those of the batches win over the file: they are what the log holds. Epoch 0 is one like any other.
+
+    The file may be newer than what is remembered of where the log begins: then it lacks those before."""
     log.epochs = EpochCache(kept or ())
     if kept is not None:
         log.epochs_are_kept()
-    elif log.size:
+    if log.size and (not kept or kept[0][1] > log.start_offset):
         seen = [(header.leader_epoch, header.base_offset) for each in log.segments for _, header in each.headers()]
     for epoch, start in seen:
         if epoch >= 0 and log.epochs.epoch_at(start) != epoch:

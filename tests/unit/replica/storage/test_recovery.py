@@ -205,6 +205,18 @@ def test_an_epoch_that_went_on_when_the_power_failed_began_where_it_began() -> N
     assert opened(files, 10).epochs.entries == began
 
 
+def test_epochs_of_records_that_are_there_again_are_known_again() -> None:
+    """They had been deleted, and a loss of power took what said so, but not the file of epochs."""
+    files, log = filled(20)
+    began = log.epochs.entries
+    log.move_start(10)
+    assert log.epochs.entries == began[1:]
+    log.abandon()
+    assert opened(files, 20, start=10).epochs.entries == began[1:]
+    again = opened(files, 20)
+    assert (again.start_offset, again.epochs.entries) == (0, began)
+
+
 def test_a_start_behind_the_end_leaves_nothing() -> None:
     files, _ = filled(3)
     again = opened(files, 0, start=50)
