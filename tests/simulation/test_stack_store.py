@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from attrs import evolve
 
+from harness.checkers.store.quotas import COUNTED, LIMITED
 from harness.draw import script_from_seed
 from harness.faults import (
     LEADER,
@@ -119,3 +120,33 @@ def test_a_leader_that_stood_still_does_not_end_what_it_could_not_hear() -> None
         outcome = run(played)
     assert outcome.promise == "a session ends when nothing was heard of it for its time"
     assert "stood still for 240 ms" in outcome.what
+
+
+LIMITS = "count=-1,bytes=-1=;countHardLimit=2"
+
+
+def limited() -> Script:
+    """Below /a are two nodes, and a third one is asked for; of the two one goes with its session."""
+    quota = "/zookeeper/quota/a"
+    stats = f"{quota}/zookeeper_stats"
+    return script(
+        Connect(60, 1, 1, 2_000),
+        Connect(60, 2, 2, 2_000),
+        ask(300, Step("create", "/a")),
+        ask(320, Step("create", quota)),
+        ask(340, Step("create", f"{quota}/zookeeper_limits", limits=LIMITS)),
+        ask(360, Step("create", stats)),
+        ask(400, Step("create", "/a/x", mode="ephemeral"), client=2),
+        ask(600, Step("create", "/a/y")),
+        Leave(700, 2),
+        ask(900, Step("get", stats)),
+    )
+
+
+def test_what_is_limited_is_judged() -> None:
+    history = seen(run(limited()))
+    assert "QUOTA_EXCEEDED" in [event.reply.error for event in history.events if isinstance(event, Told)]
+    with planted(BY_NAME["one-beyond-the-limit"].edits):
+        assert run(limited()).promise == LIMITED
+    with planted(BY_NAME["what-ends-is-counted-on"].edits):
+        assert run(limited()).promise == COUNTED

@@ -1,7 +1,8 @@
 """Limits on subtrees: what is refused for one had to be, what is done was within it, and what is counted is there.
 
 A leader holds a request against what it has applied, and what is outstanding is not counted yet. How far it had come is
-not in a history: `prepared` says it, by the zxid of each transaction, in worlds that can see it.
+not in a history: `prepared` says it, by the zxid of each transaction, in worlds that can see it. In one that cannot, a
+request is refused wrongly if it would have been within all limits whatever the leader had applied.
 
 Nothing is said of a subtree within a limited one that is limited, too, nor while it is not certain what was counted:
 what came and went while there was no limit is not.
@@ -113,7 +114,7 @@ class Quotas:
         return ""
 
 
-def check(case: Case, prepared: Mapping[int, int]) -> Iterator[Broken]:
+def check(case: Case, prepared: Mapping[int, int] | None = None) -> Iterator[Broken]:
     quotas = Quotas(case.replay, case.history.changes)
     for call in case.calls.all:
         if call.reply is None or not (quotas.limited or _refused(call.reply)):
@@ -128,9 +129,12 @@ def _refused(reply: Reply) -> bool:
     return REFUSED in (reply.error, *(part.error for part in reply.parts))
 
 
-def _decided(case: Case, call: Call, quotas: Quotas, prepared: Mapping[int, int]) -> Iterator[Broken]:
+def _decided(case: Case, call: Call, quotas: Quotas, prepared: Mapping[int, int] | None) -> Iterator[Broken]:
     reply = call.reply
     assert reply is not None
+    if prepared is None:
+        yield from _refused_at_no_time(case, call, quotas)
+        return
     if reply.zxid not in prepared:
         return
     given = [reply.error] if call.request.op != "multi" else [part.error for part in reply.parts]
@@ -150,6 +154,19 @@ def _decided(case: Case, call: Call, quotas: Quotas, prepared: Mapping[int, int]
         if error:
             return
         moment.apply(moment.change_for(request, call.asked.session))
+
+
+def _refused_at_no_time(case: Case, call: Call, quotas: Quotas) -> Iterator[Broken]:
+    """Only what a request asks by itself: in front of the parts of a multi others may have filled a subtree."""
+    reply, request = call.reply, call.request
+    assert reply is not None
+    if reply.error != REFUSED or request.op == "multi":
+        return
+    more = _more(request, case.replay.before(reply.zxid))
+    seen = [change.zxid for change in case.history.changes if change.zxid < reply.zxid]
+    if all(quotas.exceeded(request.path, each, *more) == "" for each in dict.fromkeys(seen)):
+        what = "it was refused for a limit, and whatever had been applied when it was judged, none is passed"
+        yield broken(LIMITED, call, what, *case.changes_at(reply.zxid))
 
 
 def _more(request: Request, moment: Moment) -> tuple[int, int]:

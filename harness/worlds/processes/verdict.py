@@ -75,11 +75,16 @@ def _judge(world: World, lefts: dict[int, Left], canon: Canon, history: History,
             world.broken(DURABLE, f"{what}{asked.request.path} was done, and no server has it")
             return
     if canon.whole and clients:
-        from harness.checkers.store import check, ended_early
+        from harness.checkers.store import ended_early, quotas
+        from harness.checkers.store.case import Case
+        from harness.checkers.store.promises import kept
 
-        kept = check(history)
-        if not kept.held:
-            world.broken(str(kept.promise), kept.what)
+        case = Case.of(history)
+        verdict = kept(case)
+        if not verdict.held:
+            world.broken(str(verdict.promise), verdict.what)
+        for wrong in quotas.check(case):
+            world.broken(wrong.promise, wrong.what)
         for early in ended_early(history, world.scale):
             world.broken(early.promise, early.what)
 

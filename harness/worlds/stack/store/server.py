@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final
+from typing import Any, Final
 from zlib import crc32
 
 from harness.checkers.ghost import Violation
@@ -52,6 +52,10 @@ class ToldStore(StoreMachine):
         self.fed = Fed(life)
         super().__init__(SETTINGS)
 
+    def prepare_at(self, request: bytes, zxid: int, epoch: int, now_ms: int) -> bytes:
+        self._life.prepared(zxid, self.zxid)
+        return super().prepare_at(request, zxid, epoch, now_ms)
+
     def apply(self, zxid: int, txn: bytes) -> Result:
         if not self._life.dead:
             self.fed.transaction(Zxid(zxid), txn)
@@ -77,6 +81,10 @@ class StoreLife(Life):
         doors = DoorSettings(tick_ms=self.server.knobs.tick_ms, connections_per_host_max=0, containers_ms=CONTAINERS_MS)
         self.store = store = JudgedServer(machine, self.member, doors)
         store.judge(self._violated, self.server.stood)
+
+    def prepared(self, zxid: int, applied: int) -> None:
+        world: Any = self.server.world
+        world.prepared[zxid] = applied
 
     def _violated(self, violation: Violation) -> None:
         if not self.dead:

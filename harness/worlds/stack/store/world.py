@@ -9,7 +9,9 @@ from attrs import evolve
 
 from harness.changes import changes_of_batch
 from harness.checkers import ALL, Checker
-from harness.checkers.store import check, ended_early
+from harness.checkers.store import ended_early, quotas
+from harness.checkers.store.case import Case
+from harness.checkers.store.promises import kept
 from harness.faults import Script
 from harness.history import Event, History, Jump
 from harness.outcome import Outcome
@@ -55,6 +57,8 @@ class StoreWorld(World):
     def __init__(self, script: Script, *, trace: bool = False, checkers: Sequence[type[Checker]] = ALL) -> None:
         self.tape = StoreTape(self)
         self._jumps: list[Jump] = []
+        self.prepared: dict[int, int] = {}
+        """By the zxid of a transaction: what its leader had applied when it made it."""
         super().__init__(script, trace=trace, checkers=[INSTEAD.get(checker, checker) for checker in checkers])
 
     def life(self, server: Server) -> StoreLife:
@@ -90,7 +94,9 @@ class StoreWorld(World):
         if outcome.promise not in (None, PROMISE):
             return outcome
         assert outcome.history is not None, "clients of a store see something"
-        kept = check(outcome.history)
-        if kept.held:  # all have one clock here, and clients can tell by it who was ended too early
-            kept = evolve(kept, broken=tuple(ended_early(outcome.history)))
-        return with_cause(outcome, kept)
+        case = Case.of(outcome.history)
+        verdict = kept(case)
+        if verdict.held:  # all have one clock here, and clients can tell by it who was ended too early
+            early = ended_early(case.history)
+            verdict = evolve(verdict, broken=(*quotas.check(case, self.prepared), *early))
+        return with_cause(outcome, verdict)

@@ -34,6 +34,13 @@ def said(
     return [f"{each.promise}: {each.what.partition(': ')[2]}" for each in found]
 
 
+def said_of_outside(request: Request, reply: Reply, *more: Change, begin: list[Change] | None = None) -> list[str]:
+    """Where nobody sees what the leader had applied."""
+    changes = [*(begun() if begin is None else begin), *more]
+    events: tuple[Event, ...] = (Asked(10, 1, ME, 1, 1, request), Told(20, 1, ME, 1, reply))
+    return [each.what.partition(": ")[2] for each in quotas.check(Case.of(History(events, tuple(changes))))]
+
+
 def create(size: int, path: str = "/a/y") -> Request:
     return Request("create", path, b"." * size)
 
@@ -114,3 +121,14 @@ def test_who_looks_is_told_what_is_there() -> None:
     (wrong,) = said(looks, Reply(zxid=6, data=b"count=2,bytes=5"))
     assert wrong.startswith("what a quota counts is what is there: it was told {'count': 2, 'bytes': 5} of /a, where")
     assert said(looks, Reply("NO_NODE", zxid=6)) == []
+
+
+def test_who_does_not_see_the_leader_allows_for_all_that_it_may_have_applied() -> None:
+    assert said_of_outside(create(3), *refused()) == []
+    (never,) = said_of_outside(create(2), *refused())
+    assert never == "it was refused for a limit, and whatever had been applied when it was judged, none is passed"
+    less = Change(7, ME, "delete", "/a/x")
+    assert said_of_outside(create(3), refused()[0], less, refused()[1]) == [], "that may not have been applied yet"
+    assert said_of_outside(create(3), Reply(zxid=9, path="/a/y"), made(3)) == [], "nor the limit"
+    assert said_of_outside(create(2, "/b"), *refused()) != []
+    assert said_of_outside(Request("multi", "", parts=(create(2),)), *refused()) == []
