@@ -21,7 +21,11 @@ from kazoo.exceptions import LockTimeout, NoNodeError
 from kazoo.recipe.cache import TreeCache
 from kazoo.recipe.partitioner import SetPartitioner
 
-pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::ResourceWarning")]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+    pytest.mark.filterwarnings("ignore:datetime.datetime.utcnow:DeprecationWarning"),  # kazoo, from Python 3.12 on
+]
 
 
 def eventually(look: Callable[[], bool]) -> bool:
