@@ -10,7 +10,7 @@ import argparse
 import logging
 import signal
 import sys
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from pathlib import Path
 
 import trio
@@ -81,8 +81,15 @@ def _operators(text: str) -> AdminSettings:
     return AdminSettings(host=host.strip("[]") or "127.0.0.1", port=int(port))
 
 
+async def until_left(leave: Callable[[], Awaitable[None]], signals: AsyncIterator[int]) -> None:
+    """Whoever says it twice does not want to wait. Nobody listens for that any more when this is over."""
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(_again, signals, nursery.cancel_scope)
+        await leave()
+        nursery.cancel_scope.cancel()
+
+
 async def _again(signals: AsyncIterator[int], scope: trio.CancelScope) -> None:
-    """Whoever says it twice does not want to wait."""
     async for _ in signals:
         scope.cancel()
 
@@ -108,7 +115,6 @@ async def _serve(plan: Plan, operators: AdminSettings | None) -> None:
             nursery.start_soon(broker.run)
             async for number in signals:
                 logging.getLogger("replica").info("ended broker=%d by=%s", ident, signal.Signals(number).name)
-                nursery.start_soon(_again, signals, nursery.cancel_scope)
-                await broker.leave()
+                await until_left(broker.leave, signals)
                 nursery.cancel_scope.cancel()
                 break
