@@ -79,10 +79,9 @@ class Client:
     async def leave(self) -> None:
         session, self.session = self.session, None
         if session is not None and session.alive:
-            was_connected = session.connected
             await session.close()
-            if session.machine.session:
-                session.machine.ended("closed" if was_connected else "disconnected")
+            if session.machine.session:  # it may have said so, and nobody has answered
+                session.machine.ended("closed" if session.machine.said_goodbye else "disconnected")
 
     async def vanish(self, for_s: float) -> None:
         self._vanished = True
