@@ -51,7 +51,7 @@ def not_for_all(draw: Draw, length_ms: int) -> Sequence[Op]:
             ops.append(Ask(at, client, (_set_list(draw, path),)))
             ops += [Ask(at, draw.upto(1, clients), (_touched(draw, path),)) for _ in range(draw.upto(1, 4))]
         elif share < 0.24:
-            ops.append(Ask(at, client, tuple(_written(draw, _among(draw, PATHS)) for _ in range(draw.upto(2, 3)))))
+            ops.append(Ask(at, client, tuple(_part(draw, _among(draw, PATHS)) for _ in range(draw.upto(2, 3)))))
         else:
             ops.append(Ask(at, client, (_touched(draw, _among(draw, PATHS)),)))
     return ops
@@ -69,6 +69,12 @@ def _written(draw: Draw, path: str) -> Step:
     if share < 0.65:
         return Step("set", path, version)
     return Step("check", path, version) if share < 0.7 else Step("delete", path, version)
+
+
+def _part(draw: Draw, path: str) -> Step:
+    """Of a multi, where more is only checked: whether that may be known is asked of the node's list, too."""
+    step = _written(draw, path)
+    return evolve(step, op="check") if step.op == "delete" and draw.chance(0.5) else step
 
 
 def _touched(draw: Draw, path: str) -> Step:

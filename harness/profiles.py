@@ -53,9 +53,11 @@ from harness.situations import (
     bounced,
     contested,
     coordinators_go,
+    cut_and_kept,
     cut_within_an_epoch,
     epochs_apart,
     gone_on_arrival,
+    grown_meanwhile,
     half_deleted,
     in_doubt,
     leaders_in_turn,
@@ -311,6 +313,15 @@ def _writers(draw: Draw, length_ms: int) -> Sequence[Op]:
     return ops
 
 
+def _links_break(draw: Draw, at: int, gap: int) -> Sequence[Fault]:
+    """One server is back on another link long before what it had asked on the last one has its turn at the leader: the
+    disks of all others are slow, and what is in flight waits for two of them."""
+    who = draw.upto(1, draw.servers)
+    slow = draw.upto(20, 60)
+    faults: list[Fault] = [SlowDisk(at, gap, sid, slow) for sid in range(1, draw.servers + 1) if sid != who]
+    return [*faults, *(CutLinks(cut, who) for cut in range(at + draw.upto(30, 80), at + gap, draw.upto(80, 160)))]
+
+
 def _owners_leave(draw: Draw, length_ms: int) -> Sequence[Op]:
     """What is a client's own is taken from it, or given to it, in the moment in which it leaves."""
     ops = _connected(draw, CLIENTS_MAX)
@@ -330,6 +341,14 @@ def _owners_leave(draw: Draw, length_ms: int) -> Sequence[Op]:
             ops.append(Ask(taken, owner, (own,)))
         if draw.chance(0.9):
             ops += [Leave(leaves, owner), Connect(leaves + 20, owner, draw.upto(1, draw.servers), 2_000)]
+    return ops
+
+
+def _syncs(draw: Draw, length_ms: int) -> Sequence[Op]:
+    """Of sessions that outlive an election, without a pause."""
+    ops = _connected(draw, CLIENTS_MAX)
+    for at in range(300, length_ms - 20, draw.upto(5, 10)):
+        ops.append(Ask(at, draw.upto(1, CLIENTS_MAX), (Step("sync" if draw.chance(0.8) else "set", "/a"),)))
     return ops
 
 
@@ -505,6 +524,26 @@ PROFILES: Final = (
         "store",
     ),
     Profile(
+        "full desk",
+        "links break, and are there again before the leader has come to what was asked on them",
+        _links_break,
+        (400, 800),
+        {"tick_ms": Upto(50, 50), "finalize_wait_ms": Upto(5, 20)},
+        {**QUICK, "fsync_us_min": Upto(1_000, 2_000), "fsync_us_max": Upto(3_000, 5_000), "break_ms_max": Upto(1, 20)},
+        _writers,
+        "store",
+    ),
+    Profile(
+        "syncs in doubt",
+        "clients wait for syncs when the leader goes, and are still there when another one leads",
+        _leaders_go,
+        (400, 700),
+        {"tick_ms": Upto(50, 50), "finalize_wait_ms": Upto(5, 20)},
+        QUICK,
+        _syncs,
+        "store",
+    ),
+    Profile(
         "owners leave",
         "what is a client's own is taken away and made anew by others in the moment in which it leaves",
         _leaders_go,
@@ -572,6 +611,17 @@ PROFILES: Final = (
         {"tick_ms": Upto(50, 50)},
         QUICK,
         moves,
+        "controller",
+        BROKERS_MAX,
+    ),
+    Profile(
+        "grown meanwhile",
+        "a topic grows just when the controller reads its node since somebody wants it moved",
+        _nothing,
+        (3_000, 3_000),
+        {"tick_ms": Upto(50, 50)},
+        QUICK,
+        grown_meanwhile,
         "controller",
         BROKERS_MAX,
     ),
@@ -674,6 +724,17 @@ PROFILES: Final = (
         {"tick_ms": Upto(50, 50)},
         QUICK,
         epochs_apart,
+        "partitions",
+        3,
+    ),
+    Profile(
+        "cut and kept",
+        "a follower cuts off what was on its disk, where what comes next has to be there before it counts",
+        _nothing,
+        (3_000, 3_000),
+        {"tick_ms": Upto(50, 50)},
+        QUICK,
+        cut_and_kept,
         "partitions",
         3,
     ),

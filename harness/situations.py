@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from attrs import evolve
+
 from harness.faults import (
     OFFSETS,
     AllowUnclean,
@@ -15,6 +17,7 @@ from harness.faults import (
     CutBroker,
     DeleteTopic,
     ElectPreferred,
+    GrowTopic,
     KillBroker,
     LoseController,
     LosePower,
@@ -61,6 +64,17 @@ def gone_on_arrival(draw: Draw, length_ms: int) -> Sequence[Op]:
         ops += [Reassign(at, topic, 0, first, 2, "call") for topic in topics]
         ops.append(LoseController(at - 5, stands + 250 - draw.upto(0, 150), late))
         ops.append(PauseBroker(at + stands, draw.upto(350, 450), early))
+    return ops
+
+
+def grown_meanwhile(draw: Draw, length_ms: int) -> Sequence[Op]:
+    """A topic grows just when the controller reads its node for another reason: since somebody wants it moved."""
+    topics = range(1, TOPICS_MAX + 1)
+    ops: list[Op] = [CreateTopic(400, topic, 1, 2) for topic in topics]
+    for at in range(700, length_ms - 200, draw.upto(150, 250)):
+        for topic in topics:
+            ops.append(Reassign(at, topic, 0, draw.upto(1, BROKERS_MAX), draw.upto(1, 2), "call"))
+            ops.append(GrowTopic(at + draw.upto(-6, 10), topic, 1))
     return ops
 
 
@@ -224,6 +238,13 @@ def epochs_apart(draw: Draw, length_ms: int) -> Sequence[Op]:
             ops += [Reassign(begin, 1, 0, who, 3, "call"), ElectPreferred(begin + draw.upto(15, 30), 1, 0, "call")]
             ops.append(Produce(begin + turn - draw.upto(5, 30), 1 + place % 3, 1, 0, draw.upto(1, 4), "one"))
     return ops
+
+
+def cut_and_kept(draw: Draw, length_ms: int) -> Sequence[Op]:
+    """The same where writes have to be on the disk: who cuts off what was there begins anew with what comes next."""
+    set_up, *rest = epochs_apart(draw, length_ms)
+    assert isinstance(set_up, Replication)
+    return [evolve(set_up, durability="before"), *rest]
 
 
 def cut_within_an_epoch(draw: Draw, length_ms: int) -> Sequence[Op]:

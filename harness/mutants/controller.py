@@ -233,4 +233,22 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "a topic of which a controller had removed half when it died is given leaders when brokers come or go",
         (f"{CORE}.cluster:Cluster.waiting", "if not self.is_deleting(where.topic)", "if True"),
     ),
+    _of_controllers(
+        "growth-by-the-node",
+        "what a topic grew by while its node was read for another reason never begins",
+        (
+            f"{CORE}.topics:topic_changed",
+            "if cluster.phase(where) is PartitionPhase.NON_EXISTENT",
+            "if where.partition not in before.partitions",
+        ),
+    ),
+    _of_controllers(
+        "order-not-remembered",
+        "a move does not say in which order replicas were before, and who takes it back prefers another leader",
+        (
+            f"{CORE}.state:Assignment.to",
+            "return evolve(moved, before=origin) if moved.moving and moved.origin != origin else moved",
+            "return moved",
+        ),
+    ),
 )

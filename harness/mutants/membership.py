@@ -105,4 +105,9 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "a membership is proposed although too few of its voters follow, and nothing commits any more",
         (f"{LEADING}.reconfigure", "if not ensemble.is_quorum([*synced, replica.me]):", "if False:"),
     ),
+    mutant(
+        "promoted-and-still-observes",
+        "an observer that is given a vote goes on as one, and is not counted",
+        (f"{LEARNING}._on_inform_and_activate", "self._check_role()", "pass"),
+    ),
 )

@@ -11,6 +11,7 @@ OUTSTANDING: Final = "zab.store.outstanding:Outstanding"
 APPLIER: Final = "zab.store.apply:Applier"
 TREE: Final = "zab.store.tree:Tree"
 ORIGIN: Final = "zab.runtime.origin:Origin"
+REQUESTS: Final = "zab.runtime.requests:Requests"
 DOOR: Final = "harness.worlds.cores.store.door:Door"
 TRACKER: Final = "zab.runtime.coordination.tracker:SessionTracker"
 NEWEST: Final = "return self._nodes.get(path) if record is None else record[1]"
@@ -327,6 +328,34 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "container-goes-with-a-child",
         "a container is deleted by what is applied, though a child of it is outstanding",
         (f"{PREPARER}._delete_container", "node = self._look_up(path)", "node = self._nodes.get(path)"),
+        machine="store",
+    ),
+    mutant(
+        "check-without-leave",
+        "a check in a multi tells of a node what its list does not let be read",
+        (f"{PREPARER}._check", "self._authorize(node[1], acls.READ)", "pass"),
+        machine="store",
+    ),
+    mutant(
+        "carried-out-of-a-dead-link",
+        "what came on a link that is gone is carried out all the same, and was asked again on the next one",
+        (f"{REQUESTS}.link_lost", "self.desk.drop(link)", "pass"),
+        machine="store",
+    ),
+    mutant(
+        "fence-in-front-of-the-promised",
+        "who is back on another link is told how far the log reaches while what it asked before has no place in it yet",
+        (f"{REQUESTS}._lead", "if self._fences and not desk.promised:", "if self._fences:"),
+        machine="store",
+    ),
+    mutant(
+        "syncs-end-with-their-leader",
+        "a sync that is under way when the leader goes is not asked of the next one, and never answered",
+        (
+            f"{REQUESTS}.barrier_done",
+            "self.waiting += waiting  # asked again in a later turn, of whoever leads then",
+            "pass",
+        ),
         machine="store",
     ),
 )

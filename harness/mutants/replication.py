@@ -371,4 +371,19 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
             """,
         ),
     ),
+    of_partitions(
+        "ends-alone-compared",
+        "of a follower's last epoch it is asked where it ended, and not whether the leader has it at all",
+        (f"{FOLLOWING}:diverges", "if end.epoch < epoch or end.end_offset < offset:", "if end.end_offset < offset:"),
+    ),
+    of_partitions(
+        "durable-though-cut",
+        "what takes the place of records that were cut off counts as on the disk, as they did",
+        (f"{PARTITION}.cut", "self.durable = min(self.durable, end)", "pass"),
+    ),
+    of_partitions(
+        "deleted-at-the-leader",
+        "who asks that records go is told that they have gone when the leader alone has let go of them",
+        (f"{LEADING}.least_start", "return UNKNOWN if UNKNOWN in starts else min([own, *starts])", "return own"),
+    ),
 )

@@ -63,6 +63,7 @@ def check(case: Case) -> Iterator[Broken]:
                 yield Broken(PROMISE, f"topic {topic.name} has the id {topic.id} of one that was there before")
             ids[topic.id] = write.zxid
             continue
+        yield from _forgotten(topic, before)
         if topic.id != before.id:
             yield Broken(PROMISE, f"topic {topic.name} had the id {before.id}, and has {topic.id}")
         lost = sorted(set(before.partitions) - set(topic.partitions))
@@ -75,3 +76,11 @@ def _legal(topic: Topic) -> Iterator[Broken]:
     for number, held in topic.partitions.items():
         if not held.target or not held.origin:
             yield Broken(PROMISE, f"{topic.name}-{number} moves {held}")
+
+
+def _forgotten(topic: Topic, before: Topic) -> Iterator[Broken]:
+    """A move may be cancelled by a controller that knows of it from this node alone."""
+    for number, held in topic.partitions.items():
+        was = before.partitions.get(number)
+        if was is not None and held.moving and held.origin != was.origin:
+            yield Broken(PROMISE, f"{topic.name}-{number} was on {was.origin}, and its move says {held.origin}")

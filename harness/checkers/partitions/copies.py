@@ -53,11 +53,13 @@ class Copy:
 
     records   by offset from 0 on, also those that went since, for their age or because somebody wished it
     start     where the log begins: what is before it was let go of, and does not count as lacking
+    let_go    the furthest that it ever began, whatever a disk has brought back since
     """
 
     key: Key
     records: list[Record] = field(factory=list)
     start: int = 0
+    let_go: int = 0
     sequences: dict[int, int] = field(factory=dict)
     """The last one of each producer."""
     high_watermark: int = 0

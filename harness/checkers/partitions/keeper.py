@@ -35,7 +35,7 @@ from kraft_controller.wire import znodes
 from replica.core.leading import Leading
 from replica.core.log import Log
 from replica.core.partition import Partition
-from replica.core.wants import Fetched, Results
+from replica.core.wants import Deleted, Fetched, Results
 
 if TYPE_CHECKING:
     from harness.worlds.cores.partitions.broker import PartitionBroker
@@ -54,6 +54,7 @@ RETIRED: Final = "only what is committed goes for its age or its size"
 YOUNG: Final = "nothing goes that is neither too old nor too much, and nobody wished away"
 REPLACED: Final = "a cleaner takes only what a later record of its key replaces"
 START: Final = "where a log begins does not go back"
+GONE_HERE: Final = "what is deleted on request is gone from all who live"
 READ: Final = "what is read is committed"
 ONCE: Final = "a producer's records are there once, and in their order"
 ALONE: Final = "who is alone in sync commits what it has"
@@ -211,6 +212,7 @@ class Keeper:
         if log.start_offset > copy.start:
             self._came_to("records go")
         copy.start = log.start_offset
+        copy.let_go = max(copy.let_go, copy.start)
         epoch = int(partition.leader_epoch)
         same = leads and copy.leads and epoch == copy.epoch
         before, watermark = copy.high_watermark, partition.high_watermark
@@ -271,6 +273,7 @@ class Keeper:
         shared = common(copy.records, [*before, *records], start)
         gone = list(enumerate(copy.records[shared:], start=shared))
         copy.start, copy.records, copy.sequences = start, before, {}
+        copy.let_go = max(copy.let_go, start)
         self._grew(broker, copy, truth, records)
         return [(offset, record) for offset, record in gone if truth.committed[offset : offset + 1] == [record]]
 
@@ -422,11 +425,29 @@ class Keeper:
     def told(self, broker: PartitionBroker, results: Results) -> None:
         """What a leader answers. Its disk may have failed in the same step, and then there is nothing to look at."""
         for result in results:
-            if isinstance(result, Fetched) and result.where not in broker.core.partitions:
+            if isinstance(result, Deleted):
+                self._deleted(broker, result)
+            elif isinstance(result, Fetched) and result.where not in broker.core.partitions:
                 copy = self.copies.get(broker.id, {}).get(result.where)
                 if copy is not None and copy.leads and copy.epoch >= self.truths[copy.key].fork:
                     watermark = min(result.high_watermark, len(copy.records))
                     self._committed(broker.id, copy, self.truths[copy.key], True, watermark)
+
+    def _deleted(self, broker: PartitionBroker, result: Deleted) -> None:
+        """Whoever asked that records go believes now that nobody has them. What a disk brings back later is another
+        thing, and who is dead, as far as the leader knows, nobody waits for."""
+        partition = broker.core.partitions.get(result.where)
+        if result.error or partition is None or not isinstance(partition.role, Leading):
+            return
+        key = Key(result.where, broker.ident(partition))
+        gone = result.low_watermark
+        for follower in partition.role.followers:
+            copy = self.copies.get(follower, {}).get(result.where)
+            if follower not in broker.core.live or copy is None or copy.key != key:
+                continue
+            if copy.let_go < gone:
+                text = f"broker {broker.id} says that nothing before {gone} is left, and broker {follower} has it"
+                raise Violation(GONE_HERE, f"{key}: {text} from {copy.let_go} on")
 
     # -- what is told ----------------------------------------------------------------------------------------
 

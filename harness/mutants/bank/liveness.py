@@ -94,6 +94,8 @@ class World:
         self.pushed = 0
         self.over = False
         self.servers = [Server(ServerId(sid), Node(ensemble)) for sid in range(len(ensemble.servers) + 1)]
+        for sid in ensemble.observers:
+            self.servers[sid].node.state = State.OBSERVING
         self.servers[0].up = False
         self.servers[THREE].node.state = State.LEADING
         if len(self.servers) > FOUR:
@@ -266,6 +268,8 @@ def _changes() -> Iterator[tuple[str, Story]]:
         yield f"{sid} is behind", of("machine", sid, {"zxid": make(1, 6)})
         yield f"{sid} is ahead", of("machine", sid, {"zxid": make(1, 8)})
         yield f"{sid} has another state", of("machine", sid, {"digest": 12})
+    yield "one that is to vote observes", of("node", ONE, {"state": State.OBSERVING})
+    yield "one that is to observe follows", of("node", FOUR, {"state": State.FOLLOWING})
     yield "the leader has not applied all", of("machine", THREE, {"zxid": make(1, 6)})
     yield "the leader has applied more", of("machine", THREE, {"zxid": make(1, 8)})
     yield "the leader has committed more", of("node", THREE, {"committed": make(1, 8)})

@@ -116,6 +116,7 @@ class Liveness:
             server.up
             and server.node.serving
             and server.node.leader == leader.id
+            and (server.node.state is State.OBSERVING) is (server.id in leader.node.ensemble.observers)
             and server.machine.zxid == leader.node.committed == leader.machine.zxid
             and server.machine.digest == leader.machine.digest
         )

@@ -240,6 +240,26 @@ def a_move_from_nobody(tale: Tale, bad: bool) -> None:
     tale.topic_of({0: held(1, 2, adding=[1, 2] if bad else [2])})
 
 
+@breaks(assignments.PROMISE)
+def a_move_forgets_in_which_order_it_was_before(tale: Tale, bad: bool) -> None:
+    tale.topic(1, 2, 3)
+    tale.topic_of({0: held(4, 2, 1, 3, adding=[4], removing=[1, 3], before=[2, 1, 3] if bad else [1, 2, 3])})
+
+
+@breaks(assignments.PROMISE)
+def a_move_to_elsewhere_begins_where_the_first_one_did(tale: Tale, bad: bool) -> None:
+    tale.topic_of({0: held(1, 2), 1: held(1)})
+    tale.topic_of({0: held(3, 2, 1, adding=[3], removing=[1], before=[1, 2]), 1: held(1)})
+    tale.topic_of({0: held(4, 2, 1, adding=[4], removing=[1], before=[2, 1] if bad else [1, 2]), 1: held(1)})
+
+
+@breaks(assignments.PROMISE)
+def what_is_new_or_is_not_on_the_move_was_nowhere_before(tale: Tale, bad: bool) -> None:
+    tale.topic_of({0: held(1, 2)})
+    tale.topic_of({0: held(2, 1), 1: held(3, 2, 1, adding=[3], removing=[1], before=[1, 2])})
+    tale.topic_of({0: held(1, 2, 3, adding=[3], before=[1, 2] if bad else [2, 1]), 1: held(2, 1)})
+
+
 # -- moves ---------------------------------------------------------------------------------------------
 
 

@@ -33,8 +33,10 @@ def session_of(broker: int) -> int:
     return 100 + broker
 
 
-def held(*replicas: int, adding: Sequence[int] = (), removing: Sequence[int] = ()) -> Assignment:
-    return Assignment(*(tuple(map(BrokerId, each)) for each in (replicas, adding, removing)))
+def held(
+    *replicas: int, adding: Sequence[int] = (), removing: Sequence[int] = (), before: Sequence[int] = ()
+) -> Assignment:
+    return Assignment(*(tuple(map(BrokerId, each)) for each in (replicas, adding, removing, before)))
 
 
 class Tale:

@@ -37,13 +37,14 @@ from kraft_controller.core.names import (
 )
 from kraft_controller.core.state import PartitionState
 from kraft_controller.wire import znodes
+from replica.core.errors import ErrorCode
 from replica.core.following import Following
 from replica.core.isr import Isr
 from replica.core.leading import Leading
 from replica.core.log import Fetched as Read
 from replica.core.partition import Partition
 from replica.core.settings import Settings
-from replica.core.wants import Fetched, Results
+from replica.core.wants import Deleted, Fetched, Results
 from replica.storage.config import LogConfig
 from replica.wire import records as wire
 
@@ -167,6 +168,7 @@ class Disk:
 @define(eq=False)
 class _Core:
     partitions: dict[TopicPartition, Partition] = field(factory=dict)
+    live: dict[BrokerId, None] = field(factory=lambda: dict.fromkeys(ALL))
 
 
 @define(eq=False)
@@ -319,7 +321,8 @@ class Tale:
         partition = self.partition(broker)
         members = Isr(tuple(isr), Version(0))
         end = partition.log.end_offset
-        partition.role = Leading(broker, LeaderEpoch(epoch), ControllerEpoch(1), end, members)
+        partition.role = leading = Leading(broker, LeaderEpoch(epoch), ControllerEpoch(1), end, members)
+        leading.assign(ALL, 0)
         partition.leader, partition.leader_epoch = broker, LeaderEpoch(epoch)
         self.looks(broker)
 
@@ -433,6 +436,16 @@ class Tale:
 
     def wishes(self, broker: BrokerId, upto: int) -> None:
         self.keeper.wished(self.onlooked(broker), HERE, upto)
+
+    def says_gone(
+        self, broker: BrokerId, watermark: int, error: ErrorCode = ErrorCode.NONE, where: TopicPartition = HERE
+    ) -> None:
+        """To somebody who asked that records go: nothing before that is left."""
+        self.keeper.told(self.onlooked(broker), [Deleted(where, error, watermark)])
+
+    def hears_of_the_end_of(self, broker: BrokerId, dead: BrokerId) -> None:
+        """From the controller."""
+        del self.member(broker).core.live[dead]
 
     def tells(self, broker: BrokerId, watermark: int, where: TopicPartition = HERE) -> None:
         results: Results = [Fetched(where, high_watermark=watermark)]
