@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, Final
+
+INTEGERS: Final = range(-(1 << 63), 1 << 63)
+"""No history has others: neither protocol nor the tables of campaigns have a place for them."""
 
 
 class HistoryError(ValueError):
@@ -22,3 +25,11 @@ def parsed(line: str, number: int) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise HistoryError(f"line {number}: expected an object, not {type(found).__name__}")
     return found
+
+
+def integer(value: object, where: str) -> int:
+    if type(value) is not int:
+        raise HistoryError(f"{where}: expected int, not {value!r:.80}")
+    if value not in INTEGERS:
+        raise HistoryError(f"{where}: expected a number of 64 bits, not {value}")
+    return value

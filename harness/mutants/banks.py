@@ -61,7 +61,7 @@ TARGETS: Final[dict[str, tuple[str, ...]]] = {
     ),
     "partitions": _named("checkers.partitions", "copies epochs keeper lives settled shares"),
     "records": _named(
-        "checkers.records", "broken case groups judge lag lost members polls sends standing values verify"
+        "checkers.records", "broken case groups judge lag lost members polls sends standing stood values verify"
     ),
     "transactions": _named("checkers", "transactions"),
 }

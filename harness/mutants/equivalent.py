@@ -119,7 +119,7 @@ EQUIVALENT: Final[dict[str, str]] = {
     "checkers.records.polls _Polls._in_order: 2 for 1 in `span.start - 1`": (
         "what stands in front of the first record has no value, and without one nobody looks at its offset"
     ),
-    "checkers.records.lost _unread: never `not missing`": "who has read past nothing is looked for in vain: the same",
+    "checkers.records.lost _missing: never `not missing`": "who has read past nothing is looked for in vain: the same",
     "checkers.records.sends behind: without `offset != NOWHERE` in `offset != NOWHERE and sends[event.call].kept`": (
         "nowhere is below every offset, and raises no watermark"
     ),

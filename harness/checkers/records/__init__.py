@@ -3,6 +3,7 @@
 `history`   what is judged, `as_json` how it is stored
 `standing`  what of it still counts, where something was undone
 `case`      calls with their answers, and where each value was seen
+`stood`     where consumers stand
 `values`    one value at an offset, one offset of a value, nothing that was not written
 `lost`      what was acknowledged and is not there
 `polls`     consumers that jump or go back

@@ -13,9 +13,9 @@ from typing import Any, Final
 
 import attrs
 
-from harness.checkers.records.case import prepared
+from harness.checkers.records.case import Contradiction, prepared
 from harness.checkers.records.history import EVENTS, Event, History
-from harness.json_lines import HistoryError, parsed
+from harness.json_lines import HistoryError, integer, parsed
 
 VERSION: Final = 1
 HEAD: Final = "records"
@@ -65,7 +65,10 @@ def loads(text: str) -> History:
         raise HistoryError(f"line 1, events: it promises {count!r}, and there are {len(lines) - 1}")
     events = tuple(from_json(parsed(line, number), f"line {number}") for number, line in enumerate(lines[1:], 2))
     history = History(events, complete)
-    prepared(history)
+    try:
+        prepared(history)
+    except Contradiction as error:
+        raise HistoryError(f"line {error.place + 2}: {error.what}") from error
     return history
 
 
@@ -87,9 +90,11 @@ def from_json(data: Mapping[str, Any], where: str) -> Event:
 
 
 def _value(value: object, hint: Any, where: str) -> Any:
-    if hint in (int, str):
-        if type(value) is not hint:
-            raise HistoryError(f"{where}: expected {hint.__name__}, not {value!r:.80}")
+    if hint is int:
+        return integer(value, where)
+    if hint is str:
+        if type(value) is not str:
+            raise HistoryError(f"{where}: expected str, not {value!r:.80}")
         return value
     if not isinstance(value, list):
         raise HistoryError(f"{where}: expected a list, not {value!r:.80}")

@@ -7,7 +7,7 @@ sync. What fewer have acknowledged may be lost, and its offset be given to anoth
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from attrs import define, evolve, field, frozen
 
@@ -35,6 +35,19 @@ from harness.checkers.records.history import (
 )
 from harness.checkers.records.standing import standing
 from harness.json_lines import HistoryError
+
+OFFSET_MAX: Final = (1 << 63) - 1
+"""No protocol has a place for more."""
+
+
+class Contradiction(HistoryError):
+    """What nobody can have seen, and which event it is."""
+
+    def __init__(self, place: int, what: str) -> None:
+        super().__init__(f"event {place}: {what}")
+        self.place = place
+        self.what = what
+
 
 Call: TypeAlias = Sent | Committing | Looking
 Answer: TypeAlias = Acked | Committed | Found | Failed | Unknown
@@ -130,16 +143,19 @@ class _Preparing:
         at = 0
         for place, event in enumerate(self.case.history.events):
             if event.at < at:
-                raise HistoryError(f"event {place}: it is seen at {event.at}, and the one before it at {at}")
+                raise Contradiction(place, f"it is seen at {event.at}, and the one before it at {at}")
             at = event.at
             self._take(event, place)
 
     def _take(self, event: Event, place: int) -> None:
+        for offset, least in _offsets(event):
+            if not least <= offset <= OFFSET_MAX:
+                raise Contradiction(place, f"there is no offset {offset}")
         match event:
             case Sent():
                 write = Write(event, place)
                 if self.case.writes.setdefault(event.value, write) is not write:
-                    raise HistoryError(f"event {place}: {event.value!r} is sent a second time")
+                    raise Contradiction(place, f"{event.value!r} is sent a second time")
                 self._begin(event, write, place)
             case Committing() | Looking():
                 asked = Asked(event, place)
@@ -156,7 +172,7 @@ class _Preparing:
 
     def _begin(self, call: Call, made: Write | Asked, place: int) -> None:
         if call.call in self._calls:
-            raise HistoryError(f"event {place}: there is another call {call.call}")
+            raise Contradiction(place, f"there is another call {call.call}")
         self._calls.add(call.call)
         self._open[call.call] = made
 
@@ -164,9 +180,9 @@ class _Preparing:
         made = self._open.pop(answer.call, None)
         call: Call | None = made.sent if isinstance(made, Write) else made.call if made is not None else None
         if call is None or call.client != answer.client:
-            raise HistoryError(f"event {place}: client {answer.client} has no open call {answer.call}")
+            raise Contradiction(place, f"client {answer.client} has no open call {answer.call}")
         if not isinstance(answer, Failed | Unknown) and not isinstance(answer, _ANSWERS[type(call)]):
-            raise HistoryError(f"event {place}: {type(answer).__name__} is no answer to {type(call).__name__}")
+            raise Contradiction(place, f"{type(answer).__name__} is no answer to {type(call).__name__}")
         if isinstance(made, Write):
             assert isinstance(answer, Acked | Failed | Unknown)
             made.answer = answer
@@ -179,7 +195,16 @@ class _Preparing:
 
     def _poll(self, poll: Polled, place: int) -> None:
         if poll.asked > poll.at:
-            raise HistoryError(f"event {place}: the poll ends at {poll.at}, before it began at {poll.asked}")
+            raise Contradiction(place, f"the poll ends at {poll.at}, before it began at {poll.asked}")
+        spans: set[str] = set()
+        for span in poll.spans:
+            if span.end < span.start:
+                raise Contradiction(
+                    place, f"the span of {span.partition} begins at {span.start} and ends at {span.end}"
+                )
+            if span.partition in spans:
+                raise Contradiction(place, f"{span.partition} has two spans")
+            spans.add(span.partition)
         for record in poll.records:
             sighting = Sighting(record, poll.at, poll.client, poll)
             self.case.read.add(record.value)
@@ -192,6 +217,22 @@ class _Preparing:
         self.case.of.setdefault(value, {}).setdefault((partition, offset), sighting)
 
 
+def _offsets(event: Event) -> Iterator[tuple[int, int]]:
+    """All that are in it, and the least that may stand there."""
+    match event:
+        case Acked(offset=offset) | Sought(offset=offset):
+            yield offset, NOWHERE
+        case Assigned(begins=places) | Committing(places=places) | Found(places=places):
+            yield from ((offset, NOWHERE) for _, offset in places)
+        case Trimmed(upto=offset):
+            yield offset, 0
+        case Polled():
+            yield from ((record.offset, 0) for record in event.records)
+            yield from ((offset, 0) for span in event.spans for offset in (span.start, span.end))
+        case _:
+            pass
+
+
 def spans_of(poll: Polled) -> Iterator[Span]:
     """What it says, or else what its records do."""
     said = {span.partition for span in poll.spans}
@@ -201,6 +242,6 @@ def spans_of(poll: Polled) -> Iterator[Span]:
     for partition, offset, _ in poll.records:
         if partition not in said:
             first.setdefault(partition, offset)
-            last[partition] = offset
+            last[partition] = max(offset, last.get(partition, offset))
     for partition, offset in first.items():
         yield Span(partition, offset, last[partition] + 1)

@@ -1,7 +1,8 @@
 """What all replicas in sync have acknowledged, and what is not there.
 
-A value is lost if somebody has read past its place, and nobody has ever read it. If nobody came so far, it is only
-unseen: at the end of a complete history that is as bad.
+A value is lost if somebody has passed its place, and nobody has ever read it there. Who goes on behind where it stood,
+and says nothing of having moved, has passed what lies between. If nobody came so far, it is only unseen: at the end of
+a complete history that is as bad.
 """
 
 from __future__ import annotations
@@ -9,44 +10,45 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from attrs import evolve
+from attrs import evolve, frozen
 
 from harness.checkers.records.broken import Broken, proof
 from harness.checkers.records.case import Case, Write, spans_of
-from harness.checkers.records.history import NOWHERE, Acked, Polled, Span
+from harness.checkers.records.history import NOWHERE, Acked, Event, Polled, Span
+from harness.checkers.records.stood import Standing, Stood
 
 KEPT: Final = "what was acknowledged stays"
 SEEN: Final = "what was acknowledged is seen in the end"
 
 
 def lost(case: Case) -> Iterator[Broken]:
-    for write, past in _unread(case):
+    for write, past in _missing(case):
         assert isinstance(write.answer, Acked)
         sent, offset = write.sent, write.answer.offset
-        if past is None:
-            if case.history.complete:
-                where = f" at {offset}" if offset != NOWHERE else ""
-                what = f"{sent.value!r} was acknowledged in {sent.partition}{where}, and nobody has ever read it"
-                yield Broken(SEEN, what, (sent, write.answer))
-            continue
-        poll, span = past
-        what = (
-            f"{sent.value!r} was acknowledged in {sent.partition} at {offset}; client {poll.client} read from "
-            f"{span.start} to {span.end}, and neither it nor anybody else found it"
-        )
-        yield Broken(KEPT, what, proof(sent, write.answer, evolve(poll, records=(), spans=(span,))))
+        if past is not None:
+            there = " there" if sent.value in case.read else ""
+            what = (
+                f"{sent.value!r} was acknowledged in {sent.partition} at {offset}; {past.words(offset)}, and neither "
+                f"it nor anybody else found it{there}"
+            )
+            yield Broken(KEPT, what, proof(sent, write.answer, *past.evidence(offset)))
+        elif case.history.complete and _is_unread(case, write):
+            where = f" at {offset}" if offset != NOWHERE else ""
+            what = f"{sent.value!r} was acknowledged in {sent.partition}{where}, and nobody has ever read it"
+            yield Broken(SEEN, what, (sent, write.answer))
 
 
 def unread(case: Case) -> int:
-    return sum(1 for _ in _unread(case))
+    return sum(write.kept and _is_unread(case, write) for write in case.writes.values())
 
 
-def _unread(case: Case) -> Iterator[tuple[Write, tuple[Polled, Span] | None]]:
-    missing = [
-        write
-        for write in case.writes.values()
-        if write.kept and write.sent.value not in case.read and not case.may_be_gone(write)
-    ]
+def _is_unread(case: Case, write: Write) -> bool:
+    return write.sent.value not in case.read and not case.may_be_gone(write)
+
+
+def _missing(case: Case) -> Iterator[tuple[Write, Past | None]]:
+    """Acknowledged, and not found where it was."""
+    missing = [write for write in case.writes.values() if write.kept and not _is_found(case, write)]
     if not missing:
         return
     passed = _Passed(case)
@@ -55,18 +57,56 @@ def _unread(case: Case) -> Iterator[tuple[Write, tuple[Polled, Span] | None]]:
         yield write, passed.find(write.sent.partition, write.answer.offset)
 
 
+def _is_found(case: Case, write: Write) -> bool:
+    """It may stand elsewhere, too: then it is there only if somebody has read it there."""
+    assert isinstance(write.answer, Acked)
+    offset = write.answer.offset
+    return write.sent.value in case.read and (offset == NOWHERE or offset in case.reads.get(write.sent.partition, {}))
+
+
+@frozen
+class Past:
+    """A poll that went over some places of a partition."""
+
+    poll: Polled
+    span: Span
+    stood: Stood | None
+    """Where the consumer had been, if that is known."""
+    gone: int
+    """What stood before this offset it may have missed."""
+
+    def passes(self, offset: int) -> bool:
+        begin = self.span.start if self.stood is None else min(self.stood.offset, self.span.start)
+        return max(begin, self.gone) <= offset < self.span.end
+
+    def words(self, offset: int) -> str:
+        client, (_, start, end) = self.poll.client, self.span
+        if offset >= start or self.stood is None:
+            return f"client {client} read from {start} to {end}"
+        return f"client {client} was at {self.stood.offset} and went on at {start}"
+
+    def evidence(self, offset: int) -> tuple[Event, ...]:
+        poll = evolve(self.poll, records=(), spans=(self.span,))
+        if offset >= self.span.start or self.stood is None:
+            return (poll,)
+        return self.stood.evidence(self.span.partition), poll
+
+
 class _Passed:
-    """Who has read past a place."""
+    """Who has gone past a place."""
 
     def __init__(self, case: Case) -> None:
-        self._by_partition: dict[str, list[tuple[Polled, Span]]] = {}
-        for poll in case.history.events:
-            if isinstance(poll, Polled):
-                for span in spans_of(poll):
-                    self._by_partition.setdefault(span.partition, []).append((poll, span))
+        self._by_partition: dict[str, list[Past]] = {}
+        standing = Standing()
+        for place, event in enumerate(case.history.events):
+            if not isinstance(event, Polled):
+                standing.take(event)
+                continue
+            for span in spans_of(event):
+                partition = span.partition
+                past = Past(event, span, standing.at(event.client, partition), case.gone_before(partition, place))
+                self._by_partition.setdefault(partition, []).append(past)
+                standing.polled(event, span)
 
-    def find(self, partition: str, offset: int) -> tuple[Polled, Span] | None:
-        for poll, span in self._by_partition.get(partition, ()):
-            if span.start <= offset < span.end:
-                return poll, span
-        return None
+    def find(self, partition: str, offset: int) -> Past | None:
+        return next((past for past in self._by_partition.get(partition, ()) if past.passes(offset)), None)

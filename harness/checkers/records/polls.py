@@ -8,59 +8,36 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterator
-from typing import Final, TypeAlias
+from typing import Final
 
 from attrs import define, evolve, field
 
 from harness.checkers.records.broken import Broken, proof
 from harness.checkers.records.case import Case, spans_of
-from harness.checkers.records.history import NOWHERE, Assigned, Ended, Place, Polled, Record, Sought, Span
+from harness.checkers.records.history import Polled, Record, Span
+from harness.checkers.records.stood import Standing
 
 FORWARD: Final = "a consumer does not go back"
 NOTHING_MISSED: Final = "a consumer misses nothing"
-
-Stood: TypeAlias = tuple[int, Assigned | Sought | Polled]
-"""Where it was, and what says so."""
 
 
 def polls(case: Case) -> Iterator[Broken]:
     judge = _Polls(case)
     for place, event in enumerate(case.history.events):
         judge.place = place
-        match event:
-            case Assigned():
-                judge.assigned(event)
-            case Sought():
-                judge.stands(event.client, event.partition, event.offset, event)
-            case Ended():
-                judge.stood.pop(event.client, None)
-            case Polled():
-                yield from judge.polled(event)
-            case _:
-                pass
+        if isinstance(event, Polled):
+            yield from judge.polled(event)
+        else:
+            judge.stood.take(event)
 
 
 @define(eq=False)
 class _Polls:
     case: Case
-    stood: dict[int, dict[str, Stood]] = field(factory=dict)
-    """By client and partition."""
+    stood: Standing = field(factory=Standing)
     place: int = 0
     """In the history."""
     _offsets: dict[str, list[int]] = field(factory=dict)
-
-    def assigned(self, event: Assigned) -> None:
-        before = self.stood.get(event.client, {})
-        self.stood[event.client] = {name: before[name] for name in event.goes_on if name in before}
-        for partition, offset in event.begins:
-            self.stands(event.client, partition, offset, event)
-
-    def stands(self, client: int, partition: str, offset: int, event: Assigned | Sought | Polled) -> None:
-        places = self.stood.setdefault(client, {})
-        if offset == NOWHERE:
-            places.pop(partition, None)
-        else:
-            places[partition] = offset, event
 
     def polled(self, poll: Polled) -> Iterator[Broken]:
         by_partition: dict[str, list[Record]] = {}
@@ -68,22 +45,28 @@ class _Polls:
             by_partition.setdefault(record.partition, []).append(record)
         for span in spans_of(poll):
             records = by_partition.get(span.partition, [])
-            yield from self._from_before(poll, span)
+            found = {record.offset for record in records}
+            yield from self._from_before(poll, span, found)
             yield from self._in_order(poll, span, records)
-            yield from self._missed(poll, span, {record.offset for record in records})
-            self.stands(poll.client, span.partition, span.end, poll)
+            yield from self._missed(poll, span, found)
+            self.stood.polled(poll, span)
 
-    def _from_before(self, poll: Polled, span: Span) -> Iterator[Broken]:
-        """It begins where it ended, or behind that if nothing is known to lie between."""
-        before = self.stood.get(poll.client, {}).get(span.partition)
+    def _from_before(self, poll: Polled, span: Span, found: set[int]) -> Iterator[Broken]:
+        """It begins where it ended, or behind that if nothing is known to lie between.
+
+        What it has found there itself it does not miss: that this is not where it began is said of its order.
+        """
+        before = self.stood.at(poll.client, span.partition)
         if before is None:
             return
-        offset, event = before
-        evidence = _narrow(event, span.partition, offset), evolve(poll, records=(), spans=(span,))
+        offset = before.offset
+        evidence = before.evidence(span.partition), evolve(poll, records=(), spans=(span,))
         who = f"client {poll.client} in {span.partition}"
         if span.start < offset:
             yield Broken(FORWARD, f"{who} was at {offset} and goes on at {span.start}", evidence)
         for missed in self._read_between(span.partition, offset, span.start):
+            if missed in found:
+                continue
             seen = self.case.reads[span.partition][missed]
             what = f"{who} was at {offset} and goes on at {span.start}: it leaves out {seen.record.value!r} at {missed}"
             yield Broken(NOTHING_MISSED, what, proof(*seen.evidence(self.case), *evidence))
@@ -122,13 +105,3 @@ class _Polls:
             offsets = self._offsets[partition] = sorted(self.case.reads.get(partition, ()))
         for place in range(bisect_left(offsets, start), bisect_left(offsets, end)):
             yield offsets[place]
-
-
-def _narrow(event: Assigned | Sought | Polled, partition: str, offset: int) -> Assigned | Sought | Polled:
-    match event:
-        case Polled():
-            return evolve(event, records=(), spans=(Span(partition, offset, offset),))
-        case Assigned():
-            return evolve(event, begins=(Place(partition, offset),), goes_on=())
-        case Sought():
-            return event

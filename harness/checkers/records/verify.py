@@ -67,6 +67,7 @@ def _writes(log: Mapping[str, Mapping[int, str]], history: History) -> str | Non
                 return f"{value!r} stands twice"
             first.setdefault(value, offset)
     last: dict[tuple[int, str], int] = {}
+    own: dict[tuple[int, str], int] = {}
     floors: dict[str, list[tuple[int, int]]] = {}
     for event in history.events:
         if isinstance(event, Sent) and event.value in first:
@@ -75,6 +76,8 @@ def _writes(log: Mapping[str, Mapping[int, str]], history: History) -> str | Non
                 return f"{event.value!r} stands before what was sent earlier"
             if event.producer:
                 last[event.producer, event.partition] = offset
+            if offset <= own.get((event.client, event.partition), NOWHERE):
+                return f"{event.value!r} stands before what its sender had written"
             known = floors.get(event.partition, [])
             before = bisect_left(known, (event.at, 0))
             if before and known[before - 1][1] >= offset:
@@ -85,6 +88,7 @@ def _writes(log: Mapping[str, Mapping[int, str]], history: History) -> str | Non
                 if log.get(sent.partition, {}).get(event.offset) != sent.value:
                     return f"{sent.value!r} is not where it was acknowledged"
                 _raise(floors.setdefault(sent.partition, []), event.at, event.offset)
+                own[event.client, sent.partition] = max(event.offset, own.get((event.client, sent.partition), NOWHERE))
         elif isinstance(event, Polled):
             for partition, offset, _ in event.records:
                 _raise(floors.setdefault(partition, []), event.at, offset)
@@ -103,9 +107,10 @@ def _reads(log: Mapping[str, Mapping[int, str]], history: History) -> str | None
     for event in history.events:
         match event:
             case Assigned():
-                kept = {(event.client, partition) for partition in event.goes_on}
-                stood = {key: at for key, at in stood.items() if key[0] != event.client or key in kept}
-                stood |= {(event.client, partition): at for partition, at in event.begins if at != NOWHERE}
+                kept = {*event.goes_on}.difference(partition for partition, _ in event.begins)
+                stood = {key: at for key, at in stood.items() if key[0] != event.client or key[1] in kept}
+                begins = {(event.client, partition): at for partition, at in event.begins}
+                stood |= {key: at for key, at in begins.items() if at != NOWHERE}
             case Sought():
                 stood.pop((event.client, event.partition), None)
                 if event.offset != NOWHERE:
@@ -135,6 +140,8 @@ def _read(
         before = stood.get(key, start)
         if start < before:
             return f"client {poll.client} goes back from {before} to {start} in {partition}"
+        if any(not start <= offset < end for offset, _ in read):
+            return f"client {poll.client} read from {start} to {end} in {partition}, and has what does not lie there"
         held = log.get(partition, {})
         # Nobody need have read what was acknowledged there; but nothing may lie there that nobody who passed has read.
         lies = [(offset, held[offset]) for offset in sorted(held) if before <= offset < end]

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from harness.mutants.bank.records import gone, shared
+from harness.mutants.bank.records import gone, passing, shared
 
-__all__ = ["gone", "shared"]
+__all__ = ["gone", "passing", "shared"]

@@ -14,14 +14,16 @@ from harness.mutants.bank.records.legal import legal
 from harness.mutants.bank.records.refused import REFUSED
 from harness.mutants.bank.records.spoil import SPOILERS
 from harness.mutants.bank.records.stories import STORIES
+from harness.mutants.bank.records.wild import wild
 
 
-def histories(*, legals: int = 16, lies: int = 3) -> Iterator[tuple[str, History]]:
+def histories(*, legals: int = 16, lies: int = 3, wilds: int = 300) -> Iterator[tuple[str, History]]:
     honest = [legal(seed, steps=80) for seed in range(legals)]
     yield from ((f"legal {seed}", history) for seed, history in enumerate(honest))
     yield from ((f"lossy {seed}", legal(seed, steps=120, lossy=True)) for seed in range(legals // 2))
     yield from ((name, story.history) for name, story in STORIES.items())
     yield from REFUSED.items()
+    yield from ((f"wild {seed}", wild(seed)) for seed in range(wilds))
     for spoiler in SPOILERS:
         told = 0
         for seed, history in enumerate(honest):

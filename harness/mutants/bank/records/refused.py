@@ -6,6 +6,7 @@ from typing import Final
 
 from harness.checkers.records.history import (
     Acked,
+    Assigned,
     Committed,
     Committing,
     Event,
@@ -14,7 +15,11 @@ from harness.checkers.records.history import (
     Looking,
     Place,
     Polled,
+    Record,
     Sent,
+    Sought,
+    Span,
+    Trimmed,
 )
 
 _SENT: Final = Sent(1, 1, 1, "t-0", "a")
@@ -38,4 +43,17 @@ REFUSED: Final[dict[str, History]] = {
     "event 2: it is seen at 2, and the one before it at 3": _of(_SENT, Polled(3, 2, 3), Acked(2, 1, 1)),
     "event 0: it is seen at -1, and the one before it at 0": _of(Polled(-1, 1, -1)),
     "event 0: the poll ends at 1, before it began at 2": _of(Polled(1, 1, 2)),
+    "event 1: there is no offset -5": _of(_SENT, Acked(2, 1, 1, -5)),
+    "event 1: there is no offset 9223372036854775808": _of(_SENT, Acked(2, 1, 1, 1 << 63)),
+    "event 0: there is no offset -3": _of(Polled(1, 1, 1, (Record("t-0", -3, "a"),))),
+    "event 0: there is no offset -1": _of(Polled(1, 1, 1, (), (Span("t-0", -1, 0),))),
+    "event 0: there is no offset -9": _of(Polled(1, 1, 1, (), (Span("t-0", 0, -9),))),
+    "event 1: there is no offset -2": _of(_SENT, Sought(2, 1, "t-0", -2)),
+    "event 0: there is no offset -4": _of(Assigned(1, 1, (Place("t-0", 0), Place("t-1", -4)))),
+    "event 0: there is no offset -6": _of(Committing(1, 1, 1, "g", (Place("t-0", -6),))),
+    "event 1: there is no offset -7": _of(Looking(1, 1, 1, "g", ()), Found(2, 1, 1, (Place("t-0", -7),))),
+    "event 1: there is no offset -8": _of(_SENT, Trimmed(2, 9, "t-0", -8)),
+    "event 2: there is no offset -1": _of(_SENT, Acked(2, 1, 1), Trimmed(2, 9, "t-0", -1)),
+    "event 0: the span of t-0 begins at 5 and ends at 3": _of(Polled(1, 1, 1, (), (Span("t-0", 5, 3),))),
+    "event 0: t-0 has two spans": _of(Polled(1, 1, 1, (), (Span("t-0", 0, 1), Span("t-1", 0, 1), Span("t-0", 1, 2)))),
 }

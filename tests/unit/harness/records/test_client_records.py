@@ -11,8 +11,21 @@ from random import Random
 import pytest
 from attrs import asdict, evolve, fields
 
-from harness.checkers.records import Broken, History, HistoryError, dumps, groups, judge, loads, lost, members
-from harness.checkers.records.case import prepared
+from harness.checkers.records import (
+    Broken,
+    History,
+    HistoryError,
+    dumps,
+    groups,
+    judge,
+    loads,
+    lost,
+    members,
+    polls,
+    sends,
+    values,
+)
+from harness.checkers.records.case import Case, prepared
 from harness.checkers.records.history import EVENTS, Acked, Event, Polled, Record, Sent, Span
 from harness.checkers.records.judge import CHECKERS, Counts, order_of
 from harness.checkers.records.verify import proves
@@ -21,12 +34,14 @@ from harness.mutants.bank.records.legal import legal
 from harness.mutants.bank.records.refused import REFUSED
 from harness.mutants.bank.records.spoil import SPOILERS, Spoiler, invented_position
 from harness.mutants.bank.records.stories import STORIES, Story
+from harness.mutants.bank.records.wild import wild
 
 OF_GROUPS = (groups.positions, members.owned, members.passed, members.onwards)
 """What the order of a log does not tell."""
 OF_LOGS = SPOILERS[: SPOILERS.index(invented_position)]
 SEEDS = 60
 ENOUGH = 6
+WILD = 40_000
 
 
 @pytest.mark.parametrize("story", STORIES.values(), ids=STORIES)
@@ -121,8 +136,32 @@ def test_what_the_verifier_accepts_is_what_the_checkers_call_legal(seed: int) ->
         case = prepared(history)
     except HistoryError:
         return
-    broken = [each for check in CHECKERS for each in check(case) if check not in OF_GROUPS]
+    broken = broken_in_logs(case)
     assert (proves(order_of(case), history) is None) is not bool(broken), broken
+
+
+def broken_in_logs(case: Case) -> list[Broken]:
+    return [each for check in CHECKERS for each in check(case) if check not in OF_GROUPS]
+
+
+@pytest.mark.parametrize("first", range(0, WILD, WILD // 20))
+def test_of_no_well_formed_history_do_checkers_and_verifier_say_otherwise(first: int) -> None:
+    """Nobody made these so that they are legal, or illegal in some way that is known."""
+    for seed in range(first, first + WILD // 20):
+        history = wild(seed)
+        case = prepared(history)
+        broken, wrong = broken_in_logs(case), proves(order_of(case), history)
+        assert bool(broken) is (wrong is not None), f"wild({seed}): {wrong}; {broken}"
+
+
+def test_of_wild_histories_some_are_legal_and_each_promise_about_logs_is_broken_in_some() -> None:
+    verdicts = [judge(wild(seed)) for seed in range(1_000)]
+    assert sum(verdict.held for verdict in verdicts) > 100
+    promises = {each.promise for verdict in verdicts for each in verdict.broken}
+    of_logs = (lost, polls, sends, values)
+    assert promises == {
+        held for each in of_logs for name, held in vars(each).items() if name.isupper() and isinstance(held, str)
+    }
 
 
 # -- what is no history ----------------------------------------------------------------------------------
@@ -160,6 +199,8 @@ HEAD = '{"records": 1, "events": 1, "complete": false}\n'
         (HEAD + '{"kind": "Ended", "at": 1}', "line 2: a Ended says client"),
         (HEAD + '{"kind": "Ended", "at": 1, "client": 1, "who": 1}', "line 2: a Ended has no who"),
         (HEAD + '{"kind": "Ended", "at": "1", "client": 1}', "line 2, at: expected int, not '1'"),
+        (HEAD + '{"kind": "Ended", "at": 1, "client": 9223372036854775808}', "line 2, client: expected a number of 64"),
+        (HEAD + '{"kind": "Acked", "at": 1, "client": 1, "call": 1, "offset": -5}', "line 2: there is no offset -5"),
         (HEAD + '{"kind": "Ended", "at": true, "client": 1}', "line 2, at: expected int, not True"),
         (
             HEAD + '{"kind": "Polled", "at": 1, "client": 1, "asked": 1, "records": 1}',
@@ -230,4 +271,4 @@ def test_the_command_shows_the_order_that_proves_it(tmp_path: Path, capsys: pyte
 
 def test_the_command_refuses_what_is_no_history(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert checked(tmp_path, told(Acked(1, 1, 1))) == 2
-    assert "event 0: client 1 has no open call 1" in capsys.readouterr().err
+    assert "history: line 2: client 1 has no open call 1" in capsys.readouterr().err
