@@ -34,11 +34,13 @@ from harness.history import (
     Request,
     Told,
 )
-from harness.json_lines import HistoryError, parsed
+from harness.json_lines import HistoryError, integer, parsed
 
 VERSION: Final = 2
 OLDER: Final = "version 1 said neither who may do what with a node nor which nodes servers may take away"
 _RECORDS: Final[dict[str, type]] = {kind.__name__: kind for kind in (*EVENTS, Change, Jump)}
+OF_NODES: Final = ("create", "set", "delete", "setacl")
+"""Changes of one node."""
 _DEPTH_MAX: Final = 2
 """Parts of a multi have no parts."""
 
@@ -148,7 +150,21 @@ def from_json(data: Mapping[str, Any], where: str) -> Any:
     fields = {key: value for key, value in data.items() if key != "kind"}
     if kind is Change and "change" in fields:
         fields["kind"] = fields.pop("change")
-    return _record(kind, fields, where, 0)
+    made = _record(kind, fields, where, 0)
+    if isinstance(made, Change):
+        _must_be_possible(made, where)
+    return made
+
+
+def _must_be_possible(change: Change, where: str) -> None:
+    """No server has ever written down anything else."""
+    if change.part < 0:
+        raise HistoryError(f"{where}, part: {change.part} is no place in a multi")
+    if change.kind in OF_NODES and not change.path.startswith("/"):
+        raise HistoryError(f"{where}, path: {change.path!r} does not begin with /")
+    for number, path in enumerate(change.gone):
+        if not path.startswith("/"):
+            raise HistoryError(f"{where}, gone[{number}]: {path!r} does not begin with /")
 
 
 def _record(cls: type, data: object, where: str, depth: int) -> Any:
@@ -191,9 +207,11 @@ def _value(value: object, hint: Any, where: str, depth: int) -> Any:
         if type(value) is not str or any(ord(character) > 0xFF for character in value):
             raise HistoryError(f"{where}: expected bytes, written as characters up to \\u00ff")
         return value.encode("latin-1")
-    if hint in (int, str):
-        if type(value) is not hint:
-            raise HistoryError(f"{where}: expected {hint.__name__}, not {value!r:.80}")
+    if hint is int:
+        return integer(value, where)
+    if hint is str:
+        if type(value) is not str:
+            raise HistoryError(f"{where}: expected str, not {value!r:.80}")
         return value
     assert typing.get_origin(hint) is tuple, hint
     if not isinstance(value, list):

@@ -150,14 +150,15 @@ def sizes(text: str) -> tuple[int, ...]:
 # -- files ---------------------------------------------------------------------------------------------
 
 SCRIPT_BYTES_MAX: Final = 4 << 20
-HISTORY_BYTES_MAX: Final = 512 << 20
+HISTORY_BYTES_MAX: Final = 64 << 20
+"""A run of a campaign leaves less than one MiB, the longest that a script allows a few."""
 
 
 def text_of(path: Path, most: int) -> str:
     """What the file holds, or stdin if it is called `-`. What is too large is not read to its end."""
     try:
         if str(path) == "-":
-            data = sys.stdin.read(most + 1).encode()
+            data = sys.stdin.buffer.read(most + 1)
         else:
             with path.open("rb") as file:
                 data = file.read(most + 1)

@@ -36,7 +36,7 @@ APPLIES: Final = "applies"
 FORGETS: Final = ("crashes", "restores", "stops", "starts")
 """After these a server may apply what it applied before, or begin somewhere else."""
 VERBS: Final = (APPLIES, *FORGETS)
-_SPAN: Final = re.compile(r"(\d+)/(\d+)(?:\.\.(\d+)/(\d+))?")
+_SPAN: Final = re.compile(r"(\d{1,20})/(\d{1,20})(?:\.\.(\d{1,20})/(\d{1,20}))?")
 
 
 def delivered_in_order(rows: Iterable[Row], budget: Budget) -> Said:

@@ -42,7 +42,7 @@ def test_a_script_travels_through_a_file(tmp_path: Path, capsys: pytest.CaptureF
 
 
 def test_a_script_from_stdin(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr("sys.stdin", io.StringIO('{"version": 2, "seed": 1, "length_ms": 100}'))
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b'{"version": 2, "seed": 1, "length_ms": 100}')))
     assert main(["replay", "--script", "-"]) == 0
     assert "held" in capsys.readouterr().out
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from pathlib import Path
 
@@ -52,6 +53,10 @@ def test_a_file_that_no_script_needs_is_not_read_to_its_end(
     assert "more than 4 MiB" in said(capsys, "replay", "--script", str(path))
     monkeypatch.setattr("harness.cli.check.HISTORY_BYTES_MAX", 1 << 20)
     assert "more than 1 MiB" in said(capsys, "check", str(path))
+    with path.open("rb") as file:
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(file))
+        assert "more than 1 MiB" in said(capsys, "check", "-")
+        assert file.tell() == (1 << 20) + 1
 
 
 @pytest.mark.parametrize(

@@ -63,11 +63,12 @@ Lookup = Callable[[str], Node | None]
 
 
 def parent_of(path: str) -> str:
-    return path[: path.rindex("/")] or ROOT
+    """A client may ask for whatever it wants to: what has no slash in it has no other parent."""
+    return path[: max(path.rfind("/"), 0)] or ROOT
 
 
 def name_of(path: str) -> str:
-    return path[path.rindex("/") + 1 :]
+    return path[path.rfind("/") + 1 :]
 
 
 def of_the_system(path: str) -> bool:
