@@ -229,6 +229,38 @@ async def test_a_newer_connection_of_a_session_ends_the_older(tmp_path: Path) ->
         await second.ask(create(1, "/a"))
 
 
+async def test_what_waits_on_an_older_connection_never_comes_behind_the_newer_one(tmp_path: Path) -> None:
+    """Else it could be done after what the client asks for when it has gone on to another server."""
+    async with stores(tmp_path, 3) as running:
+        leader = await running.leader()
+        alone, other = [sid for sid in running.servers if sid != leader]
+        async with raw(running, alone) as first, raw(running, alone) as second:
+            await first.connect()
+            await running.stop(other)
+            await running.stop(leader)
+            while running.servers[alone].ready:
+                await trio.sleep(0.01)
+            await first.stream.send_all(
+                get(1, "/") + create(2, "/late")
+            )  # and that waits behind what cannot be read yet
+            while not next(iter(running.servers[alone].connections)).queued:
+                await trio.sleep(0.01)
+            taken = None
+            async with trio.open_nursery() as nursery:
+
+                async def again() -> None:
+                    nonlocal taken
+                    taken = await second.connect(ConnectRequest(0, 20_000, first.session, first.password))
+
+                nursery.start_soon(again)
+                assert await first.rest() == [], "also when there is nobody who could take the session up"
+                await running.start(other)
+            assert taken is not None
+            assert taken.session == first.session
+            ((_, _, error, _),) = await second.ask(get(1, "/late"))
+            assert error == ErrorCode.NO_NODE
+
+
 async def test_who_has_seen_another_history_is_not_answered(tmp_path: Path) -> None:
     async with stores(tmp_path) as running:
         async with raw(running) as client:

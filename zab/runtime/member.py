@@ -28,7 +28,7 @@ from zab.runtime.identity import claim
 from zab.runtime.limits import Limits
 from zab.runtime.machine import Machine
 from zab.runtime.network import LinkTls, Network, TcpNetwork
-from zab.runtime.origin import Done, Origin
+from zab.runtime.origin import Done, Origin, Submission
 from zab.runtime.pace import beside_the_loop
 from zab.runtime.requests import Hears, deaf
 from zab.runtime.running import Options, Running, alone
@@ -221,22 +221,27 @@ class Member:
         try:
             return await waiter.wait()
         except trio.Cancelled:
-            self._origin.cancel(submission)
-            self._bell.ring()
+            self.forget(submission)
             raise
 
-    def post(self, request: bytes, done: Done) -> None:
+    def post(self, request: bytes, done: Done) -> Submission:
         """`submit` for those who have thousands under way: no task waits, `done(result, error)` is called.
 
         In the event loop, in the middle of the member's work: be quick, and raise nothing. `Overloaded`
-        where `submit` would wait.
+        where `submit` would wait. What is returned is for `forget`.
         """
         self._check(request)
         if not self._origin.has_room(len(request)):
             raise Overloaded(
                 f"{len(self._origin)} submits of {self._origin.bytes} bytes are open: wait for some of them"
             )
-        self._origin.submit(request, done)
+        submission = self._origin.submit(request, done)
+        self._bell.ring()
+        return submission
+
+    def forget(self, submission: Submission) -> None:
+        """Nobody waits for it any more. As with a cancelled `submit`: it may be carried out, but is not asked again."""
+        self._origin.cancel(submission)
         self._bell.ring()
 
     def post_many(self, requests: Sequence[bytes], done: Done) -> int:

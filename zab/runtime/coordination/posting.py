@@ -9,11 +9,13 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Final, Protocol
 
-from zab.core.errors import ZabError
+import trio
+
+from zab.core.errors import Overloaded, ZabError
 from zab.runtime.admin.pulse import WRITE_SAMPLES, Pulse
 from zab.runtime.doorbell import Doorbell
 from zab.runtime.member import Member
-from zab.runtime.origin import Done
+from zab.runtime.origin import Done, Submission
 from zab.runtime.waiting import Waiter
 from zab.store.acl import encode_identities
 from zab.store.apply import Result
@@ -31,6 +33,19 @@ def ignore(result: object, error: Exception | None) -> None:
     """Nobody waits for this."""
 
 
+class _Ask:
+    """A request for which one task waits."""
+
+    __slots__ = ("given_up", "request", "submission", "waiter")
+
+    def __init__(self, request: bytes) -> None:
+        self.request = request
+        self.waiter = Waiter()
+        self.submission: Submission | None = None
+        """Once there was room for it."""
+        self.given_up = False
+
+
 class Posting:
     pulse: Pulse
 
@@ -38,7 +53,7 @@ class Posting:
         self.member = member
         self.me = member.me
         self._posts = 0
-        self._waiting: deque[tuple[bytes, Done]] = deque()
+        self._waiting: deque[tuple[bytes, Done, _Ask | None]] = deque()
         self._dirty: list[Flushes] = []
         self._bell = Doorbell()
         member.on_turn(self._flush)
@@ -67,27 +82,49 @@ class Posting:
                 for _ in requests:
                     done(None, error)
                 return
-        self._waiting += [(request, done) for request in requests[taken:]]
+        self._waiting += [(request, done, None) for request in requests[taken:]]
 
     def _post_waiting(self) -> None:
         waiting, self._waiting = self._waiting, deque()
         while waiting and not self._waiting:
-            request, done = waiting.popleft()
-            self._post((request,), done)
+            request, done, ask = waiting.popleft()
+            if ask is None:
+                self._post((request,), done)
+            elif not ask.given_up:
+                self._post_ask(ask)
         self._waiting += waiting
 
     async def ask(self, request: bytes) -> Result:
-        waiter = Waiter()
-        self.post(request, waiter.done)
-        result: Result = await waiter.wait()  # type: ignore[assignment]  # it is what `apply` of the machine returned
+        """Who gives it up wishes it away: if it was not carried out by then, the next leader is not asked for it."""
+        ask = _Ask(request)
+        self._post_ask(ask)
+        try:
+            result: Result = await ask.waiter.wait()  # type: ignore[assignment]  # what `apply` of the machine returned
+        except trio.Cancelled:
+            ask.given_up = True
+            if ask.submission is not None:
+                self.member.forget(ask.submission)
+            raise
         return result
+
+    def _post_ask(self, ask: _Ask) -> None:
+        if not self._waiting:
+            try:
+                ask.submission = self.member.post(ask.request, ask.waiter.done)
+                return
+            except Overloaded:
+                pass
+            except ZabError as error:
+                ask.waiter.done(None, error)
+                return
+        self._waiting.append((ask.request, ask.waiter.done, ask))
 
     def internal(self, op: Op, fields: Fields, session: int = 0) -> bytes:
         return pack_request(op, pack_body(fields), session, 0, self.me, NOBODY, INTERNAL)
 
     def _refuse_waiting(self, why: Exception) -> None:
         waiting, self._waiting = self._waiting, deque()
-        for _, done in waiting:
+        for _, done, _ in waiting:
             done(None, why)
 
     # -- one turn, one send ------------------------------------------------------------------------

@@ -93,6 +93,10 @@ class Sessions(Posting):
         sessions = self.machine.sessions
         if not self.knows(session) or not sessions.password_is(session, password):
             return None
+        if session in self.attached:
+            # What is held back of its old connection must not come behind this. If the client goes on elsewhere before
+            # this is answered, asks for more there, and another leader is asked for this, it would be done after that.
+            self.attached[session].ended("the client is back on another connection")
         _, error, *_ = await self.ask(self.internal(Op.ATTACH_SESSION, (), session))
         known = self.machine.sessions.table.get(session)
         return None if error or known is None else known[0]

@@ -21,6 +21,7 @@ from zab.core.messages import State
 from zab.core.zxid import Epoch, Zxid
 from zab.runtime.coordination.local import LocalSessions
 from zab.runtime.coordination.tracker import ALIVE, SessionTracker
+from zab.runtime.origin import Submission
 from zab.store import reaper
 from zab.store.acl import encode_identities
 from zab.store.ops import Fields, Op
@@ -83,6 +84,8 @@ class Door:
         self.lost_ms: int | None = server.now_ms
         """Since when nobody leads, as far as is known here."""
         self._arriving: dict[Connection, ExitStack] = {}
+        self._asked: dict[Connection, tuple[Submission, int]] = {}
+        """Who waits for an answer about a session, and which one is made for it."""
         self._told_alive: list[int] = []
         """To the leader, at the last look."""
         self.given_up: list[Connection] = []
@@ -149,12 +152,12 @@ class Door:
             pack_request(op, pack_body(fields), connection.session, cxid, self.server.id, connection.encoded), done
         )
 
-    def _post_own(self, op: int, fields: Fields, session: int, done: Done = ignore) -> None:
-        self._post(pack_request(op, pack_body(fields), session, 0, self.server.id, NOBODY, INTERNAL), done)
+    def _post_own(self, op: int, fields: Fields, session: int, done: Done = ignore) -> Submission:
+        return self._post(pack_request(op, pack_body(fields), session, 0, self.server.id, NOBODY, INTERNAL), done)
 
-    def _post(self, request: bytes, done: Done) -> None:
+    def _post(self, request: bytes, done: Done) -> Submission:
         self._posted = True
-        self._requests.origin.submit(request, done)
+        return self._requests.origin.submit(request, done)
 
     def barrier(self, done: Done, session: int = 0) -> None:
         """In front of a session's sync the leader is told of it: the answer shows that it was heard."""
@@ -174,6 +177,11 @@ class Door:
     def closed(self, connection: Connection) -> None:
         self.connections.pop(connection, None)
         self._arrived(connection)
+        asked, made = self._asked.pop(connection, (None, 0))
+        if asked is not None and connection.let_go:  # whose end is only seen here is still waited for
+            self._requests.origin.cancel(asked)
+            if made:
+                self._post_own(Op.CLOSE_SESSION, (), made)
         if self.attached.get(connection.session) is connection:
             del self.attached[connection.session]
         self.store.watches.drop(connection)
@@ -214,11 +222,9 @@ class Door:
         def made(result: object, error: Exception | None) -> None:
             if error is None:
                 assert not result[1], f"session {session:#x} was given out twice"  # type: ignore[index]
-            if connection.let_go:
-                self._post_own(Op.CLOSE_SESSION, (), session)
             self._establish(connection, session, error)
 
-        self._post_own(Op.CREATE_SESSION, (connection.timeout_ms,), session, made)
+        self._asked[connection] = self._post_own(Op.CREATE_SESSION, (connection.timeout_ms,), session, made), session
 
     def _find(self, connection: Connection, hello: Hello) -> None:
         session = hello.session
@@ -238,7 +244,10 @@ class Door:
             elif session not in sessions.table or not sessions.password_is(session, hello.password):
                 self._expired(connection)
             else:
-                self._post_own(Op.ATTACH_SESSION, (), session, attached)
+                old = self.attached.get(session)
+                if old is not None:
+                    old.cut()  # what it holds back must not come behind this
+                self._asked[connection] = self._post_own(Op.ATTACH_SESSION, (), session, attached), 0
 
         if session in self.store.sessions.table:
             attach(None, None)
@@ -251,6 +260,7 @@ class Door:
 
     def _establish(self, connection: Connection, session: int, error: Exception | None) -> None:
         known = self.store.sessions.table.get(session)
+        self._asked.pop(connection, None)
         if connection.over:
             return
         if error is not None or known is None:

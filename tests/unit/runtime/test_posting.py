@@ -1,0 +1,102 @@
+"""Requests of a server's own on their way to its member, and askers who give up."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import cast
+
+import trio
+import trio.testing
+
+from zab.core.errors import Overloaded
+from zab.runtime.coordination.posting import Posting, ignore
+from zab.runtime.member import Member
+from zab.runtime.origin import Done, Submission
+
+
+class Desk:
+    """A member that has room for so many requests, and says what it was asked for."""
+
+    me = 1
+    turning = False
+
+    def __init__(self, room: int) -> None:
+        self.room = room
+        self.taken: list[Submission] = []
+        self.forgotten: list[bytes] = []
+        self.turned: Callable[[], None] = lambda: None
+
+    def on_turn(self, turned: Callable[[], None]) -> None:
+        self.turned = turned
+
+    def post(self, request: bytes, done: Done) -> Submission:
+        if len(self.taken) >= self.room:
+            raise Overloaded("full")
+        self.taken.append(Submission(request, done))
+        return self.taken[-1]
+
+    def post_many(self, requests: Sequence[bytes], done: Done) -> int:
+        taken = requests[: max(self.room - len(self.taken), 0)]
+        self.taken += [Submission(request, done) for request in taken]
+        return len(taken)
+
+    def forget(self, submission: Submission) -> None:
+        self.forgotten.append(submission.request)
+
+    @property
+    def asked(self) -> list[bytes]:
+        return [each.request for each in self.taken]
+
+    def answer(self, result: object) -> None:
+        done = self.taken[-1].done
+        assert done is not None
+        done(result, None)
+
+
+def posting(desk: Desk) -> Posting:
+    made = Posting(cast("Member", desk))
+    made._posts = -1_000  # none of them is timed
+    return made
+
+
+async def test_who_gives_up_wishes_away_what_was_asked() -> None:
+    desk = Desk(1)
+    door = posting(desk)
+    with trio.move_on_after(0.01):
+        await door.ask(b"attach")
+    assert (desk.asked, desk.forgotten) == ([b"attach"], [b"attach"])
+
+
+async def test_an_answer_is_waited_for_and_nothing_is_wished_away() -> None:
+    desk = Desk(1)
+    door = posting(desk)
+    async with trio.open_nursery() as nursery:
+
+        async def ask() -> None:
+            answer: object = await door.ask(b"attach")
+            assert answer == "attached"
+
+        nursery.start_soon(ask)
+        await trio.testing.wait_all_tasks_blocked()
+        desk.answer("attached")
+    assert desk.forgotten == []
+
+
+async def test_what_waits_for_room_keeps_its_place_and_goes_with_its_asker() -> None:
+    desk = Desk(0)
+    door = posting(desk)
+    async with trio.open_nursery() as nursery:
+        door.post(b"first", ignore)
+        nursery.start_soon(door.ask, b"asked")
+        await trio.testing.wait_all_tasks_blocked()
+        with trio.move_on_after(0.01):
+            await door.ask(b"given up")
+        door.post(b"last", ignore)
+        desk.room = 2
+        desk.turned()
+        assert desk.asked == [b"first", b"asked"]
+        desk.room = 9
+        desk.turned()
+        assert (desk.asked, desk.forgotten) == ([b"first", b"asked", b"last"], [])
+        nursery.cancel_scope.cancel()
+    assert desk.forgotten == [b"asked"], "there was room for it before it was given up"
