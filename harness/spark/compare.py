@@ -7,6 +7,7 @@ from typing import Any, Final
 from attrs import asdict, field, frozen
 
 from harness.spark.analysis import RECOVERED, Analysis, Row
+from harness.spark.shapes import shape
 from zab.core.words import counted
 
 NOTABLE: Final = 0.1
@@ -65,14 +66,15 @@ class Difference:
 
 
 def compare(before: Analysis, after: Analysis) -> Difference:
-    old, new = ({(row["promise"], row["slice"]): row for row in made.tables["clusters"]} for made in (before, after))
+    old, new = (made.tables["clusters"] for made in (before, after))
+    known = [(row, [each for each in old if _same(row, each)]) for row in new]
     seen, sees = ({row["name"]: row["runs"] for row in made.tables["probes"]} for made in (before, after))
     plans = [{**made.meta["plan"], "code": made.meta["code"], "runs": made.count("runs")} for made in (before, after)]
     return Difference(
         tuple(f"{name}: {was} -> {plans[1].get(name)}" for name, was in plans[0].items() if was != plans[1].get(name)),
-        tuple(row for key, row in new.items() if key not in old),
-        tuple(row for key, row in old.items() if key not in new),
-        tuple({**row, "failures_before": old[key]["failures"]} for key, row in new.items() if key in old),
+        tuple(row for row, was in known if not was),
+        tuple(each for each in old if not any(_same(row, each) for row in new)),
+        tuple({**row, "failures_before": sum(each["failures"] for each in was)} for row, was in known if was),
         tuple(sorted(sees.keys() - seen.keys())),
         tuple(sorted(seen.keys() - sees.keys())),
         tuple(_moved(_numbers(before), _numbers(after))),
@@ -80,6 +82,17 @@ def compare(before: Analysis, after: Analysis) -> Difference:
         {name: (sees | seen)[name] for name in sorted(sees.keys() ^ seen.keys())},
         (before.undecided, after.undecided),
     )
+
+
+def _same(one: Row, other: Row) -> bool:
+    """Two clusters of one promise that need the same, or that say the same: what is needed for a failure is found with
+    one of its seeds, and another seed may need something else for the same bug.
+    """
+    return bool(one["promise"] == other["promise"] and (one["slice"] == other["slice"] or _says(one) & _says(other)))
+
+
+def _says(row: Row) -> set[str]:
+    return {shape(each) for each in (row["what"], *row["says"])}
 
 
 def _numbers(made: Analysis) -> dict[str, Number]:

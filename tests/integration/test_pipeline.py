@@ -6,6 +6,7 @@ import json
 import os
 import signal
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -295,6 +296,21 @@ def test_failures_that_need_the_same_are_one(spark: Any) -> None:
     assert made[("agreement", "Crash, Write")]["failures"] == 3
     assert made[("liveness", "not made smaller: nobody leads")]["failures"] == 1
     assert ("error", "not made smaller: Wrong: line #") in made
+
+
+def test_one_bug_is_one_group(spark: Any) -> None:
+    """With other nodes, sessions and watches in each run, and nothing made smaller."""
+    watched = ["nothing", "data /a/x", "child /b/x, data /a, data /b, recursive /a/y"]
+    rows = [
+        broken(
+            seed,
+            what=f"client {seed}, session {seed:#x}: the event {event} of zxid 0x{seed} came, and it watched {what}",
+        )
+        for seed, (event, what) in enumerate(product(["children /a", "data /b/x", "deleted /a/y"], watched), 1)
+    ]
+    groups = clusters.groups(frame(spark, rows))
+    (made,) = told(clusters.clusters(groups, spark.createDataFrame([], clusters.SLICES)))
+    assert (made["failures"], made["seed"]) == (9, 1)
 
 
 def test_what_is_left_of_a_failure_still_fails_and_is_drawn(tmp_path: Path) -> None:

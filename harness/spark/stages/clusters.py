@@ -1,7 +1,8 @@
 """Failures that are the same: by the promise, and by what was needed to break it rather than by where it showed.
 
-First those are together that say the same of the same promise, numbers aside. Of each such group one is made smaller;
-the kinds of fault and operation that are left are its slice. Groups of one promise with one slice are one cluster.
+First those are together that say the same of the same promise, whatever names and values it is said of. Of each such
+group one is made smaller; the kinds of fault and operation that are left are its slice. Groups of one promise with one
+slice are one cluster.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from harness.faults import Script
@@ -25,6 +26,7 @@ from harness.rerun import rerun
 from harness.scripts import loads, to_json
 from harness.shrink import same_promise, shrink
 from harness.spark.layout import appearing
+from harness.spark.shapes import shape
 from harness.watchdog import watchdog
 from harness.worlds import world
 
@@ -34,17 +36,11 @@ NOTHING: Final = "no fault and no operation: servers that start and are healed"
 SLICES: Final = "seed bigint, slice string, small string, tries int"
 
 
-def plain(what: str) -> Column:
-    """Without its numbers, which differ from run to run."""
-    numbers = F.regexp_replace(what, r"0x[0-9a-f]+|\d+(/\d+)?", "#")
-    return F.regexp_replace(numbers, r"#([,\s]+#)+", "#")
-
-
 def groups(runs: DataFrame) -> DataFrame:
     """One row for each thing that was said of a promise; errors of the harness are grouped likewise."""
     promise = F.coalesce("promise", F.col("outcome"))
     failed = runs.where("outcome IN ('violated', 'error')").withColumn("promise", promise)
-    return failed.groupBy("promise", plain("what").alias("says")).agg(
+    return failed.groupBy("promise", F.udf(shape, useArrow=False)("what").alias("says")).agg(
         F.count("*").alias("failures"),
         F.min("seed").alias("seed"),
         F.slice(F.sort_array(F.collect_set("seed")), 1, SEEDS).alias("seeds"),

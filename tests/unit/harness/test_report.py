@@ -222,6 +222,20 @@ def test_a_campaign_compared_to_itself() -> None:
     assert text(compare(analysis(**GOOD), analysis(**GOOD))).splitlines()[1:] == ["nothing changed"]
 
 
+def test_one_bug_under_other_seeds_is_still_there() -> None:
+    """What is left of a failure that is made smaller differs from seed to seed; what is said of it does not."""
+    other = {**CLUSTER, "slice": "Isolate, Write", "seed": 77, "seeds": [77], "what": "server 1 applies <b>9/4</b>"}
+    found = compare(analysis(), analysis(clusters=[other, {**other, "slice": "Crash", "seed": 78}]))
+    assert (found.new, found.gone) == ((), ())
+    assert [row["failures_before"] for row in found.ongoing] == [3, 3]
+    another = {**other, "what": "servers differ", "says": ["servers differ"]}
+    found = compare(analysis(), analysis(clusters=[another]))
+    assert [row["seed"] for row in found.new] == [77]
+    assert [row["seed"] for row in found.gone] == [4]
+    broken_otherwise = compare(analysis(), analysis(clusters=[{**CLUSTER, "promise": "liveness"}]))
+    assert len(broken_otherwise.new) == len(broken_otherwise.gone) == 1
+
+
 def test_how_often_everything_was_is_told() -> None:
     more = {"totals": [{**GOOD["totals"][0], "runs": 400, "held": 399, "violated": 1}]}
     more["clusters"] = [{**CLUSTER, "failures": 1}]

@@ -1,0 +1,34 @@
+"""What a message says when everything is gone from it that differs from run to run.
+
+One bug is told of many servers, nodes and times, and in one run the client watched nothing and in another three
+nodes. Failures are compared by the sentence alone.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+VALUE: Final = "#"
+_PLACE: Final = re.compile(r"\(line \d+ of ([\w.]+)\)$")
+"""Where an error of the harness came from is what it is known by."""
+_INSIDE: Final = re.compile(r"\w*(\([^()\[\]{}]*\)|\[[^()\[\]{}]*\]|\{[^()\[\]{}]*\})")
+_STEPS: Final = (
+    (re.compile(r"""(?<!\w)b?(?P<q>['"])(?:\\.|(?!(?P=q)).)*(?P=q)"""), VALUE),  # what is quoted
+    (re.compile(r"(?:\b[a-z]+ )?(?<![\w/])/[\w./-]*"), VALUE),  # a path, with the word of what was there: data /a
+    (re.compile(r"\b[\w.]*[A-Za-z][\w.]*-\d+\b"), VALUE),  # a partition: topic-0
+    (re.compile(r"\b0x[0-9a-f]+\b|-?\b\d[\d.]*(/\d+)?\b"), VALUE),  # servers, zxids, offsets, times
+    (re.compile(r"\b(nothing|none|None|True|False)\b"), VALUE),  # a list without anything in it
+    (re.compile(r"#(?:(?:,\s*|\s+and\s+|,\s+and\s+|\s+)#)+"), VALUE),  # a list
+)
+
+
+def shape(what: str) -> str:
+    """The sentence without names, paths, numbers, lists and values."""
+    text, before = _PLACE.sub(r"in \1", what), None
+    text = _STEPS[0][0].sub(_STEPS[0][1], text)
+    while text != before:
+        before, text = text, _INSIDE.sub(VALUE, text)
+    for pattern, by in _STEPS[1:]:
+        text = pattern.sub(by, text)
+    return text
