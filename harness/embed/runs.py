@@ -13,6 +13,7 @@ from attrs import frozen
 from harness.checkers import Violation
 from harness.draw import script_from_seed
 from harness.embed import elsewhere, roundtrip
+from harness.embed.arguments import check_keep, check_machine, check_numbers, check_script, check_servers
 from harness.embed.model import Make, Model, check_makes, check_model, drawing
 from harness.embed.there import CHILD, Called
 from harness.embed.world import run
@@ -118,9 +119,18 @@ def campaign(
     script      run only this one: a `Script`, or the path of a file with one
     keep        a folder in which the smallest failing script is stored
     shrink_runs  at most so many runs are spent on making the first failure small
+
+    An argument that cannot be is a `TypeError` or a `ValueError` that names it, before anything runs.
     """
     if os.environ.get(CHILD):
         raise Called
+    check_numbers(
+        runs=runs, seed=seed, faults=faults, operations=operations, length_ms=length_ms, shrink_runs=shrink_runs
+    )
+    check_servers(servers)
+    check_keep(keep)
+    check_script(script)
+    given = None if script is None else _given(script)
     make = check_makes(machine)
     theirs = check_model(model)
     draw = drawing(requests if requests is not None else getattr(theirs, "requests", None))
@@ -135,7 +145,7 @@ def campaign(
         return Report(
             name, 0, 0, time.monotonic() - began, Failure(violation.promise, violation.what, None, None), tuple(notes)
         )
-    scripts = _given(script) if script is not None else _drawn(seed, runs, servers, faults, operations, length_ms)
+    scripts = given or _drawn(seed, runs, servers, faults, operations, length_ms)
     ran = acknowledged = 0
     undecided: list[Undecided] = []
     for number, each in scripts:
@@ -175,6 +185,7 @@ def _drawn(
 
 def _given(script: Script | str | Path) -> list[tuple[int, Script]]:
     one = script if isinstance(script, Script) else loads(Path(script).read_text())
+    check_machine(one)
     return [(one.seed, one)]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import strategies as st
@@ -44,6 +45,43 @@ def test_a_right_machine_holds() -> None:
     report = harness.campaign(Bank, model=Ledger, runs=2, servers=(3,), operations=30, length_ms=700).check()
     assert report.requests > 20
     assert str(report).startswith("Bank held: 2 runs")
+
+
+@pytest.mark.parametrize(
+    ("given", "kind", "words"),
+    [
+        ({"runs": 0}, ValueError, "runs=0: expected 1 or more"),
+        ({"runs": -3}, ValueError, "runs=-3: expected 1 or more"),
+        ({"runs": "x"}, TypeError, "runs='x': expected a whole number, 1 or more"),
+        ({"runs": True}, TypeError, "runs=True: expected a whole number, 1 or more"),
+        ({"seed": -1}, ValueError, "seed=-1: expected 0 or more"),
+        ({"servers": (0,)}, ValueError, "servers[0]=0: expected from 1 to 28"),
+        ({"servers": (3, 29)}, ValueError, "servers[1]=29: expected from 1 to 28"),
+        ({"servers": (3, "x")}, TypeError, "servers[1]='x': expected a whole number, from 1 to 28"),
+        ({"servers": ()}, ValueError, "servers=(): at least one number of servers is needed, such as (3, 5)"),
+        ({"servers": 3}, TypeError, "servers=3: expected a sequence of numbers of servers, such as (3, 5)"),
+        ({"servers": "35"}, TypeError, "servers='35': expected a sequence of numbers of servers, such as (3, 5)"),
+        ({"faults": -1}, ValueError, "faults=-1: expected 0 or more"),
+        ({"operations": 1.5}, TypeError, "operations=1.5: expected a whole number, 0 or more"),
+        ({"length_ms": 0}, ValueError, "length_ms=0: expected 1 or more"),
+        ({"length_ms": float("nan")}, TypeError, "length_ms=nan: expected a whole number, 1 or more"),
+        ({"shrink_runs": -1}, ValueError, "shrink_runs=-1: expected 0 or more"),
+        ({"script": 5}, TypeError, "script=5: expected a Script, or the path of a file with one"),
+        ({"script": Script(1, length_ms=0)}, ValueError, "script.length_ms: a run takes time"),
+        ({"script": Script(1, machine="store")}, ValueError, "script: its machine is 'store'"),
+        ({"keep": 5}, TypeError, "keep=5: expected the path of a folder"),
+        ({"keep": __file__}, ValueError, "this is there, and is no folder"),
+    ],
+)
+def test_what_cannot_be_is_refused_by_its_name(given: dict[str, Any], kind: type[Exception], words: str) -> None:
+    """Before a machine is made: a campaign without a run would hold, and one of no servers blame the machine."""
+
+    def made() -> Bank:
+        raise AssertionError("nothing may run")
+
+    with pytest.raises(kind) as refused:
+        harness.campaign(made, model=Ledger, **given)
+    assert words in str(refused.value)
 
 
 def test_a_snapshot_that_forgets() -> None:
