@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from harness.spark.analysis import Analysis, Tables, store
+from harness.spark.chance import corrected
 from harness.spark.identity import code_hash
 from harness.spark.layout import Layout
 from harness.spark.schema import EVENTS, HISTORIES, REPEATS, RUNS
@@ -99,7 +100,7 @@ def analyze(spark: SparkSession, layout: Layout, *, sliced: int = SLICED, told: 
     kinds = discovery.kinds(runs).cache()
     tables |= {"curve": _rows(discovery.curve(kinds)), "unseen": _rows(discovery.unseen(kinds))}
     told("compare failures")
-    tables["odds"] = _rows(odds.odds(runs))
+    tables["odds"] = corrected(_rows(odds.odds(runs)))
     tables["clusters"] = _clusters(runs, meta, sliced, layout.analysis / "diagrams")
     told("write")
     meta |= {"analysed_in_s": round(time.monotonic() - began, 1), "campaign": layout.name}

@@ -11,11 +11,17 @@ from typing import Final
 
 from harness.spark import plots
 from harness.spark.analysis import POINTS, Analysis, Row
+from harness.spark.chance import corrected
 from zab.core.words import noun
 
 Columns = dict[str, str]
 """By a name in a row, what stands above it."""
 LINES_MAX: Final = 60
+LIKELIER: Final = (
+    "Which fault makes which failure likelier. Lines are 95 % intervals of each pair by itself. Red is what is chance "
+    "with less than 5 %, by Holm's correction for all pairs of a fault and a promise: even one red line that is chance "
+    "is in fewer than one report of twenty"
+)
 
 
 def page(made: Analysis, folder: Path) -> str:
@@ -145,10 +151,8 @@ def _failures(made: Analysis, folder: Path) -> str:
     )
     body = f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(lines)}</tbody></table>"
     words = "Failures of one promise that need the same faults and operations are one line."
-    likely = plots.odds(made.tables["odds"])
-    return section(
-        "What failed", f'<p class="faint">{words}</p>', body, figure(likely, "Which fault makes which failure likelier")
-    )
+    likely = plots.odds(corrected(made.tables["odds"]))
+    return section("What failed", f'<p class="faint">{words}</p>', body, figure(likely, LIKELIER))
 
 
 def _seed(seed: int, folder: Path) -> str:
@@ -255,7 +259,7 @@ def _work(made: Analysis) -> str:
     words = {
         "voters": "voters",
         "messages": "messages",
-        "per_operation": "for each operation asked",
+        "per_operation": "for each operation asked, in runs that held",
         "per_transaction": "for each transaction",
     }
     return section(

@@ -17,6 +17,9 @@ from matplotlib.axes import Axes
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 
+from harness.spark.chance import HARDLY
+from zab.core.words import noun
+
 Rows = Sequence[dict[str, Any]]
 PHASES: Final = ("election", "discovery", "synchronization", "acknowledged", "broadcast")
 INK, FAINT, BLUE, RED = "#1d2733", "#8a96a3", "#2f6fb3", "#c0392b"
@@ -150,18 +153,23 @@ def _of(row: Mapping[str, Any]) -> str:
 
 
 def odds(rows: Rows, most: int = 24) -> str:
-    """Each fault's odds ratio with its interval, on a scale on which twice and half are equally far from 1."""
+    """Each fault's odds ratio with its interval, on a scale on which twice and half are equally far from 1.
+
+    Red is what is hardly chance among all of them, also those for which there is no room.
+    """
+    pairs = len(rows)
     rows = sorted(rows, key=lambda row: row["odds_ratio"])[-most:]
     if not rows:
         return ""
     with _plot(7, 0.9 + 0.27 * len(rows)) as (made, axes):
         for y, row in enumerate(rows):
-            sure = row["low"] > 1
-            colour = RED if sure else FAINT
+            likelier = row["odds_ratio"] > 1 and row["chance"] < HARDLY
+            colour = RED if likelier else FAINT
             axes.plot([row["low"], row["high"]], [y, y], color=colour, alpha=0.5, linewidth=2)
             axes.plot([row["odds_ratio"]], [y], "o", color=colour, markersize=5)
         axes.axvline(1, color=INK, linewidth=0.8, linestyle=":")
         axes.set_xscale("log")
         axes.set_yticks(range(len(rows)), [f"{row['kind']}: {row['promise']} ({_of(row)})" for row in rows])
-        axes.set_xlabel("odds of this failure with the fault, over those without it; red: hardly chance", loc="right")
+        words = f"red: hardly chance, among {pairs} {noun(pairs, 'pair')} (Holm)"
+        axes.set_xlabel(f"odds of this failure with the fault, over those without it; {words}", loc="right")
     return made.svg

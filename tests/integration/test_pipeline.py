@@ -22,6 +22,7 @@ from harness.mutants.table import BY_NAME
 from harness.scripts import loads, to_json
 from harness.spark.analyze import analyze
 from harness.spark.campaign import Campaign, Stopped, in_spark
+from harness.spark.chance import corrected
 from harness.spark.chunk import Done, Work, finish
 from harness.spark.layout import Chunk
 from harness.spark.rows import history_rows
@@ -236,6 +237,18 @@ def test_sums(spark: Any) -> None:
     assert (words[3]["per_operation"], words[3]["per_transaction"], words[5]["per_transaction"]) == (3.0, 2.0, None)
 
 
+def test_a_run_that_breaks_off_has_not_asked_what_its_script_has_behind_that(spark: Any) -> None:
+    rows = [
+        run_of(1, messages=100, operations=50, committed=10),
+        broken(2, messages=20, operations=50, committed=2),
+        run_of(3, messages=30, operations=50, committed=3, outcome="undecided", what="too long", script="{}"),
+        broken(4, voters=5, messages=20, operations=50, committed=2),
+    ]
+    words = {row["voters"]: row for row in told(sums.messages(frame(spark, rows)))}
+    assert (words[3]["messages"], words[3]["per_operation"], words[3]["per_transaction"]) == (150, 2.0, 10.0)
+    assert (words[5]["per_operation"], words[5]["per_transaction"]) == (None, 10.0)
+
+
 def test_recoveries_by_the_kind_of_the_fault(spark: Any) -> None:
     rows = [
         run_of(1, machine="store", recoveries=[recovery("Crash", 40, 90, 200), recovery("Pause", None, 5)]),
@@ -272,6 +285,8 @@ def test_odds(spark: Any) -> None:
     assert found["Crash"]["odds_ratio"] == pytest.approx(4.5 * 16.5 / (0.5 * 0.5))
     assert found["Pause"]["odds_ratio"] == pytest.approx(4.5 * 11.5 / (5.5 * 0.5))
     assert found["Crash"]["low"] > 1
+    chances = {row["kind"]: row["chance"] for row in corrected(list(found.values()))}
+    assert chances == pytest.approx({"Crash": 2 * 0.00594, "Pause": 0.06290}, rel=0.01)
 
 
 def test_failures_that_need_the_same_are_one(spark: Any) -> None:

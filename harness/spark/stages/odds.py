@@ -1,17 +1,15 @@
 """Which fault makes which failure likelier? The odds of failing with it, over the odds without it.
 
 Half a run is added to each of the four counts (Haldane), so that a fault that is in every failure has a number, too.
-The interval is the usual one at 95 %; where it does not contain 1, it is not likely to be chance.
+The interval is the usual one at 95 %, for a pair that is looked at alone; `harness.spark.chance` looks at all of them.
 """
 
 from __future__ import annotations
 
-from typing import Final
-
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-Z: Final = 1.96
+from harness.spark.chance import Z
 
 
 def odds(runs: DataFrame) -> DataFrame:

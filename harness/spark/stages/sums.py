@@ -139,13 +139,19 @@ def elections(runs: DataFrame) -> DataFrame:
 
 
 def messages(runs: DataFrame) -> DataFrame:
-    """Words between servers for each transaction, and for each thing that clients asked."""
-    zero = F.lit(0)
+    """Words between servers for each transaction, and for each thing that clients asked.
+
+    A run that breaks a promise ends there, and does not ask what its script has behind that: only those that held have
+    asked for all of it.
+    """
+    zero, held = F.lit(0), F.col("outcome") == "held"
     return (
         runs.groupBy("voters")
         .agg(
             F.sum("messages").alias("messages"),
-            (F.sum("messages") / F.nullif(F.sum("operations"), zero)).alias("per_operation"),
+            (F.sum(F.when(held, F.col("messages"))) / F.nullif(F.sum(F.when(held, F.col("operations"))), zero)).alias(
+                "per_operation"
+            ),
             (F.sum("messages") / F.nullif(F.sum("committed"), zero)).alias("per_transaction"),
         )
         .orderBy("voters")
