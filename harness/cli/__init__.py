@@ -20,7 +20,7 @@ from importlib.metadata import version
 from types import FrameType
 from typing import Final
 
-from harness.cli.common import MISUSED, Misuse
+from harness.cli.common import MISUSED, Misuse, Parser, near
 from harness.script.checks import ScriptError
 
 COMMANDS: Final = {
@@ -69,8 +69,8 @@ _EXTRA_OF: Final = dict.fromkeys(
 """What is not there in an installation that only looks, by the module that is missed."""
 
 
-def _overview() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+def _overview() -> Parser:
+    parser = Parser(
         prog="zab-harness",
         description=_DESCRIPTION,
         epilog=_EXAMPLES,
@@ -89,7 +89,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _overview().print_help(sys.stderr)
         return MISUSED
     if given[0] not in COMMANDS:
-        _overview().parse_args(given)  # shows help, or says what is wrong, and exits
+        if given[0].startswith("-"):
+            _overview().parse_args(given)  # shows help, or says what is wrong, and exits
+        _overview().error(f"there is no command {given[0]!r}{near(given[0], COMMANDS)}")
     try:
         return _done(*given)
     except ModuleNotFoundError as error:
@@ -103,7 +105,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _done(name: str, *rest: str) -> int:
     command = import_module(f"harness.cli.{name}")
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog=f"zab-harness {name}",
         description=command.__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,

@@ -6,9 +6,10 @@ import argparse
 import json
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from difflib import get_close_matches
 from pathlib import Path
-from typing import Final
+from typing import Final, NoReturn
 
 from attrs import asdict
 
@@ -28,6 +29,20 @@ from zab.core.words import counted
 HELD, VIOLATED, MISUSED = 0, 1, 2
 
 
+class Parser(argparse.ArgumentParser):
+    """What is wrong is one line, and where help is another: a usage of ten lines would stand in between."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(MISUSED, f"{self.prog}: {message}\nsee {self.prog} --help\n")
+
+
+def near(name: str, names: Iterable[str]) -> str:
+    """Some of the names that are like this one."""
+    by_small = {each.lower(): each for each in names}
+    found = [by_small[each] for each in get_close_matches(name.lower(), by_small, 5, 0.5)]
+    return f"; near it: {', '.join(found)}" if found else ""
+
+
 class Misuse(Exception):
     """The command was called in a way that makes no sense. The message is for the caller."""
 
@@ -38,9 +53,7 @@ class Misuse(Exception):
 def script_from_seed_arguments(parser: argparse.ArgumentParser, *, needed: bool) -> None:
     parser.add_argument("--seed", type=natural, required=needed, help="draw the script from this number")
     parser.add_argument("--servers", type=positive, default=3, help="voters (default 3); a file says it itself")
-    parser.add_argument(
-        "--mutant", choices=sorted(BY_NAME), metavar="NAME", help="with this bug put back (see `mutants --list`)"
-    )
+    mutant_argument(parser)
     size_arguments(parser)
 
 
@@ -68,7 +81,7 @@ def size_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--profile",
-        choices=[*PROFILES, ALL],
+        type=_profile,
         default="",
         metavar="NAME",
         help="draw scripts that lead to one situation, of a size of their own: "
@@ -115,29 +128,59 @@ def diagram_argument(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--diagram", type=Path, metavar="FILE", help="draw the run there, as HTML (see `show`)")
 
 
+def whole(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is no whole number") from None
+
+
+def mutant_argument(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--mutant", type=_mutant, metavar="NAME", help="with this bug put back (see `mutants --list`)")
+
+
+def _mutant(text: str) -> str:
+    if text not in BY_NAME:
+        raise argparse.ArgumentTypeError(f"there is no {text!r}{near(text, BY_NAME)}; `mutants --list` has all")
+    return text
+
+
+def _profile(text: str) -> str:
+    if text and text not in (*PROFILES, ALL):
+        raise argparse.ArgumentTypeError(f"there is no {text!r}{near(text, (*PROFILES, ALL))}; --help has all")
+    return text
+
+
 def natural(text: str) -> int:
-    value = int(text)
+    value = whole(text)
     if value < 0:
         raise argparse.ArgumentTypeError(f"{text} is negative")
     return value
 
 
 def positive(text: str) -> int:
-    value = int(text)
+    value = whole(text)
     if value < 1:
         raise argparse.ArgumentTypeError(f"{text} is not positive")
     return value
 
 
+def number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number") from None
+
+
 def scale(text: str) -> float:
-    value = float(text)
+    value = number(text)
     if not 0.1 <= value <= 100:
         raise argparse.ArgumentTypeError(f"{text} is not between 0.1 and 100")
     return value
 
 
 def seconds(text: str) -> float:
-    value = float(text)
+    value = number(text)
     if not 0 <= value < float("inf"):
         raise argparse.ArgumentTypeError(f"{text} is no number of seconds")
     return value

@@ -6,10 +6,11 @@ The servers are whole ones, as they are shipped, on virtual time. Another seed i
 from __future__ import annotations
 
 import argparse
+import json
 from pathlib import Path
 from typing import Final
 
-from harness.cli.common import HELD, VIOLATED, Misuse, natural
+from harness.cli.common import HELD, VIOLATED, Misuse, natural, outcome_as_json
 from harness.faults import LEADER, Isolate, Knobs, Script, Write
 from harness.report.diagram import page, read
 from harness.report.story import story
@@ -27,6 +28,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--output", type=Path, metavar="FILE", default=Path("drill.html"), help="draw it there (default drill.html)"
     )
+    parser.add_argument("--json", action="store_true", help="print where the page is, and the result, as JSON")
 
 
 def act(arguments: argparse.Namespace) -> int:
@@ -39,6 +41,10 @@ def act(arguments: argparse.Namespace) -> int:
         arguments.output.write_text(page(outcome, line, title=title, story=tuple(each.strip() for each in lines)))
     except OSError as error:
         raise Misuse(f"{arguments.output}: {error.strerror}") from error
+    if arguments.json:
+        made = {"page": str(arguments.output.resolve()), **outcome_as_json(outcome), "world": arguments.world}
+        print(json.dumps(made))
+        return HELD if outcome.held else VIOLATED
     print("Three servers, and somebody who writes without a break. In virtual time:\n")
     print("\n".join(lines))
     print(f"\nThe picture: {arguments.output.resolve().as_uri()}")

@@ -24,6 +24,7 @@ from harness.cli.common import (
     Progress,
     diagram_argument,
     must_fit,
+    mutant_argument,
     natural,
     positive,
     size_arguments,
@@ -31,12 +32,11 @@ from harness.cli.common import (
     too_many_servers,
     with_mutant,
 )
-from harness.cli.show import draw
+from harness.cli.show import draw, must_be_recorded
 from harness.cli.shrink import in_words, keep_script
 from harness.draw import JOINERS
 from harness.faults import Script
 from harness.many import Plan, Tally, campaign
-from harness.mutants.table import BY_NAME
 from harness.points import Point, missed, points_of
 from harness.points.table import PREFIX
 from harness.rerun import rerun
@@ -69,9 +69,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         "--stop-after", type=natural, default=10, metavar="N", help="end after N failures (default 10; 0: never)"
     )
     parser.add_argument("--world", choices=WORLDS, default=WORLDS[0], help="where to run them (default cores)")
-    parser.add_argument(
-        "--mutant", choices=sorted(BY_NAME), metavar="NAME", help="with this bug put back (see `mutants --list`)"
-    )
+    mutant_argument(parser)
     parser.add_argument(
         "--output",
         type=Path,
@@ -119,6 +117,8 @@ def plan_of(arguments: argparse.Namespace) -> Plan:
 def act(arguments: argparse.Namespace) -> int:
     plan = plan_of(arguments)
     must_fit(plan.profile, plan.machine)
+    if arguments.diagram is not None:
+        must_be_recorded(world(plan.world))
     if max(plan.voters) + (plan.observers or 0) > SERVERS_MAX - JOINERS:
         raise Misuse(too_many_servers(max(plan.voters), plan.observers))
     if arguments.output is not None and arguments.seconds is not None:

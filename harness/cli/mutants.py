@@ -16,7 +16,7 @@ import json
 from pathlib import Path
 from typing import Final
 
-from harness.cli.common import HELD, VIOLATED, Misuse, Progress, natural, seconds
+from harness.cli.common import HELD, VIOLATED, Misuse, Progress, natural, near, seconds
 from harness.mutants import checkers, report
 from harness.mutants.banks import TARGETS
 from harness.mutants.campaign import Verdict, hunt
@@ -46,7 +46,8 @@ def act(arguments: argparse.Namespace) -> int:
         return _checkers(arguments)
     unknown = [name for name in arguments.names if name not in BY_NAME]
     if unknown:
-        raise Misuse(f"there is no mutant {', '.join(unknown)}; see `mutants --list`")
+        likely = near(unknown[0], BY_NAME)
+        raise Misuse(f"there is no mutant {', '.join(unknown)}{likely}; `mutants --list` has all")
     chosen = [mutant for mutant in MUTANTS if not arguments.names or mutant.name in arguments.names]
     if arguments.list:
         for mutant in chosen:

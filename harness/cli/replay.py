@@ -69,6 +69,10 @@ def _can_be_stored(path: Path, script: Script) -> None:
 
 def _run_script(arguments: argparse.Namespace, script: Script) -> int:
     there = chosen_world(arguments)
+    if arguments.diagram is not None:
+        from harness.cli.show import draw, must_be_recorded
+
+        must_be_recorded(there)
     can = there.playable(script)
     script, skipped = can.script, can.skipped
     if arguments.history is not None:
@@ -79,8 +83,6 @@ def _run_script(arguments: argparse.Namespace, script: Script) -> int:
     elif arguments.history is not None and outcome.history is not None:
         arguments.history.write_text(history_json.dumps(outcome.history))
     if arguments.diagram is not None:
-        from harness.cli.show import draw
-
         draw(arguments.diagram, outcome, arguments.world, arguments.mutant)
     if arguments.json:
         made = {**outcome_as_json(outcome), "world": arguments.world, "skipped": skipped}

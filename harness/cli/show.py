@@ -6,6 +6,7 @@ Of a run that broke a promise, what led to it is shown; the rest can be had by a
 from __future__ import annotations
 
 import argparse
+import json
 from pathlib import Path
 
 from harness.cli.common import (
@@ -13,6 +14,7 @@ from harness.cli.common import (
     VIOLATED,
     Misuse,
     chosen,
+    outcome_as_json,
     script_arguments,
     verdict,
     with_mutant,
@@ -23,6 +25,7 @@ from harness.faults import Script
 from harness.outcome import Outcome
 from harness.report.diagram import page
 from harness.rerun import rerun
+from harness.worlds import World
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -31,6 +34,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--output", type=Path, metavar="FILE", default=Path("run.html"), help="where to (default run.html)"
     )
+    parser.add_argument("--json", action="store_true", help="print where the page is, and the result, as JSON")
 
 
 def act(arguments: argparse.Namespace) -> int:
@@ -40,16 +44,30 @@ def act(arguments: argparse.Namespace) -> int:
 
 def _show(arguments: argparse.Namespace, script: Script) -> int:
     there = chosen_world(arguments)
-    outcome = there.run(there.playable(script).script, trace=True)
+    must_be_recorded(there)
+    can = there.playable(script)
+    outcome = there.run(can.script, trace=True)
     draw(arguments.output, outcome, arguments.world, arguments.mutant)
-    print(verdict(outcome))
-    print(f"drawn in {arguments.output}")
+    if arguments.json:
+        page = str(arguments.output.resolve())
+        print(json.dumps({"page": page, **outcome_as_json(outcome), "world": arguments.world, "skipped": can.skipped}))
+    else:
+        print(verdict(outcome))
+        print(f"drawn in {arguments.output}")
     return HELD if outcome.held else VIOLATED
 
 
+def must_be_recorded(there: World) -> None:
+    """Said before anything runs: a picture of what nobody has written down would show servers that do nothing."""
+    if not there.recorded:
+        raise Misuse(
+            f"in the world of {there.name} nobody keeps a record of the acts, so there is nothing to draw; "
+            "the worlds of cores and stack keep one"
+        )
+
+
 def draw(path: Path, outcome: Outcome, world: str, mutant: str | None, script_file: Path | None = None) -> None:
-    if outcome.trace is None:
-        raise Misuse(f"in the world of {world} nobody keeps a record of the acts: there is nothing to draw")
+    assert outcome.trace is not None
     line = rerun(outcome.script, world=world, mutant=mutant, file=script_file)
     try:
         path.write_text(page(outcome, line))

@@ -29,7 +29,7 @@ from harness.cli.common import (
     world_arguments,
 )
 from harness.cli.replay import chosen_world
-from harness.cli.show import draw
+from harness.cli.show import draw, must_be_recorded
 from harness.faults import Script
 from harness.kept import Kept, code_version, keep
 from harness.outcome import Outcome
@@ -58,6 +58,8 @@ def act(arguments: argparse.Namespace) -> int:
 
 def _shrink_script(arguments: argparse.Namespace, script: Script) -> int:
     there = chosen_world(arguments)
+    if arguments.diagram is not None:
+        must_be_recorded(there)
     script = there.playable(script).script
     outcome = there.run(script)
     if outcome.promise is None:

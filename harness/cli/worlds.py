@@ -16,9 +16,9 @@ from typing import Any, Final
 
 from harness.cli.common import HELD, VIOLATED, Misuse, chosen, outcome_as_json, script_arguments, verdict
 from harness.compare import compare
-from harness.faults import FAULTS, OPS, Fault, Op, Reconfigure
+from harness.faults import FAULTS, MACHINES, OPS, Fault, Op, Reconfigure
 from harness.scripts import describe
-from harness.worlds import WORLDS, World, world
+from harness.worlds import ALIEN, WORLDS, World, world
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -63,11 +63,17 @@ def _table(arguments: argparse.Namespace) -> int:
     for each in found:
         print(f"{each.name:<{width}}  {each.about}; --machine {', '.join(each.machines)}")
     print()
-    print(" " * width + "".join(f"  {each.name}" for each in found))
+    print(" " * width + "".join(f"  {each.name}" for each in found) + "  in scripts for")
     for item in kinds:
         marks = "".join("  " + (_YES if each.can(item) else _NO).ljust(len(each.name)) for each in found)
-        print(f"{type(item).__name__:<{width}}{marks}".rstrip())
+        print(f"{type(item).__name__:<{width}}{marks}  {_machines(type(item))}")
     return HELD
+
+
+def _machines(kind: type) -> str:
+    """A write is the list's, and what clients ask is the store's: for the others it is left out, wherever they run."""
+    of = [name for name in MACHINES if not issubclass(kind, ALIEN[name])]
+    return "any" if len(of) == len(MACHINES) else ", ".join(of)
 
 
 _YES: Final = "yes"
@@ -80,6 +86,10 @@ def _as_json(each: World, kinds: list[Fault | Op]) -> dict[str, object]:
         "about": each.about,
         "machines": list(each.machines),
         "can": [type(item).__name__ for item in kinds if each.can(item)],
+        "of_machine": {
+            name: [type(item).__name__ for item in kinds if each.can(item) and name in each.machines_of(type(item))]
+            for name in each.machines
+        },
         "cannot": [type(item).__name__ for item in kinds if not each.can(item)],
     }
 

@@ -51,6 +51,12 @@ class World:
     """What can be replicated there."""
     regroups: bool = True
     """Whether members change where quorums are of groups."""
+    recorded: bool = True
+    """Whether every act of a server is written down, so that a picture of it is true."""
+
+    def machines_of(self, kind: type) -> tuple[str, ...]:
+        """In whose scripts it may stand here."""
+        return tuple(name for name in self.machines if not issubclass(kind, ALIEN[name]))
 
     def playable(self, script: Script) -> Playable:
         if script.machine not in self.machines:

@@ -62,6 +62,31 @@ def test_a_partition_is_drawn(healthy: str, tmp_path: Path) -> None:
     assert "zab-harness replay --script x.json" in document
 
 
+def test_no_two_times_at_the_axis_read_the_same(tmp_path: Path) -> None:
+    """Also where less than a millisecond is between them."""
+    outcome = run(script_from_seed(3, ops=30, faults=3, length_ms=1_000), trace=True)
+    does = """
+    const read = [];
+    for (const even of [true, false]) {
+      view.even = even;
+      measure();
+      for (let first = 10; first + 6 < times.length; first += Math.ceil(times.length / 20)) {
+        const left = times[first], right = times[first + 6];
+        view.from = place(left); view.to = place(right);
+        read.push([...grid(left, right).matchAll(/middle">([^<]*)</g)].map(found => found[1]).join(" "));
+      }
+    }
+    document.title = read.join("; ");
+    """
+    title = re.search("<title>(.*?)</title>", browse(page(outcome, "x"), tmp_path, does), re.S)
+    assert title is not None
+    axes = [words.split() for words in title[1].split(";")]
+    assert len(axes) > 20
+    assert sum(map(len, axes)) > 100
+    for times in axes:
+        assert len(times) == len(set(times)), times
+
+
 def test_it_can_be_filtered_zoomed_and_asked(healthy: str, tmp_path: Path) -> None:
     document = browse(
         healthy,

@@ -111,7 +111,9 @@ def test_arguments_that_make_no_sense_are_exit_two(arguments: list[str], capsys:
     with pytest.raises(SystemExit) as caught:
         main(arguments)
     assert caught.value.code == 2
-    assert "usage:" in capsys.readouterr().err
+    said = capsys.readouterr().err.splitlines()
+    assert len(said) == 2, "what is wrong, and where help is"
+    assert said[1].startswith("see zab-harness ")
 
 
 def test_who_says_nothing_is_told_what_there_is(capsys: pytest.CaptureFixture[str]) -> None:

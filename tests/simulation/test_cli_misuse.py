@@ -93,7 +93,46 @@ def test_every_command_has_help_and_refuses_what_it_does_not_know(
     with pytest.raises(SystemExit) as ended:
         main([command, "--no-such-option"])
     assert ended.value.code == common.MISUSED
-    assert "usage: " in capsys.readouterr().err
+    assert capsys.readouterr().err.splitlines()[1:] == [f"see zab-harness {command} --help"]
+
+
+@pytest.mark.parametrize(
+    ("words", "wrong"),
+    [
+        (["fuzz", "--mutant", "nope"], "argument --mutant: there is no 'nope'; `mutants --list` has all"),
+        (["run", "--seed", "1", "--mutant", "kip-102"], "there is no 'kip-102'; near it: KIP-101, "),
+        (["fuzz", "--profile", "transaction"], "there is no 'transaction'; near it: transactions"),
+        (["run", "--seed", "x"], "argument --seed: 'x' is no whole number"),
+        (["fuzz", "--servers", "3,x"], "argument --servers: 'x' is no whole number"),
+        (["mutants", "--seconds", "x"], "argument --seconds: 'x' is no number"),
+    ],
+)
+def test_what_is_wrong_is_one_line(words: list[str], wrong: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(words)
+    assert ended.value.code == common.MISUSED
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 2
+    assert wrong in lines[0]
+    assert len(lines[0]) < 200
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["show", "--seed", "1"],
+        ["replay", "--seed", "1", "--diagram", "run.html"],
+        ["shrink", "--seed", "1", "--diagram", "run.html"],
+        ["fuzz", "--runs", "1", "--diagram", "run.html"],
+    ],
+)
+def test_what_nobody_has_recorded_is_not_drawn(
+    words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nor is it run: all servers would stand there as if they were down."""
+    monkeypatch.chdir(tmp_path)
+    assert "nobody keeps a record of the acts" in said(capsys, *words, "--world", "processes")
+    assert not list(tmp_path.iterdir())
 
 
 def test_no_command_or_one_that_is_none(capsys: pytest.CaptureFixture[str]) -> None:
@@ -104,7 +143,10 @@ def test_no_command_or_one_that_is_none(capsys: pytest.CaptureFixture[str]) -> N
     with pytest.raises(SystemExit) as ended:
         main(["explode"])
     assert ended.value.code == common.MISUSED
-    assert "usage: zab-harness" in capsys.readouterr().err
+    assert capsys.readouterr().err == "zab-harness: there is no command 'explode'\nsee zab-harness --help\n"
+    with pytest.raises(SystemExit):
+        main(["shw"])
+    assert "there is no command 'shw'; near it: show" in capsys.readouterr().err
 
 
 def test_time_is_for_runs_that_are_not_kept(capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -35,6 +36,16 @@ def test_a_leader_is_cut_off_and_it_is_told_and_drawn(
     text = path.read_text()
     assert "A leader is cut off" in text
     assert f"<li>600 ms  a fault: isolate leader for 700 ms (server {first[1]})</li>" in text
+
+
+@pytest.mark.parametrize("words", [["drill", "--world", "cores"], ["show", "--seed", "1"]])
+def test_where_the_page_is_can_be_had_as_json(
+    words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*words, "--json", "--output", str(tmp_path / "a.html")]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert Path(told["page"]).read_text().startswith("<!doctype html>")
+    assert (told["held"], told["world"], told["promise"]) == (True, "cores", None)
 
 
 @pytest.mark.parametrize("seed", range(8))

@@ -95,14 +95,19 @@ class Room {  // where words stand already: two must not cover each other
 }
 
 function grid(left, right) {
-  const made = [], room = [];
-  const step = view.even ? 0 : [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000].find(each => (right - left) / 1000 / each < 14) * 1000;
+  const made = [], room = [];  // of what is shown: where, and when
+  const step = view.even ? 0 : [.01, .02, .05, .1, .2, .5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000].find(each => (right - left) / 1000 / each < 14) * 1000;
   const marks = step ? Array.from({length: 16}, (_, number) => (Math.ceil(left / step) + number) * step).filter(at => at <= right)
     : times.filter(at => at >= left && at <= right);
   for (const at of marks) {
-    const x = across(at), words = view.even && (right - left) < 40000 ? (at / 1000).toFixed(1) : String(Math.round(at / 1000));
-    if (x < GUTTER || room.some(other => Math.abs(other - x) < 54)) continue;
-    room.push(x);
+    const x = across(at);
+    if (x >= GUTTER && !room.some(([other]) => Math.abs(other - x) < 54)) room.push([x, at]);
+  }
+  const told = digits => room.map(([, at]) => (at / 1000).toFixed(digits));
+  const fewest = !step && right - left < 40000 ? 1 : 0;
+  const all = told([0, 1, 2].find(digits => digits >= fewest && new Set(told(digits)).size === room.length && (!step || step >= 1000 / 10 ** digits)) ?? 3);
+  for (const [number, [x]] of room.entries()) {
+    const words = all[number];
     made.push(line(x, TOP - 4, x, height - 6, "grid"), `<text class="tick" x="${x}" y="${TOP - 10}" text-anchor="middle">${words}</text>`);
   }
   made.push(`<text class="tick" x="10" y="${TOP - 10}">milliseconds</text>`);

@@ -85,7 +85,7 @@ def smaller(row: dict[str, Any], where: str, mutant: str | None, tries: int, dia
         if mutant is not None:
             stack.enter_context(planted(BY_NAME[mutant].edits))
         found = shrink(loads(row["script"]), same_promise(run, row["promise"]), runs_max=tries)
-        if diagrams is not None:
+        if diagrams is not None and there.recorded:
             _draw(diagrams / f"{row['seed']}.html", there.run(found.script, trace=True), where, mutant)
     needed = sorted({type(item).__name__ for item in (*found.script.faults, *found.script.ops)})
     return {
@@ -97,9 +97,6 @@ def smaller(row: dict[str, Any], where: str, mutant: str | None, tries: int, dia
 
 
 def _draw(path: Path, outcome: Outcome, where: str, mutant: str | None) -> None:
-    """In the world of processes nobody keeps a record of the acts, and there is nothing to draw."""
-    if outcome.trace is None:
-        return
     path.parent.mkdir(parents=True, exist_ok=True)
     line = rerun(outcome.script, world=where, mutant=mutant, beside=path.with_suffix(".json"))
     with appearing(path) as draft:

@@ -102,6 +102,7 @@ WORLD: Final = worlds.World(
     run,
     ("list", "store", "partitions"),
     regroups=False,
+    recorded=False,
 )
 WITH_SPACES: Final = evolve(WORLD, can=lambda item: can(item) and netns.can(item), machines=("list", "store"))
 """The same with `spaces`."""

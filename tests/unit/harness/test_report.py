@@ -200,6 +200,10 @@ def test_report_and_compare_as_commands(tmp_path: Path, capsys: pytest.CaptureFi
         store(Layout(tmp_path / name / "campaign=x").analysis, made)
     assert main(["report", str(tmp_path / "b")]) == 0
     assert "<svg" in Path(capsys.readouterr().out.strip()).read_text()
+    assert main(["report", str(tmp_path / "b"), "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert Path(told["page"]).name == "report.html"
+    assert (told["held"], told["runs"]["violated"]) == (False, 3)
     assert main(["compare", str(tmp_path / "a"), str(tmp_path / "b")]) == 1
     assert "NEW: agreement (in 0 -> 3 runs" in capsys.readouterr().out
     assert main(["compare", str(tmp_path / "b"), str(tmp_path / "a"), "--json"]) == 0

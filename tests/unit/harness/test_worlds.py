@@ -29,6 +29,22 @@ def test_each_world_says_of_every_kind_whether_it_can(capsys: pytest.CaptureFixt
     assert [name for name, each in told.items() if "partitions" in each["machines"]] == list(WORLDS)
 
 
+def test_what_is_of_some_machines_only_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["worlds", "--json"]) == 0
+    told = {each["name"]: each["of_machine"] for each in json.loads(capsys.readouterr().out)["worlds"]}
+    assert set(told["processes"]) == {"list", "store", "partitions"}
+    for of in told.values():
+        assert "Write" in of["list"]
+        assert "Ask" in of["store"]
+        assert not {"Write", "Ask"} & set(of["partitions"])
+    assert "CrashIn" not in told["processes"]["partitions"]
+    assert main(["worlds"]) == 0
+    lines = {line.split()[0]: line.split() for line in capsys.readouterr().out.splitlines() if line.strip()}
+    assert lines["CrashIn"] == ["CrashIn", "yes", "yes", "-", "any"]
+    assert lines["Write"][4:] == ["list"]
+    assert lines["Produce"][4:] == ["partitions"]
+
+
 def test_the_table_has_a_line_for_every_kind(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["worlds"]) == 0
     lines = capsys.readouterr().out.splitlines()
