@@ -260,7 +260,7 @@ def script_of_kept(text: str) -> Script | None:
     """Of a file in which a failing script is kept with what is known of it, the script."""
     try:
         data = json.loads(text)
-    except json.JSONDecodeError:
+    except ValueError:  # it is said elsewhere what is wrong with it
         return None
     return from_json(data["script"]) if is_kept(data) else None
 

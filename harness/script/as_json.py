@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
 import types
 import typing
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, Final
 
 import attrs
 
-from harness.script.checks import ScriptError, check, fields
+from harness.script.checks import ScriptError, Senseless, check, fields
 from harness.script.script import FAULTS, Knobs, Script, Timing
 from harness.script.versions import VERSION, refusal
 from harness.script.workload import OPS
@@ -58,7 +60,55 @@ def loads(text: str) -> Script:
         data = json.loads(text, object_pairs_hook=_once)
     except json.JSONDecodeError as error:
         raise ScriptError(f"line {error.lineno}, column {error.colno}: no JSON: {error.msg}") from error
-    return from_json(data)
+    except ScriptError:
+        raise
+    except ValueError as error:
+        digits = _TOO_MANY_DIGITS.search(text)
+        place = _line_and_column(text, digits.start() if digits is not None else 0)
+        raise ScriptError(f"{place}: this number is too large") from error
+    try:
+        return from_json(data)
+    except Senseless as error:
+        at = position(text, error.where)
+        raise ScriptError(f"{_line_and_column(text, at)}: {error}") from error
+
+
+_TOO_MANY_DIGITS: Final = re.compile(r"\d{1000,}")
+_SOMETHING: Final = re.compile(r"\S")
+_STEP: Final = re.compile(r"\.(\w+)|\[(\d+)\]")
+
+
+def position(text: str, where: str) -> int:
+    """Where in a text that is JSON a place like `script.faults[0].server` begins, or what it would be in."""
+    scan = json.JSONDecoder().raw_decode
+
+    def space(at: int) -> int:
+        return len(text) if (found := _SOMETHING.search(text, at)) is None else found.start()
+
+    def items(at: int) -> Iterator[tuple[object, int]]:
+        """Keys or numbers, and where the values begin."""
+        is_object, number, at = text[at] == "{", 0, space(at + 1)
+        while text[at] not in "}]":
+            key: object = number
+            if is_object:
+                key, at = scan(text, at)
+                at = space(space(at) + 1)  # behind the colon
+            yield key, at
+            at, number = space(scan(text, at)[1]), number + 1
+            at = space(at + 1) if text[at] == "," else at
+
+    found = space(0)
+    for name, number in _STEP.findall(where):
+        step = name or int(number)
+        inside = dict(items(found)) if text[found] in "{[" else {}
+        if step not in inside:
+            break
+        found = inside[step]
+    return found
+
+
+def _line_and_column(text: str, at: int) -> str:
+    return f"line {text.count(chr(10), 0, at) + 1}, column {at - text.rfind(chr(10), 0, at)}"
 
 
 def _once(pairs: list[tuple[str, object]]) -> dict[str, object]:
@@ -73,10 +123,10 @@ def _once(pairs: list[tuple[str, object]]) -> dict[str, object]:
 def from_json(data: object) -> Script:
     where = "script"
     if not isinstance(data, dict):
-        raise ScriptError(f"{where}: expected an object, not {type(data).__name__}")
+        raise Senseless(where, f"expected an object, not {type(data).__name__}")
     version = data.get("version")
     if version != VERSION:
-        raise ScriptError(f"{where}.version: {refusal(version)}")
+        raise Senseless(f"{where}.version", refusal(version))
     given = {key: value for key, value in data.items() if key != "version"}
     made: dict[str, Any] = {}
     for key, value in given.items():
@@ -88,7 +138,7 @@ def from_json(data: object) -> Script:
         elif key in ("faults", "ops"):
             kinds = FAULTS if key == "faults" else OPS
             if not isinstance(value, list):
-                raise ScriptError(f"{here}: expected a list")
+                raise Senseless(here, "expected a list")
             made[key] = tuple(_item(item, kinds, f"{here}[{number}]") for number, item in enumerate(value))
         else:
             made[key] = value
@@ -99,16 +149,16 @@ def from_json(data: object) -> Script:
 
 def _item(data: object, kinds: tuple[type, ...], where: str) -> Any:
     if not isinstance(data, dict):
-        raise ScriptError(f"{where}: expected an object, not {type(data).__name__}")
+        raise Senseless(where, f"expected an object, not {type(data).__name__}")
     for kind in kinds:
         if kind.__name__ == data.get("kind"):
             return _record(kind, {key: value for key, value in data.items() if key != "kind"}, where)
-    raise ScriptError(f"{where}.kind: {data.get('kind')!r} is none of {', '.join(kind.__name__ for kind in kinds)}")
+    raise Senseless(f"{where}.kind", f"{data.get('kind')!r} is none of {', '.join(kind.__name__ for kind in kinds)}")
 
 
 def _record(cls: type, data: object, where: str) -> Any:
     if not isinstance(data, dict):
-        raise ScriptError(f"{where}: expected an object, not {type(data).__name__}")
+        raise Senseless(where, f"expected an object, not {type(data).__name__}")
     hints = typing.get_type_hints(cls)
     made = {}
     for attribute in attrs.fields(cls):
@@ -116,10 +166,10 @@ def _record(cls: type, data: object, where: str) -> Any:
         if name in data:
             made[name] = _value(data[name], hints[name], f"{where}.{name}")
         elif attribute.default is attrs.NOTHING:
-            raise ScriptError(f"{where}.{name}: missing")
+            raise Senseless(f"{where}.{name}", "missing")
     for name in data:
         if name not in hints:
-            raise ScriptError(f"{where}.{name}: unknown; {cls.__name__} has {', '.join(hints)}")
+            raise Senseless(f"{where}.{name}", f"unknown; {cls.__name__} has {', '.join(hints)}")
     return cls(**made)
 
 
@@ -130,11 +180,11 @@ def _value(value: object, hint: Any, where: str) -> Any:
         return value  # made above
     if hint in (int, str, bool):
         if type(value) is not hint:
-            raise ScriptError(f"{where}: expected {hint.__name__}, not {value!r}")
+            raise Senseless(where, f"expected {hint.__name__}, not {value!r}")
         return value
     if typing.get_origin(hint) is tuple:
         if not isinstance(value, list | tuple):
-            raise ScriptError(f"{where}: expected a list, not {value!r}")
+            raise Senseless(where, f"expected a list, not {value!r}")
         inner = typing.get_args(hint)[0]
         return tuple(_value(item, inner, f"{where}[{number}]") for number, item in enumerate(value))
     if isinstance(hint, types.UnionType):

@@ -77,6 +77,9 @@ POSITIVE: Final = (
 LARGEST: Final[Mapping[str, int]] = {"count": 10_000, "size": 1 << 20, "user": lists.USERS_MAX}
 """Names of fields that decide how much memory one line takes, or of which there are only so many."""
 
+INTEGER_MAX: Final = (1 << 63) - 1
+"""No field is for larger numbers."""
+
 BYTES_MAX: Final = 64 << 20
 """So much may all writes of a script ask for together."""
 
@@ -97,44 +100,57 @@ class ScriptError(ValueError):
     """Not a script of this version. The message names the place."""
 
 
+class Senseless(ScriptError):
+    """It is well formed, and something in it cannot be; `where` as in `script.faults[0].server`."""
+
+    def __init__(self, where: str, what: str) -> None:
+        super().__init__(f"{where}: {what}")
+        self.where = where
+        self.what = what
+
+
 def fields(value: Any) -> list[tuple[str, Any]]:
     return [(attribute.name, getattr(value, attribute.name)) for attribute in attrs.fields(type(value))]
 
 
 def check(script: Script) -> None:
     """What the types cannot say."""
+    if not 0 <= script.seed <= INTEGER_MAX:
+        raise Senseless("script.seed", f"{script.seed} is not from 0 to {INTEGER_MAX}")
     if not 1 <= script.voters <= script.servers <= SERVERS_MAX:
-        raise ScriptError(f"script.voters: from 1 to {SERVERS_MAX} servers, at least one of them a voter")
+        raise Senseless("script.voters", f"from 1 to {SERVERS_MAX} servers, at least one of them a voter")
     _check_groups(script)
     if script.machine not in MACHINES:
-        raise ScriptError(f"script.machine: {script.machine!r} is none of {', '.join(MACHINES)}")
+        raise Senseless("script.machine", f"{script.machine!r} is none of {', '.join(MACHINES)}")
     if (script.machine in WITH_BROKERS) != (0 < script.brokers <= BROKERS_MAX):
         machines = " or ".join(WITH_BROKERS)
-        raise ScriptError(f"script.brokers: from 1 to {BROKERS_MAX} where the machine is {machines}, else none")
+        raise Senseless("script.brokers", f"from 1 to {BROKERS_MAX} where the machine is {machines}, else none")
     if script.length_ms < 1:
-        raise ScriptError("script.length_ms: a run takes time")
+        raise Senseless("script.length_ms", "a run takes time")
+    if script.length_ms > INTEGER_MAX:
+        raise Senseless("script.length_ms", f"{script.length_ms} is too large; {INTEGER_MAX} is the most")
     for place in ("timing", "knobs"):
         for name, value in fields(getattr(script, place)):
             check_setting(place, name, value, f"script.{place}.{name}")
     for place, small, large in ORDERED:
         least, most = (getattr(getattr(script, place), name) for name in (small, large))
         if least > most:
-            raise ScriptError(f"script.{place}.{small}: {least} is more than {large}, which is {most}")
+            raise Senseless(f"script.{place}.{small}", f"{least} is more than {large}, which is {most}")
     known = {*range(1, script.servers + 1), *_added(script)}
     for kind, items in (("ops", script.ops), ("faults", script.faults)):
         for number, item in enumerate(items):
             if item.at > script.length_ms:
-                raise ScriptError(f"script.{kind}[{number}].at: the run ends at {script.length_ms}")
+                raise Senseless(f"script.{kind}[{number}].at", f"the run ends at {script.length_ms}")
             check_item(item, f"script.{kind}[{number}]")
             _check_servers(item, known, f"script.{kind}[{number}]")
             target = getattr(item, "target", None)
             if target is not None and target == getattr(item, "source", None) and script.servers > 1:
-                raise ScriptError(
-                    f"script.{kind}[{number}].target: {target} is the source, too; nothing is between it and itself"
+                raise Senseless(
+                    f"script.{kind}[{number}].target", f"{target} is the source, too; nothing is between it and itself"
                 )
     asked = sum(op.count * (op.size + 16) for op in script.ops if isinstance(op, Write))
     if asked > BYTES_MAX:
-        raise ScriptError(f"script.ops: all writes together ask for {asked:,} bytes; {BYTES_MAX:,} are the most")
+        raise Senseless("script.ops", f"all writes together ask for {asked:,} bytes; {BYTES_MAX:,} are the most")
 
 
 def _check_groups(script: Script) -> None:
@@ -142,7 +158,7 @@ def _check_groups(script: Script) -> None:
     if not script.groups and not script.weights:
         return
     if script.weights and len(script.weights) != script.voters:
-        raise ScriptError(f"script.weights: one for each voter, {script.voters}, and not {len(script.weights)}")
+        raise Senseless("script.weights", f"one for each voter, {script.voters}, and not {len(script.weights)}")
     servers = [
         Server(ServerId(sid), "", 1, 2, Role.PARTICIPANT if sid <= script.voters else Role.OBSERVER)
         for sid in range(1, script.servers + 1)
@@ -150,7 +166,7 @@ def _check_groups(script: Script) -> None:
     groups, weights = grouped(script)
     place = "groups" if groups else "weights"
     for fault in faults(servers, groups, weights):
-        raise ScriptError(f"script.{place}: {fault}")
+        raise Senseless(f"script.{place}", str(fault))
 
 
 def grouped(script: Script) -> tuple[tuple[Group, ...], dict[ServerId, int]]:
@@ -166,7 +182,7 @@ def check_setting(place: str, name: str, value: int, where: str) -> None:
     else:
         trouble = _knob_trouble(name, value)
     if trouble is not None:
-        raise ScriptError(f"{where}: {trouble}")
+        raise Senseless(where, trouble)
 
 
 def _knob_trouble(name: str, value: int) -> str | None:
@@ -192,7 +208,7 @@ def _check_servers(item: Fault | Op, known: set[int], where: str) -> None:
         named = [value] if name in WHO else [sid for group in value for sid in group] if name == "groups" else []
         for sid in named:
             if sid is not None and sid > LEADER and sid not in known:
-                raise ScriptError(f"{where}.{name}: there is no server {sid}; there are {_words(known)}")
+                raise Senseless(f"{where}.{name}", f"there is no server {sid}; there are {_words(known)}")
 
 
 def _words(known: set[int]) -> str:
@@ -211,14 +227,14 @@ def check_item(item: Fault | Op | Step, where: str) -> None:
     for name, value in fields(item):
         trouble = _trouble(name, value)
         if trouble is not None:
-            raise ScriptError(f"{where}.{name}: {trouble}")
+            raise Senseless(f"{where}.{name}", trouble)
         if name == "steps":
             for number, step in enumerate(value):
                 check_item(step, f"{where}.{name}[{number}]")
     if isinstance(item, Setting):
         trouble = _knob_trouble(item.knob, item.value)
         if trouble is not None:
-            raise ScriptError(f"{where}.value: {trouble}")
+            raise Senseless(f"{where}.value", trouble)
 
 
 def _trouble(name: str, value: Any) -> str | None:
@@ -246,6 +262,6 @@ def _trouble(name: str, value: Any) -> str | None:
         return None
     if value < int(name in POSITIVE):
         return f"{value} is too small"
-    if value > LARGEST.get(name, value):
-        return f"{value} is too large; {LARGEST[name]} is the most"
+    if value > LARGEST.get(name, INTEGER_MAX):
+        return f"{value} is too large; {LARGEST.get(name, INTEGER_MAX)} is the most"
     return f"{value} is more than the whole" if name in SHARES and value > 100 else None

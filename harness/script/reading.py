@@ -24,7 +24,7 @@ from typing import Any, Final
 import attrs
 from attrs import evolve, frozen
 
-from harness.script.checks import CHOICES, WHO, ScriptError, check, check_item, check_setting
+from harness.script.checks import CHOICES, WHO, ScriptError, Senseless, check, check_item, check_setting
 from harness.script.names import MACHINES
 from harness.script.script import FAULTS, Fault, Knobs, Script, Timing
 from harness.script.workload import OPS, Op, Step
@@ -34,6 +34,8 @@ KINDS: Final[dict[str, type]] = {phrase(kind): kind for kind in (*FAULTS, *OPS)}
 SERVERS: Final = {name: number for number, name in NAMES.items()}
 TOPOLOGY: Final = ("seed", "voters", "observers", "groups", "weights", "machine", "brokers", "length")
 _TOKEN: Final = re.compile(r'\s*(?:,\s*)?(#.*|"(?:[^"\\]|\\.)*"|[|+=]|[^\s",|+=]+|\S)')
+_DIGITS_MAX: Final = 19
+_STEP: Final = re.compile(r"script\.(\w+)(?:\[(\d+)\])?(?:\.(\w+))?")
 _TIME: Final = re.compile(r"(-?\d+(?:\.\d+)?)(ms|s)?")
 
 
@@ -55,6 +57,8 @@ class Line:
         self._tokens = list(tokens)
         self._at = 0
         self._end = Token("", number, length + 1)
+        self.said: dict[str, Token] = {}
+        """By the name of a field, where the line says it."""
 
     def more(self) -> bool:
         return self._at < len(self._tokens)
@@ -78,7 +82,7 @@ class Line:
         token = self.take(wanted)
         if not re.fullmatch(r"-?\d+", token.text):
             raise token.error(f"expected {wanted}, not {token.text!r}")
-        return int(token.text)
+        return _integer(token)
 
     def time(self) -> int:
         """In milliseconds: `300`, `300 ms`, `1.2 s`."""
@@ -86,6 +90,7 @@ class Line:
         match = _TIME.fullmatch(token.text)
         if match is None:
             raise token.error(f"expected a time, like 300 ms or 1.2 s, not {token.text!r}")
+        _must_be_short(token, match[1])
         unit = match[2] or next((unit for unit in ("ms", "s") if self.skip(unit)), None)
         value = round(float(match[1]) * (1_000 if unit == "s" else 1), 6)
         if value != int(value):
@@ -95,22 +100,33 @@ class Line:
         return int(value)
 
 
+def _must_be_short(token: Token, digits: str) -> None:
+    if len(digits) > _DIGITS_MAX:
+        raise token.error(f"{digits:.20}... is too large a number")
+
+
+def _integer(token: Token) -> int:
+    _must_be_short(token, token.text)
+    return int(token.text)
+
+
 def script(text: str) -> Script:
     """The script, or a ScriptError that names the line, the column and what would be right there."""
     given: dict[str, Any] = {"seed": 0, "timing": Timing(), "knobs": Knobs()}
     said: dict[str, Token] = {}
-    faults: list[Fault] = []
-    ops: list[Op] = []
-    starts: list[Token] = []
+    faults: list[tuple[Fault, Line]] = []
+    ops: list[tuple[Op, Line]] = []
     for number, content in enumerate(text.splitlines(), 1):
         line = Line(_tokens(content, number), number, len(content))
         if not line.more():
             continue
         first = line.take("a word")
         if first.text == "at":
-            starts.append(first)
-            item = _event(line)
-            (faults if isinstance(item, FAULTS) else ops).append(item)  # type: ignore[arg-type]
+            item = _event(line, first)
+            if isinstance(item, FAULTS):
+                faults.append((item, line))
+            else:
+                ops.append((item, line))  # type: ignore[arg-type]
         elif first.text in ("timing", "knobs"):
             given[first.text] = _settings(line, first.text, given[first.text], said)
         elif first.text in TOPOLOGY:
@@ -120,11 +136,29 @@ def script(text: str) -> Script:
             raise first.error(_unknown(first.text, ("at", "timing", "knobs", *TOPOLOGY)))
         if line.more():
             raise line.here().error(f"expected the end of the line, not {line.here().text!r}")
-    ops.sort(key=lambda op: op.at)
-    faults.sort(key=lambda fault: fault.at)
-    made = Script(**given, ops=tuple(ops), faults=tuple(faults))
-    check(made)
+    ops.sort(key=lambda each: each[0].at)
+    faults.sort(key=lambda each: each[0].at)
+    made = Script(**given, ops=tuple(op for op, _ in ops), faults=tuple(fault for fault, _ in faults))
+    try:
+        check(made)
+    except Senseless as error:
+        lines = {"ops": [line for _, line in ops], "faults": [line for _, line in faults]}
+        raise _said_there(error, said, lines) from None
     return made
+
+
+def _said_there(error: Senseless, said: dict[str, Token], lines: dict[str, list[Line]]) -> ScriptError:
+    """With the place in the text, if it is about something that the text says at all."""
+    found = _STEP.match(error.where)
+    assert found is not None, error.where
+    name, number, inner = found.groups()
+    if number is not None:
+        line = lines[name][int(number)]
+        what = error.what if inner is None else f"{key(inner)}: {error.what}"
+        return line.said.get(inner or "", line.said[""]).error(what)
+    places = said.get(f"{name} {inner}"), said.get(name), said.get(name.removesuffix("_ms"))
+    token = next((place for place in places if place is not None), None)
+    return error if token is None else token.error(str(error).removeprefix("script."))
 
 
 def _tokens(content: str, number: int) -> list[Token]:
@@ -150,7 +184,7 @@ def _unknown(word: str, known: Iterable[str]) -> str:
     known = list(known)
     close = get_close_matches(word, known, 1, 0.55)
     hint = f"did you mean {close[0]!r}?" if close else f"expected one of {', '.join(known)}"
-    return f"{word!r} is not known here: {hint}"
+    return f"{word!r:.60} is not known here: {hint}"
 
 
 # -- the world -----------------------------------------------------------------------------------------
@@ -203,9 +237,10 @@ def _settings(line: Line, place: str, before: Any, said: dict[str, Token]) -> An
 # -- what happens --------------------------------------------------------------------------------------
 
 
-def _event(line: Line) -> Fault | Op:
+def _event(line: Line, first: Token) -> Fault | Op:
+    line.said["at"] = line.here() if line.more() else first
     at = line.time()
-    start = line.here()
+    start = line.said[""] = line.here()
     kind = _kind(line)
     made = _steps(line) if phrase(kind) == "ask" else _fields(line, kind)
     try:
@@ -218,8 +253,9 @@ def _event(line: Line) -> Fault | Op:
             if attribute.default is attrs.NOTHING and attribute.name not in {*made, "at"}
         ]
         raise start.error(f"{phrase(kind)} does not say: {', '.join(missing)}") from None
-    except ScriptError as error:
-        raise start.error(str(error)) from None
+    except Senseless as error:
+        inner = error.where.removeprefix(f"{phrase(kind)}.")
+        raise line.said.get(inner, start).error(str(error)) from None
     return item
 
 
@@ -242,6 +278,7 @@ def _fields(line: Line, kind: type) -> dict[str, Any]:
         if name in made:
             raise token.error(f"{key(name)} is said twice")
         made[name] = value
+        line.said[name] = token
 
     while line.more():
         token = line.here()
@@ -271,7 +308,7 @@ def _value(line: Line, name: str) -> Any:
         token = line.take("a server")
         if not _is_server(token.text):
             raise token.error(f"expected a server (leader, follower or its number), not {token.text!r}")
-        return SERVERS[token.text] if token.text in SERVERS else int(token.text)
+        return SERVERS[token.text] if token.text in SERVERS else _integer(token)
     if name in CHOICES:
         token = line.take(f"one of {', '.join(CHOICES[name])}")
         if token.text not in CHOICES[name]:

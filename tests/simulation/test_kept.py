@@ -104,6 +104,6 @@ def test_the_line_that_repeats_a_run(monkeypatch: pytest.MonkeyPatch, capsys: py
     given, command = line.removeprefix("echo ").split(" | ")
     assert json.loads(given.strip("'"))["faults"] == [{"kind": "Crash", "at": 500}]
     assert command == f"zab-harness replay --script - --mutant {FORGETS}"
-    monkeypatch.setattr("sys.stdin", io.StringIO(given.strip("'")))
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(given.strip("'").encode())))
     main(["replay", "--script", "-", "--json"])
     assert json.loads(capsys.readouterr().out)["script"]["length_ms"] == 700
