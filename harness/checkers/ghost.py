@@ -56,8 +56,6 @@ class Known:
 
 class Ghost:
     def __init__(self, ensemble: Ensemble, servers: int) -> None:
-        self.now = 0
-        """Microseconds of virtual time, kept by the world."""
         self.initial_ensemble = ensemble
         self.servers = [Known(ServerId(sid)) for sid in range(servers + 1)]
         """By id; nobody has id 0."""

@@ -249,5 +249,5 @@ def _known(ghost: Ghost) -> object:
         for one in zxids
     ]
     books = [tuple(each.items()) for each in (ghost.parent, ghost.depth, ghost.place, ghost.initial, ghost.ruler)]
-    counts = ghost.now, ghost.newest, ghost.acknowledged, tuple(ghost.batches), tuple(ghost.canon)
+    counts = ghost.newest, ghost.acknowledged, tuple(ghost.batches), tuple(ghost.canon)
     return books, counts, repr(ghost.servers), repr(ghost.governing), questions
