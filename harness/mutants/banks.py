@@ -24,7 +24,7 @@ from harness.checkers.store import judge, watching
 from harness.checkers.store.case import Case as Prepared
 from harness.checkers.store.linearize import operations
 from harness.history import History
-from harness.mutants.bank import algebra, controller, liveness, oracle, partitions, transactions, verdicts, zab
+from harness.mutants.bank import algebra, controller, limits, liveness, oracle, partitions, transactions, verdicts, zab
 from harness.mutants.bank.controller import settled
 from harness.mutants.bank.ensemble import PATHS, legal
 from harness.mutants.bank.operations import KINDS, spoil, true_history, without_zxids
@@ -51,9 +51,10 @@ TARGETS: Final[dict[str, tuple[str, ...]]] = {
     "liveness": ("harness.worlds.cores.liveness",),
     "store": _named(
         "checkers.store",
-        "broken model replay calls case log order realtime image effects outcomes sessions sequences watching watches"
-        " linearize judge promises",
+        "broken model replay calls case lists log order realtime image effects outcomes sessions sequences watching"
+        " watches linearize judge promises",
     ),
+    "limits": (*_named("checkers.store", "quotas silence"), "harness.worlds.cores.store.passing"),
     "linear": _named("checkers.linear", "certificate decide core models zones wgl znodes verify"),
     "controller": (
         *_named("checkers.controller", "case epochs fenced leaders versions assignments obedience settled"),
@@ -272,6 +273,7 @@ BANKS: Final[dict[str, Callable[[], Deeds]]] = {
     "oracle": oracle.deeds,
     "liveness": liveness.deeds,
     "store": store_bank,
+    "limits": limits.deeds,
     "linear": linear_bank,
     "controller": controller_bank,
     "partitions": partitions_bank,

@@ -77,6 +77,17 @@ EQUIVALENT: Final[dict[str, str]] = {
     "checkers.store.watches _words: 1 for 0 in `zxid > 0`": (
         "no event tells of zxid 1: what is committed first opens a session"
     ),
+    # -- limits ------------------------------------------------------------------------------------------
+    "checkers.store.quotas check: without `not (quotas.limited or _refused(call.reply))` in `call.reply is None or not"
+    " (quotas.limited or _refused(call.reply))`": (
+        "where nothing was ever limited, nor refused for that, nothing is wrong: more slowly, with the same result"
+    ),
+    "checkers.store.quotas _refused_at_no_time: `zxid <= reply.zxid` for `zxid < reply.zxid`": (
+        "what was refused changes nothing, so at its zxid all is as it was right before"
+    ),
+    "checkers.store.silence _asked_before: `written[place][0] <= end` for `written[place][0] < end`": (
+        "no write has the zxid of an end"
+    ),
     # -- controllers -------------------------------------------------------------------------------------
     "checkers.controller.assignments arrived: without `origin.moving` in `origin.moving and held.replicas =="
     " origin.target`": "what did not move is held by the same as before then, and what is as before was passed over",

@@ -11,7 +11,6 @@ what came and went while there was no limit is not.
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
 from collections.abc import Iterator, Mapping
 from typing import Final
 
@@ -32,8 +31,8 @@ _BEHIND_THE_LIMIT: Final = ("", "BAD_VERSION")
 """The answers to a request that has come by it."""
 
 
-def numbers(data: bytes | None) -> dict[str, int]:
-    return {key: int(value) for key, value in _PAIR.findall((data or b"").decode("utf-8", "replace"))}
+def numbers(data: bytes) -> dict[str, int]:
+    return {key: int(value) for key, value in _PAIR.findall(data.decode("utf-8", "replace"))}
 
 
 class Quotas:
@@ -41,44 +40,43 @@ class Quotas:
 
     def __init__(self, replay: Replay, changes: tuple[Change, ...]) -> None:
         self._replay = replay
-        self._zxids: dict[str, list[int]] = {}
-        self._data: dict[str, list[bytes | None]] = {}
+        self._made: dict[str, list[tuple[int, bytes | None]]] = {}
+        """What was written below `BELOW`, by path; None when it went."""
         self.limited: dict[str, None] = {}
         """All that ever were."""
         for change in changes:
             if not change.path.startswith(f"{BELOW}/") or change.kind not in ("create", "set", "delete"):
                 continue
-            self._zxids.setdefault(change.path, []).append(change.zxid)
-            self._data.setdefault(change.path, []).append(None if change.kind == "delete" else change.data or b"")
+            data = None if change.kind == "delete" else change.data or b""
+            self._made.setdefault(change.path, []).append((change.zxid, data))
             path, _, name = change.path.removeprefix(BELOW).rpartition("/")
             if name == LIMITS:
                 self.limited[path] = None
 
-    def _at(self, path: str, zxid: int) -> tuple[int, bytes | None]:
-        """Since when, and what."""
-        zxids = self._zxids.get(path, [])
-        place = bisect_right(zxids, zxid) - 1
-        return (0, None) if place < 0 else (zxids[place], self._data[path][place])
+    def _lives(self, path: str, zxid: int) -> list[tuple[int, bytes]]:
+        """Of what is there: what it was made with, and each time what was written since then. Empty: it is not."""
+        lives: list[tuple[int, bytes]] = []
+        for at, data in self._made.get(path, ()):
+            if at <= zxid:
+                lives = [] if data is None else [*lives, (at, data)]
+        return lives
 
-    def limits(self, path: str, zxid: int) -> dict[str, int] | None:
-        data = self._at(f"{BELOW}{path}/{LIMITS}", zxid)[1]
-        return None if data is None else numbers(data)
-
-    def covering(self, path: str, zxid: int) -> str | None:
+    def covering(self, path: str, zxid: int) -> tuple[str, dict[str, int]] | None:
+        """The nearest that is limited, and to what."""
         while path != parent_of(path):
-            if self.limits(path, zxid) is not None:
-                return path
+            lives = self._lives(f"{BELOW}{path}/{LIMITS}", zxid)
+            if lives:
+                return path, numbers(lives[-1][1])
             path = parent_of(path)
         return None
 
     def used(self, path: str, zxid: int) -> tuple[int, int] | None:
         """How many nodes and how many bytes are counted there; None where that is not certain."""
-        stats = f"{BELOW}{path}/{STATS}"
-        since, data = self._at(stats, zxid)
-        if data is None or self._begun(stats, zxid) != since:
-            return None  # a client has written there
-        limits = f"{BELOW}{path}/{LIMITS}"
-        if any(each.startswith(f"{path}/") for each in self.limited) or self._begun(limits, zxid) > since:
+        counted = self._lives(f"{BELOW}{path}/{STATS}", zxid)
+        limited = self._lives(f"{BELOW}{path}/{LIMITS}", zxid)
+        if len(counted) != 1 or not limited:
+            return None  # a client has written there, or nothing is limited
+        if limited[0][0] > counted[0][0] or any(each.startswith(f"{path}/") for each in self.limited):
             return None
         inside = f"{path}/"
         nodes = [
@@ -87,29 +85,20 @@ class Quotas:
         sizes = [len(node.data or b"") for node in nodes if node is not None]
         return len(sizes), sum(sizes)
 
-    def _begun(self, path: str, zxid: int) -> int:
-        """Since when it has been there without a break."""
-        zxids = self._zxids.get(path, [])
-        last = bisect_right(zxids, zxid) - 1
-        if last < 0 or self._data[path][last] is None:
-            return zxid + 1
-        while last and self._data[path][last - 1] is not None:
-            last -= 1
-        return zxids[last]
-
     def exceeded(self, path: str, zxid: int, nodes: int, size: int) -> str | None:
         """By which limit a change would be too much there: empty if by none, None if that cannot be said."""
-        limited = self.covering(path, zxid)
-        if limited is None:
+        covering = self.covering(path, zxid)
+        if covering is None:
             return ""
-        if self._at(f"{BELOW}{limited}/{STATS}", zxid)[1] is None:
+        limited, limits = covering
+        if not self._lives(f"{BELOW}{limited}/{STATS}", zxid):
             return ""
-        limits, used = self.limits(limited, zxid), self.used(limited, zxid)
-        if limits is None or used is None:
+        used = self.used(limited, zxid)
+        if used is None:
             return None
         for key, more, there in (("countHardLimit", nodes, used[0]), ("byteHardLimit", size, used[1])):
-            limit = limits.get(key, -1)
-            if more and -1 < limit < there + more:
+            limit = limits.get(key)
+            if limit is not None and more and 0 <= limit < there + more:
                 return f"{limited} had {key} {limit}, and {there} + {more} is more"
         return ""
 
@@ -143,14 +132,13 @@ def _decided(case: Case, call: Call, quotas: Quotas, prepared: Mapping[int, int]
     for request, error in zip(parts_of(call.request), given, strict=False):
         if of_the_system(request.path) or not request.path.startswith("/"):
             return
-        if request.op in ("create", "set"):
-            right = quotas.exceeded(request.path, seen, *_more(request, moment))
-            if error == REFUSED and right == "":
-                what = f"it was refused for a limit, and at zxid {hexed(seen)}, by which it was judged, none is passed"
-                yield broken(LIMITED, call, what, *case.changes_at(reply.zxid))
-            elif error in _BEHIND_THE_LIMIT and right:
-                what = f"it was not refused for a limit, and at zxid {hexed(seen)}, by which it was judged, {right}"
-                yield broken(LIMITED, call, what, *case.changes_at(reply.zxid))
+        right = quotas.exceeded(request.path, seen, *_more(request, moment))
+        if error == REFUSED and right == "":
+            what = f"it was refused for a limit, and at zxid {hexed(seen)}, by which it was judged, none is passed"
+            yield broken(LIMITED, call, what, *case.changes_at(reply.zxid))
+        elif error in _BEHIND_THE_LIMIT and right:
+            what = f"it was not refused for a limit, and at zxid {hexed(seen)}, by which it was judged, {right}"
+            yield broken(LIMITED, call, what, *case.changes_at(reply.zxid))
         if error:
             return
         moment.apply(moment.change_for(request, call.asked.session))
@@ -163,28 +151,29 @@ def _refused_at_no_time(case: Case, call: Call, quotas: Quotas) -> Iterator[Brok
     if reply.error != REFUSED or request.op == "multi":
         return
     more = _more(request, case.replay.before(reply.zxid))
-    seen = [change.zxid for change in case.history.changes if change.zxid < reply.zxid]
-    if all(quotas.exceeded(request.path, each, *more) == "" for each in dict.fromkeys(seen)):
+    seen = [zxid for zxid in case.replay.order if zxid < reply.zxid]
+    if all(quotas.exceeded(request.path, each, *more) == "" for each in seen):
         what = "it was refused for a limit, and whatever had been applied when it was judged, none is passed"
         yield broken(LIMITED, call, what, *case.changes_at(reply.zxid))
 
 
 def _more(request: Request, moment: Moment) -> tuple[int, int]:
-    """Nodes, and bytes."""
+    """Nodes, and bytes; of what neither creates nor sets, none."""
     size = len(request.data or b"")
     if request.op == "create":
         return 1, size
     node = moment.get(request.path)
-    return 0, size - len((node.data if node is not None else b"") or b"")
+    there = len(node.data or b"") if node is not None else 0
+    return 0, size - there if request.op == "set" else 0
 
 
 def _counted(call: Call, quotas: Quotas) -> Iterator[Broken]:
     reply, path = call.reply, call.request.path
     assert reply is not None
-    if call.request.op != "get" or reply.error or not reply.zxid or not path.endswith(f"/{STATS}"):
-        return
     limited = path.removeprefix(BELOW).removesuffix(f"/{STATS}")
-    right, told = quotas.used(limited, reply.zxid), numbers(reply.data)
+    if call.request.op != "get" or reply.error or path != f"{BELOW}{limited}/{STATS}":
+        return
+    right, told = quotas.used(limited, reply.zxid), numbers(reply.data or b"")
     if right is not None and (told.get("count"), told.get("bytes")) != right:
         what = f"it was told {told} of {limited}, where {right[0]} nodes with {right[1]} bytes are"
         yield broken(COUNTED, call, what)

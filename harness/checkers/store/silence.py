@@ -39,7 +39,8 @@ def ended_early(history: History, scale: float = 1.0) -> Iterator[Broken]:
                 asked[event.call] = event.at
             case Told() if event.call in asked and not event.reply.error:
                 if session in ends and event.at < before[ends[session]]:
-                    heard[session] = max(heard.get(session, (0, 0)), (asked[event.call], event.call))
+                    this = asked[event.call], event.call
+                    heard[session] = max(heard.get(session, this), this)
             case Became(state="connected"):
                 timeouts[session] = event.timeout_ms
             case Became(state="expired") if session in heard:

@@ -26,8 +26,8 @@ class _Made:
     owner: int
     since_ms: int
     """By the clock of who led: when it was written last."""
-    children: int = 0
-    """That it ever had."""
+    used: bool = False
+    """It has had a child."""
 
 
 def timely(ghost: Ghost) -> None:
@@ -42,14 +42,13 @@ def timely(ghost: Ghost) -> None:
                 nodes[path] = _Made(owner, txn.time)
                 above = nodes.get(parent_of(path))
                 if above is not None:
-                    above.children += 1
+                    above.used = True
             case Op.SET_DATA:
                 made = nodes.get(txn.body[0])
                 if made is not None:
                     made.since_ms = txn.time
-            case Op.DELETE | Op.DELETE_CONTAINER | Op.CLOSE_SESSION:
-                gone = txn.body[0] if txn.op == Op.CLOSE_SESSION else txn.body
-                for path in gone:
+            case Op.DELETE | Op.DELETE_CONTAINER:  # what goes with a session, no server takes away by itself
+                for path in txn.body:
                     made = nodes.pop(path, None)
                     if made is not None and txn.op == Op.DELETE_CONTAINER:
                         _judge(zxid, path, made, txn.time, again=path in passed)
@@ -64,7 +63,7 @@ def _judge(zxid: Zxid, path: str, made: _Made, now_ms: int, *, again: bool) -> N
     if ttl is not None and now_ms - made.since_ms <= ttl:
         what = f"{path} is for {ttl} ms, and goes at {show(zxid)}, {now_ms - made.since_ms} ms after it was written"
         raise Violation(TIMELY, what)
-    if made.owner == CONTAINER and not made.children and not again:
+    if made.owner == CONTAINER and not made.used and not again:
         raise Violation(TIMELY, f"{path} goes at {show(zxid)}, a container that nobody has left: it never had a child")
 
 

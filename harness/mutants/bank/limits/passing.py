@@ -1,0 +1,214 @@
+"""Nodes that go by themselves, in stories by hand: in time, and too early; and such as are left over."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, TypeAlias
+
+from attrs import define, field, frozen
+
+from harness.checkers.ghost import Ghost, Violation
+from harness.worlds.cores.store.passing import TIMELY, left_over, timely
+from harness.worlds.cores.workload import member
+from zab.core.batch import pack
+from zab.core.ensemble import Ensemble
+from zab.core.zxid import NOTHING, ServerId, Zxid, make
+from zab.store import txn as txns
+from zab.store.acl import OPEN
+from zab.store.node import CONTAINER, Node, ttl_owner
+from zab.store.ops import Op
+from zab.wire.relay import TAG_BYTES
+
+ANN: Final = 0x100000001
+ONE: Final = Ensemble((member(ServerId(1)),))
+TWO: Final = Ensemble((member(ServerId(1)), member(ServerId(2))))
+
+
+@define
+class Tale:
+    """Transactions that were committed, and what is there in the end."""
+
+    now_ms: int = 1_000
+    ghost: Ghost = field(factory=lambda: Ghost(ONE, 1))
+    nodes: dict[str, Node] = field(factory=dict)
+
+    def commit(self, payload: bytes, *, config: bool = False) -> None:
+        batch = pack(make(1, len(self.ghost.canon)), [payload], config=config)
+        self.ghost.log(batch, self.ghost.canon[-1] if len(self.ghost.canon) > 1 else NOTHING)
+        self.ghost.commit([batch.first])
+
+    def does(self, *made: bytes) -> None:
+        txn = made[0] if len(made) == 1 else txns.multi(ANN, 0, self.now_ms, list(made))
+        self.commit(bytes(TAG_BYTES) + txn)
+
+    def create(self, path: str, owner: int = 0) -> bytes:
+        return txns.create(Op.CREATE, ANN, 0, self.now_ms, path, b"", OPEN, owner, 1)
+
+    def write(self, path: str) -> bytes:
+        return txns.set_data(ANN, 0, self.now_ms, path, b"", 1)
+
+    def delete(self, path: str) -> bytes:
+        return txns.delete(ANN, 0, self.now_ms, path)
+
+    def reap(self, path: str) -> bytes:
+        return txns.delete(0, 0, self.now_ms, path, txns.DELETE_CONTAINER)
+
+    def close(self, *paths: str) -> bytes:
+        return txns.close_session(ANN, 0, self.now_ms, paths)
+
+    def left(self, path: str, owner: int, *, ever: int = 0, now: int = 0) -> None:
+        """There in the end, with so many children ever and now."""
+        zxid = Zxid(1)
+        self.nodes[path] = (b"", OPEN, zxid, zxid, 0, 1_000, 0, ever, 0, owner, zxid, now)
+
+
+Tell: TypeAlias = Callable[[Tale, bool], None]
+
+
+@frozen
+class Told:
+    name: str
+    tell: Tell
+    promise: str = TIMELY
+
+    def said(self, bad: bool) -> list[str]:
+        """As words: no two violations are the same."""
+        tale = Tale()
+        self.tell(tale, bad)
+        said: list[str] = []
+        try:
+            timely(tale.ghost)
+        except Violation as violation:
+            said.append(str(violation))
+        left = left_over(tale.nodes, tale.now_ms)
+        return said if left is None else [*said, f"{TIMELY}: {left}"]
+
+
+STORIES: Final[dict[str, Told]] = {}
+
+
+def told(tell: Tell) -> Tell:
+    STORIES[tell.__name__] = Told(tell.__name__, tell)
+    return tell
+
+
+@told
+def a_node_has_its_time(t: Tale, bad: bool) -> None:
+    t.does(t.create("/t", ttl_owner(250)))
+    t.now_ms += 250 if bad else 251
+    t.does(t.reap("/t"))
+
+
+@told
+def a_node_has_its_time_from_when_it_was_written_last(t: Tale, bad: bool) -> None:
+    t.does(t.create("/t", ttl_owner(250)))
+    t.now_ms += 200
+    t.does(t.write("/t"))
+    t.does(t.write("/"))
+    t.now_ms += 250 if bad else 251
+    t.does(t.reap("/t"))
+
+
+@told
+def clients_take_away_what_they_like(t: Tale, bad: bool) -> None:
+    t.does(t.create("/t", ttl_owner(250)), t.create("/c", CONTAINER))
+    t.does(t.delete("/t"))
+    t.does(t.reap("/c") if bad else t.delete("/c"))
+
+
+@told
+def a_container_is_left(t: Tale, bad: bool) -> None:
+    t.does(t.create("/c", CONTAINER))
+    t.does(t.create("/d" if bad else "/c/x"))
+    t.does(t.delete("/d" if bad else "/c/x"))
+    t.does(t.reap("/c"))
+
+
+@told
+def all_in_one(t: Tale, bad: bool) -> None:
+    """And a change of the members between: that is no transaction of the store."""
+    t.does(t.create("/c", CONTAINER), *([] if bad else [t.create("/c/x", ANN)]), t.create("/d"))
+    t.commit(TWO.text().encode(), config=True)
+    t.does(*([] if bad else [t.delete("/c/x")]), t.reap("/c"))
+
+
+@told
+def the_last_child_goes_with_its_session(t: Tale, bad: bool) -> None:
+    t.does(t.create("/c", CONTAINER))
+    if not bad:
+        t.does(t.create("/c/x", ANN))
+    t.does(t.close("/c/x"))
+    t.does(t.reap("/c"))
+
+
+@told
+def who_looked_may_have_seen_the_one_before(t: Tale, bad: bool) -> None:
+    """That was for ever, or a session's: then nobody looked at it."""
+    for owner in (0, ANN) if bad else (CONTAINER,):
+        t.does(t.create("/c", owner))
+        t.does(t.delete("/c"))
+    t.does(t.create("/c", CONTAINER))
+    t.does(t.reap("/c"))
+
+
+@told
+def a_session_had_it_before(t: Tale, bad: bool) -> None:
+    t.does(t.create("/c", ANN))
+    t.does(t.close("/c"))
+    if not bad:
+        t.does(t.create("/c", ttl_owner(9)))
+        t.does(t.delete("/c"))
+    t.does(t.create("/c", CONTAINER))
+    t.does(t.reap("/c"))
+
+
+@told
+def it_was_for_ever_before(t: Tale, bad: bool) -> None:
+    t.does(t.create("/c"))
+    t.does(t.delete("/c"))
+    t.does(t.create("/c", CONTAINER))
+    if not bad:
+        t.does(t.create("/c/x"))
+    t.does(t.reap("/c"))
+
+
+@told
+def it_has_gone_already(t: Tale, bad: bool) -> None:
+    t.does(t.create("/t", ttl_owner(250)))
+    t.now_ms += 300
+    t.does(t.reap("/t"))
+    t.does(t.reap("/t"))
+    t.does(t.delete("/none"))
+    if bad:
+        t.does(t.create("/t", ttl_owner(250)))
+        t.does(t.reap("/t"))
+
+
+@told
+def what_is_for_ever_may_go_if_it_was_another_when_it_was_looked_at(t: Tale, bad: bool) -> None:
+    t.does(t.create("/x"))
+    t.now_ms += 9
+    t.does(t.reap("/x"))
+    t.does(t.create("/x", CONTAINER if bad else 0))
+    t.does(t.reap("/x"))
+
+
+# -- what is left over -----------------------------------------------------------------------------------
+
+
+@told
+def containers_that_are_left(t: Tale, bad: bool) -> None:
+    t.left("/new", CONTAINER)
+    t.left("/for-ever", 0, ever=1)
+    t.left("/mine", ANN, ever=1)
+    t.left("/full", CONTAINER, ever=2, now=1)
+    t.left("/left", CONTAINER, ever=2, now=not bad)
+
+
+@told
+def nodes_that_have_had_their_time(t: Tale, bad: bool) -> None:
+    t.now_ms += 250
+    t.left("/full", ttl_owner(9), ever=1, now=1)
+    t.left("/for-ever", 0)
+    t.left("/container", CONTAINER)
+    t.left("/t", ttl_owner(249 if bad else 250))
