@@ -46,7 +46,8 @@ def master_arguments(parser: argparse.ArgumentParser) -> None:
 
 def act(arguments: argparse.Namespace) -> int:
     from harness.spark.analyze import analyze
-    from harness.spark.session import session
+    from harness.spark.campaign import reason
+    from harness.spark.session import refusals, session
 
     layout = located(arguments.folder, arguments.campaign)
     settings = {"spark.driver.memory": arguments.memory}
@@ -59,6 +60,8 @@ def act(arguments: argparse.Namespace) -> int:
         raise Misuse(str(error)) from error
     except OSError as error:
         raise Misuse(f"{error}; what was stored of the campaign is as it was") from error
+    except refusals() as error:
+        raise Misuse(f"Spark: {reason(error)}; what was stored of the campaign is as it was") from error
     finally:
         _told("")
     path = write_page(layout, made)

@@ -73,6 +73,14 @@ def with_tries(master: str) -> str:
     return re.sub(r"^local\[([^,\]]+)\]$", rf"local[\1,{TRIES}]", master)
 
 
+def refusals() -> tuple[type[Exception], ...]:
+    """What is raised where Spark cannot do what it is asked."""
+    from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+    from pyspark.errors import PySparkException
+
+    return PySparkException, Py4JError
+
+
 @contextmanager
 def session(master: str, name: str, *, quick: bool = False, settings: Mapping[str, str] | None = None) -> Iterator[Any]:
     """A session that ends with the block. Under spark-submit, what was given there stays as it is.

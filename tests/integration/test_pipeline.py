@@ -6,12 +6,15 @@ import json
 import os
 import signal
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import nullcontext
 from itertools import product
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyspark.errors import PySparkException
 
 from harness.cli import main
 from harness.history import Asked, Became, Change, History, Reply, Request, Stat, Told
@@ -24,7 +27,7 @@ from harness.spark.analyze import analyze
 from harness.spark.campaign import Campaign, Stopped, in_spark
 from harness.spark.chance import corrected
 from harness.spark.chunk import Done, Work, finish
-from harness.spark.layout import Chunk
+from harness.spark.layout import Chunk, Layout
 from harness.spark.rows import history_rows
 from harness.spark.schema import EVENTS, HISTORIES, REPEATS, RUNS, VERSION, Table
 from harness.spark.session import session
@@ -93,6 +96,10 @@ def test_bad_rows_are_put_aside_with_the_reason(spark: Any) -> None:
         run_of(7, outages=[outage(-5, "Crash")]),
         run_of(8, core_seconds=float("nan"), what=None),
         run_of(9, recoveries=[recovery("Crash", None, 3), recovery("Crash", None, -3)]),
+        run_of(10, messages=1 << 62),
+        run_of(11, at_ms=1 << 60),
+        run_of(12, outages=[outage(1 << 62, "Crash")]),
+        run_of(13, counts={"sync diff": 1 << 62}),
     ]
     good, aside = validate.validate(frame(spark, rows), RUNS)
     assert [row["seed"] for row in told(good)] == [1]
@@ -105,6 +112,10 @@ def test_bad_rows_are_put_aside_with_the_reason(spark: Any) -> None:
         7: "an outage that ends before it begins",
         8: "what is missing",
         9: "a recovery before its fault was over",
+        10: "impossible count",
+        11: "impossible count",
+        12: "impossible time of an outage",
+        13: "impossible count",
     }
     assert all(json.loads(row["row"])["world"] == "cores" for row in told(aside)), "the row itself is kept"
 
@@ -126,19 +137,38 @@ def test_a_seed_counts_once_and_a_history_with_a_hole_is_not_judged(spark: Any) 
 
 
 def test_files_that_are_torn_or_of_another_version_are_named(tmp_path: Path) -> None:
-    good, torn, old, other, gone = (tmp_path / f"{name}.parquet" for name in ("good", "torn", "old", "other", "gone"))
+    names = ("good", "torn", "old", "other", "gone", "typed")
+    good, torn, old, other, gone, typed = (tmp_path / f"{name}.parquet" for name in names)
     rows = RUNS.arrow().empty_table()
     pq.write_table(rows, good)
     torn.write_bytes(good.read_bytes()[:-20])
     pq.write_table(rows.replace_schema_metadata({"version": "0", "table": "runs"}), old)
     pq.write_table(EVENTS.arrow().empty_table(), other)
-    found = validate.readable(RUNS, [good, torn, old, other, gone])
+    place = rows.schema.get_field_index("voters")
+    pq.write_table(rows.set_column(place, "voters", pa.array([], pa.string())), typed)
+    found = validate.readable(RUNS, [good, torn, old, other, gone, typed])
     assert found.paths == (str(good),)
     refused = {Path(path).stem: reason for path, reason in found.refused}
     assert refused["old"] == f"version 0, expected {VERSION}"
     assert refused["other"] == "this is table events, expected runs"
     assert refused["torn"].startswith("cannot be read: ")
     assert refused["gone"].startswith("cannot be read: ")
+    assert refused["typed"] == "column voters is string, expected int32"
+
+
+def test_what_spark_cannot_do_is_said_in_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def overflows(*_: Any, **__: Any) -> None:
+        raise PySparkException("[ARITHMETIC_OVERFLOW] long overflow. SQLSTATE: 22003\nand then\nthe whole stack")
+
+    Layout.of(tmp_path, "x").begin({})
+    monkeypatch.setattr("harness.spark.session.session", lambda *_, **__: nullcontext())
+    monkeypatch.setattr("harness.spark.analyze.analyze", overflows)
+    assert main(["analyze", str(tmp_path)]) == 2
+    told = capsys.readouterr().err.strip()
+    assert told.startswith("Spark: [ARITHMETIC_OVERFLOW] long overflow.")
+    assert len(told.splitlines()) == 1
 
 
 # -- judged again --------------------------------------------------------------------------------------

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 from attrs import frozen
 from pyspark.sql import DataFrame, SparkSession, Window
@@ -16,6 +17,10 @@ from harness.spark.schema import EVENTS, HISTORIES, OUTCOMES, REPEATS, RUNS, VER
 QUARANTINE: Final = "source string, seed bigint, reason string, row string"
 """`source` is a table, or the file that could not be read at all."""
 
+MOST: Final = 1 << 40
+"""No run counts so far. Of eight million runs a sum still fits into 64 bits."""
+_COUNTED: Final = "at_ms, events, simulated_ms, committed, acknowledged, elections, messages, operations, stored"
+_RECOVERY: Final = "each.at_ms, each.leader_ms, each.write_ms, each.sessions_ms"
 _OUTCOMES: Final = ", ".join(f"'{outcome}'" for outcome in OUTCOMES)
 _RULES: Final[dict[str, tuple[tuple[str, str], ...]]] = {
     RUNS.name: (
@@ -24,11 +29,16 @@ _RULES: Final[dict[str, tuple[tuple[str, str], ...]]] = {
         ("outcome = 'held' AND promise IS NOT NULL", "held, but a promise is named"),
         ("outcome != 'held' AND script IS NULL", "failed, but its script is missing"),
         ("voters < 1 OR observers < 0", "impossible number of servers"),
+        (f"least({_COUNTED}) < 0", "negative count"),
+        (f"greatest({_COUNTED}, recovered_ms) > {MOST}", "impossible count"),
+        (f"exists(map_values(counts), each -> each > {MOST})", "impossible count"),
+        (f"NOT (core_seconds >= 0 AND core_seconds < {MOST})", "impossible processor time"),
+        (f"exists(outages, each -> greatest(each.took_ms, each.at_ms) > {MOST})", "impossible time of an outage"),
         (
-            "least(at_ms, events, simulated_ms, committed, acknowledged, elections, messages, operations, stored) < 0",
-            "negative count",
+            f"exists(recoveries, each -> greatest({_RECOVERY}) > {MOST})",
+            "impossible time of a recovery",
         ),
-        ("NOT core_seconds >= 0", "impossible processor time"),
+        (f"exists(strikes, each -> each.times > {MOST})", "impossible count"),
         ("exists(outages, each -> each.took_ms < 0 OR each.at_ms < 0)", "an outage that ends before it begins"),
         (
             "exists(recoveries, each -> least(each.at_ms, each.leader_ms, each.write_ms, each.sessions_ms) < 0)",
@@ -56,7 +66,8 @@ def readable(table: Table, paths: Iterable[Path]) -> Readable:
     refused: list[tuple[str, str]] = []
     for path in paths:
         try:
-            said = pq.read_schema(path).metadata or {}
+            schema = pq.read_schema(path)
+            said = schema.metadata or {}
         except Exception as error:
             refused.append((str(path), f"cannot be read: {str(error).splitlines()[0]}"))
             continue
@@ -66,8 +77,33 @@ def readable(table: Table, paths: Iterable[Path]) -> Readable:
         elif name != table.name:
             refused.append((str(path), f"this is table {name}, expected {table.name}"))
         else:
-            good.append(str(path))
+            wrong = _wrong_type(schema, table)
+            if wrong is None:
+                good.append(str(path))
+            else:
+                refused.append((str(path), wrong))
     return Readable(tuple(good), tuple(refused))
+
+
+def _wrong_type(schema: Any, table: Table) -> str | None:
+    """A column that is missing is missed in each row; one of another type cannot be read at all."""
+    for field in table.arrow():
+        place = schema.get_field_index(field.name)
+        if place >= 0 and not _alike(schema.field(place).type, field.type):
+            return f"column {field.name} is {schema.field(place).type}, expected {field.type}"
+    return None
+
+
+def _alike(one: Any, other: Any) -> bool:
+    """Whatever the parts of a list are called in the file."""
+    if pa.types.is_list(one) and pa.types.is_list(other):
+        return _alike(one.value_type, other.value_type)
+    if pa.types.is_map(one) and pa.types.is_map(other):
+        return _alike(one.key_type, other.key_type) and _alike(one.item_type, other.item_type)
+    if pa.types.is_struct(one) and pa.types.is_struct(other):
+        types = {each.name: each.type for each in one}
+        return all(each.name not in types or _alike(types[each.name], each.type) for each in other)
+    return bool(one == other)
 
 
 def load(spark: SparkSession, table: Table, paths: Iterable[str]) -> DataFrame:
