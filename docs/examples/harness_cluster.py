@@ -13,17 +13,20 @@ import json
 import os
 import random
 import shutil
+import signal
 import socket
 import subprocess
 import sys
 import tempfile
 import time
 import urllib.request
-from contextlib import ExitStack, suppress
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
 
 MISUSED: Final = 2
+TOLD: Final = 143
 PATIENCE_S: Final = 240.0
 WORKERS: Final = 2
 RUNS: Final = "40"
@@ -49,6 +52,37 @@ def free_ports(count: int) -> list[int]:
             probe.bind(("127.0.0.1", port))
             found.append(port)
     return found[:count]
+
+
+class ToldToEnd(BaseException):
+    """By SIGTERM. All that was started here ends before this does."""
+
+
+def told(number: int, _: object) -> None:
+    signal.signal(number, signal.SIG_IGN)  # once is enough, and the end is not to be disturbed
+    raise ToldToEnd
+
+
+@contextmanager
+def told_later() -> Iterator[None]:
+    """Between the start of a process and the line that remembers it, nobody is told anything."""
+    heard: list[int] = []
+    before = signal.signal(signal.SIGTERM, lambda number, _: heard.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+        if heard:
+            signal.raise_signal(signal.SIGTERM)
+
+
+def end(process: subprocess.Popen[bytes], patience_s: float = 10) -> None:
+    process.terminate()
+    try:
+        process.wait(timeout=patience_s)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
 
 
 class Cluster:
@@ -80,17 +114,9 @@ class Cluster:
             "JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",  # they start sooner
         }
         command = ["java", "-Xmx512m", "-cp", f"{home / 'jars'}/*", main, *arguments]
-        process = subprocess.Popen(command, stdout=log, stderr=log, cwd=self._folder, env=environment)
-        self._stack.callback(self._end, process)
-
-    @staticmethod
-    def _end(process: subprocess.Popen[bytes]) -> None:
-        process.terminate()
-        try:
-            process.wait(timeout=10)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+        with told_later():
+            process = subprocess.Popen(command, stdout=log, stderr=log, cwd=self._folder, env=environment)
+            self._stack.callback(end, process)
 
     def _shown(self) -> dict[str, Any]:
         """What the master shows on its page, or nothing."""
@@ -124,7 +150,11 @@ def harness(*arguments: str) -> int:
     # In a real cluster the driver has an address that the workers can reach, and says so here.
     environment = {**os.environ, "SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable}
     command = [sys.executable, "-m", "harness", *arguments]
-    return subprocess.run(command, env=environment, check=False, timeout=900).returncode
+    with ExitStack() as stack:
+        with told_later():
+            process = subprocess.Popen(command, env=environment)
+            stack.callback(end, process, 30)  # it says what it has kept
+        return process.wait(timeout=900)
 
 
 def main(output: str | None) -> int:
@@ -132,6 +162,16 @@ def main(output: str | None) -> int:
     if reason is not None:
         print(reason, file=sys.stderr)
         return MISUSED
+    signal.signal(signal.SIGTERM, told)
+    try:
+        return campaign(output)
+    except ToldToEnd:
+        kept = f"what was finished is in {output}" if output else "nothing is kept"
+        print(f"told to end: master and workers have ended, {kept}", file=sys.stderr)
+        return TOLD
+
+
+def campaign(output: str | None) -> int:
     with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
         try:
             cluster = Cluster(stack, Path(folder))

@@ -73,6 +73,11 @@ def act(arguments: argparse.Namespace) -> int:
     return HELD if made.held else VIOLATED
 
 
+def left(arguments: argparse.Namespace) -> str:
+    """What is there when it was told to end before it was done."""
+    return f"what was stored of the campaign in {arguments.folder} is as it was; the same command analyses it"
+
+
 def located(folder: Path, name: str | None) -> Layout:
     try:
         return find(folder.resolve(), name)

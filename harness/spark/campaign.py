@@ -6,6 +6,7 @@ import platform
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, Protocol
 
@@ -165,7 +166,8 @@ def in_spark(spark: Any, finish: Finish = finish) -> Spread:
                     context.cancelJobGroup("campaign")
                 thread.join(LOOK_S)
         except BaseException:
-            context.cancelJobGroup("campaign")
+            with suppress(Exception):  # a JVM that was told to end, too, hears no more
+                context.cancelJobGroup("campaign")
             raise
         if failed and not cancelled:
             raise Stopped(reason(failed[0])) from failed[0]

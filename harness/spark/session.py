@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
+import signal
 import sys
 import tempfile
+import threading
+import time
 import warnings
 import zipfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,6 +25,9 @@ HASH_SEED: Final = "0"
 """No result depends on it. Should one do so by mistake, then every task makes the same mistake."""
 TRIES: Final = 4
 """A task whose process is killed is begun anew."""
+
+END_S: Final = 10.0
+"""A JVM that has not ended by then is killed."""
 
 SETTINGS: Final[dict[str, str]] = {
     "spark.ui.enabled": "false",
@@ -113,15 +120,91 @@ def session(master: str, name: str, *, quick: bool = False, settings: Mapping[st
             "PYSPARK_PYTHON": os.environ.get("PYSPARK_PYTHON", sys.executable),
             "SPARK_LOCAL_IP": os.environ.get("SPARK_LOCAL_IP", "127.0.0.1" if is_local(master) else ""),
         }
-        with _environment(environment), warnings.catch_warnings():
+        with _environment(environment), _quiet_py4j(), warnings.catch_warnings():
             warnings.simplefilter("ignore", FutureWarning)  # of what pyspark does not yet do with the newest pandas
-            spark = builder.getOrCreate()
+            others = _children()
             try:
-                if not is_local(str(spark.sparkContext.master)):
-                    spark.sparkContext.addPyFile(str(_sources(Path(folder))))
-                yield spark
-            finally:
-                spark.stop()
+                spark = _started(builder)
+                try:
+                    if not is_local(str(spark.sparkContext.master)):
+                        spark.sparkContext.addPyFile(str(_sources(Path(folder))))
+                    yield spark
+                finally:
+                    if sys.exception() is None or isinstance(sys.exception(), Exception):
+                        spark.stop()
+            except KeyboardInterrupt:
+                _end(_children() - others)
+                raise
+
+
+def _started(builder: Any) -> Any:
+    """By another thread: whoever is told to end meanwhile hears it here, and not amid the words of Python and the JVM.
+
+    There it would come out as whatever these two then say of each other, and nobody would know that it was told.
+    """
+    made: list[Any] = []
+    failed: list[BaseException] = []
+
+    def start() -> None:
+        try:
+            made.append(builder.getOrCreate())
+        except BaseException as error:
+            failed.append(error)
+
+    thread = threading.Thread(target=start, name="start of Spark", daemon=True)
+    thread.start()
+    while thread.is_alive():
+        thread.join(0.2)
+    if failed:
+        raise failed[0]
+    return made[0]
+
+
+@contextmanager
+def _quiet_py4j() -> Iterator[None]:
+    """Before it raises what went wrong, it tells it in pages, some of them by the logger that is everybody's."""
+
+    def of_others(record: logging.LogRecord) -> bool:
+        return Path(record.pathname).parent.name != "py4j"
+
+    theirs, everybody = logging.getLogger("py4j"), logging.getLogger()
+    before = theirs.level
+    theirs.setLevel(logging.CRITICAL)
+    everybody.addFilter(of_others)
+    try:
+        yield
+    finally:
+        theirs.setLevel(before)
+        everybody.removeFilter(of_others)
+
+
+def _children() -> set[int]:
+    """Of this process. Where that cannot be known, the JVM ends by itself when its stdin does."""
+    found: set[int] = set()
+    for path in Path("/proc/self/task").glob("*/children"):
+        with suppress(OSError):
+            found |= {int(word) for word in path.read_text().split()}
+    return found
+
+
+def _end(jvms: set[int]) -> None:
+    """Not by words: the one that was to be said last may have been cut short. Told so, a JVM stops its Spark itself."""
+    for jvm in jvms:
+        with suppress(ProcessLookupError):
+            os.kill(jvm, signal.SIGTERM)
+    patience = time.monotonic() + END_S
+    while any(map(_lives, jvms)) and time.monotonic() < patience:
+        time.sleep(0.05)
+    for jvm in filter(_lives, jvms):
+        with suppress(ProcessLookupError):
+            os.kill(jvm, signal.SIGKILL)
+
+
+def _lives(pid: int) -> bool:
+    try:
+        return os.waitpid(pid, os.WNOHANG) == (0, 0)
+    except ChildProcessError:  # whoever began it has heard of its end
+        return False
 
 
 @contextmanager
