@@ -23,7 +23,7 @@ from harness.checkers.records.history import History as OfRecords
 from harness.checkers.store import judge, watching
 from harness.checkers.store.case import Case as Prepared
 from harness.checkers.store.linearize import operations
-from harness.history import History
+from harness.history import Fired, History
 from harness.mutants.bank import algebra, controller, limits, liveness, oracle, partitions, transactions, verdicts, zab
 from harness.mutants.bank.controller import settled
 from harness.mutants.bank.ensemble import PATHS, legal
@@ -199,6 +199,12 @@ def _watched(history: History, seed: int) -> Deed:
     return watched
 
 
+def _with_zeros(history: History) -> History:
+    """An event that bears no zxid may say so in two ways."""
+    events = (evolve(each, zxid=max(each.zxid, 0)) if isinstance(each, Fired) else each for each in history.events)
+    return evolve(history, events=tuple(events))
+
+
 def store_bank(*, legals: int = 24, lies: int = 2, twists: int = 6) -> Deeds:
     honest = [legal(seed, steps=100) for seed in range(legals)]
     histories = [(name, story.history) for name, story in STORIES.items()]
@@ -213,6 +219,7 @@ def store_bank(*, legals: int = 24, lies: int = 2, twists: int = 6) -> Deeds:
             if told == lies:
                 break
     histories += [(f"legal {seed}, jumps not seen", evolve(honest[seed], jumps=None)) for seed in range(legals // 3)]
+    histories += [(f"{name}, zxids left out as 0", _with_zeros(story.history)) for name, story in STORIES.items()]
     for name, history in histories:
         yield name, _judged(history)
     for seed in range(legals // 4):

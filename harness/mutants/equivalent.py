@@ -77,6 +77,21 @@ EQUIVALENT: Final[dict[str, str]] = {
     "checkers.store.watches _words: 1 for 0 in `zxid > 0`": (
         "no event tells of zxid 1: what is committed first opens a session"
     ),
+    "checkers.store.watches _words: `zxid >= 0` for `zxid > 0`": "what is due has a zxid, or -1 if it is not said",
+    "checkers.store.calls Calls._match: `place <= low` for `place < low`": (
+        "what is at that place has been matched, and is not looked at"
+    ),
+    "checkers.store.replay Replay.lives: 1 for 0 in `[0]`": "what was never there was not there from any zxid on",
+    "checkers.store.image _read: `since >= floor` for `since > floor`": (
+        "what was made at the floor is there at the floor, and looked at anyway"
+    ),
+    "checkers.store.image _explained: `made <= since` for `made < since`": (
+        "what was there since then is what it should have been told, and was not"
+    ),
+    "checkers.store.model Moment.change_for: 1 for 0 in `zxid = 0`": "nobody asks a moment for it",
+    "checkers.store.order writes: `one.zxid > other.zxid` for `one.zxid >= other.zxid`": (
+        "no two calls have one transaction"
+    ),
     # -- limits ------------------------------------------------------------------------------------------
     "checkers.store.quotas check: without `not (quotas.limited or _refused(call.reply))` in `call.reply is None or not"
     " (quotas.limited or _refused(call.reply))`": (

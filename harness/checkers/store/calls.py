@@ -133,7 +133,7 @@ class Calls:
     def _match(self, calls: list[Call], groups: list[Group], matched: dict[int, Group], replay: Replay) -> None:
         """What fits and could be done then; of several the one that was asked first, as it explains the most."""
         for group in groups:
-            low = -1
+            low = 0
             for place, call in enumerate(calls):
                 known = matched.get(call.asked.call)
                 if known is not None and known.zxid < group.zxid:
@@ -151,7 +151,7 @@ class Calls:
 
 def _refused(call: Call, group: Group, replay: Replay) -> bool:
     requests = parts_of(call.request)
-    if any(request.op not in _WRITES or of_the_system(request.path) for request in requests):
+    if any(of_the_system(request.path) for request in requests):
         return False
     return any(replay.before(group.zxid).refusals(requests, group.session))
 
@@ -176,8 +176,7 @@ def _made_by(request: Request, change: Change) -> bool:
     if request.op != change.kind or (request.op in ("create", "set") and request.data != change.data):
         return False
     if (
-        request.op in ("create", "setacl")
-        and UNKNOWN not in (request.acl, change.acl)
+        UNKNOWN not in (request.acl, change.acl)  # only creations and new lists have one
         and resolved(request.acl, request.user) != change.acl
     ):
         return False

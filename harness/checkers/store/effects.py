@@ -69,7 +69,7 @@ def _part(case: Case, request: Request, answer: Reply, change: Change) -> str:
     if request.op == "create" and answer.path != change.path:
         return f"it created {change.path}, and was told {answer.path}"
     node = case.replay.after.get((change.zxid, change.part))
-    if answer.stat is None or node is None or request.op not in ("create", "set", "setacl"):
+    if answer.stat is None or node is None:
         return ""
     right = node.stat()
     return "" if answer.stat == right else f"it was told {answer.stat}, and {right} is true"

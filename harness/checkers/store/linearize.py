@@ -66,7 +66,7 @@ def _operation(call: Call, since: int) -> Operation | None:
     versions = _versions(call.group)
     if request.op == "multi":
         errors = [part.error for part in answers]
-        if reply.error or len(answers) != len(requests) or any(each not in (*BY_NODES, LATER) for each in errors):
+        if len(answers) != len(requests) or any(each not in (*BY_NODES, LATER) for each in errors):
             return None
         refused = call.write and any(errors)
         result: Value = tuple(

@@ -167,7 +167,7 @@ class Moment:
     def refusal(self, request: Request) -> str:
         """The error that this request must get here; empty if it must be done."""
         path, version, user = request.path, request.version, request.user
-        if request.op in ("create", "setacl") and resolved(request.acl, user) is None:
+        if resolved(request.acl, user) is None:
             return "INVALID_ACL"
         if request.op == "create":
             return self._refusal_of_create(request)
@@ -216,11 +216,10 @@ class Moment:
                 parent = self.get(parent_of(request.path))
                 assert parent is not None
                 owner = session if "ephemeral" in request.mode else 0
-                mode = request.mode if request.mode in ("container", "ttl") else ""
                 acl = resolved(request.acl, request.user)
                 assert acl is not None
                 path = named(request, parent)
-                return Change(zxid, session, "create", path, request.data, owner=owner, acl=acl, mode=mode)
+                return Change(zxid, session, "create", path, request.data, owner=owner, acl=acl)
             case "set":
                 node = self.get(request.path)
                 assert node is not None

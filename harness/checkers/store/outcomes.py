@@ -48,7 +48,7 @@ def kept(case: Case) -> Iterator[Broken]:
 
 def once(case: Case) -> Iterator[Broken]:
     for group in case.calls.unclaimed:
-        calls = case.calls.of.get(group.session, [])
+        calls = case.calls.of[group.session]
         same = [call for call in calls if made_by(call.request, group)]
         if same:
             call = same[0]
@@ -57,9 +57,8 @@ def once(case: Case) -> Iterator[Broken]:
             what = f"it was {fate} committed at zxid {hexed(group.zxid)}"
             yield broken(ONCE, call, what, *group.changes, zxid=group.zxid)
         else:
-            client = calls[0].asked.client if calls else 0
             what = (
-                f"client {client}, session {group.session:#x}: zxid {hexed(group.zxid)} changed"
+                f"client {calls[0].asked.client}, session {group.session:#x}: zxid {hexed(group.zxid)} changed"
                 f" {group.writes[0].path} for it, and it never asked for that"
             )
             yield Broken(ONCE, what, 0, group.session, 0, group.zxid, group.changes)

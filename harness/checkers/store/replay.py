@@ -51,8 +51,8 @@ class Replay:
         self._latest: dict[str, Node | None] = dict(EMPTY)
         last = 0
         for zxid, made in groupby(changes, key=lambda change: change.zxid):
-            group = Group(zxid, 0, tuple(made))
-            group = Group(zxid, group.changes[0].session, group.changes)
+            together = tuple(made)
+            group = Group(zxid, together[0].session, together)
             if zxid <= last:
                 self.problems.append(Problem(group.changes[0], f"it comes behind zxid {last:#x}"))
             last = max(last, zxid)

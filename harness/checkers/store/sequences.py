@@ -20,7 +20,7 @@ PROMISE: Final = "sequence numbers are unique and ascend"
 def check(case: Case) -> Iterator[Broken]:
     sequential = set()
     for call in case.calls.all:
-        if call.group is not None and not call.group.refused:
+        if call.group is not None:
             for part, request in enumerate(parts_of(call.request)):
                 if request.op == "create" and "sequential" in request.mode:
                     sequential.add((call.group.zxid, part))

@@ -43,14 +43,12 @@ def steps_of(changes: Iterable[Change], moment: Moment) -> Iterator[Step]:
                 yield "children", above, _list(moment, above)
             case "set":
                 yield "data", change.path, _list(moment, change.path)
-                moment.apply(change)
             case "delete":
                 yield from _gone(change.path, moment)
                 moment.apply(change)
             case "close":
                 for path in change.gone:
                     yield from _gone(path, moment)
-                moment.apply(change)
             case _:
                 moment.apply(change)
 
@@ -139,12 +137,11 @@ def jumped(table: Table, replay: Replay, old: int, new: int, user: str) -> tuple
         if kind == "recursive":
             below = root if root == ROOT else root + "/"
             paths.update(path for path in replay.paths if path.startswith(below))
-    gone: list[Step] = []
-    rest: list[Step] = []
-    for path in sorted(paths):
+    steps: list[Step] = []
+    for path in sorted(paths):  # in no particular order: what is due at once may come as it likes
         before, after = replay.node(path, old), replay.node(path, new)
-        (gone if after is None else rest).extend((event, path, acl) for event, acl in _differences(before, after))
-    return told(table, gone[::-1] + rest, new, user)
+        steps.extend((event, path, acl) for event, acl in _differences(before, after))
+    return told(table, steps, new, user)
 
 
 def _differences(old: Node | None, new: Node | None) -> Iterator[tuple[str, str]]:

@@ -5,9 +5,9 @@ A story is a function that tells a `Tale`; `broken` names the promise that it br
 
 from __future__ import annotations
 
-from harness.mutants.bank.stories import answers, committed, finer, lists, lost, sessions, watching
+from harness.mutants.bank.stories import answers, closer, committed, finer, lists, lost, sessions, watching
 from harness.mutants.bank.stories.story import STORIES, Story
 
-MODULES = (committed, answers, lost, sessions, watching, finer, lists)
+MODULES = (committed, answers, lost, sessions, watching, finer, lists, closer)
 
 __all__ = ["MODULES", "STORIES", "Story"]
