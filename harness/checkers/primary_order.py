@@ -13,6 +13,7 @@ from harness.checkers.ghost import Ghost, Known
 from harness.checkers.judge import Checker
 from zab.core.batch import Batch
 from zab.core.messages import State
+from zab.core.ready import Recovered
 from zab.core.zxid import Epoch, ServerId, Zxid, epoch_of, show
 
 # A member of an enum is looked up slowly, and this with every batch that is applied.
@@ -76,7 +77,13 @@ class PrimaryIntegrity(Checker):
 
     def __init__(self, ghost: Ghost) -> None:
         super().__init__(ghost)
-        self._broadcasting: dict[Epoch, ServerId] = {}
+        self._broadcasting: dict[Epoch, ServerId | None] = {}
+        """None: it was started again since, and what it delivers now is not as of that epoch."""
+
+    def started(self, who: Known, recovered: Recovered) -> None:
+        for epoch, primary in self._broadcasting.items():
+            if primary == who.id:
+                self._broadcasting[epoch] = None
 
     def broadcasts(self, who: Known, epoch: Epoch) -> None:
         if epoch in self._broadcasting:
