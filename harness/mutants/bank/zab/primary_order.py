@@ -6,6 +6,7 @@ from harness.checkers.primary_order import GlobalPrimaryOrder, LocalPrimaryOrder
 from harness.mutants.bank.zab.story import ONE, THREE, TWO, Story, batch, breaks
 from zab.core.batch import Batch
 from zab.core.messages import State
+from zab.core.ready import Recovered
 from zab.core.zxid import Epoch
 
 
@@ -152,6 +153,16 @@ def a_primary_that_is_gone_is_not_compared(story: Story, bad: bool) -> None:
     second = _two_of_which_the_leader_has_one(story)
     if not bad:
         story.judge.crashed(TWO)
+    story.applies(second, ONE)
+
+
+@breaks(PrimaryIntegrity)
+def a_primary_that_was_started_again_is_not_compared(story: Story, bad: bool) -> None:
+    """It leads again, and has not come to a new epoch: whoever heard its last words may have delivered more."""
+    second = _two_of_which_the_leader_has_one(story)
+    story.judge.crashed(THREE if bad else TWO)
+    story.judge.started(THREE if bad else TWO, Recovered(Epoch(2), Epoch(2)), second.last)
+    story.leads(TWO, 2)
     story.applies(second, ONE)
 
 
