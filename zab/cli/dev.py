@@ -26,6 +26,7 @@ from zab.runtime.alone import raise_open_files
 from zab.runtime.coordination.opening import make_server, run_server
 from zab.runtime.coordination.server import StoreServer
 from zab.runtime.coordination.settings import DoorSettings
+from zab.runtime.watchdog import LoopMonitor
 from zab.store.store import StoreSettings
 from zab.wire.client.words import WORDS
 
@@ -188,7 +189,9 @@ def _kept_layout(kept: Path) -> Layout:
 async def run_dev(data: Path, layout: Layout, settings: Settings) -> None:
     async with trio.open_nursery() as nursery:
         await nursery.start(stop_on_signal, nursery.cancel_scope)
-        click.echo(introduction(data, layout, await start_servers(nursery, data, layout, settings)))
+        servers = await start_servers(nursery, data, layout, settings)
+        nursery.start_soon(LoopMonitor(servers[0].member.watchdogs.add("event loop")).run)
+        click.echo(introduction(data, layout, servers))
 
 
 async def start_servers(nursery: trio.Nursery, data: Path, layout: Layout, settings: Settings) -> list[StoreServer]:

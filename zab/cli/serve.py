@@ -27,6 +27,7 @@ from zab.runtime.errors import cannot_listen
 from zab.runtime.identity import claim
 from zab.runtime.logs import LEVELS
 from zab.runtime.running import alone
+from zab.runtime.watchdog import LoopMonitor
 from zab.storage.disk import Disk
 from zab.storage.membership import replace_membership
 from zab.storage.real import RealDisk
@@ -153,6 +154,7 @@ async def run(plan: Plan) -> None:
             where = f"{plan.secure_host or plan.client_host or '*'}:{server.secure_client_port}"
             click.echo(f"server {plan.server_id} listens for clients on {where}, over TLS")
         nursery.start_soon(announce, server)
+        nursery.start_soon(LoopMonitor(server.member.watchdogs.add("event loop")).run)
         nursery.start_soon(keep_membership, server, plan)
 
 

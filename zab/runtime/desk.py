@@ -22,7 +22,8 @@ from zab.runtime.errors import Refused
 from zab.runtime.limits import Limits
 from zab.runtime.link import Link
 from zab.runtime.logs import Log
-from zab.runtime.machine import KeepsAccount, Machine, View, passes_through
+from zab.runtime.machine import Describes, KeepsAccount, Machine, View, passes_through
+from zab.runtime.watchdog import STALL_S, UNWATCHED, Watchdog
 from zab.wire.peer import ENVELOPE_BYTES_MAX, ITEM_BYTES_MAX
 from zab.wire.relay import TAG, TAG_BYTES
 
@@ -63,7 +64,7 @@ class Refusal:
 
 
 class Desk:
-    def __init__(self, machine: Machine, limits: Limits, log: Log) -> None:
+    def __init__(self, machine: Machine, limits: Limits, log: Log, watchdog: Watchdog = UNWATCHED) -> None:
         self.refusals: list[Refusal] = []
         """To be taken by the driver."""
         self.proposed = self.batches = 0
@@ -73,6 +74,7 @@ class Desk:
         self._body_bytes_max = limits.frame_bytes_max - ENVELOPE_BYTES_MAX
         self._txn_bytes_max = self._body_bytes_max - BESIDE_BYTES
         self._passes = passes_through(machine)
+        self._watchdog = watchdog
         self._prepare_at = machine.prepare_at if isinstance(machine, KeepsAccount) else None
         self._epoch: Epoch | None = None
         self._parcels: deque[Parcel] = deque()
@@ -192,12 +194,14 @@ class Desk:
         last = node.last
         zxid = Zxid(last + 1) if epoch_of(last) == epoch else make(epoch, 1)
         size = 0
+        clock = self._watchdog.clock
         while parcels and len(prepared) < limits.batch_entries_max and size < limits.batch_bytes_max:
             parcel = parcels[0]
             start = self._started
             stop = min(len(parcel.requests), start + limits.batch_entries_max - len(prepared))
             counter = parcel.first + start
             origin, link = parcel.origin, parcel.link
+            started = clock()
             for request in parcel.requests[start:stop]:
                 txn: object = request
                 if not passes:
@@ -208,6 +212,10 @@ class Desk:
                             txn = prepare(request, _new_view((zxid, epoch, now_ms, outstanding)))
                     except Exception as error:
                         txn = self._not_made(request, zxid, error)
+                    ended = clock()
+                    if ended - started > STALL_S:
+                        self._watchdog.took(ended - started, partial(self._preparing, request))
+                    started = ended
                 if not isinstance(txn, bytes) or len(txn) > txn_bytes_max:
                     self.refusals.append(Refusal(link, counter, self._why_not(txn)))
                     counter += 1
@@ -228,6 +236,10 @@ class Desk:
                 self._started = 0
             else:
                 self._started = done
+
+    def _preparing(self, request: bytes) -> str:
+        described = self._machine.describe(request) if isinstance(self._machine, Describes) else "a request"
+        return f"preparing {described} of {len(request)} bytes"
 
     def _not_made(self, request: bytes, zxid: Zxid, error: Exception) -> Refused:
         """Why `prepare` made nothing of it."""

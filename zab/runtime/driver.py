@@ -34,6 +34,7 @@ from zab.runtime.pace import beside_the_loop
 from zab.runtime.requests import RELAYS, Requests
 from zab.runtime.snapshots import Snapshots
 from zab.runtime.status import RoleChange
+from zab.runtime.watchdog import Watchdog
 from zab.runtime.writer import Writer
 from zab.storage.storage import Storage
 from zab.wire.relay import TAG, TAG_BYTES
@@ -105,6 +106,7 @@ class Driver:
         log: Log,
         changed: Callable[[RoleChange], None],
         activated: Callable[[Ensemble], None],
+        watchdog: Watchdog,
         host: Host = REAL_HOST,
     ) -> None:
         self.node = node
@@ -123,6 +125,7 @@ class Driver:
         self._log = log
         self._changed = changed
         self._activated = activated
+        self._watchdog = watchdog
         self._host = host
         self.membership: Membership = unconcerned
         self.role = RoleChange(node.state, node.epoch, node.leader, node.serving)
@@ -185,6 +188,8 @@ class Driver:
         return self._go_on(self._turn())
 
     def _go_on(self, turn: Iterator[Wish]) -> bool:
+        dog, desk = self._watchdog, self._requests.desk
+        started, stalls, applied, proposed = self._time(), dog.stalls, self.applied, desk.proposed
         self.turning = True
         self._halted = None
         for wish in turn:
@@ -195,6 +200,12 @@ class Driver:
         # Others have their turn now: whatever was answered until here is theirs.
         self.turning = False
         self.turned()
+        dog.turns += 1
+        if dog.stalls == stalls:  # else the request at fault is reported already
+            dog.took(
+                self._time() - started,
+                lambda: f"applying {self.applied - applied} transactions, proposing {desk.proposed - proposed}",
+            )
         return self._halted is None
 
     async def _alarm(self) -> None:

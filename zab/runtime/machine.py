@@ -82,6 +82,15 @@ class KeepsAccount(Protocol):
         ...
 
 
+@runtime_checkable
+class Describes(Protocol):
+    """A machine that names a request for the log, if the request has held up the leader."""
+
+    def describe(self, request: bytes) -> str:
+        """Return a few words, such as "multi of session 0x10000". Never fails, whatever the bytes are."""
+        ...
+
+
 def passes_through(machine: Machine) -> bool:
     """Whether `prepare` is the default one, so that it need not be called at all."""
     return getattr(type(machine), "prepare", None) is Passive.prepare

@@ -17,7 +17,7 @@ import trio
 from zab.core.ensemble import Ensemble, Server
 from zab.core.errors import ConfigError, DamagedError, LocalProtocolError, Overloaded
 from zab.core.ready import Recovered, Settings
-from zab.core.zxid import ServerId, Zxid
+from zab.core.zxid import Epoch, ServerId, Zxid
 from zab.runtime.blocks import beside_a_block, sole_error
 from zab.runtime.doorbell import Doorbell
 from zab.runtime.driver import Membership, unconcerned, unmoved
@@ -26,6 +26,7 @@ from zab.runtime.errors import Stopped
 from zab.runtime.host import REAL_HOST, Host
 from zab.runtime.identity import claim
 from zab.runtime.limits import Limits
+from zab.runtime.logs import Log
 from zab.runtime.machine import Machine
 from zab.runtime.network import LinkTls, Network, TcpNetwork
 from zab.runtime.origin import Done, Origin, Submission
@@ -34,6 +35,7 @@ from zab.runtime.requests import Hears, deaf
 from zab.runtime.running import Options, Running, alone
 from zab.runtime.status import DiskStatus, RoleChange, SnapshotStatus, Status
 from zab.runtime.waiting import Waiter
+from zab.runtime.watchdog import Stall, Watchdogs
 from zab.storage.disk import Disk
 from zab.storage.real import RealDisk
 from zab.storage.recovery import REMEDY
@@ -105,6 +107,7 @@ class Member:
         self._bell = Doorbell()
         self._origin = Origin(host.random_bytes(ORIGIN_BYTES), limits.submits_max, limits.submit_bytes_max)
         self._running: Running | None = None
+        self.watchdogs = Watchdogs(self._report_stall)
         self._stopped: Stopped | None = Stopped("this member was not started yet")
         self._role: RoleChange | None = None
         self._role_changed = trio.Event()
@@ -160,7 +163,17 @@ class Member:
                 chunks = storage.read_snapshot(recovered.snapshot)
                 with beside_the_loop():
                     await in_thread(partial(self._machine.restore, chunks))
-            return Running(self._options, self._machine, disk, storage, recovered, self._origin, self._bell, self._tell)
+            return Running(
+                self._options,
+                self._machine,
+                disk,
+                storage,
+                recovered,
+                self._origin,
+                self._bell,
+                self._tell,
+                self.watchdogs,
+            )
         except BaseException:
             disk.close()
             raise
@@ -179,6 +192,10 @@ class Member:
             f"{self._path}: {what}. Server {self.me} is the only voter, so there is nobody to heal it from: "
             f"{how}restore the directory from a copy, or begin anew with an empty one"
         )
+
+    def _report_stall(self, stall: Stall) -> None:
+        log = Log(self.me, lambda: Epoch(0) if self._role is None else self._role.epoch)
+        log.say("loop_stalled", "warning", loop=stall.loop, ms=round(stall.seconds * 1000), cause=stall.cause)
 
     def _tell(self, role: RoleChange) -> None:
         self._role = role

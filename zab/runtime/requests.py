@@ -20,6 +20,7 @@ from zab.runtime.links import Links
 from zab.runtime.logs import Log
 from zab.runtime.machine import Machine
 from zab.runtime.origin import Origin
+from zab.runtime.watchdog import UNWATCHED, Watchdog
 from zab.wire.peer import ENVELOPE_BYTES_MAX, ITEM_BYTES_MAX, REASON_CHARS_MAX, REQUESTS_MAX, encode
 from zab.wire.relay import (
     Aside,
@@ -54,9 +55,10 @@ class Requests:
         limits: Limits,
         log: Log,
         wall_ms: Callable[[], int],
+        watchdog: Watchdog = UNWATCHED,
     ) -> None:
         self.origin = origin
-        self.desk = Desk(machine, limits, log)
+        self.desk = Desk(machine, limits, log, watchdog)
         self.changes = Changes()
         self.barriers = self.refusals = 0
         self.waiting: list[Asks] = []

@@ -32,6 +32,7 @@ from zab.runtime.requests import Requests
 from zab.runtime.snapshots import Snapshots
 from zab.runtime.status import Counters, DiskStatus, RoleChange, SnapshotStatus, Status
 from zab.runtime.transfers import Transfers
+from zab.runtime.watchdog import Watchdogs
 from zab.storage.disk import Disk
 from zab.storage.storage import Storage, StorageSettings
 from zab.wire.greeting import Purpose
@@ -75,6 +76,7 @@ class Running:
         origin: Origin,
         bell: Doorbell,
         changed: Callable[[RoleChange], None],
+        watchdogs: Watchdogs,
     ) -> None:
         limits, me, network, host = options.limits, options.me, options.network, options.host
         chance = random.Random(host.random_bytes(16))
@@ -98,7 +100,9 @@ class Running:
         self.ears = SharedEars(bell)
         transfers = Transfers(storage, limits, log, node.log_starts, host)
         self._links = Links(dialler, transfers, inbox, limits, partial(self._addresses, "quorum_port"), self.ears)
-        self.requests = Requests(node, machine, origin, self._links, limits, log, host.wall_ms)
+        clock = trio.lowlevel.current_clock().current_time
+        watchdog = watchdogs.add("driver", bell.ring, lambda: self.driver.restoring is not None, clock)
+        self.requests = Requests(node, machine, origin, self._links, limits, log, host.wall_ms, watchdog)
         self.driver = Driver(
             node,
             machine,
@@ -111,6 +115,7 @@ class Running:
             log,
             changed,
             self._activated,
+            watchdog,
             host,
         )
         self._snapshots = Snapshots(storage, writer, limits, log, jitter, node.log_starts, host)

@@ -12,7 +12,7 @@ from typing import Any, Final, TypeAlias
 
 import msgpack
 
-from zab.store.ops import Fields
+from zab.store.ops import Fields, Op
 
 INTERNAL: Final = 1
 """Asked by a server on its own account; no client can set this."""
@@ -33,6 +33,21 @@ def pack_request(
 ) -> bytes:
     """`identities` as `acl.encode_identities` made them."""
     return HEAD.pack(flags, session, cxid, op, server, len(identities)) + identities + body
+
+
+def describe_request(request: bytes) -> str:
+    """Name a request for the log."""
+    if len(request) < HEAD.size:
+        return "an incomplete request"
+    _, session, _, op, server, _ = HEAD.unpack_from(request)
+    return f"{op_name(op)} of session {session & 0xFFFF_FFFF_FFFF_FFFF:#x} at server {server}"
+
+
+def op_name(op: int) -> str:
+    try:
+        return Op(op).name.lower()
+    except ValueError:
+        return f"operation {op}"
 
 
 def pack_body(fields: Fields) -> bytes:

@@ -29,7 +29,7 @@ from zab.store.paths import CONFIG
 from zab.store.prepare import Preparer, Reconfigure
 from zab.store.quota import Quotas
 from zab.store.reads import Reads
-from zab.store.request import Decode, no_decoder
+from zab.store.request import Decode, describe_request, no_decoder
 from zab.store.sessions import Sessions
 from zab.store.snapshot import Snapshot
 from zab.store.tree import Tree
@@ -107,6 +107,10 @@ class Store:
         tree = Tree()
         self.reads = Reads(tree, self.watches, settings.access)
         self._become(tree, Sessions(), Digest(tree))
+
+    def describe(self, request: bytes) -> str:
+        """Name a request for the log."""
+        return describe_request(request)
 
     def _become(self, tree: Tree, sessions: Sessions, digest: Digest) -> None:
         self.tree = tree

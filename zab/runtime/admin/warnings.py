@@ -20,6 +20,7 @@ def warnings_of(server: StoreServer) -> list[str]:
         found.append("no leader: this server is not part of a quorum, and writes wait")
     if not status.voting:
         found.append("this server does not vote: its history may be incomplete until a leader has given it all")
+    found += server.member.watchdogs.problems() + server.member.watchdogs.warnings()
     found += [f"damaged: {text}" for text in status.damage]
     found += [f"the disk rots: {text}" for text in disk.rotten]
     if server.machine.mismatch is not None:

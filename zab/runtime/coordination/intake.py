@@ -7,7 +7,9 @@ think that we are dead.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import trio
@@ -23,7 +25,7 @@ from zab.runtime.coordination.replies import Replies
 from zab.runtime.coordination.special import SPECIAL, ping, unknown
 from zab.store.errors import ErrorCode
 from zab.store.ops import READS, WRITES, Op
-from zab.store.request import FOREIGN, HEAD, LOCAL
+from zab.store.request import FOREIGN, HEAD, LOCAL, op_name
 from zab.wire.client.frames import Request, RequestReader
 from zab.wire.client.requests import PING_XID
 
@@ -35,6 +37,7 @@ _READS: Final = frozenset(map(int, READS))
 _NOT_READ_ONLY: Final = frozenset(map(int, WRITES | {Op.SYNC, Op.CHECK}))
 _PING: Final = int(Op.PING)
 _CLOSE: Final = int(Op.CLOSE_SESSION)
+KINDS_SHOWN: Final = 5
 
 
 class Intake(Replies):
@@ -214,6 +217,15 @@ class Intake(Replies):
     # -- taking ------------------------------------------------------------------------------------
 
     def _take(self, requests: list[Request]) -> None:
+        with self.server.requests_watchdog.turn(partial(self._taking_of, requests)):
+            self._take_watched(requests)
+
+    def _taking_of(self, requests: list[Request]) -> str:
+        kinds = Counter(op_name(op) for _, op, _ in requests)
+        kinds_text = ", ".join(f"{count} {kind}" for kind, count in kinds.most_common(KINDS_SHOWN))
+        return f"{kinds_text} of session {self.session & 0xFFFF_FFFF_FFFF_FFFF:#x} from {self.peer}"
+
+    def _take_watched(self, requests: list[Request]) -> None:
         if self._gate is not None:
             self._take_through_gate(self._gate, requests)
         elif self._local:

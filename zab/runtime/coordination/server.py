@@ -73,6 +73,7 @@ class StoreServer(Sessions):
         self.trace_mask = 306
         """Has no effect: it is kept for who sets it and asks for it."""
         self.pulse = Pulse(self)
+        self.requests_watchdog = member.watchdogs.add("client requests")
         self.restoring = False
         self._became_ready = trio.Event()
         self.tracker = SessionTracker(self)
@@ -126,6 +127,7 @@ class StoreServer(Sessions):
             await trio.sleep(pause_ms / 1000)
             now = now_ms()
             self._spare_the_collector()
+            self.member.watchdogs.check()
             self.tracker.look(now, slept=now - before > 3 * pause_ms)
 
     def _spare_the_collector(self) -> None:

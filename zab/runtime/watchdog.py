@@ -1,0 +1,236 @@
+"""Watch the loops that many clients depend on: report work that holds them up, and a loop that no longer turns.
+
+Each such loop (the member's driver, the requests of clients, the group coordinator of a broker) has a `Watchdog`:
+
+    watchdogs = Watchdogs(report)
+    driver = watchdogs.add("driver", poke=bell.ring)
+    with driver.turn(lambda: "3 proposals"):     # one turn of the loop
+        ...
+
+`Watchdogs.run` pokes every loop once a second. A loop that completes no turn for some seconds after a poke is dead, and
+health says so. A turn that ends with an exception is not completed.
+
+A server that owns its process also runs a `LoopMonitor`. Its thread notices when the event loop as a whole is held up,
+whatever holds it up and even if it never ends, and names the function at fault.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import FrameType, TracebackType
+from typing import Final
+
+import trio
+from attrs import define, field, frozen
+
+STALL_S: Final = 0.2
+"""Clients notice a pause of this length, so a turn that takes longer is reported."""
+RECENT_S: Final = 60.0
+"""How long health remembers a stall."""
+POKE_S: Final = 1.0
+DEAD_S: Final = 5.0
+"""A loop is dead if it completes no turn within this time of a poke."""
+BEAT_S: Final = 0.1
+REPEAT_S: Final = 10.0
+"""How often the monitor repeats its report while one and the same stall lasts."""
+FRAMES_MAX: Final = 8
+
+
+@frozen
+class Stall:
+    """One piece of work that took longer than `STALL_S`. `at` is the time at which it ended."""
+
+    loop: str
+    seconds: float
+    cause: str
+    at: float
+
+
+Report = Callable[[Stall], None]
+
+
+def never() -> bool:
+    return False
+
+
+@define(eq=False)
+class Watchdog:
+    """The watchdog of one loop.
+
+    poke     makes the loop turn soon, even if it has nothing to do; None: the loop is timed only
+    excused  tells whether the loop may be silent at the moment
+    turns    completed turns
+    """
+
+    name: str
+    report: Report
+    clock: Callable[[], float] = trio.current_time
+    poke: Callable[[], object] | None = None
+    excused: Callable[[], bool] = never
+    turns: int = 0
+    stalls: int = 0
+    last: Stall | None = None
+    _poked: tuple[int, float] | None = field(default=None, init=False)
+    """The number of turns and the time at the first poke that no turn has answered yet."""
+
+    def turn(self, cause: str | Callable[[], str]) -> Turn:
+        """Bracket one turn. `cause` is called only if the turn stalls."""
+        return Turn(self, cause)
+
+    def took(self, seconds: float, cause: str | Callable[[], str]) -> None:
+        """Note how long a piece of work took. For hot paths that read the clock themselves."""
+        if seconds > STALL_S:
+            self.stalls += 1
+            self.last = Stall(self.name, seconds, cause if isinstance(cause, str) else cause(), self.clock())
+            self.report(self.last)
+
+    def check(self, now: float) -> None:
+        """Poke the loop, unless an earlier poke is still unanswered."""
+        if self.poke is None or self.excused():
+            self._poked = None
+        elif self._poked is None or self._poked[0] != self.turns:
+            self._poked = self.turns, now
+            self.poke()
+
+    def problem(self, now: float) -> str | None:
+        """Return why the loop counts as dead, or None."""
+        if self._poked is None or self._poked[0] != self.turns or now - self._poked[1] < DEAD_S:
+            return None
+        return f"the loop '{self.name}' has not turned for {now - self._poked[1]:.0f} s: restart this server"
+
+    def warning(self, now: float) -> str | None:
+        """Return what held the loop up in the last minute, or None."""
+        last = self.last
+        if last is None or now - last.at > RECENT_S:
+            return None
+        ms, ago_s = round(last.seconds * 1000), round(now - last.at)
+        return f"the loop '{self.name}' was held up for {ms} ms, {ago_s} s ago: {last.cause}"
+
+
+UNWATCHED: Final = Watchdog("unwatched", lambda stall: None, lambda: 0.0)
+"""For a part that is used without a server around it. Its clock stands still, so nothing is ever reported."""
+
+
+class Turn:
+    """One turn of a watched loop, as a context manager."""
+
+    __slots__ = ("_cause", "_dog", "_started")
+
+    def __init__(self, dog: Watchdog, cause: str | Callable[[], str]) -> None:
+        self._dog = dog
+        self._cause = cause
+
+    def __enter__(self) -> None:
+        self._started = self._dog.clock()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        dog = self._dog
+        dog.took(dog.clock() - self._started, self._cause)
+        if kind is None:
+            dog.turns += 1
+
+
+class Watchdogs:
+    """All watchdogs of one server."""
+
+    def __init__(self, report: Report) -> None:
+        self.report = report
+        self._dogs: list[Watchdog] = []
+
+    def add(
+        self,
+        name: str,
+        poke: Callable[[], object] | None = None,
+        excused: Callable[[], bool] = never,
+        clock: Callable[[], float] = trio.current_time,
+    ) -> Watchdog:
+        dog = Watchdog(name, self.report, clock, poke, excused)
+        self._dogs.append(dog)
+        return dog
+
+    async def run(self) -> None:
+        while True:
+            self.check()
+            await trio.sleep(POKE_S)
+
+    def check(self) -> None:
+        """Poke every loop. A server with a periodic task of its own calls this there, instead of `run`."""
+        now = trio.current_time()
+        for dog in self._dogs:
+            dog.check(now)
+
+    def problems(self) -> list[str]:
+        """List the dead loops. While there is one, the server is not healthy."""
+        now = trio.current_time()
+        return [problem for dog in self._dogs if (problem := dog.problem(now)) is not None]
+
+    def warnings(self) -> list[str]:
+        """List the stalls of the last minute."""
+        now = trio.current_time()
+        return [warning for dog in self._dogs if (warning := dog.warning(now)) is not None]
+
+
+# -- the event loop as a whole -----------------------------------------------------------------------------
+
+
+class LoopMonitor:
+    """Notice from a thread when the event loop is held up. Only for a process that belongs to the server."""
+
+    def __init__(self, dog: Watchdog) -> None:
+        self._dog = dog
+        self._beat = time.perf_counter()
+        self._over = threading.Event()
+        self._thread_id = 0
+        self._cause = ""
+        """Where the loop was when the thread looked; empty while the loop runs freely."""
+
+    async def run(self) -> None:
+        self._thread_id = threading.get_ident()
+        thread = threading.Thread(target=self._watch, name="loop monitor", daemon=True)
+        self._beat = time.perf_counter()
+        thread.start()
+        try:
+            while True:
+                await trio.sleep(BEAT_S)
+                late = time.perf_counter() - self._beat - BEAT_S
+                self._beat += BEAT_S + late
+                cause, self._cause = self._cause, ""
+                if cause:
+                    self._dog.took(late, cause)
+        finally:
+            self._over.set()
+            thread.join()
+
+    def _watch(self) -> None:
+        reported_beat = reported_at = 0.0
+        cpu, looked = time.process_time(), time.perf_counter()
+        while not self._over.wait(BEAT_S):
+            now = time.perf_counter()
+            used, gone, beat = time.process_time() - cpu, now - looked, self._beat
+            cpu, looked = cpu + used, now
+            late = now - beat - BEAT_S
+            if late < STALL_S or (beat == reported_beat and now - reported_at < REPEAT_S):
+                continue
+            repeated, reported_beat, reported_at = beat == reported_beat, beat, now
+            if gone > BEAT_S + STALL_S and used < gone / 2:
+                self._cause = "the process did not get the processor: it was stopped, swapped out or starved"
+            else:
+                self._cause = where(sys._current_frames().get(self._thread_id))
+            if repeated or late > REPEAT_S:  # it may never end, and then only this line tells of it
+                self._dog.report(Stall(self._dog.name, late, f"not over yet, in {self._cause}", now))
+
+
+def where(frame: FrameType | None) -> str:
+    """Name the innermost functions of a stack, with file and line."""
+    found: list[str] = []
+    while frame is not None and len(found) < FRAMES_MAX:
+        code = frame.f_code
+        found.append(f"{Path(code.co_filename).name}:{frame.f_lineno} {code.co_name}")
+        frame = frame.f_back
+    return " < ".join(found) or "an unknown place"
