@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 import trio
+from attrs import evolve
 from prometheus_client.parser import text_string_to_metric_families
 
 import zab
@@ -25,6 +26,7 @@ from zab.runtime.admin.instruments import METRICS
 from zab.runtime.admin.port import AdminPort
 from zab.runtime.admin.settings import AdminSettings
 from zab.runtime.coordination.opening import open_store
+from zab.runtime.coordination.security import SecuritySettings
 from zab.runtime.logs import Log
 from zab.store.acl import Acl, digest_id
 from zab.store.store import Store
@@ -32,6 +34,7 @@ from zab.wire.disk_snapshot import SnapshotReader
 from zab.wire.disk_store import arrival
 
 ROOT_AUTH = "digest root:secret"
+SUPER_DOORS = evolve(DOORS, super_digest=digest_id(b"root:secret"))
 ADMIN = (AdminSettings(port=0, snapshot_ms=0),)
 
 
@@ -204,7 +207,7 @@ async def test_prometheus_reads_the_metrics(tmp_path: Path) -> None:
 
 async def test_a_snapshot_can_be_read_by_zookeepers_tools_and_by_us(tmp_path: Path) -> None:
     locked: Acl = ((31, "digest", digest_id(b"a:b")),)
-    async with stores(tmp_path, admin=ADMIN) as made:
+    async with stores(tmp_path, admin=ADMIN, doors=SUPER_DOORS) as made:
         store = made.servers[1]
         async with store.session() as session:
             for number in range(2000):
@@ -227,7 +230,7 @@ async def test_a_snapshot_can_be_read_by_zookeepers_tools_and_by_us(tmp_path: Pa
 @apache.needs_apache
 @pytest.mark.slow
 async def test_zookeeper_starts_from_a_snapshot(tmp_path: Path) -> None:
-    async with stores(tmp_path / "ours", admin=ADMIN) as made:
+    async with stores(tmp_path / "ours", admin=ADMIN, doors=SUPER_DOORS) as made:
         store = made.servers[1]
         async with store.session() as session:
             await session.create("/kept", b"for ever")
@@ -240,9 +243,8 @@ async def test_zookeeper_starts_from_a_snapshot(tmp_path: Path) -> None:
 
 
 async def test_who_may_take_a_snapshot_and_how_often(tmp_path: Path) -> None:
-    doors = DOORS
     admin = AdminSettings(port=0, snapshot_ms=3_600_000)
-    async with open_store(tmp_path, admin=admin, settings=FAST, doors=doors) as store:
+    async with open_store(tmp_path, admin=admin, settings=FAST, doors=DOORS) as store:
         async with store.session() as session:
             await session.set_acl("/", ((31, "digest", digest_id(b"root:secret")), (1, "world", "anyone")))
         path = "/commands/snapshot"
@@ -260,16 +262,57 @@ async def test_who_may_take_a_snapshot_and_how_often(tmp_path: Path) -> None:
         assert last["zxid"] == f"{snapshot.zxid:x}"
 
 
-async def test_only_who_has_a_right_at_the_root(tmp_path: Path) -> None:
-    async with open_store(tmp_path, admin=ADMIN[0]) as store:
+ROOT, OTHER = ("digest", digest_id(b"root:secret")), ("digest", digest_id(b"other:secret"))
+WORLD = ("world", "anyone")
+
+
+@pytest.mark.parametrize(
+    ("acl", "status"),
+    [
+        (((31, *ROOT),), 200),
+        (((7, *ROOT), (24, *ROOT), (31, *OTHER)), 200),
+        (((31, *ROOT), (1, *WORLD)), 200),
+        (((31, *WORLD),), 403),
+        (((31, *ROOT), (31, *WORLD)), 200),
+        (((31, *OTHER), (31, *WORLD)), 403),
+        (((31, *OTHER), (1, *ROOT)), 403),
+        (((15, *ROOT), (16, *WORLD)), 403),
+        *((((31 & ~bit, *ROOT), (31, *OTHER)), 403) for bit in (1, 2, 4, 8, 16)),
+    ],
+)
+async def test_a_snapshot_needs_all_permissions_at_the_root_by_name(tmp_path: Path, acl: Acl, status: int) -> None:
+    async with open_store(tmp_path, admin=ADMIN[0], settings=FAST) as store:
         async with store.session() as session:
-            await session.set_acl("/", ((31, "digest", digest_id(b"root:secret")),))
-        for auth, status in (("digest root:guess", 403), (ROOT_AUTH, 200)):
-            assert (await get(store.admin_port, "/commands/snap", Authorization=auth)).status == status
+            await session.set_acl("/", acl)
+        for auth, expected in (("digest nobody:nothing", 403), ("ip anything", 403), (ROOT_AUTH, status)):
+            answer = await get(store.admin_port, "/commands/snapshot?streaming=true", Authorization=auth)
+            assert answer.status == expected
+            assert expected == 200 or "superDigest" in answer.json["error"]
+
+
+async def test_a_snapshot_for_the_super_user_whatever_the_acl(tmp_path: Path) -> None:
+    async with open_store(tmp_path, admin=ADMIN[0], settings=FAST, doors=SUPER_DOORS) as store:
+        await store.readable()
+        assert (await get(store.admin_port, "/commands/snap", Authorization=ROOT_AUTH)).status == 200
+
+
+@pytest.mark.parametrize(
+    ("security", "status"),
+    [({"digest": False}, 401), ({"sasl_users": {"ann": "secret"}, "required": frozenset({"sasl"})}, 403)],
+)
+async def test_a_snapshot_is_refused_to_schemes_that_the_client_port_refuses(
+    tmp_path: Path, security: dict[str, Any], status: int
+) -> None:
+    doors = evolve(DOORS, security=SecuritySettings(**security))
+    async with open_store(tmp_path, admin=ADMIN[0], settings=FAST, doors=doors) as store:
+        async with store.session() as session:
+            await session.set_acl("/", ((31, "ip", "127.0.0.1"),))
+        assert (await get(store.admin_port, "/commands/snap", Authorization=ROOT_AUTH)).status == status
 
 
 async def test_snapshots_can_be_forbidden_and_a_restore_always_is(tmp_path: Path) -> None:
-    async with open_store(tmp_path, admin=AdminSettings(port=0, snapshot_enabled=False)) as store:
+    admin = AdminSettings(port=0, snapshot_enabled=False)
+    async with open_store(tmp_path, admin=admin, doors=SUPER_DOORS) as store:
         await store.readable()
         refused = await get(store.admin_port, "/commands/snapshot", Authorization=ROOT_AUTH)
         assert (refused.status, refused.json["error"]) == (503, "Snapshot command is disabled")

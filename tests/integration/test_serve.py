@@ -19,6 +19,7 @@ from tests.integration.apache import ask
 from tests.integration.served import Served, serve, three_configs
 from tests.ports import free_port
 from zab.cli.commands import zab
+from zab.store.acl import digest_id
 
 pytest.importorskip("kazoo", reason="kazoo is not installed")
 
@@ -164,6 +165,7 @@ def test_a_running_server_is_asked_for_a_snapshot(tmp_path: Path) -> None:
     config.write_text(
         f"dataDir={tmp_path}/data\nclientPort={port}\nclientPortAddress=127.0.0.1\n"
         f"admin.serverPort={admin}\nadmin.serverAddress=127.0.0.1\nadmin.rateLimiterIntervalInMS=0\n"
+        f"DigestAuthenticationProvider.superDigest={digest_id(b'u:p')}\n"
     )
     url, backup = f"http://127.0.0.1:{admin}", tmp_path / "backup"
     with serve(config) as server:

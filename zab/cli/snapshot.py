@@ -138,7 +138,7 @@ def verify(path: Path, log_dir: Path | None) -> None:
     "--auth",
     metavar="SCHEME:CREDENTIALS",
     envvar="ZAB_AUTH",
-    help="Who asks a running server, as digest:user:password; also from the environment, as ZAB_AUTH.",
+    help="Credentials for a running server, as digest:user:password; also from the environment, as ZAB_AUTH.",
 )
 @log_dir_option
 @failing_plainly
@@ -147,7 +147,8 @@ def take(source: str, target: Path, log_dir: Path | None, auth: str | None) -> N
 
     SOURCE is the admin port of a running server, as http://HOST:PORT, or the data directory of a stopped one.
     The format is the one to keep: `zab import` makes a data directory of it, and so does ZooKeeper itself, which
-    wants it named snapshot.<zxid>. A running server gives it to who is somebody and may do anything at the root.
+    wants it named snapshot.<zxid>. A running server wants --auth: the credentials of the super user, or of an identity
+    to which the ACL of / grants all permissions by name. What that ACL grants to world:anyone does not count.
 
     \b
     zab snapshot take http://127.0.0.1:8080 backup/snapshot.today --auth digest:backup:secret

@@ -19,7 +19,7 @@ from zab.runtime.admin.commands import NOT_SERVING, SNAPSHOT, Outcome
 from zab.runtime.admin.http import Reply, Request
 from zab.runtime.admin.settings import AdminSettings
 from zab.runtime.coordination.authentication import Caller, Verdict
-from zab.store.acl import ALL, allows
+from zab.store.acl import ADMIN, ANYONE, CREATE, DELETE, READ, SUPER, WRITE, allows, intern
 from zab.store.node import ACL
 from zab.store.paths import ROOT
 from zab.wire.disk_store import departure_of
@@ -28,6 +28,11 @@ if TYPE_CHECKING:
     from zab.runtime.coordination.server import StoreServer
 
 _LENGTH: Final = Struct(">I")
+NOT_AUTHORIZED: Final = (
+    "Not authorized: a snapshot holds every node, so the ACL of / must grant all permissions (cdrwa) to this identity "
+    "by name; what it grants to world:anyone does not count. Set such an ACL, or log in as the super user "
+    "(DigestAuthenticationProvider.superDigest)"
+)
 RESTORE_REFUSED: Final = (
     "A snapshot cannot be put in the place of a running server's state: the others, and the log, would go on from "
     "another history. Stop all servers, and give each of them the snapshot with `zab import`"
@@ -42,7 +47,7 @@ class Backup:
         self._limiter = trio.CapacityLimiter(1)
 
     async def answer(self, request: Request, host: str) -> Reply | Outcome:
-        """`Authorization: digest user:password`, or another scheme of the client port's that needs no talk."""
+        """Answer a request with `Authorization: digest user:password`, or with another scheme of one message."""
         server, settings = self._server, self._settings
         if server.role is None or not server.role.serving or not server.ready:
             return self._refused(NOT_SERVING, HTTPStatus.OK)
@@ -53,8 +58,8 @@ class Backup:
         caller = Caller(server.settings, host)
         if caller.authenticate(scheme, credentials.encode()) is not Verdict.PROVED:
             return self._refused("Not authenticated", HTTPStatus.UNAUTHORIZED)
-        if not allows(server.machine.tree.nodes[ROOT][ACL], ALL, caller.identities):
-            return self._refused("Not authorized", HTTPStatus.FORBIDDEN)
+        if not self._may_read_everything(caller):
+            return self._refused(NOT_AUTHORIZED, HTTPStatus.FORBIDDEN)
         if not settings.snapshot_enabled:
             return self._refused("Snapshot command is disabled", HTTPStatus.SERVICE_UNAVAILABLE)
         now = trio.current_time()
@@ -71,6 +76,21 @@ class Backup:
             return self._refused(str(error), HTTPStatus.SERVICE_UNAVAILABLE)
         headers = (("last_zxid", f"{snapshot.zxid or 0:#x}"), ("snapshot_size", str(snapshot.size)))
         return Outcome(SNAPSHOT[0], headers=headers)
+
+    def _may_read_everything(self, caller: Caller) -> bool:
+        """Return whether the ACL of `/` grants all permissions to an identity that the caller has proved.
+
+        A snapshot holds every node, whatever the node's ACL. Anyone can prove some digest identity by inventing a
+        name and a password, so what `world:anyone` may do at `/` proves nothing.
+        """
+        if any(scheme == SUPER for scheme, _ in caller.identities):
+            return True
+        machine = self._server.machine
+        own = tuple(entry for entry in machine.tree.nodes[ROOT][ACL] if entry[1:] != ANYONE)
+        if caller.barred or not own:  # `allows` takes an empty list for one that is open
+            return False
+        acl, access = intern(own), machine.settings.access
+        return all(allows(acl, each, caller.identities, access) for each in (READ, WRITE, CREATE, DELETE, ADMIN))
 
     def _refused(self, why: str, status: HTTPStatus) -> Outcome:
         return Outcome(SNAPSHOT[0], error=why, status=status)
