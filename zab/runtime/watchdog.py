@@ -165,6 +165,10 @@ class Watchdogs:
         for dog in self._dogs:
             dog.check(now)
 
+    @property
+    def stalls(self) -> int:
+        return sum(dog.stalls for dog in self._dogs)
+
     def problems(self) -> list[str]:
         """List the dead loops. While there is one, the server is not healthy."""
         now = trio.current_time()

@@ -308,4 +308,9 @@ METRICS: Final = (
     _summary(
         "zab_loop_lag", "how late the event loop is, looked at once a second", lambda look: look.server.pulse.lag, True
     ),
+    _counter(
+        "zab_loop_stalls",
+        "turns of a loop that took longer than 200 ms; the log names the cause as `loop_stalled`",
+        lambda look: look.server.member.watchdogs.stalls,
+    ),
 )
