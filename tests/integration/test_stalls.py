@@ -44,7 +44,7 @@ async def test_slow_read_and_slow_write_are_named(tmp_path: Path, caplog: pytest
             await made.leader()
             async with zab.connect(made.hosts(), timeout_ms=20_000) as session:
                 await session.add_auth("slow", b"joe")
-                await session.create("/slow", b"", acl=[(31, "slow", "joe")])
+                await session.create("/slow", b"", acl=((31, "slow", "joe"),))
                 assert (await get(made.servers[1].admin_port, "/status.json")).json["health"] == "healthy"
                 await session.get("/slow")
                 await session.set("/slow", b"new")
