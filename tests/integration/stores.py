@@ -47,8 +47,10 @@ class Stores:
         (server,) = self._addressed(loopback(1, first=sid))
         return server
 
-    async def start(self, sid: int, ensemble: Ensemble | None = None) -> StoreServer:
-        options = {"settings": FAST, "doors": DOORS, "store": StoreSettings(extended_types=True), **self._options}
+    async def start(self, sid: int, ensemble: Ensemble | None = None, **own: Any) -> StoreServer:
+        """`own`: options of this server alone."""
+        usual = {"settings": FAST, "doors": DOORS, "store": StoreSettings(extended_types=True)}
+        options = {**usual, **self._options, **own}
         server = make_server(self._path / str(sid), server_id=sid, ensemble=ensemble or self.ensemble, **options)
         self.servers[sid] = server
         self._ended[sid] = trio.Event()

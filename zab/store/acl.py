@@ -144,12 +144,14 @@ class Access:
     schemes   whose ids may stand in a list, and mean somebody there
     sasl_any  an id of the sasl scheme that means everybody of it
     rules     of schemes that are not ours
+    supers    schemes of which this server itself has a super user; `super` itself: any scheme may have one
     """
 
     skip: bool = False
     schemes: frozenset[str] = DEFAULT_SCHEMES
     sasl_any: str | None = None
     rules: Mapping[str, Rules] = field(default=_NO_RULES, hash=False)
+    supers: frozenset[str] = frozenset()
 
 
 DEFAULT_ACCESS: Final = Access()
@@ -171,7 +173,16 @@ def allows(acl: Acl, wanted: int, identities: Collection[Identity], access: Acce
             )
         ):
             return True
-    return any(scheme == SUPER for scheme, _ in identities)
+    return is_super(identities, access)
+
+
+def is_super(identities: Collection[Identity], access: Access) -> bool:
+    """Whether these identities may do anything.
+
+    They come from the server that the client is connected to. Its word is not enough: the server that decides must
+    have a super user of the same scheme itself, else any server could make its clients super users everywhere.
+    """
+    return any(scheme == SUPER for scheme, _ in identities) and any(scheme in access.supers for scheme, _ in identities)
 
 
 def _says_yes(rule: Callable[..., bool], *names: str) -> bool:

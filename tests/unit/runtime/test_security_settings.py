@@ -87,6 +87,20 @@ def test_providers() -> None:
     assert read({"ensembleAuthName": "a"}).ensemble_names is None, "nobody has asked for the provider"
 
 
+def test_super_users_of_other_servers_count_only_for_schemes_with_one_here(jaas: str) -> None:
+    everything = {
+        "java.security.auth.login.config": jaas,
+        "superUser": "super",
+        "X509AuthenticationProvider.superUser": "CN=root",
+    }
+    assert read({}).access(Access(), tls=True).supers == frozenset()
+    assert read(everything).access(Access(), tls=True, super_digest=True).supers == {"digest", "sasl", "x509"}
+    assert read(everything).access(Access(), super_digest=False).supers == {"sasl"}, "x509 needs TLS for clients"
+    without_digest = {"DigestAuthenticationProvider.enabled": "false"}
+    assert read(without_digest).access(Access(), super_digest=True).supers == frozenset()
+    assert read({"authProvider.9": f"{__name__}:Tickets"}).access(Access()).supers == {"super"}
+
+
 def test_without_digests_their_ids_mean_nobody() -> None:
     made = read({"DigestAuthenticationProvider.enabled": "false"})
     assert made.access(Access()).schemes == {"ip"}

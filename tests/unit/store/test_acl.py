@@ -43,8 +43,28 @@ def test_bits(wanted: int) -> None:
         acl: Acl = ((granted, *JOE),)
         assert allows(acl, wanted, (HOST, JOE)) == (granted == wanted)
         assert allows(acl, wanted, (ANN,)) is False
-        assert allows(acl, wanted, (("super", ""),)), "who may do anything"
         assert allows(((granted, "world", "anyone"),), wanted, ()) == (granted == wanted)
+
+
+@pytest.mark.parametrize(
+    ("supers", "identities", "granted"),
+    [
+        ((), [("super", ""), JOE], False),
+        (("digest",), [("super", ""), JOE], True),
+        (("digest",), [("super", "CN=root"), ("x509", "CN=root")], False),
+        (("digest", "x509"), [("super", "CN=root"), ("x509", "CN=root")], True),
+        (("digest",), [("super", "")], False),
+        (("digest",), [JOE], False),
+        (("super",), [("super", "")], True),
+        (("super",), [JOE], False),
+    ],
+)
+def test_super_counts_only_with_a_scheme_that_has_a_super_user_here(
+    supers: tuple[str, ...], identities: list[Identity], granted: bool
+) -> None:
+    """Another server says who its client is: its word alone makes nobody a super user of this server."""
+    access = Access(supers=frozenset(supers))
+    assert allows(((ALL, *ANN),), READ, [HOST, *identities], access) is granted
 
 
 @pytest.mark.parametrize(

@@ -1,11 +1,12 @@
 from __future__ import annotations
 
 from tests.unit.store.support import ALICE, BOB, Client, Leader, leader
-from zab.store.acl import OPEN
+from zab.store.acl import OPEN, Access
 from zab.store.errors import ErrorCode
 from zab.store.node import stat_of
 from zab.store.ops import Op
 from zab.store.reads import TOO_LARGE
+from zab.store.store import StoreSettings
 
 
 def tree() -> Leader:
@@ -108,13 +109,15 @@ def test_the_configuration_is_a_node() -> None:
 
 
 def test_reconfiguration_is_somebody_else_s() -> None:
-    it = leader()
+    it = leader(StoreSettings(access=Access(supers=frozenset({"digest"}))))
     assert it.error(Op.RECONFIG, None, None, None, -1) == ErrorCode.RECONFIG_DISABLED
     asked: list[object] = []
     it.store.reconfigure = asked.append
     assert it.error(Op.RECONFIG, None, None, None, -1) == ErrorCode.NO_AUTH
     before = it.store.tree.nodes["/zookeeper/config"]
-    assert it.error(Op.RECONFIG, "server.4=a:1:2", None, None, -1, identities=(("super", ""),)) == 0
+    assert (
+        it.error(Op.RECONFIG, "server.4=a:1:2", None, None, -1, identities=(("super", ""), ("digest", "root:x"))) == 0
+    )
     assert asked[-1] == ("server.4=a:1:2", None, None, -1)
     assert it.store.tree.nodes["/zookeeper/config"] is before, "that is the consensus' own business"
 

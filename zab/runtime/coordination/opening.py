@@ -67,7 +67,8 @@ def make_server(
     **options: Unpack[MemberOptions],
 ) -> StoreServer:
     _check_kinds({"store": store, "doors": doors, "limits": limits, **options})
-    machine = StoreMachine(evolve(store, access=doors.security.access(store.access, tls=doors.tls is not None)))
+    access = doors.security.access(store.access, tls=doors.tls is not None, super_digest=doors.super_digest is not None)
+    machine = StoreMachine(evolve(store, access=access))
     request_bytes = max(limits.request_bytes_max, doors.frame_bytes_max + BESIDE_A_FRAME_BYTES)
     member = Member(machine, path, limits=evolve(limits, request_bytes_max=request_bytes), **options)
     return StoreServer(machine, member, doors)

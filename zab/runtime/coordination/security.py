@@ -13,7 +13,7 @@ from attrs import evolve, field, frozen
 
 from zab.core.errors import ConfigError
 from zab.runtime.coordination.jaas import SERVER, digest_users
-from zab.store.acl import Access, Identity, Rules
+from zab.store.acl import SUPER, Access, Identity, Rules
 
 
 class Provider(Rules, Protocol):
@@ -73,11 +73,23 @@ class SecuritySettings:
             schemes.add("sasl")
         return frozenset(schemes)
 
-    def access(self, access: Access, *, tls: bool = False) -> Access:
-        """For the store: it must know the same schemes as the port."""
+    def access(self, access: Access, *, tls: bool = False, super_digest: bool = False) -> Access:
+        """For the store: it must know the same schemes, and the same kinds of super users, as the port."""
         schemes = (access.schemes if self.digest else access.schemes - {"digest"}) | self.schemes
         schemes |= {"x509"} if tls else frozenset()
-        return evolve(access, schemes=schemes, rules={**access.rules, **self.providers}, sasl_any=self.sasl_any)
+        supers = {
+            "digest": self.digest and super_digest,
+            "sasl": self.sasl_users and self.sasl_super,
+            "x509": tls and self.x509_super is not None,
+            SUPER: self.providers,  # a scheme of your own may prove it in a way of its own
+        }
+        return evolve(
+            access,
+            schemes=schemes,
+            rules={**access.rules, **self.providers},
+            sasl_any=self.sasl_any,
+            supers=access.supers | {scheme for scheme, has_super in supers.items() if has_super},
+        )
 
     @classmethod
     def from_properties(cls, properties: Mapping[str, str]) -> SecuritySettings:
