@@ -20,6 +20,7 @@ from zab.core.zxid import Zxid, show
 from zab.storage.real import in_use
 from zab.store.node import CONTAINER, Node, is_session, ttl_of
 from zab.store.paths import ROOT
+from zab.wire.disk_files import parse_name, snapshot_name
 from zab.wire.disk_store import departure
 
 SOURCE = click.Path(exists=True, path_type=Path)
@@ -172,6 +173,14 @@ def take(source: str, target: Path, log_dir: Path | None, auth: str | None) -> N
             )
         state = _read(folder, log_dir)
         write_file(target, departure(state.store))
+    named = parse_name(target.name)
+    if named is not None and named.zxid != state.store.zxid:
+        right = snapshot_name(state.store.zxid, named.compression)
+        click.echo(
+            f"warning: {target}: the name reads as the zxid {named.zxid:#x}, and the snapshot is as of "
+            f"{state.store.zxid:#x}: rename it to {right}, or to a name that does not end in hexadecimal digits",
+            err=True,
+        )
     click.echo(f"{target}: {counted(len(state.store.tree), 'node')} as of {state.store.zxid:#x}")
 
 

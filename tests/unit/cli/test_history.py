@@ -274,6 +274,40 @@ def test_a_damaged_snapshot_is_passed_over_for_the_one_before(data: Path, tmp_pa
     assert "as of 2/9" in said
 
 
+@pytest.mark.parametrize("name", ["snapshot.20261123", "snapshot.20261123010203"])
+def test_snapshot_named_beyond_its_content_is_refused(data: Path, tmp_path: Path, name: str) -> None:
+    """A nightly job calls its file `snapshot.$(date +%Y%m%d)`, which reads as a zxid."""
+    named = tmp_path / name
+    name_zxid = int(named.suffix[1:], 16)
+    taken = run("snapshot", "take", data, named)
+    assert f"the name reads as the zxid {name_zxid:#x}, and the snapshot is as of 0x200000009" in taken
+    if name_zxid < make(2, 9):
+        assert "as of 2/9" in run("snapshot", "verify", named)
+        return
+    for command in (("snapshot", "verify", named), ("import", named, tmp_path / "x"), ("snapshot", "dump", named)):
+        assert "its content ends at 0x200000009: rename it to snapshot.200000009" in run(*command, status=1)
+    assert not (tmp_path / "x").exists()
+    named.rename(tmp_path / "snapshot.200000009")
+    assert "as of 2/9" in run("snapshot", "verify", tmp_path / "snapshot.200000009")
+    directory = tmp_path / "theirs" / "version-2"
+    directory.mkdir(parents=True)
+    (tmp_path / "snapshot.200000009").rename(directory / name)
+    assert "rename it to snapshot.200000009" in run("import", tmp_path / "theirs", tmp_path / "x", status=1)
+
+
+def test_snapshot_named_below_its_content_counts_by_its_content(data: Path, tmp_path: Path) -> None:
+    run("snapshot", "take", data, tmp_path / "snapshot.200000001")
+    verified = run("snapshot", "verify", tmp_path / "snapshot.200000001")
+    assert "the name says 0x200000001, the content 0x200000009: the content counts" in verified
+    assert "as of 2/9" in verified
+    run("import", tmp_path / "snapshot.200000001", tmp_path / "ours")
+    assert "as of 2/9" in run("snapshot", "verify", tmp_path / "ours")
+    directory = tmp_path / "theirs" / "version-2"
+    directory.mkdir(parents=True)
+    (tmp_path / "snapshot.200000001").rename(directory / "snapshot.200000001")
+    assert "as of 2/9" in run("snapshot", "verify", tmp_path / "theirs")
+
+
 # -- words -------------------------------------------------------------------------------------------------
 
 

@@ -24,6 +24,7 @@ from zab.wire.disk_files import (
     decode_number,
     logs_behind,
     parse_name,
+    snapshot_name,
 )
 from zab.wire.disk_files import snapshots as snapshot_files
 from zab.wire.disk_log import LogReader
@@ -71,14 +72,14 @@ def read_state(path: Path, log_dir: Path | None = None, progress: Progress = unh
     if head.startswith(b"zab.snp\n"):
         return _our_file(path)
     if head.startswith(b"ZKSN") or compression is not Compression.NONE:
-        zxid = None if file is None else file.zxid
-        store, whole = _their_snapshot(path, zxid, compression, progress)
-        notes = (
-            ()
-            if whole
-            else (f"{path}: was written while it changed: without the log behind it, it is of no one moment",)
-        )
-        return State(store, str(path), epoch_of(Zxid(store.zxid)), notes)
+        store, last_zxid, whole = _their_snapshot(path, None if file is None else file.zxid, compression, progress)
+        notes = []
+        if last_zxid is not None and last_zxid != store.zxid:
+            notes.append(f"{path}: the name says {store.zxid:#x}, the content {last_zxid:#x}: the content counts")
+            store.zxid = last_zxid
+        if not whole:
+            notes.append(f"{path}: was written while it changed: without the log behind it, it is of no one moment")
+        return State(store, str(path), epoch_of(Zxid(store.zxid)), tuple(notes))
     raise ConfigError(f"{path}: no snapshot: neither ours nor one of ZooKeeper's")
 
 
@@ -148,15 +149,15 @@ def read_theirs(files: Path, log_files: Path, progress: Progress) -> State:
     names = _names(files)
     logs = _names(log_files)
     notes: list[str] = []
-    store = None
+    store = last_zxid = None
     for file in snapshot_files(names):
         try:
-            store, _ = _their_snapshot(files / file.name, file.zxid, file.compression, progress)
+            store, last_zxid, _ = _their_snapshot(files / file.name, file.zxid, file.compression, progress)
             break
         except DamagedError as error:
             notes.append(f"{files / file.name}: {error}; an older one is taken")
     if store is None:
-        found = "none that is whole" if notes else "none"
+        found = f"none that can be used: {'; '.join(notes)}" if notes else "none"
         raise DamagedError(f"{files}: a snapshot is needed to begin with, and there is {found}")
     missing = logs_behind(logs, store.zxid)
     outcome = replay(store, _their_log(log_files, [file.name for file in missing], progress, notes))
@@ -165,6 +166,9 @@ def read_theirs(files: Path, log_files: Path, progress: Progress) -> State:
             f"{files}: the transaction {outcome.digest_zxid:#x} says what the tree must look like, and it does not: "
             "the files are not all of one history, or one of them is missing"
         )
+    if last_zxid is not None and last_zxid > store.zxid:
+        notes.append(f"{files}: the log ends at {store.zxid:#x}, the snapshot at {last_zxid:#x}: the snapshot counts")
+        store.zxid = last_zxid
     return State(store, str(files.parent), _their_epoch(files, store.zxid), tuple(notes))
 
 
@@ -175,8 +179,14 @@ def _names(folder: Path) -> list[str]:
         raise disk_error("list", str(folder), error.errno) from error
 
 
-def _their_snapshot(path: Path, zxid: int | None, compression: Compression, progress: Progress) -> tuple[Store, bool]:
-    """The store, and whether it is what the file says that it must be: what comes behind it may have got into it."""
+def _their_snapshot(
+    path: Path, zxid: int | None, compression: Compression, progress: Progress
+) -> tuple[Store, int | None, bool]:
+    """Return the store, the last zxid that its content names, and whether it matches the digest in the file.
+
+    `zxid` is the one in the file's name. The original names a snapshot when it begins to write it, so changes behind
+    that zxid may be in it. A name beyond the content is a mistake: transactions would be given the same zxids again.
+    """
     reader = SnapshotReader(plain(pieces(path, progress), compression))
     store = Store()
     store.restore(arrival(reader, zxid or 0).chunks)
@@ -184,7 +194,12 @@ def _their_snapshot(path: Path, zxid: int | None, compression: Compression, prog
         if reader.last_zxid is None:
             raise ConfigError(f"{path}: neither name nor content says as of which zxid it is: call it snapshot.<zxid>")
         store.zxid = reader.last_zxid
-    return store, reader.digest is None or reader.digest.value == store.digest.value
+    elif reader.last_zxid is not None and zxid > reader.last_zxid:
+        raise DamagedError(
+            f"{path}: the name says that it is as of {zxid:#x}, but its content ends at {reader.last_zxid:#x}: "
+            f"rename it to {snapshot_name(reader.last_zxid, compression)}"
+        )
+    return store, reader.last_zxid, reader.digest is None or reader.digest.value == store.digest.value
 
 
 def _their_log(folder: Path, names: list[str], progress: Progress, notes: list[str]) -> Iterator[Txn]:
