@@ -179,7 +179,7 @@ class Ear:
         principal = ANONYMOUS
         if listener.tls is not None:
             known, principal = await secured(stream, listener.tls, listener.principals)
-        login = self._security.login()
+        login = self._security.login(host)
         return known, principal if login is None else await self._logged_in(known, login, host)
 
     async def _logged_in(self, stream: trio.abc.Stream, login: Login, host: str) -> str:
@@ -196,7 +196,7 @@ class Ear:
 
     async def _answered(self, frame: bytes, login: Login, host: str) -> bytes:
         if login.raw:
-            return login.raw_token(frame)
+            return await login.raw_token(frame)
         asked = decode_request(frame)
         if asked.api not in (ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE):
             raise NoPrincipal(f"{asked.api.name}, where it has to say who it is")
@@ -204,5 +204,4 @@ class Ear:
             asked.api, asked.version, asked.correlation, asked.client_id, asked.body, self._listener.name, host=host
         )
         reply = await login.answer(request)
-        assert reply is not None
-        return encode_reply(asked.api, asked.version, asked.correlation, reply)
+        return b"" if reply is None else encode_reply(asked.api, asked.version, asked.correlation, reply)

@@ -79,6 +79,7 @@ from replica.runtime.topics import Defaults, Topics
 from replica.runtime.transactions import Transactions
 from replica.runtime.users import Users, sasl_secret
 from replica.storage.config import LogConfig
+from zab.core.failed_logins import FailedLogins
 from zab.runtime.alone import open_files_limit
 
 OFFSETS_CONFIG: Final = {
@@ -174,6 +175,7 @@ class Broker:
         self.controller: Controller | None = None
         self.links: BrokerLinks | None = None
         self.fetch_sessions = Sessions(_draw_id, SessionLimits(config.fetch_sessions))
+        self.failed_logins = FailedLogins(config.failed_logins)
         self.users = Users(self.log, self.session)
         acls = config.acls
         self.authorizer = None if acls is None else Authorizer(acls, self.log, self.session, _wall_ms)
@@ -340,7 +342,7 @@ class Broker:
             self.groups.complete_transaction(where.partition, producer, committed, offset)
 
     def _security(self, sasl: SaslSettings | None) -> Security:
-        return OPEN if sasl is None else security_of(sasl, self.users.find, self._secret)
+        return OPEN if sasl is None else security_of(sasl, self.users.find, self._secret, self.failed_logins)
 
     def _asks_for(self, listener: Listener) -> bool:
         """Who comes in there has to be known."""

@@ -24,6 +24,7 @@ from replica.runtime.settings import PortSettings
 from replica.runtime.store import StoreLogin
 from replica.storage.config import LogConfig
 from replica.storage.manager import ManagerSettings
+from zab.core.failed_logins import FailedLoginSettings
 
 CONTROLLER: Final = "CONTROLLER"
 """The name of the listener where brokers hear the controller. Clients are never told of it."""
@@ -131,6 +132,7 @@ class BrokerConfig:
     cleans: bool = True
     """`log.cleaner.enable`"""
     port: PortSettings = field(factory=PortSettings)
+    failed_logins: FailedLoginSettings = field(factory=FailedLoginSettings)
     groups: GroupSettings = field(factory=GroupSettings)
     commit_timeout_ms: int = 5_000
     transactions_topic: TransactionsTopicSettings = field(factory=TransactionsTopicSettings)

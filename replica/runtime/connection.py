@@ -59,7 +59,7 @@ class Connection:
         self._settings = port.settings
         self._stream = stream
         self._host = host
-        self._login = port.security.login()
+        self._login = port.security.login(host)
         """None when nothing need be said before anything else."""
         self._framing = Framing(self._settings.request_bytes_max if self._login is None else self._first_bytes_max())
         self._waiting: deque[bytes] = deque()
@@ -217,7 +217,7 @@ class Connection:
         login = self._login
         if login is not None and login.raw:
             await self._all_answered()
-            self._put(login.raw_token(frame))
+            self._put(await login.raw_token(frame))
             self._over(frame)
             await self._after_login()
             return

@@ -32,7 +32,7 @@ class Login(Protocol):
 
     async def answer(self, request: Request) -> Reply: ...
 
-    def raw_token(self, frame: bytes) -> bytes:
+    async def raw_token(self, frame: bytes) -> bytes:
         """The answer, with its length."""
 
 
@@ -43,14 +43,14 @@ class Security(Protocol):
     def keys(self) -> frozenset[ApiKey]:
         """What is offered for logging in."""
 
-    def login(self) -> Login | None:
-        """For a new connection; None where nobody is asked who he is."""
+    def login(self, host: str) -> Login | None:
+        """For a new connection from `host`; None where nobody is asked who he is."""
 
 
 class _Open:
     keys: frozenset[ApiKey] = frozenset()
 
-    def login(self) -> None:
+    def login(self, host: str) -> None:
         return None
 
 

@@ -17,9 +17,8 @@ from replica.core.plain import PLAIN, PlainExchange, PlainProof
 from replica.core.sasl import Exchange, Proof, Refused
 from replica.core.scram import ScramExchange, ScramProof
 from replica.runtime.requests import ANONYMOUS, ApiKey, Reply, Request
+from zab.core.failed_logins import FailedLogins
 
-REFUSED_PAUSE_S: Final = 0.1
-"""Before a wrong password is answered: who tries many waits long."""
 NONCE_BYTES: Final = 24
 ROUNDS_MAX: Final = 10
 SCRAM: Final[Mapping[str, Mechanism]] = {mechanism.value: mechanism for mechanism in Mechanism}
@@ -47,8 +46,10 @@ class SaslSettings:
         return f"SaslSettings({', '.join(self.mechanisms)})"
 
 
-def security_of(settings: SaslSettings, find: FindCredential, secret: bytes) -> SaslSecurity:
-    """`find`: the credentials of the store. `secret`: see `ScramExchange`."""
+def security_of(
+    settings: SaslSettings, find: FindCredential, secret: bytes, failures: FailedLogins | None = None
+) -> SaslSecurity:
+    """`find`: the credentials of the store. `secret`: see `ScramExchange`. `failures`: shared by all listeners."""
     users = {name: password.encode() for name, password in (settings.users or {}).items()}
 
     def begin(name: str) -> Begin:
@@ -57,7 +58,11 @@ def security_of(settings: SaslSettings, find: FindCredential, secret: bytes) -> 
         mechanism = SCRAM[name]
         return lambda: ScramExchange(mechanism, lambda user: find(mechanism, user), nonce(), secret)
 
-    return SaslSecurity({name: begin(name) for name in settings.mechanisms}, settings.lifetime_ms)
+    return SaslSecurity({name: begin(name) for name in settings.mechanisms}, settings.lifetime_ms, failures)
+
+
+def _now_ms() -> float:
+    return trio.current_time() * 1000
 
 
 def nonce() -> str:
@@ -69,21 +74,26 @@ class SaslSecurity:
 
     keys: Final = frozenset({ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE})
 
-    def __init__(self, mechanisms: Mapping[str, Begin], lifetime_ms: int = 0) -> None:
+    def __init__(
+        self, mechanisms: Mapping[str, Begin], lifetime_ms: int = 0, failures: FailedLogins | None = None
+    ) -> None:
         self._mechanisms = mechanisms
         self._lifetime_ms = lifetime_ms
+        self._failures = FailedLogins() if failures is None else failures
 
-    def login(self) -> SaslLogin:
-        return SaslLogin(self._mechanisms, self._lifetime_ms)
+    def login(self, host: str) -> SaslLogin:
+        return SaslLogin(self._mechanisms, self._lifetime_ms, self._failures, host)
 
 
 class SaslLogin:
-    def __init__(self, mechanisms: Mapping[str, Begin], lifetime_ms: int = 0) -> None:
+    def __init__(self, mechanisms: Mapping[str, Begin], lifetime_ms: int, failures: FailedLogins, host: str) -> None:
         self.started = self.raw = self.done = False
         self.failed: str | None = None
         self.principal = ANONYMOUS
         self._mechanisms = mechanisms
         self._lifetime_ms = lifetime_ms
+        self._failures = failures
+        self._host = host
         self._exchange: Exchange | None = None
         self._chosen = ""
         self._rounds = 0
@@ -100,10 +110,11 @@ class SaslLogin:
         if self._exchange is None:
             self.failed = "SaslAuthenticate out of turn"
             return {"error_code": ErrorCode.ILLEGAL_SASL_STATE, "error_message": self.failed}
-        answer = self._stepped(self._exchange, request.body["auth_bytes"])
+        if not self._may_try():
+            return None
+        answer = await self._stepped(self._exchange, request.body["auth_bytes"])
         if answer is not None:
             return {"auth_bytes": answer, "session_lifetime_ms": self._lifetime_ms if self.done else 0}
-        await trio.sleep(REFUSED_PAUSE_S)
         text = "a user of that name and password is not known here"  # which of both is wrong, strangers are not told
         return {"error_code": ErrorCode.SASL_AUTHENTICATION_FAILED, "error_message": text}
 
@@ -123,13 +134,22 @@ class SaslLogin:
         self.raw = request.version == 0  # what follows is no request then
         return {"mechanisms": offered}
 
-    def raw_token(self, frame: bytes) -> bytes:
+    async def raw_token(self, frame: bytes) -> bytes:
         assert self._exchange is not None
-        answer = self._stepped(self._exchange, frame)
+        if not self._may_try():
+            return b""
+        answer = await self._stepped(self._exchange, frame)
         return b"" if answer is None else _LENGTH.pack(len(answer)) + answer
 
-    def _stepped(self, exchange: Exchange, token: bytes) -> bytes | None:
-        """None: it has failed."""
+    def _may_try(self) -> bool:
+        """Return whether the next token is checked; if not, the connection ends without an answer."""
+        if self.principal != ANONYMOUS or self._failures.may_try(self._host, _now_ms()):
+            return True
+        self.failed = f"{self._chosen}: not checked, because too many logins from {self._host} failed just now"
+        return False
+
+    async def _stepped(self, exchange: Exchange, token: bytes) -> bytes | None:
+        """Return what to answer; None, after the pause that a failure costs its address, if the exchange has failed."""
         self._rounds += 1
         try:
             if self._rounds > ROUNDS_MAX:
@@ -139,6 +159,7 @@ class SaslLogin:
                 self._believe(f"User:{exchange.name}")
         except Refused as error:
             self.failed, self._exchange, self.raw = f"{self._chosen}: {error}", None, False
+            await trio.sleep(self._failures.failed(self._host, _now_ms()) / 1000)
             return None
         return answer
 

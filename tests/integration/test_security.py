@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import logging
 import subprocess
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -19,8 +19,9 @@ from tests.integration import apache
 from tests.integration.stores import DOORS, Stores, stores
 from tests.integration.test_client_port import Client
 from tests.integration.test_java_clients import needs_compiler
+from zab.core.failed_logins import FailedLoginSettings
 from zab.runtime.coordination.security import SecuritySettings
-from zab.store.acl import Acl, Identity
+from zab.store.acl import Acl, Identity, digest_id
 from zab.store.errors import ErrorCode
 from zab.store.ops import Op
 from zab.wire.client.frames import Reply
@@ -257,6 +258,75 @@ async def test_what_a_scheme_makes_of_credentials(
             assert await ended(client)
         else:
             assert (await who(client))[0] == ("ip", "127.0.0.1")
+
+
+# -- guesses -------------------------------------------------------------------------------------------------
+
+CHIEF = digest_id(b"super:right")
+
+
+async def guess_sasl(client: Client) -> None:
+    await log_in(client, "bob", "a guess")
+
+
+async def guess_super(client: Client) -> None:
+    await client.ask(auth("digest", b"super:a guess"))
+
+
+async def guess_ticket(client: Client) -> None:
+    await client.ask(auth("ticket", b"fail"))
+
+
+@pytest.mark.parametrize("guess", [guess_sasl, guess_super, guess_ticket])
+async def test_few_guesses_of_one_address_are_checked_at_one_time(
+    tmp_path: Path, guess: Callable[[Client], Awaitable[None]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is neither a guess nor new goes on meanwhile, and what is behind a guess waits for the end of its pause."""
+    slow = FailedLoginSettings(pause_ms=600_000, waiting_max=3)
+    security = evolve(SASL, providers={"ticket": Tickets()})
+    async with (
+        secured(tmp_path, security, super_digest=CHIEF, failed_logins=slow) as running,
+        connected(running) as honest,
+        trio.open_nursery() as nursery,
+    ):
+        logins, failures = running.servers[1].failed_logins, []
+        count = logins.failed
+        monkeypatch.setattr(logins, "failed", lambda host, now: (failures.append(host), count(host, now))[1])
+        for _ in range(6):
+
+            async def guesses() -> None:
+                async with connected(running) as client:
+                    with pytest.raises((AssertionError, trio.BrokenResourceError)):
+                        await guess(client)
+
+            nursery.start_soon(guesses)
+        while len(failures) < 3 or len(running.servers[1].connections) > 4:
+            await trio.sleep(0.01)
+        assert await client_adds(honest, b"ann:anything") == ("digest", "ann")
+        async with connected(running) as other:
+            with pytest.raises((AssertionError, trio.BrokenResourceError)):
+                await other.ask(auth("digest", b"super:right"))
+        assert failures == ["127.0.0.1"] * 3
+        nursery.cancel_scope.cancel()
+
+
+async def client_adds(client: Client, credentials: bytes) -> Identity:
+    await client.ask(auth("digest", credentials))
+    return (await who(client))[-1]
+
+
+async def test_a_wrong_super_password_is_an_identity_like_any_other_after_a_pause(tmp_path: Path) -> None:
+    async with (
+        secured(tmp_path, SASL, super_digest=CHIEF) as running,
+        connected(running) as client,
+    ):
+        begun = trio.current_time()
+        for number in range(3):
+            assert await client_adds(client, b"super:%d" % number) == ("digest", "super")
+        assert trio.current_time() - begun > 0.6  # 100, 200 and 400 ms
+        assert ("super", "") not in await who(client)
+        await client.ask(auth("digest", b"super:right"))
+        assert ("super", "") in await who(client)
 
 
 async def test_who_looks_for_another_ensemble_hears_nothing(tmp_path: Path) -> None:

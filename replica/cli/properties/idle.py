@@ -22,7 +22,6 @@ _NO_TIERS: Final = "logs are in `log.dirs` and nowhere else"
 IDLE: Final[Mapping[str, tuple[Key, ...]]] = {
     "Listeners that are not for everybody": (
         ignored("ssl.protocol", "TLSv1.3", "`ssl.enabled.protocols` says which versions are spoken", "TLS", "TLSv1.2"),
-        ignored("connection.failed.authentication.delay.ms", "100", "who is not believed is told so at once", convert=whole(0)),
     ),
     "The store": (
         ignored("zookeeper.connection.timeout.ms", "18000", "the first connection is waited for for 30 s", convert=any_int),

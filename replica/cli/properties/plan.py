@@ -30,10 +30,12 @@ from replica.runtime.store import StoreLogin
 from replica.storage.config import LogConfig
 from replica.storage.manager import ManagerSettings
 from zab.cli.zoo.properties import decode
+from zab.core.failed_logins import FailedLoginSettings
 
 GROUPS: Final = (
     "config",
     "port",
+    "logins",
     "offsets",
     "groups",
     "transactions_topic",
@@ -131,6 +133,7 @@ def plan_of(
         raise Misconfigured(source.problems, source.warnings)
     config = BrokerConfig(
         port=_port(settings["port"]),
+        failed_logins=FailedLoginSettings(**settings["logins"]),
         offsets=OffsetsTopicSettings(**settings["offsets"]),
         replication=ReplicationSettings(min_insync=log.min_insync_replicas, **settings["replication"]),
         disk=DiskPace(**settings["disk"]),

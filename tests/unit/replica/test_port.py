@@ -28,6 +28,7 @@ from replica.runtime.requests import ApiKey, Handlers, Reply, Request
 from replica.runtime.sasl import Identity, SaslSettings, log_in, security_of
 from replica.runtime.settings import PortSettings
 from replica.wire.messages import decode_reply, encode_request
+from zab.core.failed_logins import FailedLogins, FailedLoginSettings
 from zab.runtime.alone import open_files_limit
 
 LENGTH = Struct(">i")
@@ -667,7 +668,9 @@ def test_logs_get_what_they_like_and_of_few_half(limit: int, directories: int, c
 
 # -- saying who one is -----------------------------------------------------------------------------------
 
-USERS = security_of(SaslSettings(users={"alice": "secret"}), lambda mechanism, name: None, b"")
+
+def users() -> Security:
+    return security_of(SaslSettings(users={"alice": "secret"}), lambda mechanism, name: None, b"")
 
 
 async def whoever(request: Request) -> Reply:
@@ -683,7 +686,7 @@ async def logged_in(client: Client, token: bytes, version: int = 1) -> dict[str,
 
 def test_who_said_who_he_is_is_served_as_that() -> None:
     async def main() -> None:
-        async with listening({HEARTBEAT: whoever}, security=USERS) as connect:
+        async with listening({HEARTBEAT: whoever}, security=users()) as connect:
             client = await connect()
             assert (await logged_in(client, b"\0alice\0secret"))["error_code"] == ErrorCode.NONE
             await client.ask(HEARTBEAT, 4, 3, group("g"))
@@ -694,7 +697,7 @@ def test_who_said_who_he_is_is_served_as_that() -> None:
 
 def test_the_oldest_clients_send_their_token_bare() -> None:
     async def main() -> None:
-        async with listening({HEARTBEAT: whoever}, security=USERS) as connect:
+        async with listening({HEARTBEAT: whoever}, security=users()) as connect:
             client = await connect()
             await client.ask(ApiKey.SASL_HANDSHAKE, 0, 1, {"mechanism": "PLAIN"})
             await client.hear(ApiKey.SASL_HANDSHAKE, 0)
@@ -709,7 +712,7 @@ def test_the_oldest_clients_send_their_token_bare() -> None:
 @pytest.mark.parametrize("token", [b"\0alice\0wrong", b"\0bob\0secret", b"bob\0alice\0secret", b"alice", b"\xff\0\0"])
 def test_who_is_not_believed_hears_so_and_is_cut_off(token: bytes) -> None:
     async def main() -> None:
-        async with listening({HEARTBEAT: whoever}, security=USERS) as connect:
+        async with listening({HEARTBEAT: whoever}, security=users()) as connect:
             client = await connect()
             assert (await logged_in(client, token))["error_code"] == ErrorCode.SASL_AUTHENTICATION_FAILED
             assert await client.hung_up_on()
@@ -728,10 +731,77 @@ def test_who_is_not_believed_hears_so_and_is_cut_off(token: bytes) -> None:
 )
 def test_who_has_not_said_who_he_is_gets_no_further(asked: bytes) -> None:
     async def main() -> None:
-        async with listening({HEARTBEAT: whoever}, security=USERS) as connect:
+        async with listening({HEARTBEAT: whoever}, security=users()) as connect:
             client = await connect()
             await client.stream.send_all(asked)
             assert await client.hung_up_on()
+
+    trio.run(main)
+
+
+async def guess_bare(client: Client, password: bytes) -> bool:
+    """One guess as the oldest clients make it. Whether it was right."""
+    await client.ask(ApiKey.SASL_HANDSHAKE, 0, 1, {"mechanism": "PLAIN"})
+    await client.hear(ApiKey.SASL_HANDSHAKE, 0)
+    token = b"\0alice\0" + password
+    await client.stream.send_all(LENGTH.pack(len(token)) + token)
+    try:
+        return await client.frame() == b""
+    except (AssertionError, trio.BrokenResourceError):
+        return False
+
+
+async def guess(client: Client, password: bytes) -> bool:
+    try:
+        return (await logged_in(client, b"\0alice\0" + password))["error_code"] == ErrorCode.NONE
+    except (AssertionError, trio.BrokenResourceError):
+        return False
+
+
+@pytest.mark.parametrize("guess_once", [guess_bare, guess])
+def test_guesses_of_one_address_cost_time_whatever_the_handshake(
+    guess_once: Callable[[Client, bytes], Awaitable[bool]],
+) -> None:
+    """20 guesses one after the other take what their pauses add up to, and a client that is logged in is served."""
+
+    async def main() -> None:
+        async with listening({HEARTBEAT: whoever}, security=users()) as connect:
+            honest = await connect()
+            assert (await logged_in(honest, b"\0alice\0secret"))["error_code"] == ErrorCode.NONE
+            begun = trio.current_time()
+            for _ in range(20):
+                assert not await guess_once(await connect(), b"wrong")
+            assert trio.current_time() - begun > 60
+            await honest.ask(HEARTBEAT, 4, 3, group("g"))
+            assert (await honest.hear(HEARTBEAT, 4))[1]["error_code"] == 7
+            assert await guess_once(await connect(), b"secret")
+
+    trio.run(main, clock=trio.testing.MockClock(rate=50))
+
+
+def test_guesses_beyond_the_places_of_an_address_are_not_checked() -> None:
+    """Even a right password is not, and the clients in their pauses are as few as there are places."""
+
+    async def main() -> None:
+        failures = FailedLogins(FailedLoginSettings(pause_ms=60_000, waiting_max=3))
+        checked: list[str] = []
+
+        def find(mechanism: Mechanism, name: str) -> None:
+            checked.append(name)
+
+        settings = SaslSettings(("SCRAM-SHA-256", "PLAIN"), {"alice": "secret"})
+        security = security_of(settings, find, b"s", failures)
+        async with listening(security=security) as connect, trio.open_nursery() as nursery:
+            for _ in range(3):
+                nursery.start_soon(guess_bare, await connect(), b"wrong")
+            while failures.may_try("127.0.0.1", trio.current_time() * 1000):
+                await trio.testing.wait_all_tasks_blocked(0.01)
+            assert not await guess(await connect(), b"secret")
+            client = await connect()
+            with pytest.raises((AssertionError, trio.BrokenResourceError)):
+                await log_in(Identity("SCRAM-SHA-256", "alice", "x"), partial(exchanged, client))
+            assert not checked
+            nursery.cancel_scope.cancel()
 
     trio.run(main)
 

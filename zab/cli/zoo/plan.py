@@ -15,6 +15,7 @@ from zab.cli.zoo.remembered import settle
 from zab.cli.zoo.source import BadConfig, Source, Told
 from zab.core.ensemble import Ensemble
 from zab.core.errors import ConfigError
+from zab.core.failed_logins import FailedLoginSettings
 from zab.core.ready import Settings
 from zab.core.zxid import ServerId
 from zab.runtime.admin.settings import AdminSettings
@@ -246,6 +247,7 @@ def _made(source: Source, groups: dict[str, dict[str, Any]]) -> dict[str, Any]:
     made_of_several: dict[str, Callable[[], object]] = {
         "security": lambda: SecuritySettings.from_properties(properties),
         "throttle": lambda: evolve(NO_THROTTLE, **groups.get("throttle", {})),
+        "failed_logins": lambda: FailedLoginSettings(**groups.get("logins", {})),
         "tls": lambda: client_tls(source, properties),
         "audit": lambda: AuditSettings.from_properties(properties),
     }

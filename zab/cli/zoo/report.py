@@ -33,6 +33,7 @@ def _lines(plan: Plan) -> Iterator[str]:
         "access": plan.store.access,
         "doors": plan.doors,
         "throttle": plan.doors.throttle,
+        "logins": plan.doors.failed_logins,
         "admin": plan.admin,
         "metrics": plan.metrics,
     }

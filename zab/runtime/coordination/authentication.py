@@ -52,6 +52,8 @@ class Caller:
         self._exchange: DigestServer | None = None
         self.barred = False
         """Nothing but proofs may be sent."""
+        self.guessed_wrong = False
+        """The credentials shown last are wrong; those of the super user may be wrong and still be an identity."""
         self._look()
 
     def _look(self) -> None:
@@ -72,6 +74,7 @@ class Caller:
 
     def authenticate(self, scheme: str, credentials: bytes) -> Verdict:
         security = self._security
+        self.guessed_wrong = False
         if scheme == "ensemble" and security.ensemble_names is not None:
             if (
                 credentials
@@ -83,9 +86,17 @@ class Caller:
             return Verdict.PROVED
         found = self._found(scheme, credentials)
         if found is None:
+            self.guessed_wrong = True
             self.why = self.why or f"scheme {scheme!r}"
             return Verdict.REFUSED
         return Verdict.PROVED if self._add(found) else Verdict.REFUSED
+
+    def may_be_wrong(self, scheme: str, credentials: bytes) -> bool:
+        """Return whether the credentials can be wrong: any password is an identity, but for the super user's name."""
+        chief = self._settings.super_digest
+        if scheme != "digest":
+            return True
+        return chief is not None and credentials.partition(b":")[0] == _bytes(chief).partition(b":")[0]
 
     def _found(self, scheme: str, credentials: bytes) -> Iterable[Identity] | None:
         provider = self._security.providers.get(scheme)
@@ -100,6 +111,8 @@ class Caller:
                 name = digest_id(credentials, self._settings.digest_algorithm)
                 chief = self._settings.super_digest
                 is_super = chief is not None and compare_digest(_bytes(name), _bytes(chief))
+                if not is_super and self.may_be_wrong(scheme, credentials):
+                    self.guessed_wrong, self.why = True, "a wrong password for the super user"
                 return [*([(SUPER, "")] if is_super else []), ("digest", name)]
             case "ip":
                 return []
@@ -116,10 +129,11 @@ class Caller:
 
     def sasl(self, token: bytes | None) -> tuple[bytes | None, int]:
         """The answer, and an error: with the last one the connection is to be closed."""
+        self.guessed_wrong = False
         try:
             return self._step(token), 0
         except SaslError as error:
-            self.why = str(error)
+            self.guessed_wrong, self.why = True, str(error)
             self._exchange = None
             needed = "sasl" in self._security.required
             if self._security.sasl_tolerant and not needed:

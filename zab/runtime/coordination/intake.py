@@ -57,7 +57,7 @@ class Intake(Replies):
         self._counted = 0
         self._arrived_at: float | None = None
         self._held: list[Request] = []
-        self._paused = False
+        self.paused = False
         self._heard = True
         self._ended = False
         self._reader = RequestReader(server.settings.frame_bytes_max)
@@ -157,7 +157,7 @@ class Intake(Replies):
         while not self._needs_company:
             if self._outlet.bytes > settings.unsent_bytes_max:
                 await self._room.wait()
-            elif self._held and self._serves and not self._paused:
+            elif self._held and self._serves and not self.paused:
                 if self._gate is not None and self._gate.closed:
                     with trio.move_on_after(settings.throttle.request_stall_ms / 1000):
                         await self._room.wait()
@@ -181,7 +181,7 @@ class Intake(Replies):
             except WireError:
                 self.server.counts.large_requests_rejected += 1
                 raise
-        if self._held or self._paused or not self._serves:
+        if self._held or self.paused or not self._serves:
             self._hold(requests)
         else:
             self._take(requests)
@@ -197,16 +197,16 @@ class Intake(Replies):
 
     def pause(self) -> None:
         """What is behind the request in hand waits until `proceed`."""
-        self._paused = True
+        self.paused = True
 
     def proceed(self) -> None:
-        self._paused = False
+        self.paused = False
         self.answer()
         self.resume()
 
     def resume(self) -> None:
         """There is a leader again, and a state that may be read; or a sync is done; or replies were taken."""
-        if self._held and self._serves and not self._paused:
+        if self._held and self._serves and not self.paused:
             held, self._held = self._held, []
             self._take(held)
 
@@ -285,7 +285,7 @@ class Intake(Replies):
         for index, (xid, op, body) in enumerate(requests):
             if self.last_taken or self.over:
                 break
-            if self._paused or self._outlet.bytes > unsent_bytes_max:  # small reads may ask for a gigabyte
+            if self.paused or self._outlet.bytes > unsent_bytes_max:  # small reads may ask for a gigabyte
                 self._held = requests[index:]
                 break
             if read_only and op not in _READS:

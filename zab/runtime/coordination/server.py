@@ -13,6 +13,7 @@ from typing import Final
 
 import trio
 
+from zab.core.failed_logins import FailedLogins
 from zab.core.messages import State
 from zab.core.zxid import Epoch
 from zab.runtime.admin.pulse import Pulse
@@ -63,6 +64,7 @@ class StoreServer(Sessions):
         """Those in this process."""
         self.open_requests = 0
         self.auth_failed = 0
+        self.failed_logins = FailedLogins(settings.failed_logins)
         self.counts = Counts()
         self.large_bytes = 0
         self.bucket = Bucket(settings.throttle, Random(member.host.random_bytes(16)).random, now_ms())

@@ -6,6 +6,7 @@ from typing import Final
 
 from attrs import frozen
 
+from zab.core.failed_logins import FailedLoginSettings
 from zab.runtime.coordination.audit import AuditSettings
 from zab.runtime.coordination.security import DEFAULT_SECURITY, SecuritySettings
 from zab.runtime.coordination.throttle import ThrottleSettings
@@ -13,6 +14,7 @@ from zab.runtime.tls.settings import TlsPortSettings
 from zab.wire.client.frames import FRAME_BYTES_MAX
 
 NO_THROTTLE: Final = ThrottleSettings()
+DEFAULT_FAILED_LOGINS: Final = FailedLoginSettings()
 DEFAULT_WORDS: Final = frozenset({"isro", "mntr", "ruok", "srvr", "stat"})
 
 
@@ -57,6 +59,7 @@ class DoorSettings:
     super_digest              `user:hash` of who may do anything
     digest_algorithm          of the digest scheme
     security                  who may come, as whom, and how that is proved
+    failed_logins             how fast one address may guess passwords
     tls                       for the secure client port, or for both on one
     audit                     where it is written who changed what; None: nowhere
     """
@@ -94,6 +97,7 @@ class DoorSettings:
     super_digest: str | None = None
     digest_algorithm: str = "sha1"
     security: SecuritySettings = DEFAULT_SECURITY
+    failed_logins: FailedLoginSettings = DEFAULT_FAILED_LOGINS
     tls: TlsPortSettings | None = None
     audit: AuditSettings | None = None
 
