@@ -15,6 +15,7 @@ import trio.testing
 from tests.integration.cluster import FAST
 from tests.integration.stores import DOORS, stores
 from zab.client.session import connect
+from zab.core.ensemble import Ensemble
 from zab.core.errors import ConfigError, LocalProtocolError, StorageError
 from zab.recipes import Lock, Lost
 from zab.runtime.coordination.opening import open_store
@@ -447,3 +448,10 @@ async def test_the_collector_does_not_walk_a_large_tree(tmp_path: Path) -> None:
             assert not any(each is store.machine.tree.nodes for each in gc.get_objects())
     finally:
         gc.unfreeze()
+
+
+async def test_ensemble_without_server_id_is_refused(tmp_path: Path) -> None:
+    ensemble = Ensemble.parse("server.1=127.0.0.1:1:2, server.2=127.0.0.1:3:4")
+    with pytest.raises(ConfigError, match="server_id= is missing"):
+        async with open_store(tmp_path, ensemble=ensemble):
+            pytest.fail("the store opened as a server that nobody named")

@@ -190,7 +190,7 @@ async def test_who_waits_when_the_member_ends_is_told(tmp_path: Path) -> None:
             await call
         told.append(what)
 
-    member = Member(Recorder(), tmp_path, ensemble=Ensemble(loopback(3)))
+    member = Member(Recorder(), tmp_path, server_id=1, ensemble=Ensemble(loopback(3)))
     async with trio.open_nursery() as outer, trio.open_nursery() as nursery:
         await nursery.start(member.run)
         outer.start_soon(tell, "submit", member.submit(b"one"))

@@ -60,7 +60,7 @@ class Member:
         machine: Machine,
         path: str | os.PathLike[str],
         *,
-        server_id: int = 1,
+        server_id: int | None = None,
         ensemble: Ensemble | None = None,
         name: str = "zab",
         settings: Settings = DEFAULT_SETTINGS,
@@ -76,23 +76,26 @@ class Member:
         """
         machine      the state machine to be replicated, new and empty
         path         the directory of this member's log and snapshots; nobody else's
-        server_id    which of the ensemble's servers this is
+        server_id    which of the ensemble's servers this is; may be left out only where there is no ensemble
         ensemble     who takes part at first; None: this one alone, and no socket is opened. What the disk
                      remembers of later changes counts more
         name         of the ensemble: who says another one is a stranger
         listen_host  the address to bind to, where it is not the one that the others dial
         disk, network, host   something else than the real ones, for tests
         """
-        self.me = ServerId(server_id)
         given: object = ensemble
         if ensemble is None:
+            server_id = 1 if server_id is None else server_id
             ensemble = alone(server_id)
         elif not isinstance(given, Ensemble):
             raise TypeError(f"ensemble takes zab.Ensemble.parse(text), not {type(given).__name__}")
         elif not ensemble.voters:
             raise ConfigError("the ensemble has no participant: at least one server has to vote")
+        elif server_id is None:
+            raise ConfigError(f"server_id= is missing: which server of {sorted(ensemble.by_id)} is this?")
         elif server_id not in ensemble.by_id:
             raise ConfigError(f"server {server_id} is none of the ensemble's, {sorted(ensemble.by_id)}")
+        self.me = ServerId(server_id)
         if limits.batch_entries_max > settings.counter_max:
             # A batch that no epoch has room for would end each leader that begins to serve, and the next.
             raise ConfigError(

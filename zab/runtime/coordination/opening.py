@@ -39,7 +39,7 @@ BESIDE_A_FRAME_BYTES = 64 << 10
 class MemberOptions(TypedDict, total=False):
     """What `Member` takes beside its machine, its path and its limits."""
 
-    server_id: int
+    server_id: int | None
     ensemble: Ensemble | None
     name: str
     settings: Settings
