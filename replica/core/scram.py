@@ -69,7 +69,7 @@ class ScramExchange:
         return answer.encode()
 
     def _first(self, text: str) -> str:
-        said = _matched(_CLIENT_FIRST, text, "its first message")
+        said = _required(_CLIENT_FIRST.fullmatch(text), "its first message")
         name = unescaped(said["name"])
         if said["behalf"] is not None and unescaped(said["behalf"]) != name:
             raise Refused(f"{name!r} wants to act as somebody else")
@@ -91,7 +91,7 @@ class ScramExchange:
         return Credential(made[:20], made, made, ITERATIONS_MIN)
 
     def _final(self, text: str) -> str:
-        said = _matched(_CLIENT_FINAL, text, "its last message")
+        said = _required(_CLIENT_FINAL.fullmatch(text), "its last message")
         mechanism, credential = self._mechanism, self._credential
         assert credential is not None
         if _decoded(said["head"]) != self._head:
@@ -129,7 +129,7 @@ class ScramProof:
         if self._verifier is not None:
             self._last(_text(token))
             return None
-        said = _matched(_SERVER_FIRST, _text(token), "the server's first message")
+        said = _required(_SERVER_FIRST.fullmatch(_text(token)), "the server's first message")
         iterations, mechanism = int(said["iterations"]), self._mechanism
         if not said["nonce"].startswith(self._nonce) or said["nonce"] == self._nonce:
             raise Refused("the server has not put its number behind ours")
@@ -145,7 +145,7 @@ class ScramProof:
         return f"{final},p={_base64(proof)}".encode()
 
     def _last(self, text: str) -> None:
-        said = _matched(_SERVER_FINAL, text, "the server's last message")
+        said = _required(_SERVER_FINAL.fullmatch(text), "the server's last message")
         if said["error"] is not None:
             raise Refused(f"the server says {said['error']}")
         assert self._verifier is not None
@@ -174,8 +174,7 @@ def _text(token: bytes) -> str:
         raise Refused("a message that is no text") from None
 
 
-def _matched(pattern: re.Pattern[str], text: str, what: str) -> re.Match[str]:
-    found = pattern.fullmatch(text)
+def _required(found: re.Match[str] | None, what: str) -> re.Match[str]:
     if found is None:
         raise Refused(f"{what} is none of SCRAM's")
     return found

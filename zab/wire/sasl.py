@@ -35,9 +35,9 @@ RESPONSE_BYTES_MAX: Final = 4096
 _FIRST_USE: Final = b"00000001"
 _DIRECTIVE: Final = re.compile(
     rb"""
-    \s* ([!#$%&'*+.^_`|~0-9A-Za-z-]+) \s* = \s*
-    (?: "((?:[^"\\]|\\.)*)" | ([^\s,"\\=]*) )
-    \s* (?:,|$)
+    \s*+ ([!#$%&'*+.^_`|~0-9A-Za-z-]++) \s*+ = \s*+
+    (?: "((?:[^"\\]|\\.)*+)" | ([^\s,"\\=]*+) )
+    \s*+ (?:,|$)
     """,
     re.DOTALL | re.VERBOSE,
 )
