@@ -25,12 +25,12 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
             f"{PREPARER}._multi",
             """
             except Failure as failure:
-                self._outstanding.roll_back(position, undo)
+                self._roll_back(position, undo)
             """,
             """
             except Failure as failure:
                 named = {sub_fields[0] for _, sub_fields in operations}
-                self._outstanding.roll_back(position, [each for each in undo if each[0] in named])
+                self._roll_back(position, [each for each in undo if each[0] in named])
             """,
         ),
         machine="store",
@@ -42,7 +42,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
             f"{PREPARER}._multi",
             """
             except Failure as failure:
-                self._outstanding.roll_back(position, undo)
+                self._roll_back(position, undo)
             """,
             """
             except Failure as failure:

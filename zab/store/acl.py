@@ -3,11 +3,15 @@
 Lists are interned by their encoded form, so that a million nodes with one list share one, and "may anybody
 do anything?" is the comparison of two addresses. The cache is bounded; what falls out of it costs memory,
 not correctness.
+
+A list of more than a few entries, or with networks, is compiled when it is interned: see `_Grants`. The request that
+brings the list pays for that, and the cost of a question does not depend on the length of the list.
 """
 
 from __future__ import annotations
 
 import hashlib
+import sys
 from base64 import b64encode
 from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import lru_cache
@@ -17,9 +21,11 @@ import msgpack
 from attrs import field, frozen
 
 from zab.store.schemes import (
+    address_of,
     digest_is_valid,
     ip_is_valid,
     ip_matches,
+    network_of,
     sasl_is_valid,
     sasl_matches,
     x509_is_valid,
@@ -42,6 +48,9 @@ ALL: Final = 31
 
 ANYONE: Final[Identity] = ("world", "anyone")
 SUPER: Final = "super"
+
+ENTRIES_MAX: Final = 500
+"""Default bound of `StoreSettings.acl_entries_max`."""
 
 _INTERNED_MAX: Final = 1 << 16
 
@@ -68,7 +77,9 @@ def is_text(text: str) -> bool:
 
 @lru_cache(_INTERNED_MAX)
 def _decoded(encoded: bytes) -> Acl:
-    return tuple((perms, scheme, name) for perms, scheme, name in msgpack.unpackb(encoded, unicode_errors=_LENIENT))
+    acl = tuple((perms, scheme, name) for perms, scheme, name in msgpack.unpackb(encoded, unicode_errors=_LENIENT))
+    _compile(acl)
+    return acl
 
 
 @lru_cache(_INTERNED_MAX)
@@ -161,18 +172,20 @@ DEFAULT_ACCESS: Final = Access()
 
 
 def allows(acl: Acl, wanted: int, identities: Collection[Identity], access: Access = DEFAULT_ACCESS) -> bool:
-    """Whether one of `wanted`'s bits is granted to somebody who is one of `identities`."""
+    """Return True if the list grants one of the bits of `wanted` to one of the identities."""
     if acl is OPEN or not acl:
         return True
+    grants = _COMPILED.get(id(acl))
+    if grants is not None and grants.acl is acl:
+        return grants.allow(wanted, identities, access) or is_super(identities, access)
     for perms, scheme, name in acl:
-        if perms & wanted and (
-            (scheme == "world" and name == "anyone")
-            or (
-                scheme in access.schemes
-                and any(scheme == of and _matches(scheme, name, who, access) for of, who in identities)
-            )
-        ):
-            return True
+        if perms & wanted:
+            if scheme == "world" and name == "anyone":
+                return True
+            if scheme in access.schemes:
+                for of, who in identities:
+                    if scheme == of and _matches(scheme, name, who, access):
+                        return True
     return is_super(identities, access)
 
 
@@ -204,6 +217,87 @@ def _matches(scheme: str, name: str, who: str, access: Access) -> bool:
     return name == who
 
 
+# -- the question to a compiled list -------------------------------------------------------------------
+
+_SCANNED_MAX: Final = 3
+"""Entries of a list that is not compiled, unless one of them is a network."""
+
+_Networks: TypeAlias = tuple[tuple[int, int, dict[int, int]], ...]
+"""(bits of an address, bits of it that do not count, the other bits -> permissions), one for each prefix length"""
+
+
+class _Grants:
+    """The permissions that a list grants, by scheme and id, and for networks by prefix length."""
+
+    __slots__ = ("_names", "_networks", "_world", "acl")
+
+    def __init__(self, acl: Acl) -> None:
+        self.acl = acl
+        self._names: dict[str, dict[str, int]] = {}
+        networks: dict[tuple[int, int], dict[int, int]] = {}
+        for perms, scheme, name in acl:
+            names = self._names.setdefault(scheme, {})
+            names[name] = names.get(name, 0) | perms
+        for name, perms in self._names.get("ip", {}).items():
+            network = network_of(name)
+            if network is not None:
+                width, shift, prefix = network
+                prefixes = networks.setdefault((width, shift), {})
+                prefixes[prefix] = prefixes.get(prefix, 0) | perms
+        self._networks: _Networks = tuple((*key, prefixes) for key, prefixes in networks.items())
+        self._world = self._names.get("world", {}).get("anyone", 0)
+
+    def allow(self, wanted: int, identities: Iterable[Identity], access: Access) -> bool:
+        if self._world & wanted:
+            return True
+        for scheme, who in identities:
+            names = self._names.get(scheme)
+            if names is not None and scheme in access.schemes and self._means(names, wanted, scheme, who, access):
+                return True
+        return False
+
+    def _means(self, names: Mapping[str, int], wanted: int, scheme: str, who: str, access: Access) -> bool:
+        if scheme in access.rules or (scheme == "sasl" and who == "super"):
+            return any(perms & wanted and _matches(scheme, name, who, access) for name, perms in names.items())
+        if scheme == "ip":
+            address = address_of(who)
+            if address is None:
+                return False
+            width, value = address
+            for bits, shift, prefixes in self._networks:
+                if bits == width and prefixes.get(value >> shift, 0) & wanted:
+                    return True
+            return False
+        if names.get(who, 0) & wanted:
+            return True
+        return scheme == "sasl" and access.sasl_any is not None and bool(names.get(access.sasl_any, 0) & wanted)
+
+
+_COMPILED: Final[dict[int, _Grants]] = {}
+"""By the address of the list. `_Grants` holds the list, so the address is not used for another one meanwhile.
+
+This is no attribute of a subclass of `tuple`: the cyclic collector would walk every node with such a list for ever.
+"""
+_COMPILED_KEPT_MIN: Final = 1024
+_sweep_at = _COMPILED_KEPT_MIN
+
+
+def _compile(acl: Acl) -> None:
+    """Called when a list is interned."""
+    if len(acl) <= _SCANNED_MAX and all(scheme != "ip" for _, scheme, _ in acl):
+        return
+    if not all(type(perms) is int and type(scheme) is type(name) is str for perms, scheme, name in acl):
+        return
+    global _sweep_at
+    if len(_COMPILED) >= _sweep_at:
+        # The only reference to a list that no node and no cache holds any more is that of `_Grants`.
+        for key, grants in list(_COMPILED.items()):
+            if sys.getrefcount(grants.acl) <= 2:
+                _COMPILED.pop(key, None)
+        _sweep_at = max(_COMPILED_KEPT_MIN, 2 * len(_COMPILED))
+    _COMPILED[id(acl)] = _Grants(acl)
+
+
 # -- a list that a client hands in ---------------------------------------------------------------------
 
 _NEVER_AUTHENTICATED: Final = frozenset({"ip", "world", "ensemble", SUPER})
@@ -225,15 +319,20 @@ def id_is_valid(scheme: str, name: str, access: Access) -> bool:
     return ours is not None and ours(name)
 
 
-def fix_up(acl: Acl | None, identities: Collection[Identity], access: Access = DEFAULT_ACCESS) -> Acl | None:
-    """The list as it will stand on the node, or None when it makes no sense.
+def fix_up(
+    acl: Acl | None,
+    identities: Collection[Identity],
+    access: Access = DEFAULT_ACCESS,
+    entries_max: int = ENTRIES_MAX,
+) -> Acl | None:
+    """The list as it will stand on the node, or None when it makes no sense or has more than `entries_max` entries.
 
     `auth` becomes those that the connection has proved to be; whatever else there is must be of a scheme
     that this ensemble knows. Permissions are not looked at, as in the original.
     """
     if acl == OPEN:
         return OPEN
-    if not acl:
+    if not acl or len(acl) > entries_max:
         return None
     fixed: list[AclEntry] = []
     for perms, scheme, name in dict.fromkeys(acl):
@@ -241,14 +340,14 @@ def fix_up(acl: Acl | None, identities: Collection[Identity], access: Access = D
             fixed.append((perms, scheme, name))
         elif scheme == "auth":
             mine = [(perms, of, who) for of, who in identities if _proves(of, access)]
-            if not mine:
+            if not mine or len(fixed) + len(mine) > entries_max:
                 return None
             fixed += mine
         elif scheme in access.schemes and type(name) is str and id_is_valid(scheme, name, access):
             fixed.append((perms, scheme, name))
         else:
             return None
-    return intern(tuple(fixed))
+    return intern(tuple(fixed)) if len(fixed) <= entries_max else None
 
 
 def _proves(scheme: str, access: Access) -> bool:

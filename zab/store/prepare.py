@@ -23,7 +23,7 @@ from zab.store.quota import Quotas, size_of
 from zab.store.request import FOREIGN, HEAD, LOCAL, Decode, unpack_body
 from zab.store.request import INTERNAL as FROM_SERVER
 from zab.store.sessions import SECRET_BYTES_MIN, Sessions
-from zab.store.tree import Tree
+from zab.store.tree import BESIDE_A_PATH_BYTES, Tree
 
 _HEAD_BYTES: Final = HEAD.size
 _unpack_head: Final = HEAD.unpack_from
@@ -48,26 +48,42 @@ class Preparer:
     """One for the life of a store; what it knows beyond the applied state ends with the epoch it leads in."""
 
     __slots__ = (
-        "_access", "_cxid", "_decode", "_enforce_quota", "_epoch", "_extended_types", "_handlers", "_local",
-        "_nodes", "_now_ms", "_order", "_outstanding", "_owners", "_quotas", "_records", "_request", "_server",
-        "_session", "_sessions", "_start", "_tree", "_undo", "reconfigure", "zxid",
+        "_access", "_acl_entries_max", "_cxid", "_decode", "_enforce_quota", "_ephemeral_bytes",
+        "_ephemeral_bytes_max", "_epoch", "_extended_types", "_handlers", "_local", "_multi_ops_max", "_nodes",
+        "_now_ms", "_order", "_outstanding", "_owners", "_quotas", "_records", "_request", "_server", "_session",
+        "_sessions", "_start", "_tree", "_undo", "_undo_owned", "reconfigure", "zxid",
     )  # fmt: skip
 
     def __init__(
-        self, decode: Decode, access: Access, *, enforce_quota: bool, extended_types: bool, outstanding: Outstanding
+        self,
+        decode: Decode,
+        access: Access,
+        *,
+        enforce_quota: bool,
+        extended_types: bool,
+        acl_entries_max: int,
+        multi_ops_max: int,
+        ephemeral_bytes_max: int,
+        outstanding: Outstanding,
     ) -> None:
         self.reconfigure: Reconfigure = no_reconfiguration
         self._decode = decode
         self._access = access
         self._enforce_quota = enforce_quota
         self._extended_types = extended_types
+        self._acl_entries_max = acl_entries_max
+        self._multi_ops_max = multi_ops_max
+        self._ephemeral_bytes_max = ephemeral_bytes_max
         self._outstanding = outstanding
         self._records = outstanding.records
         self._order = outstanding.order
         self._epoch = -1
         self._owners: dict[int, int] = {}
         """Sessions that will be open when all that is outstanding has been applied, and where they are attached."""
+        self._ephemeral_bytes: dict[int, int] = {}
+        """As `Tree.ephemeral_bytes` will be when all that is outstanding has been applied."""
         self._undo: Undo | None = None
+        self._undo_owned: list[tuple[int, int]] = []
         self.zxid = 0
         """For which something was prepared last."""
         self._now_ms = self._session = self._cxid = self._server = 0
@@ -144,6 +160,7 @@ class Preparer:
         self._epoch = epoch
         self._outstanding.clear()
         self._owners = {session: server for session, (_, server) in self._sessions.table.items()}
+        self._ephemeral_bytes = dict(self._tree.ephemeral_bytes)
 
     def _check_session(self, op: int, flags: int) -> None:
         if self._session in self._owners:
@@ -186,7 +203,7 @@ class Preparer:
     def _fixed(self, acl: Acl | None) -> Acl:
         if acl is OPEN:
             return OPEN
-        fixed = fix_up(acl, self._identities(), self._access)
+        fixed = fix_up(acl, self._identities(), self._access, self._acl_entries_max)
         if fixed is None:
             raise Failure(ErrorCode.INVALID_ACL)
         return fixed
@@ -255,9 +272,16 @@ class Preparer:
             raise Failure(ErrorCode.NO_CHILDREN_FOR_EPHEMERALS)
         if self._enforce_quota and self._quotas.exceeded(path, 1, size_of(data)):
             raise Failure(ErrorCode.QUOTA_EXCEEDED)
+        owned_bytes = 0
+        if owner and is_session(owner):
+            owned_bytes = self._ephemeral_bytes.get(owner, 0) + len(path) + BESIDE_A_PATH_BYTES
+            if owned_bytes > self._ephemeral_bytes_max:
+                raise Failure(ErrorCode.QUOTA_EXCEEDED)
         cversion = cversion + 1 if cversion != INT_MAX else INT_MIN
         now_ms, zxid = self._now_ms, self.zxid
         txn = txns.create(op, self._session, self._cxid, now_ms, path, data, acl, owner, cversion)
+        if owned_bytes:
+            self._owns(owner, owned_bytes)
         records, order = self._records, self._order
         if self._undo is not None:
             self._undo += (parent_path, records.get(parent_path)), (path, records.get(path))
@@ -317,6 +341,12 @@ class Preparer:
         order.append((zxid, parent_path))
         order.append((zxid, path))
 
+    def _owns(self, owner: int, owned_bytes: int) -> None:
+        """The paths that this session will own."""
+        if self._undo is not None:
+            self._undo_owned.append((owner, self._ephemeral_bytes.get(owner, 0)))
+        self._ephemeral_bytes[owner] = owned_bytes
+
     def _delete(self, op: int, fields: Fields) -> bytes:
         path, expected = fields
         parent_path, parent = self._deletable(path)
@@ -331,6 +361,9 @@ class Preparer:
             raise Failure(ErrorCode.NOT_EMPTY)
         txn = txns.delete(self._session, self._cxid, self._now_ms, path)
         self._put_deleted(path, parent_path, parent)
+        owned_bytes = self._ephemeral_bytes.get(node[9])
+        if owned_bytes:
+            self._owns(node[9], owned_bytes - len(path) - BESIDE_A_PATH_BYTES)
         return txn
 
     def _delete_container(self, op: int, fields: Fields) -> bytes:
@@ -381,21 +414,29 @@ class Preparer:
             if any(op not in MULTI_OPS for op, _ in fields):
                 raise Failure(ErrorCode.MARSHALLING_ERROR)
             operations = tuple([_as_read(op, sub_fields) for op, sub_fields in fields])
+        if len(operations) > self._multi_ops_max:
+            raise Failure(ErrorCode.BAD_ARGUMENTS)
         handlers, prepared = self._handlers, []
         position = self._outstanding.position()
         undo = self._undo = []
+        self._undo_owned.clear()
         try:
             for op, sub_fields in operations:
                 prepared.append(handlers[op](op, sub_fields))
         except Failure as failure:
-            self._outstanding.roll_back(position, undo)
+            self._roll_back(position, undo)
             return txns.failed_multi(self._session, self._cxid, self._now_ms, len(fields), len(prepared), failure.code)
         except BaseException:
-            self._outstanding.roll_back(position, undo)
+            self._roll_back(position, undo)
             raise
         finally:
             self._undo = None
         return txns.multi(self._session, self._cxid, self._now_ms, prepared)
+
+    def _roll_back(self, position: int, undo: Undo) -> None:
+        self._outstanding.roll_back(position, undo)
+        for owner, owned_bytes in reversed(self._undo_owned):
+            self._ephemeral_bytes[owner] = owned_bytes
 
     # -- sessions ----------------------------------------------------------------------------------
 
@@ -423,6 +464,7 @@ class Preparer:
             raise Failure(ErrorCode.SESSION_MOVED)
         session = self._session
         self._owners.pop(session, None)
+        self._ephemeral_bytes.pop(session, None)
         paths = dict(self._tree.ephemerals.get(session, {}))
         for path, (_, node) in self._records.items():
             if node is not None and node[9] == session:

@@ -91,6 +91,23 @@ def ip_matches(name: str, who: str) -> bool:
     return int.from_bytes(network[0], "big") >> shift == int.from_bytes(address, "big") >> shift
 
 
+def network_of(name: str) -> tuple[int, int, int] | None:
+    """(bits of an address, bits of it that do not count, the value of the others), or None if this is no network."""
+    network = _network(name)
+    if network is None:
+        return None
+    address, count = network
+    width = len(address) * 8
+    return width, width - count, int.from_bytes(address, "big") >> (width - count)
+
+
+@lru_cache(1 << 12)
+def address_of(who: str) -> tuple[int, int] | None:
+    """(bits, value) of an address, or None if this is none."""
+    address = _address(who)
+    return None if address is None else (len(address) * 8, int.from_bytes(address, "big"))
+
+
 def host_id(host: str) -> str:
     """An address as Java writes it: it stands in lists that were made elsewhere, and in what `whoAmI` tells."""
     address = _v6(host.partition("%")[0])

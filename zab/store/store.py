@@ -16,10 +16,11 @@ from typing import Final, Protocol
 
 from attrs import frozen
 
+from zab.core.checks import check_settings
 from zab.core.errors import DamagedError, LocalProtocolError
 from zab.store import missed, snapshot
 from zab.store import txn as txns
-from zab.store.acl import DEFAULT_ACCESS, Access
+from zab.store.acl import DEFAULT_ACCESS, ENTRIES_MAX, Access
 from zab.store.apply import Applier, Result
 from zab.store.digest import CHANGED_MAX, CHECKPOINT_EVERY, Digest
 from zab.store.missed import Missed
@@ -51,13 +52,24 @@ class View(Protocol):
 class StoreSettings:
     """`enforce_quota`, `extended_types`, `access`: ZooKeeper's settings of these names; looked at by the leader only.
 
-    checkpoints  whether the tree's digest is kept and compared among servers
+    checkpoints          whether the tree's digest is kept and compared among servers
+    acl_entries_max      entries of a list of permissions that a client sets, with `auth` expanded; a longer list that
+                         is in the state already stays in force
+    multi_ops_max        operations of one multi
+    ephemeral_bytes_max  paths of the ephemeral nodes of one session, and 64 bytes more for each node: closing the
+                         session is one transaction that deletes all of them
     """
 
     access: Access = DEFAULT_ACCESS
     enforce_quota: bool = False
     extended_types: bool = False
     checkpoints: bool = True
+    acl_entries_max: int = ENTRIES_MAX
+    multi_ops_max: int = 10_000
+    ephemeral_bytes_max: int = 2 << 20
+
+    def __attrs_post_init__(self) -> None:
+        check_settings(self, {})
 
 
 @frozen
@@ -100,6 +112,9 @@ class Store:
             settings.access,
             enforce_quota=settings.enforce_quota,
             extended_types=settings.extended_types,
+            acl_entries_max=settings.acl_entries_max,
+            multi_ops_max=settings.multi_ops_max,
+            ephemeral_bytes_max=settings.ephemeral_bytes_max,
             outstanding=self._outstanding,
         )
         self._snapshots = snapshot.Snapshots()

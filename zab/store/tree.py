@@ -22,18 +22,23 @@ from zab.store.paths import CONFIG, QUOTA, ROOT, SYSTEM, child_of, parent_of
 Paths: TypeAlias = dict[str, None]
 Mark: TypeAlias = dict[str, Node | None]
 
+BESIDE_A_PATH_BYTES: Final = 64
+"""What an ephemeral node counts in `Tree.ephemeral_bytes` beside its path."""
+
 _NO_NODE: Final = ErrorCode.NO_NODE
 _NODE_EXISTS: Final = ErrorCode.NODE_EXISTS
 
 
 class Tree:
-    __slots__ = ("children", "containers", "ephemerals", "marks", "nodes", "ttls")
+    __slots__ = ("children", "containers", "ephemeral_bytes", "ephemerals", "marks", "nodes", "ttls")
 
     def __init__(self) -> None:
         self.nodes: dict[str, Node] = {}
         self.children: dict[str, Paths] = {}
         """Names, not paths; only of nodes that have children."""
         self.ephemerals: dict[int, Paths] = {}
+        self.ephemeral_bytes: dict[int, int] = {}
+        """By session: the sum of the paths' characters, and of `BESIDE_A_PATH_BYTES` for each."""
         self.containers: Paths = {}
         self.ttls: Paths = {}
         self.marks: list[Mark] = []
@@ -94,7 +99,7 @@ class Tree:
         else:
             siblings[name] = None
         if owner:
-            self._owned(owner)[path] = None
+            self._own(owner, path)
         return node
 
     def delete(self, path: str, parent_path: str, name: str, zxid: int) -> Node | None:
@@ -139,24 +144,30 @@ class Tree:
             slash = path.rfind("/")
             self.children.setdefault(path[:slash] or ROOT, {})[path[slash + 1 :]] = None
         if node[9]:
-            self._owned(node[9])[path] = None
+            self._own(node[9], path)
 
     # -- who owns what -----------------------------------------------------------------------------
 
-    def _owned(self, owner: int) -> Paths:
+    def _own(self, owner: int, path: str) -> None:
         if is_session(owner):
             owned = self.ephemerals.get(owner)
             if owned is None:
                 owned = self.ephemerals[owner] = {}
-            return owned
-        return self.containers if owner == CONTAINER else self.ttls
+            owned[path] = None
+            self.ephemeral_bytes[owner] = self.ephemeral_bytes.get(owner, 0) + len(path) + BESIDE_A_PATH_BYTES
+        elif owner == CONTAINER:
+            self.containers[path] = None
+        else:
+            self.ttls[path] = None
 
     def _disowned(self, owner: int, path: str) -> None:
         if is_session(owner):
             owned = self.ephemerals[owner]
             del owned[path]
-            if not owned:
-                del self.ephemerals[owner]
+            if owned:
+                self.ephemeral_bytes[owner] -= len(path) + BESIDE_A_PATH_BYTES
+            else:
+                del self.ephemerals[owner], self.ephemeral_bytes[owner]
         elif owner == CONTAINER:
             del self.containers[path]
         else:
@@ -216,6 +227,9 @@ class Tree:
                 (containers if owner == CONTAINER else ttls).add(path)
         assert children == self.children
         assert ephemerals == {owner: set(paths) for owner, paths in self.ephemerals.items()}
+        assert self.ephemeral_bytes == {
+            owner: sum(len(path) + BESIDE_A_PATH_BYTES for path in paths) for owner, paths in ephemerals.items()
+        }
         assert containers == set(self.containers)
         assert ttls == set(self.ttls)
         for path, node in self.nodes.items():

@@ -10,6 +10,7 @@ from zab.store.acl import OPEN
 from zab.store.errors import ErrorCode
 from zab.store.node import stat_of
 from zab.store.ops import Op
+from zab.store.store import StoreSettings
 from zab.store.txn import decode
 
 GONE: tuple[Op, tuple[Any, ...]] = (Op.CHECK, ("/gone", -1))
@@ -131,3 +132,12 @@ def test_everybody_applies_the_same() -> None:
     assert dump(follower_of(it)) == dump(it.store)
     assert it.log[-1][1][0] == txns.FAILED_MULTI
     assert decode(it.log[-2][1]).session == ALICE
+
+
+def test_more_operations_than_allowed_are_refused_as_a_whole() -> None:
+    it = leader(StoreSettings(multi_ops_max=3))
+    assert it.codes(*[create(f"/n{number}") for number in range(3)]) == [0, 0, 0]
+    parts = [create(f"/m{number}") for number in range(4)]
+    _, error, _, _, results = it.ask(Op.MULTI, *parts)
+    assert (error, results) == (ErrorCode.BAD_ARGUMENTS, ())
+    assert "/m0" not in it.store.tree.nodes

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hmac
+from typing import Any
 
 import pytest
 
@@ -14,7 +15,8 @@ from zab.store.node import CONTAINER, is_session
 from zab.store.ops import Op
 from zab.store.request import INTERNAL
 from zab.store.sessions import Expiry, SessionIds, Sessions
-from zab.store.store import Store
+from zab.store.store import Store, StoreSettings
+from zab.store.tree import BESIDE_A_PATH_BYTES
 from zab.store.txn import decode
 
 EXPIRED, MOVED = ErrorCode.SESSION_EXPIRED, ErrorCode.SESSION_MOVED
@@ -263,3 +265,48 @@ def test_what_a_leader_ended_that_is_none_any_more_is_not_ended_by_the_next() ->
     assert it.create("/a", server=1)
     assert it.internal(Op.CLOSE_SESSION, epoch) == 0
     assert ALICE not in it.store.sessions.table
+
+
+# -- the ephemeral nodes of one session ----------------------------------------------------------------
+
+EPHEMERAL = 1
+ONE = len("/e0") + BESIDE_A_PATH_BYTES
+
+
+def test_paths_of_ephemeral_nodes_are_bounded_because_the_end_of_the_session_deletes_all() -> None:
+    it = leader(StoreSettings(ephemeral_bytes_max=3 * ONE))
+    for number in range(3):
+        it.prepare(Op.CREATE, f"/e{number}", b"", OPEN, EPHEMERAL)
+    it.prepare(Op.CREATE, "/e3", b"", OPEN, EPHEMERAL)
+    assert [error for _, error, *_ in it.settle()] == [0, 0, 0, ErrorCode.QUOTA_EXCEEDED]
+    it.create("/p0")
+    it.create("/b0", flags=EPHEMERAL, session=BOB)
+    assert it.error(Op.CREATE, "/e3", b"", OPEN, EPHEMERAL) == ErrorCode.QUOTA_EXCEEDED
+    it.delete("/e0", session=BOB)
+    it.create("/e3", flags=EPHEMERAL)
+    assert it.error(Op.CREATE, "/e4", b"", OPEN, EPHEMERAL) == ErrorCode.QUOTA_EXCEEDED
+    it.epoch += 1
+    assert it.error(Op.CREATE, "/e4", b"", OPEN, EPHEMERAL) == ErrorCode.QUOTA_EXCEEDED
+    it.store.tree.check()
+
+
+def test_a_multi_that_fails_leaves_the_paths_of_ephemeral_nodes_as_they_were() -> None:
+    it = leader(StoreSettings(ephemeral_bytes_max=2 * ONE))
+    it.create("/e0", flags=EPHEMERAL)
+    failing: list[tuple[Op, tuple[Any, ...]]] = [
+        (Op.DELETE, ("/e0", -1)), (Op.CREATE, ("/e1", b"", OPEN, EPHEMERAL)), (Op.CHECK, ("/gone", -1)),
+    ]  # fmt: skip
+    for _ in range(3):
+        assert it.codes(*failing)[-1] == ErrorCode.NO_NODE
+    assert it.codes(failing[0], failing[1], (Op.CREATE, ("/e2", b"", OPEN, EPHEMERAL))) == [0, 0, 0]
+    assert it.error(Op.CREATE, "/e3", b"", OPEN, EPHEMERAL) == ErrorCode.QUOTA_EXCEEDED
+    assert it.codes(failing[1]) == [ErrorCode.NODE_EXISTS]
+    it.store.tree.check()
+
+
+def test_a_session_that_ended_counts_no_paths() -> None:
+    it = leader(StoreSettings(ephemeral_bytes_max=ONE))
+    it.create("/e0", flags=EPHEMERAL)
+    assert it.error(Op.CLOSE_SESSION) == 0
+    it.open_sessions(ALICE)
+    it.create("/e1", flags=EPHEMERAL)

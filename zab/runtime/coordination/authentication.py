@@ -62,6 +62,12 @@ class Caller:
 
     def _add(self, found: Iterable[Identity]) -> bool:
         identities = tuple(dict.fromkeys([*self.identities, *found]))
+        if len(identities) > self._settings.identities_max:
+            self.why = (
+                f"it has proved to be {len(self.identities)} identities; identities_max of the server's doors allows "
+                f"{self._settings.identities_max}"
+            )
+            return False
         encoded = encode_identities(identities)
         if len(encoded) > IDENTITIES_BYTES_MAX:
             self.why = f"its identities take {len(encoded)} bytes, and {IDENTITIES_BYTES_MAX} are allowed"

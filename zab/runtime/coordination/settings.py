@@ -31,6 +31,9 @@ class DoorSettings:
                               one that would be among them is closed at once
     requests_max              of one connection, not answered yet; above it nothing more is read from it
     requests_total_max        of all connections; above it nothing is read from who has one open
+    identities_max            that one client may prove to be, its address included
+    watches_per_client_max    of one client; above it a request for one more is refused
+    watches_max               of all clients of this server
     multi_read_bytes_max      of the reply to one multiRead, which may ask for thousands of times its own size
     unsent_bytes_max          replies and events that a client does not take: nothing more is read from it
     unsent_bytes_cut          the same, until it is cut
@@ -75,6 +78,9 @@ class DoorSettings:
     descriptors_kept: int = 256
     requests_max: int = 1_000
     requests_total_max: int = 10_000
+    identities_max: int = 100
+    watches_per_client_max: int = 100_000
+    watches_max: int = 1_000_000
     multi_read_bytes_max: int = 16 << 20
     unsent_bytes_max: int = 4 << 20
     unsent_bytes_cut: int = 64 << 20
