@@ -35,8 +35,10 @@ class OperatorPort:
         look: Look,
         me: BrokerId,
         pages: Mapping[str, Callable[[], Reply]] | None = None,
+        names: Callable[[], Iterable[str | None]] = tuple,
     ) -> None:
-        """`pages`: what else there is to look at, by path."""
+        """`pages`: what else there is to look at, by path. `names`: see `AdminPort`."""
+        self._names = names
         self._pages = pages or {}
         self._settings = settings
         self._sources = sources
@@ -45,11 +47,13 @@ class OperatorPort:
 
     async def run(self, *, task_status: trio.TaskStatus[int] = trio.TASK_STATUS_IGNORED) -> None:
         """Started with the number of the port."""
-        await AdminPort(self._settings, self._answer, self._log).run(task_status)
+        await AdminPort(self._settings, self._answer, self._log, self._names).run(task_status)
 
     async def _answer(self, request: Request, _: str) -> Reply:
         if request.method == "POST":
-            raise HttpError(HTTPStatus.METHOD_NOT_ALLOWED, "there is nothing to be changed here")
+            raise HttpError(
+                HTTPStatus.METHOD_NOT_ALLOWED, "there is nothing to be changed here", (("Allow", "GET, HEAD"),)
+            )
         if request.path == self._settings.metrics_path:
             text = exposition(sample for source in self._sources for sample in source())
             return Reply(text.encode(), CONTENT_TYPE)

@@ -23,8 +23,14 @@ from replica.cli.properties.source import Misconfigured
 from replica.cli.running import run
 from replica.runtime.admin.operators import Operators
 from replica.runtime.broker import Broker
+from zab.core.addresses import is_loopback
 from zab.runtime.admin.settings import AdminSettings
 from zab.runtime.alone import open_files_limit, raise_open_files
+
+OPEN_OPERATORS = (
+    "that port has neither login nor TLS: whoever reaches it reads the names of topics and groups, addresses and lags. "
+    "Keep strangers from it, or listen on 127.0.0.1"
+)
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -57,6 +63,10 @@ def act(arguments: argparse.Namespace) -> int:
         _warn(error.warnings)
         raise Misuse("\n  ".join(["this cannot be served:", *error.problems])) from None
     _warn(plan.warnings)
+    if operators is not None:
+        operators = evolve(operators, hosts=plan.operators_hosts)
+        if not is_loopback(operators.host):
+            _warn([f"--operators {arguments.operators}: {OPEN_OPERATORS}"])
     if arguments.check:
         for key, value in plan.effective.items():
             print(f"{key}={value}")

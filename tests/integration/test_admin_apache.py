@@ -7,7 +7,7 @@ serves ZooKeeper's own commands in ZooKeeper's own JSON through the HTTP server 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ from kazoo.client import KazooClient
 from tests.integration import apache
 from tests.integration.http_client import ask, get
 from tests.integration.stores import stores
-from zab.runtime.admin.commands import ALIASES
+from zab.runtime.admin.commands import ALIASES, CHANGING
 from zab.runtime.admin.settings import AdminSettings
 
 SOURCES = Path(__file__).parent / "java" / "admin"
@@ -86,8 +86,12 @@ def keys(value: Any, name: str = "") -> Any:
     return "a value"
 
 
-def answers(port: int) -> dict[str, Any]:
-    return {name: ask(port, f"/commands/{name}").json for name in sorted(set(ALIASES) - OURS_ALONE)}
+def answers(port: int, method: Callable[[str], str] = lambda name: "GET") -> dict[str, Any]:
+    return {name: ask(port, f"/commands/{name}", method(name)).json for name in sorted(set(ALIASES) - OURS_ALONE)}
+
+
+def our_method(name: str) -> str:
+    return "POST" if name in CHANGING else "GET"
 
 
 def compare(theirs: dict[str, Any], ours: dict[str, Any]) -> None:
@@ -119,7 +123,7 @@ async def test_at_one_server(tmp_path: Path, classes: Path) -> None:
 
 def with_client(port: int, admin_port: int) -> dict[str, Any]:
     with client(port):
-        return answers(admin_port)
+        return answers(admin_port, our_method)
 
 
 async def test_at_three_servers_leader_and_follower(tmp_path: Path, classes: Path) -> None:
@@ -142,7 +146,8 @@ async def test_every_other_name_of_a_command_leads_to_it(tmp_path: Path, classes
     async with stores(tmp_path / "ours", admin=ADMIN) as made:
         for name, others in ALIASES.items():
             for other in others if name not in OURS_ALONE else ():
-                assert (await get(made.servers[1].admin_port, f"/commands/{other}")).json["command"] == name
+                answer = await get(made.servers[1].admin_port, f"/commands/{other}", our_method(other))
+                assert answer.json["command"] == name
     with one(tmp_path / "theirs", classes) as (_, admin_port):
         for name, others in ALIASES.items():
             for other in (name, *others) if name not in OURS_ALONE else ():

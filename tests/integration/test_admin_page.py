@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import re
 import shutil
+from base64 import b64encode
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from hashlib import sha256
 from html.parser import HTMLParser
+from http import HTTPStatus
 from pathlib import Path
 
 import pytest
@@ -12,7 +17,13 @@ import trio
 
 from tests.integration.http_client import get
 from tests.integration.stores import Stores, stores
+from zab.core.zxid import Epoch, ServerId
+from zab.runtime.admin.http import HttpError, Reply, Request
+from zab.runtime.admin.markup import framed, html
+from zab.runtime.admin.port import AdminPort, Answer
 from zab.runtime.admin.settings import AdminSettings
+from zab.runtime.admin.site import Site
+from zab.runtime.logs import Log
 
 BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 FLAGS = (
@@ -30,19 +41,29 @@ ADMIN = (AdminSettings(port=0),)
 needs_browser = pytest.mark.skipif(BROWSER is None, reason="no chromium to look at the page with: apt install chromium")
 
 
-async def browse(url: str, folder: Path, *flags: str) -> str:
-    """The document after the page's script has run for some seconds of the browser's own time."""
+REFUSED_BY_POLICY = "Content Security Policy"
+
+
+async def browse(url: str, folder: Path) -> str:
+    """Return the document, of which the policy must not have kept anything from working."""
+    document, console = await look(url, folder)
+    assert REFUSED_BY_POLICY not in console
+    return document
+
+
+async def look(url: str, folder: Path) -> tuple[str, str]:
+    """Return the document after its script has run for some seconds of the browser's own time, and the console."""
     command = [
         BROWSER or "",
         *FLAGS,
         f"--user-data-dir={folder}",
         "--virtual-time-budget=4000",
-        *flags,
+        "--enable-logging=stderr",
         "--dump-dom",
         url,
     ]
     done = await trio.run_process(command, capture_stdout=True, capture_stderr=True)
-    return done.stdout.decode()
+    return done.stdout.decode(), done.stderr.decode("utf-8", "replace")
 
 
 class Rows(HTMLParser):
@@ -99,21 +120,47 @@ async def test_three_members_and_another_leader_when_the_first_is_stopped(tmp_pa
         assert "Needs a look" in document
 
 
+@asynccontextmanager
+async def answered(answer: Answer) -> AsyncIterator[str]:
+    async with trio.open_nursery() as nursery:
+        admin = AdminPort(AdminSettings(port=0), answer, Log(ServerId(1), lambda: Epoch(1)))
+        yield f"http://127.0.0.1:{await nursery.start(admin.run)}/"
+        nursery.cancel_scope.cancel()
+
+
 @needs_browser
 @pytest.mark.slow
 async def test_the_script_brings_the_page_up_to_date_and_says_when_it_cannot(tmp_path: Path) -> None:
-    """The page is held back until it was served: what it shows then, only the script can have brought."""
+    """The page is empty when it is served: what it shows later, only the script can have brought."""
     async with stores(tmp_path / "data", 3, admin=ADMIN) as made:
-        _, url = await settled(made)
-        whole = (await get(int(url.rsplit(":", 1)[1].strip("/")), "/")).text
-        old = re.sub(r"<main>.*</main>", "<main><header><span class=sign>?</span></header></main>", whole, flags=re.S)
-        await trio.Path(tmp_path / "old.html").write_text(old.replace('"status.html"', f'"{url}status.html"'))
-        relaxed = "--disable-web-security"  # the file stands elsewhere than what it asks for
-        document = await browse(f"file://{tmp_path}/old.html", tmp_path / "one", relaxed)
-        assert len(modes(document)) == 3
-        assert 'class="stale"' not in document
-    document = await browse(f"file://{tmp_path}/old.html", tmp_path / "two", relaxed)
-    assert 'class="stale"' in document
+        site = Site(made.servers[await made.leader()], AdminSettings())
+        silent = False
+
+        async def answer(request: Request, host: str) -> Reply:
+            if request.path == "/":
+                return html(framed("? page", "<header><span class=sign>?</span></header>"))
+            if silent:
+                raise HttpError(HTTPStatus.SERVICE_UNAVAILABLE, "silent")
+            return await site.answer(request, host)
+
+        async with answered(answer) as url:
+            document = await browse(url, tmp_path / "one")
+            assert len(modes(document)) == 3
+            assert 'class="stale"' not in document
+            silent = True
+            assert 'class="stale"' in await browse(url, tmp_path / "two")
+
+
+@needs_browser
+@pytest.mark.slow
+async def test_the_policy_keeps_a_script_that_a_value_brought_from_running(tmp_path: Path) -> None:
+    async def answer(request: Request, host: str) -> Reply:
+        return html(framed("? page", "<header><script>document.title = 'injected'</script></header>"))
+
+    async with answered(answer) as url:
+        document, console = await look(url, tmp_path / "browser")
+    assert "<title>injected</title>" not in document
+    assert REFUSED_BY_POLICY in console
 
 
 async def test_the_page_is_whole_without_a_script_and_asks_for_nothing_from_elsewhere(tmp_path: Path) -> None:
@@ -121,5 +168,12 @@ async def test_the_page_is_whole_without_a_script_and_asks_for_nothing_from_else
         leader, url = await settled(made)
         page = await get(int(url.rsplit(":", 1)[1].strip("/")), "/")
     assert modes(page.text)[leader] == "leads"
-    assert "default-src 'none'" in page.headers["content-security-policy"]
+    policy = page.headers["content-security-policy"]
+    assert "default-src 'none'" in policy
+    assert "unsafe" not in policy
+    for element in ("style", "script"):
+        (text,) = re.findall(f"<{element}>(.*?)</{element}>", page.text, flags=re.S)
+        digest = b64encode(sha256(text.encode()).digest()).decode()
+        assert f"{element}-src 'sha256-{digest}';" in policy
+    assert "style=" not in page.text
     assert not re.findall(r"(?:src|href)=\"(?:https?:)?//", page.text)

@@ -176,6 +176,62 @@ async def test_there_is_a_bound_to_how_many_may_be_answered(tmp_path: Path) -> N
         nursery.cancel_scope.cancel()
 
 
+# -- browsers --------------------------------------------------------------------------------------------
+
+ADDRESS_OF_ALL_PARTS = ("/", "/status.json", "/status.html", "/metrics", "/commands", "/commands/ruok", "/nothing")
+
+
+async def test_no_part_answers_to_a_name_that_is_not_this_servers(tmp_path: Path) -> None:
+    admin = AdminSettings(port=0, hosts=frozenset({"known.example"}))
+    async with open_store(tmp_path, admin=admin) as store:
+        await store.readable()
+        for path in ADDRESS_OF_ALL_PARTS:
+            refused = await get(store.admin_port, path, Host=f"evil.example:{store.admin_port}")
+            assert refused.status == 421
+            assert "admin.allowedHosts" in refused.text
+            for host in ("known.example", "localhost:1", "10.0.0.1"):
+                assert (await get(store.admin_port, path, Host=host)).status in (200, 404)
+
+
+async def test_a_server_answers_to_its_name_in_the_membership(tmp_path: Path) -> None:
+    async with stores(tmp_path, 3, admin=ADMIN) as made:
+        server = made.servers[1]
+        me = server.member.status().ensemble.by_id[ServerId(1)]
+        assert (await get(server.admin_port, "/metrics", Host=f"{me.host}:1")).status == 200
+
+
+@pytest.mark.parametrize("name", ["stat_reset", "srst", "connection_stat_reset", "set_trace_mask", "stmk"])
+async def test_state_changes_by_post_alone(tmp_path: Path, name: str) -> None:
+    async with (
+        open_store(tmp_path, client_port=0, admin_port=0) as store,
+        zab.connect(f"127.0.0.1:{store.client_port}") as session,
+    ):
+        await session.exists("/")
+        (connection,) = store.connections
+        connection.received = 1_000_000
+
+        def changed() -> bool:
+            return store.latency is not latency or connection.received < 1_000_000 or store.trace_mask == 7
+
+        latency, path = store.latency, f"/commands/{name}?traceMask=7"
+        for method in ("GET", "HEAD"):
+            refused = await get(store.admin_port, path, method)
+            assert (refused.status, refused.headers["allow"]) == (405, "POST")
+        for origin in ("http://evil.example", "null"):
+            assert (await get(store.admin_port, path, "POST", Origin=origin)).status == 403
+        assert not changed()
+        done = await get(store.admin_port, path, "POST", Origin=f"http://127.0.0.1:{store.admin_port}")
+        assert (done.status, done.json["error"], changed()) == (200, None, True)
+
+
+async def test_nothing_else_takes_a_post(tmp_path: Path) -> None:
+    async with open_store(tmp_path, admin_port=0) as store:
+        await store.readable()
+        for path in ("/commands/ruok", "/commands/snapshot", "/metrics", "/"):
+            refused = await get(store.admin_port, path, "POST")
+            assert (refused.status, refused.headers["allow"]) == (405, "GET, HEAD")
+
+
 # -- metrics --------------------------------------------------------------------------------------------
 
 

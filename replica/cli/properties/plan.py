@@ -70,12 +70,14 @@ class Plan:
     """config     without its number where the file says none: see `reserved_max`
     warnings   keys that have no effect, and why; and what is asked for, and not wise
     effective  what was said and counts, by key; secrets are not repeated
+    operators_hosts   names that a request to the port of `--operators` may be for
     """
 
     config: BrokerConfig
     warnings: tuple[str, ...] = ()
     reserved_max: int = 1_000
     effective: Mapping[str, str] = {}
+    operators_hosts: frozenset[str] = frozenset()
 
 
 def read_plan(path: Path, overrides: Mapping[str, str]) -> Plan:
@@ -149,9 +151,7 @@ def plan_of(
         ),
         **made,
     )
-    return Plan(
-        config, tuple(source.warnings), settings["plan"].get("reserved_max", 1_000), _effective(source, understood)
-    )
+    return Plan(config, tuple(source.warnings), effective=_effective(source, understood), **settings["plan"])
 
 
 def _warn_of_strangers(source: Source, understood: Collection[str]) -> None:

@@ -28,6 +28,11 @@ any_int: Final = whole(-INT_MAX - 1)
 any_long: Final = whole(-LONG_MAX - 1, LONG_MAX)
 
 
+def names(value: str) -> frozenset[str]:
+    """Return those between the commas."""
+    return frozenset(each.strip() for each in value.split(",") if each.strip())
+
+
 def decimal(value: str) -> float:
     try:
         return float(value)

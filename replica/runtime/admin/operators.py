@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from functools import partial
 
 import trio
@@ -13,8 +14,9 @@ from replica.runtime.admin.overview import health, overview
 from replica.runtime.admin.pulse import Pulse
 from replica.runtime.broker import Broker
 from zab.runtime.admin.http import Reply
+from zab.runtime.admin.markup import html
 from zab.runtime.admin.settings import AdminSettings
-from zab.runtime.admin.site import HTML, JSON, POLICY
+from zab.runtime.admin.site import JSON
 
 
 class Operators:
@@ -29,7 +31,7 @@ class Operators:
             partial(transactions.samples, broker.transactions),
         ]
         pages = {"/": self._page, "/status.html": self._main, "/status.json": self._json}
-        self._port = OperatorPort(settings, every, partial(health, broker), broker.config.id, pages)
+        self._port = OperatorPort(settings, every, partial(health, broker), broker.config.id, pages, self._names)
 
     async def run(self, *, task_status: trio.TaskStatus[int] = trio.TASK_STATUS_IGNORED) -> None:
         """Started with the number of the port."""
@@ -37,11 +39,16 @@ class Operators:
             nursery.start_soon(self._pulse.run)
             task_status.started(await nursery.start(self._port.run))
 
+    def _names(self) -> Iterator[str | None]:
+        for listener in (*self._broker.config.listeners, self._broker.config.controller):
+            if listener is not None:
+                yield from (listener.host, listener.told_host)
+
     def _page(self) -> Reply:
-        return Reply(page.whole(overview(self._broker), self._pulse.beats), HTML, headers=POLICY)
+        return html(page.whole(overview(self._broker), self._pulse.beats))
 
     def _main(self) -> Reply:
-        return Reply(page.main(overview(self._broker), self._pulse.beats).encode(), HTML, headers=POLICY)
+        return html(page.main(overview(self._broker), self._pulse.beats).encode())
 
     def _json(self) -> Reply:
         return Reply(json.dumps(overview(self._broker)).encode() + b"\n", JSON)

@@ -140,3 +140,11 @@ def test_where_operators_cannot_look(where: str, tmp_path: Path) -> None:
     file.write_text(f"broker.id=7\nzookeeper.connect=h\nlog.dirs={tmp_path}\n")
     said = command("serve", str(file), "--operators", where)
     assert (said.code, "PORT or HOST:PORT" in said.err) == (2, True)
+
+
+@pytest.mark.parametrize(("where", "warned"), [("9308", 0), ("[::1]:9308", 0), ("0.0.0.0:9308", 1)])
+def test_a_port_for_operators_beyond_loopback_is_warned_of(where: str, warned: int, tmp_path: Path) -> None:
+    file = tmp_path / "server.properties"
+    file.write_text(f"broker.id=7\nzookeeper.connect=h\nlog.dirs={tmp_path}\n")
+    said = command("serve", str(file), "--operators", where, "--check")
+    assert (said.code, said.err.count("neither login nor TLS")) == (0, warned)

@@ -161,6 +161,31 @@ def test_ports_for_operators(folder: Path) -> None:
     assert (made.metrics.port, made.metrics.parts) == (7001, frozenset({"metrics"}))
 
 
+def test_the_admin_port_listens_on_loopback_unless_the_file_says_otherwise(folder: Path) -> None:
+    made = plan(folder, "admin.serverPort=8081\n")
+    assert made.admin is not None
+    assert made.admin.host == "127.0.0.1"
+    (warning,) = made.warnings
+    assert "admin.serverAddress is missing" in warning
+    for address in ("127.0.0.1", "::1", "localhost"):
+        assert plan(folder, f"admin.serverPort=8081\nadmin.serverAddress={address}\n").warnings == ()
+    for address in ("0.0.0.0", "10.0.0.1", "db1"):
+        made = plan(folder, f"admin.serverPort=8081\nadmin.serverAddress={address}\n")
+        assert made.admin is not None
+        assert made.admin.host == address
+        (warning,) = made.warnings
+        assert "neither login nor TLS" in warning
+
+
+def test_the_ports_for_operators_share_the_names_that_they_may_be_called_by(folder: Path) -> None:
+    provider = "metricsProvider.className=org.apache.zookeeper.metrics.prometheus.PrometheusMetricsProvider\n"
+    made = plan(folder, provider + "admin.serverPort=8081\nadmin.allowedHosts=db1.example.com, db1\n")
+    assert made.admin is not None
+    assert made.metrics is not None
+    assert made.admin.hosts == made.metrics.hosts == {"db1.example.com", "db1"}
+    assert "admin.allowedHosts=db1,db1.example.com\n" in effective(made)
+
+
 def test_an_option_counts_more_than_the_file(folder: Path) -> None:
     made = plan(folder, "tickTime=500\n", ("zookeeper.tickTime", "600"), ("jute.maxbuffer", "2000"))
     assert (made.settings.tick_ms, made.doors.frame_bytes_max, made.warnings) == (600, 2000, ())

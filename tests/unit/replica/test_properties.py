@@ -318,6 +318,7 @@ def test_what_replication_and_cleaning_are_told() -> None:
         "broker.rack=r1",
         "replica.lag.max.messages=4000",
         "zab.sync.writes=true",
+        "zab.operators.hosts=kafka1, kafka1.example.com",
         "replica.high.watermark.checkpoint.interval.ms=1000",
         "replica.socket.timeout.ms=40000",
         "log.cleaner.enable=false",
@@ -325,6 +326,7 @@ def test_what_replication_and_cleaning_are_told() -> None:
         "offsets.commit.timeout.ms=7000",
     )
     assert made.warnings == ()
+    assert made.operators_hosts == {"kafka1", "kafka1.example.com"}
     config, told = made.config, made.config.replication
     assert (told.follower_reads, told.lag_messages_max, told.sync_writes) == (True, 4_000, True)
     assert (config.watermark_checkpoint_s, config.fetch_answer_ms, config.commit_timeout_ms) == (1, 40_000, 7_000)

@@ -77,7 +77,7 @@ async def _ask(where: str, host: str, port: int) -> Told:
     if status is not None:
         status, body = await _http(host, port, "/commands/monitor")
         if status != 200:
-            raise ValueError(f"HTTP, but status {status}")
+            raise ValueError(f"HTTP, but status {status}: {body.decode('utf-8', 'replace').strip()[:500]}")
         monitor = _object(body)
         _, stats = await _http(host, port, "/commands/server_stats")
         zxid = _object(stats).get("server_stats", {}).get("last_processed_zxid")

@@ -9,12 +9,14 @@ from typing import Any, Final
 from attrs import frozen
 
 from zab.cli.zoo.source import Source
+from zab.core.addresses import is_loopback
 from zab.core.errors import ConfigError
 from zab.runtime.admin.settings import PARTS, AdminSettings
 from zab.runtime.tls.quorum import QuorumTls
 from zab.runtime.tls.settings import TlsPortSettings
 
 EVERYWHERE: Final = "0.0.0.0"
+LOOPBACK: Final = "127.0.0.1"
 _ALL: Final = frozenset({None, EVERYWHERE, "::"})
 _SASL_QUORUM: Final = ("quorum.auth.enableSasl", "quorum.auth.learnerRequireSasl", "quorum.auth.serverRequireSasl")
 
@@ -119,17 +121,36 @@ def http_ports(source: Source, groups: dict[str, dict[str, Any]]) -> dict[str, A
         "metrics": prometheus,
     }
     made: dict[str, AdminSettings | None] = {}
-    for name, parts in (("admin", PARTS), ("metrics", frozenset({"metrics"}))):
-        fields = {
-            "host": EVERYWHERE,
-            "port": {"admin": 8080, "metrics": 7000}[name],
-            "parts": parts,
-            **groups.get(name, {}),
-        }
+    hosts = groups.get("admin", {}).get("hosts", frozenset())
+    defaults: dict[str, dict[str, Any]] = {
+        "admin": {"host": LOOPBACK, "port": 8080, "parts": PARTS},
+        "metrics": {"host": EVERYWHERE, "port": 7000, "parts": frozenset({"metrics"}), "hosts": hosts},
+    }
+    for name, default in defaults.items():
+        fields = {**default, **groups.get(name, {})}
         try:
             settings = AdminSettings(**fields)
         except ConfigError as error:
             source.problems.append(f"{source.path}: {error}")
             continue
         made[name] = settings if wanted[name] else None
+    _warn_of_admin_address(source, made.get("admin"))
     return made
+
+
+def _warn_of_admin_address(source: Source, admin: AdminSettings | None) -> None:
+    if admin is None:
+        return
+    told = source.told.get("admin.serverAddress")
+    if told is None:
+        source.warnings.append(
+            f"{source.path}: admin.serverAddress is missing: the admin port listens on {admin.host} alone, where "
+            "ZooKeeper's listens on all interfaces. 0.0.0.0 opens it; metricsProvider.className opens a port for "
+            "Prometheus that shows metrics alone"
+        )
+    elif not is_loopback(admin.host):
+        source.warn(
+            told,
+            "the admin port has neither login nor TLS: whoever reaches it reads addresses, session ids and paths of "
+            "nodes, past their ACLs, and resets statistics. Keep strangers from it, or listen on 127.0.0.1",
+        )

@@ -33,12 +33,17 @@ class Outcome:
 
 @frozen
 class Command:
-    """`names`: the first is the one that it is listed by. `always`: also while there is no leader."""
+    """
+    names     the first is the one that it is listed by
+    always    answered while there is no leader, too
+    changes   it changes state, so it is a POST: a browser sends a GET for any page that asks it to
+    """
 
     names: tuple[str, ...]
     answer: Callable[[StoreServer], Values]
     says: str
     always: bool = False
+    changes: bool = False
 
 
 def _nothing(server: StoreServer) -> Values:
@@ -51,7 +56,10 @@ def _get_trace_mask(server: StoreServer) -> Values:
 
 _ALL: Final = (
     Command(
-        ("connection_stat_reset", "crst"), statistics.reset_connections, "sets the counters of all connections to 0"
+        ("connection_stat_reset", "crst"),
+        statistics.reset_connections,
+        "sets the counters of all connections to 0",
+        changes=True,
     ),
     Command(
         ("configuration", "conf", "config"),
@@ -77,11 +85,17 @@ _ALL: Final = (
         ("observer_connection_stat_reset", "orst"),
         _nothing,
         "nothing here: an observer's connection has no counters to be reset",
+        changes=True,
     ),
     Command(("observers", "obsr"), ensemble.observers, "the observers that follow this leader"),
     Command(("ruok",), _nothing, "no error, if it serves"),
     Command(("server_stats", "srvr"), statistics.server_stats, "version, counters and latency"),
-    Command(("stat_reset", "srst"), statistics.reset, "sets the counters and the latency of the server to 0"),
+    Command(
+        ("stat_reset", "srst"),
+        statistics.reset,
+        "sets the counters and the latency of the server to 0",
+        changes=True,
+    ),
     Command(("stats", "stat"), statistics.stats, "`server_stats`, and the connections in short"),
     Command(
         ("system_properties", "sysp"),
@@ -105,13 +119,16 @@ SNAPSHOT: Final = ("snapshot", "snap")
 RESTORE: Final = ("restore", "rest")
 NAMES: Final = tuple(sorted([*(each.names[0] for each in _ALL), SET_TRACE_MASK[0], SNAPSHOT[0], RESTORE[0]]))
 _MORE: Final = (
-    (SET_TRACE_MASK, "keeps the number `traceMask`; it has no effect", True),
-    (SNAPSHOT, "takes a snapshot, or streams one; see below", False),
-    (RESTORE, "refused; see below", True),
+    (SET_TRACE_MASK, "keeps the number `traceMask`; it has no effect", True, True),
+    (SNAPSHOT, "takes a snapshot, or streams one; see below", False, False),
+    (RESTORE, "refused; see below", True, True),
 )
 ALIASES: Final[Mapping[str, tuple[str, ...]]] = {
     names[0]: names[1:] for names in (*(each.names for each in _ALL), SET_TRACE_MASK, SNAPSHOT, RESTORE)
 }
+
+CHANGING: Final = frozenset({*SET_TRACE_MASK, *(name for each in _ALL if each.changes for name in each.names)})
+"""Names of the commands that a POST asks for."""
 
 
 def run(name: str, parameters: Mapping[str, str], server: StoreServer) -> Outcome:
@@ -143,9 +160,10 @@ def _set_trace_mask(parameters: Mapping[str, str], server: StoreServer) -> Outco
 
 def table() -> str:
     """For the docs."""
-    all_ = sorted([*((each.names, each.says, each.always) for each in _ALL), *_MORE])
+    all_ = sorted([*((each.names, each.says, each.always, each.changes) for each in _ALL), *_MORE])
     rows = [
-        f"| `{names[0]}`{'*' if always else ''} | {', '.join(f'`{name}`' for name in names[1:])} | {says} |"
-        for names, says, always in all_
+        f"| `{names[0]}`{'*' if always else ''} | {', '.join(f'`{name}`' for name in names[1:])} "
+        f"| {'POST' if changes else 'GET'} | {says} |"
+        for names, says, always, changes in all_
     ]
-    return "\n".join(["| Command | Also | What it says or does |", "|---|---|---|", *rows])
+    return "\n".join(["| Command | Also | Method | What it says or does |", "|---|---|---|---|", *rows])

@@ -28,9 +28,10 @@ METHODS: Final = frozenset({"GET", "HEAD", "POST"})
 class HttpError(Exception):
     """What came is no request, or none that is answered: this status is all it gets, and then the connection ends."""
 
-    def __init__(self, status: HTTPStatus, why: str) -> None:
+    def __init__(self, status: HTTPStatus, why: str, headers: tuple[tuple[str, str], ...] = ()) -> None:
         super().__init__(why)
         self.status = status
+        self.headers = headers
 
 
 @frozen
@@ -134,7 +135,9 @@ class RequestReader:
         keep = "close" not in headers.get("connection", "").lower() and (
             version == b"HTTP/1.1" or "keep-alive" in headers.get("connection", "").lower()
         )
-        path, parameters = _target(target)
+        path, parameters, authority = _target(target)
+        if authority is not None:
+            headers["host"] = authority
         length, readable = self._length(headers)
         body = b"" if readable else None
         return Request(method, path, parameters, headers, body, keep and readable), length if readable else 0
@@ -169,19 +172,22 @@ def _headers(lines: list[bytes]) -> dict[str, str]:
     return headers
 
 
-def _target(target: bytes) -> tuple[str, dict[str, str]]:
+def _target(target: bytes) -> tuple[str, dict[str, str], str | None]:
+    """Return the path, the parameters, and the host of an absolute URL: it counts more than the header `Host`."""
+    authority = None
     if not target.startswith(b"/"):
         scheme, slashes, rest = target.partition(b"://")
         if scheme.lower() != b"http" or not slashes:
             raise HttpError(HTTPStatus.BAD_REQUEST, "a path begins with /")
-        target = b"/" + rest.partition(b"/")[2]
+        host, _, rest = rest.partition(b"/")
+        authority, target = host.decode(), b"/" + rest
     raw, _, query = target.partition(b"#")[0].partition(b"?")
     try:
         path = unquote_to_bytes(raw).decode()
         pairs = parse_qsl(query.decode(), keep_blank_values=True, max_num_fields=_PARAMETERS_MAX, errors="strict")
     except ValueError:
         raise HttpError(HTTPStatus.BAD_REQUEST, "the path is no text, or has too many parameters") from None
-    return path, dict(pairs)
+    return path, dict(pairs), authority
 
 
 def encode_head(reply: Reply, *, keep: bool) -> bytes:

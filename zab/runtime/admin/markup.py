@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
 from collections.abc import Iterable, Sequence
 from functools import cache
+from hashlib import sha256
 from html import escape
 from importlib.resources import files
 from time import gmtime, strftime
 from typing import Any, Final
+
+from zab.runtime.admin.http import Reply
 
 SIGNS: Final = {"healthy": "●", "degraded": "▲", "down": "■"}
 HEADLINES: Final = {"healthy": "Healthy", "degraded": "Needs a look", "down": "Not serving"}
@@ -15,6 +19,25 @@ NONE: Final = "\N{EN DASH}"
 SPARK_WIDTH: Final = 240
 SPARK_HEIGHT: Final = 48
 SPARK_SLOTS: Final = 120
+
+
+def html(body: bytes) -> Reply:
+    """Return the reply for a page, or for a part of one."""
+    return Reply(body, "text/html; charset=utf-8", headers=_policy())
+
+
+@cache
+def _policy() -> tuple[tuple[str, str], ...]:
+    """Return headers by which the frame's own style and script count, and none that a value brought into the page."""
+    hashes = {}
+    for element in ("style", "script"):
+        text = _frame().partition(f"<{element}>")[2].partition(f"</{element}>")[0]
+        hashes[element] = b64encode(sha256(text.encode()).digest()).decode()
+    policy = (
+        f"default-src 'none'; style-src 'sha256-{hashes['style']}'; script-src 'sha256-{hashes['script']}'; "
+        "connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    )
+    return (("Content-Security-Policy", policy),)
 
 
 def framed(title: str, main: str) -> bytes:

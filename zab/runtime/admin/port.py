@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from http import HTTPStatus
 from typing import Final
 
 import trio
 
+from zab.runtime.admin.browsers import BrowserGuard
 from zab.runtime.admin.http import HttpError, Reply, Request, RequestReader, encode_head
 from zab.runtime.admin.settings import AdminSettings
 from zab.runtime.errors import cannot_listen
@@ -31,8 +32,12 @@ class AdminPort:
     It is one of the address that has most of them, so a flood from one address is at its own cost.
     """
 
-    def __init__(self, settings: AdminSettings, answer: Answer, log: Log) -> None:
+    def __init__(
+        self, settings: AdminSettings, answer: Answer, log: Log, names: Callable[[], Iterable[str | None]] = tuple
+    ) -> None:
+        """`names` returns the host names that the configuration gives this server."""
         self._settings = settings
+        self._guard = BrowserGuard([*settings.hosts, settings.host], names)
         self._answer = answer
         self._log = log
         self._open = 0
@@ -91,6 +96,7 @@ class AdminPort:
             if request is None:
                 return
             try:
+                await self._guard.check(request)
                 reply = await self._answer(request, host)
             except HttpError as error:
                 reply = error_reply(error)
@@ -166,4 +172,6 @@ class AdminPort:
 
 
 def error_reply(error: HttpError) -> Reply:
-    return Reply(f"{error.status.value} {error.status.phrase}: {error}\n".encode(), status=error.status)
+    return Reply(
+        f"{error.status.value} {error.status.phrase}: {error}\n".encode(), status=error.status, headers=error.headers
+    )

@@ -28,6 +28,8 @@ class AdminSettings:
     send_ms            how long a client may take for each piece of a reply
     snapshot_enabled   whether a snapshot may be taken from here (`admin.snapshot.enabled`)
     snapshot_ms        between two of these (`admin.rateLimiterIntervalInMS`)
+    hosts              names, beside addresses, `localhost` and this server's own, that a request's `Host` may have
+                       (`admin.allowedHosts`); `*`: any, which opens the port to DNS rebinding
     """
 
     host: str = "127.0.0.1"
@@ -43,6 +45,7 @@ class AdminSettings:
     send_ms: int = 30_000
     snapshot_enabled: bool = True
     snapshot_ms: int = 300_000
+    hosts: frozenset[str] = frozenset()
 
     def __attrs_post_init__(self) -> None:
         check_settings(self, {"port": 0, "head_bytes_max": 100, "body_bytes_max": 0, "snapshot_ms": 0})

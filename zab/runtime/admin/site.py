@@ -12,21 +12,18 @@ import trio
 from zab.core.errors import ZabError
 from zab.runtime.admin import page
 from zab.runtime.admin.backup import RESTORE_REFUSED, Backup
-from zab.runtime.admin.commands import NAMES, RESTORE, SNAPSHOT, Outcome, run
+from zab.runtime.admin.commands import CHANGING, NAMES, RESTORE, SNAPSHOT, Outcome, run
 from zab.runtime.admin.http import HttpError, Reply, Request
+from zab.runtime.admin.markup import html
 from zab.runtime.admin.metrics import CONTENT_TYPE, exposition
 from zab.runtime.admin.overview import overview
 from zab.runtime.admin.settings import AdminSettings
+from zab.runtime.running import NOWHERE
 
 if TYPE_CHECKING:
     from zab.runtime.coordination.server import StoreServer
 
-HTML: Final = "text/html; charset=utf-8"
 JSON: Final = "application/json"
-POLICY: Final = ((
-    "Content-Security-Policy",
-    "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'; img-src data:",
-),)  # fmt: skip
 
 
 class Site:
@@ -45,19 +42,24 @@ class Site:
                 if path.startswith(settings.commands_path + "/"):
                     return await self._command(path.removeprefix(settings.commands_path + "/"), request, host)
             if request.method == "POST":
-                raise HttpError(HTTPStatus.METHOD_NOT_ALLOWED, "nothing can be sent to here")
+                raise HttpError(HTTPStatus.METHOD_NOT_ALLOWED, "nothing can be sent to here", (("Allow", "GET, HEAD"),))
             if "metrics" in settings.parts and path == settings.metrics_path:
                 return Reply(exposition(self._server), CONTENT_TYPE)
             if "page" in settings.parts:
                 if path == "/":
-                    return Reply(page.whole(overview(self._server)), HTML, headers=POLICY)
+                    return html(page.whole(overview(self._server)))
                 if path == "/status.json":
                     return Reply(json.dumps(overview(self._server)).encode() + b"\n", JSON)
                 if path == "/status.html":
-                    return Reply(page.main(overview(self._server)).encode(), HTML, headers=POLICY)
+                    return html(page.main(overview(self._server)).encode())
         except ZabError as error:
             raise HttpError(HTTPStatus.SERVICE_UNAVAILABLE, f"this server cannot tell: {error}") from error
         raise HttpError(HTTPStatus.NOT_FOUND, self._directions())
+
+    def names(self) -> tuple[str | None, ...]:
+        """Return the host names that the membership gives this server."""
+        mine = self._server.member.status().ensemble.by_id.get(self._server.me)
+        return () if mine is None or mine.host == NOWHERE else (mine.host, mine.client_host)
 
     def _directions(self) -> str:
         settings = self._settings
@@ -66,19 +68,27 @@ class Site:
 
     def _list(self) -> Reply:
         prefix = escape(self._settings.commands_path)
-        return Reply("".join(f'<a href="{prefix}/{name}">{name}</a>\n<br/>\n' for name in NAMES).encode(), HTML)
+        return html("".join(f'<a href="{prefix}/{name}">{name}</a>\n<br/>\n' for name in NAMES).encode())
 
     async def _command(self, name: str, request: Request, host: str) -> Reply:
         if name in RESTORE:
             return as_json(Outcome(RESTORE[0], error=RESTORE_REFUSED, status=HTTPStatus.NOT_IMPLEMENTED))
-        if request.method == "POST":
-            return as_json(
-                Outcome(name, error=f"No command {name[:100]} takes a POST", status=HTTPStatus.METHOD_NOT_ALLOWED)
-            )
+        if (request.method == "POST") is not (name in CHANGING):
+            return as_json(_wrong_method(name))
         if name in SNAPSHOT:
             answer = await self._backup.answer(request, host)
             return as_json(answer) if isinstance(answer, Outcome) else answer
         return as_json(run(name, request.parameters, self._server))
+
+
+def _wrong_method(name: str) -> Outcome:
+    allowed, why = ("POST", "changes state, and takes a POST") if name in CHANGING else ("GET, HEAD", "takes a GET")
+    return Outcome(
+        name[:100],
+        error=f"The command {name[:100]} {why}",
+        status=HTTPStatus.METHOD_NOT_ALLOWED,
+        headers=(("Allow", allowed),),
+    )
 
 
 def as_json(outcome: Outcome) -> Reply:

@@ -118,7 +118,8 @@ async def run_server(
     try:
         async with trio.open_nursery() as nursery:
             for settings in admin:
-                port = await nursery.start(AdminPort(settings, Site(server, settings).answer, server.log).run)
+                site = Site(server, settings)
+                port = await nursery.start(AdminPort(settings, site.answer, server.log, site.names).run)
                 server.admin_port = server.admin_port or port
             await nursery.start(server.member.run)
             nursery.start_soon(server.run)

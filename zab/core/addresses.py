@@ -1,0 +1,19 @@
+"""Tell addresses from names of hosts."""
+
+from __future__ import annotations
+
+from ipaddress import IPv4Address, IPv6Address, ip_address
+
+
+def address_of(host: str) -> IPv4Address | IPv6Address | None:
+    """Return the address that the text is, or None for a name."""
+    try:
+        return ip_address(host)
+    except ValueError:
+        return None
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether only this machine reaches what listens there. Names but `localhost` are not looked up."""
+    address = address_of(host)
+    return host.lower() == "localhost" if address is None else address.is_loopback
