@@ -19,6 +19,7 @@ from tests.integration import apache
 from tests.integration.cluster import FAST
 from tests.integration.http_client import get
 from tests.integration.stores import DOORS, stores
+from zab.core.failed_logins import FailedLoginSettings
 from zab.core.zxid import Epoch, ServerId
 from zab.runtime.admin.commands import NAMES
 from zab.runtime.admin.http import Reply, Request
@@ -350,6 +351,24 @@ async def test_a_snapshot_for_the_super_user_whatever_the_acl(tmp_path: Path) ->
     async with open_store(tmp_path, admin=ADMIN[0], settings=FAST, doors=SUPER_DOORS) as store:
         await store.readable()
         assert (await get(store.admin_port, "/commands/snap", Authorization=ROOT_AUTH)).status == 200
+
+
+async def test_guesses_at_credentials_for_a_snapshot_wait_and_are_few(tmp_path: Path) -> None:
+    """No more are checked than there are places, and the right ones are not checked meanwhile either."""
+    waits = FailedLoginSettings(pause_ms=3_600_000, pause_ms_max=3_600_000, waiting_max=2)
+    doors = evolve(SUPER_DOORS, failed_logins=waits)
+    async with open_store(tmp_path, admin_port=0, settings=FAST, doors=doors) as store:
+        await store.readable()
+        assert store.admin_port is not None
+        async with AsyncExitStack() as stack:
+            for guess in ("digest root:guess", "nothing such"):
+                stream = await stack.enter_async_context(await trio.open_tcp_stream("127.0.0.1", store.admin_port))
+                await stream.send_all(f"GET /commands/snap HTTP/1.1\r\nAuthorization: {guess}\r\n\r\n".encode())
+            while store.auth_failed < 2:
+                await trio.sleep(0.01)
+        for auth in ("digest root:guess", ROOT_AUTH):
+            answer = await get(store.admin_port, "/commands/snap", Authorization=auth)
+            assert (answer.status, store.auth_failed) == (429, 2)
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ from zab.runtime.admin.commands import NOT_SERVING, SNAPSHOT, Outcome
 from zab.runtime.admin.http import Reply, Request
 from zab.runtime.admin.settings import AdminSettings
 from zab.runtime.coordination.authentication import Caller, Verdict
+from zab.runtime.driver import now_ms
 from zab.store.acl import ADMIN, ANYONE, CREATE, DELETE, READ, SUPER, WRITE, allows, intern
 from zab.store.node import ACL
 from zab.store.paths import ROOT
@@ -56,10 +57,13 @@ class Backup:
             return self._refused("Auth info is missing for the command", HTTPStatus.UNAUTHORIZED)
         scheme, _, credentials = auth.partition(" ")
         caller = Caller(server.settings, host)
+        if not server.failed_logins.may_try(caller.host, now_ms()):
+            why = "Not checked, because too many logins from this address failed just now"
+            return self._refused(why, HTTPStatus.TOO_MANY_REQUESTS)
         if caller.authenticate(scheme, credentials.encode()) is not Verdict.PROVED:
-            return self._refused("Not authenticated", HTTPStatus.UNAUTHORIZED)
+            return await self._distrusted(caller, "Not authenticated", HTTPStatus.UNAUTHORIZED)
         if not self._may_read_everything(caller):
-            return self._refused(NOT_AUTHORIZED, HTTPStatus.FORBIDDEN)
+            return await self._distrusted(caller, NOT_AUTHORIZED, HTTPStatus.FORBIDDEN)
         if not settings.snapshot_enabled:
             return self._refused("Snapshot command is disabled", HTTPStatus.SERVICE_UNAVAILABLE)
         now = trio.current_time()
@@ -91,6 +95,13 @@ class Backup:
             return False
         acl, access = intern(own), machine.settings.access
         return all(allows(acl, each, caller.identities, access) for each in (READ, WRITE, CREATE, DELETE, ADMIN))
+
+    async def _distrusted(self, caller: Caller, why: str, status: HTTPStatus) -> Outcome:
+        server = self._server
+        server.auth_failed += 1
+        server.log.grumble("client_not_authenticated", caller.host, port="admin", why=caller.why or "not authorized")
+        await trio.sleep(server.failed_logins.failed(caller.host, now_ms()) / 1000)
+        return self._refused(why, status)
 
     def _refused(self, why: str, status: HTTPStatus) -> Outcome:
         return Outcome(SNAPSHOT[0], error=why, status=status)
