@@ -12,25 +12,33 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
 from typing import Final
 
 from harness.checkers import Violation
 from harness.embed.held import SAME
 from harness.embed.model import Make
+from harness.embed.roundtrip import Life
+from harness.embed.state import State, difference, of_snapshot
 from harness.embed.there import CHILD, shown
 
 SECONDS_MAX: Final = 120
 
 
-def check(make: Make, done: Sequence[tuple[bytes, object]]) -> bool:
+def check(make: Make, life: Life, state: State) -> bool:
     """Whether it could be tried at all: a machine made by a function inside a function cannot be found again."""
-    place = _place(make)
+    place, done = _place(make), life.done
     if place is None or not done:
         return False
     here = [shown(result) for _, result in done]
     for hash_seed in ("1", "2"):
-        asked = json.dumps({"file": place[0], "name": place[1], "txns": [txn.hex() for txn, _ in done]})
+        asked = json.dumps(
+            {
+                "file": place[0],
+                "name": place[1],
+                "txns": [txn.hex() for txn, _ in done],
+                "state": state is of_snapshot,
+            }
+        )
         ran = subprocess.run(
             [sys.executable, "-c", "from harness.embed.there import main; main()"],
             input=asked,
@@ -42,10 +50,12 @@ def check(make: Make, done: Sequence[tuple[bytes, object]]) -> bool:
         )
         if ran.returncode != 0:
             return False
-        there = json.loads(ran.stdout.splitlines()[-1])
+        there, end = json.loads(ran.stdout.splitlines()[-1])
         for (txn, _), mine, theirs in zip(done, here, there, strict=True):
             if mine != theirs and mine is not None and theirs is not None:
                 raise Violation(SAME, f"{txn!r} gives {mine} here, and {theirs} in another process after the same")
+        if state is of_snapshot and [bytes.fromhex(chunk) for chunk in end] != life.state:
+            raise difference("the state in another process differs after the same", life.state, end)
     return True
 
 

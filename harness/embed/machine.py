@@ -68,6 +68,13 @@ class TheirMachine(ToldMachine):
         super().__init__(life)
         self._world = world
         self._theirs = theirs
+        self.last: Zxid | None = None
+        """The zxid of the last transaction that `theirs` applied; None after a restore."""
+
+    def compare(self) -> None:
+        """Compare the final state with that of the other servers."""
+        if self.last is not None:
+            self._world.states.compare(self._life.server.id, self.last, self._theirs)
 
     def prepare(self, request: bytes, view: View) -> bytes:
         number, body = number_of(request), body_of(request)
@@ -91,6 +98,8 @@ class TheirMachine(ToldMachine):
         except Exception as error:
             raise self._raised("apply", body, error) from error
         self._world.applied(self._life.server.id, zxid, number, body, result)
+        self._world.states.applied(self._life.server.id, zxid, self._theirs)
+        self.last = zxid
         return Answer(zxid, result)
 
     def snapshot(self) -> Iterable[bytes]:
@@ -102,6 +111,7 @@ class TheirMachine(ToldMachine):
         left = iter(chunks)
         count = int(next(left))
         self.holds.restore(islice(left, count))
+        self.last = None
         try:
             self._theirs.restore(left)
         except Exception as error:

@@ -5,13 +5,17 @@ The faults find these mistakes, too, but here they are told in one sentence.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from random import Random
 from typing import Final
+
+from attrs import frozen
 
 from harness.checkers import Violation
 from harness.embed.held import SAME, same
 from harness.embed.machine import RAISES
 from harness.embed.model import Draw, Make
+from harness.embed.state import SAME_STATE, State, difference
 from zab.core.zxid import Epoch, Zxid
 from zab.runtime.errors import Refused
 from zab.runtime.machine import Machine, View
@@ -22,8 +26,16 @@ BETWEEN: Final = 20
 """Requests from one snapshot to the next, at most."""
 
 
-def check(make: Make, draw: Draw, seed: str) -> list[tuple[bytes, object]]:
-    """A life without faults: its transactions and their results. A `Violation` if something is not as it should be."""
+@frozen
+class Life:
+    """A life without faults: its transactions with their results, and the state at its end."""
+
+    done: Sequence[tuple[bytes, object]]
+    state: object
+
+
+def check(make: Make, draw: Draw, state: State, seed: str) -> Life:
+    """Return a life without faults, or raise a `Violation` if something is not as it should be."""
     random = Random(f"{seed}/roundtrip")
     original, twin, restored = make(), make(), make()
     since = ""
@@ -47,13 +59,23 @@ def check(make: Make, draw: Draw, seed: str) -> list[tuple[bytes, object]]:
         done.append((txn, result))
         if left := max(left - 1, 0):
             continue
+        _compare(state, original, twin, f"after {number} requests two machines that were told the same differ")
+        what = f"after {number} requests a machine restored from a snapshot{since} differs"
+        _compare(state, original, restored, what, SNAPSHOTS)
         left = 1 + int(random.random() * BETWEEN)
         used = random.random() < 0.5
         if not used:
             restored = make()
         _copy(original, restored)
         since = f" taken after {number} requests" + (", which had another state before" if used else "")
-    return done
+    _compare(state, original, twin, "two machines that were told the same differ")
+    return Life(done, state(original))
+
+
+def _compare(state: State, one: Machine, other: Machine, what: str, promise: str = SAME_STATE) -> None:
+    mine, theirs = state(one), state(other)
+    if not same(mine, theirs):
+        raise difference(what, mine, theirs, promise)
 
 
 def _apply(machine: Machine, zxid: Zxid, txn: bytes) -> object:

@@ -15,6 +15,7 @@ from harness.draw import script_from_seed
 from harness.embed import elsewhere, roundtrip
 from harness.embed.arguments import check_keep, check_machine, check_numbers, check_script, check_servers
 from harness.embed.model import Make, Model, check_makes, check_model, drawing
+from harness.embed.state import check_state
 from harness.embed.there import CHILD, Called
 from harness.embed.world import run
 from harness.faults import Script
@@ -97,6 +98,7 @@ def campaign(
     *,
     model: Model | type,
     requests: object = None,
+    state: object = None,
     runs: int = 50,
     seed: int = 0,
     servers: Sequence[int] = (3, 5),
@@ -113,6 +115,8 @@ def campaign(
     model       `initial()`, and `step(state, request) -> (state, result)`
     requests    a function of a `random.Random`, a list to choose from, or a strategy of Hypothesis; by default
                 the model's own `requests(random)`
+    state       a function of a machine that returns its state as a value; servers that have applied the same
+                must have the same. By default it is what `snapshot()` returns
     runs, seed  the seeds `seed`, `seed + 1`, ... are run; the same seed is the same run
     servers     how many there are, in turn
     faults, operations, length_ms  at most so many in a run, and its length before all is healed
@@ -133,13 +137,14 @@ def campaign(
     given = None if script is None else _given(script)
     make = check_makes(machine)
     theirs = check_model(model)
+    look = check_state(state)
     draw = drawing(requests if requests is not None else getattr(theirs, "requests", None))
     name = getattr(machine, "__name__", type(machine).__name__)
     began = time.monotonic()
     notes: list[str] = []
     try:
-        done = roundtrip.check(make, draw, str(seed))
-        if not elsewhere.check(make, done):
+        done = roundtrip.check(make, draw, look, str(seed))
+        if not elsewhere.check(make, done, look):
             notes.append("not tried in another process: the machine's class is not at the top of a file")
     except Violation as violation:
         return Report(
@@ -149,14 +154,14 @@ def campaign(
     ran = acknowledged = 0
     undecided: list[Undecided] = []
     for number, each in scripts:
-        outcome = run(each, make, theirs, draw)
+        outcome = run(each, make, theirs, draw, look)
         ran += 1
         acknowledged += outcome.acknowledged
         _progress(began, f"{ran} of {len(scripts)} runs")
         if outcome.undecided:
             undecided.append(Undecided(number, outcome.what))
         if outcome.promise is not None:
-            failure = _made_small(outcome, number, lambda one: run(one, make, theirs, draw), shrink_runs, began)
+            failure = _made_small(outcome, number, lambda one: run(one, make, theirs, draw, look), shrink_runs, began)
             if keep is not None and failure.script is not None:
                 notes.append(f"kept as {_kept(Path(keep), name, failure.script)}")
             return Report(name, ran, acknowledged, time.monotonic() - began, failure, tuple(notes), tuple(undecided))

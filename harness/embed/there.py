@@ -5,12 +5,16 @@ It loads nothing of the harness that the file does not ask for: it is begun with
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 import sys
+import time
 from typing import Any, Final
 
 from zab.core.zxid import Zxid
 
+SHIFT_S: Final = 86_400 + 3_600 + 60 + 1
+"""A day, an hour, a minute and a second: whatever part of the time a machine uses, it is another one."""
 CHILD: Final = "ZAB_HARNESS_ELSEWHERE"
 
 
@@ -24,8 +28,40 @@ def shown(result: object) -> str | None:
     return None if " at 0x" in text else text
 
 
+def shift_clock() -> None:
+    """Let every clock of the standard library be wrong, so that a machine that reads one makes something else here."""
+    real_ns, real_local, real_utc, real_format = time.time_ns, time.localtime, time.gmtime, time.strftime
+    patched: Any = time
+    patched.time_ns = lambda: real_ns() + SHIFT_S * 1_000_000_000
+    patched.time = lambda: time.time_ns() / 1e9
+    patched.localtime = lambda seconds=None: real_local(time.time() if seconds is None else seconds)
+    patched.gmtime = lambda seconds=None: real_utc(time.time() if seconds is None else seconds)
+    patched.strftime = lambda form, at=None: real_format(form, time.localtime() if at is None else at)
+
+    class Shifted(dt.datetime):
+        @classmethod
+        def now(cls, tz: dt.tzinfo | None = None) -> Shifted:
+            return cls.fromtimestamp(time.time(), tz)
+
+        @classmethod
+        def utcnow(cls) -> Shifted:
+            return cls.fromtimestamp(time.time(), dt.UTC).replace(tzinfo=None)
+
+        @classmethod
+        def today(cls) -> Shifted:
+            return cls.now()
+
+    class ShiftedDate(dt.date):
+        @classmethod
+        def today(cls) -> ShiftedDate:
+            return cls.fromtimestamp(time.time())
+
+    dt.datetime, dt.date = Shifted, ShiftedDate  # type: ignore[misc]
+
+
 def main() -> None:
     asked = json.loads(sys.stdin.read())
+    shift_clock()
     with open(asked["file"]) as file:
         code = compile(file.read(), asked["file"], "exec")
     names: dict[str, Any] = {"__name__": "__elsewhere__", "__file__": asked["file"]}
@@ -41,4 +77,5 @@ def main() -> None:
         shown(machine.apply(Zxid(1 << 32 | number), bytes.fromhex(txn)))
         for number, txn in enumerate(asked["txns"], start=1)
     ]
-    sys.stdout.write("\n" + json.dumps(told) + "\n")
+    state = [bytes(chunk).hex() for chunk in machine.snapshot()] if asked["state"] else None
+    sys.stdout.write("\n" + json.dumps([told, state]) + "\n")

@@ -10,6 +10,7 @@ from harness.checkers import ALL, Checker, Violation
 from harness.embed.held import Call, agree, judge
 from harness.embed.machine import Answer, TheirMachine, number_of, numbered
 from harness.embed.model import Draw, Make, Model
+from harness.embed.state import State, States
 from harness.faults import Script, Write
 from harness.outcome import Outcome
 from harness.worlds.cores.workload import Workload
@@ -49,7 +50,9 @@ class EmbedLife(Life):
         super().__init__(server)
 
     def _machine(self) -> ToldMachine:
-        return TheirMachine(self, self._world, self._make())
+        machine = TheirMachine(self, self._world, self._make())
+        self._world.machines[self.server.id] = machine
+        return machine
 
 
 class EmbedWorld(World):
@@ -59,6 +62,7 @@ class EmbedWorld(World):
         make: Make,
         model: Model,
         draw: Draw,
+        state: State,
         *,
         trace: bool = False,
         checkers: Sequence[type[Checker]] = ALL,
@@ -67,6 +71,9 @@ class EmbedWorld(World):
         self._make = make
         self._model = model
         self._draw = draw
+        self.states = States(state)
+        self.machines: dict[ServerId, TheirMachine] = {}
+        """The machine of each server's present life."""
         super().__init__(script, trace=trace, checkers=checkers)
 
     def make_workload(self) -> Workload:
@@ -104,11 +111,13 @@ class EmbedWorld(World):
                 if ghost.governing[zxid] is ghost.governing[before]
             ]
             try:
+                for machine in self.machines.values():
+                    machine.compare()
                 judge([self.calls[number] for number in numbers], list(self.calls.values()), self._model)
             except Violation as violation:
                 self.violation = violation
         return super().outcome()
 
 
-def run(script: Script, make: Make, model: Model, draw: Draw) -> Outcome:
-    return EmbedWorld(WORLD.playable(script).script, make, model, draw).run()
+def run(script: Script, make: Make, model: Model, draw: Draw, state: State) -> Outcome:
+    return EmbedWorld(WORLD.playable(script).script, make, model, draw, state).run()

@@ -5,8 +5,10 @@ They stand alone: with each campaign another process loads the file that defines
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 import random
+import time
 from collections.abc import Iterable, Iterator
 from random import Random
 
@@ -71,6 +73,33 @@ class TakesItsTime(Bank):
 class Gambles(Bank):
     def apply(self, zxid: Zxid, txn: bytes) -> object:
         return super().apply(zxid, txn) if random.random() < 0.9 else "lost"
+
+
+class StoresChance(Bank):
+    """Answers rightly, and keeps something else at every server."""
+
+    def apply(self, zxid: Zxid, txn: bytes) -> object:
+        self.accounts["luck"] = random.randint(0, 1_000_000)
+        return super().apply(zxid, txn)
+
+
+class StoresTheTimeOfDay(Bank):
+    def apply(self, zxid: Zxid, txn: bytes) -> object:
+        self.accounts["hour"] = dt.datetime.now().hour
+        return super().apply(zxid, txn)
+
+
+class StoresTheTime(Bank):
+    def apply(self, zxid: Zxid, txn: bytes) -> object:
+        self.accounts["at"] = time.time_ns()
+        return super().apply(zxid, txn)
+
+
+class StoresTheOrderOfASet(Bank):
+    def apply(self, zxid: Zxid, txn: bytes) -> object:
+        result = super().apply(zxid, txn)
+        self.accounts = {who: self.accounts[who] for who in set(self.accounts)}
+        return result
 
 
 class FollowsHashes(Bank):

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 import harness
 from harness.checkers import Violation
+from harness.embed import roundtrip
 from harness.embed.held import Call, judge
 from harness.faults import CrashAll, Knobs, Script, Write
 from harness.scripts import loads
@@ -26,6 +27,10 @@ from tests.simulation.embedded import (
     Names,
     Overdraws,
     Prepares,
+    StoresChance,
+    StoresTheOrderOfASet,
+    StoresTheTime,
+    StoresTheTimeOfDay,
     TakesItsTime,
 )
 from zab import Zxid
@@ -110,6 +115,32 @@ def test_a_snapshot_that_changes_while_it_is_written() -> None:
 
 def test_chance_in_apply() -> None:
     assert "in one process, suffice" in said(Gambles)
+
+
+@pytest.mark.parametrize("machine", [StoresChance, StoresTheTimeOfDay, StoresTheTime, StoresTheOrderOfASet])
+def test_state_that_diverges_behind_right_answers_is_found(machine: type[Bank]) -> None:
+    assert "the same transactions make the same state" in said(machine)
+
+
+@pytest.mark.parametrize("machine", [StoresChance, StoresTheTime])
+def test_diverging_state_is_found_between_the_servers_of_a_run(
+    machine: type[Bank], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without the checks that need no ensemble."""
+    monkeypatch.setattr(roundtrip, "_compare", lambda *_: None)
+    report = harness.campaign(lambda: machine(), model=Ledger, runs=3, shrink_runs=1)
+    assert report.failure is not None
+    assert report.failure.promise == "the same transactions make the same state"
+    assert report.failure.script is not None
+
+
+def test_state_function_says_what_counts() -> None:
+    def accounts(machine: Bank) -> object:
+        return {who: have for who, have in machine.accounts.items() if who != "at"}
+
+    assert harness.campaign(StoresTheTime, model=Ledger, state=accounts, runs=3).held
+    with pytest.raises(TypeError, match="state='accounts': expected a function"):
+        harness.campaign(Bank, model=Ledger, state="accounts")
 
 
 def test_a_result_in_the_order_of_a_set() -> None:

@@ -1,0 +1,63 @@
+"""The state of an embedder's machine as a value, compared wherever two machines must have the same.
+
+A result may be right while the state behind it already differs: chance or a clock in `apply` shows only in a later
+answer, or never. By default the state is what `snapshot()` returns. If snapshots of one state may differ, because the
+machine iterates over a set for instance, the embedder gives a `state=` function.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final, TypeAlias
+
+from attrs import define, field
+
+from harness.checkers import Violation
+from harness.embed.held import same
+from zab.core.zxid import ServerId, Zxid, show
+
+SAME_STATE: Final = "the same transactions make the same state"
+EVERY: Final = 8
+"""Servers are compared at each zxid that this divides, and at the end of a run."""
+SHOWN_CHARS_MAX: Final = 200
+
+State: TypeAlias = Callable[[Any], object]
+
+
+def of_snapshot(machine: Any) -> object:
+    return [bytes(chunk) for chunk in machine.snapshot()]
+
+
+def check_state(state: object) -> State:
+    if state is None:
+        return of_snapshot
+    if not callable(state):
+        raise TypeError(f"state={state!r}: expected a function of a machine")
+    return state
+
+
+def difference(what: str, one: object, other: object, promise: str = SAME_STATE) -> Violation:
+    return Violation(promise, f"{what}: {_shown(one)} and {_shown(other)}. If these are the same state, give state=")
+
+
+def _shown(state: object) -> str:
+    text = repr(state)
+    return text if len(text) <= SHOWN_CHARS_MAX else f"{text[:SHOWN_CHARS_MAX]}... ({len(text)} characters)"
+
+
+@define
+class States:
+    """The states of all servers of one run, each under the zxid up to which it has applied."""
+
+    state: State
+    _seen: dict[Zxid, tuple[ServerId, object]] = field(factory=dict, init=False)
+
+    def applied(self, server: ServerId, zxid: Zxid, machine: object) -> None:
+        if zxid % EVERY == 0:
+            self.compare(server, zxid, machine)
+
+    def compare(self, server: ServerId, zxid: Zxid, machine: object) -> None:
+        mine = self.state(machine)
+        first, theirs = self._seen.setdefault(zxid, (server, mine))
+        if not same(mine, theirs):
+            raise difference(f"at zxid {show(zxid)} servers {first} and {server} differ", theirs, mine)
