@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator
-from typing import Any, Generic, NewType, TypeAlias, TypeVar
+from typing import Any, Generic, NewType, Self, TypeAlias, TypeVar
 
 from attrs import define, field, frozen
 
@@ -96,6 +96,10 @@ class TopicDesk(Generic[R, A, N]):
     def note(self, note: N) -> None:
         self.notes.append(note)
 
+    def count_on(self, former: Self) -> None:
+        """Use no number again that a former desk has given out: what is under way for it may still be reported."""
+        self._last_append = former._last_append
+
     def writes(self, partition: int, done: Done) -> AppendId:
         self._last_append += 1
         ident = AppendId(self._last_append)
@@ -123,6 +127,15 @@ class TopicCoordinator(ABC, Generic[K, T, F]):
         self._seen: dict[int, int] = {}
         """The newest epoch that was heard of, of each partition: who speaks of an older one comes too late."""
         self._loads = 0
+
+    def succeed(self, former: Self) -> None:
+        """Take the place of a coordinator whose state is in doubt: load everything that it led."""
+        self.partitions = former.partitions
+        self._loads = former._loads
+        self._led.count_on(former._led)
+        for partition in (*former._led.epochs, *former._loading):
+            self.elected(partition, former._seen[partition])
+        self._seen = dict(former._seen)
 
     @abstractmethod
     def step(self, ticket: Ticket, ask: K, now: int) -> None:

@@ -3,6 +3,11 @@
 await nursery.start(driver.run)
 driver.role_taken(where, leads, epoch)     # of each partition of its topic, in the order in which it happens
 reply = await driver.ask(Join(...))
+
+One coordinator serves all groups, or all transactions, of a broker, so an exception in it must not end its service.
+A record that cannot be encoded is an error of the request that wanted it. After any other exception the coordinator's
+state may be half changed: the driver logs a traceback, puts a new coordinator in its place, and loads the partitions
+from the log again. Requests that waited for the old coordinator end with their connections, and clients repeat them.
 """
 
 from __future__ import annotations
@@ -11,7 +16,6 @@ import logging
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterator
-from functools import partial
 from typing import Any, Final, Generic, TypeVar
 
 import trio
@@ -81,6 +85,11 @@ class Driver(ABC, Generic[C, K, R]):
         # nobody can set: sessions and transactions would be over before their time.
         self._origin = time.time() - trio.current_time()
         self.coordinator = make(self.now())
+        self._make = make
+        self.rebuilt = 0
+        """Coordinators that were replaced after an exception."""
+        self._loads_from = 0.0
+        """No partition is loaded before this, so that what fails each time does not keep the broker busy."""
         self._waiting: dict[Ticket, _Waiter[R]] = {}
         self._last_ticket = 0
         self._bell = trio.Event()
@@ -102,16 +111,21 @@ class Driver(ABC, Generic[C, K, R]):
             nursery.start_soon(self._look_at_the_clock)
             self._turn()
             task_status.started()
-            while True:
-                self._bell = trio.Event()
-                with trio.move_on_after(max((self.coordinator.deadline - self.now()) / 1000, 0)):
-                    await self._bell.wait()
-                if self._stood_still:  # and whoever looks at the clock has not seen it yet
-                    await self._sure.wait()
-                if (grace := self._grace_ends - self.now()) > 0:
-                    await trio.sleep(grace / 1000)
-                self.coordinator.tick(self.now())
-                self._turn()
+            try:
+                await self._keep_time()
+            finally:
+                self._nursery = None
+
+    async def _keep_time(self) -> None:
+        while True:
+            self._bell = trio.Event()
+            with trio.move_on_after(max((self.coordinator.deadline - self.now()) / 1000, 0)):
+                await self._bell.wait()
+            if self._stood_still:  # and whoever looks at the clock has not seen it yet
+                await self._sure.wait()
+            if (grace := self._grace_ends - self.now()) > 0:
+                await trio.sleep(grace / 1000)
+            self._change("the clock", lambda: self.coordinator.tick(self.now()))
 
     async def _begin(self, nursery: trio.Nursery) -> None:
         """What else runs beside it."""
@@ -130,8 +144,7 @@ class Driver(ABC, Generic[C, K, R]):
             if self._stood_still:
                 self._log.say(f"{self._what}-stood-still", logging.WARNING, ms=self.now() - self._awake)
                 if not await self._still_leads():
-                    self.coordinator.resign_all(self.now())
-                    self._turn()
+                    self._change("a session that ended", lambda: self.coordinator.resign_all(self.now()))
                 self._grace_ends = self.now() + GRACE_MS
                 sure, self._sure = self._sure, trio.Event()
                 sure.set()
@@ -148,11 +161,11 @@ class Driver(ABC, Generic[C, K, R]):
         ticket, waiter = Ticket(self._last_ticket), _Waiter[R]()
         self._waiting[ticket] = waiter
         try:
-            self.coordinator.step(ticket, ask, self.now())
-            self._turn()
+            self._change(ask, lambda: self.coordinator.step(ticket, ask, self.now()))
             if waiter.reply is None:
                 await waiter.answered.wait()
-            assert waiter.reply is not None
+            if waiter.reply is None:
+                raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"the coordinator of {self._what} failed; see the log")
             return waiter.reply
         finally:
             del self._waiting[ticket]  # an answer to somebody who has gone is thrown away
@@ -164,11 +177,14 @@ class Driver(ABC, Generic[C, K, R]):
         if where.topic != self._topic:
             return
         self._wanted.set()
-        if leads:
-            self.coordinator.elected(where.partition, epoch)
-        else:
-            self.coordinator.resigned(where.partition, None if leads is None else epoch, self.now())
-        self._turn()
+
+        def taken() -> None:
+            if leads:
+                self.coordinator.elected(where.partition, epoch)
+            else:
+                self.coordinator.resigned(where.partition, None if leads is None else epoch, self.now())
+
+        self._change("a role", taken)
 
     def topic_changed(self) -> None:
         """It was deleted, or there is a new one, perhaps of more partitions. What was loaded ends with its roles."""
@@ -186,19 +202,49 @@ class Driver(ABC, Generic[C, K, R]):
                 except KafkaError as error:
                     self._log.grumble(f"{self._what}-topic-unknown", "", topic=self._topic, why=error)
                     self._wanted.set()
+                except Exception as error:
+                    self._log.failed(f"{self._what}-topic-unknown", error, topic=self._topic)
+                    self._wanted.set()
+                    await trio.sleep(LOAD_AGAIN_S)
                 await trio.sleep(LOOK_AGAIN_S)
 
     # -- what the coordinator wants --------------------------------------------------------------------------
+
+    def _change(self, cause: object, change: Callable[[], object]) -> None:
+        """Every change of the coordinator's state comes this way. `cause`: what to call it in the log."""
+        try:
+            change()
+        except Exception as error:
+            self._rebuild(cause, error)
+        self._turn()
+
+    def _rebuild(self, cause: object, error: Exception) -> None:
+        """Replace a coordinator whose state may be half changed, and load what it led from the log."""
+        self._log.failed(
+            f"{self._what}-coordinator-rebuilt",
+            error,
+            cause=type(cause).__name__ if not isinstance(cause, str) else cause,
+        )
+        self.rebuilt += 1
+        former, self.coordinator = self.coordinator, self._make(self.now())
+        self.coordinator.succeed(former)
+        self._loads_from = trio.current_time() + LOAD_AGAIN_S
+        for waiter in self._waiting.values():
+            waiter.answered.set()
 
     def _turn(self) -> None:
         self._again = True
         if self._nursery is None or self._turning:
             return  # it is seen to when `run` begins, or before the turn ends in whose middle we are
         self._turning = True
-        while self._again:
-            self._again = False
-            self._act()
-        self._turning = False
+        try:
+            while self._again:
+                self._again = False
+                self._act()
+        except Exception as error:
+            self._rebuild("a turn", error)  # what the new coordinator wants is done when the clock is looked at next
+        finally:
+            self._turning = False
         self._bell.set()
 
     @abstractmethod
@@ -220,11 +266,10 @@ class Driver(ABC, Generic[C, K, R]):
             append(each)
 
     def _write(self, ident: AppendId, partition: int, encoded: Callable[[], bytes], timeout_ms: int) -> None:
-        """`encoded`: a batch; it may find that there is no room for something in a record."""
+        """`encoded`: a batch. It changes nothing, so whatever it raises is an error of this record alone."""
 
         def done(error: ErrorCode, offset: int) -> None:
-            self.coordinator.appended(ident, error, offset, self.now())
-            self._turn()
+            self._change("a write", lambda: self.coordinator.appended(ident, error, offset, self.now()))
 
         where = TopicPartition(self._topic, partition)
         try:
@@ -232,22 +277,33 @@ class Driver(ABC, Generic[C, K, R]):
         except RecordError as error:
             self._log.say(f"{self._what}-record-refused", logging.WARNING, partition=where, why=error)
             done(ErrorCode.MESSAGE_TOO_LARGE, -1)
-            return
-        self._storage.append(where, data, timeout_ms, done)
+        except Exception as error:
+            self._log.failed(f"{self._what}-record-not-encoded", error, partition=where)
+            done(ErrorCode.UNKNOWN_SERVER_ERROR, -1)
+        else:
+            self._storage.append(where, data, timeout_ms, done)
 
     # -- loading ---------------------------------------------------------------------------------------------
 
     async def _load(self, load: Load) -> None:
         where = TopicPartition(self._topic, load.partition)
-        awaits, take = partial(self.coordinator.awaits, load), partial(self._replay, load)
+        await trio.sleep_until(self._loads_from)
+
+        def awaits() -> bool:
+            return self.coordinator.awaits(load)
+
+        def take(header: Header, found: Iterator[Record]) -> None:
+            self._replay(load, header, found)
+
         while awaits():
             try:
                 if await read_all(self._storage, where, awaits, take):
-                    self.coordinator.loaded(load, self.now())
-                    self._turn()
+                    self._change("a load", lambda: self.coordinator.loaded(load, self.now()))
                     return
             except (KafkaError, OSError) as error:
                 self._log.grumble(f"{self._what}-not-loaded", load.partition, logging.ERROR, partition=where, why=error)
+            except Exception as error:
+                self._log.failed(f"{self._what}-not-loaded", error, partition=where)
             await trio.sleep(LOAD_AGAIN_S)
 
     @abstractmethod

@@ -61,12 +61,13 @@ class Groups(Driver[Coordinator, Ask, Reply]):
     def complete_transaction(self, partition: int, producer: int, committed: bool, offset: int) -> None:
         """The end of the producer's transaction stands in this partition of the offsets topic, at that offset, and
         every replica in sync has it. Not to be called before; once more does no harm."""
-        self.coordinator.transaction_ended(partition, producer, committed, offset)
-        self._turn()
+        self._change(
+            "the end of a transaction",
+            lambda: self.coordinator.transaction_ended(partition, producer, committed, offset),
+        )
 
     def topics_deleted(self, topics: Collection[str]) -> None:
-        self.coordinator.forget_topics(topics, self.now())
-        self._turn()
+        self._change("deleted topics", lambda: self.coordinator.forget_topics(topics, self.now()))
 
     # -- what the coordinator wants --------------------------------------------------------------------------
 

@@ -98,12 +98,10 @@ class Transactions(Driver[Coordinator, Ask, Reply]):
         return self.coordinator.awaits_marks(number)
 
     def marked(self, number: MarkerId, where: TopicPartition) -> None:
-        self.coordinator.marked(number, where, self.now())
-        self._turn()
+        self._change("a marker", lambda: self.coordinator.marked(number, where, self.now()))
 
     def refused(self, number: MarkerId, where: TopicPartition, error: ErrorCode) -> None:
-        self.coordinator.refused(number, where, error)
-        self._turn()
+        self._change("a marker", lambda: self.coordinator.refused(number, where, error))
 
     # -- what the coordinator wants --------------------------------------------------------------------------
 

@@ -9,16 +9,27 @@ _NO_LIST: Final = b"\xff\xff\xff\xff"
 
 
 class RecordError(ValueError):
-    """Bytes that are no such record: cut off, of a version that nobody knows, or with more in them than may be."""
+    """Bytes that are no such record: cut off, of a version that nobody knows, or with more in them than may be. Or
+    values that such a record has no room for: encoding raises nothing else."""
+
+
+def pack(layout: str, *numbers: int) -> bytes:
+    try:
+        return struct.pack(layout, *numbers)
+    except struct.error as error:
+        raise RecordError(f"no room for {', '.join(map(str, numbers))}: {error}") from None
 
 
 def text_field(text: str | None) -> bytes:
     if text is None:
-        return struct.pack(">h", -1)
-    data = text.encode()
+        return pack(">h", -1)
+    try:
+        data = text.encode()
+    except UnicodeEncodeError as error:
+        raise RecordError(f"a text that is no UTF-8: {error}") from None
     if len(data) > 0x7FFF:
         raise RecordError(f"a text of {len(data)} bytes; there is room for {0x7FFF}")
-    return struct.pack(">h", len(data)) + data
+    return pack(">h", len(data)) + data
 
 
 class RecordReader:

@@ -5,14 +5,13 @@ Keys begin with a version that says what the record is about; a value that is ab
 
 from __future__ import annotations
 
-import struct
 from typing import Final
 
 from kraft_controller.core.names import TopicPartition
 from replica.core.groups.messages import Position
 from replica.core.groups.ready import GroupRecord, OffsetRecord, Record, SavedGroup, SavedMember
 from replica.wire.fields_of_records import RecordError as RecordError
-from replica.wire.fields_of_records import RecordReader, text_field
+from replica.wire.fields_of_records import RecordReader, pack, text_field
 
 OFFSET_KEYS: Final = (0, 1)
 GROUP_KEY: Final = 2
@@ -27,11 +26,9 @@ _GROUP_VALUE: Final = 3
 def encode_key(record: Record) -> bytes:
     match record:
         case OffsetRecord(group, where):
-            return (
-                struct.pack(">h", 1) + text_field(group) + text_field(where.topic) + struct.pack(">i", where.partition)
-            )
+            return pack(">h", 1) + text_field(group) + text_field(where.topic) + pack(">i", where.partition)
         case GroupRecord(group):
-            return struct.pack(">h", GROUP_KEY) + text_field(group)
+            return pack(">h", GROUP_KEY) + text_field(group)
 
 
 def encode_value(record: Record) -> bytes | None:
@@ -46,25 +43,25 @@ def _position(position: Position) -> bytes:
     if position.expires_ms is not None:
         # Only this version has a place for it. It has none for the leader epoch, which old clients do not send.
         return (
-            struct.pack(">hq", _OFFSET_VALUE_THAT_EXPIRES, position.offset)
+            pack(">hq", _OFFSET_VALUE_THAT_EXPIRES, position.offset)
             + text_field(position.metadata)
-            + struct.pack(">qq", position.committed_ms, position.expires_ms)
+            + pack(">qq", position.committed_ms, position.expires_ms)
         )
     return (
-        struct.pack(">hqi", _OFFSET_VALUE, position.offset, position.leader_epoch)
+        pack(">hqi", _OFFSET_VALUE, position.offset, position.leader_epoch)
         + text_field(position.metadata)
-        + struct.pack(">q", position.committed_ms)
+        + pack(">q", position.committed_ms)
     )
 
 
 def _group(saved: SavedGroup) -> bytes:
     parts = [
-        struct.pack(">h", _GROUP_VALUE),
+        pack(">h", _GROUP_VALUE),
         text_field(saved.protocol_type),
-        struct.pack(">i", saved.generation),
+        pack(">i", saved.generation),
         text_field(saved.protocol),
         text_field(saved.leader),
-        struct.pack(">qi", saved.since_ms, len(saved.members)),
+        pack(">qi", saved.since_ms, len(saved.members)),
     ]
     for member in saved.members:
         parts += [
@@ -72,10 +69,10 @@ def _group(saved: SavedGroup) -> bytes:
             text_field(member.instance),
             text_field(member.client_id),
             text_field(member.client_host),
-            struct.pack(">ii", member.rebalance_timeout_ms, member.session_timeout_ms),
-            struct.pack(">i", len(member.subscription)),
+            pack(">ii", member.rebalance_timeout_ms, member.session_timeout_ms),
+            pack(">i", len(member.subscription)),
             member.subscription,
-            struct.pack(">i", len(member.assignment)),
+            pack(">i", len(member.assignment)),
             member.assignment,
         ]
     return b"".join(parts)

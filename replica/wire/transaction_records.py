@@ -5,7 +5,6 @@ A key is a version and a transactional id; a value that is absent says that nobo
 
 from __future__ import annotations
 
-import struct
 from itertools import groupby
 from typing import Final
 
@@ -13,7 +12,7 @@ from kraft_controller.core.names import TopicPartition
 from replica.core.transactions.ready import Saved, TxnRecord
 from replica.core.transactions.states import TxnState
 from replica.wire.fields_of_records import RecordError as RecordError
-from replica.wire.fields_of_records import RecordReader, text_field
+from replica.wire.fields_of_records import RecordReader, pack, text_field
 
 _KEY: Final = 0
 _VALUE: Final = 0
@@ -31,24 +30,24 @@ _STATE: Final = {number: state for state, number in _STATUS.items()}
 
 
 def encode_key(record: TxnRecord) -> bytes:
-    return struct.pack(">h", _KEY) + text_field(record.id)
+    return pack(">h", _KEY) + text_field(record.id)
 
 
 def encode_value(record: TxnRecord) -> bytes | None:
     saved = record.saved
     if saved is None:
         return None
-    head = struct.pack(">hqhib", _VALUE, saved.producer, saved.epoch, saved.timeout_ms, _STATUS[saved.state])
-    return head + _partitions(saved) + struct.pack(">qq", saved.updated_ms, saved.started_ms)
+    head = pack(">hqhib", _VALUE, saved.producer, saved.epoch, saved.timeout_ms, _STATUS[saved.state])
+    return head + _partitions(saved) + pack(">qq", saved.updated_ms, saved.started_ms)
 
 
 def _partitions(saved: Saved) -> bytes:
     if saved.state is TxnState.EMPTY:
-        return struct.pack(">i", _NULL)
+        return pack(">i", _NULL)
     topics = [(name, [each.partition for each in group]) for name, group in groupby(saved.partitions, _topic)]
-    parts = [struct.pack(">i", len(topics))]
+    parts = [pack(">i", len(topics))]
     for name, numbers in topics:
-        parts += [text_field(name), struct.pack(f">i{len(numbers)}i", len(numbers), *numbers)]
+        parts += [text_field(name), pack(f">i{len(numbers)}i", len(numbers), *numbers)]
     return b"".join(parts)
 
 

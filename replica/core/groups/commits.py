@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Final
 
 from attrs import evolve
 
@@ -24,6 +25,8 @@ from replica.core.groups.ready import OffsetRecord
 from replica.core.groups.states import GroupState
 
 S = GroupState
+TIME_MAX: Final = 2**63 - 1
+"""The latest time that a record has room for."""
 
 # -- commit ----------------------------------------------------------------------------------------------
 
@@ -47,7 +50,7 @@ def on_commit(desk: Desk, group: Group, ticket: Ticket, ask: Commit, now: int) -
         return
     if ask.who.member in group.members:
         membership.alive(desk, group, group.members[ask.who.member], now)
-    expires = now + ask.retention_ms if ask.retention_ms >= 0 else None
+    expires = min(now + ask.retention_ms, TIME_MAX) if ask.retention_ms >= 0 else None
     kept, errors = _sorted_out(desk, ask.positions, now, expires)
 
     def done(error: E, at: int, _: int) -> None:

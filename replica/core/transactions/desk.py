@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Final, TypeAlias
+from typing import Final, Self, TypeAlias
 
 from attrs import define, field, frozen
 
@@ -61,6 +61,10 @@ class Desk(TopicDesk[Reply, Append, Note]):
     again: dict[tuple[int, str], int] = field(factory=dict)
     markers: list[Marker] = field(factory=list)
     _last_marker: int = 0
+
+    def count_on(self, former: Self) -> None:
+        super().count_on(former)
+        self._last_marker = former._last_marker
 
     def write(self, transaction: Transaction, after: Next, now: int, done: Done) -> None:
         """Nothing else is done with the transaction until it is known what came of this."""
