@@ -4,6 +4,10 @@ when another does.
 While it leads there is one loop that owns the picture of the cluster. Everything that happens is an event in one
 queue, and is dealt with to its end before the next: its questions are answered by the store, its commands handed to
 the links.
+
+An exception in the handling of an event may leave the picture half changed. So the controller logs it with a traceback
+and resigns, and whoever is elected next reads everything anew. Whoever asked for that event receives an error that does
+not send the request on to the next controller.
 """
 
 from __future__ import annotations
@@ -25,7 +29,7 @@ from kraft_controller.core.names import BrokerId, TopicPartition
 from kraft_controller.core.state import Broker
 from kraft_controller.runtime.counts import Counts
 from kraft_controller.runtime.feed import sweep
-from kraft_controller.runtime.queue import NotController, Queue, Waiter
+from kraft_controller.runtime.queue import EventFailed, NotController, Queue, Waiter
 from kraft_controller.runtime.store import Nodes, Store
 from kraft_controller.runtime.together import sole
 from kraft_controller.wire import znodes
@@ -236,6 +240,13 @@ class Controller:
                 if waiter is None:
                     raise
                 waiter.done(error=error)
+            except (ControllerMoved, zab.ZabError):
+                _lost(waiter)
+                raise
+            except Exception as error:
+                if waiter is not None:
+                    waiter.done(error=EventFailed(f"{type(event).__name__}: {error!r}"))
+                raise
             except BaseException:
                 _lost(waiter)
                 raise

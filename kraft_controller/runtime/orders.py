@@ -20,6 +20,7 @@ from kraft_controller.wire.commands import Answer, FrameError, LetGo, Numbered, 
 
 logger: Final = logging.getLogger("kraft_controller")
 
+UNKNOWN_SERVER_ERROR: Final = -1
 NONE: Final = 0
 STALE_CONTROLLER_EPOCH: Final = 11
 STALE_BROKER_EPOCH: Final = 77
@@ -133,6 +134,14 @@ class Orders:
                 with trio.CancelScope(shield=True):
                     await frames.aclose()
 
+    @staticmethod
+    async def _granted(let_go: Grant, asked: LetGo) -> Answer:
+        try:
+            return await let_go(asked)
+        except Exception:
+            logger.exception("broker %d wants to leave, and the controller failed", asked.broker)
+            return Answer(asked.number, UNKNOWN_SERVER_ERROR, {})
+
     def _make_room(self) -> None:
         if len(self._connections) >= self._connections_max:
             silent = next(iter(self._connections))
@@ -147,7 +156,7 @@ class Orders:
                 self._connections[scope] = None
             frame = decode(body)
             if isinstance(frame, LetGo) and self._let_go is not None:
-                answer = await self._let_go(frame)
+                answer = await self._granted(self._let_go, frame)
             elif isinstance(frame, Numbered):
                 answer = await self.obeyed(frame)
             else:

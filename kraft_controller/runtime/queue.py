@@ -19,6 +19,10 @@ class NotController(Exception):
     """This broker is not the controller, or is not any more. Ask the one who is."""
 
 
+class EventFailed(Exception):
+    """The controller raised something unforeseen while it handled this event. Asking another one would do the same."""
+
+
 class Waiter:
     """For what comes of a request."""
 

@@ -12,8 +12,8 @@ from kraft_controller.core.desk import Desk
 from kraft_controller.core.names import BrokerId, TopicPartition
 from kraft_controller.core.rebalance import Verdict
 from kraft_controller.runtime.controller import Controller
-from kraft_controller.runtime.queue import NotController
-from replica.core.errors import ErrorCode, KafkaError
+from kraft_controller.runtime.queue import EventFailed, NotController
+from replica.core.errors import ErrorCode, KafkaError, clipped
 from replica.runtime.requests import ApiKey, Body, Handlers, Request
 
 _UNCLEAN: Final = 1
@@ -43,6 +43,8 @@ def handlers(current: Callable[[], Controller | None]) -> Handlers:
                 return await controller.ask(event)
         except NotController as error:
             raise KafkaError(ErrorCode.NOT_CONTROLLER, str(error)) from error
+        except (EventFailed, ValueError) as error:
+            raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"the controller failed: {error}") from error
         except trio.TooSlowError as error:
             raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, "the controller has not done it in time") from error
 
@@ -86,7 +88,7 @@ def handlers(current: Callable[[], Controller | None]) -> Handlers:
         for where, target in wanted.items():
             entry: Body = {"partition_index": where.partition}
             if where in failed:
-                entry |= {"error_code": _why_not(target), "error_message": failed[where]}
+                entry |= {"error_code": _why_not(target), "error_message": clipped(failed[where])}
             made.setdefault(where.topic, []).append(entry)
         return {"responses": [{"name": name, "partitions": entries} for name, entries in made.items()]}
 
