@@ -131,7 +131,11 @@ class ConfigFeed:
             self._known[entity] = said
         else:
             self._known.pop(entity, None)
-        self._apply(entity, said)
+        try:
+            self._apply(entity, said)
+        except Exception:
+            # One configuration that cannot be applied must not keep a broker from hearing of others, nor end it.
+            logger.exception("the configuration of %s is not applied", entity.path)
 
 
 async def _get(session: zab.Session, path: str) -> tuple[bytes | None, zab.Stat] | None:

@@ -141,6 +141,14 @@ class Desk:
             self.leaders[leader] = None
             partition.role = None
 
+    def fail_if_grown(self, where: TopicPartition, before: int, error: Exception) -> None:
+        """After an exception that nobody foresaw in a write. Where nothing was appended, the records are to blame and
+        the log is as it was; else the log may be half changed, and is not used any more."""
+        self.note("not_written", partition=str(where), raised=error)
+        partition = self.partitions.get(where)
+        if partition is not None and partition.log.end_offset != before:
+            self.fail(partition, f"a write ended half way: {error!r}")
+
     def fail(self, partition: Partition, text: str) -> None:
         """Its disk did. The rest of the broker carries on."""
         where = partition.where

@@ -45,14 +45,19 @@ def produce(
     awaited: dict[int, tuple[TopicPartition, Line]] = {}
     offsets: dict[int, int] = {}
     for place, (where, records) in enumerate(entries):
-        partition = None
+        partition, before = None, 0
         try:
             partition = desk.find(where)
+            before = partition.log.end_offset
             result, wanted = _append(desk, partition, acks, records, now, clock, origin)
         except KafkaError as error:
             if error.code is ErrorCode.KAFKA_STORAGE_ERROR and partition is not None:
                 desk.fail(partition, error.text)
             results.append(Produced(where, error.code, error.text))
+            continue
+        except Exception as error:
+            desk.fail_if_grown(where, before, error)
+            results.append(Produced(where, ErrorCode.UNKNOWN_SERVER_ERROR, "the broker failed; its log says how"))
             continue
         results.append(result)
         if acks == ALL and partition.high_watermark < wanted:

@@ -129,6 +129,7 @@ def answered(desk: Desk, request: Request, answers: Sequence[Fetched | EpochAnsw
         if still is None:
             continue
         partition, role = still
+        before = partition.log.end_offset
         answer = given.get(where)
         try:
             match answer:
@@ -147,6 +148,9 @@ def answered(desk: Desk, request: Request, answers: Sequence[Fetched | EpochAnsw
             else:
                 desk.note("not_appended", partition=str(where), leader=role.leader, why=str(error))
                 role.resume_ms = now + desk.settings.fetch_backoff_ms
+        except Exception as error:
+            role.resume_ms = now + desk.settings.fetch_backoff_ms
+            desk.fail_if_grown(where, before, error)
 
 
 def _went_wrong(desk: Desk, partition: Partition, role: Following, error: ErrorCode, now: int) -> None:

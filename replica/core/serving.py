@@ -113,6 +113,10 @@ def read(desk: Desk, asked: Fetch, now: int, *, counts: bool = False) -> list[Fe
             known = partition is not None and error.code in _SAY_WHO_LEADS
             leader = (partition.leader, partition.leader_epoch) if partition is not None and known else None
             result = Fetched(part.where, error.code, leader=leader)
+        except Exception as error:
+            # This runs in the turns of others, too: who waits for records is answered in the midst of a write.
+            desk.note("not_read", partition=str(part.where), raised=error)
+            result = Fetched(part.where, ErrorCode.UNKNOWN_SERVER_ERROR)
         if result.records:
             room -= len(result.records)
             first = False

@@ -160,6 +160,10 @@ class Ear:
             self._log.grumble("controller_not_heard", host, listener=self._listener.name, peer=host, why=why)
             await trio.aclose_forcefully(stream)
             return
+        except Exception as error:
+            self._log.failed("controller_not_heard", error, listener=self._listener.name, peer=host)
+            await trio.aclose_forcefully(stream)
+            return
         await self._serve(guest.known_by(known))
 
     @asynccontextmanager

@@ -259,6 +259,8 @@ class Disk:
             except KafkaError as error:
                 # The log, or its directory, says so to everybody who wants something of it.
                 self._log.grumble("disk", error.text, logging.ERROR, why=error)
+            except Exception as error:
+                self._log.failed("disk", error)  # of one log, say: others have their turn again the next time
 
 
 def _anothers(folder: str, kept: bytes, topic_id: object) -> str:

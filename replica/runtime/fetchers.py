@@ -144,7 +144,11 @@ class Fetchers:
                     await connection.aclose()
                     connection = None
                     continue
-                self._replicas.answered(request, answers, self._now())
+                try:
+                    self._replicas.answered(request, answers, self._now())
+                except Exception as error:
+                    self._log.failed("answer-not-taken", error, leader=leader)
+                    self._replicas.failed(request, self._now())
                 self._turned()
         finally:
             del self._bells[leader]

@@ -23,6 +23,8 @@ from replica.runtime.requests import ApiKey, Body
 
 _DOES_NOT_CONCERN_IT: Final = frozenset({ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, ErrorCode.UNSUPPORTED_VERSION})
 """It never had a part of a transaction."""
+_EXPECTED: Final = (Unreachable, KafkaError, WireError, OSError, trio.BrokenResourceError)
+"""Whatever else is raised for one leader is logged with a traceback, and tried again all the same."""
 _NEVER: Final = frozenset({ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.TRANSACTION_COORDINATOR_FENCED})
 
 
@@ -184,8 +186,11 @@ class Markers:
                         connection = await self._dial(leader)
                     reply = await connection.ask(ApiKey.WRITE_TXN_MARKERS, _body(asked))
                     self._answered(asked, reply)
-                except (Unreachable, KafkaError, WireError, OSError, trio.BrokenResourceError) as error:
-                    self._log.grumble("markers-not-written", leader, leader=leader, why=error)
+                except Exception as error:
+                    if isinstance(error, _EXPECTED):
+                        self._log.grumble("markers-not-written", leader, leader=leader, why=error)
+                    else:
+                        self._log.failed("markers-not-written", error, leader=leader)
                     if connection is not None:
                         await connection.aclose()
                         connection = None

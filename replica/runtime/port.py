@@ -133,6 +133,9 @@ class Port:
             found = await self._secured(stream, host, peer)
             if found is not None:
                 await Connection(self, found[0], host, peer, found[1]).run()
+        except Exception as error:
+            self.log.failed("connection_failed", error, listener=self.name, peer=peer)
+            await trio.aclose_forcefully(stream)
         finally:
             self.connections -= 1
             self._by_host[host] -= 1

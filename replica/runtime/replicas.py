@@ -49,6 +49,8 @@ from replica.runtime.isr_store import Outcome
 from replica.runtime.logs import Log
 from replica.runtime.requests import unheard
 
+AGAIN_S: Final = 1.0
+"""Before the next look after one that failed."""
 LOUD: Final = {"committed_records_cut": logging.ERROR, "log_failed": logging.ERROR, "stray": logging.WARNING}
 """Notes that somebody has to see. Others are told as they are."""
 QUIET: Final = frozenset({"fetch_refused", "role_refused", "not_appended", "log_rotten"})
@@ -287,7 +289,7 @@ class Replication:
         for reply in ready.replies:
             waiting = self._waiting.pop(reply.token, None)
             if waiting is not None:
-                waiting(reply.results)
+                self._tell(waiting, reply.results)
         wishes: list[WriteIsr | ReadIsr] = [*ready.writes, *ready.reads]
         for wish in wishes:
             self._at_store[wish.where] = wish
@@ -296,18 +298,27 @@ class Replication:
             self._to_flush[flush.where] = flush
             self._disk_bell.set()
         for leader in ready.leaders:
-            self._fetchers.wake(leader)
+            self._tell(self._fetchers.wake, leader)
         for taken in ready.roles:
             for hear in self.role_taken:
-                hear(taken.where, taken.leads, taken.epoch)
+                self._tell(hear, taken.where, taken.leads, taken.epoch)
         for note in ready.notes:
             if note.event == "log_failed":
                 self._broken_bell.set()
             fields, event = dict(note.fields), note.event.replace("_", "-")
-            if note.event in QUIET:
+            if isinstance(error := fields.pop("raised", None), Exception):
+                self._log.failed(event, error, **fields)
+            elif note.event in QUIET:
                 self._log.grumble(event, fields.get("partition"), **fields)
             else:
                 self._log.say(event, LOUD.get(note.event, logging.INFO), **fields)
+
+    def _tell(self, hear: Callable[..., None], *what: object) -> None:
+        """An exception of one of those that are told is logged: the others are told all the same."""
+        try:
+            hear(*what)
+        except Exception as error:
+            self._log.failed("not-told", error, hearer=hear.__qualname__)
 
     async def _tick(self) -> None:
         while True:
@@ -318,7 +329,11 @@ class Replication:
                 await self._bell.wait()
             deadline = self.core.deadline
             if deadline is not None and deadline <= self.now():
-                self.core.tick(self.now())
+                try:
+                    self.core.tick(self.now())
+                except Exception as error:
+                    self._log.failed("upkeep-failed", error)
+                    await trio.sleep(AGAIN_S)  # what was due is taken off the list, so the next look goes further
                 self._turn()
 
     # -- the store -------------------------------------------------------------------------------------------
@@ -345,8 +360,11 @@ class Replication:
                 state = await isr_store.read(session, wish.where)
                 self._notices.changed(wish.where, self.now())  # perhaps; one notice too many does no harm
                 self.core.isr_read(wish.where, wish.epoch, state, self.now())
-        except (zab.ZabError, DamagedNode) as error:
-            self._log.grumble("isr-not-written", "", why=error, partition=wish.where)
+        except Exception as error:
+            if isinstance(error, zab.ZabError | DamagedNode):
+                self._log.grumble("isr-not-written", "", why=error, partition=wish.where)
+            else:
+                self._log.failed("isr-not-written", error, partition=wish.where)
             await trio.sleep(self._pace.store_s)
             # What a session did that is over may have come to be: nothing is known of it, as if the answer were lost.
             if isinstance(wish, WriteIsr):
@@ -414,6 +432,9 @@ class Replication:
                     upto = await trio.to_thread.run_sync(partition.log.flush)
                 except KafkaError as error:
                     self.core.disk_failed(where, error.text, self.now())
+                except Exception as error:
+                    self._log.failed("not-flushed", error, partition=where)
+                    self.core.disk_failed(where, repr(error), self.now())
                 else:
                     self.core.flushed(where, wish.cuts, upto, self.now())
                 self._turn()
@@ -429,6 +450,8 @@ class Replication:
             await trio.to_thread.run_sync(partial(self._logs.keep_high_watermarks, values))
         except (KafkaError, OSError) as error:
             self._log.grumble("watermarks-not-kept", "", logging.ERROR, why=error)
+        except Exception as error:
+            self._log.failed("watermarks-not-kept", error)
 
 
 def _clock() -> int:

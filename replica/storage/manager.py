@@ -250,7 +250,7 @@ class LogManager:
         """Log by log: where something goes a folder is synced, and others may want to be served in between. What is cut
         by then waits for the next round, as nobody knows what is committed of it; and one that fails keeps no other
         one from its turn. Behind it `checkpoint` is due, if anything went."""
-        failed: KafkaError | None = None
+        failed: Exception | None = None
         logs = [(where, log, log.cuts) for each in self._usable() for where, log in each.logs.items()]
         for where, log, cuts in logs:
             if log.was_cut_since(cuts, []):
@@ -258,7 +258,7 @@ class LogManager:
             try:
                 log.roll_if_old(now_ms)
                 gone = log.retire(now_ms, high_watermarks.get(where, 0))
-            except KafkaError as error:
+            except Exception as error:
                 failed = failed or error
             else:
                 yield gone
@@ -303,6 +303,10 @@ class LogManager:
                 if of_disk or directory.failed is not None or log.closed:
                     raise  # it says nothing of this log
                 log.uncleanable = error
+                continue
+            except Exception as error:
+                log.uncleanable = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"it cannot be compacted: {error!r}")
+                log.uncleanable.__cause__ = error
                 continue
             if not log.was_cut_since(found.cuts, []):  # else less of it is clean by now, and that is known already
                 directory.checkpoint_cleaned(partition, done.upto)
