@@ -192,13 +192,16 @@ class Driver:
         started, stalls, applied, proposed = self._time(), dog.stalls, self.applied, desk.proposed
         self.turning = True
         self._halted = None
-        for wish in turn:
-            self._halted = turn, wish
-            if isinstance(wish, Restore):
-                self.restoring = trio.Event()
-            break
+        try:
+            for wish in turn:
+                self._halted = turn, wish
+                if isinstance(wish, Restore):
+                    self.restoring = trio.Event()
+                break
+        finally:
+            # An exception ends the member, which others hear of only if they do not wait for the end of this turn.
+            self.turning = False
         # Others have their turn now: whatever was answered until here is theirs.
-        self.turning = False
         self.turned()
         dog.turns += 1
         if dog.stalls == stalls:  # else the request at fault is reported already

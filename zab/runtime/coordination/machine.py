@@ -42,9 +42,11 @@ class Change:
 
 
 class Listens(Watcher, Protocol):
-    """Whoever registers watches here can be told of events. In the midst of `apply`: be quick, and raise nothing."""
+    """Whoever registers watches here can be told of events. In the midst of `apply`: be quick."""
 
     def notify(self, change: Change) -> None: ...
+    def failed(self, mistake: Exception) -> None:
+        """What `notify` has raised."""
 
 
 class Observer(Protocol):
@@ -61,7 +63,10 @@ class Observer(Protocol):
 def tell(watchers: Sequence[Watcher], event: int, path: str, zxid: int) -> None:
     change = Change(event, path, zxid)
     for watcher in watchers:
-        watcher.notify(change)  # type: ignore[attr-defined]  # all who watch here are `Listens`
+        try:
+            watcher.notify(change)  # type: ignore[attr-defined]  # all who watch here are `Listens`
+        except Exception as mistake:  # it is this watcher's: the transaction is applied, and others are told of it
+            watcher.failed(mistake)  # type: ignore[attr-defined]
 
 
 class StoreMachine(Store):

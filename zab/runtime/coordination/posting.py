@@ -27,6 +27,7 @@ NOBODY: Final = encode_identities(())
 
 class Flushes(Protocol):
     def flush(self) -> None: ...
+    def failed(self, mistake: Exception) -> None: ...
 
 
 def ignore(result: object, error: Exception | None) -> None:
@@ -145,6 +146,9 @@ class Posting:
         if self._dirty:
             dirty, self._dirty = self._dirty, []
             for connection in dirty:
-                connection.flush()
+                try:
+                    connection.flush()
+                except Exception as mistake:  # it ends this connection; the member, whose turn this is, goes on
+                    connection.failed(mistake)
         if self._waiting:
             self._post_waiting()

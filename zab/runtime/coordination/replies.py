@@ -95,8 +95,11 @@ class Replies:
     def _tell_and_answer(self, result: object, error: Exception | None) -> None:
         """Told even if the client is gone: what it has changed, it has changed."""
         tell = self._audited.popleft()
-        if tell is not None:
-            tell(result, error)
+        try:
+            if tell is not None:
+                tell(result, error)
+        except Exception as mistake:
+            self.failed(mistake)
         self.written(result, error)
 
     def written(self, result: object, error: Exception | None) -> None:

@@ -92,6 +92,9 @@ class InProcessSession(Session):
     def notify(self, change: Change) -> None:
         self._book.happened(change.event, change.path, change.zxid)
 
+    def failed(self, mistake: Exception) -> None:
+        self._server.log.failed("watch_failed", mistake, session=f"{self.id:#x}")
+
     def close(self) -> None:
         self._finish(SessionState.CLOSED, LEFT)
 
