@@ -76,8 +76,8 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         (
             f"{READS}.exists",
             """
-            if watch:
-                self._watches.watch_data(path, client)  # also of what is not there yet
+            if watch and not self._watches.watch_data(path, client):  # also of what is not there yet
+                return NO_ROOM
             """,
             """
             if watch and node is not None:

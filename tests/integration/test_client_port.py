@@ -6,6 +6,7 @@ import logging
 import struct
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -467,6 +468,41 @@ async def test_a_small_request_is_not_answered_with_a_gigabyte(
         said = [record for record in caplog.records if record.message.startswith("multi_read_refused")]
         assert len(said) == 1
         assert "reads=4000" in said[0].message
+
+
+async def test_watches_have_a_bound_and_go_in_slices(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    doors = evolve(DOORS, watches_per_client_max=1_000)
+    monkeypatch.setattr("zab.runtime.coordination.server.WATCHES_DROPPED_AT_ONCE", 100)
+    async with stores(tmp_path, doors=doors) as running:
+        watches = running.servers[1].machine.watches
+        async with raw(running) as client:
+            await client.connect()
+            asked = [encode_request(Op.EXISTS, xid, (f"/{xid}", True)) for xid in range(1, 1_002)]
+            *_, (_, _, error, _) = await client.ask(*asked)
+            assert error == ErrorCode.QUOTA_EXCEEDED
+            assert watches.count == 1_000
+            ((xid, _, error, _),) = await client.ask(get(2_000, "/"))
+            assert (xid, error) == (2_000, 0)
+            again = encode_request(Op.SET_WATCHES, SET_WATCHES_XID, (0, ["/"], [], []))
+            await client.stream.send_all(again + get(2_001, "/"))
+            replies = await client.rest()
+            assert [(xid, error) for xid, _, error, _ in replies] == [(SET_WATCHES_XID, ErrorCode.QUOTA_EXCEEDED)]
+            seen = [watches.count]
+            while watches.count:
+                await trio.lowlevel.checkpoint()
+                seen.append(watches.count)
+            assert max(before - after for before, after in pairwise([1_000, *seen])) <= 200, "one or two slices a pass"
+        async with running.servers[1].session() as here, here.watcher() as watch:
+            for number in range(1_000):
+                await here.exists(f"/{number}", watch=watch)
+            with pytest.raises(zab.QuotaExceeded, match="no room for another watch"):
+                await here.exists("/x", watch=watch)
+        assert watches.count == 0
+        said = [record for record in caplog.records if record.message.startswith("watches_refused")]
+        assert len(said) == 1
+        assert "watches_per_client_max=1000" in said[0].message
 
 
 async def test_what_strangers_can_cause_again_and_again_is_said_once(

@@ -53,6 +53,11 @@ TOO_LARGE: Final[Answer] = (int(ErrorCode.MARSHALLING_ERROR), None)
 the same code.
 """
 
+NO_ROOM: Final[Answer] = (int(ErrorCode.QUOTA_EXCEEDED), None)
+"""To a request that would leave more watches than the client, or all clients of this server, may have. To be recognized
+as this very object.
+"""
+
 PART_BYTES: Final = 81
 """Of a multiRead's reply beside the data: header, length and stat. For names it is more than they take."""
 NAME_BYTES: Final = 4
@@ -106,8 +111,8 @@ class Reads:
         acl = node[1]
         if acl is not OPEN and not self._allows(acl, READ, client):
             return _NO_AUTH
-        if watch:
-            self._watches.watch_data(path, client)
+        if watch and not self._watches.watch_data(path, client):
+            return NO_ROOM
         return _OK, node
 
     def exists(self, client: Client, path: str, watch: bool) -> Answer:
@@ -117,8 +122,8 @@ class Reads:
                 return _BAD_ARGUMENTS
         elif node[1] is not OPEN and not self._allows(node[1], READ, client):
             return _NO_AUTH
-        if watch:
-            self._watches.watch_data(path, client)  # also of what is not there yet
+        if watch and not self._watches.watch_data(path, client):  # also of what is not there yet
+            return NO_ROOM
         return _NO_NODE if node is None else (_OK, node)
 
     def get_children(self, client: Client, path: str, watch: bool) -> Answer:
@@ -127,8 +132,8 @@ class Reads:
             return _NO_NODE
         if node[1] is not OPEN and not self._allows(node[1], READ, client):
             return _NO_AUTH
-        if watch:
-            self._watches.watch_children(path, client)
+        if watch and not self._watches.watch_children(path, client):
+            return NO_ROOM
         return _OK, (self._tree.children_of(path), node)
 
     def get_acl(self, client: Client, path: str) -> Answer:
@@ -177,8 +182,7 @@ class Reads:
     def add_watch(self, client: Client, path: str, mode: int) -> Answer:
         if mode not in (WatchMode.PERSISTENT, WatchMode.RECURSIVE):
             return _UNREADABLE
-        self._watches.add(path, client, mode)
-        return _DONE
+        return _DONE if self._watches.add(path, client, mode) else NO_ROOM
 
     def check_watches(self, client: Client, path: str, kind: int) -> Answer:
         return self._removal(path, kind, client, self._watches.has)
@@ -203,6 +207,8 @@ class Reads:
     ) -> Answer:
         """A client is back, and has not seen anything after zxid `seen`: what it missed it is told now."""
         nodes, watches = self._nodes, self._watches
+        if not watches.has_room(client, len(data) + len(exist) + len(child) + 2 * len(persistent) + len(recursive)):
+            return NO_ROOM
         for path in data:
             node = nodes.get(path)
             if node is None:

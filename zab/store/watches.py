@@ -9,6 +9,7 @@ the event once and hand the same bytes to a thousand connections.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from enum import IntEnum
 from typing import Final, Protocol, TypeAlias
@@ -60,11 +61,13 @@ _EVERY: Final = 7
 class _Table:
     """Both ways, because a connection that ends takes its watches along."""
 
-    __slots__ = ("by_path", "by_watcher", "recursive")
+    __slots__ = ("by_path", "by_watcher", "count", "recursive")
 
     def __init__(self) -> None:
         self.by_path: dict[str, dict[Watcher, int]] = {}
         self.by_watcher: dict[Watcher, dict[str, None]] = {}
+        self.count = 0
+        """(path, watcher) pairs."""
         self.recursive = 0
 
     def add(self, path: str, watcher: Watcher, mode: int) -> None:
@@ -78,6 +81,7 @@ class _Table:
         if mode == RECURSIVE:
             self.recursive += 1
         if not modes:
+            self.count += 1
             paths = self.by_watcher.get(watcher)
             if paths is None:
                 paths = self.by_watcher[watcher] = {}
@@ -99,6 +103,7 @@ class _Table:
         if modes:
             watchers[watcher] = modes
             return True
+        self.count -= 1
         del watchers[watcher]
         if not watchers:
             del self.by_path[path]
@@ -119,9 +124,21 @@ class _Table:
                 self.remove(path, watcher, STANDARD)
         return found
 
-    def drop(self, watcher: Watcher) -> None:
-        for path in list(self.by_watcher.get(watcher, ())):
-            self.remove(path, watcher, _EVERY)
+    def drop(self, watcher: Watcher, most: int) -> int:
+        """Remove up to `most` entries of this watcher. Return how many that were."""
+        paths = self.by_watcher.get(watcher, {})
+        dropped = min(most, len(paths))
+        for _ in range(dropped):
+            path, _ = paths.popitem()
+            watchers = self.by_path[path]
+            if watchers.pop(watcher) & RECURSIVE:
+                self.recursive -= 1
+            if not watchers:
+                del self.by_path[path]
+        self.count -= dropped
+        if dropped and not paths:
+            del self.by_watcher[watcher]
+        return dropped
 
 
 class Watches:
@@ -130,25 +147,51 @@ class Watches:
         self._access = access
         self._data = _Table()
         self._child = _Table()
+        self.per_watcher_max: int | None = None
+        """Entries of one watcher in both tables; None: no bound."""
+        self.total_max: int | None = None
         # The same dicts for ever: so a change can look whether there is anybody at all for the price of a truth test.
         self.data_paths = self._data.by_path
         self.child_paths = self._child.by_path
 
     # -- registration ------------------------------------------------------------------------------
 
-    def watch_data(self, path: str, watcher: Watcher) -> None:
+    def has_room(self, watcher: Watcher, more: int = 1) -> bool:
+        """Return True if `more` entries of this watcher are within the bounds."""
+        data, child = self._data, self._child
+        if self.total_max is not None and data.count + child.count + more > self.total_max:
+            return False
+        most = self.per_watcher_max
+        return most is None or (
+            len(data.by_watcher.get(watcher, ())) + len(child.by_watcher.get(watcher, ())) + more <= most
+        )
+
+    def watch_data(self, path: str, watcher: Watcher) -> bool:
+        """Return False, and add nothing, if there is no room."""
+        if not self.has_room(watcher) and watcher not in self.data_paths.get(path, ()):
+            return False
         self._data.add(path, watcher, STANDARD)
+        return True
 
-    def watch_children(self, path: str, watcher: Watcher) -> None:
+    def watch_children(self, path: str, watcher: Watcher) -> bool:
+        """Return False, and add nothing, if there is no room."""
+        if not self.has_room(watcher) and watcher not in self.child_paths.get(path, ()):
+            return False
         self._child.add(path, watcher, STANDARD)
+        return True
 
-    def add(self, path: str, watcher: Watcher, mode: int) -> None:
-        """One that stays. A recursive one never hears of children lists, so it is in one table only."""
-        if mode == WatchMode.RECURSIVE:
-            self._data.add(path, watcher, RECURSIVE)
-        else:
-            self._data.add(path, watcher, PERSISTENT)
-            self._child.add(path, watcher, PERSISTENT)
+    def add(self, path: str, watcher: Watcher, mode: int) -> bool:
+        """One that stays. A recursive one never hears of children lists, so it is in one table only.
+
+        Return False, and add nothing, if there is no room.
+        """
+        tables = (self._data,) if mode == WatchMode.RECURSIVE else (self._data, self._child)
+        more = sum(watcher not in table.by_path.get(path, ()) for table in tables)
+        if more and not self.has_room(watcher, more):
+            return False
+        for table in tables:
+            table.add(path, watcher, RECURSIVE if mode == WatchMode.RECURSIVE else PERSISTENT)
+        return True
 
     def has(self, path: str, watcher: Watcher, kind: int) -> bool:
         return any(table.has(path, watcher, mode) for table, mode in self._entries(kind))
@@ -158,10 +201,9 @@ class Watches:
         removed = [table.remove(path, watcher, mode) for table, mode in self._entries(kind)]
         return True in removed
 
-    def drop(self, watcher: Watcher) -> None:
-        """The connection is gone."""
-        self._data.drop(watcher)
-        self._child.drop(watcher)
+    def drop(self, watcher: Watcher, most: int = sys.maxsize) -> bool:
+        """Remove up to `most` watches of a connection that is gone. Return True if there may be more."""
+        return self._data.drop(watcher, most) == most or self._child.drop(watcher, most) == most
 
     def _entries(self, kind: int) -> tuple[tuple[_Table, int], ...]:
         data, child = self._data, self._child
@@ -236,10 +278,12 @@ class Watches:
     @property
     def counts(self) -> tuple[int, int, int]:
         """Watches, the paths that they are on, the connections that have any. An entry in both tables is two."""
-        tables = (self._data, self._child)
-        total = sum(len(paths) for table in tables for paths in table.by_watcher.values())
         paths = self.data_paths.keys() | self.child_paths.keys()
-        return total, len(paths), len(self._data.by_watcher.keys() | self._child.by_watcher.keys())
+        return self.count, len(paths), len(self._data.by_watcher.keys() | self._child.by_watcher.keys())
+
+    @property
+    def count(self) -> int:
+        return self._data.count + self._child.count
 
     @property
     def recursive_roots(self) -> list[str]:

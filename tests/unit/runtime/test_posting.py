@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import cast
 
 import trio
 import trio.testing
 
 from zab.core.errors import Overloaded
-from zab.runtime.coordination.posting import Posting, ignore
+from zab.runtime.coordination.posting import FLUSHED_AT_ONCE, Posting, ignore
 from zab.runtime.member import Member
 from zab.runtime.origin import Done, Submission
 
@@ -100,3 +101,31 @@ async def test_what_waits_for_room_keeps_its_place_and_goes_with_its_asker() -> 
         assert (desk.asked, desk.forgotten) == ([b"first", b"asked", b"last"], [])
         nursery.cancel_scope.cancel()
     assert desk.forgotten == [b"asked"], "there was room for it before it was given up"
+
+
+async def test_many_connections_are_flushed_in_slices() -> None:
+    """A change that ten thousand clients watch makes all of them dirty at once."""
+
+    class Connection:
+        flushed = 0
+
+        def flush(self) -> None:
+            Connection.flushed += 1
+
+    desk = Desk(0)
+    door = posting(desk)
+    count = 3 * FLUSHED_AT_ONCE + 1
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(door._flush_when_rung)
+        await trio.testing.wait_all_tasks_blocked()
+        desk.turning = True
+        for _ in range(count):
+            door.dirty(Connection())
+        desk.turned()
+        passes = [Connection.flushed]
+        while passes[-1] < count:
+            await trio.lowlevel.checkpoint()
+            passes.append(Connection.flushed)
+            assert len(passes) < 20
+        assert max(after - before for before, after in pairwise([0, *passes])) == FLUSHED_AT_ONCE
+        nursery.cancel_scope.cancel()

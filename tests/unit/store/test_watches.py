@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from tests.unit.store.support import ALICE, BOB, Client, Leader, leader
 from zab.store.acl import OPEN
+from zab.store.errors import ErrorCode
 from zab.store.ops import Op
 from zab.store.store import Store
 from zab.store.watches import Event, WatchKind, WatchMode
@@ -366,6 +369,56 @@ def test_who_sat_through_a_restore_is_told_what_was_missed(it: Leader) -> None:
     assert clients["same"].heard == [(CHANGED, C)], "at the next transaction at the latest"
     assert sorted(clients["tree"].heard) == [(DELETED, "/p/x"), (CHANGED, C)]
     assert clients["new"].heard == []
+
+
+# -- bounds --------------------------------------------------------------------------------------------
+
+
+def ask(it: Leader, client: Client, op: Op, *fields: Any) -> int:
+    return it.store.reads.read(op, fields, client)[0]
+
+
+@pytest.mark.parametrize("bound", ["per_watcher_max", "total_max"])
+def test_a_request_for_a_watch_too_many_is_refused_and_leaves_none(it: Leader, bound: str) -> None:
+    setattr(it.store.watches, bound, 4)
+    client = Client()
+    assert ask(it, client, Op.GET_DATA, N, True) == 0
+    assert ask(it, client, Op.EXISTS, "/gone", True) == ErrorCode.NO_NODE
+    assert ask(it, client, Op.GET_CHILDREN, N, True) == 0
+    assert ask(it, client, Op.ADD_WATCH, C, WatchMode.PERSISTENT) == ErrorCode.QUOTA_EXCEEDED, "that would be two"
+    assert ask(it, client, Op.ADD_WATCH, C, WatchMode.RECURSIVE) == 0
+    assert it.store.watches.count == 4
+    for op in (Op.GET_DATA, Op.EXISTS, Op.GET_CHILDREN):
+        assert ask(it, client, op, "/", True) == ErrorCode.QUOTA_EXCEEDED
+        assert ask(it, client, op, "/", False) == 0
+    assert ask(it, client, Op.ADD_WATCH, "/", WatchMode.RECURSIVE) == ErrorCode.QUOTA_EXCEEDED
+    assert ask(it, client, Op.SET_WATCHES, 0, ["/"], ["/x"], []) == ErrorCode.QUOTA_EXCEEDED
+    assert it.store.watches.count == 4
+    assert ask(it, client, Op.GET_DATA, N, True) == 0, "this watch is there already"
+    assert ask(it, client, Op.ADD_WATCH, N, WatchMode.PERSISTENT) == 0, "and so are the entries of this one"
+    expected = ErrorCode.QUOTA_EXCEEDED if bound == "total_max" else 0
+    assert ask(it, Client(), Op.GET_DATA, N, True) == expected
+    it.store.watches.drop(client)
+    assert ask(it, client, Op.SET_WATCHES, 1 << 62, [N], ["/x"], [N]) == 0
+
+
+def test_watches_of_a_connection_that_is_gone_are_removed_in_slices(it: Leader) -> None:
+    client, other = Client(), Client()
+    for number in range(1_000):
+        ask(it, client, Op.EXISTS, f"/x{number}", True)
+        ask(it, client, Op.ADD_WATCH, f"/x{number}", number % 2)
+    ask(it, other, Op.EXISTS, "/x7", True)
+    slices, before = 0, it.store.watches.count
+    while it.store.watches.drop(client, 100):
+        slices += 1
+        assert 0 <= before - it.store.watches.count <= 200
+        before = it.store.watches.count
+    assert slices >= 10
+    assert it.store.watches.counts == (1, 1, 1)
+    assert it.store.watches.recursive_roots == []
+    it.create("/x7")
+    it.create("/x8")
+    assert (client.heard, other.heard) == ([], [(CREATED, "/x7")])
 
 
 def test_sessions_do_not_matter_to_watches(it: Leader) -> None:

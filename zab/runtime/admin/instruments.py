@@ -189,7 +189,7 @@ METRICS: Final = (
     ),
     # the store
     _gauge("znode_count", "nodes", lambda look: len(look.server.machine.tree)),
-    _gauge("watch_count", "watches set at this server", lambda look: look.server.machine.watches.counts[0]),
+    _gauge("watch_count", "watches set at this server", lambda look: look.server.machine.watches.count),
     _gauge(
         "ephemerals_count", "ephemeral nodes", lambda look: sum(map(len, look.server.machine.tree.ephemerals.values()))
     ),

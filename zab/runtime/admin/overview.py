@@ -148,7 +148,7 @@ def _store(server: StoreServer) -> dict[str, Any]:
     return {
         "znodes": len(machine.tree),
         "ephemerals": sum(map(len, machine.tree.ephemerals.values())),
-        "watches": machine.watches.counts[0],
+        "watches": machine.watches.count,
         "sessions": len(machine.sessions.table),
         "data_bytes": server.pulse.approximate_data_size,
     }

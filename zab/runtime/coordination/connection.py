@@ -55,6 +55,8 @@ class Connection(Intake):
         finally:
             self._end()
             await self._close()
+            if self.session:
+                await self.server.forget_watches(self)
 
     async def _close(self) -> None:
         """Of a plain socket it is one call; what closes any stream takes a pass of the loop."""
@@ -74,7 +76,6 @@ class Connection(Intake):
         server.connections.pop(self, None)
         if self.session:
             server.detach(self)
-            self.machine.watches.drop(self)
 
     async def _linger(self) -> None:
         """A close with something unread would take back what was sent: so hear it out, for a moment."""

@@ -23,6 +23,8 @@ from zab.store.ops import Fields, Op
 from zab.store.request import INTERNAL, pack_body, pack_request
 
 NOBODY: Final = encode_identities(())
+FLUSHED_AT_ONCE: Final = 1_000
+"""Connections, before others have the loop. A change that all clients watch makes all of them dirty."""
 
 
 class Flushes(Protocol):
@@ -145,6 +147,9 @@ class Posting:
         """Also at the end of each turn of the member: most answers are found there."""
         if self._dirty:
             dirty, self._dirty = self._dirty, []
+            if len(dirty) > FLUSHED_AT_ONCE:  # a change that so many clients watch
+                dirty, self._dirty = dirty[:FLUSHED_AT_ONCE], dirty[FLUSHED_AT_ONCE:]
+                self._bell.ring()
             for connection in dirty:
                 try:
                     connection.flush()

@@ -21,7 +21,7 @@ from zab.runtime.origin import Done
 from zab.store.acl import Identity
 from zab.store.errors import ErrorCode
 from zab.store.ops import Op
-from zab.store.reads import TOO_LARGE
+from zab.store.reads import NO_ROOM, TOO_LARGE
 from zab.wire.client.answers import read_reply, write_reply
 from zab.wire.client.replies import encode_reply, error_reply
 from zab.wire.client.requests import Refused, decode_request
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from zab.runtime.coordination.server import StoreServer
 
 _CLOSE: Final = int(Op.CLOSE_SESSION)
+_SET_WATCHES: Final = (int(Op.SET_WATCHES), int(Op.SET_WATCHES2))
 _MOVED: Final = int(ErrorCode.SESSION_MOVED)
 _EXPIRED: Final = int(ErrorCode.SESSION_EXPIRED)
 _VARYING: Final = re.compile(r"[-\d'\"]")
@@ -91,6 +92,14 @@ class Replies:
                 multi_read_bytes_max=self.server.settings.multi_read_bytes_max,
             )  # fmt: skip
         self.send(read_reply(op, xid, machine.zxid, answer))
+        if answer is NO_ROOM:
+            settings = self.server.settings
+            self.server.log.grumble(
+                "watches_refused", self.caller.host, peer=self.peer, session=f"{self.session:#x}",
+                watches_per_client_max=settings.watches_per_client_max, watches_max=settings.watches_max,
+            )  # fmt: skip
+            if op in _SET_WATCHES:
+                self.finish()  # clients do not look at this error: without a watch they must not go on
 
     def _tell_and_answer(self, result: object, error: Exception | None) -> None:
         """Told even if the client is gone: what it has changed, it has changed."""
@@ -149,7 +158,8 @@ class Replies:
     # -- sending -----------------------------------------------------------------------------------
 
     def notify(self, change: Change) -> None:
-        self.send(change.frame)
+        if not self.over:  # its watches are removed in slices
+            self.send(change.frame)
 
     def send(self, frame: bytes) -> None:
         outlet = self._outlet

@@ -35,11 +35,14 @@ from zab.runtime.logs import Log
 from zab.runtime.member import Member
 from zab.runtime.session.arguments import timeout_of
 from zab.runtime.status import RoleChange
+from zab.store.watches import Watcher
 
 VERSION: Final = "3.9.5-zab, built on 11/20/2026 00:00 UTC"
 """Tools look at the number to know what they may ask for. Some insist on a date behind it, month first and with a
 zone, as ZooKeeper wrote it until 3.5: `FLWSrvr` of go-zookeeper takes nothing else."""
 _MODES: Final = {State.LEADING: "leader", State.FOLLOWING: "follower", State.OBSERVING: "observer"}
+WATCHES_DROPPED_AT_ONCE: Final = 2_000
+"""Of a client that is gone, before others have the loop: some milliseconds."""
 _REPORT: Final = b"r"
 """The first byte of an aside: the report of a server follows."""
 
@@ -86,6 +89,8 @@ class StoreServer(Sessions):
         self.membership = Membership(self)
         machine.observer, machine.in_loop = self, member.host.in_loop
         machine.reads.multi_read_bytes_max = settings.multi_read_bytes_max
+        machine.watches.per_watcher_max = settings.watches_per_client_max
+        machine.watches.total_max = settings.watches_max
         member.on_aside(self._heard)
         member.on_notice(self.pulse.noticed)
 
@@ -241,6 +246,13 @@ class StoreServer(Sessions):
             self.tracker.heard(rest)
         elif kind == _REPORT:
             self.pulse.heard(rest)
+
+    async def forget_watches(self, watcher: Watcher) -> None:
+        """Remove the watches of a client that is gone, in slices: there may be as many as `watches_per_client_max`."""
+        watches = self.machine.watches
+        with trio.CancelScope(shield=True):
+            while watches.drop(watcher, WATCHES_DROPPED_AT_ONCE):
+                await trio.lowlevel.checkpoint()
 
     # -- told by the machine -----------------------------------------------------------------------
 

@@ -253,7 +253,7 @@ async def opened(server: StoreServer, timeout_ms: int) -> AsyncIterator[InProces
     finally:
         server.detach(session)
         del server.sessions[session]
-        server.machine.watches.drop(session)
+        await server.forget_watches(session)
         if session.over is None:
             session.close()
             closed = trio.Event()

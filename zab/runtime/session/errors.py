@@ -6,7 +6,7 @@ from typing import Final
 
 from zab.core.errors import LocalProtocolError, NewConfigNoQuorum, ReconfigInProgress, ZabError
 from zab.store.errors import ErrorCode
-from zab.store.ops import CREATES, CreateFlag, Fields, Op
+from zab.store.ops import CREATES, READS, CreateFlag, Fields, Op
 from zab.store.paths import ROOT, parent_of, why_invalid
 
 
@@ -146,6 +146,8 @@ _BY_CODE: Final = {
     ErrorCode.SESSION_MOVED: SessionExpired,
 }
 
+_EPHEMERAL: Final = (CreateFlag.EPHEMERAL, CreateFlag.EPHEMERAL_SEQUENTIAL)
+
 
 def error_of(code: int, what: str, more: str = "") -> StoreError:
     return _BY_CODE.get(code, StoreError)(code, what, more)  # type: ignore[call-overload, no-any-return]
@@ -164,6 +166,8 @@ def refused(code: int, op: int, fields: Fields, what: str, *, index: int | None 
 def _more_of_several(code: int, op: int) -> str:
     if code == ErrorCode.MARSHALLING_ERROR and op == Op.MULTI_READ:
         return "the reply would be too large, or they cannot be read: ask for less at once"
+    if code == ErrorCode.BAD_ARGUMENTS and op == Op.MULTI:
+        return "it has more operations than one multi may have: StoreSettings.multi_ops_max, or maxMultiOps"
     return ""
 
 
@@ -183,6 +187,10 @@ def _more(code: int, op: int, fields: Fields, path: str) -> str:
         numbered = op in CREATES and fields[3] & CreateFlag.PERSISTENT_SEQUENTIAL
         if why := why_invalid(f"{path}0" if numbered else path):
             return why
+    if code == ErrorCode.QUOTA_EXCEEDED and op in READS:
+        return "no room for another watch: DoorSettings.watches_per_client_max and watches_max, or maxWatchesPerClient"
+    if code == ErrorCode.QUOTA_EXCEEDED and op in CREATES and fields[3] in _EPHEMERAL:
+        return "its path or its session may hold no more: see StoreSettings.ephemeral_bytes_max, or maxEphemeralBytes"
     if code == ErrorCode.NO_NODE and op in CREATES:
         return f"its parent {as_shown(parent_of(path))} is missing"
     if code == ErrorCode.BAD_VERSION and op in _VERSION_AT:
