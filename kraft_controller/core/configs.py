@@ -12,6 +12,8 @@ from typing import Final, TypeAlias
 
 from attrs import frozen
 
+from kraft_controller.core.names import decimal
+
 Value: TypeAlias = bool | int | float | str | tuple[str, ...]
 
 INT_MAX: Final = (1 << 31) - 1
@@ -91,7 +93,7 @@ def _span(least: float | None, most: float | None) -> str:
 
 
 _DAY_MS: Final = 24 * 3_600_000
-_REPLICAS: Final = r"\*|none|\d+:\d+"
+_REPLICAS: Final = r"\*|none|\d{1,10}:\d{1,10}"
 _ONE_FORMAT: Final = "only the record batches of today are spoken"
 
 TOPIC: Final[Mapping[str, Key]] = {key.name: key for key in (
@@ -250,7 +252,5 @@ def read_throttled(text: str) -> frozenset[tuple[int, int]] | None:
     words = [word.strip() for word in text.split(",")]
     if "*" in words:
         return None
-    pairs = (word.split(":") for word in words)
-    return frozenset(
-        (int(pair[0]), int(pair[1])) for pair in pairs if len(pair) == 2 and all(part.isdecimal() for part in pair)
-    )
+    pairs = (tuple(map(decimal, word.split(":"))) for word in words if word.count(":") == 1)
+    return frozenset((pair[0], pair[1]) for pair in pairs if pair[0] is not None and pair[1] is not None)

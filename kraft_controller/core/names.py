@@ -25,6 +25,7 @@ DELETED: Final = BrokerId(-2)
 NAME_MAX: Final = 249
 INTERNAL: Final = ("__consumer_offsets", "__transaction_state")
 _LEGAL: Final = re.compile(r"[a-zA-Z0-9._-]+")
+_DIGITS: Final = re.compile(r"[0-9]{1,19}")
 
 
 class TopicPartition(NamedTuple):
@@ -33,6 +34,17 @@ class TopicPartition(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.topic}-{self.partition}"
+
+
+def decimal(text: str, most: int = (1 << 31) - 1) -> int | None:
+    """Return the number that the digits of `text` write; None if there are other characters or it exceeds `most`.
+
+    Nodes of the store and values of configurations may hold anything: `int` raises for more than 4,300 digits.
+    """
+    if not _DIGITS.fullmatch(text):
+        return None
+    number = int(text)
+    return number if number <= most else None
 
 
 def wrong_with_name(name: str) -> str | None:

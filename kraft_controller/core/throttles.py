@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from kraft_controller.core.configs import DEFAULT, read_throttled
-from kraft_controller.core.names import BrokerId, TopicPartition
+from kraft_controller.core.configs import DEFAULT, LONG_MAX, read_throttled
+from kraft_controller.core.names import BrokerId, TopicPartition, decimal
 
 LEADER_RATE: Final = "leader.replication.throttled.rate"
 FOLLOWER_RATE: Final = "follower.replication.throttled.rate"
@@ -59,9 +59,9 @@ class Throttles:
 
     def _rate(self, key: str) -> int | None:
         for name in (str(self._me), DEFAULT):
-            text = self._rates.get(name, {}).get(key, "").strip()
-            if text.isdecimal():
-                return int(text)
+            rate = decimal(self._rates.get(name, {}).get(key, "").strip(), LONG_MAX)
+            if rate is not None:
+                return rate
         return None
 
 

@@ -22,7 +22,7 @@ from kraft_controller.core.asks import (
     TakeConfigChanges,
 )
 from kraft_controller.core.desk import Desk
-from kraft_controller.core.names import TopicId, TopicPartition, wrong_with_name
+from kraft_controller.core.names import TopicId, TopicPartition, decimal, wrong_with_name
 from kraft_controller.core.state import Topic
 from kraft_controller.core.transitions import PartitionPhase, ReplicaPhase
 
@@ -103,7 +103,7 @@ def unclean_as_said(answer: Answer) -> bool | None:
 
 def min_isr_as_said(answer: Answer) -> int | None:
     said = answer.values.get(MIN_ISR, "").strip() if isinstance(answer, Config) else ""
-    return int(said) if said.isdecimal() else None
+    return decimal(said)
 
 
 def begin(desk: Desk, new: Iterable[TopicPartition]) -> Steps[None]:

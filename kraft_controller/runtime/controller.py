@@ -25,7 +25,7 @@ from kraft_controller.core.asks import Answer, ControllerMoved
 from kraft_controller.core.commands import Command
 from kraft_controller.core.desk import Desk, Settings
 from kraft_controller.core.events import Event
-from kraft_controller.core.names import BrokerId, TopicPartition
+from kraft_controller.core.names import BrokerId, TopicPartition, decimal
 from kraft_controller.core.state import Broker
 from kraft_controller.runtime.counts import Counts
 from kraft_controller.runtime.feed import sweep
@@ -352,14 +352,14 @@ def meaning(path: str) -> Event | None:
     if simple is not None:
         return simple
     parent, _, name = path.rpartition("/")
-    if parent == znodes.BROKERS and name.isdecimal():
-        return events.BrokerModified(BrokerId(int(name)))
+    if parent == znodes.BROKERS and (broker := decimal(name)) is not None:
+        return events.BrokerModified(BrokerId(broker))
     if parent == znodes.TOPICS:
         return events.TopicModified(name)
     if name == "state" and parent.startswith(znodes.TOPICS):
-        topic, _, partition = parent.removeprefix(f"{znodes.TOPICS}/").partition("/partitions/")
-        if partition.isdecimal():
-            return events.StateChanged(TopicPartition(topic, int(partition)))
+        topic, _, digits = parent.removeprefix(f"{znodes.TOPICS}/").partition("/partitions/")
+        if (partition := decimal(digits)) is not None:
+            return events.StateChanged(TopicPartition(topic, partition))
     return None
 
 

@@ -16,7 +16,7 @@ import trio
 from attrs import evolve, frozen
 
 import zab
-from kraft_controller.core.names import BrokerEpoch, BrokerId
+from kraft_controller.core.names import BrokerEpoch, BrokerId, decimal
 from kraft_controller.core.state import Broker
 from kraft_controller.runtime.identity import WrongIdentity, known_cluster
 from kraft_controller.runtime.orders import UNREGISTERED
@@ -228,7 +228,7 @@ class Registration:
             names = await session.children(znodes.BROKERS, heard)
         except zab.NoNode:
             return None
-        for ident in (BrokerId(int(name)) for name in names if name.isdecimal()):
+        for ident in (BrokerId(number) for name in names if (number := decimal(name)) is not None):
             if ident == self.broker.id:
                 continue
             try:

@@ -14,7 +14,7 @@ from attrs import evolve, frozen
 
 from kraft_controller.core import asks
 from kraft_controller.core.asks import Answer, Ask, Changed, Damaged, Missing
-from kraft_controller.core.names import BrokerEpoch, BrokerId, TopicPartition
+from kraft_controller.core.names import BrokerEpoch, BrokerId, TopicPartition, decimal
 from kraft_controller.wire import znodes
 from kraft_controller.wire.reign import TRIES_MAX, AnswersLost, Fence, synced
 from kraft_controller.wire.work import (
@@ -124,7 +124,7 @@ class Asking:
 
     def _brokers(self, _: asks.ListBrokers) -> Work[Answer]:
         names = yield from self._children(znodes.BROKERS)
-        ids = sorted(BrokerId(int(name)) for name in names if name.isdecimal())
+        ids = sorted(BrokerId(number) for name in names if (number := decimal(name)) is not None)
         if not ids:
             return asks.Brokers({})
         found = yield [Exists(znodes.broker_path(broker)) for broker in ids]

@@ -17,6 +17,9 @@ TIME: Final = 0x18
 SEQUENCE: Final = 0x30
 SET: Final = 0x31
 
+ARC_BITS_MAX: Final = 128
+"""A UUID, the longest number that identifiers have, fits. Python writes no numbers of more than 4,300 digits."""
+
 
 @frozen
 class Value:
@@ -74,6 +77,8 @@ def dotted(content: bytes) -> str:
     arc = 0
     for byte in content:
         arc = arc << 7 | byte & 0x7F
+        if arc >> ARC_BITS_MAX:
+            raise WireError(f"an object identifier with a number of more than {ARC_BITS_MAX} bits")
         if not byte & 0x80:
             arcs.append(arc)
             arc = 0

@@ -16,6 +16,7 @@ import zab
 from kraft_controller.core import altering
 from kraft_controller.core.altering import Change
 from kraft_controller.core.configs import DEFAULT, KEYS
+from kraft_controller.core.names import decimal
 from kraft_controller.runtime.admin.picture import names_below
 from kraft_controller.runtime.together import together
 from kraft_controller.wire import znodes
@@ -150,5 +151,5 @@ async def _check_exists(session: zab.Session, entity: Entity) -> None:
     kind, _, name = entity.path.partition("/")
     if kind == "topics" and await session.exists(znodes.topic_path(name)) is None:
         raise NoSuchEntity(f"there is no topic {name}")
-    if kind == "brokers" and name != DEFAULT and not name.isdecimal():
+    if kind == "brokers" and name != DEFAULT and decimal(name) is None:
         raise NoSuchEntity(f"a broker is a number, or {DEFAULT} for all of them, not {name!r}")

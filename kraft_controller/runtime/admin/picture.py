@@ -19,6 +19,7 @@ from kraft_controller.core.names import (
     ControllerEpoch,
     TopicPartition,
     Version,
+    decimal,
     wrong_with_name,
 )
 from kraft_controller.core.state import Assignment, Broker, PartitionState, Topic
@@ -71,7 +72,8 @@ class Picture:
 
     def min_isr(self, where: TopicPartition, default: int) -> int:
         said = self.configs.get(where.topic, {}).get("min.insync.replicas", "")
-        return int(said) if said.isdecimal() else default
+        known = decimal(said)
+        return default if known is None else known
 
     def deletion_waits(self, name: str) -> str | None:
         """What the deletion of this topic cannot go on without, as far as it can be seen from here. A disk that failed
@@ -122,9 +124,9 @@ async def read_picture(session: zab.Session, topics: Iterable[str] | None = None
 
 
 async def read_brokers(session: zab.Session, damaged: list[str] | None = None) -> dict[BrokerId, Registered]:
-    names = [name for name in await names_below(session, znodes.BROKERS) if name.isdecimal()]
+    numbers = [number for name in await names_below(session, znodes.BROKERS) if (number := decimal(name)) is not None]
     damaged = [] if damaged is None else damaged
-    found = await together([partial(_broker, session, BrokerId(int(name)), damaged) for name in names])
+    found = await together([partial(_broker, session, BrokerId(number), damaged) for number in numbers])
     return {each.broker.id: each for each in sorted((e for e in found if e), key=lambda each: each.broker.id)}
 
 

@@ -1,0 +1,43 @@
+"""Numbers of thousands of digits are refused where they come in: Python writes and reads none of more than 4,300."""
+
+from __future__ import annotations
+
+import pytest
+
+from kraft_controller.core.configs import TOPIC, ConfigError, read_throttled
+from kraft_controller.core.names import BrokerId, decimal
+from kraft_controller.core.throttles import Throttles
+from kraft_controller.runtime.controller import meaning
+from kraft_controller.wire import znodes
+from zab.core.errors import WireError
+from zab.wire.der import ARC_BITS_MAX, dotted
+
+HUGE = "9" * 5_000
+
+
+def test_decimal_reads_ascii_digits_up_to_a_bound() -> None:
+    assert [decimal(text) for text in ("0", "007", "2147483647")] == [0, 7, (1 << 31) - 1]
+    assert [decimal(text) for text in ("", "-1", "+1", "1_0", "٣", "²", "2147483648", HUGE)] == [None] * 8
+    assert decimal("9223372036854775807", (1 << 63) - 1) == (1 << 63) - 1
+
+
+def test_a_change_of_a_node_with_a_huge_number_means_nothing() -> None:
+    assert meaning(f"{znodes.BROKERS}/{HUGE}") is None
+    assert meaning(f"{znodes.topic_path('t')}/partitions/{HUGE}/state") is None
+    assert meaning(f"{znodes.BROKERS}/7") is not None
+
+
+def test_throttled_replicas_with_huge_numbers_are_passed_over() -> None:
+    assert read_throttled(f"{HUGE}:1,1:{HUGE},0:1:2,x:1,3:4") == frozenset({(3, 4)})
+    throttles = Throttles(BrokerId(1))
+    throttles.heard("brokers/1", {"leader.replication.throttled.rate": HUGE})
+    assert throttles.leader_rate() is None
+    with pytest.raises(ConfigError):
+        TOPIC["leader.replication.throttled.replicas"].value(f"{HUGE}:1")
+
+
+@pytest.mark.parametrize("first", [b"\x2a", b""])
+def test_a_certificate_with_a_huge_object_identifier_is_refused(first: bytes) -> None:
+    with pytest.raises(WireError, match=f"more than {ARC_BITS_MAX} bits"):
+        dotted(first + b"\xff" * 3_000 + b"\x7f")
+    assert dotted(b"\x2a" + b"\xff" * 17 + b"\x7f") == f"1.2.{(1 << 126) - 1}"
