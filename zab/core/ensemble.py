@@ -7,6 +7,7 @@ stand in a configuration file, in the log and in `/zookeeper/config`.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from enum import Enum
 from functools import cached_property, lru_cache
@@ -64,9 +65,9 @@ def _own_copy(weights: Mapping[ServerId, int]) -> dict[ServerId, int]:
 
 def faults(servers: Collection[Server], groups: Collection[Group], weights: Mapping[ServerId, int]) -> Iterator[str]:
     """Everything for which these cannot be an ensemble."""
-    ids = [server.id for server in servers]
-    for sid in ids:
-        if ids.count(sid) > 1:
+    ids = Counter(server.id for server in servers)
+    for sid, count in ids.items():
+        if count > 1:
             yield f"server.{sid} is listed twice"
     for server in servers:
         if server.quorum_port == server.election_port:
@@ -77,7 +78,9 @@ def faults(servers: Collection[Server], groups: Collection[Group], weights: Mapp
         if weight < 0:
             yield f"weight.{sid}={weight}: a weight is not negative"
     if groups:
-        yield from _group_faults([server.id for server in servers if server.role is Role.PARTICIPANT], groups, weights)
+        yield from _group_faults(
+            dict.fromkeys(server.id for server in servers if server.role is Role.PARTICIPANT), groups, weights
+        )
     elif weights:
         yield "weights have a meaning only together with groups"
 
@@ -88,14 +91,14 @@ def _group_faults(
     for group, other in pairwise(groups):
         if group.id == other.id:
             yield f"group.{group.id} is listed twice"
-    grouped = [sid for group in groups for sid in group.members]
-    for sid in dict.fromkeys(grouped):
-        if grouped.count(sid) > 1:
+    grouped = Counter(sid for group in groups for sid in group.members)
+    for sid, count in grouped.items():
+        if count > 1:
             yield f"server {sid} is in more than one group"
     for sid in voters:
         if sid not in grouped:
             yield f"server {sid} votes but is in no group"
-    for sid in dict.fromkeys(grouped):
+    for sid in grouped:
         if sid not in voters:
             yield f"server {sid} is in a group but is no participant"
     if not any(weights.get(sid, 1) for sid in grouped if sid in voters):

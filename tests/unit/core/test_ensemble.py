@@ -10,7 +10,7 @@ from attrs import evolve
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from zab.core.ensemble import Ensemble, Group, Role, Server, parse_server
+from zab.core.ensemble import Ensemble, Group, Role, Server, faults, parse_server
 from zab.core.errors import ConfigError
 from zab.core.zxid import NOTHING, ServerId, Zxid, make
 
@@ -356,3 +356,21 @@ def test_the_caller_keeps_no_hold_of_the_weights() -> None:
     ensemble = Ensemble(plain_servers(2), groups=groups_of((1,), (2,)), weights=weights)
     weights[ServerId(1)] = 0
     assert ensemble.weight(ServerId(1)) == 3
+
+
+def test_faults_are_found_without_comparing_each_server_with_each_other() -> None:
+    compared = 0
+
+    class Counted(int):
+        __hash__ = int.__hash__
+
+        def __eq__(self, other: object) -> bool:
+            nonlocal compared
+            compared += 1
+            return int(self) == other
+
+    count = 500
+    servers = [evolve(plain_servers(1)[0], id=ServerId(Counted(sid))) for sid in range(1, count + 1)]
+    groups = [Group(1, tuple(ServerId(Counted(sid)) for sid in range(1, count + 1)))]
+    assert list(faults(servers, groups, {})) == []
+    assert compared < 10 * count

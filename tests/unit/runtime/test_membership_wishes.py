@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from zab.core.ensemble import Ensemble
-from zab.runtime.coordination.membership import text_of, wanted
+from zab.runtime.coordination.membership import JOINING_MAX, MEMBERSHIP_CHARS_MAX, text_of, wanted
 from zab.runtime.running import alone
 from zab.store.errors import ErrorCode, Failure
 
@@ -92,3 +92,26 @@ def test_the_text_is_the_one_of_a_configuration_file() -> None:
         "version=100000007",
     ]
     assert text_of(alone(1)) == b""
+
+
+def servers(count: int) -> str:
+    return ",".join(f"server.{sid}=h{sid}:2888:3888;2181" for sid in range(10, 10 + count))
+
+
+def test_a_reconfiguration_is_bounded_before_it_is_read() -> None:
+    assert len(wish(joining=servers(JOINING_MAX)).voters) == JOINING_MAX + 3
+    for joining, leaving, members in (
+        (servers(JOINING_MAX + 1), None, None),
+        (None, "1," * MEMBERSHIP_CHARS_MAX, None),
+        (None, None, servers(1) + " " * MEMBERSHIP_CHARS_MAX),
+    ):
+        with pytest.raises(Failure, match="BAD_ARGUMENTS"):
+            wish(joining, leaving, members)
+
+
+@pytest.mark.parametrize("digits", ["9" * 101, "9" * 5000])
+def test_a_number_of_too_many_digits_cannot_be_read(digits: str) -> None:
+    with pytest.raises(Failure, match="MARSHALLING_ERROR"):
+        wish(leaving=digits)
+    with pytest.raises(Failure, match="MARSHALLING_ERROR"):
+        wish(joining=f"server.{digits}=d:2888:3888;2181")

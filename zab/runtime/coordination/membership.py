@@ -39,8 +39,12 @@ Answer: TypeAlias = tuple[int, Node | None]
 
 ATTEMPTS_MAX: Final = 10
 """As often somebody else may come in between, before the client is told to try again itself."""
+MEMBERSHIP_CHARS_MAX: Final = 64 << 10
+"""In each list of servers of a reconfiguration. It is read before the right to change anything is checked."""
+JOINING_MAX: Final = 256
+"""Servers that join at once. The addresses of each are compared with those of all others."""
 EVERYWHERE: Final = frozenset({"0.0.0.0", "::"})
-_NUMBER: Final = re.compile(r"[+-]?[0-9]+")
+_NUMBER: Final = re.compile(r"[+-]?[0-9]{1,100}")
 _RETRY: Final = (NotLeader, Overloaded, ChangeLost)
 
 
@@ -147,6 +151,8 @@ def text_of(ensemble: Ensemble) -> bytes:
 def wanted(fields: Fields, current: Ensemble, *, two_voters: bool) -> Ensemble:
     """The whole membership that a client asks for, or a `Failure`."""
     joining, leaving, members, _ = fields
+    if any(len(text or "") > MEMBERSHIP_CHARS_MAX for text in (joining, leaving, members)):
+        raise Failure(ErrorCode.BAD_ARGUMENTS)
     try:
         new = _replaced(members) if members is not None else _changed(joining or "", leaving or "", current)
     except ConfigError:
@@ -165,7 +171,10 @@ def _replaced(members: str) -> Ensemble:
 def _changed(joining: str, leaving: str, current: Ensemble) -> Ensemble:
     gone = [ServerId(_number(each)) for each in _listed(leaving)]
     kept = current.changed(leaving=[sid for sid in gone if sid in current.by_id], version=current.version)
-    for each in _listed(joining):
+    joiners = _listed(joining)
+    if len(joiners) > JOINING_MAX:
+        raise ConfigError(f"{len(joiners)} servers join: {JOINING_MAX} at once are allowed")
+    for each in joiners:
         server = _joiner(each)
         for other in kept.servers:
             if other.id != server.id and _addresses(other) & _addresses(server):
