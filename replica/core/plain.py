@@ -10,6 +10,9 @@ from replica.core.sasl import Refused
 
 PLAIN: Final = "PLAIN"
 
+TOKEN_BYTES_MAX: Final = 8_192
+"""As long as a message of SCRAM may be."""
+
 
 class PlainExchange:
     """`users`: passwords by name."""
@@ -21,6 +24,8 @@ class PlainExchange:
 
     def step(self, token: bytes) -> bytes:
         """`[as whom] NUL name NUL password`. Nobody may act as somebody else."""
+        if len(token) > TOKEN_BYTES_MAX:
+            raise Refused(f"a token of {len(token)} bytes: {TOKEN_BYTES_MAX} are allowed")
         try:
             behalf, name, password = token.decode().split("\0")
         except ValueError:

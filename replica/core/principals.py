@@ -16,6 +16,8 @@ from attrs import frozen
 _RULES: Final = re.compile(r"\s*(DEFAULT|RULE:((?:\\.|[^\\/])*)/((?:\\.|[^\\/])*)/([LU]?))\s*(?:,|$)")
 _REFERENCE: Final = re.compile(r"\\(.)|\$(\d)")
 _BEGIN: Final = "User:"
+SUBJECT_CHARS_MAX: Final = 1_024
+"""Of a subject that is matched with rules: the pattern of an operator may take time quadratic in its length."""
 
 
 class BadRules(ValueError):
@@ -54,6 +56,10 @@ class Principals:
     rules: tuple[Rule, ...] = (Rule(None),)
 
     def of_subject(self, subject: str) -> str:
+        if len(subject) > SUBJECT_CHARS_MAX and any(rule.pattern is not None for rule in self.rules):
+            raise NoPrincipal(
+                f"a subject of {len(subject)} characters: ssl.principal.mapping.rules take up to {SUBJECT_CHARS_MAX}"
+            )
         for rule in self.rules:
             name = rule.of(subject)
             if name is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from replica.core.principals import BadRules, NoPrincipal, read_rules
+from replica.core.principals import SUBJECT_CHARS_MAX, BadRules, NoPrincipal, Rule, read_rules
 
 ANN = "CN=Ann,OU=Users,O=Zoo,C=NL"
 
@@ -35,3 +35,24 @@ def test_where_no_rule_fits_nobody_comes_in() -> None:
 def test_rules_that_are_none(rules: str) -> None:
     with pytest.raises(BadRules):
         read_rules(rules)
+
+
+def test_rules_meet_no_subject_beyond_the_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    matched: list[str] = []
+
+    def of(rule: Rule, subject: str) -> str:
+        matched.append(subject)
+        return "ann"
+
+    monkeypatch.setattr(Rule, "of", of)
+    rules = read_rules("RULE:^CN=(.*?),.*$/$1/,DEFAULT")
+    longest = "CN=" + "a" * (SUBJECT_CHARS_MAX - 3)
+    assert rules.of_subject(longest) == "User:ann"
+    with pytest.raises(NoPrincipal, match="1025 characters"):
+        rules.of_subject(longest + "a")
+    assert matched == [longest]
+
+
+def test_a_long_subject_without_rules_is_the_principal() -> None:
+    subject = "CN=" + "a" * SUBJECT_CHARS_MAX
+    assert read_rules("").of_subject(subject) == f"User:{subject}"

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from kraft_controller.core.configs import ConfigError
 from kraft_controller.core.scram import Credential, Mechanism, asked_for, credentials_in, of_password, read_credential
+from replica.core.plain import TOKEN_BYTES_MAX, PlainExchange
 from replica.core.sasl import Refused
 from replica.core.scram import ScramExchange, ScramProof, escaped, unescaped
 
@@ -215,3 +216,11 @@ def test_what_is_no_credential_counts_as_none(text: str) -> None:
     assert kept == {}
     assert len(wrong) == 1
     assert "WG5d8oPm" not in wrong[0]
+
+
+def test_a_plain_token_beyond_the_bound_is_refused() -> None:
+    ann = "a" * (TOKEN_BYTES_MAX - 3)
+    exchange = PlainExchange({ann: b"x"})
+    assert exchange.step(f"\0{ann}\0x".encode()) == b""
+    with pytest.raises(Refused, match="bytes"):
+        PlainExchange({ann + "a": b"x"}).step(f"\0{ann}a\0x".encode())
