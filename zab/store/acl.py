@@ -51,6 +51,8 @@ SUPER: Final = "super"
 
 ENTRIES_MAX: Final = 500
 """Default bound of `StoreSettings.acl_entries_max`."""
+ID_CHARS_MAX: Final = 4_096
+"""Default bound of `StoreSettings.acl_id_chars_max`."""
 
 _INTERNED_MAX: Final = 1 << 16
 
@@ -324,8 +326,11 @@ def fix_up(
     identities: Collection[Identity],
     access: Access = DEFAULT_ACCESS,
     entries_max: int = ENTRIES_MAX,
+    id_chars_max: int = ID_CHARS_MAX,
 ) -> Acl | None:
     """The list as it will stand on the node, or None when it makes no sense or has more than `entries_max` entries.
+
+    An id of more than `id_chars_max` characters makes no sense, except one that the connection has proved to be.
 
     `auth` becomes those that the connection has proved to be; whatever else there is must be of a scheme
     that this ensemble knows. Permissions are not looked at, as in the original.
@@ -343,7 +348,12 @@ def fix_up(
             if not mine or len(fixed) + len(mine) > entries_max:
                 return None
             fixed += mine
-        elif scheme in access.schemes and type(name) is str and id_is_valid(scheme, name, access):
+        elif (
+            scheme in access.schemes
+            and type(name) is str
+            and len(name) <= id_chars_max
+            and id_is_valid(scheme, name, access)
+        ):
             fixed.append((perms, scheme, name))
         else:
             return None

@@ -48,7 +48,7 @@ class Preparer:
     """One for the life of a store; what it knows beyond the applied state ends with the epoch it leads in."""
 
     __slots__ = (
-        "_access", "_acl_entries_max", "_cxid", "_decode", "_enforce_quota", "_ephemeral_bytes",
+        "_access", "_acl_entries_max", "_acl_id_chars_max", "_cxid", "_decode", "_enforce_quota", "_ephemeral_bytes",
         "_ephemeral_bytes_max", "_epoch", "_extended_types", "_handlers", "_local", "_multi_ops_max", "_nodes",
         "_now_ms", "_order", "_outstanding", "_owners", "_quotas", "_records", "_request", "_server", "_session",
         "_sessions", "_start", "_tree", "_undo", "_undo_owned", "reconfigure", "zxid",
@@ -62,6 +62,7 @@ class Preparer:
         enforce_quota: bool,
         extended_types: bool,
         acl_entries_max: int,
+        acl_id_chars_max: int,
         multi_ops_max: int,
         ephemeral_bytes_max: int,
         outstanding: Outstanding,
@@ -72,6 +73,7 @@ class Preparer:
         self._enforce_quota = enforce_quota
         self._extended_types = extended_types
         self._acl_entries_max = acl_entries_max
+        self._acl_id_chars_max = acl_id_chars_max
         self._multi_ops_max = multi_ops_max
         self._ephemeral_bytes_max = ephemeral_bytes_max
         self._outstanding = outstanding
@@ -203,7 +205,7 @@ class Preparer:
     def _fixed(self, acl: Acl | None) -> Acl:
         if acl is OPEN:
             return OPEN
-        fixed = fix_up(acl, self._identities(), self._access, self._acl_entries_max)
+        fixed = fix_up(acl, self._identities(), self._access, self._acl_entries_max, self._acl_id_chars_max)
         if fixed is None:
             raise Failure(ErrorCode.INVALID_ACL)
         return fixed

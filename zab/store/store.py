@@ -20,7 +20,7 @@ from zab.core.checks import check_settings
 from zab.core.errors import DamagedError, LocalProtocolError
 from zab.store import missed, snapshot
 from zab.store import txn as txns
-from zab.store.acl import DEFAULT_ACCESS, ENTRIES_MAX, Access
+from zab.store.acl import DEFAULT_ACCESS, ENTRIES_MAX, ID_CHARS_MAX, Access
 from zab.store.apply import Applier, Result
 from zab.store.digest import CHANGED_MAX, CHECKPOINT_EVERY, Digest
 from zab.store.missed import Missed
@@ -55,6 +55,7 @@ class StoreSettings:
     checkpoints          whether the tree's digest is kept and compared among servers
     acl_entries_max      entries of a list of permissions that a client sets, with `auth` expanded; a longer list that
                          is in the state already stays in force
+    acl_id_chars_max     characters of one id in such a list
     multi_ops_max        operations of one multi
     ephemeral_bytes_max  paths of the ephemeral nodes of one session, and 64 bytes more for each node: closing the
                          session is one transaction that deletes all of them
@@ -65,6 +66,7 @@ class StoreSettings:
     extended_types: bool = False
     checkpoints: bool = True
     acl_entries_max: int = ENTRIES_MAX
+    acl_id_chars_max: int = ID_CHARS_MAX
     multi_ops_max: int = 10_000
     ephemeral_bytes_max: int = 2 << 20
 
@@ -113,6 +115,7 @@ class Store:
             enforce_quota=settings.enforce_quota,
             extended_types=settings.extended_types,
             acl_entries_max=settings.acl_entries_max,
+            acl_id_chars_max=settings.acl_id_chars_max,
             multi_ops_max=settings.multi_ops_max,
             ephemeral_bytes_max=settings.ephemeral_bytes_max,
             outstanding=self._outstanding,

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from zab.runtime.coordination.authentication import Caller, Verdict
+import pytest
+
+from zab.runtime.coordination import authentication
+from zab.runtime.coordination.authentication import CREDENTIALS_BYTES_MAX, Caller, Verdict
 from zab.runtime.coordination.settings import DoorSettings
 
 
@@ -15,3 +18,20 @@ def test_one_identity_more_than_allowed_is_refused() -> None:
     assert caller.authenticate("digest", b"bob:1") is Verdict.REFUSED
     assert caller.identities == before
     assert "identities_max of the server's doors allows 3" in caller.why
+
+
+def test_credentials_beyond_the_bound_are_refused_before_they_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[bytes] = []
+
+    def digest_id(credentials: bytes, algorithm: str) -> str:
+        read.append(credentials)
+        return "joe:x"
+
+    monkeypatch.setattr(authentication, "digest_id", digest_id)
+    caller = Caller(DoorSettings(), "10.0.0.1")
+    most = CREDENTIALS_BYTES_MAX - len("digest")
+    assert caller.authenticate("digest", b"j" * most) is Verdict.PROVED
+    assert caller.authenticate("digest", b"j" * (most + 1)) is Verdict.REFUSED
+    assert caller.authenticate("x" * CREDENTIALS_BYTES_MAX, b"1") is Verdict.REFUSED
+    assert [len(each) for each in read] == [most]
+    assert len(caller.why) < 200

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from zab.store import acl as acls
+from zab.store.acl import ID_CHARS_MAX, Access, fix_up
 from zab.store.schemes import (
     digest_is_valid,
     host_id,
@@ -87,3 +89,22 @@ def test_a_long_one_is_not_looked_at_for_long() -> None:
         sasl_is_valid(name)
         ip_is_valid(name)
         digest_is_valid(name)
+
+
+@pytest.mark.parametrize(("scheme", "ending"), [("x509", ""), ("digest", ":x"), ("sasl", "@x")])
+def test_an_id_beyond_the_bound_is_refused_before_it_is_parsed(
+    scheme: str, ending: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parsed: list[str] = []
+    monkeypatch.setitem(acls._IS_VALID, scheme, lambda name: not parsed.append(name))
+    access = Access(schemes=frozenset({scheme}))
+    longest = "CN=" + "a" * (ID_CHARS_MAX - 3 - len(ending)) + ending
+    assert fix_up(((31, scheme, longest),), (), access) is not None
+    assert fix_up(((31, scheme, longest + "a"),), (), access) is None
+    assert fix_up(((31, scheme, longest),), (), access, id_chars_max=ID_CHARS_MAX - 1) is None
+    assert parsed == [longest]
+
+
+def test_a_proved_identity_may_be_longer_than_an_id_that_a_client_writes() -> None:
+    me = ("digest", "a" * ID_CHARS_MAX + ":x")
+    assert fix_up(((31, "auth", ""),), (me,)) == ((31, *me),)

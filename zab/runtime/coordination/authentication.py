@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 IDENTITIES_BYTES_MAX: Final = 16 << 10
 """They are sent with every request."""
 
+CREDENTIALS_BYTES_MAX: Final = 64 << 10
+"""Of the scheme and the credentials in one request. They are read before anything is proved."""
+
 NONCE_BYTES: Final = 30
 
 _PRINCIPAL: Final = re.compile(r"([^/@]*)(?:/([^/@]*))?(?:@([^/@]*))?")
@@ -81,6 +84,9 @@ class Caller:
     def authenticate(self, scheme: str, credentials: bytes) -> Verdict:
         security = self._security
         self.guessed_wrong = False
+        if len(scheme) + len(credentials) > CREDENTIALS_BYTES_MAX:
+            self.why = f"credentials of {len(credentials)} bytes: {CREDENTIALS_BYTES_MAX} are allowed, with the scheme"
+            return Verdict.REFUSED
         if scheme == "ensemble" and security.ensemble_names is not None:
             if (
                 credentials
@@ -93,7 +99,7 @@ class Caller:
         found = self._found(scheme, credentials)
         if found is None:
             self.guessed_wrong = True
-            self.why = self.why or f"scheme {scheme!r}"
+            self.why = self.why or f"scheme {scheme!r:.100}"
             return Verdict.REFUSED
         return Verdict.PROVED if self._add(found) else Verdict.REFUSED
 

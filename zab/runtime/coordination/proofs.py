@@ -18,6 +18,8 @@ from zab.wire.jute import buffer
 if TYPE_CHECKING:
     from zab.runtime.coordination.intake import Intake
 
+SCHEME_CHARS_SHOWN: Final = 100
+"""Of the scheme that a client names, in the audit log."""
 _AUTH: Final = int(Op.AUTH)
 _SASL: Final = int(Op.SASL)
 
@@ -30,7 +32,7 @@ def authenticate(client: Intake, op: int, xid: int, body: bytes) -> None:
         return
     if not isinstance(fields, Refused) and (fields[2] is not None or fields[1] != "digest"):
         verdict = caller.authenticate(fields[1], fields[2] or b"")
-        _tell_audit(client, fields[1], verdict is Verdict.PROVED)
+        _tell_audit(client, fields[1][:SCHEME_CHARS_SHOWN], verdict is Verdict.PROVED)
     if verdict is Verdict.SENT_AWAY:
         _distrust(client, "client_sent_away")
         client.server.counts.ensemble_auth_fail += 1
