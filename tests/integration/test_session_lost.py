@@ -11,11 +11,12 @@ from random import Random
 
 import pytest
 import trio
+from attrs import evolve
 
 import zab
 from tests.integration import apache
 from tests.integration.session_doors import REMOTE, Door, Opened, Proxy, door_of, one_apache, proxied
-from tests.integration.stores import stores
+from tests.integration.stores import DOORS, stores
 from zab import Event, SessionState
 from zab.client.session import RemoteSession
 
@@ -547,3 +548,22 @@ async def test_nothing_is_doubled_lost_or_missed_while_connections_break(door: D
         assert set(mirror) == set(names)
         assert proxy.accepted > 3, "else nothing was broken"
         assert session.over is None
+
+
+async def test_server_without_a_quorum_lets_its_clients_go(tmp_path: Path) -> None:
+    """A third of this session's timeout is longer than the test may take: only the missing quorum can be the reason."""
+    async with stores(tmp_path, 3, doors=evolve(DOORS, timeout_ticks_max=10_000)) as running:
+        leader = await running.leader()
+        survivor, *others = sorted(running.servers, key=lambda sid: sid == leader)
+        async with zab.connect(running.hosts(survivor), timeout_ms=1_200_000, settings=QUICK) as session:
+            states = session.states()
+            assert await anext(states) is CONNECTED
+            for sid in others:
+                await running.stop(sid)
+            with trio.fail_after(60):
+                assert await anext(states) is SUSPENDED
+            assert survivor in running.servers
+            await running.start(others[0])
+            with trio.fail_after(60):
+                while await anext(states) is not CONNECTED:
+                    pass

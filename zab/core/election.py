@@ -76,6 +76,7 @@ class Election:
         delay: Millis = 0,
         votes: bool = True,
     ) -> None:
+        self.began = now
         self.round = last_round + 1
         self.proposal = own
         self.outgoing: list[ServerId] = []
@@ -95,6 +96,8 @@ class Election:
         self._decide_at: Millis | None = None
         self._candidate = own
         self._votes = votes
+        self._sources = {me}
+        """Voters that have sent a notification since this election began, and this server."""
         if not delay:
             self._propose(own, now)
 
@@ -102,12 +105,18 @@ class Election:
     def deadline(self) -> Millis:
         return self._resend_at if self._decide_at is None else self._decide_at
 
+    @property
+    def sees_quorum(self) -> bool:
+        """True if enough voters to elect a leader have sent a notification since this election began."""
+        return all(view.is_quorum(self._sources) for view in self._views)
+
     # -- inputs ------------------------------------------------------------------------------------
 
     def heard(self, source: ServerId, notification: Notification, now: Millis) -> None:
         """A word from a voter. Words about or from anybody else are not for the algorithm."""
         if source not in self._voters:
             return
+        self._sources.add(source)
         if notification.leader not in self._voters:
             if notification.leader == NOBODY.leader and self.proposal != NOBODY:
                 self._tell(source)  # it asks; of two that both have nothing to say, neither answers

@@ -100,6 +100,12 @@ class Node:
         return replica.committed, self.state, replica.current, self._vote.leader, serving
 
     @property
+    def cut_off_since(self) -> Millis | None:
+        """The time since which this server looks for a leader and hears from no quorum, or None."""
+        role = self._role
+        return role.began if isinstance(role, Election) and not role.sees_quorum else None
+
+    @property
     def phase(self) -> str:
         role = self._role
         return "election" if isinstance(role, Election) else role.phase.value

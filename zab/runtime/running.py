@@ -239,6 +239,7 @@ class Running:
             synced=node.synced,
             voting=node.voting,
             damage=() if node.voting else self._recovered.damage,
+            cut_off_since=node.cut_off_since,
             outstanding=len(self._origin),
             links=self._links.status(),
             election_links=self._elections.links(),

@@ -6,7 +6,7 @@ from attrs import frozen
 
 from zab.core.ensemble import Ensemble
 from zab.core.messages import State
-from zab.core.zxid import Epoch, ServerId, Zxid
+from zab.core.zxid import Epoch, Millis, ServerId, Zxid
 
 
 @frozen
@@ -107,6 +107,8 @@ class Status:
     """False while the history on this disk may be incomplete."""
     damage: tuple[str, ...]
     """What was found damaged on the disk at the start, for people; empty again when the others have healed it."""
+    cut_off_since: Millis | None
+    """The time (milliseconds of the event loop's clock) since which no quorum can be reached; None if one can."""
     outstanding: int
     """Submits of this member whose outcome is open."""
     links: tuple[LinkStatus, ...]

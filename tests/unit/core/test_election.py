@@ -398,3 +398,17 @@ def test_an_observer_waits_for_its_turn_to_ask() -> None:
     assert election.outgoing == []
     election.tick(150)
     assert election.outgoing == [1, 2, 3]
+
+
+# -- is a quorum there at all ----------------------------------------------------------------------------
+
+
+def test_quorum_is_seen_once_enough_voters_have_sent_a_notification() -> None:
+    election = an_election(me=1, views=(ensemble(1, 2, 3, 4, 5, observers=(6,)),))
+    assert not election.sees_quorum
+    hear(election, 6, a_vote(6))
+    hear(election, 2, a_vote(2))
+    hear(election, 2, a_vote(2))
+    assert not election.sees_quorum
+    hear(election, 4, a_vote(4))
+    assert election.sees_quorum

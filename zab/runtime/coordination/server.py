@@ -172,6 +172,10 @@ class StoreServer(Sessions):
         self._became_ready.set()
         self._refuse_waiting(stopped)
 
+    @property
+    def cut_off_ms(self) -> int | None:
+        return self.member.status().cut_off_since
+
     # -- what it is at the moment ------------------------------------------------------------------
 
     @property

@@ -3,9 +3,10 @@
 The leader keeps for all of them when each was last heard of; the other servers tell it of theirs twice a tick. A new
 leader gives everybody the full time again.
 
-A server that cannot reach a leader must not hold a client back until its session has ended elsewhere: after a third of
-the session's time the connection is cut, and the client can try another server. The same goes for one that is about to
-attach.
+A server that cannot reach a leader must not hold a client back until its session has ended elsewhere. If the server
+sees no quorum, it cuts the connection after two ticks: no leader can be elected here, and the client may find the
+majority. If it sees one, an election is under way, and the client may stay for a third of its session's time. The same
+goes for a client that is about to attach.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ from zab.store.sessions import Expiry
 ALIVE: Final = b"a"
 """The first byte of an aside: ids of sessions that were heard of follow."""
 ASIDE_SESSIONS_MAX: Final = 10_000
+CUT_OFF_TICKS: Final = 2
+"""For so long a server without a quorum keeps its clients."""
 PATIENCE: Final = 3
 """A client is let go after this part of its session's time without a leader."""
 
@@ -45,6 +48,10 @@ class Serves(Protocol):
     def ready(self) -> bool: ...
     @property
     def lost_ms(self) -> int | None: ...
+    @property
+    def cut_off_ms(self) -> int | None:
+        """The time since which no quorum can be reached, or None."""
+
     def expire_session(self, session: int, epoch: Epoch) -> None: ...
     def tell_alive(self, body: bytes) -> None:
         """To the leader, as an aside."""
@@ -134,11 +141,12 @@ class SessionTracker:
                 part = alive[start : start + ASIDE_SESSIONS_MAX]
                 server.tell_alive(ALIVE + struct.pack(f">{len(part)}q", *part))
         elif server.lost_ms is not None:
+            cut_off = server.cut_off_ms is not None and now - server.cut_off_ms > CUT_OFF_TICKS * server.tick_ms
             for client in list(server.attached.values()):
-                if (now - server.lost_ms) * PATIENCE > client.timeout_ms and not client.read_only:
-                    client.ended("no leader can be reached from here")
+                if (cut_off or (now - server.lost_ms) * PATIENCE > client.timeout_ms) and not client.read_only:
+                    client.ended("no quorum can be reached from here" if cut_off else "no leader is elected here")
             for scope, (since_ms, timeout_ms) in self._arriving.items():
-                if (now - max(since_ms, server.lost_ms)) * PATIENCE > timeout_ms:
+                if cut_off or (now - max(since_ms, server.lost_ms)) * PATIENCE > timeout_ms:
                     scope.cancel()
 
     def _keep_local(self, alive: list[int], now: int) -> None:

@@ -95,6 +95,10 @@ class Door:
         self._posted = False
         self.world.push(self.world.now + self.tick_ms * 500, self._look, server.life, None)
 
+    @property
+    def cut_off_ms(self) -> int | None:
+        return self.server.node.cut_off_since
+
     # -- the server's turn -----------------------------------------------------------------------------
 
     def role_changed(self) -> None:
