@@ -8,8 +8,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Final
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Final, TypeAlias
 
 from attrs import field, frozen
 
@@ -53,21 +53,82 @@ class Who:
     host: str
 
 
+Rules: TypeAlias = Mapping[tuple[str, str], tuple[int, int]]
+"""What the entries of one pattern deny and allow, by principal and host: a bit for each operation."""
+_REMEMBERED_MAX: Final = 1_000
+
+
+def _rules(entries: Iterable[Entry]) -> Rules:
+    made: dict[tuple[str, str], tuple[int, int]] = {}
+    for entry in entries:
+        who, bit = (entry.principal, same_host(entry.host)), 1 << entry.operation
+        denied, permitted = made.get(who, (0, 0))
+        if entry.permission is Permission.DENY:
+            made[who] = denied | bit, permitted
+        elif entry.permission is Permission.ALLOW:
+            made[who] = denied, permitted | bit
+    return made
+
+
+def _said(rules: Iterable[Rules], who: Who) -> tuple[int, int]:
+    """What these deny and allow one client, each as bits."""
+    host, denied, permitted = same_host(who.host), 0, 0
+    keys = ((who.principal, host), (who.principal, ANY_HOST), (ANY_USER, host), (ANY_USER, ANY_HOST))
+    for each in rules:
+        for key in keys:
+            if key in each:
+                less, more = each[key]
+                denied |= less
+                permitted |= more
+    return denied, permitted
+
+
+@frozen
+class _OfResource:
+    """Rules of one type of resource, so that a decision costs a few look-ups however many ACLs there are.
+
+    lengths   of all prefixes: a name is looked up only under prefixes that can be there
+    """
+
+    literal: Mapping[str, Rules] = field(factory=dict)
+    prefixed: Mapping[str, Rules] = field(factory=dict)
+    lengths: tuple[int, ...] = field(init=False)
+
+    @lengths.default
+    def _lengths(self) -> tuple[int, ...]:
+        return tuple(sorted(set(map(len, self.prefixed))))
+
+    def about(self, name: str) -> list[Rules]:
+        """Of every pattern that fits."""
+        found = [self.literal[each] for each in dict.fromkeys((name, ANY_NAME)) if each in self.literal]
+        for length in self.lengths:
+            if length > len(name):
+                break
+            if (rules := self.prefixed.get(name[:length])) is not None:
+                found.append(rules)
+        return found
+
+
+_NOTHING: Final = _OfResource()
+
+
 @frozen
 class Acls:
     """All there are, by pattern. Another set is another value."""
 
     by_pattern: Mapping[Pattern, frozenset[Entry]] = field(factory=dict)
-    _prefix_lengths: Mapping[ResourceType, tuple[int, ...]] = field(init=False, repr=False, eq=False)
+    _resources: Mapping[ResourceType, _OfResource] = field(repr=False, eq=False)
+    _somewhere: dict[tuple[Who, Operation, ResourceType, bool], bool] = field(
+        init=False, repr=False, eq=False, factory=dict
+    )
 
-    @_prefix_lengths.default
-    def _lengths(self) -> Mapping[ResourceType, tuple[int, ...]]:
-        """So that a name is looked up only under prefixes that can be there."""
-        found: dict[ResourceType, set[int]] = {}
-        for pattern in self.by_pattern:
-            if pattern.kind is PatternType.PREFIXED:
-                found.setdefault(pattern.resource, set()).add(len(pattern.name))
-        return {resource: tuple(sorted(lengths)) for resource, lengths in found.items()}
+    @_resources.default
+    def _compiled(self) -> Mapping[ResourceType, _OfResource]:
+        found: dict[ResourceType, tuple[dict[str, Rules], dict[str, Rules]]] = {}
+        for pattern, entries in self.by_pattern.items():
+            named = found.setdefault(pattern.resource, ({}, {}))
+            named[pattern.kind is PatternType.PREFIXED][pattern.name] = _rules(entries)
+        return {resource: _OfResource(*named) for resource, named in found.items()}
 
     @classmethod
     def of(cls, acls: Iterable[Acl]) -> Acls:
@@ -77,23 +138,37 @@ class Acls:
         return cls({pattern: frozenset(entries) for pattern, entries in found.items()})
 
     def with_pattern(self, pattern: Pattern, entries: frozenset[Entry]) -> Acls:
-        """These in place of all that were there for it."""
-        others = {each: held for each, held in self.by_pattern.items() if each != pattern}
-        return Acls({**others, pattern: entries} if entries else others)
+        """These in place of all that were there for it. The rules of the others are kept, not made anew."""
+        before = self._resources.get(pattern.resource, _NOTHING)
+        by_pattern, named = dict(self.by_pattern), [dict(before.literal), dict(before.prefixed)]
+        by_pattern.pop(pattern, None)
+        changed = named[pattern.kind is PatternType.PREFIXED]
+        changed.pop(pattern.name, None)
+        if entries:
+            by_pattern[pattern] = entries
+            changed[pattern.name] = _rules(entries)
+        return Acls(by_pattern, {**self._resources, pattern.resource: _OfResource(*named)})
 
     def __iter__(self) -> Iterator[Acl]:
         for pattern in sorted(self.by_pattern):
             for entry in sorted(self.by_pattern[pattern]):
                 yield Acl(pattern, entry)
 
-    def about(self, resource: ResourceType, name: str) -> list[frozenset[Entry]]:
+    def about(self, resource: ResourceType, name: str) -> list[Rules]:
         """Of every pattern that fits."""
-        patterns = [Pattern(resource, name), Pattern(resource, ANY_NAME)]
-        for length in self._prefix_lengths.get(resource, ()):
-            if length > len(name):
-                break
-            patterns.append(Pattern(resource, name[:length], PatternType.PREFIXED))
-        return [self.by_pattern[pattern] for pattern in dict.fromkeys(patterns) if pattern in self.by_pattern]
+        return self._resources.get(resource, _NOTHING).about(name)
+
+    def of_resource(self, resource: ResourceType) -> _OfResource:
+        return self._resources.get(resource, _NOTHING)
+
+    def somewhere(self, key: tuple[Who, Operation, ResourceType, bool], look: Callable[[], bool]) -> bool:
+        """A decision over all patterns, made once for as long as nothing changes."""
+        found = self._somewhere.get(key)
+        if found is None:
+            if len(self._somewhere) >= _REMEMBERED_MAX:
+                self._somewhere.clear()
+            found = self._somewhere[key] = look()
+        return found
 
 
 def allowed(
@@ -102,25 +177,31 @@ def allowed(
     if who.principal in settings.super_users:
         return True
     found = acls.about(resource, name)
-    if not found:
-        return settings.open_by_default
-    host = same_host(who.host)
-    mine = [entry for entries in found for entry in entries if _is_of(entry, who.principal, host)]
-    if any(entry.permission is Permission.DENY and entry.operation in (operation, Operation.ALL) for entry in mine):
-        return False
-    enough = IMPLIED_BY.get(operation, frozenset({operation})) | {Operation.ALL}
-    return any(entry.permission is Permission.ALLOW and entry.operation in enough for entry in mine)
+    return _decided(_said(found, who), operation) if found else settings.open_by_default
 
 
-def _is_of(entry: Entry, principal: str, host: str) -> bool:
-    return entry.principal in (principal, ANY_USER) and (entry.host == ANY_HOST or same_host(entry.host) == host)
+def _decided(said: tuple[int, int], operation: Operation) -> bool:
+    denied, permitted = said
+    return not denied & _DENIED_BY[operation] and bool(permitted & _ALLOWED_BY[operation])
+
+
+_DENIED_BY: Final = {operation: 1 << operation | 1 << Operation.ALL for operation in Operation}
+_ALLOWED_BY: Final = {
+    operation: sum(1 << each for each in {*IMPLIED_BY.get(operation, ()), operation, Operation.ALL})
+    for operation in Operation
+}
 
 
 def operations(acls: Acls, settings: AclSettings, who: Who, resource: ResourceType, name: str) -> int:
     """All that somebody may do with it, a bit for each."""
-    return sum(
-        1 << operation for operation in OPERATIONS[resource] if allowed(acls, settings, who, operation, resource, name)
-    )
+    possible = OPERATIONS[resource]
+    if who.principal in settings.super_users:
+        return sum(1 << operation for operation in possible)
+    found = acls.about(resource, name)
+    if not found:
+        return sum(1 << operation for operation in possible) if settings.open_by_default else 0
+    said = _said(found, who)
+    return sum(1 << operation for operation in possible if _decided(said, operation))
 
 
 def allowed_somewhere(
@@ -129,33 +210,26 @@ def allowed_somewhere(
     """There is some name, even one that nothing has yet, of which it is allowed."""
     if who.principal in settings.super_users:
         return True
-    host = same_host(who.host)
-    denied: set[Pattern] = set()
-    permitted: list[Pattern] = []
-    for pattern, entries in acls.by_pattern.items():
-        if pattern.resource is not resource:
-            continue
-        for entry in entries:
-            if _is_of(entry, who.principal, host) and entry.operation in (operation, Operation.ALL):
-                if entry.permission is Permission.DENY:
-                    denied.add(pattern)
-                else:
-                    permitted.append(pattern)
-    everything = Pattern(resource, ANY_NAME)
-    if everything in denied:
+    key = who, operation, resource, settings.open_by_default
+    return acls.somewhere(key, lambda: _somewhere(acls.of_resource(resource), settings, who, operation))
+
+
+def _somewhere(held: _OfResource, settings: AclSettings, who: Who, operation: Operation) -> bool:
+    wanted = _DENIED_BY[operation]
+    literal = {name: _said((rules,), who) for name, rules in held.literal.items()}
+    prefixed = {name: _said((rules,), who) for name, rules in held.prefixed.items()}
+    if ANY_NAME in literal and literal[ANY_NAME][0] & wanted:
         return False
-    if settings.open_by_default and everything not in acls.by_pattern:
+    if settings.open_by_default and ANY_NAME not in literal:
         return True  # there are always names of which nothing is said
-    return any(not _covered(pattern, denied) for pattern in permitted)
+    closed = {name for name, (denied, _) in prefixed.items() if denied & wanted}
+    lengths = sorted(set(map(len, closed)))
 
+    def is_open(name: str) -> bool:
+        """No prefix denies all names that begin so."""
+        return not any(name[:length] in closed for length in lengths if length <= len(name))
 
-def _covered(pattern: Pattern, denied: set[Pattern]) -> bool:
-    """Of every name that the pattern fits it is denied."""
-    if pattern.kind is PatternType.LITERAL and pattern.name == ANY_NAME:
-        return False
-    if pattern in denied:
-        return True
     return any(
-        Pattern(pattern.resource, pattern.name[:length], PatternType.PREFIXED) in denied
-        for length in range(1, len(pattern.name) + 1)
-    )
+        permitted & wanted and (name == ANY_NAME or (not denied & wanted and is_open(name)))
+        for name, (denied, permitted) in literal.items()
+    ) or any(permitted & wanted and is_open(name) for name, (_, permitted) in prefixed.items())

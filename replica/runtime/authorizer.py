@@ -86,6 +86,7 @@ class Authorizer:
             "denied",
             (request.principal, request.host, operation, pattern),
             logging.INFO,
+            cause=f"{request.principal} at {request.host}",
             principal=request.principal,
             host=request.host,
             operation=title(operation),
@@ -180,15 +181,29 @@ class Authorizer:
         gone = frozenset(removed)
         await self._change(pattern, lambda before: before - gone)
 
-    async def matching(self, wanted: Filter) -> list[Acl]:
-        """As the store has them: what this broker has heard may be a little old."""
+    async def matching(self, wanted: Sequence[Filter]) -> list[list[Acl]]:
+        """For each filter, the ACLs of the store: what this broker has heard may be a little old. They are read once,
+        and an ACL that several filters match is found by the first of them only."""
 
         async def look(session: zab.Session) -> list[Acl]:
             await session.sync("/kafka-acl")
             await self._read_all(session)
-            return [acl for acl in self.acls if acl in wanted]
+            return list(self.acls)
 
-        return await at_the_store(self._session(), look)
+        left = dict.fromkeys(await at_the_store(self._session(), look))
+        named: dict[str, list[Acl]] = {}
+        for acl in left:
+            named.setdefault(acl.pattern.name, []).append(acl)
+        made: list[list[Acl]] = []
+        for each in wanted:
+            exact = each.name is not None and each.kind is not PatternType.MATCH
+            made.append(
+                [acl for acl in (named.get(each.name or "", ()) if exact else left) if acl in left and acl in each]
+            )
+            for acl in made[-1]:
+                del left[acl]
+            await trio.lowlevel.checkpoint()  # each may have to look at every ACL
+        return made
 
     async def _change(self, pattern: Pattern, change: Callable[[frozenset[Entry]], frozenset[Entry]]) -> None:
         async def write(session: zab.Session) -> None:

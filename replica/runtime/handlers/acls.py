@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from itertools import groupby
 from typing import TypeVar
 
@@ -32,7 +33,7 @@ def handlers(authorizer: Authorizer | None) -> Handlers:
 
     async def describe(request: Request) -> Body:
         try:
-            found = await present().matching(_filter(request.body))
+            (found,) = await present().matching([_filter(request.body)])
         except KafkaError as error:
             return {"error_code": error.code, "error_message": error.text}
         return {
@@ -63,22 +64,41 @@ def handlers(authorizer: Authorizer | None) -> Handlers:
         return {"results": results}
 
     async def delete(request: Request) -> Body:
-        return {"filter_results": [await deleted(each) for each in request.body["filters"]]}
-
-    async def deleted(asked: Body) -> Body:
-        try:
-            found = await present().matching(_filter(asked))
-        except KafkaError as error:
-            return {**_error(error), "matching_acls": []}
-        told: list[Body] = []
-        for pattern, some in groupby(found, lambda acl: acl.pattern):
-            acls, failed = list(some), KafkaError(ErrorCode.NONE)
+        asked = request.body["filters"]
+        results: list[Body] = [{} for _ in asked]
+        wanted: dict[int, Filter] = {}
+        for place, each in enumerate(asked):
             try:
-                await present().remove(pattern, [acl.entry for acl in acls])
+                present()
+                wanted[place] = _filter(each)
             except KafkaError as error:
-                failed = error
-            told += [{**_error(failed), **_pattern(pattern), **_entry(acl.entry)} for acl in acls]
-        return {"error_message": None, "matching_acls": told}
+                results[place] = {**_error(error), "matching_acls": []}
+        if not wanted:
+            return {"filter_results": results}
+        try:
+            found = await present().matching(list(wanted.values()))
+        except KafkaError as error:
+            for place in wanted:
+                results[place] = {**_error(error), "matching_acls": []}
+            return {"filter_results": results}
+        failed = await removed(acl for some in found for acl in some)
+        for place, some in zip(wanted, found, strict=True):
+            told = [{**_error(failed[acl.pattern]), **_pattern(acl.pattern), **_entry(acl.entry)} for acl in some]
+            results[place] = {"error_message": None, "matching_acls": told}
+        return {"filter_results": results}
+
+    async def removed(acls: Iterable[Acl]) -> dict[Pattern, KafkaError]:
+        """What became of each pattern: its node is written once, whatever the filters that its entries matched."""
+        gone: dict[Pattern, list[Entry]] = {}
+        for acl in acls:
+            gone.setdefault(acl.pattern, []).append(acl.entry)
+        failed = dict.fromkeys(gone, KafkaError(ErrorCode.NONE))
+        for pattern, entries in gone.items():
+            try:
+                await present().remove(pattern, entries)
+            except KafkaError as error:
+                failed[pattern] = error
+        return failed
 
     return {ApiKey.DESCRIBE_ACLS: describe, ApiKey.CREATE_ACLS: create, ApiKey.DELETE_ACLS: delete}
 
