@@ -51,6 +51,7 @@ def handlers(me: BrokerId, cache: MetadataCache, session: Callable[[], zab.Sessi
     async def describe(request: Request) -> Body:
         async def one(resource: Body) -> Body:
             entity, keys = entity_of(resource), resource["configuration_keys"]
+            keys = None if keys is None else frozenset(keys)
             if entity == ALL_BROKERS:
                 found = of_all_brokers(await read(entity), keys)
             elif entity == mine:

@@ -189,8 +189,14 @@ class _Desk:
                     for topic in body["topics"] or ()
                 ]
             return {"topics": topics, "error_code": error}
-        answers = []
+        answers: list[Body] = []
+        named: set[str] = set()
         for group in body["groups"]:
+            if group["group_id"] in named:
+                # Each answer may be all positions of a group, in return for a few bytes.
+                answers.append({"group_id": group["group_id"], "topics": [], "error_code": ErrorCode.INVALID_REQUEST})
+                continue
+            named.add(group["group_id"])
             topics, error = await self._fetch(group["group_id"], group["topics"], body["require_stable"])
             answers.append({"group_id": group["group_id"], "topics": topics, "error_code": error})
         return {"groups": answers}
@@ -213,7 +219,7 @@ class _Desk:
 
     async def describe(self, request: Request) -> Body:
         described = []
-        for name in request.body["groups"]:
+        for name in dict.fromkeys(request.body["groups"]):
             one = await self._ask(Describe(name), Described)
             failed = one.error is not ErrorCode.NONE
             described.append(

@@ -99,16 +99,14 @@ def handlers(storage: Storage, now: Callable[[], int], ended: Ended) -> Handlers
         storage.append(where, batch, TIMEOUT_MS, done)
 
     async def describe(request: Request) -> Body:
+        """Each partition once, however often it is named: it may have thousands of producers."""
+        asked: dict[str, dict[int, None]] = {}
+        for where in _named(request.body["topics"], "partition_indexes"):
+            asked.setdefault(where.topic, {})[where.partition] = None
         return {
             "topics": [
-                {
-                    "name": topic["name"],
-                    "partitions": [
-                        _described(storage, TopicPartition(topic["name"], number))
-                        for number in topic["partition_indexes"]
-                    ],
-                }
-                for topic in request.body["topics"]
+                {"name": topic, "partitions": [_described(storage, TopicPartition(topic, each)) for each in numbers]}
+                for topic, numbers in asked.items()
             ]
         }
 

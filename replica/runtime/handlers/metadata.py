@@ -8,7 +8,7 @@ from typing import Any, Final
 from attrs import frozen
 
 from kraft_controller.core.commands import Role
-from kraft_controller.core.names import INTERNAL, BrokerId, wrong_with_name
+from kraft_controller.core.names import INTERNAL, BrokerId, TopicId, wrong_with_name
 from replica.core.errors import ErrorCode, KafkaError
 from replica.runtime.metadata import MetadataCache
 from replica.runtime.requests import ApiKey, Body, Handlers, Request
@@ -53,11 +53,12 @@ def handlers(
         if asked is None or (request.version == 0 and not asked):
             names: list[tuple[str | None, str | None]] = [(name, None) for name in sorted(cache.topics)]
         else:
-            names = [(one["name"], one["topic_id"]) for one in asked]
+            # One answer for each topic: a topic of many partitions is much to say in return for a few bytes.
+            names = list(dict.fromkeys((one["name"], one["topic_id"]) for one in asked))
         missing: dict[str, ErrorCode] = {}
         if asked is not None:
             allowed = settings.auto_create and request.body["allow_auto_topic_creation"]
-            for name, ident in dict.fromkeys(names):
+            for name, ident in names:
                 if name is not None and ident is None and name not in cache.topics:
                     missing[name] = await _made(name, make if allowed else None)
         operations = ALL_OF_TOPIC if request.body["include_topic_authorized_operations"] else NOT_ASKED
@@ -107,7 +108,7 @@ def _topic(
     cache: MetadataCache, request: Request, name: str | None, ident: str | None, missing: dict[str, ErrorCode]
 ) -> dict[str, Any]:
     if ident is not None:
-        name = next((topic.name for topic in cache.topics.values() if topic.id == ident), None)
+        name = cache.name_of(TopicId(ident))
     topic = None if name is None else cache.topics.get(name)
     if topic is None:
         if ident is not None:

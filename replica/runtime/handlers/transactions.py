@@ -99,7 +99,8 @@ class _Desk:
     # -- who looks -------------------------------------------------------------------------------------------
 
     async def describe(self, request: Request) -> Body:
-        return {"transaction_states": [await self._described(name) for name in request.body["transactional_ids"]]}
+        named = dict.fromkeys(request.body["transactional_ids"])
+        return {"transaction_states": [await self._described(name) for name in named]}
 
     async def _described(self, name: str) -> Body:
         found = await self._ask(Describe(name), Described)
