@@ -156,7 +156,7 @@ def _single(one: Field, version: int, flexible: bool, nullable: bool) -> Writer:
     match one.kind:
         case Kind.TEXT:
             length = _compact_length if flexible else _I16
-            return _text(length, nullable)
+            return _text(length, nullable, one.clip)
         case Kind.BYTES:
             return _octets(_compact_length if flexible else _I32, nullable)
         case Kind.STRUCT:
@@ -176,12 +176,14 @@ def _number(code: str) -> Writer:
     return write
 
 
-def _text(length_of: Length, nullable: bool) -> Writer:
+def _text(length_of: Length, nullable: bool, clip: int) -> Writer:
     def write(value: str | None, out: Out) -> None:
         if value is None:
             _null(nullable, length_of, out)
             return
         raw = value.encode()
+        if clip and len(raw) > clip:
+            raw = raw[:clip].decode(errors="ignore").encode()  # whole characters
         if len(raw) > _SHORT_MAX:
             raise Unwritable(f"a text of {len(raw)} bytes; at most {_SHORT_MAX} fit")
         out(length_of(len(raw)) + raw)

@@ -19,6 +19,7 @@ from replica.wire.api import ApiKey
 
 ALWAYS: Final = 0
 FOREVER: Final = 1_000
+MESSAGE_BYTES_MAX: Final = 1_000
 
 
 class Kind(Enum):
@@ -64,6 +65,8 @@ class Field:
     null: int = field(default=FOREVER, kw_only=True)
     tag: int | None = field(default=None, kw_only=True)
     default: Any = field(default=USUAL, kw_only=True)
+    clip: int = field(default=0, kw_only=True)
+    """A longer text is written with so many bytes; 0: it cannot be written."""
     many: bool = field(default=False, kw_only=True)
     fields: tuple[Field, ...] = field(default=(), kw_only=True)
     """Of a struct."""
@@ -112,6 +115,11 @@ def uuid(name: str, **more: Any) -> Field:
 
 def text(name: str, **more: Any) -> Field:
     return Field(name, Kind.TEXT, **more)
+
+
+def message(name: str, **more: Any) -> Field:
+    """A text for people. It may quote a name of the request that is as long as a text can be, so it is cut off."""
+    return Field(name, Kind.TEXT, clip=MESSAGE_BYTES_MAX, **more)
 
 
 def octets(name: str, **more: Any) -> Field:

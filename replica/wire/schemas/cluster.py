@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from replica.wire.api import ApiKey
-from replica.wire.fields import FOREVER, Api, boolean, i8, i16, i32, i64, many, octets, structs, text, uuid
+from replica.wire.fields import FOREVER, Api, boolean, i8, i16, i32, i64, many, message, octets, structs, text, uuid
 
 NOT_ASKED: Final = -(2**31)
 """Of a set of operations: whoever asked did not want to know it."""
@@ -81,7 +81,7 @@ DESCRIBE_CLUSTER: Final = Api(
     reply=(
         i32("throttle_time_ms"),
         i16("error_code"),
-        text("error_message", null=0, default=None),
+        message("error_message", null=0, default=None),
         i8("endpoint_type", since=1, default=1),
         text("cluster_id"),
         i32("controller_id", default=-1),
@@ -105,7 +105,12 @@ SASL_AUTHENTICATE: Final = Api(
     2,
     2,
     request=(octets("auth_bytes"),),
-    reply=(i16("error_code"), text("error_message", null=0), octets("auth_bytes"), i64("session_lifetime_ms", since=1)),
+    reply=(
+        i16("error_code"),
+        message("error_message", null=0),
+        octets("auth_bytes"),
+        i64("session_lifetime_ms", since=1),
+    ),
 )
 
 APIS: Final = (API_VERSIONS, METADATA, DESCRIBE_CLUSTER, SASL_HANDSHAKE, SASL_AUTHENTICATE)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from replica.wire.api import ApiKey
-from replica.wire.fields import Api, i8, i16, i32, i64, many, octets, struct, structs, text
+from replica.wire.fields import Api, i8, i16, i32, i64, many, message, octets, struct, structs, text
 
 PRODUCE: Final = Api(
     ApiKey.PRODUCE,
@@ -33,10 +33,10 @@ PRODUCE: Final = Api(
                         i64("log_start_offset", since=5, default=-1),
                         structs(
                             "record_errors",
-                            (i32("batch_index"), text("batch_index_error_message", null=0, default=None)),
+                            (i32("batch_index"), message("batch_index_error_message", null=0, default=None)),
                             since=8,
                         ),
-                        text("error_message", since=8, null=0, default=None),
+                        message("error_message", since=8, null=0, default=None),
                     ),
                 ),
             ),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from replica.wire.api import ApiKey
-from replica.wire.fields import FOREVER, Api, boolean, i8, i16, i32, i64, many, octets, structs, text
+from replica.wire.fields import FOREVER, Api, boolean, i8, i16, i32, i64, many, message, octets, structs, text
 from replica.wire.schemas.cluster import NOT_ASKED
 
 FIND_COORDINATOR: Final = Api(
@@ -17,13 +17,20 @@ FIND_COORDINATOR: Final = Api(
     reply=(
         i32("throttle_time_ms", since=1),
         i16("error_code", until=3),
-        text("error_message", since=1, until=3, null=0),
+        message("error_message", since=1, until=3, null=0),
         i32("node_id", until=3),
         text("host", until=3),
         i32("port", until=3),
         structs(
             "coordinators",
-            (text("key"), i32("node_id"), text("host"), i32("port"), i16("error_code"), text("error_message", null=0)),
+            (
+                text("key"),
+                i32("node_id"),
+                text("host"),
+                i32("port"),
+                i16("error_code"),
+                message("error_message", null=0),
+            ),
             since=4,
         ),
     ),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from replica.wire.api import ApiKey
-from replica.wire.fields import Api, i8, i16, i32, many, structs, text
+from replica.wire.fields import Api, i8, i16, i32, many, message, structs, text
 
 ELECT_LEADERS: Final = Api(
     ApiKey.ELECT_LEADERS,
@@ -24,7 +24,7 @@ ELECT_LEADERS: Final = Api(
             "replica_election_results",
             (
                 text("topic"),
-                structs("partition_result", (i32("partition_id"), i16("error_code"), text("error_message", null=0))),
+                structs("partition_result", (i32("partition_id"), i16("error_code"), message("error_message", null=0))),
             ),
         ),
     ),
@@ -48,12 +48,12 @@ ALTER_PARTITION_REASSIGNMENTS: Final = Api(
     reply=(
         i32("throttle_time_ms"),
         i16("error_code"),
-        text("error_message", null=0),
+        message("error_message", null=0),
         structs(
             "responses",
             (
                 text("name"),
-                structs("partitions", (i32("partition_index"), i16("error_code"), text("error_message", null=0))),
+                structs("partitions", (i32("partition_index"), i16("error_code"), message("error_message", null=0))),
             ),
         ),
     ),
@@ -71,7 +71,7 @@ LIST_PARTITION_REASSIGNMENTS: Final = Api(
     reply=(
         i32("throttle_time_ms"),
         i16("error_code"),
-        text("error_message", null=0),
+        message("error_message", null=0),
         structs(
             "topics",
             (

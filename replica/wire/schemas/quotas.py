@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from replica.wire.api import ApiKey
-from replica.wire.fields import Api, boolean, f64, i8, i16, i32, structs, text
+from replica.wire.fields import Api, boolean, f64, i8, i16, i32, message, structs, text
 
 _ENTITY: Final = structs("entity", (text("entity_type"), text("entity_name", null=0)))
 
@@ -21,7 +21,7 @@ DESCRIBE_CLIENT_QUOTAS: Final = Api(
     reply=(
         i32("throttle_time_ms"),
         i16("error_code"),
-        text("error_message", null=0),
+        message("error_message", null=0),
         structs("entries", (_ENTITY, structs("values", (text("key"), f64("value")))), null=0),
     ),
 )
@@ -37,7 +37,7 @@ ALTER_CLIENT_QUOTAS: Final = Api(
     ),
     reply=(
         i32("throttle_time_ms"),
-        structs("entries", (i16("error_code"), text("error_message", null=0), _ENTITY)),
+        structs("entries", (i16("error_code"), message("error_message", null=0), _ENTITY)),
     ),
 )
 

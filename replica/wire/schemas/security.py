@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from replica.wire.api import ApiKey
-from replica.wire.fields import Api, i8, i16, i32, octets, structs, text
+from replica.wire.fields import Api, i8, i16, i32, message, octets, structs, text
 
 LITERAL: Final = 3
 """The kind of pattern that there was before patterns had kinds."""
@@ -29,7 +29,7 @@ DESCRIBE_ACLS: Final = Api(
     reply=(
         i32("throttle_time_ms"),
         i16("error_code"),
-        text("error_message", null=0),
+        message("error_message", null=0),
         structs(
             "resources",
             (
@@ -61,7 +61,7 @@ CREATE_ACLS: Final = Api(
             ),
         ),
     ),
-    reply=(i32("throttle_time_ms"), structs("results", (i16("error_code"), text("error_message", null=0)))),
+    reply=(i32("throttle_time_ms"), structs("results", (i16("error_code"), message("error_message", null=0)))),
 )
 
 DELETE_ACLS: Final = Api(
@@ -76,12 +76,12 @@ DELETE_ACLS: Final = Api(
             "filter_results",
             (
                 i16("error_code"),
-                text("error_message", null=0),
+                message("error_message", null=0),
                 structs(
                     "matching_acls",
                     (
                         i16("error_code"),
-                        text("error_message", null=0),
+                        message("error_message", null=0),
                         i8("resource_type"),
                         text("resource_name"),
                         i8("pattern_type", since=1, default=LITERAL),
@@ -105,13 +105,13 @@ DESCRIBE_USER_SCRAM_CREDENTIALS: Final = Api(
     reply=(
         i32("throttle_time_ms"),
         i16("error_code"),
-        text("error_message", null=0),
+        message("error_message", null=0),
         structs(
             "results",
             (
                 text("user"),
                 i16("error_code"),
-                text("error_message", null=0),
+                message("error_message", null=0),
                 structs("credential_infos", (i8("mechanism"), i32("iterations"))),
             ),
         ),
@@ -132,7 +132,7 @@ ALTER_USER_SCRAM_CREDENTIALS: Final = Api(
     ),
     reply=(
         i32("throttle_time_ms"),
-        structs("results", (text("user"), i16("error_code"), text("error_message", null=0))),
+        structs("results", (text("user"), i16("error_code"), message("error_message", null=0))),
     ),
 )
 

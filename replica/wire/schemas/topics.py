@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from replica.wire.api import ApiKey
-from replica.wire.fields import Api, boolean, i8, i16, i32, i64, many, structs, text, uuid
+from replica.wire.fields import Api, boolean, i8, i16, i32, i64, many, message, structs, text, uuid
 
 CREATE_TOPICS: Final = Api(
     ApiKey.CREATE_TOPICS,
@@ -34,7 +34,7 @@ CREATE_TOPICS: Final = Api(
                 text("name"),
                 uuid("topic_id", since=7),
                 i16("error_code"),
-                text("error_message", null=0),
+                message("error_message", null=0),
                 i16("topic_config_error_code", since=5, tag=0),
                 i32("num_partitions", since=5, default=-1),
                 i16("replication_factor", since=5, default=-1),
@@ -73,7 +73,7 @@ DELETE_TOPICS: Final = Api(
                 text("name", null=6),
                 uuid("topic_id", since=6),
                 i16("error_code"),
-                text("error_message", since=5, null=0, default=None),
+                message("error_message", since=5, null=0, default=None),
             ),
         ),
     ),
@@ -91,7 +91,7 @@ CREATE_PARTITIONS: Final = Api(
     ),
     reply=(
         i32("throttle_time_ms"),
-        structs("results", (text("name"), i16("error_code"), text("error_message", null=0, default=None))),
+        structs("results", (text("name"), i16("error_code"), message("error_message", null=0, default=None))),
     ),
 )
 
@@ -111,7 +111,7 @@ DESCRIBE_CONFIGS: Final = Api(
             "results",
             (
                 i16("error_code"),
-                text("error_message", null=0),
+                message("error_message", null=0),
                 i8("resource_type"),
                 text("resource_name"),
                 structs(
@@ -147,7 +147,8 @@ ALTER_CONFIGS: Final = Api(
     reply=(
         i32("throttle_time_ms"),
         structs(
-            "responses", (i16("error_code"), text("error_message", null=0), i8("resource_type"), text("resource_name"))
+            "responses",
+            (i16("error_code"), message("error_message", null=0), i8("resource_type"), text("resource_name")),
         ),
     ),
 )
@@ -171,7 +172,8 @@ INCREMENTAL_ALTER_CONFIGS: Final = Api(
     reply=(
         i32("throttle_time_ms"),
         structs(
-            "responses", (i16("error_code"), text("error_message", null=0), i8("resource_type"), text("resource_name"))
+            "responses",
+            (i16("error_code"), message("error_message", null=0), i8("resource_type"), text("resource_name")),
         ),
     ),
 )

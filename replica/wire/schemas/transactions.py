@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from replica.wire.api import ApiKey
-from replica.wire.fields import Api, boolean, i16, i32, i64, many, structs, text
+from replica.wire.fields import Api, boolean, i16, i32, i64, many, message, structs, text
 
 ADD_PARTITIONS_TO_TXN: Final = Api(
     ApiKey.ADD_PARTITIONS_TO_TXN,
@@ -129,7 +129,7 @@ DESCRIBE_PRODUCERS: Final = Api(
                     (
                         i32("partition_index"),
                         i16("error_code"),
-                        text("error_message", null=0, default=None),
+                        message("error_message", null=0, default=None),
                         structs(
                             "active_producers",
                             (
