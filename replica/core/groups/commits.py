@@ -58,8 +58,8 @@ def on_commit(desk: Desk, group: Group, ticket: Ticket, ask: Commit, now: int) -
             if error is E.NONE:
                 group.offsets.put(where, position, at + index)
         group.offsets.end(kept)
-        outcome = dict.fromkeys(kept, commit_error(error))
-        desk.answer(ticket, Committed({where: (errors | outcome)[where] for where in ask.positions}))
+        outcome = errors | dict.fromkeys(kept, commit_error(error))
+        desk.answer(ticket, Committed({where: outcome[where] for where in ask.positions}))
 
     if not kept:
         desk.answer(ticket, Committed(errors))
@@ -118,8 +118,8 @@ def on_commit_in_transaction(desk: Desk, group: Group, ticket: Ticket, ask: Comm
                 group.offsets.kept_in(ask.producer, where, position, at + index)
             else:
                 group.offsets.lost_in(ask.producer, where)
-        outcome = dict.fromkeys(kept, commit_error(error))
-        desk.answer(ticket, Committed({where: (errors | outcome)[where] for where in ask.positions}))
+        outcome = errors | dict.fromkeys(kept, commit_error(error))
+        desk.answer(ticket, Committed({where: outcome[where] for where in ask.positions}))
 
     group.offsets.begin_in(ask.producer, kept)
     desk.open.setdefault((group.partition, ask.producer), {})[group.id] = None

@@ -193,8 +193,18 @@ class Coordinator(TopicCoordinator[Ask, Group, Loading]):
             return
         found = group if group is not None else self._make(name, now)
         membership.on_join(self._desk, found, ticket, ask, now)
-        if group is None and not found.members and not found.pending:
-            del self._here[found.partition][name]  # its first member was refused, so there is no group of this name
+        self._drop_if_unused(found)
+
+    def _drop_if_unused(self, group: Group) -> None:
+        """Forget a group whose first member or first positions were refused: clients make up any number of names."""
+        if (
+            group.saved_at < 0
+            and not group.generation
+            and not group.members
+            and not group.pending
+            and not group.offsets
+        ):
+            del self._here[group.partition][group.id]
 
     def _on_commit(self, ticket: Ticket, ask: Commit, now: int) -> None:
         name = ask.who.group
@@ -206,7 +216,9 @@ class Coordinator(TopicCoordinator[Ask, Group, Loading]):
             self._answer(ticket, Committed(dict.fromkeys(ask.positions, error)))
         else:
             # Who keeps its positions here and balances nothing needs no member: its group begins with its first commit.
-            commits.on_commit(self._desk, group if group is not None else self._make(name, now), ticket, ask, now)
+            made = group if group is not None else self._make(name, now)
+            commits.on_commit(self._desk, made, ticket, ask, now)
+            self._drop_if_unused(made)
 
     def _on_commit_in_transaction(self, ticket: Ticket, ask: CommitInTransaction, now: int) -> None:
         name = ask.who.group
@@ -219,6 +231,7 @@ class Coordinator(TopicCoordinator[Ask, Group, Loading]):
         else:
             made = group if group is not None else self._make(name, now)
             commits.on_commit_in_transaction(self._desk, made, ticket, ask, now)
+            self._drop_if_unused(made)
 
     def transaction_ended(self, partition: int, producer: int, committed: bool, offset: int) -> None:
         """Its end stands in the topic, at that offset, and is safe. What the producer has committed before it counts
