@@ -133,16 +133,16 @@ def _of_itself(controller: Controller) -> Iterator[Sample]:
 # -- text ------------------------------------------------------------------------------------------------
 
 
-def exposition(found: Iterable[Sample]) -> str:
-    """In the text format 0.0.4 of Prometheus: what is of one name stands together."""
+def exposition(found: Iterable[Sample]) -> Iterator[str]:
+    """Yield the lines of the text format 0.0.4 of Prometheus: what is of one name stands together."""
     by_name: dict[str, list[Sample]] = {}
     for sample in found:
         by_name.setdefault(sample.name, []).append(sample)
-    lines: list[str] = []
     for name, some in by_name.items():
-        lines += [f"# HELP {name} {some[0].about}", f"# TYPE {name} {some[0].kind}"]
-        lines += [f"{name}{_labels(sample.labels)} {_number(sample.value)}" for sample in some]
-    return "\n".join(lines) + "\n"
+        yield f"# HELP {name} {some[0].about}\n"
+        yield f"# TYPE {name} {some[0].kind}\n"
+        for sample in some:
+            yield f"{name}{_labels(sample.labels)} {_number(sample.value)}\n"
 
 
 def _labels(labels: Mapping[str, str]) -> str:

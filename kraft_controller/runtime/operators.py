@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from http import HTTPStatus
+from typing import Final
 
 import trio
 
@@ -20,6 +21,9 @@ from zab.runtime.admin.http import HttpError, Reply, Request
 from zab.runtime.admin.port import AdminPort
 from zab.runtime.admin.settings import AdminSettings
 from zab.runtime.logs import Log
+
+SLICE: Final = 1_000
+"""Lines that are written in one turn of the loop."""
 
 Source = Callable[[], Iterable[Sample]]
 Look = Callable[[], dict[str, object]]
@@ -55,8 +59,7 @@ class OperatorPort:
                 HTTPStatus.METHOD_NOT_ALLOWED, "there is nothing to be changed here", (("Allow", "GET, HEAD"),)
             )
         if request.path == self._settings.metrics_path:
-            text = exposition(sample for source in self._sources for sample in source())
-            return Reply(text.encode(), CONTENT_TYPE)
+            return Reply(await self._metrics(), CONTENT_TYPE)
         if request.path == "/health":
             found = self._look()
             status = HTTPStatus.OK if found["healthy"] else HTTPStatus.SERVICE_UNAVAILABLE
@@ -65,6 +68,19 @@ class OperatorPort:
             return self._pages[request.path]()
         there = ", ".join([*self._pages, self._settings.metrics_path])
         raise HttpError(HTTPStatus.NOT_FOUND, f"there is {there}, and there is /health")
+
+    async def _metrics(self) -> bytes:
+        """Return the measurements. A broker has some for each partition, so clients are served in between."""
+        found: list[Sample] = []
+        for source in self._sources:
+            found += source()
+            await trio.lowlevel.checkpoint()
+        lines: list[str] = []
+        for line in exposition(found):
+            lines.append(line)
+            if not len(lines) % SLICE:
+                await trio.lowlevel.checkpoint()
+        return "".join(lines).encode()
 
 
 def of_candidate(find: Callable[[], Controller | None]) -> tuple[list[Source], Look]:

@@ -233,6 +233,48 @@ async def test_nothing_else_takes_a_post(tmp_path: Path) -> None:
             assert (refused.status, refused.headers["allow"]) == (405, "GET, HEAD")
 
 
+# -- bounds ----------------------------------------------------------------------------------------------
+
+LISTING = ("connections", "dump", "stats", "watches", "watches_by_path")
+LISTING_WORDS = ("cons", "dump", "stat", "wchc", "wchp")
+OF_STATE = (*LISTING, "monitor", "server_stats", "watch_summary")
+
+
+async def sizes(tmp_path: Path, count: int, listed_max: int = 20) -> dict[str, int]:
+    """Return the lengths of all answers of a server whose clients have `count` of everything that can be listed."""
+    doors = evolve(DOORS, listed_max=listed_max, connections_per_host_max=0)
+    async with open_store(tmp_path, client_port=0, admin_port=0, settings=FAST, doors=doors) as store:
+        where = f"127.0.0.1:{store.client_port}"
+        async with AsyncExitStack() as stack:
+            session = await stack.enter_async_context(zab.connect(where))
+            watch = await stack.enter_async_context(session.watcher())
+            for number in range(count):
+                await session.create(f"/{number:04}", ephemeral=True)
+                await session.exists(f"/{number:04}", watch=watch)
+            for _ in range(count):
+                await stack.enter_async_context(zab.connect(where))
+            found = {}
+            for name in OF_STATE:
+                answer = await get(store.admin_port, f"/commands/{name}")
+                assert ("truncated" in answer.json) == (name in LISTING and count > listed_max)
+                found[name] = len(answer.body)
+            assert store.client_port is not None
+            for word in LISTING_WORDS:
+                text = (await trio.to_thread.run_sync(apache.ask, store.client_port, word)).encode()
+                assert (b"maxListedRows" in text) == (count > listed_max)
+                found[f"word {word}"] = len(text)
+            return found
+
+
+async def test_an_answer_does_not_grow_with_what_clients_have(tmp_path: Path) -> None:
+    few, many = await sizes(tmp_path / "few", 30), await sizes(tmp_path / "many", 120)
+    for name, size in many.items():
+        assert size < 1.1 * few[name] + 100, name
+    whole = await sizes(tmp_path / "whole", 120, 1_000)
+    for name in LISTING:
+        assert whole[name] > 2 * many[name], name
+
+
 # -- metrics --------------------------------------------------------------------------------------------
 
 

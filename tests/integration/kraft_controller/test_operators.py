@@ -17,8 +17,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from kraft_controller.core import events
 from kraft_controller.core.names import BrokerId, TopicPartition
-from kraft_controller.runtime.metrics import samples
-from kraft_controller.runtime.operators import OperatorPort, controller_health
+from kraft_controller.runtime.metrics import GAUGE, Sample, samples
+from kraft_controller.runtime.operators import SLICE, OperatorPort, controller_health
 from tests.integration.kraft_controller.site import command, led, run, site, until
 from tests.integration.processes import ROOT
 from tests.ports import free_port
@@ -95,6 +95,25 @@ def test_who_is_not_the_controller_says_nothing_of_the_cluster(known: int | None
             assert controller_health(controller)["healthy"] is (known is not None)
 
     run(test)
+
+
+async def test_others_get_turns_while_many_measurements_are_written() -> None:
+    lines = 20 * SLICE
+    found = [Sample("size", GAUGE, "of a log", number, {"partition": str(number)}) for number in range(lines)]
+    port = OperatorPort(AdminSettings(port=0), [lambda: found], dict, BrokerId(1))
+    turns = 0
+
+    async def others() -> None:
+        nonlocal turns
+        while True:
+            await trio.lowlevel.checkpoint()
+            turns += 1
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(others)
+        text = await port._metrics()
+        assert (text.count(b"\n"), turns >= 15) == (lines + 2, True)
+        nursery.cancel_scope.cancel()
 
 
 def test_a_broker_of_its_own_process_shows_how_it_is(tmp_path: Path) -> None:

@@ -112,6 +112,7 @@ SECTIONS: Final[tuple[tuple[str, tuple[Key, ...]], ...]] = (
             _sets("maxEphemeralBytes", "2097152", "store.ephemeral_bytes_max", _whole(1), "paths of the ephemeral nodes of one session, and 64 bytes more for each node; not a key of ZooKeeper's"),
             _sets("maxWatchesPerClient", "100000", "doors.watches_per_client_max", _whole(1), "watches of one client; not a key of ZooKeeper's"),
             _sets("maxWatches", "1000000", "doors.watches_max", _whole(1), "watches of all clients of this server; not a key of ZooKeeper's"),
+            _sets("maxListedRows", "10000", "doors.listed_max", _whole(1), "connections, sessions, ephemerals or watches that one answer of a four-letter word or of the admin port lists, which holds up the clients meanwhile; what is cut says so; not a key of ZooKeeper's"),
             _ignored("jute.maxbuffer.extrasize", "= jute.maxbuffer", "what servers add has room of its own"),
             _sets("nio.sessionlessCnxnTimeout", "10000", "doors.first_frame_ms", _whole(1),
                   "how long a connection may take to say who it is, in ms"),

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from zab.core.zxid import NOTHING
+from zab.runtime.admin.rows import Rows
 from zab.runtime.driver import now_ms
 
 if TYPE_CHECKING:
@@ -17,7 +18,10 @@ SLOW_FSYNC_MS: Final = 1_000
 
 
 def connections(server: StoreServer) -> Mapping[str, object]:
-    return {"connections": [_connection(server, each) for each in server.connections], "secure_connections": []}
+    rows = Rows(server.settings.listed_max)
+    common = _of_server(server)
+    listed = [{**_of_connection(each), **common} for each in rows.take(server.connections)]
+    return {"connections": listed, "secure_connections": [], **rows.values}
 
 
 def _brief(each: Connected) -> dict[str, object]:
@@ -30,9 +34,7 @@ def _brief(each: Connected) -> dict[str, object]:
     }
 
 
-def _connection(server: StoreServer, each: Connected) -> dict[str, object]:
-    """Nothing is kept of single requests of one connection: that would cost every request something."""
-    low, mean, high = server.latency.milliseconds
+def _of_connection(each: Connected) -> dict[str, object]:
     return {
         **_brief(each),
         "session_id": each.session,
@@ -40,6 +42,13 @@ def _connection(server: StoreServer, each: Connected) -> dict[str, object]:
         "established": each.established_ms,
         "session_timeout": each.timeout_ms,
         "last_cxid": -1,
+    }
+
+
+def _of_server(server: StoreServer) -> dict[str, object]:
+    """Nothing is kept of single requests of one connection: that would cost every request something."""
+    low, mean, high = server.latency.milliseconds
+    return {
         "last_zxid": server.machine.zxid,
         "last_response_time": now_ms(),
         "last_latency": 0,
@@ -83,11 +92,18 @@ def dirs(server: StoreServer) -> Mapping[str, object]:
 
 
 def dump(server: StoreServer) -> Mapping[str, object]:
-    owned = server.machine.tree.ephemerals
-    return {
-        "expiry_time_to_session_ids": {str(end): sessions for end, sessions in server.session_ends()},
-        "session_id_to_ephemeral_paths": {str(session): sorted(paths) for session, paths in owned.items() if paths},
-    }
+    rows, owners = Rows(server.settings.listed_max), server.machine.tree.ephemerals
+    ends: dict[str, list[int]] = {}
+    for end, sessions in server.session_ends():
+        if listed := list(rows.take(sessions)):
+            ends[str(end)] = listed
+    owned: dict[str, list[str]] = {}
+    rows_of_paths = Rows(server.settings.listed_max)
+    for session, paths in owners.items():
+        if found := sorted(rows_of_paths.take(paths)):
+            owned[str(session)] = found
+    rows.cut |= rows_of_paths.cut
+    return {"expiry_time_to_session_ids": ends, "session_id_to_ephemeral_paths": owned, **rows.values}
 
 
 def hashes(server: StoreServer) -> Mapping[str, object]:
@@ -144,11 +160,9 @@ def server_stats(server: StoreServer) -> Mapping[str, object]:
 
 
 def stats(server: StoreServer) -> Mapping[str, object]:
-    return {
-        **server_stats(server),
-        "connections": [_brief(each) for each in server.connections],
-        "secure_connections": [],
-    }
+    rows = Rows(server.settings.listed_max)
+    listed = [_brief(each) for each in rows.take(server.connections)]
+    return {**server_stats(server), "connections": listed, "secure_connections": [], **rows.values}
 
 
 def watch_summary(server: StoreServer) -> Mapping[str, object]:
@@ -157,13 +171,23 @@ def watch_summary(server: StoreServer) -> Mapping[str, object]:
 
 
 def watches(server: StoreServer) -> Mapping[str, object]:
-    found = {str(each.session): server.machine.watches.paths_of(each) for each in server.connections}
-    return {"session_id_to_watched_paths": {session: paths for session, paths in found.items() if paths}}
+    rows = Rows(server.settings.listed_max)
+    found: dict[str, list[str]] = {}
+    for session, path in rows.take(watched(server)):
+        found.setdefault(str(session), []).append(path)
+    return {"session_id_to_watched_paths": found, **rows.values}
 
 
 def watches_by_path(server: StoreServer) -> Mapping[str, object]:
+    rows = Rows(server.settings.listed_max)
     found: dict[str, list[int]] = {}
+    for session, path in rows.take(watched(server)):
+        found.setdefault(path, []).append(session)
+    return {"path_to_session_ids": found, **rows.values}
+
+
+def watched(server: StoreServer) -> Iterator[tuple[int, str]]:
+    """Yield sessions and the paths that they watch."""
     for each in server.connections:
         for path in server.machine.watches.paths_of(each):
-            found.setdefault(path, []).append(each.session)
-    return {"path_to_session_ids": found}
+            yield each.session, path

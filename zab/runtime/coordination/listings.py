@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from zab.core.ensemble import Role
 from zab.core.messages import State
 from zab.runtime.admin.environment import environment
+from zab.runtime.admin.rows import Rows
 from zab.runtime.admin.statistics import directories
 from zab.runtime.driver import now_ms
 
@@ -62,36 +63,45 @@ def cons(server: StoreServer) -> str:
     """What ZooKeeper knows of single requests is not kept here: it would cost each of them something."""
     low, mean, high = server.latency.milliseconds
     zxid, now = server.machine.zxid, now_ms()
+    rows = Rows(server.settings.listed_max)
     lines = [
         f" /{each.peer}[1](queued={each.queued},recved={each.received},sent={each.sent},sid={hexadecimal(each.session)}"
         f",lop=NA,est={each.established_ms},to={each.timeout_ms},lcxid=0xffffffffffffffff,lzxid={zxid:#x},lresp={now}"
         f",llat=0,minlat={low},avglat={int(mean)},maxlat={high})\n"
-        for each in server.connections
+        for each in rows.take(server.connections)
     ]
-    return "".join(lines) + "\n"
+    return "".join(lines) + rows.line + "\n"
 
 
 def dump(server: StoreServer) -> str:
     """Sessions and when they end are known to the leader; ephemerals and connections to everybody."""
-    owners = {session: paths for session, paths in server.machine.tree.ephemerals.items() if paths}
+    most = server.settings.listed_max
     buckets = server.session_ends()
     lines = ["SessionTracker dump:", _sets("Session", [len(sessions) for _, sessions in buckets])]
+    rows = Rows(most)
     for end, sessions in buckets:
-        lines.append(f"{len(sessions)} expire at {_date(server, end)}:")
-        lines += [f"\t{hexadecimal(session)}" for session in sessions]
-    lines += ["ephemeral nodes dump:", f"Sessions with Ephemerals ({len(owners)}):"]
+        if listed := [f"\t{hexadecimal(session)}" for session in rows.take(sessions)]:
+            lines += [f"{len(sessions)} expire at {_date(server, end)}:", *listed]
+    owners = server.machine.tree.ephemerals
+    lines += [*_cut(rows), "ephemeral nodes dump:", f"Sessions with Ephemerals ({sum(map(bool, owners.values()))}):"]
+    rows = Rows(most)
     for session, paths in owners.items():
-        lines.append(f"{hexadecimal(session)}:")
-        lines += [f"\t{path}" for path in paths]
+        if listed := [f"\t{path}" for path in rows.take(paths)]:
+            lines += [f"{hexadecimal(session)}:", *listed]
+    lines += _cut(rows)
     ends: dict[int, list[str]] = {}
-    tick, now = server.settings.tick_ms, now_ms()
-    for each in server.connections:
+    tick, now, rows = server.settings.tick_ms, now_ms(), Rows(most)
+    for each in rows.take(server.connections):
         end = ((now + each.timeout_ms) // tick + 1) * tick
         ends.setdefault(end, []).append(f"\tip: /{each.peer} sessionId: {hexadecimal(each.session)}")
     lines += ["Connections dump:", _sets("Connections", [len(each) for each in ends.values()])]
     for end in sorted(ends):
         lines += [f"{len(ends[end])} expire at {_date(server, end)}:", *ends[end]]
-    return "\n".join(lines) + "\n"
+    return "\n".join([*lines, *_cut(rows)]) + "\n"
+
+
+def _cut(rows: Rows) -> list[str]:
+    return rows.line.splitlines()
 
 
 def _sets(what: str, sizes: list[int]) -> str:

@@ -34,6 +34,7 @@ class DoorSettings:
     identities_max            that one client may prove to be, its address included
     watches_per_client_max    of one client; above it a request for one more is refused
     watches_max               of all clients of this server
+    listed_max                rows of one answer to a command or word that lists connections, sessions, paths or watches
     multi_read_bytes_max      of the reply to one multiRead, which may ask for thousands of times its own size
     unsent_bytes_max          replies and events that a client does not take: nothing more is read from it
     unsent_bytes_cut          the same, until it is cut
@@ -81,6 +82,7 @@ class DoorSettings:
     identities_max: int = 100
     watches_per_client_max: int = 100_000
     watches_max: int = 1_000_000
+    listed_max: int = 10_000
     multi_read_bytes_max: int = 16 << 20
     unsent_bytes_max: int = 4 << 20
     unsent_bytes_cut: int = 64 << 20

@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final
 
 from zab.runtime.admin.metrics import monitor
+from zab.runtime.admin.rows import Rows
+from zab.runtime.admin.statistics import watched
 from zab.runtime.coordination import listings
 from zab.runtime.coordination.listings import hexadecimal
 from zab.wire.client.frames import Command
@@ -68,11 +70,12 @@ def _head(server: StoreServer) -> str:
 
 
 def _stat(server: StoreServer) -> str:
+    rows = Rows(server.settings.listed_max)
     clients = "".join(
         f" /{each.peer}[1](queued={each.queued},recved={each.received},sent={each.sent})\n"
-        for each in server.connections
+        for each in rows.take(server.connections)
     )
-    return f"{_head(server)}Clients:\n{clients}\n{_summary(server)}"
+    return f"{_head(server)}Clients:\n{clients}{rows.line}\n{_summary(server)}"
 
 
 def _mntr(server: StoreServer) -> str:
@@ -86,21 +89,24 @@ def _wchs(server: StoreServer) -> str:
 
 def _wchc(server: StoreServer) -> str:
     """Session by session."""
-    lines = []
-    for each in server.connections:
-        paths = server.machine.watches.paths_of(each)
-        if paths:
-            lines += [hexadecimal(each.session), *[f"\t{path}" for path in paths]]
-    return "\n".join(lines) + "\n"
+    rows = Rows(server.settings.listed_max)
+    lines: list[str] = []
+    last: int | None = None
+    for session, path in rows.take(watched(server)):
+        if session != last:
+            lines.append(hexadecimal(session))
+            last = session
+        lines.append(f"\t{path}")
+    return "\n".join(lines) + "\n" + rows.line
 
 
 def _wchp(server: StoreServer) -> str:
     """Path by path."""
+    rows = Rows(server.settings.listed_max)
     watchers: dict[str, list[str]] = {}
-    for each in server.connections:
-        for path in server.machine.watches.paths_of(each):
-            watchers.setdefault(path, []).append(hexadecimal(each.session))
-    return "".join(f"{path}\n" + "".join(f"\t{one}\n" for one in of) for path, of in watchers.items())
+    for session, path in rows.take(watched(server)):
+        watchers.setdefault(path, []).append(hexadecimal(session))
+    return "".join(f"{path}\n" + "".join(f"\t{one}\n" for one in of) for path, of in watchers.items()) + rows.line
 
 
 def _crst(server: StoreServer) -> str:

@@ -1,0 +1,35 @@
+"""Bound the rows of one answer: it is made in one turn of the loop, in which no client is served."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TypeVar
+
+T = TypeVar("T")
+
+
+class Rows:
+    """The rows that an answer may have yet. `cut` tells that there were more."""
+
+    def __init__(self, most: int) -> None:
+        self._most = self._left = most
+        self.cut = False
+
+    def take(self, rows: Iterable[T]) -> Iterator[T]:
+        """Yield rows until the answer has as many as it may have."""
+        for row in rows:
+            if not self._left:
+                self.cut = True
+                return
+            self._left -= 1
+            yield row
+
+    @property
+    def values(self) -> dict[str, object]:
+        """What an answer in JSON says if it is cut."""
+        return {"truncated": self._most} if self.cut else {}
+
+    @property
+    def line(self) -> str:
+        """What an answer in lines says if it is cut."""
+        return f"... cut after {self._most} rows (maxListedRows)\n" if self.cut else ""
