@@ -9,8 +9,14 @@ import trio
 from attrs import evolve
 
 import zab
+from tests.integration.cluster import cluster, loopback
 from tests.integration.stores import DOORS, Stores
+from zab.core.ensemble import Ensemble, Role, Server
+from zab.core.zxid import NOTHING, ServerId
+from zab.runtime.limits import Limits
 from zab.store.acl import digest_id
+from zab.wire.greeting import VERSION, Hello, Purpose, Unwelcome, Welcome
+from zab.wire.peer import Channel, decode, encode
 
 ROOT = b"super:secret"
 
@@ -35,3 +41,113 @@ async def test_a_super_user_of_one_server_is_one_where_all_have_it(tmp_path: Pat
                 with pytest.raises(zab.NoAuth):
                     await root.set("/mine", b"2")
         nursery.cancel_scope.cancel()
+
+
+# -- servers that are no members ---------------------------------------------------------------------------
+
+
+def observing(ensemble: Ensemble, server: Server) -> Ensemble:
+    """What an operator gives to a server that is to join: the members, and itself as an observer."""
+    return evolve(ensemble.changed([evolve(server, role=Role.OBSERVER)]), version=NOTHING)
+
+
+async def until(text: str, caplog: pytest.LogCaptureFixture) -> None:
+    with trio.fail_after(60):
+        while text not in caplog.text:
+            await trio.sleep(0.01)
+
+
+async def answer(server: Server, purpose: Purpose, sid: int) -> object:
+    """Greet a port of a server as server `sid`, and return its answer."""
+    port = server.quorum_port if purpose is Purpose.LEARNER else server.election_port
+    async with await trio.open_tcp_stream(server.host, port) as stream:
+        await stream.send_all(encode(Hello(VERSION, "zab", ServerId(sid), purpose.value, "127.0.0.1", 1)))
+        with trio.fail_after(60):
+            reply = await stream.receive_some()
+    return decode(Channel.GREETING, reply[4:])
+
+
+@pytest.mark.parametrize("purpose", list(Purpose))
+async def test_a_server_in_no_membership_is_refused_at_both_ports(tmp_path: Path, purpose: Purpose) -> None:
+    async with cluster(tmp_path, 2) as made:
+        await made.serving()
+        server = made.ensemble.servers[0]
+        refusal = await answer(server, purpose, 9)
+        assert isinstance(refusal, Unwelcome)
+        assert "server 9 is not a member" in refusal.reason
+        assert isinstance(await answer(server, purpose, 2), Welcome)
+
+
+@pytest.mark.parametrize("admitted", [False, True])
+async def test_a_server_that_nobody_added_reads_nothing(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, admitted: bool
+) -> None:
+    async with cluster(tmp_path, admit_non_members=admitted) as made:
+        leader = await made.serving()
+        await leader.submit(b"secret")
+        (spare,) = loopback(1, first=9)
+        stranger = await made.start(9, ensemble=observing(made.ensemble, spare))
+        if admitted:
+            with trio.fail_after(60):
+                await stranger.wait_serving()
+                await stranger.barrier()
+            assert made.machines[9].log == [b"secret"]
+        else:
+            await until("election_link_refused", caplog)
+            await until("refused there: server 9 is not a member", caplog)
+            assert not stranger.status().role.serving
+            assert 9 not in {link.peer for link in leader.status().links}
+            assert made.machines[9].log == []
+
+
+async def test_a_server_that_was_added_as_an_observer_joins_and_gets_a_vote(tmp_path: Path) -> None:
+    """The order that needs no open door: add it, start it, give it a vote."""
+    async with cluster(tmp_path) as made:
+        leader = await made.serving()
+        await leader.submit(b"before")
+        (spare,) = loopback(1, first=4)
+        with trio.fail_after(60):
+            added = await leader.reconfigure(joining=[evolve(spare, role=Role.OBSERVER)])
+            assert added.observers == (4,)
+            joined = await made.start(4, ensemble=observing(made.ensemble, spare))
+            await joined.wait_serving()
+            assert (await leader.reconfigure(joining=[spare])).voters == (1, 2, 3, 4)
+            await made.serving()
+            assert await made.agree() == [b"before"]
+
+
+async def test_a_removed_server_is_told_and_then_cut_off(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async with cluster(tmp_path, limits=Limits(parting_ms=1_000)) as made:
+        leader = await made.serving()
+        gone = await made.follower()
+        await gone.reconfigure(leaving=[gone.me])
+        assert gone.me not in gone.status().ensemble.by_id, "it learns of its removal"
+        assert await gone.submit(b"a last one") == 1, "and may finish what it was asked"
+        with trio.fail_after(60):
+            while gone.status().role.serving:
+                await trio.sleep(0.01)
+        await until(f"refused there: server {gone.me} is not a member", caplog)
+        assert gone.me not in {link.peer for link in leader.status().links}
+        assert await leader.submit(b"undisturbed") == 2
+        assert made.machines[gone.me].log == [b"a last one"]
+
+
+async def test_a_server_that_missed_a_change_catches_up(tmp_path: Path) -> None:
+    """It meets a leader that it has never heard of: the members that both know tell it of the change."""
+    async with cluster(tmp_path, 5) as made:
+        await made.serving()
+        await made.stop(1)
+        leader = await made.serving()
+        (spare,) = loopback(1, first=6)
+        with trio.fail_after(120):
+            await leader.reconfigure(joining=[spare])
+            await made.start(6, ensemble=observing(made.ensemble, spare))
+            await made.serving()
+            await made.stop(leader.me)
+            assert (await made.serving()).me == 6, "of those with the same history the one with the highest id"
+            await made.members[6].submit(b"missed")
+            first = await made.start(1)
+            await first.wait_serving()
+            await first.barrier()
+            assert first.status().ensemble.voters == (1, 2, 3, 4, 5, 6)
+            assert made.machines[1].log == [b"missed"]

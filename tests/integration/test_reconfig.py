@@ -87,7 +87,7 @@ async def joined(running: Stores, client: Client, xid: int) -> Server:
 
 
 async def test_a_server_joins_and_serves_and_the_leader_leaves(tmp_path: Path) -> None:
-    async with stores(tmp_path, 3, doors=DOORS_OPEN) as running:
+    async with stores(tmp_path, 3, doors=DOORS_OPEN, admit_non_members=True) as running:
         leader = await running.leader()
         asked, other = (sid for sid in running.servers if sid != leader)
         with trio.fail_after(PATIENCE_S):

@@ -21,6 +21,7 @@ from kazoo.client import KazooClient
 pytestmark = pytest.mark.slow
 
 PATIENCE_S = 240
+GROWS = "reconfigEnabled=true\nquorum.admitNonMembers=true\n"
 SUPER = f"DigestAuthenticationProvider.superDigest={digest_id(b'super:secret')}"
 FORCE = "--membership-from-file"
 
@@ -98,7 +99,7 @@ def test_from_one_to_three_as_the_page_says(tmp_path: Path) -> None:
         assert (one.read_text(), sorted(each.name for each in tmp_path.glob("*.dynamic*"))) == (before, [])
     assert "could elect one of themselves" in refused(one, FORCE)
 
-    one = config(tmp_path, 1, ports[0], f"{lines[0]}\n", f"reconfigEnabled=true\n{SUPER}\n")
+    one = config(tmp_path, 1, ports[0], f"{lines[0]}\n", f"{GROWS}{SUPER}\n")
     one.write_text(
         one.read_text().replace("initLimit=25\nsyncLimit=10\n", "")
     )  # nobody asks for them while it is alone

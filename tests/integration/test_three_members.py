@@ -239,7 +239,7 @@ async def test_old_log_is_read_from_the_disk_for_who_needs_it(tmp_path: Path) ->
 async def test_growing_from_one_to_three_without_a_pause(tmp_path: Path) -> None:
     servers = loopback(3)
     async with cluster(tmp_path, Ensemble(servers[:1]), start=False) as made:
-        first = await made.start(1, ensemble=None)
+        first = await made.start(1, ensemble=None, admit_non_members=True)
         done: list[int] = []
         stop = trio.Event()
 

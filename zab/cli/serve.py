@@ -143,6 +143,7 @@ async def run(plan: Plan) -> None:
             storage=plan.storage,
             listen_host=plan.listen_host,
             tls=plan.quorum_tls,
+            admit_non_members=plan.admit_non_members,
             disk=await trio.to_thread.run_sync(split_disk, plan.data, plan.log, plan.server_id),
         )
         http = [settings for settings in (plan.admin, plan.metrics) if settings is not None]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection
 from typing import Final
 
 import trio
@@ -34,12 +35,17 @@ _TLS: Final = (b"\x15", b"\x16")
 class Handshake:
     """Who we are: what is said to, and expected of, everybody who connects."""
 
-    def __init__(self, me: ServerId, ensemble: str, timeout_ms: int) -> None:
+    def __init__(
+        self, me: ServerId, ensemble: str, timeout_ms: int, hosts: Callable[[ServerId], Collection[str]] | None = None
+    ) -> None:
+        """`hosts` returns the hosts of a member, and nothing for a server that is none. Without it, any server may
+        connect, member or not."""
         self.me = me
         self.ensemble = ensemble
         self.host, self.port = "", 0
         """Where this server listens for elections, so that it can be called back."""
         self._timeout_s = timeout_ms / 1000
+        self._hosts = hosts
 
     async def call(self, stream: trio.abc.Stream, peer: ServerId, purpose: Purpose) -> None:
         """At the dialling end. Returns when the other end is known to be `peer`, of this ensemble."""
@@ -53,11 +59,20 @@ class Handshake:
         with trio.fail_after(self._timeout_s):
             try:
                 hello = admit(await _receive_one(stream), self.me, self.ensemble, purpose)
+                self._check_member(hello)
             except Stranger as error:
                 await stream.send_all(encode(Unwelcome(str(error))))
                 raise
             await stream.send_all(encode(Welcome(VERSION, self.me)))
             return hello
+
+    def _check_member(self, hello: Hello) -> None:
+        if self._hosts is not None and not self._hosts(hello.server):
+            raise Stranger(
+                f"server {hello.server} is not a member of the ensemble that server {self.me} knows: add it by a "
+                "reconfiguration first, or let the members admit servers that are none (admit_non_members, "
+                "quorum.admitNonMembers)"
+            )
 
 
 async def _receive_one(stream: trio.abc.Stream) -> PeerMessage:

@@ -25,6 +25,7 @@ class Limits:
     handshakes_max                 connections that have not said a valid hello yet, per port; and as many again from
                                    where members live. One more ends the wait for the oldest
     handshake_ms, connect_ms       how long a peer may take to say hello, or to be reached
+    parting_ms                     how long a server may stay connected, or connect again, after it left the membership
     linger_ms                      how long a link that was hung up may take to send what is left
     redial_ms_min, redial_ms_max   between attempts to reach a peer for an election
     strangers_max                  servers outside the membership that are remembered for an election
@@ -47,6 +48,7 @@ class Limits:
     handshakes_max: int = 20
     handshake_ms: int = 5_000
     connect_ms: int = 5_000
+    parting_ms: int = 60_000
     linger_ms: int = 1_000
     redial_ms_min: int = 50
     redial_ms_max: int = 1_000

@@ -79,6 +79,12 @@ class Links:
         self.accepted[link.peer] = link
         return old
 
+    def cut(self, peer: ServerId, why: str) -> None:
+        """Close the link that this server accepted from a peer, if there is one."""
+        link = self.accepted.get(peer)
+        if link is not None:
+            link.cut(why)
+
     def lost(self, link: Link) -> None:
         link.over = True
         table = self.dialled if link.dialled else self.accepted

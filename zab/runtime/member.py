@@ -72,6 +72,7 @@ class Member:
         disk: Disk | None = None,
         network: Network | None = None,
         host: Host = REAL_HOST,
+        admit_non_members: bool = False,
     ) -> None:
         """
         machine      the state machine to be replicated, new and empty
@@ -82,6 +83,8 @@ class Member:
         name         of the ensemble: who says another one is a stranger
         listen_host  the address to bind to, where it is not the one that the others dial
         disk, network, host   something else than the real ones, for tests
+        admit_non_members     whether a server that is in no membership may connect, read everything and forward
+                     requests: only for the time in which new servers join before they are added
         """
         given: object = ensemble
         if ensemble is None:
@@ -103,7 +106,9 @@ class Member:
                 f"at most Settings.counter_max = {settings.counter_max} is allowed"
             )
         network = network or TcpNetwork(tls, silence_ms=settings.sync_ms)
-        self._options = Options(self.me, ensemble, name, settings, limits, storage, listen, listen_host, network, host)
+        self._options = Options(
+            self.me, ensemble, name, settings, limits, storage, listen, listen_host, network, host, admit_non_members
+        )
         self._machine = machine
         self._path = path
         self._disk = disk

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from typing import Final
 
@@ -56,6 +56,7 @@ class Options:
     listen_host: str | None
     network: Network
     host: Host = REAL_HOST
+    admit_non_members: bool = False
 
 
 def alone(server_id: int) -> Ensemble:
@@ -92,7 +93,8 @@ class Running:
         self._storage = storage
         self._recovered = recovered
         self._log = log = Log(me, lambda: node.epoch)
-        self._handshake = handshake = Handshake(me, options.name, limits.handshake_ms)
+        hosts = None if options.admit_non_members else self._hosts
+        self._handshake = handshake = Handshake(me, options.name, limits.handshake_ms, hosts)
         self._writer = writer = host.writer(storage, lambda ticket: self.driver.saved(ticket), limits.pause_us_max)
         inbox = Inbox(bell, limits.inbox_bytes_max, lambda: writer.backlog_bytes)
         dialler = Dialler(network, handshake, limits, log)
@@ -124,13 +126,17 @@ class Running:
         )
         self._quorum_port = Port(Purpose.LEARNER, network, handshake, limits, log, self._links.welcomed, self._lives_at)
         self._members = node.ensemble
+        self._left: dict[ServerId, tuple[str, float]] = {}
+        """Servers that left the membership not long ago: the host of each, and until when it may still connect."""
         self._rebind = Doorbell()
+        self._nursery: trio.Nursery | None = None
 
     async def run(self, task_status: trio.TaskStatus[None]) -> None:
         for line in self._storage.notes:
             self._log.say("recovery", "warning" if line in self._storage.rotten else "info", what=line)
         try:
             async with trio.open_nursery() as nursery:
+                self._nursery = nursery
                 self.ears.open(nursery, self.driver.turn)
                 await self._bind(nursery)
                 nursery.start_soon(self._writer.run)
@@ -167,16 +173,34 @@ class Running:
                 found.append((server.host, getattr(server, port)))
         return found
 
+    def _hosts(self, peer: ServerId) -> Collection[str]:
+        """Return the hosts of a server that may connect: of a member, now or when a pending change is decided, and for
+        a while of one that left, which has yet to apply its own removal and to answer the client that asked for it."""
+        memberships = (self.node.pending, self.node.ensemble)
+        servers = [each.by_id.get(peer) for each in memberships if each is not None]
+        hosts = [server.host for server in servers if server is not None]
+        left = self._left.get(peer)
+        return hosts or ([] if left is None or left[1] <= trio.current_time() else [left[0]])
+
     def _lives_at(self, address: str) -> bool:
         known = (self.node.pending, self.node.ensemble, self._options.ensemble)
         return any(each is not None and any(server.host == address for server in each.servers) for each in known)
 
     def _activated(self, ensemble: Ensemble) -> None:
-        for sid in self._members.by_id:
+        for sid, server in self._members.by_id.items():
             if sid not in ensemble.by_id:
                 self._elections.drop(sid)
+                self._left[sid] = server.host, trio.current_time() + self._options.limits.parting_ms / 1000
+                if self._nursery is not None and not self._options.admit_non_members:
+                    self._nursery.start_soon(self._part_from, sid)
         self._members = ensemble
         self._rebind.ring()
+
+    async def _part_from(self, peer: ServerId) -> None:
+        """Cut the link of a server that left the membership, when its time is over and it has not come back."""
+        await trio.sleep_until(self._left[peer][1])
+        if not self._hosts(peer):
+            self._links.cut(peer, "it left the membership")
 
     async def _keep_bound(self, nursery: trio.Nursery) -> None:
         """Listen where the membership says, also when it changes. A port that is taken then may become free."""

@@ -75,6 +75,7 @@ def configuration(
         "znode.container.checkIntervalMs": 1_000,
         "standaloneEnabled": "false",
         "reconfigEnabled": "true",
+        "quorum.admitNonMembers": "true",
         "db.autocreate": "true" if founds else "false",
         "DigestAuthenticationProvider.superDigest": digest_id(SUPER.encode()),
         "4lw.commands.whitelist": "*",

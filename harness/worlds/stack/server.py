@@ -85,6 +85,7 @@ class Life:
             f"server {server.id}",
             server_id=server.id,
             ensemble=server.ensemble,
+            admit_non_members=True,
             settings=settings_of(knobs),
             limits=Limits(
                 # A batch that no epoch has room for would end each leader that begins to serve, and the next.

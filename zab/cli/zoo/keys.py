@@ -241,6 +241,7 @@ SECTIONS: Final[tuple[tuple[str, tuple[Key, ...]], ...]] = (
             _read("secureClientPortAddress", "all interfaces", values.text, "the address of that port"),
             _read("client.portUnification", "false", values.flag, "`clientPort` takes clients that speak TLS, too"),
             _read("client.certReload", "false", values.flag, "certificates that have changed are read again, for connections from then on"),
+            _read("quorum.admitNonMembers", "false", values.flag, "servers that are in no membership may connect to the servers' ports, before a reconfiguration adds them: for the time of a join, because such a server reads everything. Not a key of ZooKeeper, whose servers always admit them"),
             _read("sslQuorum", "false", values.flag, "servers speak TLS among each other, as the keys `ssl.quorum.*` say"),
             _ignored("portUnification", "false", "the servers' ports speak TLS or they do not", "false"),
             _ignored("sslQuorumReloadCertFiles", "false", "certificates between servers are read at the start: restart one server after the other", "false"),

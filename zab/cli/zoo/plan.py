@@ -64,6 +64,7 @@ class Plan:
     admin: AdminSettings | None
     metrics: AdminSettings | None
     quorum_tls: QuorumTls | None
+    admit_non_members: bool
     warnings: tuple[str, ...]
     listens: tuple[Listens, ...] = ()
     """Its ports for clients and operators."""
@@ -124,6 +125,7 @@ def read_plan(path: Path, options: Iterable[tuple[str, str]] = (), *, from_file:
         source.text("secureClientPortAddress"),
         secure_port,
         EVERYWHERE if everywhere else None,
+        admit_non_members=source.value("quorum.admitNonMembers", False),
         warnings=tuple(source.warnings),
         listens=tuple(ports),
         replaces=replaces,

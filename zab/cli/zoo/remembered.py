@@ -43,7 +43,7 @@ def settle(
     if ServerId(sid) not in saved.by_id:
         source.warnings.append(
             f"{what}\n  Server {sid} is no member by what it remembers: it was removed, or not added yet. It follows "
-            "the others without a vote until they are told `reconfig -add`"
+            "the others without a vote, if they admit it (quorum.admitNonMembers), until they are told `reconfig -add`"
         )
     elif source.value("reconfigEnabled", False) and set(saved.by_id) != {sid}:
         counts = "the file's, which is newer," if given.version > saved.version else "what is remembered"

@@ -50,6 +50,7 @@ class MemberOptions(TypedDict, total=False):
     disk: Disk | None
     network: Network | None
     host: Host
+    admit_non_members: bool
 
 
 class StoreOptions(MemberOptions, total=False):
