@@ -34,6 +34,14 @@ class Wrong:
 
 
 @frozen
+class Bounds:
+    """Of one batch: its bytes when it is unpacked, and its records with their headers."""
+
+    bytes_max: int
+    records_max: int
+
+
+@frozen
 class Examined:
     """A client's batch whose records were stepped through before: what takes long is done when it is appended.
 
@@ -136,9 +144,9 @@ class Log(Protocol):
     def latest_epoch(self) -> int:
         """Of the last batch, or the newest that was assigned; NO_EPOCH in a log that never had one."""
 
-    def examine(self, batches: bytes, bytes_max: int | None = None) -> Examined | None:
+    def examine(self, batches: bytes, bounds: Bounds, *, all_of_it: bool = True) -> Examined | None:
         """What `append_as_leader` takes instead, and what makes it quick; also from a thread. None: there is nothing
-        to be won, or its records come to more than `bytes_max` when they are unpacked.
+        to be won; or, without `all_of_it`, something is wrong, which may be that its records are beyond the bounds.
         """
 
     def append_as_leader(

@@ -138,6 +138,7 @@ class Broker:
             Pace(checkpoint_s=config.watermark_checkpoint_s),
             FetcherSettings(answer_s=config.fetch_answer_ms / 1000),
             between=Between(config.peers),
+            examining=config.examining,
         )
         self.failed_disks = FailedDisks(config.id, self.disk, self.replication, self.log)
         self.groups = Groups(

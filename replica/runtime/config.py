@@ -19,6 +19,7 @@ from replica.core.principals import Principals
 from replica.core.settings import Settings as ReplicationSettings
 from replica.core.transactions.desk import Settings as TransactionSettings
 from replica.runtime.disk import DiskPace
+from replica.runtime.examining import ExaminingSettings
 from replica.runtime.sasl import Identity, SaslSettings
 from replica.runtime.settings import PortSettings
 from replica.runtime.store import StoreLogin
@@ -127,6 +128,7 @@ class BrokerConfig:
     """`replica.socket.timeout.ms`: of a leader, beside what it is told to wait."""
     watermark_checkpoint_s: float = 5.0
     """`replica.high.watermark.checkpoint.interval.ms`"""
+    examining: ExaminingSettings = field(factory=ExaminingSettings)
     disk: DiskPace = field(factory=DiskPace)
     logs: ManagerSettings = field(factory=ManagerSettings)
     cleans: bool = True

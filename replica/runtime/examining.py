@@ -6,57 +6,89 @@ so what is compressed is unpacked at once up to a bound, and given to a thread w
 
 from __future__ import annotations
 
-from struct import Struct
+from collections.abc import Callable, Sequence
 from typing import Final
 
 import trio
 from attrs import frozen
 
+from kraft_controller.core.names import TopicPartition
 from replica.core.errors import KafkaError
-from replica.core.log import Examined, Found, Log
+from replica.core.log import Bounds, Examined, Found, Log
 from replica.core.offsets import Search, search
 from replica.wire.batch import HEADER_BYTES, parse_header
+from replica.wire.compression import INFLATED_BYTES_MAX
+from replica.wire.validation import RECORDS_MAX
 
 
 @frozen
 class ExaminingSettings:
-    """unpacked_bytes_max   of one batch, that are unpacked at once
-    records_max          of one batch, that are stepped through at once
-    threads_max          batches under way in threads at a time; each may take twice what a batch may be unpacked to
+    """batch_bytes_max     of one batch when it is unpacked; a larger one is refused
+    batch_records_max   records of one batch, with their headers; a batch of more is refused
+    light_bytes_max     of plain batches of one request, that are not examined before they are appended
+    unpacked_bytes_max  of one batch, that are unpacked at once
+    records_max         of one batch, with their headers, that are stepped through at once
+    threads_max         batches under way in threads at a time; each may take twice what a batch may be unpacked to
     """
 
+    batch_bytes_max: int = INFLATED_BYTES_MAX
+    batch_records_max: int = RECORDS_MAX
+    light_bytes_max: int = 64 << 10
     unpacked_bytes_max: int = 1 << 20
     records_max: int = 16_384
     threads_max: int = 2
 
+    @property
+    def bounds(self) -> Bounds:
+        return Bounds(self.batch_bytes_max, self.batch_records_max)
 
-DEFAULT: Final = ExaminingSettings()
+    @property
+    def bounds_at_once(self) -> Bounds:
+        return Bounds(min(self.batch_bytes_max, self.unpacked_bytes_max), min(self.batch_records_max, self.records_max))
+
+
 _CODEC_AT: Final = 22
-_CODEC_AND_COUNT: Final = Struct(">B34xi")
-"""The low byte of a batch's attributes, and how many records it has: all there is to know of most."""
+"""The low byte of a batch's attributes."""
 
 
 class Examiner:
-    def __init__(self, settings: ExaminingSettings = DEFAULT) -> None:
+    def __init__(self, settings: ExaminingSettings) -> None:
         self._settings = settings
+        self._bounds, self._bounds_at_once = settings.bounds, settings.bounds_at_once
         self._threads = trio.CapacityLimiter(settings.threads_max)
 
-    def is_light(self, records: bytes) -> bool:
-        """Not compressed, and no more records than are stepped through at once: it need not be examined."""
-        if len(records) < HEADER_BYTES:
-            return True
-        attributes, count = _CODEC_AND_COUNT.unpack_from(records, _CODEC_AT)
-        return not attributes & 7 and bool(count <= self._settings.records_max)
+    async def all_examined(
+        self, entries: Sequence[tuple[TopicPartition, bytes]], log_of: Callable[[TopicPartition], Log | None]
+    ) -> list[tuple[TopicPartition, bytes | Examined]]:
+        """Return the entries of one request with what the logs are to be given in place of their batches.
+
+        Most requests are light: small, not compressed. The batches of a larger one are examined one after the other,
+        and others have their turn in between.
+        """
+        ready: list[tuple[TopicPartition, bytes | Examined]] = []
+        left = self._settings.light_bytes_max
+        for where, records in entries:
+            log = log_of(where)
+            if log is None:
+                ready.append((where, records))
+            elif len(records) <= left and _is_plain(records):
+                left -= len(records)
+                ready.append((where, records))
+            else:
+                ready.append((where, await self.examined(log, records)))
+                if len(entries) > 1:
+                    await trio.lowlevel.checkpoint()
+        return ready
 
     async def examined(self, log: Log, records: bytes) -> bytes | Examined:
         """What the log is to be given in its place."""
-        if self.is_light(records):
+        if len(records) < HEADER_BYTES:
             return records
-        if parse_header(records).record_count <= self._settings.records_max:
-            found = log.examine(records, self._settings.unpacked_bytes_max)
+        if parse_header(records).record_count <= self._bounds_at_once.records_max:
+            found = log.examine(records, self._bounds_at_once, all_of_it=False)
             if found is not None:
                 return found
-        return await trio.to_thread.run_sync(log.examine, records, limiter=self._threads) or records
+        return await trio.to_thread.run_sync(log.examine, records, self._bounds, limiter=self._threads) or records
 
     async def searched(self, log: Log, timestamp: int) -> Search:
         """A whole batch may have to be unpacked for it; who searches with this gets what was found."""
@@ -73,3 +105,8 @@ class Examiner:
             return found
 
         return known
+
+
+def _is_plain(records: bytes) -> bool:
+    """Not compressed: its records and their headers are no more than half its bytes."""
+    return len(records) < HEADER_BYTES or not records[_CODEC_AT] & 7

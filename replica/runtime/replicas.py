@@ -22,7 +22,7 @@ from kraft_controller.core.names import BrokerEpoch, BrokerId, TopicPartition, V
 from kraft_controller.wire.znodes import DamagedNode
 from replica.core.desk import Logs as CoreLogs
 from replica.core.errors import ErrorCode, KafkaError
-from replica.core.log import ActiveProducer, Examined, Origin
+from replica.core.log import ActiveProducer, Origin
 from replica.core.log import Log as PartitionLog
 from replica.core.manager import Replicas
 from replica.core.notices import Notices
@@ -43,7 +43,7 @@ from replica.core.wants import (
 )
 from replica.runtime import isr_store
 from replica.runtime.between import Between
-from replica.runtime.examining import Examiner
+from replica.runtime.examining import Examiner, ExaminingSettings
 from replica.runtime.fetchers import Fetchers, FetcherSettings
 from replica.runtime.isr_store import Outcome
 from replica.runtime.logs import Log
@@ -111,6 +111,7 @@ class Replication:
         pace: Pace | None = None,
         fetching: FetcherSettings | None = None,
         between: Between | None = None,
+        examining: ExaminingSettings | None = None,
     ) -> None:
         self.core = Replicas(me, logs, settings)
         self.role_taken: list[RoleTaken] = []
@@ -123,7 +124,7 @@ class Replication:
         self._origin = time.time() - trio.current_time()
         self._fetchers = Fetchers(self.core, epoch, address, self.now, self._turn, log, fetching, between)
         self._notices = Notices()
-        self._examiner = Examiner()
+        self._examiner = Examiner(examining or ExaminingSettings())
         self._waiting: dict[int, Callable[[Results], None]] = {}
         self._last_token = 0
         self._bell = trio.Event()
@@ -186,16 +187,14 @@ class Replication:
         placed: Callable[[], None] = unheard,
     ) -> list[Produced]:
         """`placed`: it is called when they are in the logs, and all that is left is to wait for others."""
-        led, examiner = self.core.partitions, self._examiner
-        ready: list[tuple[TopicPartition, bytes | Examined]] = [
-            (where, records)
-            if examiner.is_light(records) or where not in led
-            else (where, await examiner.examined(led[where].log, records))
-            for where, records in entries
-        ]
+        ready = await self._examiner.all_examined(entries, self._log_of)
         return await self._answered(
             lambda token: self.core.produce(token, acks, timeout_ms, ready, self.now(), clock=_clock()), placed
         )
+
+    def _log_of(self, where: TopicPartition) -> PartitionLog | None:
+        partition = self.core.partitions.get(where)
+        return None if partition is None else partition.log
 
     async def fetch(self, asked: Fetch) -> list[Fetched]:
         return await self._answered(lambda token: self.core.fetch(token, asked, self.now()))

@@ -10,6 +10,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeAlias
 
+from attrs import evolve
+
 from replica.core.errors import KafkaError, OffsetOutOfRange
 from replica.core.log import (
     NO_OFFSET,
@@ -17,6 +19,7 @@ from replica.core.log import (
     Aborted,
     ActiveProducer,
     Appended,
+    Bounds,
     EpochEnd,
     Examined,
     Fetched,
@@ -78,13 +81,14 @@ class PartitionLog(ABC):
 
     # -- appending ---------------------------------------------------------------------------------
 
-    def examine(self, batches: bytes, bytes_max: int | None = None) -> Examined | None:
+    def examine(self, batches: bytes, bounds: Bounds, *, all_of_it: bool = True) -> Examined | None:
         rules = self._rules
         if not (self.check_records or rules.compacted):
             return None
-        found = examine(batches, rules, self._codec, bytes_max)
-        if bytes_max is not None and found is not None and found.wrong is not None:
-            return None  # perhaps only for that
+        rules = evolve(rules, inflated_bytes_max=bounds.bytes_max, records_max=bounds.records_max)
+        found = examine(batches, rules, self._codec)
+        if not all_of_it and found is not None and found.wrong is not None:
+            return None  # perhaps only for the bounds
         return found
 
     def append_as_leader(

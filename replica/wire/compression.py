@@ -19,6 +19,15 @@ Bytes: TypeAlias = bytes | bytearray | memoryview
 
 INFLATED_BYTES_MAX: Final = 64 << 20
 """What the records of one batch may come to. A producer's batch has a megabyte at most."""
+READ_BYTES_MAX: Final = 1 << 30
+"""The same for batches that were accepted already: no setting allows more than this."""
+_FEW: Final = 64
+_MEMBER_BYTES: Final = 4 << 10
+"""A gzip stream may have one member for so many bytes that it may hold, and a few more: empty ones cost time, too."""
+_BLOCK_BYTES: Final = 256
+"""The same of the blocks of snappy."""
+_INPUT_PIECE: Final = 64 << 10
+"""What is handed to zlib at one time: it copies what it leaves, and many members would make that quadratic."""
 
 
 class Codec(IntEnum):
@@ -134,32 +143,36 @@ def _into(decompress_into: object, codec: Codec, data: Bytes, bytes_max: int) ->
             continue
         del buffer[written:]
         return buffer
-    with mmap(-1, bytes_max) as large:
-        try:
-            written = decompress_into(data, large)
-        except cramjam.DecompressionError as error:
-            if str(error) != _NO_ROOM:
-                raise
-            raise _too_large(codec, bytes_max) from None
-        return large[:written]
+    for size in sorted({min(bytes_max, INFLATED_BYTES_MAX), bytes_max}):
+        with mmap(-1, size) as large:
+            try:
+                written = decompress_into(data, large)
+            except cramjam.DecompressionError as error:
+                if str(error) != _NO_ROOM:
+                    raise
+                continue
+            return large[:written]
+    raise _too_large(codec, bytes_max)
 
 
 def _gunzip(data: Bytes, bytes_max: int) -> Bytes:
+    """All members of a stream, as Java's readers take them."""
     pieces: list[bytes] = []
-    left = bytes_max
-    rest: Bytes = data
-    while rest:
+    left, view, at = bytes_max, memoryview(data), 0
+    members = bytes_max // _MEMBER_BYTES + _FEW
+    while at < len(view):
         member = zlib.decompressobj(wbits=31)
+        members -= 1
         while not member.eof:
-            piece = member.decompress(rest, min(left + 1, _PIECE))
-            if len(piece) > left:
-                raise _too_large(Codec.GZIP, bytes_max)
-            if not piece and not member.eof:
-                raise ValueError("the end is missing")
+            given = view[at : at + _INPUT_PIECE]
+            piece = member.decompress(given, min(left + 1, _PIECE))
+            at += len(given) - len(member.unused_data) - len(member.unconsumed_tail)
             left -= len(piece)
+            if left < 0 or members < 0:
+                raise _too_large(Codec.GZIP, bytes_max)
+            if not piece and not given and not member.eof:
+                raise ValueError("the end is missing")
             pieces.append(piece)
-            rest = member.unconsumed_tail
-        rest = member.unused_data
     return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
 
@@ -175,6 +188,8 @@ def _unsnap(data: Bytes, bytes_max: int) -> Bytes:
         piece = _raw_snappy(data[at + 4 : end], left, bytes_max)
         left -= len(piece)
         pieces.append(piece)
+        if len(pieces) > bytes_max // _BLOCK_BYTES + _FEW:
+            raise _too_large(Codec.SNAPPY, bytes_max)
         at = end
     return b"".join(pieces)
 

@@ -16,7 +16,7 @@ from attrs import frozen
 from replica.core.errors import ErrorCode, KafkaError
 from replica.wire import varint
 from replica.wire.batch import CONTROL, HEADER_BYTES, MAGIC, PREFIX, TRANSACTIONAL, Header, parse_header, seal
-from replica.wire.compression import INFLATED_BYTES_MAX, Bytes, Codec, deflate, inflate
+from replica.wire.compression import READ_BYTES_MAX, Bytes, Codec, deflate, inflate
 
 
 @frozen
@@ -42,7 +42,7 @@ _CONTROL_VALUE: Final = Struct(">hi")
 # -- records -------------------------------------------------------------------------------------------
 
 
-def read_records(data: Bytes, at: int = 0, bytes_max: int = INFLATED_BYTES_MAX) -> Iterator[Record]:
+def read_records(data: Bytes, at: int = 0, bytes_max: int = READ_BYTES_MAX) -> Iterator[Record]:
     """The records of the batch there. `KafkaError` INVALID_RECORD where they are none."""
     header = parse_header(data, at)
     body = memoryview(data)[at + HEADER_BYTES : at + header.size]
@@ -56,7 +56,7 @@ def read_records(data: Bytes, at: int = 0, bytes_max: int = INFLATED_BYTES_MAX) 
         raise _broken_off(header, error) from error
 
 
-def read_times(data: Bytes, bytes_max: int = INFLATED_BYTES_MAX) -> Iterator[tuple[int, int]]:
+def read_times(data: Bytes, bytes_max: int = READ_BYTES_MAX) -> Iterator[tuple[int, int]]:
     """Offset and time of each record of a batch, which may be very many. Errors as of `read_records`, but what is in
     a record is not looked at."""
     header = parse_header(data)
@@ -175,7 +175,7 @@ def build(
     return seal((base, HEADER_BYTES - PREFIX.size + len(body), leader_epoch, MAGIC, 0, *fields), body)
 
 
-def repack(data: Bytes, codec: Codec, bytes_max: int = INFLATED_BYTES_MAX) -> bytes:
+def repack(data: Bytes, codec: Codec, bytes_max: int = READ_BYTES_MAX) -> bytes:
     """The batch with the same records, compressed otherwise."""
     header = parse_header(data)
     body = bytes(inflate(header.codec, memoryview(data)[HEADER_BYTES : header.size], bytes_max))

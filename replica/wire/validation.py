@@ -29,6 +29,8 @@ from replica.wire.compression import INFLATED_BYTES_MAX, Bytes, Codec, inflate
 from replica.wire.records import repack
 
 LONG_MAX: Final = (1 << 63) - 1
+RECORDS_MAX: Final = 1_000_000
+"""Records of one batch and their headers. Some kilobytes, unpacked, may hold thirty million of them."""
 _MAGIC_AT: Final = 16
 _ZSTD_SINCE: Final = 7
 _DELTAS: Final = [varint.encode(number) for number in range(4096)]
@@ -47,6 +49,7 @@ _TRIES: Final = 4
 class Rules:
     """What the topic asks for.
 
+    inflated_bytes_max, records_max   of the records of one batch when they are unpacked; headers count as records do
     many            more than one batch at a time, and control batches: from a coordinator, never from a client
     """
 
@@ -57,6 +60,7 @@ class Rules:
     before_max_ms: int = LONG_MAX
     after_max_ms: int = LONG_MAX
     inflated_bytes_max: int = INFLATED_BYTES_MAX
+    records_max: int = RECORDS_MAX
     many: bool = False
 
 
@@ -101,7 +105,7 @@ def validate(
     return checked
 
 
-def examine(data: bytes, rules: Rules, codec: Codec | None = None, bytes_max: int | None = None) -> Examined | None:
+def examine(data: bytes, rules: Rules, codec: Codec | None = None) -> Examined | None:
     """What takes long about one batch of a client. None where `validate` is going to refuse it before it gets there.
 
     Nothing is believed of it yet, not even its checksum: only `validate` says whether it may be kept.
@@ -112,7 +116,7 @@ def examine(data: bytes, rules: Rules, codec: Codec | None = None, bytes_max: in
     if header.size != len(data) or header.size > rules.bytes_max or header.record_count <= 0:
         return None
     try:
-        least, greatest = _step(data, 0, header, rules, bytes_max)
+        least, greatest = _step(data, 0, header, rules)
         if (
             codec is not None
             and codec != header.codec
@@ -188,22 +192,32 @@ def _stepped(examined: Examined) -> tuple[int, int]:
     return examined.least, examined.greatest
 
 
-def _step(data: Bytes, at: int, header: Header, rules: Rules, bytes_max: int | None = None) -> tuple[int, int]:
+def _step(data: Bytes, at: int, header: Header, rules: Rules) -> tuple[int, int]:
     """Least and greatest difference in time of the records. `KafkaError` where they are none that may be kept."""
+    headers_max = rules.records_max - header.record_count
+    if headers_max < 0:
+        raise _too_many(header.record_count, rules)
     records = bytes(data[at + HEADER_BYTES : at + header.size])
     if header.attributes & 7:
-        most = rules.inflated_bytes_max if bytes_max is None else min(bytes_max, rules.inflated_bytes_max)
-        records = bytes(inflate(header.codec, records, most))
+        records = bytes(inflate(header.codec, records, rules.inflated_bytes_max))
+    keys = rules.compacted and not header.control
     try:
-        return step_through(records, header.record_count, keys=rules.compacted and not header.control)
+        return step_through(records, header.record_count, keys=keys, headers_max=headers_max)
+    except TooManyHeaders:
+        raise _too_many(header.record_count, rules) from None
     except IndexError:
         raise _invalid("the last record is cut off") from None
     except ValueError as error:
         raise _invalid(str(error)) from None
 
 
-def step_through(data: bytes, count: int, *, keys: bool) -> tuple[int, int]:
+class TooManyHeaders(Exception):
+    """The records of a batch have more headers than they may."""
+
+
+def step_through(data: bytes, count: int, *, keys: bool, headers_max: int = RECORDS_MAX) -> tuple[int, int]:
     """Least and greatest difference in time. `ValueError` or `IndexError` where these are not `count` records in order.
+    `TooManyHeaders`: together they have more than `headers_max`.
 
     The one loop of a broker that runs once per record. Numbers of one and of two bytes, which nearly all are, are read
     where they stand: to call for each costs more than all the rest. They are folded: odd ones are below zero. And where
@@ -269,7 +283,8 @@ def step_through(data: bytes, count: int, *, keys: bool) -> tuple[int, int]:
         if not size & 1:
             at += size >> 1
         if at >= stop or data[at]:
-            at = _step_over_headers(data, at, stop, number)
+            at, held = _step_over_headers(data, at, stop, number, headers_max)
+            headers_max -= held
             plain = False
         else:
             at += 1
@@ -327,10 +342,13 @@ def _unfolded(number: int) -> int:
     return number >> 1 ^ -(number & 1)
 
 
-def _step_over_headers(data: bytes, at: int, stop: int, number: int) -> int:
+def _step_over_headers(data: bytes, at: int, stop: int, number: int, headers_max: int) -> tuple[int, int]:
+    """Return where the next record begins, and how many headers this one has."""
     count, at = varint.decode(data, at, 32)
     if not 0 <= count <= stop - at:
         raise ValueError(f"record {number} says it has {count} headers")
+    if count > headers_max:
+        raise TooManyHeaders
     for _ in range(count):
         size, at = varint.decode(data, at, 32)
         if size < 0:
@@ -338,7 +356,7 @@ def _step_over_headers(data: bytes, at: int, stop: int, number: int) -> int:
         at += size
         size, at = varint.decode(data, at, 32)
         at += max(0, size)
-    return at
+    return at, count
 
 
 def _check_times(header: Header, max_timestamp: int, rules: Rules, now_ms: int) -> None:
@@ -352,6 +370,11 @@ def _check_times(header: Header, max_timestamp: int, rules: Rules, now_ms: int) 
                 f"a record's time {timestamp} is too far from {now_ms}: message.timestamp.before.max.ms is "
                 f"{rules.before_max_ms}, message.timestamp.after.max.ms is {rules.after_max_ms}",
             )
+
+
+def _too_many(count: int, rules: Rules) -> KafkaError:
+    text = f"a batch of {count} records: with their headers, {rules.records_max} are allowed; send smaller batches"
+    return KafkaError(ErrorCode.MESSAGE_TOO_LARGE, text)
 
 
 def _invalid(text: str) -> KafkaError:

@@ -291,7 +291,12 @@ async def test_few_guesses_of_one_address_are_checked_at_one_time(
     ):
         logins, failures = running.servers[1].failed_logins, []
         count = logins.failed
-        monkeypatch.setattr(logins, "failed", lambda host, now: (failures.append(host), count(host, now))[1])
+
+        def failed(host: str, now: float) -> float:
+            failures.append(host)
+            return count(host, now)
+
+        monkeypatch.setattr(logins, "failed", failed)
         for _ in range(6):
 
             async def guesses() -> None:

@@ -113,6 +113,8 @@ _WITH_EFFECT: Final[tuple[tuple[str, tuple[Key, ...]], ...]] = (
             _log("unclean.leader.election.enable", "false", "unclean.leader.election.enable", "somebody who lacks records may lead when nobody else is left"),
             _log("compression.type", "producer", "compression.type", "how batches are kept"),
             _log("message.max.bytes", "1048588", "max.message.bytes", "the greatest batch"),
+            _sets("zab.message.max.unpacked.bytes", "67108864", "examining.batch_bytes_max", whole(1024, 1 << 30), "the greatest batch when it is unpacked: a few kilobytes may come to gigabytes. Kafka has no such key"),
+            _sets("zab.message.max.records", "1000000", "examining.batch_records_max", whole(1), "records of one batch, with their headers. Kafka has no such key"),
         ),
     ),
     (

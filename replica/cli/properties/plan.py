@@ -25,6 +25,7 @@ from replica.core.settings import Settings as ReplicationSettings
 from replica.core.transactions.desk import Settings as TransactionSettings
 from replica.runtime.config import BrokerConfig, OffsetsTopicSettings, TransactionsTopicSettings
 from replica.runtime.disk import DiskPace
+from replica.runtime.examining import ExaminingSettings
 from replica.runtime.settings import PortSettings
 from replica.runtime.store import StoreLogin
 from replica.storage.config import LogConfig
@@ -36,6 +37,7 @@ GROUPS: Final = (
     "config",
     "port",
     "logins",
+    "examining",
     "offsets",
     "groups",
     "transactions_topic",
@@ -135,6 +137,7 @@ def plan_of(
         raise Misconfigured(source.problems, source.warnings)
     config = BrokerConfig(
         port=_port(settings["port"]),
+        examining=ExaminingSettings(**settings["examining"]),
         failed_logins=FailedLoginSettings(**settings["logins"]),
         offsets=OffsetsTopicSettings(**settings["offsets"]),
         replication=ReplicationSettings(min_insync=log.min_insync_replicas, **settings["replication"]),

@@ -15,6 +15,7 @@ from replica.core.log import (
     Aborted,
     ActiveProducer,
     Appended,
+    Bounds,
     EpochEnd,
     Examined,
     Fetched,
@@ -85,7 +86,7 @@ class ListLog:
     def give_up(self, why: str) -> None:
         self.broken = True
 
-    def examine(self, batches: bytes, bytes_max: int | None = None) -> Examined | None:
+    def examine(self, batches: bytes, bounds: Bounds, *, all_of_it: bool = True) -> Examined | None:
         return None
 
     def append_as_leader(self, batches: bytes | Examined, epoch: int, now_ms: int, *, origin: int = 0) -> Appended:

@@ -9,8 +9,9 @@ import pytest
 import trio
 from attrs import evolve
 
+from kraft_controller.core.names import TopicPartition
 from replica.core.errors import ErrorCode, KafkaError
-from replica.core.log import Examined, Found
+from replica.core.log import Bounds, Examined, Found
 from replica.core.offsets import GREATEST
 from replica.runtime.examining import Examiner, ExaminingSettings
 from replica.storage.config import LogConfig
@@ -20,7 +21,8 @@ from replica.wire.compression import INFLATED_BYTES_MAX, Codec, deflate, inflate
 from replica.wire.records import Record, build, read_records
 
 NOW = 1_700_000_000_000
-SMALL = ExaminingSettings(unpacked_bytes_max=1_000, records_max=50)
+WHERE = TopicPartition("t", 0)
+SMALL = ExaminingSettings(unpacked_bytes_max=1_000, records_max=50, light_bytes_max=500)
 COMPRESSED = (Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD)
 
 
@@ -35,9 +37,9 @@ class Watched(MemoryLog):
     def _note(self, what: str) -> None:
         self.asked.append((what, threading.get_ident() == self.loop))
 
-    def examine(self, batches: bytes, bytes_max: int | None = None) -> Examined | None:
-        self._note("all" if bytes_max is None else "some")
-        return super().examine(batches, bytes_max)
+    def examine(self, batches: bytes, bounds: Bounds, *, all_of_it: bool = True) -> Examined | None:
+        self._note("all" if all_of_it else "some")
+        return super().examine(batches, bounds, all_of_it=all_of_it)
 
     def find_timestamp(self, timestamp: int) -> Found | None:
         self._note("time")
@@ -62,15 +64,76 @@ def bomb(codec: Codec, size: int) -> bytes:
 
 def examined(log: Watched, batch: bytes, settings: ExaminingSettings = SMALL) -> bytes | Examined:
     async def ask() -> bytes | Examined:
-        return await Examiner(settings).examined(log, batch)
+        [(where, found)] = await Examiner(settings).all_examined([(WHERE, batch)], lambda where: log)
+        assert where == WHERE
+        return found
 
     return trio.run(ask)
 
 
 def test_a_small_plain_batch_is_not_looked_at() -> None:
-    log, batch = Watched(), records(50, 1_000)
+    log, batch = Watched(), records(10)
     assert examined(log, batch) is batch
     assert log.asked == []
+
+
+def test_a_larger_plain_batch_is_stepped_through_once_and_at_once() -> None:
+    log, batch = Watched(), records(50, 1_000)
+    assert examined(log, batch) == Examined(batch, 0, 49)
+    assert log.asked == [("some", True)]
+
+
+def test_a_batch_of_many_headers_goes_to_a_thread() -> None:
+    log, batch = Watched(), build([Record(0, NOW, b"k", b"v", (("h", None),) * 400)])
+    assert examined(log, batch) == Examined(batch)
+    assert log.asked == [("some", True), ("all", False)]
+
+
+@pytest.mark.parametrize("codec", [Codec.NONE, Codec.GZIP])
+def test_many_batches_in_one_request_let_others_run_in_between(codec: Codec) -> None:
+    log, batch, turns = Watched(), records(10, 20, codec), 0
+
+    async def others() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await trio.lowlevel.checkpoint()
+
+    async def main() -> None:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(others)
+            found = await Examiner(SMALL).all_examined([(WHERE, batch)] * 100, lambda where: log)
+            assert len(found) == 100
+            nursery.cancel_scope.cancel()
+
+    trio.run(main)
+    assert turns > 90
+
+
+@pytest.mark.parametrize("codec", [Codec.NONE, *COMPRESSED])
+def test_a_batch_of_more_records_and_headers_than_allowed_is_refused(codec: Codec) -> None:
+    """Some kilobytes may unpack to 30 million headers, and stepping over them takes ten seconds."""
+    bounds = evolve(SMALL, batch_records_max=1_000)
+    for batch in (
+        build([Record(0, NOW, b"k", b"v", (("", None),) * 1_000)], codec=codec),
+        records(1_001, 1, codec),
+        build([Record(index, NOW, b"k", b"v", (("", None),)) for index in range(501)], codec=codec),
+    ):
+        log = Watched()
+        with pytest.raises(KafkaError, match="1000 are allowed") as caught:
+            log.append_as_leader(examined(log, batch, bounds), 1, NOW)
+        assert caught.value.code is ErrorCode.MESSAGE_TOO_LARGE
+    log = Watched()
+    batch = build([Record(index, NOW, b"k", b"v", (("", None),)) for index in range(500)], codec=codec)
+    assert log.append_as_leader(examined(log, batch, bounds), 1, NOW).last == 499
+
+
+@pytest.mark.parametrize("codec", COMPRESSED)
+def test_how_much_a_batch_may_unpack_to_is_a_setting(codec: Codec) -> None:
+    log, batch = Watched(), records(2, 50_000, codec)
+    with pytest.raises(KafkaError, match="more than 100000 bytes"):
+        log.append_as_leader(examined(log, batch, evolve(SMALL, batch_bytes_max=100_000)), 1, NOW)
+    assert log.append_as_leader(examined(log, batch, evolve(SMALL, batch_bytes_max=101_000)), 1, NOW).last == 1
 
 
 @pytest.mark.parametrize("codec", COMPRESSED)
@@ -156,7 +219,7 @@ def test_what_is_wrong_is_told_as_without_looking_before(codec: Codec, harm: Cal
     with pytest.raises(KafkaError) as plain:
         MemoryLog().append_as_leader(batch, 1, NOW)
     log = Watched()
-    found = examined(log, batch, evolve(SMALL, records_max=5))
+    found = examined(log, batch, evolve(SMALL, records_max=5, light_bytes_max=1))
     with pytest.raises(KafkaError) as caught:
         log.append_as_leader(found, 1, NOW)
     assert (caught.value.code, caught.value.text) == (plain.value.code, plain.value.text)

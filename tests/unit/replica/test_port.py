@@ -753,7 +753,8 @@ async def guess_bare(client: Client, password: bytes) -> bool:
 
 async def guess(client: Client, password: bytes) -> bool:
     try:
-        return (await logged_in(client, b"\0alice\0" + password))["error_code"] == ErrorCode.NONE
+        code: int = (await logged_in(client, b"\0alice\0" + password))["error_code"]
+        return code == ErrorCode.NONE
     except (AssertionError, trio.BrokenResourceError):
         return False
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import zlib
+from typing import Any
+
 import pytest
 from aiokafka.record import default_records as aio
 from attrs import evolve
@@ -12,7 +15,7 @@ from kafka.record import default_records as kp
 from replica.core.errors import ErrorCode, KafkaError
 from replica.wire import varint
 from replica.wire.batch import HEADER_BYTES, TRANSACTIONAL, check, parse_header, stamp, stamp_append_time, walk
-from replica.wire.compression import Codec, deflate, inflate
+from replica.wire.compression import READ_BYTES_MAX, Codec, deflate, inflate
 from replica.wire.records import ControlType, Record, batch_of, build, control_batch, read_control, read_records
 
 GOLDEN = bytes.fromhex(
@@ -246,3 +249,55 @@ def test_batch_of_pairs() -> None:
     assert parse_header(data).record_count == 2
     assert [(each.key, each.value) for each in read_records(data)] == [(b"a", b"1"), (b"b", None)]
     assert len(data) > HEADER_BYTES
+
+
+# -- many small pieces -------------------------------------------------------------------------------------------
+
+
+def test_reading_many_gzip_members_is_linear(monkeypatch: pytest.MonkeyPatch) -> None:
+    """zlib hands back what is behind a member: of a stream that it is given whole, each member would copy the rest."""
+    handled = 0
+    real = zlib.decompressobj
+
+    class Counted:
+        def __init__(self, wbits: int) -> None:
+            self._it = real(wbits=wbits)
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self._it, name)
+
+        def decompress(self, given: bytes, most: int) -> bytes:
+            nonlocal handled
+            made = self._it.decompress(given, most)
+            handled += len(given) + len(self._it.unused_data)
+            return made
+
+    monkeypatch.setattr(zlib, "decompressobj", Counted)
+    counts = []
+    for members in (4_000, 16_000):
+        handled = 0
+        assert inflate(Codec.GZIP, deflate(Codec.GZIP, b"") * members + deflate(Codec.GZIP, b"records")) == b"records"
+        counts.append(handled)
+    assert counts[1] < 8 * counts[0]
+
+
+@pytest.mark.parametrize("codec", [Codec.GZIP, Codec.SNAPPY])
+def test_pieces_without_content_are_bounded(codec: Codec) -> None:
+    if codec is Codec.GZIP:
+        data = deflate(codec, b"") * 1_000
+    else:
+        data = deflate(codec, b"") + b"\0\0\0\x01\0" * 10_000
+    assert inflate(codec, data) == b""
+    with pytest.raises(KafkaError) as refused:
+        inflate(codec, data, 1 << 20)
+    assert refused.value.code is ErrorCode.MESSAGE_TOO_LARGE
+
+
+@pytest.mark.parametrize("codec", [Codec.LZ4, Codec.ZSTD])
+def test_a_batch_larger_than_a_producer_may_send_can_be_read(codec: Codec) -> None:
+    """The bound for producers is a setting, and may have been greater when a batch was accepted."""
+    data = bytes((64 << 20) + 1)
+    packed = deflate(codec, data)
+    with pytest.raises(KafkaError, match="MESSAGE_TOO_LARGE"):
+        inflate(codec, packed)
+    assert len(inflate(codec, packed, READ_BYTES_MAX)) == len(data)
