@@ -19,7 +19,7 @@ from zab.store.node import CONTAINER, INT_MAX, INT_MIN, TTL_MAX, Node, is_sessio
 from zab.store.ops import ANY_VERSION, CREATES, INTERNAL, MULTI_OPS, NO_TTL, CreateFlag, Fields, Op
 from zab.store.outstanding import Outstanding, Undo
 from zab.store.paths import CONFIG, ROOT, UNDELETABLE, is_valid, name_is_valid
-from zab.store.quota import Quotas, size_of
+from zab.store.quota import STATS, Quotas, measured_by, size_of, starts_measuring
 from zab.store.request import FOREIGN, HEAD, LOCAL, Decode, unpack_body
 from zab.store.request import INTERNAL as FROM_SERVER
 from zab.store.sessions import SECRET_BYTES_MIN, Sessions
@@ -279,6 +279,8 @@ class Preparer:
             owned_bytes = self._ephemeral_bytes.get(owner, 0) + len(path) + BESIDE_A_PATH_BYTES
             if owned_bytes > self._ephemeral_bytes_max:
                 raise Failure(ErrorCode.QUOTA_EXCEEDED)
+        if name == STATS and starts_measuring(path):
+            self._tree.measure(measured_by(path))  # pays here what every server will pay: so the leader paces it
         cversion = cversion + 1 if cversion != INT_MAX else INT_MIN
         now_ms, zxid = self._now_ms, self.zxid
         txn = txns.create(op, self._session, self._cxid, now_ms, path, data, acl, owner, cversion)
@@ -416,6 +418,8 @@ class Preparer:
             if any(op not in MULTI_OPS for op, _ in fields):
                 raise Failure(ErrorCode.MARSHALLING_ERROR)
             operations = tuple([_as_read(op, sub_fields) for op, sub_fields in fields])
+            if sum([op in CREATES and starts_measuring(sub_fields[0]) for op, sub_fields in operations]) > 1:
+                raise Failure(ErrorCode.BAD_ARGUMENTS)  # each walks a subtree when it is applied
         if len(operations) > self._multi_ops_max:
             raise Failure(ErrorCode.BAD_ARGUMENTS)
         handlers, prepared = self._handlers, []

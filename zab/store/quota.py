@@ -23,10 +23,16 @@ COUNT_HARD: Final = "countHardLimit"
 BYTES_HARD: Final = "byteHardLimit"
 
 
+PARSED_BYTES_MAX: Final = 1_024
+"""Several times what a client of ZooKeeper writes. Each change below a limited path parses these nodes."""
+
+
 def parse(data: bytes | None) -> dict[str, int]:
-    """Whatever can be understood. Clients write these nodes, and may write anything."""
-    values = {}
-    for pair in (data or b"").decode("utf-8", "replace").replace(";", ",").split(","):
+    """Whatever can be understood. Clients write these nodes, and may write anything; too much of it says nothing."""
+    values: dict[str, int] = {}
+    if data is None or len(data) > PARSED_BYTES_MAX:
+        return values
+    for pair in data.decode("utf-8", "replace").replace(";", ",").split(","):
         key, _, value = pair.partition("=")
         try:
             values[key] = int(value.strip("=") or "-1")
@@ -50,6 +56,16 @@ def limits_path(path: str) -> str:
 
 def stats_path(path: str) -> str:
     return f"{QUOTA}{path}/{STATS}"
+
+
+def starts_measuring(path: str) -> bool:
+    """Whether the creation of this node makes every server walk the subtree that it stands for."""
+    return path.startswith(BELOW) and path.endswith("/" + STATS)
+
+
+def measured_by(path: str) -> str:
+    """The path that a node of limits or statistics stands for."""
+    return path[len(QUOTA) :].rpartition("/")[0]
 
 
 def size_of(data: bytes | None) -> int:
@@ -84,9 +100,8 @@ class Quotas:
             self.limited.pop(limited, None)
 
     def _measure(self, path: str) -> None:
-        tree = self._tree
-        sizes = [size_of(node[DATA]) for _, node in tree.walk(path)] if path in tree.nodes else []
-        self._write(path, {COUNT: len(sizes), BYTES: sum(sizes)})
+        count, size = self._tree.measure(path)
+        self._write(path, {COUNT: count, BYTES: size})
 
     def changed(self, path: str, nodes: int, size: int) -> None:
         """Something at `path` came, went, grew or shrank."""

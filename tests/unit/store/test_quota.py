@@ -2,11 +2,12 @@ from __future__ import annotations
 
 import pytest
 
+from tests.cost.meter import steps
 from tests.unit.store.support import BOB, Client, Leader, dump, follower_of, leader
 from zab.store.acl import OPEN
 from zab.store.errors import ErrorCode
 from zab.store.ops import Op
-from zab.store.quota import parse, render
+from zab.store.quota import PARSED_BYTES_MAX, parse, render, size_of
 from zab.store.store import Store, StoreSettings
 
 FULL = ErrorCode.QUOTA_EXCEEDED
@@ -138,3 +139,58 @@ def test_quotas_survive_a_snapshot() -> None:
     store.restore(it.store.snapshot())
     again = Leader(store=store)
     assert again.error(Op.CREATE, "/q/b", b"", OPEN, 0) == FULL
+
+
+def test_oversized_limits_and_statistics_cost_a_change_nothing() -> None:
+    """Anybody may write these nodes, and each change below the limited path parses them."""
+    found = []
+    for text in (b"count=1,bytes=1", b",".join(b"%d=1" % number for number in range(100_000))):
+        it = limited(text)
+        it.set("/zookeeper/quota/q/zookeeper_stats", text)
+        found.append(steps(lambda: it.set("/q/a", b"x")))  # noqa: B023
+    assert found[1] <= found[0]
+
+
+def test_text_is_parsed_up_to_its_bound() -> None:
+    text = b"count=".ljust(PARSED_BYTES_MAX - 1) + b"5"
+    assert parse(text) == {"count": 5}
+    assert parse(text + b"0") == {}
+
+
+def test_multi_creates_the_statistics_of_one_quota_only() -> None:
+    """Each makes every server walk the limited subtree."""
+    it = limited(b"count=9,bytes=9")
+    path = "/zookeeper/quota/q/zookeeper_stats"
+    delete, create = (Op.DELETE, (path, -1)), (Op.CREATE, (path, b"", OPEN, 0))
+    assert it.error(Op.MULTI, delete, create) == 0
+    assert stats(it) == {"count": 2, "bytes": 3}
+    assert it.error(Op.MULTI, delete, create, delete, create) == ErrorCode.BAD_ARGUMENTS
+    assert stats(it) == {"count": 2, "bytes": 3}
+
+
+def test_leader_pays_for_the_walk_that_statistics_begin_with() -> None:
+    """It prepares for a limited time at a go, so no batch holds many of these walks."""
+    it = limited(b"")
+    it.delete("/zookeeper/quota/q/zookeeper_stats")
+
+    def cost() -> int:
+        return steps(lambda: it.prepare(Op.CREATE, "/zookeeper/quota/q/zookeeper_stats", b"", OPEN, 0))
+
+    before = cost()
+    it.settle()
+    it.delete("/zookeeper/quota/q/zookeeper_stats")
+    for number in range(1_000):
+        it.create(f"/q/a/{number}")
+    assert cost() > before + 1_000
+
+
+@pytest.mark.parametrize("path", ["/", "/q", "/q/a", "/nothing", "/zookeeper"])
+def test_measure_agrees_with_a_walk(path: str) -> None:
+    it = limited(b"count=9,bytes=9")
+    it.create("/q/b", None)
+    for name in ("x", "y"):
+        it.create(f"/q/a/{name}", name.encode() * 7)
+        it.create(f"/q/a/{name}/z", b"12")
+    tree = it.store.tree
+    walked = [size_of(node[0]) for _, node in tree.walk(path)] if path in tree.nodes else []
+    assert tree.measure(path) == (len(walked), sum(walked))
