@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 from functools import partial
+from math import inf
 from typing import Final, Protocol
 
 from attrs import frozen
@@ -29,6 +30,9 @@ from zab.wire.relay import TAG, TAG_BYTES
 
 BESIDE_BYTES: Final = TAG_BYTES + ITEM_BYTES_MAX
 """What a batch holds for a transaction beside the transaction itself."""
+
+PREPARE_S: Final = 0.02
+"""So long a turn prepares before it lets others have the loop: a hundred large requests that fail are seconds."""
 
 _pack_tag: Final = TAG.pack
 _new_view: Final = partial(tuple.__new__, View)
@@ -68,6 +72,9 @@ class Desk:
         self.refusals: list[Refusal] = []
         """To be taken by the driver."""
         self.proposed = self.batches = 0
+        self.cut = False
+        """This turn of the driver has prepared for as long as it may."""
+        self._cut_at = inf
         self._machine = machine
         self._limits = limits
         self._log = log
@@ -147,6 +154,10 @@ class Desk:
         while outstanding and outstanding[0][0] <= zxid:
             outstanding.popleft()
 
+    def begin(self) -> None:
+        """A turn of the driver begins: there is time again."""
+        self.cut, self._cut_at = False, self._watchdog.clock() + PREPARE_S
+
     def turn(self, node: Proposes, now: Millis, now_ms: int) -> None:
         """Prepare and propose for as long as there is something, and room for it.
 
@@ -158,6 +169,8 @@ class Desk:
         try:
             while self._prepared or self._parcels:
                 if not self._prepared:
+                    if self.cut:
+                        return
                     self._prepare(node, now_ms)
                     if not self._prepared:
                         continue  # all were refused
@@ -195,7 +208,8 @@ class Desk:
         zxid = Zxid(last + 1) if epoch_of(last) == epoch else make(epoch, 1)
         size = 0
         clock = self._watchdog.clock
-        while parcels and len(prepared) < limits.batch_entries_max and size < limits.batch_bytes_max:
+        cut_at = self._cut_at
+        while parcels and len(prepared) < limits.batch_entries_max and size < limits.batch_bytes_max and not self.cut:
             parcel = parcels[0]
             start = self._started
             stop = min(len(parcel.requests), start + limits.batch_entries_max - len(prepared))
@@ -216,9 +230,12 @@ class Desk:
                     if ended - started > STALL_S:
                         self._watchdog.took(ended - started, partial(self._preparing, request))
                     started = ended
+                    self.cut = ended >= cut_at
                 if not isinstance(txn, bytes) or len(txn) > txn_bytes_max:
                     self.refusals.append(Refusal(link, counter, self._why_not(txn)))
                     counter += 1
+                    if self.cut:
+                        break
                     continue
                 if prepare_at is None and not passes:
                     outstanding.append((zxid, txn))
@@ -226,7 +243,7 @@ class Desk:
                 size += len(txn) + TAG_BYTES
                 zxid = Zxid(zxid + 1)
                 counter += 1
-                if size >= limits.batch_bytes_max:
+                if size >= limits.batch_bytes_max or self.cut:
                     break
             done = counter - parcel.first
             if link is not None:

@@ -136,6 +136,8 @@ class Driver:
         self._told_saved: Ticket = 0
         self._halted: tuple[Iterator[Wish], Wish] | None = None
         """A turn that waits, and what for."""
+        self._pause_at = 0.0
+        """When whoever applies lets others have the loop."""
         self._failure: Exception | None = None
         """Of a turn that somebody else had for the task."""
         self._writer: Writer
@@ -224,8 +226,11 @@ class Driver:
 
     def _turn(self) -> Iterator[Wish]:
         node, requests = self.node, self._requests
-        now = int(self._time() * 1000)
+        started = self._time()
+        self._pause_at = started + APPLY_S
+        now = int(started * 1000)
         self.turns += 1
+        requests.desk.begin()
         for source, messages in self._inbox.take():
             if isinstance(source, Link):
                 self._hear(source, messages, now)
@@ -248,7 +253,9 @@ class Driver:
             if as_ever and _is_common(ready):
                 self._send_and_save(ready)
                 if apply:
-                    self._apply_one(apply[0].batch)  # type: ignore[union-attr]
+                    batch = apply[0].batch  # type: ignore[union-attr]
+                    yield from self._apply_batch(batch)
+                    requests.reached(batch.last)
             else:
                 as_ever = False
                 yield from self._perform(ready)
@@ -265,6 +272,9 @@ class Driver:
                 self._alarm_scope.deadline = _trio_time(self._alarm_at)
         if self._snapshots.due:
             self._snapshots.start(self._nursery, node.applied, node.digest(), self._machine.snapshot())
+        if requests.desk.cut:
+            self._bell.ring()  # the rest is for a turn of its own
+            yield Pause.LET_OTHERS
 
     def _tell_saved(self, now: Millis) -> None:
         self._told_saved = self._saved
@@ -335,15 +345,11 @@ class Driver:
 
     def _apply(self, ready: Ready) -> Iterator[Wish]:
         zxid: Zxid | None = None
-        pause_at = trio.current_time() + APPLY_S
+        self._pause_at = self._time() + APPLY_S
         for item in ready.apply:
             if isinstance(item, Apply):
-                self._apply_batch(item.batch)
+                yield from self._apply_batch(item.batch)
                 zxid = item.batch.last
-                if trio.current_time() >= pause_at:
-                    # After a restart, or far behind: a whole log, while somebody else's tasks wait for the loop.
-                    yield Pause.LET_OTHERS
-                    pause_at = trio.current_time() + APPLY_S
             elif isinstance(item, Activate):
                 self._requests.changes.activated(item.ensemble.version)
                 self._activated(item.ensemble)
@@ -354,11 +360,8 @@ class Driver:
         if zxid is not None:
             self._requests.reached(zxid)
 
-    def _apply_one(self, batch: Batch) -> None:
-        self._apply_batch(batch)
-        self._requests.reached(batch.last)
-
-    def _apply_batch(self, batch: Batch) -> None:
+    def _apply_batch(self, batch: Batch) -> Iterator[Wish]:
+        """After a restart, or far behind, it is a whole log, while somebody else's tasks wait for the loop."""
         payloads = batch.payloads()
         count, size = batch.count, len(batch.body)
         self._snapshots.count(count, size)
@@ -369,12 +372,15 @@ class Driver:
             self.membership(Ensemble.parse(text.decode()), batch.last)
             return
         apply, origin = self._machine.apply, self._requests.origin
-        mine, applied = origin.tag, origin.applied
+        mine, applied, time = origin.tag, origin.applied, self._time
         for zxid, payload in zip(batch.zxids, payloads, strict=True):
             result = apply(zxid, payload[TAG_BYTES:])
             where, counter = _unpack_tag(payload)
             if where == mine:
                 applied(counter, result)
+            if time() >= self._pause_at:
+                yield Pause.LET_OTHERS
+                self._pause_at = time() + APPLY_S
 
     async def _restore(self, restore: Restore) -> None:
         """In a thread, so that the rest of the application lives on; this member has nothing else to do."""

@@ -12,7 +12,8 @@ import trio.testing
 
 from tests.unit.runtime.test_desk import EPOCH, LOG, A, Machine, Node
 from zab.core.zxid import Zxid
-from zab.runtime.desk import Desk, Parcel
+from zab.runtime.desk import PREPARE_S, Desk, Parcel
+from zab.runtime.errors import Refused
 from zab.runtime.limits import Limits
 from zab.runtime.watchdog import DEAD_S, RECENT_S, STALL_S, LoopMonitor, Stall, Watchdog, Watchdogs
 
@@ -128,6 +129,32 @@ def test_desk_names_the_request_that_took_long_to_prepare() -> None:
     desk.put(Parcel(EPOCH, None, A, 0, (b"quick", b"slow", b"quick")))
     desk.turn(Node(), 0, 0)
     assert [stall.cause for stall in stalls] == ["preparing the request 'slow' of 4 bytes"]
+
+
+def test_desk_ends_a_turn_that_prepares_for_too_long() -> None:
+    """It proposes what it has; the rest waits until the driver begins another turn."""
+    dog, clock, _ = make_dog()
+
+    class Slow(Machine):
+        def prepare_at(self, request: bytes, zxid: Zxid, epoch: int, now_ms: int) -> bytes:
+            clock.now += PREPARE_S / 2
+            if request == b"refuse":
+                raise Refused("no")
+            return request
+
+        def prepare(self, request: bytes, view: object) -> bytes:
+            raise AssertionError
+
+    desk, node = Desk(Slow(), Limits(), LOG, dog), Node()
+    desk.open(EPOCH)
+    desk.put(Parcel(EPOCH, None, A, 0, (b"write",) * 3 + (b"refuse",) * 3))
+    found = []
+    while desk.busy:
+        desk.begin()
+        desk.turn(node, 0, 0)
+        desk.turn(node, 0, 0)
+        found.append((node.last & 0xFFFF_FFFF, len(desk.refusals), desk.cut))
+    assert found == [(2, 0, True), (3, 1, True), (3, 3, True)]
 
 
 def hold_the_loop() -> None:
