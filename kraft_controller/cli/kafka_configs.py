@@ -83,7 +83,7 @@ def _pairs(text: str) -> list[tuple[str, str]]:
     while at < len(text):
         match = _PAIR.match(text, at)
         if match is None or match.end() == at:
-            raise Misuse(f"--add-config: {text[at:]!r} is no key=value, or key=[value,value]")
+            raise Misuse(f"--add-config, from character {at + 1}: this is no key=value, or key=[value,value]")
         key, value = match[1], match[2]
         found.append((key, value if key.startswith("SCRAM-") else value.removeprefix("[").removesuffix("]")))
         at = match.end()

@@ -187,7 +187,7 @@ def _assignment(text: str) -> list[tuple[BrokerId, ...]]:
 def pair(text: str) -> tuple[str, str]:
     key, equals, value = text.partition("=")
     if not equals or not key:
-        raise Misuse(f"{text!r}: it looks like KEY=VALUE")
+        raise Misuse("expected KEY=VALUE")
     return key.strip(), value
 
 

@@ -45,7 +45,7 @@ def read_command_config(path: Path) -> CommandConfig:
     except OSError as error:
         raise Misuse(f"--command-config {path}: it cannot be read: {error.strerror}") from None
     try:
-        source = Source.of(str(path), text, {})
+        source = Source.of(str(path), text, {}, _KNOWN | {_SERVERS})
         made = _read(source)
         if source.problems:
             raise Misconfigured(source.problems)

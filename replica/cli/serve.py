@@ -54,7 +54,7 @@ def act(arguments: argparse.Namespace) -> int:
     for one in arguments.override:
         key, equals, value = one.partition("=")
         if not equals or not key.strip():
-            raise Misuse(f"--override {one}: expected KEY=VALUE")
+            raise Misuse("--override: expected KEY=VALUE")
         overrides[key.strip()] = value.strip()
     operators = None if arguments.operators is None else _operators(arguments.operators)
     try:

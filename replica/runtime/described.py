@@ -14,6 +14,7 @@ from attrs import frozen
 from kraft_controller.core.configs import BROKER, TOPIC, ConfigError, Key
 from replica.runtime.requests import Body
 from replica.storage.config import LogConfig
+from zab.core.secrets import is_secret
 
 
 class Source(IntEnum):
@@ -119,6 +120,7 @@ def _entry(name: str, key: Key, found: list[Body]) -> Body:
     return {
         "name": name,
         "value": first["value"],
+        "is_sensitive": is_secret(name),
         "config_source": first["source"],
         "synonyms": found,
         "config_type": KINDS[key.kind],
@@ -127,7 +129,7 @@ def _entry(name: str, key: Key, found: list[Body]) -> Body:
 
 
 def _said(name: str, text: str | None, source: Source) -> Body:
-    return {"name": name, "value": text, "source": int(source)}
+    return {"name": name, "value": None if is_secret(name) else text, "source": int(source)}
 
 
 def _makes_sense(key: Key, text: str) -> bool:

@@ -107,7 +107,7 @@ def serve(
 def _pair(option: str) -> tuple[str, str]:
     key, equals, value = option.partition("=")
     if not key or not equals:
-        raise click.UsageError(f"-D {option}: expected KEY=VALUE")
+        raise click.UsageError("-D: expected KEY=VALUE, as in -D tickTime=500")
     return key, value
 
 

@@ -17,7 +17,7 @@ from kraft_controller.runtime.leaving import LeaveSettings
 from replica.cli.properties import checks, openness, security
 from replica.cli.properties.keys import KEYS, SECTIONS
 from replica.cli.properties.listeners import between_of, inter_broker_of, listeners_of
-from replica.cli.properties.source import Misconfigured, Source, is_secret, nearest
+from replica.cli.properties.source import Misconfigured, Source, nearest
 from replica.cli.properties.store import store_login_of
 from replica.core.errors import KafkaError
 from replica.core.groups.desk import Settings as GroupSettings
@@ -32,6 +32,7 @@ from replica.storage.config import LogConfig
 from replica.storage.manager import ManagerSettings
 from zab.cli.zoo.properties import decode
 from zab.core.failed_logins import FailedLoginSettings
+from zab.core.secrets import HIDDEN, shown
 
 GROUPS: Final = (
     "config",
@@ -161,7 +162,11 @@ def _warn_of_strangers(source: Source, understood: Collection[str]) -> None:
     for key, entry in source.entries.items():
         known = KEYS.get(key)
         if known is None and key not in understood and not source.is_wrong(key):
-            source.warn(key, f"this key is not known here and has no effect{nearest(key)}")
+            near = nearest(key)
+            if entry.value.strip("=") or near:
+                source.warn(key, f"this key is not known here and has no effect{near}")
+            else:  # it may be the rest of a password that stands on two lines
+                source.warnings.append(f"{source.place(entry)}: this line is no key=value, and without effect")
         elif known is not None and known.ignored and entry.value not in known.agreed:
             source.warn(key, f"without effect: {known.does}")
 
@@ -227,18 +232,18 @@ def _log(source: Source) -> tuple[LogConfig, frozenset[str]]:
 
 
 def _said(source: Source) -> dict[str, tuple[str | None, bool]]:
-    """Every key with its value, as tools are told it; None: a secret, or one that nobody has set."""
+    """Every key with its value, as tools are told it; None: a secret, an unknown key, or one that nobody has set."""
     made: dict[str, tuple[str | None, bool]] = {
         key.name: (key.usual, False) for _, keys in SECTIONS for key in keys if not key.ignored
     }
     for key, entry in source.entries.items():
-        made[key] = (None if is_secret(key) else entry.value, True)
+        made[key] = (None if source.shown(entry) == HIDDEN else entry.value, True)
     return made
 
 
 def _effective(source: Source, understood: Collection[str]) -> dict[str, str]:
     return {
-        key: "..." if is_secret(key) else entry.value
+        key: shown(key, entry.value)
         for key, entry in source.entries.items()
         if key in understood or (key in KEYS and not KEYS[key].ignored)
     }

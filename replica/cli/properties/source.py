@@ -5,7 +5,7 @@ Mistakes are gathered and told together: who mends them one at a time starts a b
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from difflib import get_close_matches
 from typing import Any, Final, TypeVar
 
@@ -13,13 +13,12 @@ from attrs import define, field, frozen
 
 from replica.cli.properties.keys import KEYS
 from zab.cli.zoo.properties import Entry, MalformedEscape, parse
+from zab.core.secrets import shown
 
 T = TypeVar("T")
 
 BESIDE: Final = 0
 """The line of what was said with --override."""
-SECRET: Final = ("password", "secret", "jaas.config", "keystore.key")
-"""Keys with such a word in them have values that nobody is told."""
 _LISTENER: Final = "listener.name."
 _ALIKE: Final = 0.8
 
@@ -36,24 +35,26 @@ class Misconfigured(Exception):
 @define
 class Source:
     path: str
+    known: Collection[str] = KEYS
+    """Keys whose values are shown, unless they are secrets."""
     entries: dict[str, Entry] = field(factory=dict)
     """Each key once: what is said beside the file stands before it, and in the file the last one counts."""
     problems: list[str] = field(factory=list)
     warnings: list[str] = field(factory=list)
 
     @classmethod
-    def of(cls, path: str, text: str, beside: Mapping[str, str]) -> Source:
-        source = cls(path)
+    def of(cls, path: str, text: str, beside: Mapping[str, str], known: Collection[str] = KEYS) -> Source:
+        source = cls(path, known)
         try:
             entries = parse(text)
         except MalformedEscape as error:
-            why = f"{path}, line {error.line}: {error.escape!r}: after \\u come four hexadecimal digits"
+            why = f"{path}, line {error.line}: after \\u come four hexadecimal digits"
             raise Misconfigured([why]) from None
         for entry in entries:
             before = source.entries.get(entry.key)
             source.entries[entry.key] = entry
             if before is not None:
-                source.warn(entry.key, f"line {before.line} says {_shown(before)!r}; the last one counts")
+                source.warn(entry.key, f"line {before.line} says {source.shown(before)!r}; the last one counts")
         source.entries |= {key: Entry(key, value, BESIDE, BESIDE) for key, value in beside.items()}
         return source
 
@@ -94,8 +95,18 @@ class Source:
         entry = self.entries.get(key)
         if entry is None:
             return f"{self.path}: {key}"
-        line = "--override" if entry.line == BESIDE else f"{self.path}, line {entry.line}"
-        return f"{line}: {key}={_shown(entry)}"
+        return f"{self.place(entry)}: {key}={self.shown(entry)}"
+
+    def place(self, entry: Entry) -> str:
+        return "--override" if entry.line == BESIDE else f"{self.path}, line {entry.line}"
+
+    def shown(self, entry: Entry) -> str:
+        """Keys of a listener or of a mechanism are known by what follows its name."""
+        key = entry.key
+        if key.startswith(_LISTENER):
+            key = key.removeprefix(_LISTENER).partition(".")[2]
+            key = key if key in self.known else key.partition(".")[2]
+        return shown(entry.key, entry.value, known=key in self.known)
 
     def wrong(self, key: str, why: object) -> Misconfigured:
         return Misconfigured([f"{self.where(key)}: {why}"])
@@ -130,14 +141,6 @@ class Scope:
 
     def wrong(self, key: str, why: object) -> Misconfigured:
         return self.source.wrong(self.name(key), why)
-
-
-def _shown(entry: Entry) -> str:
-    return "..." if is_secret(entry.key) else entry.value
-
-
-def is_secret(key: str) -> bool:
-    return any(word in key for word in SECRET)
 
 
 def nearest(key: str) -> str:

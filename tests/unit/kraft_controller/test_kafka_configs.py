@@ -34,7 +34,7 @@ def test_the_same_in_our_words(given: str, ours: str) -> None:
         ("--alter --add-config a=1", "--entity-type"),
         ("--alter --entity-type topics --entity-name a --entity-name b", "each --entity-type"),
         ("--alter --topic t --broker 1 --add-config a=1", "of two kinds"),
-        ("--alter --topic t --add-config a", "'a' is no key=value"),
+        ("--alter --topic t --add-config a", "from character 1: this is no key=value"),
         ("--alter --topic t --bootstrap-server h:1", "at the store"),
         ("--alter --topic", "expected one argument"),
     ],

@@ -60,7 +60,7 @@ def test_what_counts_for_nothing_is_named() -> None:
     made = plan("num.io.threads=16", "my.own.key=x", "auto.create.topics.enable=false", "num.partitions=2")
     assert made.warnings == (
         f"server.properties, line 3: num.io.threads=16: {why}",
-        "server.properties, line 4: my.own.key=x: this key is not known here and has no effect",
+        "server.properties, line 4: my.own.key=...: this key is not known here and has no effect",
     )
     assert made.config.auto_create is False
     assert made.config.partitions == 2
@@ -415,7 +415,7 @@ def test_letters_are_read_as_they_were_meant(tmp_path: Path) -> None:
         assert made.config.rack == "caf\u00e9"
         assert [warned in warning for warning in made.warnings] == [True] if warned else made.warnings == ()
     file.write_bytes(head + b"broker.rack=\\u00g9")
-    with pytest.raises(Misconfigured, match="line 3: .*: after .u come four hexadecimal digits"):
+    with pytest.raises(Misconfigured, match="line 3: after .u come four hexadecimal digits"):
         read_plan(file, {})
     with pytest.raises(Misconfigured, match="it cannot be read: No such file"):
         read_plan(tmp_path / "nothing", {})

@@ -24,7 +24,7 @@ _FILE = click.Path(exists=True, dir_okay=False)
 def parse_auth(text: str) -> tuple[str, bytes]:
     scheme, colon, credentials = text.partition(":")
     if not colon or not scheme:
-        raise click.BadParameter(f"{text!r} is not SCHEME:CREDENTIALS, like digest:user:password")
+        raise click.BadParameter("expected SCHEME:CREDENTIALS, like digest:user:password")
     return scheme, credentials.encode()
 
 
@@ -91,7 +91,7 @@ def shell(
     known = [parse_auth(text) for text in auth]
     user, colon, password = (sasl or "").partition(":")
     if sasl is not None and not colon:
-        raise click.BadParameter(f"--sasl {sasl!r} is not USER:PASSWORD")
+        raise click.BadParameter("--sasl: expected USER:PASSWORD")
     secure = ClientTls(ca, cert, key, not any_hostname) if tls or ca or cert else None
 
     def opens(names: str) -> AbstractAsyncContextManager[Session]:

@@ -24,7 +24,7 @@ def write_membership(config: Path, ensemble: Ensemble, sid: int) -> Path:
     dynamic = config.with_name(dynamic_name(config.name, ensemble.version)).resolve()
     replace(dynamic, encode_dynamic(ensemble).encode())
     old = config.read_bytes()
-    replace(config.with_name(config.name + BACKUP), old)
+    replace(config.with_name(config.name + BACKUP), old, like=config)
     server = next((each for each in ensemble.servers if each.id == sid), None)
     drop = {_KEY} if server is None or server.client_port is None else {_KEY, "clientPort", "clientPortAddress"}
     replace(config, without(decode(old), drop).encode() + f"{_KEY}={dynamic}\n".encode())
@@ -43,15 +43,19 @@ def without(text: str, names: set[str]) -> str:
     return "".join(f"{line}\n" for number, line in enumerate(lines, start=1) if number not in gone)
 
 
-def replace(path: Path, content: bytes) -> None:
-    """Atomically and durably: after a crash it is the old file or the new one."""
+def replace(path: Path, content: bytes, like: Path | None = None) -> None:
+    """Replace the file atomically and durably: after a crash it is the old file or the new one.
+
+    It keeps its permissions; a new file has those of `like`, because a configuration may hold passwords.
+    """
     temporary = path.with_name(path.name + ".tmp")
+    pattern = path if path.exists() else like
     with temporary.open("wb") as file:
+        if pattern is not None:
+            os.fchmod(file.fileno(), pattern.stat().st_mode & 0o777)
         file.write(content)
         file.flush()
         os.fsync(file.fileno())
-    if path.exists():
-        temporary.chmod(path.stat().st_mode & 0o777)
     temporary.replace(path)
     folder = os.open(path.parent, os.O_RDONLY)
     try:

@@ -396,5 +396,10 @@ def family_of(name: str) -> Family | None:
     return next((family for family in FAMILIES if family.pattern.fullmatch(name)), None)
 
 
+def is_known(name: str) -> bool:
+    family = family_of(name)
+    return name in BY_NAME or (family is not None and not family.ignored)
+
+
 def known_names() -> Iterable[str]:
     return [*BY_NAME, *TLS_KEYS, *(family.shown for family in FAMILIES)]

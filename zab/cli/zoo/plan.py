@@ -303,8 +303,7 @@ def _given(source: Source) -> tuple[tuple[str, str], ...]:
         key, family = BY_NAME.get(told.name), family_of(told.name)
         by_hand = (key is not None and not key.ignored and not key.sets) or (family is not None and not family.ignored)
         if by_hand and told.name not in _SHOWN_OTHERWISE and not told.name.startswith(MEMBERSHIP):
-            secret = told.name.lower().endswith("password")
-            found.append((told.name, "..." if secret else told.value))
+            found.append((told.name, told.shown))
     return tuple(found)
 
 

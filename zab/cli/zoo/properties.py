@@ -28,10 +28,11 @@ class Entry:
 
 
 class MalformedEscape(ValueError):
-    def __init__(self, line: int, escape: str) -> None:
-        super().__init__(f"line {line}: {escape!r} is no character: four hexadecimal digits follow \\u")
+    """The text is not repeated: it may be part of a password."""
+
+    def __init__(self, line: int) -> None:
+        super().__init__(f"line {line}: four hexadecimal digits follow \\u")
         self.line = line
-        self.escape = escape
 
 
 def parse(text: str) -> list[Entry]:
@@ -89,7 +90,7 @@ def _unescaped(text: str, line: int) -> str:
         if letter == "u":
             digits = text[at : at + 4]
             if len(digits) < 4 or digits.strip("0123456789abcdefABCDEF"):
-                raise MalformedEscape(line, f"\\u{digits}")
+                raise MalformedEscape(line)
             out.append(chr(int(digits, 16)))
             at += 4
         else:

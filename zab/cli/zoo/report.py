@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from zab.cli.zoo.keys import SECTIONS
 from zab.cli.zoo.plan import Plan
 from zab.cli.zoo.values import kibibytes
+from zab.core.secrets import shown
 
 
 def effective(plan: Plan) -> str:
@@ -46,7 +47,7 @@ def _lines(plan: Plan) -> Iterator[str]:
                 if isinstance(value, int) and key.convert is kibibytes:
                     value //= 1024
                 if value is not None:
-                    yield f"{key.name}={_shown(value)}"
+                    yield f"{key.name}={shown(key.name, _shown(value))}"
     if plan.ensemble is not None:
         for line in plan.ensemble.text().splitlines():
             if not line.startswith("version="):

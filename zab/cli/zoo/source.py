@@ -16,6 +16,7 @@ from zab.cli.zoo import keys
 from zab.cli.zoo.keys import BY_NAME, Key, bare, family_of
 from zab.cli.zoo.properties import Entry, MalformedEscape, decode, parse
 from zab.cli.zoo.values import Unusual
+from zab.core import secrets
 from zab.core.errors import ConfigError
 
 T = TypeVar("T")
@@ -44,8 +45,12 @@ class Told:
     line: int
 
     @property
+    def shown(self) -> str:
+        return secrets.shown(self.name, self.value, known=keys.is_known(self.name))
+
+    @property
     def text(self) -> str:
-        return f"{self.where}: {self.name}={self.value}"
+        return f"{self.where}: {self.name}={self.shown}"
 
 
 @define
@@ -72,10 +77,10 @@ class Source:
             told = Told(name, entry.value, f"{path}:{entry.line}", entry.line)
             before = self.told.get(name)
             if before is not None and name.startswith(keys.MEMBERSHIP):  # which of the two it is, nobody can guess
-                self.problem(told, f"also in line {before.line}, as {before.value!r}")
+                self.problem(told, f"also in line {before.line}, as {before.shown!r}")
             elif before is not None:
                 self.warnings.append(
-                    f"{told.text}: also in line {before.line}, as {before.value!r}; the last one counts"
+                    f"{told.text}: also in line {before.line}, as {before.shown!r}; the last one counts"
                 )
             self.told[name] = told
 
@@ -85,7 +90,7 @@ class Source:
         except OSError as error:
             self.problems.append(f"{path}: cannot be read: {error.strerror}")
         except MalformedEscape as error:
-            self.problems.append(f"{path}:{error.line}: {error.escape!r}: after \\u come four hexadecimal digits")
+            self.problems.append(f"{path}:{error.line}: after \\u come four hexadecimal digits")
         return []
 
     # -- looking ---------------------------------------------------------------------------------
@@ -135,7 +140,7 @@ class Source:
             return None, text
         untold = [each for each in named if not any(line.startswith(f"{each[0].text}: ") for line in self.problems)]
         told, file = (untold or named)[0]
-        return told, f"{told.name}={told.value}: {text[len(file) :].lstrip(' ,:')}"
+        return told, f"{told.name}={told.shown}: {text[len(file) :].lstrip(' ,:')}"
 
     def missing(self, name: str, what: str) -> None:
         self.problems.append(f"{self.path}: {name} is missing: {what}")
@@ -160,9 +165,16 @@ class Source:
                 if told.value.lower() not in key.agreed:
                     self.warn(told, f"without effect: {key.does}")
             elif family is None:
-                self.warn(told, f"not a key of ZooKeeper's, and without effect{_nearest(told.name)}")
+                self._warn_of_stranger(told)
             elif family.ignored:
                 self.warn(told, f"without effect: {family.does}")
+
+    def _warn_of_stranger(self, told: Told) -> None:
+        near = _nearest(told.name)
+        if told.value.strip("=") or near:
+            self.warn(told, f"not a key of ZooKeeper's, and without effect{near}")
+        else:  # it may be the rest of a password that stands on two lines
+            self.warnings.append(f"{told.where}: this line is no key=value, and without effect")
 
 
 def _nearest(name: str) -> str:

@@ -1,5 +1,7 @@
 """Java's login configuration, as far as operators of ZooKeeper have one: the names and passwords for DIGEST-MD5.
 
+Errors name lines, and no words of the text: where a mark is missing, a password stands where a name should.
+
 Server {
     org.apache.zookeeper.server.auth.DigestLoginModule required
     user_super="adminsecret"
@@ -57,20 +59,20 @@ def parse_jaas(text: str, source: str) -> dict[str, list[tuple[str, Mapping[str,
     while not reader.at_end:
         name = reader.word("the name of a section")
         if name in sections:
-            raise reader.wrong(f"a second section {name!r}")
+            raise reader.wrong("a second section of the same name")
         reader.mark("{")
         modules = sections[name] = []
         while not reader.has("}"):
             module, flag = reader.word("a login module"), reader.word("required")
             if flag.lower() not in _FLAGS:
-                raise reader.wrong(f"{flag!r} stands where required, requisite, sufficient or optional should")
+                raise reader.wrong("required, requisite, sufficient or optional is missing behind the login module")
             options: dict[str, str] = {}
             while not reader.has(";"):
                 option = reader.word("an option")
                 reader.mark("=")
-                options[option] = reader.word(f"a value of {option}")
+                options[option] = reader.word("the value of an option")
                 if "${" in options[option]:
-                    raise reader.wrong(f"{option} names a property of Java, of which there are none here")
+                    raise reader.wrong("a value names a property of Java, of which there are none here")
             modules.append((module, options))
         reader.mark(";")
     return sections
@@ -88,7 +90,7 @@ class _Reader:
         while at < len(text):
             match = _TOKEN.match(text, at)
             if match is None:
-                raise ConfigError(f"{source}, line {line}: {text[at : at + 20]!r} is not closed, or no word")
+                raise ConfigError(f"{source}, line {line}: a quotation mark is not closed, or this is no word")
             if match["quoted"] is not None:
                 word = _ESCAPED.sub(lambda found: _CONTROLS.get(found[1], found[1]), match["quoted"])
                 self._tokens.append((word, False, line))

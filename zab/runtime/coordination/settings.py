@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from attrs import frozen
+from attrs import field, frozen
 
 from zab.core.failed_logins import FailedLoginSettings
 from zab.runtime.coordination.audit import AuditSettings
@@ -102,7 +102,7 @@ class DoorSettings:
     read_only_after_ms: int = 2_000
     reconfig_enabled: bool = False
     standalone_enabled: bool = True
-    super_digest: str | None = None
+    super_digest: str | None = field(default=None, repr=False)
     digest_algorithm: str = "sha1"
     security: SecuritySettings = DEFAULT_SECURITY
     failed_logins: FailedLoginSettings = DEFAULT_FAILED_LOGINS

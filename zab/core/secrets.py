@@ -1,0 +1,29 @@
+"""Which keys of a configuration hold secrets, and how a value is shown. Every output of a configuration asks here.
+
+A key that no table knows may be a secret key that is misspelt, so its value is hidden, too.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+HIDDEN: Final = "..."
+
+_SECRET: Final = (
+    "passw", "passphrase", "pwd", "secret", "credential", "token", "superdigest", "jaasconfig", "keystorekey",
+    "privatekey", "masterkey", "apikey",
+)  # fmt: skip
+"""Parts of keys without their separators."""
+_ABOUT_SECRETS: Final = ("path", "location", "tokens", "ms", "iterations", "length", "algorithm", "class", "url")
+"""Ends of keys with such a part that say where a secret is, how long it counts or how it is made."""
+
+
+def is_secret(key: str) -> bool:
+    """Return whether no output may show the value of this key."""
+    letters = "".join(filter(str.isalnum, key)).lower()
+    return any(part in letters for part in _SECRET) and not letters.endswith(_ABOUT_SECRETS)
+
+
+def shown(key: str, value: str, *, known: bool = True) -> str:
+    """Return the value as messages and pages show it. `known`: a table has this key."""
+    return value if known and not is_secret(key) else HIDDEN
