@@ -199,9 +199,11 @@ async def test_half_a_hello_is_not_waited_for_either(tmp_path: Path) -> None:
 
 async def test_a_taken_port_is_told(tmp_path: Path) -> None:
     (server,) = loopback(1)
-    async with open_member(Recorder(), tmp_path / "a", ensemble=Ensemble((server,)), settings=FAST):
+    async with open_member(Recorder(), tmp_path / "a", server_id=1, ensemble=Ensemble((server,)), settings=FAST):
         with pytest.raises(PortTaken, match=f"cannot listen on 127.0.0.1:{server.election_port}"):
-            async with open_member(Recorder(), tmp_path / "b", ensemble=Ensemble((server,)), settings=FAST):
+            async with open_member(
+                Recorder(), tmp_path / "b", server_id=1, ensemble=Ensemble((server,)), settings=FAST
+            ):
                 pass
 
 
@@ -364,9 +366,9 @@ async def test_a_certificate_file_that_is_none_is_told_at_once(tmp_path: Path) -
     bad = tmp_path / "bad.pem"
     bad.write_text("no certificate")
     with pytest.raises(ConfigError, match="bad.pem: there is no certificate in PEM format in it"):
-        open_member(Recorder(), tmp_path, ensemble=Ensemble(loopback(1)), tls=TlsConfig(bad, bad, bad))
+        open_member(Recorder(), tmp_path, server_id=1, ensemble=Ensemble(loopback(1)), tls=TlsConfig(bad, bad, bad))
         async with open_member(
-            Recorder(), tmp_path / "data", ensemble=Ensemble(loopback(1)), tls=TlsConfig(bad, bad, bad)
+            Recorder(), tmp_path / "data", server_id=1, ensemble=Ensemble(loopback(1)), tls=TlsConfig(bad, bad, bad)
         ):
             pass
 

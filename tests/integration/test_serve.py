@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import socket
 import subprocess
@@ -17,7 +18,7 @@ from click.testing import CliRunner
 from tests.integration import apache
 from tests.integration.apache import ask
 from tests.integration.served import Served, serve, three_configs
-from tests.ports import free_port
+from tests.ports import free_port, free_ports
 from zab.cli.commands import zab
 from zab.store.acl import digest_id
 
@@ -143,6 +144,33 @@ def test_a_port_that_is_taken_is_status_1_and_one_line(tmp_path: Path) -> None:
     assert line.startswith(f"Error: cannot listen on 127.0.0.1:{port} for clients")
     assert line.endswith("Is another server running there?")
     assert not (tmp_path / "data").exists(), "no history has begun"
+
+
+@pytest.mark.parametrize(("place", "name"), [(0, "learner"), (1, "election")])
+def test_peer_port_that_is_taken_is_reported_before_anything_is_written(tmp_path: Path, place: int, name: str) -> None:
+    client_port, *mine = free_ports(3)
+    others = free_ports(2)
+    config = tmp_path / "zoo.cfg"
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "myid").write_text("1\n")
+    config.write_text(
+        f"dataDir={tmp_path}/data\nclientPort={client_port}\nclientPortAddress=127.0.0.1\ninitLimit=10\nsyncLimit=5\n"
+        f"server.1=127.0.0.1:{mine[0]}:{mine[1]}\nserver.2=127.0.0.1:{others[0]}:{others[1]}\n"
+    )
+    with socket.create_server(("127.0.0.1", mine[place])), serve(config, "--log-level", "error") as server:
+        assert server.process.wait(timeout=120) == 1
+    (line,) = [line for line in server.log.read_text().splitlines() if line.startswith("Error")]
+    assert line.startswith(f"Error: cannot listen on 127.0.0.1:{mine[place]} for the {name} port")
+    assert [file.name for file in (tmp_path / "data").iterdir()] == ["myid"]
+
+
+def test_server_that_is_terminated_before_it_has_begun_ends_with_status_0(tmp_path: Path) -> None:
+    """A pipe in place of the file holds the process where it is."""
+    config = tmp_path / "zoo.cfg"
+    os.mkfifo(config)
+    with serve(config) as server, config.open("w"):
+        server.process.terminate()
+        assert server.process.wait(timeout=120) == 0
 
 
 def test_why_a_server_cannot_listen_or_write(tmp_path: Path) -> None:

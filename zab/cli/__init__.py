@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 
 
 def main() -> None:
+    if sys.argv[1:2] == ["serve"]:
+        # A server that is told to end before it has begun has done what it was told.
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     try:
         from zab.cli.commands import zab
     except ModuleNotFoundError as error:

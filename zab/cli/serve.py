@@ -165,9 +165,7 @@ async def check_free(plan: Plan) -> None:
         try:
             listeners = await trio.open_tcp_listeners(each.port, host=each.host)
         except OSError as error:
-            raise cannot_listen(
-                each.host, each.port, "clients" if "client" in each.key.lower() else "HTTP", error
-            ) from error
+            raise cannot_listen(each.host, each.port, each.purpose, error) from error
         for listener in listeners:
             await listener.aclose()
 

@@ -30,8 +30,12 @@ class ChangeLost(ZabError):
     """The leader that proposed this change of membership is gone, and the change with it. Ask again."""
 
 
-class PortTaken(ZabError):
-    """This server cannot listen where its membership says that it does."""
+class CannotListen(ZabError):
+    """This server cannot listen at the address that it was given: the address is not this machine's, for instance."""
+
+
+class PortTaken(CannotListen):
+    """Another program listens at the address that this server was given."""
 
 
 _HINTS: Final = {
@@ -42,8 +46,9 @@ _HINTS: Final = {
 }
 
 
-def cannot_listen(host: str | None, port: int, what: str, error: OSError) -> PortTaken:
+def cannot_listen(host: str | None, port: int, what: str, error: OSError) -> CannotListen:
     hint = _HINTS.get(error.errno or 0, "")
     if what.endswith(" port") and error.errno in (errno.EADDRNOTAVAIL, socket.EAI_NONAME):
         hint += " With quorumListenOnAllIPs=true a server listens on all of its own, whatever the others dial."
-    return PortTaken(f"cannot listen on {host or '*'}:{port} for {what}: {error.strerror or error}. {hint}".rstrip())
+    kind = PortTaken if error.errno == errno.EADDRINUSE else CannotListen
+    return kind(f"cannot listen on {host or '*'}:{port} for {what}: {error.strerror or error}. {hint}".rstrip())

@@ -17,7 +17,7 @@ from zab.runtime.doorbell import Doorbell
 from zab.runtime.driver import Driver, now_ms
 from zab.runtime.ears import SharedEars
 from zab.runtime.elections import Address, Elections
-from zab.runtime.errors import PortTaken
+from zab.runtime.errors import CannotListen
 from zab.runtime.greet import Handshake
 from zab.runtime.host import REAL_HOST, Host
 from zab.runtime.inbox import Inbox
@@ -210,7 +210,7 @@ class Running:
                 try:
                     await self._bind(nursery)
                     break
-                except PortTaken as error:
+                except CannotListen as error:
                     self._log.grumble("port_taken", "rebind", why=error)
                     await trio.sleep(BIND_RETRY_S)
 

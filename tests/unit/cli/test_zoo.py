@@ -274,11 +274,26 @@ def test_files_that_cannot_be_read_are_told_with_their_keys(folder: Path) -> Non
         f"{where}:5: ssl.trustStore.location={gone}: {why}",
         f"{where}:7: ssl.quorum.keyStore.location={gone}: {why}",
         f"{where}:8: ssl.quorum.trustStore.location={gone}: {why}",
-        f"{where}:9: java.security.auth.login.config={jaas}: has no section 'Server'; it has Client",
     ]
     jaas.unlink()
     assert f"{where}:3: java.security.auth.login.config={jaas}: {why}" in problems(
         folder, f"java.security.auth.login.config={jaas}\n"
+    )
+
+
+def test_login_file_without_a_section_for_servers_starts_without_sasl(folder: Path) -> None:
+    """As in the original, unless the configuration names the section or asks every client to log in."""
+    jaas = folder / "jaas"
+    jaas.write_text("Client {};")
+    line = f"java.security.auth.login.config={jaas}\n"
+    made = plan(folder, line)
+    (warning,) = made.warnings
+    assert warning.startswith(f"{folder}/zoo.cfg:3: java.security.auth.login.config={jaas}: ")
+    assert warning.endswith("has no section 'Server': this server starts without SASL")
+    assert not made.doors.security.sasl_users
+    assert "has no section 'Servers'; it has Client" in problems(folder, f"{line}sasl.serverconfig=Servers\n")
+    assert "by scheme 'sasl', of which there is no provider" in problems(
+        folder, f"{line}sessionRequireClientSASLAuth=true\n"
     )
 
 

@@ -21,10 +21,12 @@ from zab.core.zxid import ServerId
 from zab.runtime.admin.settings import AdminSettings
 from zab.runtime.alone import PAUSE_US
 from zab.runtime.coordination.audit import AuditSettings
-from zab.runtime.coordination.security import SecuritySettings
+from zab.runtime.coordination.jaas import SERVER
+from zab.runtime.coordination.security import LOGIN_FILE, SecuritySettings
 from zab.runtime.coordination.settings import NO_THROTTLE, DoorSettings
 from zab.runtime.identity import NAME as IDENTITY
 from zab.runtime.limits import Limits
+from zab.runtime.running import NOWHERE
 from zab.runtime.tls.quorum import QuorumTls
 from zab.storage.membership import remembered
 from zab.storage.storage import StorageSettings
@@ -109,6 +111,7 @@ def read_plan(path: Path, options: Iterable[tuple[str, str]] = (), *, from_file:
     replaces = False
     if data is not None and understood and (ensemble is None or sid in ensemble.by_id):
         ensemble, replaces = settle(source, data, sid, ensemble, saved, from_file=from_file)
+        ports += _server_ports(saved if saved is not None and not replaces else ensemble, sid, everywhere)
     if source.problems:
         raise BadConfig(source.problems, source.warnings)
     assert data is not None
@@ -143,7 +146,7 @@ def _http_ports(made: dict[str, Any]) -> list[Listens]:
 
 def _server_ports(ensemble: Ensemble | None, sid: int, everywhere: bool) -> list[Listens]:
     mine = None if ensemble is None else ensemble.by_id.get(ServerId(sid))
-    if mine is None:
+    if mine is None or mine.host == NOWHERE:
         return []
     host = EVERYWHERE if everywhere else mine.host
     line = f"server.{sid}"
@@ -258,6 +261,9 @@ def _made(source: Source, groups: dict[str, dict[str, Any]]) -> dict[str, Any]:
             doors[name] = make()
         except ConfigError as error:
             source.blame(error)
+    security = doors.get("security")
+    if LOGIN_FILE in source.told and isinstance(security, SecuritySettings) and not security.sasl_users:
+        source.warn(source.told[LOGIN_FILE], f"has no section '{SERVER}': this server starts without SASL")
     if doors.get("audit") is None and "audit.file" in source.told:
         source.warn(source.told["audit.file"], "without effect: audit.enable is not on")
     if source.value("preAllocSize", 1) == 0:

@@ -93,6 +93,13 @@ class Listens:
     host: str | None
     port: int
 
+    @property
+    def purpose(self) -> str:
+        """What the port is for, as error messages name it."""
+        if "port of server" in self.key:
+            return "the learner port" if self.key.startswith("the first") else "the election port"
+        return "clients" if "client" in self.key.lower() else "HTTP"
+
     def clashes(self, other: Listens) -> bool:
         if self.port != other.port:
             return False

@@ -11,7 +11,7 @@ import trio
 
 from zab.runtime.alone import open_files_limit
 from zab.runtime.coordination.connection import Connection
-from zab.runtime.errors import PortTaken, cannot_listen
+from zab.runtime.errors import CannotListen, cannot_listen
 from zab.runtime.ports import accept_all, number_of, peer_name
 
 if TYPE_CHECKING:
@@ -57,14 +57,14 @@ class ClientPort:
         try:
             try:
                 self._port = await self._listen(nursery)
-            except PortTaken as error:
+            except CannotListen as error:
                 if port != old_port or getattr(error.__cause__, "errno", None) != errno.EADDRINUSE:
                     raise
                 # It may be this server itself: one address of a port is not free while somebody has all of them.
                 self._listening.cancel()
                 await self._closed.wait()
                 self._port = await self._listen(nursery)
-        except PortTaken as error:
+        except CannotListen as error:
             # Nobody is cut off for that. The next change, or the next start, may find it free.
             self._host, self._port = before, old_port
             if self._closed.is_set():

@@ -12,7 +12,7 @@ from typing import Any, Final, Protocol
 from attrs import evolve, field, frozen
 
 from zab.core.errors import ConfigError
-from zab.runtime.coordination.jaas import SERVER, digest_users
+from zab.runtime.coordination.jaas import SERVER, digest_users, parse_jaas
 from zab.store.acl import SUPER, Access, Identity, Rules
 
 
@@ -174,7 +174,10 @@ def _sasl_users(properties: Mapping[str, str]) -> Mapping[str, str]:
     path = properties.get(LOGIN_FILE)
     if not path:
         return _NO_USERS
-    users = digest_users(read_text(path, LOGIN_FILE), properties.get("sasl.serverconfig", SERVER), path)
+    text, section = read_text(path, LOGIN_FILE), properties.get("sasl.serverconfig")
+    if section is None and SERVER not in parse_jaas(text, path):
+        return _NO_USERS  # as in the original: the file may be for clients, or for other programs
+    users = digest_users(text, section or SERVER, path)
     password = properties.get("SASLAuthenticationProvider.superPassword")
     if password is not None and "super" in users:
         users["super"] = password
