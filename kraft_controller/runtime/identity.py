@@ -17,6 +17,10 @@ from kraft_controller.core.names import BrokerId
 META: Final = "meta.properties"
 SESSION: Final = "store.session"
 SESSIONS_MAX: Final = 16
+_OWNER_ONLY: Final = 0o600
+"""Whoever knows the id of a session can tell this broker's ephemeral nodes from others'."""
+_ANYBODY: Final = 0o666
+"""Minus the umask."""
 _MENDED: Final = "put it back as it was, or move the directory away"
 
 
@@ -132,13 +136,14 @@ def remember_session(directory: Path, session: int) -> None:
     """So that the next start knows the node of this one for its own, and need not wait for it to go."""
     known = [*former_sessions(directory), session][-SESSIONS_MAX:]
     directory.mkdir(parents=True, exist_ok=True)
-    _write(directory / SESSION, "".join(f"{each:#x}\n" for each in known))
+    _write(directory / SESSION, "".join(f"{each:#x}\n" for each in known), _OWNER_ONLY)
 
 
-def _write(path: Path, text: str) -> None:
+def _write(path: Path, text: str, mode: int = _ANYBODY) -> None:
     """All of it or nothing, whenever the machine stops."""
     fresh = path.with_name(path.name + ".tmp")
-    with fresh.open("w", encoding="utf-8") as file:
+    fresh.unlink(missing_ok=True)  # one that an interrupted start left has the mode of that start
+    with open(fresh, "x", encoding="utf-8", opener=lambda name, flags: os.open(name, flags, mode)) as file:
         file.write(text)
         file.flush()
         os.fsync(file.fileno())

@@ -73,7 +73,7 @@ from replica.runtime.port import Port
 from replica.runtime.producers import ProducerIds
 from replica.runtime.quotas import metered
 from replica.runtime.replicas import Pace, Replication
-from replica.runtime.requests import ApiKey, Handlers
+from replica.runtime.requests import ApiKey, Handlers, joined
 from replica.runtime.sasl import SaslSettings, security_of
 from replica.runtime.topics import Defaults, Topics
 from replica.runtime.transactions import Transactions
@@ -298,35 +298,35 @@ class Broker:
         config = self.config
         inter_broker = self._inter_broker
         of_groups = self._remembering(self.offsets_topic)
-        made: Handlers = {
-            **metadata_handlers.handlers(
+        made: Handlers = joined(
+            metadata_handlers.handlers(
                 self.cache,
                 metadata_handlers.MetadataSettings(self.cluster, config.auto_create),
                 self.who_controls,
                 self.make_topic,
             ),
-            **topic_handlers.handlers(self.topics, self.cache, lambda: self.dynamic.layers),
-            **config_handlers.handlers(config.id, self.cache, self.session, self.dynamic.file),
-            **quota_handlers.handlers(self.session),
-            **move_handlers.handlers(lambda: self.controller),
-            **producer_handlers.handlers(self.producer_ids, self.transactions),
-            **user_handlers.handlers(self.users),
-            **acl_handlers.handlers(self.authorizer),
-            **log_dir_handlers.handlers(self.disk, self.replication.core.high_watermarks),
-            **produce_handlers.handlers(self.replication),
-            **fetch_handlers.handlers(self.replication, inter_broker),
-            **marker_handlers.handlers(self.replication, _wall_ms, self._transaction_ended),
-            **offset_handlers.handlers(self.replication, inter_broker, lambda topic: self.configs[topic].delete),
-            **group_handlers.handlers(self.groups, self.cache.__contains__),
-            **transaction_handlers.handlers(self.transactions, self.cache.__contains__, of_groups.count),
-            **coordinator_handlers.handlers(
+            topic_handlers.handlers(self.topics, self.cache, lambda: self.dynamic.layers),
+            config_handlers.handlers(config.id, self.cache, self.session, self.dynamic.file),
+            quota_handlers.handlers(self.session),
+            move_handlers.handlers(lambda: self.controller),
+            producer_handlers.handlers(self.producer_ids, self.transactions),
+            user_handlers.handlers(self.users),
+            acl_handlers.handlers(self.authorizer),
+            log_dir_handlers.handlers(self.disk, self.replication.core.high_watermarks),
+            produce_handlers.handlers(self.replication),
+            fetch_handlers.handlers(self.replication, inter_broker),
+            marker_handlers.handlers(self.replication, _wall_ms, self._transaction_ended),
+            offset_handlers.handlers(self.replication, inter_broker, lambda topic: self.configs[topic].delete),
+            group_handlers.handlers(self.groups, self.cache.__contains__),
+            transaction_handlers.handlers(self.transactions, self.cache.__contains__, of_groups.count),
+            coordinator_handlers.handlers(
                 self.cache,
                 {
                     coordinator_handlers.GROUP: of_groups,
                     coordinator_handlers.TRANSACTION: self._remembering(self.transactions_topic),
                 },
             ),
-        }
+        )
         handlers = metered(made, self.dynamic.quotas, self.replication.now, inter_broker)
         if self.authorizer is not None:
             handlers = guarded(handlers, self.authorizer, self.cache, auto_create=config.auto_create)

@@ -13,7 +13,7 @@ the version.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, TypeVar
 
 from attrs import frozen
 
@@ -22,6 +22,8 @@ from replica.wire.api import ApiKey as ApiKey
 Body: TypeAlias = dict[str, Any]
 Reply: TypeAlias = dict[str, Any] | None
 """None: nothing is sent. Only a request that expects no answer is answered so: Produce with acks = 0."""
+
+T = TypeVar("T")
 
 ANONYMOUS: Final = "User:ANONYMOUS"
 
@@ -58,3 +60,13 @@ connection ends, it is cancelled. A `KafkaError` that it raises ends the connect
 with one topic or group belongs into the reply."""
 
 Handlers: TypeAlias = Mapping[ApiKey, Handler]
+
+
+def joined(*tables: Mapping[ApiKey, T]) -> dict[ApiKey, T]:
+    """Return one table with the rows of all; a key that stands in two of them is a mistake of ours."""
+    made: dict[ApiKey, T] = {}
+    for table in tables:
+        twice = made.keys() & table.keys()
+        assert not twice, f"in two tables: {sorted(key.name for key in twice)}"
+        made |= table
+    return made

@@ -116,6 +116,36 @@ def test_recipes_stand_on_the_session_api(path: Path) -> None:
     } == set()
 
 
+# -- tables --------------------------------------------------------------------------------------------
+
+
+def repeated_keys(source: str) -> list[tuple[int, str]]:
+    """Line and text of each key that stands in one dict literal before. The linter sees constants and names alone."""
+    found = []
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Dict):
+            seen: set[str] = set()
+            for key in node.keys:
+                text = None if key is None or any(isinstance(e, ast.Call) for e in ast.walk(key)) else ast.unparse(key)
+                if text is not None and text in seen:
+                    found.append((key.lineno, text))  # type: ignore[union-attr]  # None has no text
+                if text is not None:
+                    seen.add(text)
+    return found
+
+
+def test_a_repeated_key_would_be_noticed() -> None:
+    assert repeated_keys("{A.b: 1, 2: 3, A.b: 4, **x, 2: 5}") == [(1, "A.b"), (1, "2")]
+    assert repeated_keys("{A.b: {A.b: 1}, next(x): 1, next(x): 2, **{A.b: 3}}") == []
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_no_table_has_a_key_twice(package: str) -> None:
+    """The second row would silently take the place of the first."""
+    found = {str(path): repeated_keys(path.read_text()) for path in modules_under(ROOT / package)}
+    assert {path: keys for path, keys in found.items() if keys} == {}
+
+
 # -- what is loaded ------------------------------------------------------------------------------------
 
 

@@ -88,10 +88,6 @@ def _no_rates(body: Body) -> Body:
     return {"entries": [{"entity": each["entity"], **_WHOLE} for each in body["entries"]]}
 
 
-def _unset(body: Body) -> Body:
-    return {"entries": [{**_WHOLE, "entity": each["entity"]} for each in body["entries"]]}
-
-
 def _whole(operation: Operation) -> Guard:
     return of_cluster(operation, lambda body: dict(_WHOLE))
 
@@ -101,8 +97,6 @@ GUARDS: Final[Mapping[ApiKey, Guard]] = {
     ApiKey.ALTER_CONFIGS: _configs(Operation.ALTER_CONFIGS, "responses"),
     ApiKey.INCREMENTAL_ALTER_CONFIGS: _configs(Operation.ALTER_CONFIGS, "responses"),
     ApiKey.DESCRIBE_LOG_DIRS: of_cluster(Operation.DESCRIBE, lambda body: {"error_code": CLUSTER_REFUSED}),
-    ApiKey.DESCRIBE_CLIENT_QUOTAS: of_cluster(Operation.DESCRIBE_CONFIGS, lambda body: {**_WHOLE, "entries": None}),
-    ApiKey.ALTER_CLIENT_QUOTAS: of_cluster(Operation.ALTER_CONFIGS, _unset),
     ApiKey.ELECT_LEADERS: of_cluster(Operation.ALTER, _not_elected),
     ApiKey.ALTER_PARTITION_REASSIGNMENTS: _whole(Operation.ALTER),
     ApiKey.LIST_PARTITION_REASSIGNMENTS: _whole(Operation.DESCRIBE),

@@ -8,15 +8,11 @@ from typing import Final
 from replica.runtime.authorizer import Authorizer
 from replica.runtime.guards import admin, data, groups, topics, transactions
 from replica.runtime.guards.asking import Asked, Guard, TopicNames
-from replica.runtime.requests import ApiKey, Handler, Handlers, Reply, Request
+from replica.runtime.requests import ApiKey, Handler, Handlers, Reply, Request, joined
 
-GUARDS: Final[Mapping[ApiKey, Guard]] = {
-    **data.GUARDS,
-    **groups.GUARDS,
-    **transactions.GUARDS,
-    **topics.GUARDS,
-    **admin.GUARDS,
-}
+GUARDS: Final[Mapping[ApiKey, Guard]] = joined(
+    data.GUARDS, groups.GUARDS, transactions.GUARDS, topics.GUARDS, admin.GUARDS
+)
 
 
 def guarded(handlers: Handlers, authorizer: Authorizer, names: TopicNames, *, auto_create: bool) -> Handlers:

@@ -225,6 +225,20 @@ def test_what_is_taken_out_moves_in_again_in_either_format(data: Path, tmp_path:
     assert "sound: 7 nodes, 1 session, as of 2/9" in run("snapshot", "verify", tmp_path / "again")
 
 
+def test_what_is_taken_out_is_not_for_everybody_on_the_machine(data: Path, tmp_path: Path) -> None:
+    """Data behind lists, the store's secret and the passwords of brokers' users are in it."""
+    run("snapshot", "take", data, tmp_path / "backup")
+    run("import", tmp_path / "backup", tmp_path / "ours")
+    run("export", data, tmp_path / "theirs")
+    found = {
+        path.relative_to(tmp_path).parts[0]: path.stat().st_mode & 0o007
+        for name in ("backup", "ours", "theirs")
+        for path in [tmp_path / name, *(tmp_path / name).rglob("*")]
+        if path.is_file()
+    }
+    assert found == {"backup": 0, "ours": 0, "theirs": 0}
+
+
 def test_nothing_is_written_over_and_no_directory_in_use_is_read(data: Path, tmp_path: Path) -> None:
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "myid").write_text("7\n")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -83,6 +84,27 @@ def test_the_last_sessions_are_remembered(tmp_path: Path) -> None:
     assert former_sessions(tmp_path) == tuple(range(0x1004, 0x1000 + SESSIONS_MAX + 4))
     (tmp_path / "store.session").write_text("scribble")
     assert former_sessions(tmp_path) == ()
+
+
+def test_the_file_of_sessions_is_for_its_owner_alone_whatever_was_there_before(tmp_path: Path) -> None:
+    kept = tmp_path / "store.session"
+    modes: list[int] = []
+
+    def opened(name: str, flags: int, mode: int = 0o777, *, dir_fd: int | None = None) -> int:
+        fd = real(name, flags, mode, dir_fd=dir_fd)
+        if flags & os.O_CREAT:
+            modes.append(os.fstat(fd).st_mode & 0o777)
+        return fd
+
+    real = os.open
+    for left in ("store.session", "store.session.tmp"):
+        (tmp_path / left).write_text("0x1\n")
+        (tmp_path / left).chmod(0o644)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(os, "open", opened)
+            remember_session(tmp_path, 0x1000)
+        assert kept.stat().st_mode & 0o777 == 0o600
+    assert modes == [0o600, 0o600]  # and at no moment for others
 
 
 def test_a_disk_that_cannot_be_read_says_nothing_of_whose_it_is(tmp_path: Path) -> None:

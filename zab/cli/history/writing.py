@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Final
 
 from zab.cli.history.states import State
 from zab.core.errors import ConfigError
@@ -30,6 +31,10 @@ def check_new(target: Path) -> None:
     inside = sorted({each.name for each in target.iterdir()} - {MYID, LOCK, "lost+found"}) if target.exists() else []
     if inside:
         raise ConfigError(f"{target} is not empty, there is {inside[0]} in it: nothing is written over")
+
+
+_MODE: Final = 0o640
+"""As of a running server's files: what is in the store is not for everybody on the machine."""
 
 
 def found_in(target: Path, state: State) -> None:
@@ -61,7 +66,7 @@ def write_file(path: Path, chunks: Iterable[bytes]) -> None:
     """Durably, and under its name only when it is whole."""
     temporary = path.with_name(path.name + ".tmp")
     try:
-        with temporary.open("xb") as file:
+        with open(temporary, "xb", opener=lambda name, flags: os.open(name, flags, _MODE)) as file:
             try:
                 for chunk in chunks:
                     file.write(chunk)
