@@ -133,8 +133,13 @@ def _of_itself(controller: Controller) -> Iterator[Sample]:
 # -- text ------------------------------------------------------------------------------------------------
 
 
-def exposition(found: Iterable[Sample]) -> Iterator[str]:
-    """Yield the lines of the text format 0.0.4 of Prometheus: what is of one name stands together."""
+def exposition(found: Iterable[Sample]) -> str:
+    """Return the text format 0.0.4 of Prometheus."""
+    return "".join(exposition_lines(found))
+
+
+def exposition_lines(found: Iterable[Sample]) -> Iterator[str]:
+    """Yield the same line by line: what is of one name stands together."""
     by_name: dict[str, list[Sample]] = {}
     for sample in found:
         by_name.setdefault(sample.name, []).append(sample)

@@ -15,7 +15,7 @@ import trio
 from kraft_controller.core.health import health
 from kraft_controller.core.names import BrokerId
 from kraft_controller.runtime.controller import Controller
-from kraft_controller.runtime.metrics import CONTENT_TYPE, Sample, exposition, samples
+from kraft_controller.runtime.metrics import CONTENT_TYPE, Sample, exposition_lines, samples
 from zab.core.zxid import Epoch, ServerId
 from zab.runtime.admin.http import HttpError, Reply, Request
 from zab.runtime.admin.port import AdminPort
@@ -76,7 +76,7 @@ class OperatorPort:
             found += source()
             await trio.lowlevel.checkpoint()
         lines: list[str] = []
-        for line in exposition(found):
+        for line in exposition_lines(found):
             lines.append(line)
             if not len(lines) % SLICE:
                 await trio.lowlevel.checkpoint()

@@ -70,7 +70,7 @@ def test_what_is_measured_is_said_once_each_with_its_labels() -> None:
         Sample("b", GAUGE, "of b", 0.25, {"broker": "1"}),
         Sample("b", GAUGE, "of b", True, {"broker": 'odd"\\\n'}),
     ]
-    assert "".join(exposition(some)).splitlines() == [
+    assert exposition(some).splitlines() == [
         "# HELP a_total of a",
         "# TYPE a_total counter",
         "a_total 3",

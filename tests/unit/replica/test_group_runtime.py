@@ -490,7 +490,7 @@ def test_what_an_operator_wants_to_know() -> None:
         assert found['kafka_coordinator_group_rebalances_total{cause="member-joined"}'] == 1
 
     def read(broker: Broker) -> dict[str, float]:
-        lines = "".join(exposition(group_metrics.samples(broker.groups))).splitlines()
+        lines = exposition(group_metrics.samples(broker.groups)).splitlines()
         return {name: float(value) for name, value in (line.rsplit(" ", 1) for line in lines if line[0] != "#")}
 
     play(story)

@@ -399,7 +399,7 @@ def test_what_an_operator_wants_to_know() -> None:
         await broker.lead()
         who = await broker.producer()
         await broker.add(3, who, t=[0])
-        lines = "".join(exposition(transaction_metrics.samples(broker.transactions))).splitlines()
+        lines = exposition(transaction_metrics.samples(broker.transactions)).splitlines()
         found = {name: float(value) for name, value in (line.rsplit(" ", 1) for line in lines if line[0] != "#")}
         assert found['kafka_coordinator_transaction_num_transactions{state="Ongoing"}'] == 1
         assert found['kafka_coordinator_transaction_num_transactions{state="Empty"}'] == 0

@@ -6,7 +6,8 @@ too. Three rules close this:
 
 - `Host` must be an address or a name of this server. Rebinding needs a name that the attacker chose.
 - A POST must not come from another origin, and only a POST changes state.
-- A cross-site request that is no navigation is refused, so that no page can have costly replies made.
+- A cross-site request is refused unless it is a GET for which the user sees the browser leave the page: no page can
+  have costly replies made behind the user's back.
 
 A program that is no browser sends neither `Origin` nor `Sec-Fetch-Site`, and its user chose the `Host`.
 """
@@ -40,7 +41,8 @@ class BrowserGuard:
         await self._check_host(request)
         headers = request.headers
         site = headers.get("sec-fetch-site", "none")
-        navigates = request.method != "POST" and headers.get("sec-fetch-mode") == "navigate"
+        followed = headers.get("sec-fetch-mode") == "navigate" and headers.get("sec-fetch-dest") == "document"
+        navigates = followed and request.method != "POST"
         if site not in ("none", "same-origin") and not navigates:
             raise HttpError(HTTPStatus.FORBIDDEN, "a page of another site sent this request")
         origin = headers.get("origin")
