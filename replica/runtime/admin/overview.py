@@ -18,6 +18,8 @@ from replica.runtime.broker import Broker
 HEALTHY, DEGRADED, DOWN = "healthy", "degraded", "down"
 TROUBLED_MAX: Final = 100
 """Partitions that are not well and are told one by one."""
+LISTED_MAX: Final = 1_000
+"""Topics that are listed, those of clients first; and groups, those that are furthest behind first."""
 
 
 @define
@@ -120,6 +122,8 @@ def overview(broker: Broker) -> dict[str, Any]:
     found = partitions_of(broker)
     warnings = worries(broker, found)
     serves = health(broker)["serves"]
+    topics = sorted(broker.cache.topics, key=lambda name: (name in INTERNAL, name))
+    groups = sorted(_groups(broker), key=lambda group: (-(group["lag"] or 0), group["group"]))
     return {
         "broker": broker.config.id,
         "cluster": broker.cluster,
@@ -137,9 +141,11 @@ def overview(broker: Broker) -> dict[str, Any]:
             "led_here": found.led_here,
             "held_here": found.held_here,
         },
-        "topics": [_topic(broker, name) for name in sorted(broker.cache.topics)],
+        "topics_total": sum(name not in INTERNAL for name in topics),
+        "topics": [_topic(broker, name) for name in topics[:LISTED_MAX]],
         "troubled": [_partition(broker, role) for role in _troubled(broker)],
-        "groups": sorted(_groups(broker), key=lambda group: (-(group["lag"] or 0), group["group"])),
+        "groups": groups[:LISTED_MAX],
+        "omitted": {"topics": max(len(topics) - LISTED_MAX, 0), "groups": max(len(groups) - LISTED_MAX, 0)},
         "directories": [
             {"path": str(each), "failed": broker.disk.failed.get(str(each))} for each in broker.config.log_dirs
         ],

@@ -33,7 +33,7 @@ def _head(told: dict[str, Any]) -> str:
     )
     facts = (
         ("brokers here", f"{alive} of {len(told['brokers'])}"),
-        ("topics", number(sum(not each["internal"] for each in told["topics"]))),
+        ("topics", number(told["topics_total"])),
         ("partitions", number(found["total"])),
         ("without a leader", number(found["offline"])),
         ("under-replicated", number(found["under_replicated"])),
@@ -104,10 +104,10 @@ def _topics(told: dict[str, Any]) -> str:
             number(each["led_here"]),
             number(each["offsets_here"]) if each["held_here"] else NONE,
         )
-        for each in sorted(told["topics"], key=lambda topic: (topic["internal"], topic["topic"]))
+        for each in told["topics"][:SHOWN_MAX]
     ]
     head = ("Topic", "Partitions", "Replicas", "Without a leader", "Under-replicated", "Led here", "Offsets held here")
-    return _table("Topics", head, rows, "there are none yet")
+    return _table("Topics", head, rows, "there are none yet", _hidden(told, "topics"))
 
 
 def _groups(told: dict[str, Any]) -> str:
@@ -120,10 +120,17 @@ def _groups(told: dict[str, Any]) -> str:
             (NONE if each["lag"] is None else f"<b>{number(each['lag'])}</b>" if each["lag"] else "0")
             + _elsewhere(each["lag_unknown"]),
         )
-        for each in told["groups"]
+        for each in told["groups"][:SHOWN_MAX]
     ]
     head = ("Group", "State", "Members", "Has read of", "Behind by")
-    return _table("Groups coordinated here", head, rows, "there are none: other brokers may have some")
+    return _table(
+        "Groups coordinated here", head, rows, "there are none: other brokers may have some", _hidden(told, "groups")
+    )
+
+
+def _hidden(told: dict[str, Any], kind: str) -> int:
+    """Return how many of them the page does not show."""
+    return max(len(told[kind]) - SHOWN_MAX, 0) + int(told["omitted"][kind])
 
 
 def _elsewhere(count: int) -> str:
@@ -148,9 +155,9 @@ def _foot(told: dict[str, Any]) -> str:
     )
 
 
-def _table(title: str, head: Sequence[str], rows: Sequence[Sequence[str]], otherwise: str) -> str:
-    more = f"<p class=none>and {len(rows) - SHOWN_MAX} more</p>" if len(rows) > SHOWN_MAX else ""
-    body = "".join(row(cells) for cells in rows[:SHOWN_MAX])
+def _table(title: str, head: Sequence[str], rows: Sequence[Sequence[str]], otherwise: str, hidden: int = 0) -> str:
+    more = f"<p class=none>and {hidden} more</p>" if hidden else ""
+    body = "".join(row(cells) for cells in rows)
     inner = f"<div class=wide><table>{row(head, 'th')}{body}</table></div>{more}"
     return f"<section><h2>{title}</h2>{inner if rows else f'<p class=none>{otherwise}</p>'}</section>"
 

@@ -8,11 +8,13 @@ from typing import Any
 
 import pytest
 import trio
+from attrs import evolve
 from prometheus_client.parser import text_string_to_metric_families
 
 from kraft_controller.core.names import TopicPartition
 from replica.cli.produce import Producer
 from replica.runtime import group_admin
+from replica.runtime.admin import overview, page
 from replica.runtime.admin.operators import Operators
 from replica.runtime.admin.page import main
 from replica.runtime.broker import Broker
@@ -105,6 +107,29 @@ async def test_the_page_in_a_browser(tmp_path: Path) -> None:
         assert not any(word in text for word in ("<script src", "<link rel=stylesheet", "@import"))
 
 
+async def test_a_broker_answers_to_names_of_its_listeners_and_lists_a_part_of_many_topics(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(overview, "LISTED_MAX", 2)
+    monkeypatch.setattr(page, "SHOWN_MAX", 1)
+    async with cluster(tmp_path, 1) as brokers:
+        broker = brokers.brokers[1]
+        port = await at(brokers, broker)
+        for topic in ("a", "b", "c"):
+            await write(brokers, topic, 1)
+        await until(lambda: len(broker.cache.topics) == 3)
+        found = await told(port)
+        assert ([each["topic"] for each in found["topics"]], found["topics_total"]) == (["a", "b"], 3)
+        assert found["omitted"] == {"topics": 1, "groups": 0}
+        assert "and 2 more" in (await get(port, "/")).text
+        (listener, *_) = broker.config.listeners
+        broker.config = evolve(broker.config, listeners=(evolve(listener, told_host="kafka1.example"),))
+        for host, status in (("kafka1.example", 200), ("evil.example", 421)):
+            for path in ("/", "/status.json", "/metrics", "/health"):
+                assert (await get(port, path, Host=host)).status == status
+        assert (await get(port, "/", "POST")).status == 405
+
+
 def test_whatever_somebody_has_called_a_thing_it_is_text_on_the_page() -> None:
     bad = "<script>alert(1)</script>"
     told = json.loads(
@@ -123,6 +148,8 @@ def test_whatever_somebody_has_called_a_thing_it_is_text_on_the_page() -> None:
                      "leads": 0, "holds": 0, "in_sync": 0},
                 ],
                 "partitions": {"total": 1, "offline": 1, "under_replicated": 1},
+                "topics_total": 1,
+                "omitted": {"topics": 0, "groups": 0},
                 "topics": [
                     {"topic": bad, "internal": False, "partitions": 1, "replicas": 2, "offline": 1,
                      "under_replicated": 1, "led_here": 0, "held_here": 0, "offsets_here": 0},
