@@ -18,6 +18,7 @@ from attrs import evolve
 
 import zab
 from tests.integration.certificates import Authority
+from tests.ports import free_port
 from zab.client import session
 from zab.client.connecting import Connector
 from zab.client.dialing import Outside
@@ -156,9 +157,9 @@ class Resolver(trio.abc.HostnameResolver):
         raise NotImplementedError
 
 
-async def ends_at_once(hosts: str, tls: ssl.SSLContext | None = None) -> str:
+async def ends_at_once(hosts: str, tls: ssl.SSLContext | None = None, *, refused_ends: bool = False) -> str:
     """It would wait for ever."""
-    settings = evolve(QUICK, hopeless_ends=True)
+    settings = evolve(QUICK, hopeless_ends=True, refused_ends=refused_ends)
     with trio.fail_after(120), pytest.raises(zab.Unreachable) as caught:
         async with zab.connect(hosts, wait_ms=None, tls=tls, settings=settings):
             raise AssertionError("nobody gets in")
@@ -176,6 +177,12 @@ async def test_who_is_told_that_it_is_hopeless_does_not_wait(tmp_path: Path) -> 
         assert "certificate" in await ends_at_once(hosts, ssl.create_default_context(cafile=other.trust.path))
     trio.socket.set_custom_hostname_resolver(Resolver(socket.EAI_NONAME))
     assert "its name has no address" in await ends_at_once("zk.example:2181")
+
+
+async def test_refusal_by_every_server_ends_the_search_if_that_is_asked_for() -> None:
+    port = free_port()
+    why = await ends_at_once(f"127.0.0.1:{port},localhost:{port}", refused_ends=True)
+    assert "refused" in why
 
 
 async def test_what_may_pass_is_waited_for() -> None:

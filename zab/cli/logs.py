@@ -31,10 +31,16 @@ class AsJson(logging.Formatter):
         return json.dumps(said)
 
 
+class AsText(logging.Formatter):
+    """A line that begins with the local date and time, to the millisecond and with its zone."""
+
+    def formatTime(self, record: logging.LogRecord, datefmt: str | None = None) -> str:  # logging's name
+        return datetime.fromtimestamp(record.created).astimezone().isoformat(timespec="milliseconds")
+
+
 def log_to_stderr(level: str, form: str = "text") -> None:
     handler = logging.StreamHandler(sys.stderr)
-    text = logging.Formatter("%(asctime)s %(levelname)s %(message)s", datefmt="%H:%M:%S")
-    handler.setFormatter(AsJson() if form == "json" else text)
+    handler.setFormatter(AsJson() if form == "json" else AsText("%(asctime)s %(levelname)s %(message)s"))
     logging.basicConfig(level=level.upper(), handlers=[handler])
 
 

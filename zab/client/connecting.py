@@ -136,6 +136,9 @@ class Connector:
             self.hopeless()
         return 0.0
 
+    def _is_hopeless(self, error: BaseException) -> bool:
+        return is_hopeless(error, refusals=self._settings.refused_ends)
+
     async def _addresses(self, host: str, port: int) -> list[Address]:
         at: Host = host, port
         unanswered = "its name has no address: no answer to the question for it"
@@ -144,7 +147,7 @@ class Connector:
             with trio.fail_after(self._connect_s()):
                 found = await self._outside.addresses(host, port)
         except (OSError, UnicodeError) as error:
-            self._may_pass |= not is_hopeless(error)
+            self._may_pass |= not self._is_hopeless(error)
             self.tries.failed(at, shown(at), f"its name has no address: {error}", warn=False)
             return []
         except trio.TooSlowError:
@@ -173,13 +176,13 @@ class Connector:
             await self._converse(stream, address, response, rest)
         except* ConnectionOver as errors:
             why = str(_first(errors))
-            hopeless = is_hopeless(_first(errors))
+            hopeless = self._is_hopeless(_first(errors))
         except* trio.TooSlowError:
             why = f"{tries.doing}, for {patience_s:.3g} s"
         except* (trio.BrokenResourceError, trio.ClosedResourceError, OSError) as errors:
             error = _first(errors)
             why = str(error.__cause__ or error) or type(error).__name__
-            hopeless = is_hopeless(error)
+            hopeless = self._is_hopeless(error)
         except* RemoteProtocolError as errors:
             why, wrong = f"it broke the protocol: {_first(errors)}", True
         finally:

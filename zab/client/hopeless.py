@@ -8,10 +8,11 @@ import ssl
 CAUSES_MAX = 10
 
 
-def is_hopeless(error: BaseException | None) -> bool:
-    """A refusal of TLS, which is a matter of certificates and settings, or a name that nobody has.
+def is_hopeless(error: BaseException | None, *, refusals: bool = False) -> bool:
+    """Return True for a refusal of TLS, which is a matter of certificates and settings, and for a name that nobody has.
 
-    An end in the midst of a handshake may be a server that stops, and a resolver that does not answer comes back.
+    With `refusals`, a refused connection counts, too: no server listens there. An end in the midst of a handshake may
+    be a server that stops, and a resolver that does not answer comes back.
     """
     for _ in range(CAUSES_MAX):
         match error:
@@ -21,6 +22,8 @@ def is_hopeless(error: BaseException | None) -> bool:
                 return False
             case ssl.SSLError() | UnicodeError():
                 return True
+            case ConnectionRefusedError():
+                return refusals
             case socket.gaierror():
                 return error.errno == socket.EAI_NONAME
             case _:

@@ -21,6 +21,7 @@ class ClientSettings:
     connect_ms         what one address may take until the session stands; 0: the timeout, divided among the hosts
     hopeless_ends      whether the first connection is given up at once where every server refuses for what waiting does
                        not mend: TLS that does not agree, a name that nobody has. For people, who sit there and wait
+    refused_ends       whether a refused connection counts as one of those, too
     pause_ms_min       before another look at the servers; doubled from round to round, and a part of it left to chance
     pause_ms_max       and this is the longest
     tries_max          how often a read is asked again because its connection was lost
@@ -38,6 +39,7 @@ class ClientSettings:
     auths_max: int = 64
     connect_ms: int = 0
     hopeless_ends: bool = False
+    refused_ends: bool = False
     pause_ms_min: int = 50
     pause_ms_max: int = 2_000
     tries_max: int = 20

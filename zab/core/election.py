@@ -96,7 +96,7 @@ class Election:
         self._decide_at: Millis | None = None
         self._candidate = own
         self._votes = votes
-        self._sources = {me}
+        self.sources = {me}
         """Voters that have sent a notification since this election began, and this server."""
         if not delay:
             self._propose(own, now)
@@ -108,7 +108,7 @@ class Election:
     @property
     def sees_quorum(self) -> bool:
         """True if enough voters to elect a leader have sent a notification since this election began."""
-        return all(view.is_quorum(self._sources) for view in self._views)
+        return all(view.is_quorum(self.sources) for view in self._views)
 
     # -- inputs ------------------------------------------------------------------------------------
 
@@ -116,7 +116,7 @@ class Election:
         """A word from a voter. Words about or from anybody else are not for the algorithm."""
         if source not in self._voters:
             return
-        self._sources.add(source)
+        self.sources.add(source)
         if notification.leader not in self._voters:
             if notification.leader == NOBODY.leader and self.proposal != NOBODY:
                 self._tell(source)  # it asks; of two that both have nothing to say, neither answers

@@ -106,6 +106,12 @@ class Node:
         return role.began if isinstance(role, Election) and not role.sees_quorum else None
 
     @property
+    def heard(self) -> frozenset[ServerId]:
+        """The voters that have sent a notification since this server began to look for a leader, and itself."""
+        role = self._role
+        return frozenset(role.sources if isinstance(role, Election) else ())
+
+    @property
     def phase(self) -> str:
         role = self._role
         return "election" if isinstance(role, Election) else role.phase.value

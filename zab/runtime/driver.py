@@ -401,8 +401,9 @@ class Driver:
         node, role = self.node, self.role
         _, state, epoch, leader, serving = node.standing()
         if state is not role.state or serving is not role.serving or epoch != role.epoch or leader != role.leader:
+            level = "warning" if role.serving and not serving else "info"
             self.role = RoleChange(state, epoch, leader, serving)
-            self._log.say("role", state=state.name, leader=leader, serving=serving)
+            self._log.say("role", level, state=state.name, leader=leader, serving=serving)
             self._changed(self.role)
         if node.voting is not self._voting:
             self._voting = node.voting

@@ -7,7 +7,7 @@ other at the same time do not end with two connections, or with none.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import trio
 
@@ -90,6 +90,10 @@ class Elections:
     def links(self) -> tuple[ServerId, ...]:
         return tuple(sorted(peer for peer, pair in self._pairs.items() if pair.connected))
 
+    def failures(self) -> Mapping[ServerId, str]:
+        """Why each server that was dialled last could not be reached."""
+        return {peer: pair.why for peer, pair in sorted(self._pairs.items()) if pair.why and not pair.connected}
+
     def _pair(self, peer: ServerId) -> Pair | None:
         pair = self._pairs.get(peer)
         if pair is None:
@@ -120,6 +124,8 @@ class Pair:
         self.last: bytes | None = None
         self.heard_at: Address | None = None
         self.connected = False
+        self.why = ""
+        """Why the last attempt to connect failed; empty after one that succeeded."""
         self.scope = trio.CancelScope()
         self._elections = elections
         self._bell = Doorbell()
@@ -200,10 +206,12 @@ class Pair:
             stream = await elections.dialler.dial(host, port, self.peer, Purpose.ELECTION)
         except UNREACHABLE as error:
             self._turn += 1
+            self.why = f"{host}:{port}: {described(error)}"
             elections.log.say("election_link_failed", "debug", peer=self.peer, why=described(error))
             if isinstance(error, WireError) or is_tls_error(error):
                 elections.log.grumble("election_link_refused", self.peer, peer=self.peer, why=described(error))
             return False
+        self.why = ""
         if elections.me < self.peer:
             await trio.aclose_forcefully(stream)
             return False  # now it is the other one's turn to connect

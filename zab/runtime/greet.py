@@ -25,6 +25,10 @@ def described(error: BaseException) -> str:
     if is_tls_error(error):
         return reason_of(error)
     cause = error.__cause__ or error
+    while isinstance(cause, BaseExceptionGroup):  # one for each address of the host
+        cause = cause.exceptions[0]
+    if isinstance(cause, OSError) and cause.strerror:
+        return cause.strerror
     return str(cause) or type(cause).__name__
 
 

@@ -264,9 +264,11 @@ class Running:
             voting=node.voting,
             damage=() if node.voting else self._recovered.damage,
             cut_off_since=node.cut_off_since,
+            heard=node.heard,
             outstanding=len(self._origin),
             links=self._links.status(),
             election_links=self._elections.links(),
+            election_failures=self._elections.failures(),
             counters=counters,
         )
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from attrs import frozen
 
 from zab.core.ensemble import Ensemble
@@ -109,8 +111,25 @@ class Status:
     """What was found damaged on the disk at the start, for people; empty again when the others have healed it."""
     cut_off_since: Millis | None
     """The time (milliseconds of the event loop's clock) since which no quorum can be reached; None if one can."""
+    heard: frozenset[ServerId]
+    """The servers that have sent a vote since this one began to look for a leader, itself among them."""
     outstanding: int
     """Submits of this member whose outcome is open."""
     links: tuple[LinkStatus, ...]
     election_links: tuple[ServerId, ...]
+    election_failures: Mapping[ServerId, str]
+    """Why each server without such a link could not be reached when it was dialled last."""
     counters: Counters
+
+
+def missing_voters(status: Status) -> dict[ServerId, str]:
+    """Why this server hears nothing from each of the other voters, while it looks for a leader."""
+    found: dict[ServerId, str] = {}
+    for sid in status.ensemble.voters:
+        if sid == status.server or sid in status.heard:
+            continue
+        if sid in status.election_links:
+            found[sid] = "connected, but it sends nothing"
+        else:
+            found[sid] = status.election_failures.get(sid, "not reached yet")
+    return found

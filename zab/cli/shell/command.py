@@ -18,6 +18,7 @@ from zab.core.errors import ZabError
 from zab.runtime.session.api import Session
 
 DEFAULT_SERVERS = "127.0.0.1:2181"
+WITHIN_S = 30.0
 _FILE = click.Path(exists=True, dir_okay=False)
 
 
@@ -43,7 +44,12 @@ def parse_auth(text: str) -> tuple[str, bytes]:
     help="Any servers of the ensemble; with a root, all paths are below it.",
 )
 @click.option("--timeout", type=click.IntRange(1), default=30_000, show_default=True, help="Of the session, in ms.")
-@click.option("--within", type=float, default=30.0, show_default=True, help="Seconds until a server must be found.")
+@click.option(
+    "--within",
+    type=float,
+    help="Keep trying for so many seconds, also where connections are refused.  [default: 30, or until every server "
+    "has refused]",
+)
 @click.option("--auth", multiple=True, metavar="SCHEME:CREDENTIALS", help="Who this is, as digest:user:password.")
 @click.option("--sasl", metavar="USER:PASSWORD", help="Who this is, by SASL with DIGEST-MD5.")
 @click.option("--tls/--no-tls", help="Speak TLS.  [default: if one of the following is given]")
@@ -64,7 +70,7 @@ def parse_auth(text: str) -> tuple[str, bytes]:
 def shell(
     servers: str,
     timeout: int,
-    within: float,
+    within: float | None,
     auth: tuple[str, ...],
     sasl: str | None,
     tls: bool,
@@ -102,8 +108,8 @@ def shell(
             tls=secure,
             sasl=(user, password) if colon else None,
             read_only=read_only,
-            wait_ms=int(within * 1000),
-            settings=ClientSettings(hopeless_ends=True),
+            wait_ms=int((WITHIN_S if within is None else within) * 1000),
+            settings=ClientSettings(hopeless_ends=True, refused_ends=within is None),
         )
 
     try:

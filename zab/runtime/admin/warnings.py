@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from zab.runtime.status import missing_voters
+
 if TYPE_CHECKING:
     from zab.runtime.coordination.server import StoreServer
 
@@ -18,6 +20,8 @@ def warnings_of(server: StoreServer) -> list[str]:
     found = []
     if not status.role.serving:
         found.append("no leader: this server is not part of a quorum, and writes wait")
+        if status.cut_off_since is not None:
+            found += [f"server {sid} is missing: {why}" for sid, why in missing_voters(status).items()]
     if not status.voting:
         found.append("this server does not vote: its history may be incomplete until a leader has given it all")
     found += server.member.watchdogs.problems() + server.member.watchdogs.warnings()

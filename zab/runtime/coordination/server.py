@@ -34,7 +34,7 @@ from zab.runtime.errors import Stopped
 from zab.runtime.logs import Log
 from zab.runtime.member import Member
 from zab.runtime.session.arguments import timeout_of
-from zab.runtime.status import RoleChange
+from zab.runtime.status import RoleChange, missing_voters
 from zab.store.watches import Watcher
 
 VERSION: Final = "3.9.5-zab, built on 11/20/2026 00:00 UTC"
@@ -43,6 +43,8 @@ zone, as ZooKeeper wrote it until 3.5: `FLWSrvr` of go-zookeeper takes nothing e
 _MODES: Final = {State.LEADING: "leader", State.FOLLOWING: "follower", State.OBSERVING: "observer"}
 WATCHES_DROPPED_AT_ONCE: Final = 2_000
 """Of a client that is gone, before others have the loop: some milliseconds."""
+QUORUM_MISSED_MS: Final = 3_000
+"""After so long without a quorum the log says which servers are missing, and why."""
 _REPORT: Final = b"r"
 """The first byte of an aside: the report of a server follows."""
 
@@ -135,7 +137,17 @@ class StoreServer(Sessions):
             now = now_ms()
             self._spare_the_collector()
             self.member.watchdogs.check()
+            self._explain_waiting(now)
             self.tracker.look(now, slept=now - before > 3 * pause_ms)
+
+    def _explain_waiting(self, now: int) -> None:
+        """Warn while no quorum can be reached, with each missing server and the reason."""
+        if self.lost_ms is None or now - self.lost_ms < QUORUM_MISSED_MS:
+            return
+        status = self.member.status()
+        if status.cut_off_since is not None and now - status.cut_off_since >= QUORUM_MISSED_MS:
+            missing = {f"server_{sid}": why for sid, why in missing_voters(status).items()}
+            self.log.grumble("no_quorum", "", for_s=(now - status.cut_off_since) // 1000, **missing)
 
     def _spare_the_collector(self) -> None:
         """It would walk all nodes again and again, a tenth of a second for a million, and find nothing to collect."""
