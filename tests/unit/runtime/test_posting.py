@@ -127,5 +127,6 @@ async def test_many_connections_are_flushed_in_slices() -> None:
             await trio.lowlevel.checkpoint()
             passes.append(Connection.flushed)
             assert len(passes) < 20
-        assert max(after - before for before, after in pairwise([0, *passes])) == FLUSHED_AT_ONCE
+        # Trio shuffles tasks, so two slices may be sent between two looks of this one.
+        assert max(after - before for before, after in pairwise([0, *passes])) <= 2 * FLUSHED_AT_ONCE
         nursery.cancel_scope.cancel()
