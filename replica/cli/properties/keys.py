@@ -64,7 +64,7 @@ _WITH_EFFECT: Final[tuple[tuple[str, tuple[Key, ...]], ...]] = (
             _read("ssl.truststore.type", "as it is", str, "PEM, PKCS12 or JKS"),
             _read("ssl.truststore.password", "none", str, "of the file"),
             _read("ssl.client.auth", "none", str, "whether clients have to show a certificate: none, requested, required"),
-            _read("ssl.principal.mapping.rules", "DEFAULT", str, "who somebody with a certificate is: `RULE:pattern/replacement/[LU]`, the first that fits"),
+            _read("ssl.principal.mapping.rules", "DEFAULT", str, "who somebody with a certificate is: `RULE:pattern/replacement/[LU]`, the first that fits. Rules take subjects of up to 1,024 characters; a pattern with nested repetitions, like `(a+)+`, lets the holder of a certificate stall the broker"),
             _read("ssl.enabled.protocols", "TLSv1.2,TLSv1.3", str, "versions of TLS"),
             _read("ssl.cipher.suites", "those that are good", str, "by Java's names or OpenSSL's"),
             _read("ssl.endpoint.identification.algorithm", "https", str, "empty: another broker's certificate need not name the host that was dialled"),
