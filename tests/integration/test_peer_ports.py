@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 from pathlib import Path
 
 import pytest
@@ -9,11 +10,14 @@ import trio
 from attrs import evolve
 
 import zab
+from tests.integration.certificates import Authority
 from tests.integration.cluster import cluster, loopback
 from tests.integration.stores import DOORS, Stores
 from zab.core.ensemble import Ensemble, Role, Server
 from zab.core.zxid import NOTHING, ServerId
 from zab.runtime.limits import Limits
+from zab.runtime.network import TlsConfig
+from zab.runtime.tls.stream import TlsStream
 from zab.store.acl import digest_id
 from zab.wire.greeting import VERSION, Hello, Purpose, Unwelcome, Welcome
 from zab.wire.peer import Channel, decode, encode
@@ -57,10 +61,13 @@ async def until(text: str, caplog: pytest.LogCaptureFixture) -> None:
             await trio.sleep(0.01)
 
 
-async def answer(server: Server, purpose: Purpose, sid: int) -> object:
+async def answer(server: Server, purpose: Purpose, sid: int, tls: ssl.SSLContext | None = None) -> object:
     """Greet a port of a server as server `sid`, and return its answer."""
     port = server.quorum_port if purpose is Purpose.LEARNER else server.election_port
-    async with await trio.open_tcp_stream(server.host, port) as stream:
+    plain = await trio.open_tcp_stream(server.host, port)
+    async with (
+        plain if tls is None else TlsStream(plain, tls, server_side=False, server_hostname=server.host) as stream
+    ):
         await stream.send_all(encode(Hello(VERSION, "zab", ServerId(sid), purpose.value, "127.0.0.1", 1)))
         with trio.fail_after(60):
             reply = await stream.receive_some()
@@ -151,3 +158,46 @@ async def test_a_server_that_missed_a_change_catches_up(tmp_path: Path) -> None:
             await first.barrier()
             assert first.status().ensemble.voters == (1, 2, 3, 4, 5, 6)
             assert made.machines[1].log == [b"missed"]
+
+
+# -- certificates ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("purpose", list(Purpose))
+async def test_a_certificate_speaks_for_its_own_server_only(tmp_path: Path, purpose: Purpose) -> None:
+    """All of them are signed by the authority that the servers trust."""
+    ca = Authority(tmp_path / "tls")
+    servers = [*loopback(1, "127.0.0.1"), *loopback(1, "127.0.0.2", first=2), *loopback(1, "127.0.0.3", first=3)]
+    files = {int(server.id): ca.issue(str(server.id), server.host).path for server in servers}
+    tls = {sid: TlsConfig(path, path, ca.path) for sid, path in files.items()}
+    client = ca.issue("joe", "client.example").path
+    async with cluster(tmp_path, Ensemble(tuple(servers)), start=False) as made:
+        for sid in (1, 2):
+            await made.start(sid, tls=tls[sid])
+        await made.serving()
+        second = tls[2].client_context
+        assert isinstance(await answer(servers[0], purpose, 2, second), Welcome)
+        for sid, context in ((3, second), (2, TlsConfig(client, client, ca.path).client_context)):
+            refusal = await answer(servers[0], purpose, sid, context)
+            assert isinstance(refusal, Unwelcome)
+            assert f"certificate error: it claims to be server {sid}, at 127.0.0.{sid}" in refusal.reason
+
+
+@pytest.mark.parametrize("named", [True, False])
+async def test_an_open_door_admits_certificates_that_name_their_host(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, named: bool
+) -> None:
+    ca = Authority(tmp_path / "tls")
+    good, bad = ca.issue("good", "127.0.0.1").path, ca.issue("bad", "127.0.0.2").path
+    async with cluster(tmp_path, 2, admit_non_members=True, tls=TlsConfig(good, good, ca.path)) as made:
+        await made.serving()
+        (spare,) = loopback(1, first=9)
+        path = good if named else bad
+        tls = TlsConfig(path, path, ca.path)
+        joining = await made.start(9, ensemble=observing(made.ensemble, spare), tls=tls)
+        if named:
+            with trio.fail_after(60):
+                await joining.wait_serving()
+        else:
+            await until("certificate error: it claims to be server 9, at 127.0.0.1", caplog)
+            assert not joining.status().role.serving

@@ -52,7 +52,11 @@ def tick_option(function: Callable[..., Any]) -> Callable[..., Any]:
 )
 @click.option("--client-port", type=click.IntRange(1, 65535), help="Where `zab kv` can talk to this server.")
 @click.option("--client-host", default="127.0.0.1", show_default=True, help="The address of that port.")
-@click.option("--tls-cert", type=click.Path(exists=True, dir_okay=False), help="Certificate of this server, PEM.")
+@click.option(
+    "--tls-cert",
+    type=click.Path(exists=True, dir_okay=False),
+    help="Certificate of this server, PEM. It names the host that --ensemble gives this server.",
+)
 @click.option("--tls-key", type=click.Path(exists=True, dir_okay=False), help="Its key, PEM.")
 @click.option(
     "--tls-ca", type=click.Path(exists=True, dir_okay=False), help="Who signed all servers' certificates, PEM."

@@ -9,6 +9,8 @@ import trio
 
 from zab.core.errors import WireError
 from zab.core.zxid import ServerId
+from zab.runtime.tls.hosts import names_host
+from zab.runtime.tls.stream import TlsStream
 from zab.runtime.tls.words import is_tls_error, reason_of
 from zab.wire.frames import FrameReader
 from zab.wire.greeting import GREETING_BYTES_MAX, VERSION, Hello, Purpose, Stranger, Unwelcome, Welcome, accept, admit
@@ -40,16 +42,22 @@ class Handshake:
     """Who we are: what is said to, and expected of, everybody who connects."""
 
     def __init__(
-        self, me: ServerId, ensemble: str, timeout_ms: int, hosts: Callable[[ServerId], Collection[str]] | None = None
+        self,
+        me: ServerId,
+        ensemble: str,
+        timeout_ms: int,
+        hosts: Callable[[ServerId], Collection[str]],
+        *,
+        admit_non_members: bool = False,
     ) -> None:
-        """`hosts` returns the hosts of a member, and nothing for a server that is none. Without it, any server may
-        connect, member or not."""
+        """`hosts` returns the hosts of a member, and nothing for a server that is none."""
         self.me = me
         self.ensemble = ensemble
         self.host, self.port = "", 0
         """Where this server listens for elections, so that it can be called back."""
         self._timeout_s = timeout_ms / 1000
         self._hosts = hosts
+        self._admit_non_members = admit_non_members
 
     async def call(self, stream: trio.abc.Stream, peer: ServerId, purpose: Purpose) -> None:
         """At the dialling end. Returns when the other end is known to be `peer`, of this ensemble."""
@@ -63,20 +71,33 @@ class Handshake:
         with trio.fail_after(self._timeout_s):
             try:
                 hello = admit(await _receive_one(stream), self.me, self.ensemble, purpose)
-                self._check_member(hello)
+                self._check_claim(hello, stream)
             except Stranger as error:
                 await stream.send_all(encode(Unwelcome(str(error))))
                 raise
             await stream.send_all(encode(Welcome(VERSION, self.me)))
             return hello
 
-    def _check_member(self, hello: Hello) -> None:
-        if self._hosts is not None and not self._hosts(hello.server):
+    def _check_claim(self, hello: Hello, stream: trio.abc.Stream) -> None:
+        """Only a member may connect, and only with a certificate of its own if certificates are checked.
+
+        Without TLS the claim proves nothing.
+        """
+        hosts = self._hosts(hello.server)
+        if not hosts and not self._admit_non_members:
             raise Stranger(
                 f"server {hello.server} is not a member of the ensemble that server {self.me} knows: add it by a "
                 "reconfiguration first, or let the members admit servers that are none (admit_non_members, "
                 "quorum.admitNonMembers)"
             )
+        if isinstance(stream, TlsStream) and stream.checks_claim:
+            hosts = hosts or [hello.host]
+            if not any(names_host(stream, host) for host in hosts):
+                shown = ", ".join(name for _, name in stream.names) or "no host"
+                raise Stranger(
+                    f"certificate error: it claims to be server {hello.server}, at {' or '.join(hosts)}, and its "
+                    f"certificate names {shown}"
+                )
 
 
 async def _receive_one(stream: trio.abc.Stream) -> PeerMessage:

@@ -14,7 +14,7 @@ import trio
 from attrs import frozen
 
 from zab.runtime.tls.stores import StoreFile, load_pair
-from zab.runtime.tls.stream import TlsStream, Vet
+from zab.runtime.tls.stream import TlsStream
 
 NOTSENT_BYTES: int = 256 << 10
 """How much may wait in the kernel before a sender waits. Trio's 16 KiB would cut every batch in pieces."""
@@ -32,17 +32,19 @@ class Network(Protocol):
 class TlsConfig:
     """Both ends present a certificate, and each must be signed by `ca`. Files in PEM format.
 
-    With `check_hostname` a certificate must also name the host that was dialled; without, every holder of a
-    certificate of this `ca` may be any server, so let it sign nothing else.
+    With `check_hostname` a certificate must also name the host of its server: of the one that was dialled, and at the
+    end that was dialled, of the member that the other end claims to be. Without, every holder of a certificate of this
+    `ca` may be any server, so let it sign nothing else.
     """
 
     cert: str | PathLike[str]
     key: str | PathLike[str]
     ca: str | PathLike[str]
-    check_hostname: bool = False
+    check_hostname: bool = True
 
-    async def vet(self, stream: TlsStream) -> bool:
-        return True
+    @property
+    def check_client_hostname(self) -> bool:
+        return self.check_hostname
 
     @cached_property
     def server_context(self) -> ssl.SSLContext:
@@ -70,8 +72,9 @@ class LinkTls(Protocol):
 
     @property
     def check_hostname(self) -> bool: ...
-    async def vet(self, stream: TlsStream) -> bool:
-        """Whether whoever dialled us, and has shown a good certificate, is welcome with it."""
+    @property
+    def check_client_hostname(self) -> bool:
+        """Whether the certificate of a server that dialled must name the host of the member that it claims to be."""
 
     @property
     def server_context(self) -> ssl.SSLContext: ...
@@ -84,8 +87,8 @@ class TcpNetwork:
 
     def __init__(self, tls: LinkTls | None = None, silence_ms: int = 10_000) -> None:
         self._silence_ms = silence_ms
-        self._vet: Vet | None = None if tls is None else tls.vet
         self._check_hostname = tls is not None and tls.check_hostname
+        self._check_client_hostname = tls is not None and tls.check_client_hostname
         # Made here, so that a bad file is told at the start and not at the first peer.
         self._client_context = None if tls is None else tls.client_context
         self._server_context = None if tls is None else tls.server_context
@@ -103,7 +106,7 @@ class TcpNetwork:
         tuned = [TunedListener(listener, self._silence_ms) for listener in plain]
         if self._server_context is None:
             return tuned
-        return [TlsListener(listener, self._server_context, self._vet) for listener in tuned]
+        return [TlsListener(listener, self._server_context, self._check_client_hostname) for listener in tuned]
 
 
 class TunedListener(trio.abc.Listener[trio.SocketStream]):
@@ -123,13 +126,13 @@ class TunedListener(trio.abc.Listener[trio.SocketStream]):
 class TlsListener(trio.abc.Listener[TlsStream]):
     """The handshake is made by whoever takes the stream, and is bounded as the greeting is."""
 
-    def __init__(self, listener: TunedListener, context: ssl.SSLContext, vet: Vet | None = None) -> None:
+    def __init__(self, listener: TunedListener, context: ssl.SSLContext, checks_claim: bool) -> None:
         self._listener = listener
-        self._vet = vet
+        self._checks_claim = checks_claim
         self._context = context
 
     async def accept(self) -> TlsStream:
-        return TlsStream(await self._listener.accept(), self._context, vet=self._vet)
+        return TlsStream(await self._listener.accept(), self._context, checks_claim=self._checks_claim)
 
     async def aclose(self) -> None:
         await self._listener.aclose()

@@ -93,8 +93,9 @@ class Running:
         self._storage = storage
         self._recovered = recovered
         self._log = log = Log(me, lambda: node.epoch)
-        hosts = None if options.admit_non_members else self._hosts
-        self._handshake = handshake = Handshake(me, options.name, limits.handshake_ms, hosts)
+        self._handshake = handshake = Handshake(
+            me, options.name, limits.handshake_ms, self._hosts, admit_non_members=options.admit_non_members
+        )
         self._writer = writer = host.writer(storage, lambda ticket: self.driver.saved(ticket), limits.pause_us_max)
         inbox = Inbox(bell, limits.inbox_bytes_max, lambda: writer.backlog_bytes)
         dialler = Dialler(network, handshake, limits, log)

@@ -9,6 +9,7 @@ import pytest
 import trustme
 from click.testing import CliRunner
 
+from tests.integration.certificates import Authority
 from zab.cli.commands import zab
 from zab.cli.zoo import values
 from zab.cli.zoo.dynamic import write_membership
@@ -40,6 +41,11 @@ def plan(folder: Path, text: str, *options: tuple[str, str], myid: str | None = 
     file = folder / "zoo.cfg"
     file.write_text(f"dataDir={folder}/data\nclientPort=2181\n{text}")
     return read_plan(file, options)
+
+
+def other_warnings(made: Plan) -> list[str]:
+    """All but that the servers, which are not on this machine, speak without TLS."""
+    return [each for each in made.warnings if "without TLS" not in each]
 
 
 def problems(folder: Path, text: str, *options: tuple[str, str], myid: str | None = None) -> str:
@@ -453,7 +459,7 @@ def test_who_was_made_a_member_starts_with_the_defaults_of_the_limits_that_its_f
     two = "server.1=a:1:2\nserver.2=b:1:2\n"
     remember(folder, two)
     made = plan(folder, two + "syncLimit=7\n", myid="1")
-    (warning,) = made.warnings
+    (warning,) = other_warnings(made)
     assert "initLimit is missing, and an ensemble needs it (ticks to find the leader): 10 counts" in warning
     assert (made.settings.init_limit, made.settings.sync_limit, made.lacks) == (10, 7, ("initLimit",))
 
@@ -482,7 +488,7 @@ def test_the_client_port_is_told_in_one_place_or_twice_the_same(folder: Path) ->
 
 
 def test_a_peer_type_that_contradicts_its_line(folder: Path) -> None:
-    (warning,) = plan(folder, THREE + "peerType=observer\n", myid="1").warnings
+    (warning,) = other_warnings(plan(folder, THREE + "peerType=observer\n", myid="1"))
     assert "server.1 is listed as participant" in warning
     assert "needs an ensemble" in problems(folder, "peerType=observer\n", myid="1")
 
@@ -557,8 +563,8 @@ FOUR = THREE.replace("server.2=b", "server.2=elsewhere") + "server.4=d:2888:3888
 
 def test_the_same_members_and_other_addresses_for_clients(folder: Path) -> None:
     remember(folder, "server.1=a:2888:3888;1\nserver.2=b:2888:3888\nserver.3=c:2888:3888:observer")
-    assert plan(folder, THREE, myid="1").warnings == ()
-    (warning,) = plan(folder, THREE.replace("a:2888:3888", "a:2888:3888;2181"), myid="1").warnings
+    assert other_warnings(plan(folder, THREE, myid="1")) == []
+    (warning,) = other_warnings(plan(folder, THREE.replace("a:2888:3888", "a:2888:3888;2181"), myid="1"))
     assert "clients are told server.1=a:2888:3888:participant;0.0.0.0:1" in warning
     assert plan(folder, THREE, myid="1").replaces is False
 
@@ -571,7 +577,7 @@ def test_other_members_are_refused_or_taken_on_purpose(folder: Path) -> None:
     assert "only in the file: server.4=d:2888:3888:participant" in told
     assert "server.1" not in told
     assert "only remembered: server.2" in problems(folder, "", myid="1"), "no lines are other lines, too"
-    (warning,) = plan(folder, FOUR + "reconfigEnabled=true\n", myid="1").warnings
+    (warning,) = other_warnings(plan(folder, FOUR + "reconfigEnabled=true\n", myid="1"))
     assert "what is remembered counts" in warning
     (folder / "zoo.cfg").write_text(f"dataDir={folder}/data\nclientPort=2181\n{FOUR}")
     made = read_plan(folder / "zoo.cfg", from_file=True)
@@ -603,7 +609,7 @@ def test_who_was_alone_takes_an_address_and_no_company(folder: Path, more: str) 
 
 def test_who_is_no_member_is_told(folder: Path) -> None:
     remember(folder, THREE.partition("init")[0])
-    (warning,) = plan(folder, FOUR, myid="4").warnings
+    (warning,) = other_warnings(plan(folder, FOUR, myid="4"))
     assert "Server 4 is no member by what it remembers" in warning
     assert "It was removed by a reconfiguration" in problems(folder, THREE, myid="4")
 
@@ -616,7 +622,7 @@ def test_what_check_prints_means_the_same(folder: Path) -> None:
     again = folder / "again.cfg"
     again.write_text(effective(made))
     second = read_plan(again)
-    assert second.warnings == ()
+    assert other_warnings(second) == []
     assert effective(second).splitlines()[1:] == effective(made).splitlines()[1:]
     assert (second.settings, second.limits, second.storage) == (made.settings, made.limits, made.storage)
 
@@ -641,3 +647,42 @@ def test_what_is_wrong_is_status_2_and_a_line_each(folder: Path) -> None:
 def test_the_reference_page_is_current() -> None:
     """To write it anew: python -m zab.cli.zoo.page"""
     assert (ROOT / PAGE).read_text() == page()
+
+
+# -- servers that strangers could pose as ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("text", "warned"), [
+    ("", False),
+    ("server.1=127.0.0.1:1:2\n", False),
+    ("server.1=localhost:1:2\nserver.2=[::1]:3:4\nserver.3=127.9.9.9:5:6\n", False),
+    ("server.1=127.0.0.1:1:2\nserver.2=127.0.0.1:3:4\nquorumListenOnAllIPs=true\n", True),
+    ("server.1=10.0.0.1:1:2\n", True),
+    ("server.1=localhost:1:2\nserver.2=b.example:3:4\n", True),
+])  # fmt: skip
+def test_servers_without_tls_off_loopback_are_warned_of(folder: Path, text: str, warned: bool) -> None:
+    made = plan(folder, f"{text}initLimit=10\nsyncLimit=5\n", myid="1")
+    assert ["servers speak without TLS" in each for each in made.warnings] == [True] * warned
+
+
+@pytest.mark.parametrize(("own", "keys", "expected"), [
+    (True, True, []),
+    (False, True, ["trust the same authority"]),
+    (False, False, ["hold the same certificate", "trust the same authority"]),
+])  # fmt: skip
+def test_what_servers_share_with_clients_is_warned_of(folder: Path, own: bool, keys: bool, expected: list[str]) -> None:
+    clients = Authority(folder / "clients")
+    servers = Authority(folder / "servers") if own else clients
+    key = clients.issue("clients").path
+    lines = {
+        "ssl.keyStore.location": key,
+        "ssl.trustStore.location": clients.path,
+        "ssl.quorum.keyStore.location": servers.issue("server").path if keys else key,
+        "ssl.quorum.trustStore.location": servers.path,
+    }
+    text = "".join(f"{name}={value}\n" for name, value in lines.items())
+    made = plan(folder, f"{THREE}sslQuorum=true\nsecureClientPort=2281\n{text}", myid="1")
+    assert [words in each for words, each in zip(expected, made.warnings, strict=True)] == [True] * len(expected)
+    shown = CliRunner().invoke(zab, ["serve", "--check", str(folder / "zoo.cfg")])
+    assert shown.exit_code == 0
+    assert all(words in shown.output for words in expected)

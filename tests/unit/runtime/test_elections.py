@@ -71,7 +71,7 @@ class Peer:
         self.inbox = Inbox(Doorbell(), 1 << 20, lambda: 0)
         self.heard: list[tuple[int, Any]] = []
         log = Log(self.sid, lambda: Epoch(0))
-        handshake = Handshake(self.sid, "zab", limits.handshake_ms)
+        handshake = Handshake(self.sid, "zab", limits.handshake_ms, lambda _: (), admit_non_members=True)
         handshake.host, handshake.port = f"host{sid}", 3888
         self.known = set(known)
         self.elections = Elections(

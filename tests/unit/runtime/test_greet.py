@@ -19,7 +19,10 @@ Side = Callable[[trio.abc.Stream], Awaitable[object]]
 
 
 def shake(one: int = 1, other: int = 2, ensemble: str = "zab") -> tuple[Handshake, Handshake]:
-    return Handshake(ServerId(one), "zab", 500), Handshake(ServerId(other), ensemble, 500)
+    def anyone(_: ServerId) -> list[str]:
+        return ["127.0.0.1"]
+
+    return Handshake(ServerId(one), "zab", 500, anyone), Handshake(ServerId(other), ensemble, 500, anyone)
 
 
 async def both(caller: Side, answerer: Side) -> tuple[object, object]:

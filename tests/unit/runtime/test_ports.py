@@ -32,7 +32,7 @@ def test_a_name_without_an_address_is_told_and_not_at_every_try(caplog: pytest.L
     async def main() -> None:
         trio.socket.set_custom_hostname_resolver(NoNames())
         me = ServerId(1)
-        dialler = Dialler(TcpNetwork(), Handshake(me, "zab", 1000), Limits(), Log(me, lambda: Epoch(0)))
+        dialler = Dialler(TcpNetwork(), Handshake(me, "zab", 1000, lambda _: ()), Limits(), Log(me, lambda: Epoch(0)))
         for _ in range(3):
             with pytest.raises(OSError, match="not known"):
                 await dialler.dial("zk2.example", 2888, ServerId(2), Purpose.ELECTION)

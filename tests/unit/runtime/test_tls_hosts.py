@@ -7,7 +7,7 @@ from typing import Any, cast
 import pytest
 import trio
 
-from zab.runtime.tls.hosts import covers, is_for
+from zab.runtime.tls.hosts import covers, is_for, names_host
 from zab.runtime.tls.stream import TlsStream
 
 
@@ -50,6 +50,15 @@ def test_by_the_name_that_the_name_service_has(host: str, name: str, expected: b
         return await is_for(shown, host, reverse_lookup=True)
 
     assert trio.run(look) is expected
+
+
+@pytest.mark.parametrize(("host", "expected"), [
+    ("one.example", True), ("ONE.example", True), ("a.wild.example", True), ("wild.example", False),
+    ("two.example", False), ("10.0.0.1", True), ("10.0.0.2", False), ("10.0.0.3", False), ("", False),
+])  # fmt: skip
+def test_a_configured_host(host: str, expected: bool) -> None:
+    names = [("DNS", "one.example"), ("DNS", "*.wild.example"), ("IP Address", "10.0.0.1"), ("DNS", "10.0.0.3")]
+    assert names_host(cast(TlsStream, Shown(*names)), host) is expected
 
 
 def test_a_star_stands_for_one_part() -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import trustme
+from attrs import evolve
 from cryptography import x509
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import Encoding, load_pem_private_key
@@ -18,6 +19,7 @@ from hypothesis import strategies as st
 from tests.integration.certificates import PASSWORD, Authority
 from zab.core.errors import ConfigError
 from zab.runtime.tls.ciphers import openssl_name, restrict
+from zab.runtime.tls.quorum import QuorumTls
 from zab.runtime.tls.settings import TLS_KEYS, ClientAuth, TlsPortSettings
 from zab.runtime.tls.stores import StoreFile
 from zab.runtime.tls.words import is_tls_error, reason_of
@@ -100,13 +102,38 @@ def test_between_servers_the_names_have_another_beginning() -> None:
         "ssl.quorum.trustStore.location": "t",
         "client.portUnification": "true",
     }
-    for key in ("ssl.quorum.clientHostnameVerification", "zookeeper.fips-mode"):
-        strict = TlsPortSettings.from_properties({**told, key: "true" if "ssl" in key else "false"}, quorum=True)
-        assert strict is not None
-        assert strict.verify_client_host
     made = TlsPortSettings.from_properties({**told, "ssl.clientAuth": "none"}, quorum=True)
     assert made is not None
-    assert (made.client_auth, made.unify, made.verify_client_host) == (ClientAuth.NEED, False, False)
+    assert (made.client_auth, made.unify, made.verify_client_host) == (ClientAuth.NEED, False, None)
+
+
+@pytest.mark.parametrize(("told", "dialled", "dialling"), [
+    ({}, True, True),
+    ({"zookeeper.fips-mode": "true"}, True, True),
+    ({"ssl.quorum.clientHostnameVerification": "false"}, True, False),
+    ({"ssl.quorum.hostnameVerification": "false"}, False, False),
+    ({"ssl.quorum.clientHostnameVerification": "false", "ssl.quorum.clientAuth": "none"}, True, False),
+])  # fmt: skip
+def test_servers_check_the_hosts_of_both_ends_unless_told_otherwise(
+    told: dict[str, str], dialled: bool, dialling: bool
+) -> None:
+    usual = {"ssl.quorum.keyStore.location": "k", "ssl.quorum.trustStore.location": "t"}
+    made = TlsPortSettings.from_properties({**usual, **told}, quorum=True)
+    assert made is not None
+    tls = QuorumTls(made)
+    assert (tls.check_hostname, tls.check_client_hostname) == (dialled, dialling)
+    assert QuorumTls(evolve(made, verify_client_host=None)).check_client_hostname is dialled
+
+
+@pytest.mark.parametrize("auth", ["want", "none"])
+def test_servers_need_certificates(auth: str) -> None:
+    told = {
+        "ssl.quorum.keyStore.location": "k",
+        "ssl.quorum.trustStore.location": "t",
+        "ssl.quorum.clientAuth": auth,
+    }
+    with pytest.raises(ConfigError, match=f"ssl.quorum.clientAuth={auth}: a server without a certificate"):
+        TlsPortSettings.from_properties(told, quorum=True)
 
 
 @given(st.dictionaries(st.sampled_from(sorted(TLS_KEYS)), st.text(max_size=12), max_size=8))

@@ -373,7 +373,9 @@ FAMILIES: Final = (
            "one of ZooKeeper's classes, an entry point of this Python, or `module:name`: a way to be somebody"),
     Family(re.compile(r"superUser\.(.+)"), "superUser.N", "another name like that of `superUser`"),
     Family(re.compile("|".join(re.escape(key) for key in TLS_KEYS if key.startswith("ssl.quorum."))), "ssl.quorum.*",
-           "the same between servers, where `sslQuorum` is on"),
+           "the same between servers, where `sslQuorum` is on; let their `trustStore` be an authority that signs nothing but servers. "
+           "`hostnameVerification` and `clientHostnameVerification` (both true): at either end, the other server's certificate must name the host "
+           "that `server.N` gives it, without a look at the name service"),
     Family(re.compile("|".join(re.escape(key) for key in TLS_KEYS if key.startswith("ssl."))), "ssl.*",
            "TLS for clients: `keyStore.location`, `.password`, `.passwordPath` and `.type` (PEM, PKCS12, JKS), the same of "
            "`trustStore`, `clientAuth`, `enabledProtocols`, `ciphersuites`, `hostnameVerification`, `crl`, ..."),

@@ -10,7 +10,7 @@ from attrs import evolve, frozen
 
 from zab.cli.zoo.keys import BY_NAME, MEMBERSHIP, Key, family_of
 from zab.cli.zoo.members import check_peer_type, read_ensemble, read_id
-from zab.cli.zoo.ports import EVERYWHERE, Listens, check_clashes, client_tls, http_ports, quorum_tls
+from zab.cli.zoo.ports import EVERYWHERE, Listens, check_clashes, client_tls, http_ports, peer_warnings, quorum_tls
 from zab.cli.zoo.remembered import settle
 from zab.cli.zoo.source import BadConfig, Source, Told
 from zab.core.ensemble import Ensemble
@@ -115,6 +115,8 @@ def read_plan(path: Path, options: Iterable[tuple[str, str]] = (), *, from_file:
     if source.problems:
         raise BadConfig(source.problems, source.warnings)
     assert data is not None
+    peers = peer_warnings(ensemble, everywhere, made["quorum_tls"], made["doors"].tls)
+    source.warnings += [f"{source.path}: {each}" for each in peers]
     dynamic = source.text("dynamicConfigFile")
     return Plan(
         path,

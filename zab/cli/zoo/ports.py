@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from ipaddress import ip_address
 from itertools import combinations
 from typing import Any, Final
 
@@ -10,6 +11,7 @@ from attrs import frozen
 
 from zab.cli.zoo.source import Source
 from zab.core.addresses import is_loopback
+from zab.core.ensemble import Ensemble, Server
 from zab.core.errors import ConfigError
 from zab.runtime.admin.settings import PARTS, AdminSettings
 from zab.runtime.tls.quorum import QuorumTls
@@ -65,6 +67,46 @@ def quorum_tls(source: Source, properties: Mapping[str, str]) -> QuorumTls | Non
     except ConfigError as error:
         source.blame(error)
         return None
+
+
+def peer_warnings(
+    ensemble: Ensemble | None, everywhere: bool, peers: QuorumTls | None, clients: TlsPortSettings | None
+) -> Iterator[str]:
+    """What lets strangers pose as a server of the ensemble."""
+    if ensemble is not None and peers is None:
+        far = [server for server in ensemble.servers if everywhere or not _is_loopback(server.host)]
+        if far:
+            yield (
+                f"{_first_words(far)} can be reached from other machines, and servers speak without TLS. Whoever "
+                "reaches these ports can pose as a member, read everything and change everything: let a firewall "
+                "admit only the servers' addresses, or set sslQuorum=true (docs/howto/use-tls.md)"
+            )
+    if peers is None or clients is None:
+        return
+    if clients.key_store.certificate() == peers.settings.key_store.certificate():
+        yield (
+            "ssl.keyStore and ssl.quorum.keyStore hold the same certificate: give servers a certificate of their own, "
+            "of an authority that signs nothing else (docs/howto/use-tls.md)"
+        )
+    if set(clients.server_context().get_ca_certs(True)) & set(peers.server_context.get_ca_certs(True)):
+        yield (
+            "ssl.trustStore and ssl.quorum.trustStore trust the same authority: a certificate that it signed for a "
+            "client and that names the host of a server can pose as that server. Let ssl.quorum.trustStore trust an "
+            "authority that signs nothing but servers (docs/howto/use-tls.md)"
+        )
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host.lower() == "localhost"
+
+
+def _first_words(servers: Sequence[Server]) -> str:
+    first = servers[0]
+    more = f" and {len(servers) - 1} more" if len(servers) > 1 else ""
+    return f"server.{first.id}={first.host}:{first.quorum_port}:{first.election_port}{more}"
 
 
 def _missing(source: Source, prefix: str, why: str) -> None:

@@ -1,4 +1,4 @@
-"""Whether a certificate is for the address that its bearer comes from. For a dialled host, `ssl` itself looks."""
+"""Which hosts a certificate is for, at the end that was dialled. At the end that dials, `ssl` itself looks."""
 
 from __future__ import annotations
 
@@ -10,10 +10,18 @@ from zab.runtime.tls.stream import TlsStream
 from zab.store.schemes import host_id
 
 
+def names_host(stream: TlsStream, host: str) -> bool:
+    """Return whether the certificate of the other end names this host: an address, or a name as it was configured."""
+    try:
+        address = ip_address(host_id(host))
+    except ValueError:
+        return _names(stream, host)
+    return any(kind == "IP Address" and ip_address(name) == address for kind, name in stream.names)
+
+
 async def is_for(stream: TlsStream, host: str, *, reverse_lookup: bool) -> bool:
     """By the address itself; or, with `reverse_lookup`, by the name that the name service has for it."""
-    names, address = stream.names, ip_address(host_id(host))
-    if any(kind == "IP Address" and ip_address(name) == address for kind, name in names):
+    if names_host(stream, host):
         return True
     if not reverse_lookup:
         return False
@@ -21,7 +29,11 @@ async def is_for(stream: TlsStream, host: str, *, reverse_lookup: bool) -> bool:
         found, _ = await trio.socket.getnameinfo((host, 0), trio.socket.NI_NAMEREQD)
     except OSError:
         return False
-    return any(kind == "DNS" and covers(name.lower(), found.lower()) for kind, name in names)
+    return _names(stream, found)
+
+
+def _names(stream: TlsStream, host: str) -> bool:
+    return any(kind == "DNS" and covers(name.lower(), host.lower()) for kind, name in stream.names)
 
 
 def covers(pattern: str, name: str) -> bool:

@@ -7,9 +7,7 @@ from functools import cached_property
 
 from attrs import frozen
 
-from zab.runtime.tls.hosts import is_for
 from zab.runtime.tls.settings import TlsPortSettings
-from zab.runtime.tls.stream import TlsStream
 
 
 @frozen(slots=False)
@@ -22,12 +20,10 @@ class QuorumTls:
     def check_hostname(self) -> bool:
         return self.settings.verify_server_host
 
-    async def vet(self, stream: TlsStream) -> bool:
-        """Whether whoever dialled us shows a certificate for where it comes from."""
-        if not self.settings.verify_client_host:
-            return True
-        host = stream.transport_stream.socket.getpeername()[0]
-        return await is_for(stream, host, reverse_lookup=self.settings.reverse_lookup)
+    @property
+    def check_client_hostname(self) -> bool:
+        asked = self.settings.verify_client_host
+        return self.settings.verify_server_host if asked is None else asked
 
     @cached_property
     def server_context(self) -> ssl.SSLContext:

@@ -39,7 +39,8 @@ class TlsPortSettings:
     client_auth         whether a client must show one
     versions            of TLS
     cipher_suites       by Java's or OpenSSL's names; none: what OpenSSL takes for good
-    verify_client_host  whether a client's certificate must name the address it comes from
+    verify_client_host  whether a client's certificate must name the address it comes from; between servers, the host of
+                        the server that it claims to be. None: of servers as `verify_server_host` says, of clients not
     reverse_lookup      or else a host name of that address, as the name service says
     verify_server_host  of a peer that is dialled
     crl                 whether revocation lists are looked at: those in `crl_file`, or in a trust store in PEM format
@@ -56,7 +57,7 @@ class TlsPortSettings:
     client_auth: ClientAuth = ClientAuth.NEED
     versions: tuple[str, ...] = ("TLSv1.2", "TLSv1.3")
     cipher_suites: tuple[str, ...] = ()
-    verify_client_host: bool = False
+    verify_client_host: bool | None = None
     reverse_lookup: bool = False
     verify_server_host: bool = True
     crl: bool = False
@@ -202,15 +203,23 @@ class _Keys:
             raise ConfigError(f"{self._prefix}clientAuth={auth}: need, want or none is expected")
         verify = self._truth(f"{self._prefix}hostnameVerification", True)
         quorum = self._prefix == "ssl.quorum."
-        # Between servers the original looks at it by default, but not in its FIPS mode, which is the default, too.
-        strict = quorum and not self._truth("fips-mode", True)
+        # The original looks at a dialling server's address, and not in its FIPS mode, which is the default. Here the
+        # certificate is compared with the configured host of that server, which needs no name service.
+        suffix = "clientHostnameVerification"
+        asked = None if self._text(suffix) is None else self._truth(f"{self._prefix}{suffix}", False)
+        verify_client = asked and verify
+        if quorum and verify and asked is not False and auth != ClientAuth.NEED.value:
+            raise ConfigError(
+                f"ssl.quorum.clientAuth={auth}: a server without a certificate could not be told from a stranger, and "
+                "would be refused; take this line out, or say ssl.quorum.clientHostnameVerification=false as well"
+            )
         return TlsPortSettings(
             key_store=key_store,
             trust_store=self._store("trustStore"),
             client_auth=ClientAuth(auth),
             versions=self._versions(),
             cipher_suites=self._listed("ciphersuites"),
-            verify_client_host=verify and self._truth(f"{self._prefix}clientHostnameVerification", strict),
+            verify_client_host=verify_client,
             reverse_lookup=self._truth(f"{self._prefix}allowReverseDnsLookup", quorum),
             verify_server_host=verify,
             crl=self._truth(f"{self._prefix}crl", False),

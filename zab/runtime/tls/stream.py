@@ -8,16 +8,13 @@ is not lost in a reset.
 from __future__ import annotations
 
 import ssl
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 import trio
 
 RECORD_BYTES: Final = 16 << 10
-
-Vet: TypeAlias = Callable[["TlsStream"], Awaitable[bool]]
-"""Whether the other end, which has shown a good certificate, is welcome with it."""
 
 
 class TlsStream(trio.abc.HalfCloseableStream):
@@ -30,14 +27,15 @@ class TlsStream(trio.abc.HalfCloseableStream):
         *,
         server_side: bool = True,
         server_hostname: str | None = None,
-        vet: Vet | None = None,
+        checks_claim: bool = False,
     ) -> None:
+        """`checks_claim`: the greeting compares the other end's certificate with the server that it claims to be."""
         self.transport_stream = transport
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
         self._tls = context.wrap_bio(self._incoming, self._outgoing, server_side, server_hostname)
         self._shaking, self._sending = trio.Lock(), trio.Lock()
         self._shaken = self._ended = False
-        self._vet = vet
+        self.checks_claim = checks_claim
 
     @property
     def certificate(self) -> bytes | None:
@@ -72,9 +70,6 @@ class TlsStream(trio.abc.HalfCloseableStream):
             if not self._shaken:
                 try:
                     await self.handshake()
-                    if self._vet is not None and not await self._vet(self):
-                        self._shaken = False
-                        raise trio.BrokenResourceError("certificate error: it is not for where the other side is")
                 except ssl.SSLError as error:
                     raise trio.BrokenResourceError("TLS") from error
 
