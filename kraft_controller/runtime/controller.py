@@ -35,6 +35,7 @@ from kraft_controller.runtime.together import sole
 from kraft_controller.wire import znodes
 from kraft_controller.wire.reign import Elected, elect, resign
 from kraft_controller.wire.znodes import DamagedNode
+from zab.runtime.watchdog import Stall, Watchdogs
 
 logger: Final = logging.getLogger("kraft_controller")
 
@@ -102,7 +103,11 @@ class Controller:
         self.changed = trio.Event()
         """Set, and made anew, when somebody else is the controller, or nobody."""
         self.counts = Counts()
+        self.watchdogs = Watchdogs(self._report_stall)
+        self._watchdog = self.watchdogs.add("controller", lambda: None, self._excused)
         self._elected_at = 0.0
+        self._asking = False
+        """The store is asked, and has not answered."""
 
     @property
     def waiting(self) -> int:
@@ -112,6 +117,14 @@ class Controller:
     @property
     def active(self) -> bool:
         return self._queue is not None
+
+    def _report_stall(self, stall: Stall) -> None:
+        ms = stall.seconds * 1000
+        logger.warning("loop_stalled broker=%d loop=%s ms=%.0f cause=%s", self._me, stall.loop, ms, stall.cause)
+
+    def _excused(self) -> bool:
+        """Nothing waits to be dealt with, or the store is asked, which takes as long as it takes."""
+        return not self.waiting or self._asking
 
     # -- from outside ------------------------------------------------------------------------------------
 
@@ -194,6 +207,7 @@ class Controller:
                 nursery.start_soon(self._listen, watch, queue)
                 nursery.start_soon(self._balance, queue)
                 nursery.start_soon(self._sweep)
+                nursery.start_soon(self.watchdogs.run)
                 nursery.start_soon(self._deposed, nursery.cancel_scope)
                 try:
                     await self._loop(desk, store, queue)
@@ -215,6 +229,7 @@ class Controller:
             return False
         finally:
             self._queue = None
+            self.watchdogs.check()  # nothing is expected of a loop that is over
             self.links.close()
             queue.end()
             self.counts.elections += desk.elections
@@ -253,6 +268,7 @@ class Controller:
             else:
                 if waiter is not None:
                     waiter.done(result)
+            self._watchdog.turns += 1
             now = trio.current_time()
             self.counts.dealt(type(event).__name__, queue.waited_s * 1000, (now - began) * 1000)
             if isinstance(event, events.TookOver):
@@ -263,13 +279,20 @@ class Controller:
         steps = events.handle(desk, event, lambda: znodes.new_topic_id(self._chance.random_bytes))
         answers: list[Answer] | None = None
         while True:
+            began = self._watchdog.clock()
             try:
                 asked = next(steps) if answers is None else steps.send(answers)
             except StopIteration as end:
                 result = end.value
                 break
+            finally:
+                self._watchdog.took(self._watchdog.clock() - began, type(event).__name__)
             if asked:
-                answers = await store.answer(asked)
+                self._asking = True
+                try:
+                    answers = await store.answer(asked)
+                finally:
+                    self._asking = False
             else:
                 self._say(desk)
                 answers = []

@@ -100,10 +100,11 @@ def controller_health(controller: Controller | None) -> dict[str, object]:
         return {"healthy": False, "active": False, "controller": None, "epoch": None, "worries": []}
     desk = controller.desk
     worries = health(desk).worries if controller.active and desk is not None else ()
+    problems, stalls = controller.watchdogs.problems(), controller.watchdogs.warnings()
     return {
-        "healthy": controller.controller is not None,
+        "healthy": controller.controller is not None and not problems,
         "active": controller.active,
         "controller": controller.controller,
         "epoch": desk.epoch if controller.active and desk is not None else None,
-        "worries": list(worries),
+        "worries": [*problems, *stalls, *worries],
     }

@@ -29,6 +29,7 @@ from zab.cli.running import Misused, stop_on_signal
 from zab.core.ready import Settings
 from zab.runtime.admin.settings import AdminSettings
 from zab.runtime.alone import raise_open_files
+from zab.runtime.watchdog import LoopMonitor
 
 BROKERS_MAX: Final = 9
 PORT_BASE: Final = 9092
@@ -111,6 +112,7 @@ async def _run(data: Path, layout: Layout, wanted: list[BrokerConfig], settings:
                 async with trio.open_nursery() as starting:
                     for broker in brokers:
                         starting.start_soon(inner.start, broker.run)
+                inner.start_soon(LoopMonitor(brokers[0].watchdogs.add("event loop")).run)
                 pages = []
                 for broker in brokers:
                     port = free_or_any(broker.ports["PLAINTEXT"] + OPERATORS_OFFSET)

@@ -26,6 +26,7 @@ from replica.runtime.broker import Broker
 from zab.core.addresses import is_loopback
 from zab.runtime.admin.settings import AdminSettings
 from zab.runtime.alone import open_files_limit, raise_open_files
+from zab.runtime.watchdog import LoopMonitor
 
 OPEN_OPERATORS = (
     "that port has neither login nor TLS: whoever reaches it reads the names of topics and groups, addresses and lags. "
@@ -123,6 +124,7 @@ async def _serve(plan: Plan, operators: AdminSettings | None) -> None:
             if operators is not None:
                 await nursery.start(Operators(broker, operators).run)
             nursery.start_soon(broker.run)
+            nursery.start_soon(LoopMonitor(broker.watchdogs.add("event loop")).run)
             async for number in signals:
                 logging.getLogger("replica").info("ended broker=%d by=%s", ident, signal.Signals(number).name)
                 await until_left(broker.leave, signals)

@@ -187,19 +187,10 @@ _REFRESH: Final = frozenset(
 )
 
 
-TEXT_CHARS_MAX: Final = 2_000
-
-
-def clipped(text: str) -> str:
-    """Cut the text of an error. It may quote what a client sent, and a reply has room for 32,767 bytes."""
-    return text if len(text) <= TEXT_CHARS_MAX else f"{text[:TEXT_CHARS_MAX]}..."
-
-
 class KafkaError(Exception):
     """A request, or one part of it, that gets an error instead of an answer. `text` says what was wrong, for people."""
 
     def __init__(self, code: ErrorCode, text: str = "") -> None:
-        text = clipped(text)
         super().__init__(f"{code.name}: {text}" if text else code.name)
         self.code = code
         self.text = text

@@ -81,6 +81,7 @@ from replica.runtime.users import Users, sasl_secret
 from replica.storage.config import LogConfig
 from zab.core.failed_logins import FailedLogins
 from zab.runtime.alone import open_files_limit
+from zab.runtime.watchdog import Stall, Watchdogs
 
 OFFSETS_CONFIG: Final = {
     "cleanup.policy": "compact",
@@ -105,6 +106,9 @@ class Broker:
     def __init__(self, config: BrokerConfig, open_session: OpenSession | None = None) -> None:
         self.config = config
         self.log = Log(config.id)
+        self.watchdogs = Watchdogs(self._report_stall)
+        self._requests_watchdog = self.watchdogs.add("client requests")
+        self._commands_watchdog = self.watchdogs.add("controller's commands")
         self.cache = MetadataCache()
         self.ports: dict[str, int] = {}
         self.started = trio.Event()
@@ -140,6 +144,7 @@ class Broker:
             between=Between(config.peers),
             examining=config.examining,
         )
+        self.replication.watchdog = self.watchdogs.add("replica manager", self.replication.poke)
         self.failed_disks = FailedDisks(config.id, self.disk, self.replication, self.log)
         self.groups = Groups(
             self.replication,
@@ -149,6 +154,7 @@ class Broker:
             config.commit_timeout_ms,
             self._still_registered,
         )
+        self.groups.watchdog = self.watchdogs.add("group coordinator", self.groups.poke, lambda: self.groups.excused)
         self.replication.role_taken.append(self.groups.role_taken)
         self.markers = Markers(
             config.id, self.cache, self.topics.has, self._address, self.log, between=Between(config.peers)
@@ -161,6 +167,9 @@ class Broker:
             self.log,
             config.transactions,
             self._still_registered,
+        )
+        self.transactions.watchdog = self.watchdogs.add(
+            "transaction coordinator", self.transactions.poke, lambda: self.transactions.excused
         )
         self.replication.role_taken.append(self.transactions.role_taken)
         bounds = {
@@ -215,6 +224,20 @@ class Broker:
         """This broker is the controller."""
         return self.controller is not None and self.controller.active
 
+    def _report_stall(self, stall: Stall) -> None:
+        ms = round(stall.seconds * 1000)
+        self.log.say("loop_stalled", logging.WARNING, loop=stall.loop, ms=ms, cause=stall.cause)
+
+    def problems(self) -> list[str]:
+        """Loops that do not turn any more."""
+        controller = self.controller
+        return self.watchdogs.problems() + ([] if controller is None else controller.watchdogs.problems())
+
+    def stalls(self) -> list[str]:
+        """What has held up a loop in the last minute."""
+        controller = self.controller
+        return self.watchdogs.warnings() + ([] if controller is None else controller.watchdogs.warnings())
+
     # -- from start to end -----------------------------------------------------------------------------------
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
@@ -254,6 +277,7 @@ class Broker:
                     self._security(each.sasl),
                     each.tls,
                     each.principals,
+                    self._requests_watchdog,
                 )
                 for each in config.listeners
             ]
@@ -280,6 +304,7 @@ class Broker:
             for listener in ears:
                 nursery.start_soon(self._hear, listener, ear, nursery)
             await nursery.start(self.replication.run)
+            nursery.start_soon(self.watchdogs.run)
             nursery.start_soon(self.disk.run, self.replication.core.high_watermarks)
             nursery.start_soon(self.failed_disks.run)
             nursery.start_soon(self._make_room)
@@ -467,6 +492,11 @@ class Broker:
         await trio.serve_listeners(ear.hear, [listener], handler_nursery=nursery)
 
     def _obey(self, command: Command) -> Mapping[TopicPartition, int]:
+        """What it raises ends the broker: half of a command may be carried out, and a start takes all of it up anew."""
+        with self._commands_watchdog.turn(lambda: type(command).__name__):
+            return self._carry_out(command)
+
+    def _carry_out(self, command: Command) -> Mapping[TopicPartition, int]:
         """Replicas first: a client that is told of a leader finds one."""
         errors: Mapping[TopicPartition, int] = self.replication.obey(command)
         if isinstance(command, UpdateMetadata):

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import trio
@@ -25,8 +26,17 @@ from replica.runtime.held import room_for_answer
 from replica.runtime.requests import ANONYMOUS, ApiKey, Reply, Request, unheard
 from replica.wire.encoding import Unwritable
 from replica.wire.framing import Framing
+from replica.wire.messages import (
+    HEAD_BYTES,
+    UnknownApi,
+    decode_request,
+    encode_reply,
+    encode_versions_refused,
+    read_head,
+)
 from replica.wire.messages import Request as Asked
-from replica.wire.messages import UnknownApi, decode_request, encode_reply, encode_versions_refused
+from zab.runtime.logs import shown
+from zab.runtime.watchdog import Steps
 
 if TYPE_CHECKING:
     from replica.runtime.port import Port
@@ -197,7 +207,8 @@ class Connection:
                 await self._arrived.wait()
             self._taken_up += 1
             try:
-                await self._take_up(nursery, self._waiting.popleft())
+                named = self._named_by(self._waiting[0])
+                await Steps(self._port.watchdog, named, self._take_up(nursery, self._waiting.popleft()))
             except (WireError, Cut):
                 with trio.move_on_after(self._settings.stalled_s):
                     await self._all_answered()
@@ -244,6 +255,17 @@ class Connection:
         if login is not None:
             await self._after_login()
 
+    def _named_by(self, frame: bytes) -> Callable[[], str]:
+        """What a request is, for the log. Keeps no more than the head of it."""
+        return partial(self._named, frame[:HEAD_BYTES], len(frame))
+
+    def _named(self, head: bytes, size: int) -> str:
+        try:
+            what = str(read_head(head))
+        except WireError:
+            what = "a request"
+        return f"{what} of {size} bytes, client {shown(self._client_id)}, {self.peer}"
+
     async def _all_answered(self) -> None:
         if self._ahead:
             await self._ahead[-1].answered.wait()
@@ -268,7 +290,8 @@ class Connection:
     async def _answer_in_turn(self, asked: Asked, frame: bytes, mine: _Ahead, before: _Ahead | None) -> None:
         try:
             with mine.scope:
-                reply = await self._reply_to(asked, mine.placed.set)
+                answering = self._reply_to(asked, mine.placed.set)
+                reply = await Steps(self._port.watchdog, self._named_by(frame), answering)
                 mine.placed.set()
                 if before is not None:
                     await before.answered.wait()

@@ -29,6 +29,7 @@ from replica.runtime.logs import Log
 from replica.wire.batch import Header
 from replica.wire.fields_of_records import RecordError
 from replica.wire.records import Record
+from zab.runtime.watchdog import UNWATCHED
 
 AWAKE_S: Final = 0.25
 LATE_MS: Final = 1_000
@@ -49,6 +50,11 @@ D = TypeVar("D")
 class _Waiter(Generic[R]):
     answered: trio.Event = field(factory=trio.Event)
     reply: R | None = None
+
+
+def _named(cause: object) -> str:
+    """As the log calls it: a request by its kind, since what is in it may be large."""
+    return cause if isinstance(cause, str) else type(cause).__name__
 
 
 async def surely() -> bool:
@@ -86,6 +92,7 @@ class Driver(ABC, Generic[C, K, R]):
         self._origin = time.time() - trio.current_time()
         self.coordinator = make(self.now())
         self._make = make
+        self.watchdog = UNWATCHED
         self.rebuilt = 0
         """Coordinators that were replaced after an exception."""
         self._loads_from = 0.0
@@ -212,19 +219,19 @@ class Driver(ABC, Generic[C, K, R]):
 
     def _change(self, cause: object, change: Callable[[], object]) -> None:
         """Every change of the coordinator's state comes this way. `cause`: what to call it in the log."""
+        dog, inside = self.watchdog, self._turning
+        started = dog.clock()
         try:
             change()
         except Exception as error:
             self._rebuild(cause, error)
         self._turn()
+        if not inside:  # else the turn in whose middle this is takes the time
+            dog.took(dog.clock() - started, lambda: _named(cause))
 
     def _rebuild(self, cause: object, error: Exception) -> None:
         """Replace a coordinator whose state may be half changed, and load what it led from the log."""
-        self._log.failed(
-            f"{self._what}-coordinator-rebuilt",
-            error,
-            cause=type(cause).__name__ if not isinstance(cause, str) else cause,
-        )
+        self._log.failed(f"{self._what}-coordinator-rebuilt", error, cause=_named(cause))
         self.rebuilt += 1
         former, self.coordinator = self.coordinator, self._make(self.now())
         self.coordinator.succeed(former)
@@ -245,7 +252,17 @@ class Driver(ABC, Generic[C, K, R]):
             self._rebuild("a turn", error)  # what the new coordinator wants is done when the clock is looked at next
         finally:
             self._turning = False
+        self.watchdog.turns += 1
         self._bell.set()
+
+    def poke(self) -> None:
+        """Have a turn soon, even if there is nothing to do."""
+        self._bell.set()
+
+    @property
+    def excused(self) -> bool:
+        """No turn is to be expected now."""
+        return self._nursery is None or self._stood_still or self._grace_ends > self.now()
 
     @abstractmethod
     def _act(self) -> None:

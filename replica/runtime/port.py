@@ -21,6 +21,7 @@ from replica.runtime.requests import ANONYMOUS, ApiKey, Body, Handlers, Reply, R
 from replica.runtime.settings import PortSettings
 from replica.runtime.tls import secured
 from replica.wire.schemas import APIS
+from zab.runtime.watchdog import UNWATCHED, Watchdog
 
 _EXHAUSTED: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS})
 """Too many of something are open in this process or system. It passes."""
@@ -50,6 +51,7 @@ class Port:
         security: Security = OPEN,
         tls: ssl.SSLContext | None = None,
         principals: Principals | None = None,
+        watchdog: Watchdog = UNWATCHED,
     ) -> None:
         """`host` None: on all interfaces. `port` 0: whichever is free. `principals`: whom certificates are about."""
         self.name = name
@@ -57,6 +59,7 @@ class Port:
         self.log = log
         self.settings = settings or PortSettings()
         self.security = security
+        self.watchdog = watchdog
         self.waiting_bytes = 0
         """Of all its connections' requests that are not answered yet."""
         self.unfinished = Unfinished()

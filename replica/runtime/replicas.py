@@ -48,6 +48,7 @@ from replica.runtime.fetchers import Fetchers, FetcherSettings
 from replica.runtime.isr_store import Outcome
 from replica.runtime.logs import Log
 from replica.runtime.requests import unheard
+from zab.runtime.watchdog import UNWATCHED
 
 AGAIN_S: Final = 1.0
 """Before the next look after one that failed."""
@@ -137,6 +138,7 @@ class Replication:
         """At most one for each partition: the core asks for the next when it knows what became of the one before."""
         self._to_flush: dict[TopicPartition, Flush] = {}
         self._turning = self._again = False
+        self.watchdog = UNWATCHED
 
     def now(self) -> int:
         return int((self._origin + trio.current_time()) * 1000)
@@ -274,9 +276,10 @@ class Replication:
             return  # it is seen to before the turn ends in whose middle we are
         self._turning = True
         try:
-            while self._again:
-                self._again = False
-                self._act()
+            with self.watchdog.turn("what became of requests, roles and records"):
+                while self._again:
+                    self._again = False
+                    self._act()
         finally:
             self._turning = False
         deadline = self.core.deadline
@@ -319,6 +322,10 @@ class Replication:
         except Exception as error:
             self._log.failed("not-told", error, hearer=hear.__qualname__)
 
+    def poke(self) -> None:
+        """Have a turn soon, even if there is nothing to do."""
+        self._bell.set()
+
     async def _tick(self) -> None:
         while True:
             self._bell = trio.Event()
@@ -333,7 +340,7 @@ class Replication:
                 except Exception as error:
                     self._log.failed("upkeep-failed", error)
                     await trio.sleep(AGAIN_S)  # what was due is taken off the list, so the next look goes further
-                self._turn()
+            self._turn()
 
     # -- the store -------------------------------------------------------------------------------------------
 

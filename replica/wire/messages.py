@@ -25,6 +25,8 @@ _LENGTH: Final = Struct(">i")
 _I32: Final = Struct(">i")
 _I16: Final = Struct(">h")
 LENGTH_BYTES: Final = _LENGTH.size
+HEAD_BYTES: Final = _HEAD.size
+"""Of a request: what it is, and its number."""
 
 
 @frozen

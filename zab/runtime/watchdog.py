@@ -19,10 +19,10 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Coroutine, Generator
 from pathlib import Path
 from types import FrameType, TracebackType
-from typing import Final
+from typing import Any, Final, TypeVar
 
 import trio
 from attrs import define, field, frozen
@@ -38,6 +38,8 @@ BEAT_S: Final = 0.1
 REPEAT_S: Final = 10.0
 """How often the monitor repeats its report while one and the same stall lasts."""
 FRAMES_MAX: Final = 8
+
+T = TypeVar("T")
 
 
 @frozen
@@ -134,6 +136,35 @@ class Turn:
         dog.took(dog.clock() - self._started, self._cause)
         if kind is None:
             dog.turns += 1
+
+
+class Steps(Awaitable[T]):
+    """Await a coroutine, and time each of its steps from one wait to the next: only these hold up others."""
+
+    __slots__ = ("_cause", "_coroutine", "_dog")
+
+    def __init__(self, dog: Watchdog, cause: str | Callable[[], str], coroutine: Coroutine[Any, Any, T]) -> None:
+        self._dog = dog
+        self._cause = cause
+        self._coroutine = coroutine
+
+    def __await__(self) -> Generator[Any, Any, T]:
+        dog, clock, coroutine = self._dog, self._dog.clock, self._coroutine
+        step: Callable[[Any], Any] = coroutine.send
+        given: Any = None
+        while True:
+            started = clock()
+            try:
+                wish = step(given)
+            except StopIteration as end:
+                result: T = end.value
+                return result
+            finally:
+                dog.took(clock() - started, self._cause)
+            try:
+                given, step = (yield wish), coroutine.send
+            except BaseException as error:
+                given, step = error, coroutine.throw
 
 
 class Watchdogs:

@@ -41,6 +41,7 @@ OF_BROKER: Final = (
     ),
     ("kafka_log_log_manager_offline_log_directory_count", "log directories that have failed"),
     ("kafka_server_delayed_operation_purgatory_size", "produces and fetches that wait"),
+    ("kafka_server_stalled_loops_count", "times since the start that a loop which serves many was held up for 200 ms"),
     ("kafka_server_broker_serves", "1: clients are answered, and the session with the store lasts"),
 )
 OF_PARTITION: Final = (
@@ -84,6 +85,7 @@ def _of_broker(broker: Broker) -> Iterator[Sample]:
         len(broker.disk.uncleanable),
         len(broker.disk.failed),
         broker.replication.core.parked,
+        broker.watchdogs.stalls,
         broker.started.is_set() and broker.session() is not None,
     )
     for (name, about), value in zip(OF_BROKER, values, strict=True):

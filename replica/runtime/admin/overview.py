@@ -81,7 +81,7 @@ def lag_of(broker: Broker, where: TopicPartition, offset: int) -> int | None:
 
 def worries(broker: Broker, found: Partitions) -> list[str]:
     """Those of the cluster are told by every broker, so that it does not matter whom somebody looks at."""
-    said = []
+    said = broker.problems() + broker.stalls()
     if broker.session() is None:
         said.append("it has no session with the store: to all others it is gone")
     elif broker.who_controls() is None:
@@ -109,7 +109,7 @@ def health(broker: Broker) -> dict[str, object]:
     serves = broker.started.is_set() and broker.session() is not None and usable
     controller = broker.who_controls()
     return {
-        "healthy": serves and controller is not None,
+        "healthy": serves and controller is not None and not broker.problems(),
         "broker": broker.config.id,
         "serves": serves,
         "controller": controller,
@@ -121,7 +121,7 @@ def health(broker: Broker) -> dict[str, object]:
 def overview(broker: Broker) -> dict[str, Any]:
     found = partitions_of(broker)
     warnings = worries(broker, found)
-    serves = health(broker)["serves"]
+    serves = health(broker)["serves"] and not broker.problems()
     topics = sorted(broker.cache.topics, key=lambda name: (name in INTERNAL, name))
     groups = sorted(_groups(broker), key=lambda group: (-(group["lag"] or 0), group["group"]))
     return {

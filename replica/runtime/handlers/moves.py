@@ -13,7 +13,7 @@ from kraft_controller.core.names import BrokerId, TopicPartition
 from kraft_controller.core.rebalance import Verdict
 from kraft_controller.runtime.controller import Controller
 from kraft_controller.runtime.queue import EventFailed, NotController
-from replica.core.errors import ErrorCode, KafkaError, clipped
+from replica.core.errors import ErrorCode, KafkaError
 from replica.runtime.requests import ApiKey, Body, Handlers, Request
 
 _UNCLEAN: Final = 1
@@ -88,7 +88,7 @@ def handlers(current: Callable[[], Controller | None]) -> Handlers:
         for where, target in wanted.items():
             entry: Body = {"partition_index": where.partition}
             if where in failed:
-                entry |= {"error_code": _why_not(target), "error_message": clipped(failed[where])}
+                entry |= {"error_code": _why_not(target), "error_message": failed[where]}
             made.setdefault(where.topic, []).append(entry)
         return {"responses": [{"name": name, "partitions": entries} for name, entries in made.items()]}
 

@@ -6,7 +6,7 @@ from collections import Counter
 from typing import Any, Final
 
 from kraft_controller.core.scram import ITERATIONS_MAX, ITERATIONS_MIN, Credential, Mechanism, of_salted
-from replica.core.errors import ErrorCode, KafkaError, clipped
+from replica.core.errors import ErrorCode, KafkaError
 from replica.runtime.requests import ApiKey, Body, Handlers, Request
 from replica.runtime.users import Credentials, Users
 
@@ -45,10 +45,10 @@ def handlers(users: Users) -> Handlers:
 
 def _described(name: str, kept: Credentials | None, twice: bool) -> Body:
     if twice:
-        text = clipped(f"user {name} stands in the request more than once")
+        text = f"user {name} stands in the request more than once"
         return {"user": name, "error_code": ErrorCode.DUPLICATE_RESOURCE, "error_message": text}
     if kept is None:
-        text = clipped(f"user {name} has no password for SCRAM")
+        text = f"user {name} has no password for SCRAM"
         return {"user": name, "error_code": ErrorCode.RESOURCE_NOT_FOUND, "error_message": text}
     infos = [{"mechanism": _NUMBER_OF[mechanism], "iterations": each.iterations} for mechanism, each in kept.items()]
     return {"user": name, "error_message": None, "credential_infos": infos}

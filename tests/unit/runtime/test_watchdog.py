@@ -15,7 +15,7 @@ from zab.core.zxid import Zxid
 from zab.runtime.desk import PREPARE_S, Desk, Parcel
 from zab.runtime.errors import Refused
 from zab.runtime.limits import Limits
-from zab.runtime.watchdog import DEAD_S, RECENT_S, STALL_S, LoopMonitor, Stall, Watchdog, Watchdogs
+from zab.runtime.watchdog import DEAD_S, RECENT_S, STALL_S, LoopMonitor, Stall, Steps, Watchdog, Watchdogs
 
 
 class Clock:
@@ -54,6 +54,52 @@ def test_warning_is_forgotten_after_a_minute() -> None:
         clock.now += 1
     assert dog.warning(clock.now + 3) == "the loop 'loop' was held up for 1000 ms, 3 s ago: a multi"
     assert dog.warning(clock.now + RECENT_S + 1) is None
+
+
+async def test_steps_of_a_coroutine_are_timed_without_its_waits() -> None:
+    dog, clock, stalls = make_dog()
+    waits = trio.Event()
+
+    async def work() -> str:
+        clock.now += 1.5
+        await waits.wait()
+        clock.now += STALL_S / 2
+        await trio.lowlevel.checkpoint()
+        clock.now += 2.5
+        return "done"
+
+    async def others() -> None:
+        clock.now += 100
+        waits.set()
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(others)
+        assert await Steps(dog, lambda: "a request", work()) == "done"
+    assert [(each.seconds, each.cause) for each in stalls] == [(1.5, "a request"), (2.5, "a request")]
+
+
+async def test_steps_pass_on_errors_and_cancellation() -> None:
+    dog, clock, stalls = make_dog()
+    cleaned: list[str] = []
+
+    async def fails() -> None:
+        await trio.lowlevel.checkpoint()
+        clock.now += 1
+        raise KeyError("x")
+
+    async def waits() -> None:
+        try:
+            await trio.sleep_forever()
+        finally:
+            cleaned.append("up")
+
+    with pytest.raises(KeyError):
+        await Steps(dog, "fails", fails())
+    with trio.move_on_after(0.01) as scope:
+        await Steps(dog, "waits", waits())
+    assert scope.cancelled_caught
+    assert cleaned == ["up"]
+    assert [each.cause for each in stalls] == ["fails"]
 
 
 def test_loop_that_ignores_a_poke_is_dead() -> None:
