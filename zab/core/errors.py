@@ -2,6 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+
+def present_as(package: str, module: Mapping[str, object]) -> None:
+    """Let the errors that a module has defined so far appear under the package where users find them."""
+    for each in list(module.values()):
+        if isinstance(each, type) and issubclass(each, Exception) and each.__module__ == module["__name__"]:
+            each.__module__ = package
+
 
 class ZabError(Exception):
     """Base of every error of this package."""
@@ -13,10 +22,6 @@ class LocalProtocolError(ZabError):
 
 class RemoteProtocolError(ZabError):
     """A peer broke the rules. Its link is cut; everybody else is served on."""
-
-
-class WireError(RemoteProtocolError):
-    """Bytes from a peer that are no message of ours."""
 
 
 class StorageError(ZabError):
@@ -49,3 +54,10 @@ class WrongVersion(ConfigError):
 
 class NewConfigNoQuorum(ConfigError):
     """Too few voters of the new membership follow the leader and are synced. Start them first."""
+
+
+present_as("zab", globals())
+
+
+class WireError(RemoteProtocolError):
+    """Bytes from a peer that are no message of ours."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from zab.core.errors import ZabError
+from zab.core.errors import ZabError, present_as
 from zab.runtime.errors import OutcomeUnknown
 
 
@@ -31,3 +31,6 @@ class EntryInDoubt(OutcomeUnknown):
         super().__init__(f"{path}: taken by this consumer or by another")
         self.path = path
         self.data = data
+
+
+present_as("zab.recipes", globals())

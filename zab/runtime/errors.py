@@ -6,7 +6,7 @@ import errno
 import socket
 from typing import Final
 
-from zab.core.errors import ZabError
+from zab.core.errors import ZabError, present_as
 
 
 class Refused(ZabError):
@@ -37,6 +37,8 @@ class CannotListen(ZabError):
 class PortTaken(CannotListen):
     """Another program listens at the address that this server was given."""
 
+
+present_as("zab", globals())
 
 _HINTS: Final = {
     errno.EADDRINUSE: "Is another server running there?",

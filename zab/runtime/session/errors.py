@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from zab.core.errors import LocalProtocolError, NewConfigNoQuorum, ReconfigInProgress, ZabError
+from zab.core.errors import LocalProtocolError, NewConfigNoQuorum, ReconfigInProgress, ZabError, present_as
 from zab.store.errors import ErrorCode
 from zab.store.ops import CREATES, READS, CreateFlag, Fields, Op
 from zab.store.paths import ROOT, parent_of, why_invalid
@@ -83,14 +83,6 @@ class ReconfigDisabled(StoreError):
     """The ensemble is configured not to let clients change who takes part."""
 
 
-class MembershipChanging(StoreError, ReconfigInProgress):
-    """Another change of membership is under way."""
-
-
-class MembershipWithoutQuorum(StoreError, NewConfigNoQuorum):
-    """Too few servers of the new membership are there and up to date."""
-
-
 class Throttled(StoreError):
     """The request waited for too long in a busy server, and was not carried out. Try again, later."""
 
@@ -117,6 +109,17 @@ LEFT: Final = "the block of this session is left"
 
 class EventsLost(ZabError):
     """A watch's events were not looked at for so long that they were dropped. Look at the nodes, and watch anew."""
+
+
+present_as("zab", globals())
+
+
+class MembershipChanging(StoreError, ReconfigInProgress):
+    """Another change of membership is under way."""
+
+
+class MembershipWithoutQuorum(StoreError, NewConfigNoQuorum):
+    """Too few servers of the new membership are there and up to date."""
 
 
 _VERSION_AT: Final[dict[int, int]] = {Op.SET_DATA: 2, Op.DELETE: 1, Op.SET_ACL: 2, Op.CHECK: 1}
@@ -157,6 +160,8 @@ def refused(code: int, op: int, fields: Fields, what: str, *, index: int | None 
     """What the store answered to a request, as an error that says of what node, and what to do where that is known."""
     path = what if what.startswith(ROOT) else None
     shown = what if path is None else as_shown(path)
+    if code == ErrorCode.NO_NODE and path is not None and _why_invalid(op, fields, path):
+        code = ErrorCode.BAD_ARGUMENTS  # the store looks for the node or its parent first, and finds none
     part = "" if index is None else f"operation {index} of a multi, {Op(op).name.lower().replace('_', ' ')} "
     error = error_of(code, part + shown, _more_of_several(code, op) if path is None else _more(code, op, fields, path))
     error.path, error.index = path, index
@@ -182,11 +187,14 @@ def as_shown(path: str) -> str:
     return path if path.isprintable() else repr(path)
 
 
+def _why_invalid(op: int, fields: Fields, path: str) -> str:
+    numbered = op in CREATES and fields[3] & CreateFlag.PERSISTENT_SEQUENTIAL
+    return why_invalid(f"{path}0" if numbered else path)
+
+
 def _more(code: int, op: int, fields: Fields, path: str) -> str:
-    if code in (ErrorCode.NO_NODE, ErrorCode.BAD_ARGUMENTS):
-        numbered = op in CREATES and fields[3] & CreateFlag.PERSISTENT_SEQUENTIAL
-        if why := why_invalid(f"{path}0" if numbered else path):
-            return why
+    if code in (ErrorCode.NO_NODE, ErrorCode.BAD_ARGUMENTS) and (why := _why_invalid(op, fields, path)):
+        return why
     if code == ErrorCode.QUOTA_EXCEEDED and op in READS:
         return "no room for another watch: DoorSettings.watches_per_client_max and watches_max, or maxWatchesPerClient"
     if code == ErrorCode.QUOTA_EXCEEDED and op in CREATES and fields[3] in _EPHEMERAL:

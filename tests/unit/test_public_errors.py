@@ -1,0 +1,46 @@
+"""Public errors appear in tracebacks under the name by which a program catches them."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterator
+from importlib import import_module
+
+import pytest
+
+import zab
+import zab.recipes
+from zab.core.errors import ZabError
+
+HOMES = (
+    "zab.core.errors",
+    "zab.runtime.errors",
+    "zab.runtime.session.errors",
+    "zab.client.errors",
+    "zab.recipes.errors",
+)
+
+
+def descendants(kind: type[ZabError]) -> Iterator[type[ZabError]]:
+    for each in kind.__subclasses__():
+        yield each
+        yield from descendants(each)
+
+
+def test_each_error_is_found_where_it_says_that_it_is() -> None:
+    for home in HOMES:
+        import_module(home)
+    for each in descendants(ZabError):
+        if each.__module__ in ("zab", "zab.recipes"):
+            assert getattr(import_module(each.__module__), each.__name__) is each
+
+
+@pytest.mark.parametrize("name", ["NoNode", "ConfigError", "PortTaken", "SessionExpired", "Unreachable", "ZabError"])
+def test_public_error_presents_itself_as_zab(name: str) -> None:
+    error = getattr(zab, name)
+    assert f"{error.__module__}.{error.__qualname__}" == f"zab.{name}"
+    assert pickle.loads(pickle.dumps(error)) is error
+
+
+def test_error_of_a_recipe_presents_itself_as_zab_recipes() -> None:
+    assert zab.recipes.Lost.__module__ == "zab.recipes"
