@@ -72,7 +72,7 @@ if TYPE_CHECKING:
     from zab.runtime.coordination.security import Provider, SecuritySettings
     from zab.runtime.coordination.server import StoreServer
     from zab.runtime.coordination.settings import DoorSettings
-    from zab.runtime.errors import CannotListen, ChangeLost, OutcomeUnknown, PortTaken, Refused, Stopped
+    from zab.runtime.errors import CannotListen, ChangeLost, LeadersLost, OutcomeUnknown, PortTaken, Refused, Stopped
     from zab.runtime.limits import Limits
     from zab.runtime.machine import Machine, Passive, View
     from zab.runtime.member import Member, open_member
@@ -166,6 +166,7 @@ __all__ = [
     # what can go wrong
     "ZabError",
     "Refused",
+    "LeadersLost",
     "OutcomeUnknown",
     "Stopped",
     "Overloaded",
@@ -233,7 +234,15 @@ _HOMES: Final = {
     "zab.runtime.coordination.server": ("StoreServer",),
     "zab.runtime.coordination.security": ("Provider", "SecuritySettings"),
     "zab.runtime.coordination.settings": ("DoorSettings",),
-    "zab.runtime.errors": ("CannotListen", "ChangeLost", "OutcomeUnknown", "PortTaken", "Refused", "Stopped"),
+    "zab.runtime.errors": (
+        "CannotListen",
+        "ChangeLost",
+        "LeadersLost",
+        "OutcomeUnknown",
+        "PortTaken",
+        "Refused",
+        "Stopped",
+    ),
     "zab.runtime.limits": ("Limits",),
     "zab.runtime.machine": ("Machine", "Passive", "View"),
     "zab.runtime.member": ("Member", "open_member"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import struct
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from itertools import pairwise
 from pathlib import Path
@@ -18,6 +18,8 @@ import zab
 from tests.integration.stores import DOORS, Stores, stores
 from zab.runtime.coordination.opening import open_store
 from zab.runtime.coordination.settings import DoorSettings
+from zab.runtime.errors import LeadersLost
+from zab.runtime.origin import Done
 from zab.store.acl import OPEN
 from zab.store.errors import ErrorCode
 from zab.store.ops import CreateFlag, Op
@@ -468,6 +470,27 @@ async def test_a_small_request_is_not_answered_with_a_gigabyte(
         said = [record for record in caplog.records if record.message.startswith("multi_read_refused")]
         assert len(said) == 1
         assert "reads=4000" in said[0].message
+
+
+async def test_a_write_during_which_leaders_were_lost_is_an_error_and_the_connection_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with stores(tmp_path) as running, raw(running) as client:
+        server = running.servers[1]
+        post_many = server.post_many
+
+        def without_poison(posts: Sequence[bytes], done: Done) -> None:
+            for request in posts:
+                if b"/poison" in request:
+                    done(None, LeadersLost("3 leaders"))
+                else:
+                    post_many([request], done)
+
+        monkeypatch.setattr(server, "post_many", without_poison)
+        await client.connect()
+        for xid, path, expected in ((1, "/a", 0), (2, "/poison", ErrorCode.SYSTEM_ERROR), (3, "/b", 0)):
+            ((answered, _, error, _),) = await client.ask(create(xid, path))
+            assert (answered, error) == (xid, expected)
 
 
 async def test_watches_have_a_bound_and_go_in_slices(

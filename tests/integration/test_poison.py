@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 import trio
+import trio.testing
 from click.testing import CliRunner
 
 import zab
-from tests.integration.cluster import Recorder, cluster
+from tests.integration.cluster import Cluster, Recorder, cluster, loopback
 from zab.cli import commands
-from zab.runtime.errors import Refused
+from zab.core.ensemble import Ensemble, Role
+from zab.runtime.errors import LeadersLost, Refused
 from zab.runtime.limits import Limits
 from zab.runtime.machine import View
+from zab.runtime.member import Member
 from zab.store.ops import Op
 
 
@@ -56,6 +62,79 @@ async def test_a_poisonous_request_is_refused_and_nobody_dies(
         assert {each.status().role.epoch for each in made.members.values()} == {epoch}
     (raised,) = [record for record in caplog.records if record.levelno == logging.ERROR and record.exc_info]
     assert "prepare_failed" in raised.message
+
+
+class Supervised(Cluster):
+    """A request `poison` ends each leader that prepares it. A member that died is started again."""
+
+    def __init__(self, nursery: trio.Nursery, path: Path, ensemble: Ensemble, options: dict[str, Any]) -> None:
+        super().__init__(nursery, path, ensemble, options)
+        self.deaths = 0
+        self._dead: set[int] = set()
+
+    async def begin(self, sid: int) -> None:
+        await self.start(sid, lambda: Mortal(partial(self._die, sid)))
+
+    def _die(self, sid: int) -> None:
+        self.deaths += 1
+        self._dead.add(sid)
+        self._scopes[sid].cancel()
+
+    async def _run(self, sid: int, member: Member, task_status: trio.TaskStatus[None]) -> None:
+        await super()._run(sid, member, task_status)
+        if sid in self._dead:
+            self._dead.remove(sid)
+            await self.begin(sid)
+
+
+class Mortal(Recorder):
+    def __init__(self, die: Callable[[], None]) -> None:
+        super().__init__()
+        self._die = die
+        self._dead = False
+
+    def prepare(self, request: bytes, view: View) -> bytes:
+        if request == b"poison" and not self._dead:
+            self._dead = True
+            self._die()
+        if self._dead:
+            raise RuntimeError("no member receives this refusal, because the leader is gone before it is sent")
+        return request
+
+
+@pytest.mark.parametrize("leaders_lost_max", [2, 3])
+async def test_a_request_that_ends_every_leader_is_refused_and_service_comes_back(
+    tmp_path: Path, leaders_lost_max: int
+) -> None:
+    """It is asked for at an observer, which never leads, so whoever asked lives to see the end."""
+    ends: list[tuple[bytes, object]] = []
+    ensemble = Ensemble((*loopback(3), *loopback(1, role=Role.OBSERVER, first=4)))
+    async with trio.open_nursery() as nursery:
+        made = Supervised(nursery, tmp_path, ensemble, {"limits": Limits(leaders_lost_max=leaders_lost_max)})
+        for sid in ensemble.by_id:
+            await made.begin(sid)
+        await made.serving()
+        observer = made.members[4]
+
+        ended = trio.Event()
+
+        def done(request: bytes, result: object, error: Exception | None) -> None:
+            ends.append((request, error or result))
+            if len(ends) == 4:
+                ended.set()
+
+        with trio.fail_after(60):
+            for request in (b"before", b"poison", b"behind", b"last"):
+                observer.post(request, partial(done, request))
+            await ended.wait()
+            assert await observer.submit(b"after") == 4
+            assert await made.agree() == [b"before", b"behind", b"last", b"after"]
+        nursery.cancel_scope.cancel()
+    assert made.deaths == leaders_lost_max
+    assert [request for request, _ in ends] == [b"before", b"poison", b"behind", b"last"]
+    refused = dict(ends)[b"poison"]
+    assert isinstance(refused, LeadersLost)
+    assert str(refused).startswith(f"{leaders_lost_max} leaders in a row were lost while this request was under way")
 
 
 def test_lists_of_permissions_that_nobody_can_send_break_nothing(tmp_path: Path) -> None:

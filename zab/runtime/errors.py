@@ -13,6 +13,10 @@ class Refused(ZabError):
     """The machine's `prepare` turned the request down; the text says why. Nothing was changed by it."""
 
 
+class LeadersLost(Refused):
+    """`Limits.leaders_lost_max` leaders in a row were lost while the request was under way. It changed nothing."""
+
+
 class OutcomeUnknown(ZabError):
     """The request may have been carried out or not, and nothing can tell which any more.
 

@@ -63,7 +63,7 @@ class Idle(trio.abc.Instrument):
         self._token = trio.lowlevel.current_trio_token()
         self._trios = (runner.io_manager._epoll.fileno(), select.EPOLLIN)
         self._task: trio.lowlevel.Task | None = None
-        self._error: Exception | None = None
+        self._error: BaseException | None = None
 
     async def over(self) -> None:
         """Raises what `hear` has raised."""
@@ -103,7 +103,7 @@ class Idle(trio.abc.Instrument):
     def _round(self, ready: Ready) -> None:
         try:
             self._hear(ready)
-        except Exception as error:  # it is not Trio's, who would only write it down
+        except BaseException as error:  # Trio would only log it, and never call this instrument again
             task, self._task, self._error = self._task, None, error
             if task is not None:  # else it was cancelled in the midst of that, and goes anyway
                 trio.lowlevel.reschedule(task)

@@ -13,6 +13,8 @@ class Limits:
 
     submits_max, submit_bytes_max  requests of this member whose outcome is open; one more waits its turn
     request_bytes_max              one request
+    leaders_lost_max               a request that was sent to so many leaders in a row that were lost, to the last of
+                                   them alone, is refused instead of being sent to the next; at least 2
     batch_entries_max, batch_bytes_max   what is proposed, and therefore logged, at one go
     frame_bytes_max                one frame of a learner link; holds a whole batch
     snapshot_chunk_bytes_max       one chunk of a snapshot; one that is larger than a frame travels in pieces
@@ -36,6 +38,7 @@ class Limits:
     submits_max: int = 20_000
     submit_bytes_max: int = 32 << 20
     request_bytes_max: int = 1 << 20
+    leaders_lost_max: int = 3
     batch_entries_max: int = 4_096
     batch_bytes_max: int = 1 << 20
     frame_bytes_max: int = 16 << 20
@@ -60,5 +63,7 @@ class Limits:
 
     def __attrs_post_init__(self) -> None:
         # A frame that holds no header and no entry would cut every link; who lingers for 0 ms hangs up at once.
-        check_settings(self, {"frame_bytes_max": 100, "linger_ms": 0, "strangers_max": 0, "pause_us_max": 0})
+        check_settings(
+            self, {"frame_bytes_max": 100, "linger_ms": 0, "strangers_max": 0, "pause_us_max": 0, "leaders_lost_max": 2}
+        )
         check_ordered(self, "redial_ms_min", "redial_ms_max")

@@ -113,7 +113,9 @@ class Member:
         self._path = path
         self._disk = disk
         self._bell = Doorbell()
-        self._origin = Origin(host.random_bytes(ORIGIN_BYTES), limits.submits_max, limits.submit_bytes_max)
+        self._origin = Origin(
+            host.random_bytes(ORIGIN_BYTES), limits.submits_max, limits.submit_bytes_max, limits.leaders_lost_max
+        )
         self._running: Running | None = None
         self.watchdogs = Watchdogs(self._report_stall)
         self._stopped: Stopped | None = Stopped("this member was not started yet")

@@ -14,17 +14,24 @@ not, and may even sit in a queue at the leader. So nothing is asked a second tim
 
 What has no answer then was not carried out, and is asked again, in the old order. A stretch of serving
 with one leader over one link is a *stint*.
+
+A request may be the reason why its leader was lost, and would cost the next leader its role as well. Nothing can be
+concluded from one loss, because innocent requests are under way at every failover. So this member counts, for each
+open request, the leaders in a row that were lost after it was sent to them. A request with one loss less than
+`Limits.leaders_lost_max` is sent alone: when everything in front of it has its answer, and with nothing behind it
+under way. If that leader is lost, too, the request is refused instead of being sent again. The fence has shown by then
+that it was not carried out.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from itertools import repeat
+from itertools import islice, repeat
 from typing import Final, TypeAlias
 
-from zab.core.zxid import Zxid
-from zab.runtime.errors import OutcomeUnknown, Refused
+from zab.core.zxid import Epoch, Zxid
+from zab.runtime.errors import LeadersLost, OutcomeUnknown, Refused
 from zab.wire.relay import ORIGIN_BYTES, TAG
 
 Done: TypeAlias = Callable[[object, Exception | None], None]
@@ -47,8 +54,9 @@ class Submission:
 class Origin:
     """Pure bookkeeping, turned by the driver."""
 
-    def __init__(self, tag: bytes, count_max: int, bytes_max: int) -> None:
+    def __init__(self, tag: bytes, count_max: int, bytes_max: int, leaders_lost_max: int = 3) -> None:
         assert len(tag) == ORIGIN_BYTES
+        assert leaders_lost_max >= 2, "one loss proves nothing"
         self.tag = tag
         self.bytes = 0
         self.submits = 0
@@ -63,6 +71,15 @@ class Origin:
         self._unsent: deque[int] = deque()
         self._may_send = False
         self._fence: Zxid | None = None
+        self._epoch: Epoch | None = None
+        """Of this stint."""
+        self._epoch_sent: Epoch | None = None
+        """Of the stint in which those up to `_sent` were sent."""
+        self._leaders_lost_max = leaders_lost_max
+        self._lost: dict[int, int] = {}
+        """By the number of an open request: how many leaders in a row were lost after it was sent to them."""
+        self._alone = 0
+        """The number of the request that was sent alone in this stint, the last one; 0: none was."""
         self._refusals: deque[tuple[Zxid, tuple[tuple[int, str], ...]]] = deque()
 
     def __len__(self) -> int:
@@ -138,6 +155,8 @@ class Origin:
             return None
         request, done = closed
         self.bytes -= len(request)
+        if self._lost:
+            self._lost.pop(counter, None)
         if self._queued:
             self._admit_queued()
         return done
@@ -152,8 +171,9 @@ class Origin:
 
     # -- stints ------------------------------------------------------------------------------------
 
-    def begin(self) -> None:
+    def begin(self, epoch: Epoch) -> None:
         self.end()
+        self._epoch = epoch
 
     def fenced(self, zxid: Zxid) -> None:
         """The leader's word on how far its log reached when this stint began."""
@@ -173,6 +193,8 @@ class Origin:
             return
         request, done = closed
         self.bytes -= len(request)
+        if self._lost:
+            self._lost.pop(counter, None)
         if self._queued:
             self._admit_queued()
         if done is not None:
@@ -192,12 +214,30 @@ class Origin:
         if self._fence is None or self._may_send or applied < self._fence:
             return False
         self._may_send = True
-        self._sent = 0
+        if self._epoch_sent != self._epoch:
+            self._count_losses()
+            self._epoch_sent = self._epoch
+        self._sent = self._alone = 0
         for counter, (_, done) in list(self._open.items()):
             if done is None:  # given up meanwhile, and not carried out: let it rest
                 self._close(counter)
         self._unsent = deque(self._open)
         return True
+
+    def _count_losses(self) -> None:
+        """The leader that everything up to `_sent` was sent to leads no more, and did not carry out what is open."""
+        for counter in list(self._open):
+            if counter > self._sent:
+                break
+            losses = self._lost[counter] = self._lost.get(counter, 0) + 1
+            if losses >= self._leaders_lost_max:
+                # It was sent alone, so it is the oldest, and nothing is answered out of order.
+                done = self._close(counter)
+                if done is not None:
+                    done(None, LeadersLost(
+                        f"{losses} leaders in a row were lost while this request was under way, the last one while it "
+                        "was alone; it was not carried out (Limits.leaders_lost_max)"
+                    ))  # fmt: skip
 
     def jumped(self) -> None:
         """The state was replaced by one in which anything sent so far may be contained, and nothing tells what."""
@@ -210,6 +250,7 @@ class Origin:
     def stop(self, error: Exception) -> None:
         stopped = [*(done for _, done in self._open.values()), *(each.done for each in self._queued)]
         self._open.clear()
+        self._lost.clear()
         self._queued.clear()
         self.bytes = 0
         for done in stopped:
@@ -225,6 +266,8 @@ class Origin:
     def take(self, count_max: int, bytes_max: int) -> tuple[int, list[bytes]]:
         """The number of the first, and a run of requests with consecutive numbers; empty when there is none."""
         unsent, still_open = self._unsent, self._open
+        if self._lost:
+            count_max = self._may_take(count_max)
         if unsent and len(unsent) <= count_max and unsent[-1] - unsent[0] < len(unsent):
             # Nearly always they are all open, and few enough.
             requests = [still_open[counter][0] for counter in unsent if counter in still_open]
@@ -252,6 +295,25 @@ class Origin:
         if requests:
             self._sent = expected - 1
         return first, requests
+
+    def _may_take(self, count_max: int) -> int:
+        """How many may be sent now, where some of the open requests have seen leaders go."""
+        unsent, still_open, suspicious = self._unsent, self._open, self._leaders_lost_max - 1
+        while unsent and unsent[0] not in still_open:
+            unsent.popleft()
+        if not unsent or self._alone in still_open:
+            return 0
+        if self._lost.get(unsent[0], 0) >= suspicious:
+            if next(iter(still_open)) != unsent[0]:
+                return 0  # first what is in front of it is answered
+            self._alone = unsent[0]
+            return 1
+        count = 0
+        for counter in islice(unsent, count_max):
+            if self._lost.get(counter, 0) >= suspicious:
+                break
+            count += 1
+        return count
 
 
 def tagged(origin: bytes, counter: int, txn: bytes) -> bytes:

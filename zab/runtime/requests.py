@@ -156,7 +156,7 @@ class Requests:
         self._way = way
         if way is None:
             return
-        self.origin.begin()
+        self.origin.begin(way[0])
         if way[1] is None:
             self.desk.open(way[0])
             self.origin.fenced(node.last)  # nothing of mine is anywhere else

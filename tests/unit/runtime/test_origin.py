@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zab.core.zxid import Zxid, make
-from zab.runtime.errors import OutcomeUnknown, Refused, Stopped
+from zab.core.zxid import Epoch, Zxid, make
+from zab.runtime.errors import LeadersLost, OutcomeUnknown, Refused, Stopped
 from zab.runtime.origin import SLACK, Origin, Submission, tagged
 from zab.wire.relay import TAG_BYTES
 
@@ -37,7 +37,7 @@ class Caller:
 def opened(count_max: int = 100, bytes_max: int = 10_000) -> Caller:
     """Serving, with the fence behind it."""
     origin = Origin(TAG, count_max, bytes_max)
-    origin.begin()
+    origin.begin(Epoch(1))
     origin.fenced(Zxid(0))
     assert origin.reached(Zxid(0))
     return Caller(origin)
@@ -125,7 +125,7 @@ def test_without_a_leader_requests_wait() -> None:
 def test_nothing_is_sent_before_the_fence_is_applied() -> None:
     caller = Caller(Origin(TAG, 10, 1000))
     caller.submit(b"a")
-    caller.origin.begin()
+    caller.origin.begin(Epoch(2))
     assert not caller.origin.reached(make(2, 9)), "the fence is not even known"
     caller.origin.fenced(make(2, 10))
     assert not caller.origin.reached(make(2, 9))
@@ -140,7 +140,7 @@ def test_what_was_not_carried_out_by_the_fence_is_asked_again_in_the_old_order()
     caller.submit(b"a", b"b", b"c")
     caller.origin.take(2, 1000)
     caller.origin.end()
-    caller.origin.begin()
+    caller.origin.begin(Epoch(2))
     caller.origin.fenced(make(2, 1))
     apply(caller.origin, 1, "survived")
     caller.origin.reached(make(2, 1))
@@ -153,7 +153,7 @@ def test_a_fence_of_a_stint_that_is_over_opens_nothing() -> None:
     caller = opened()
     caller.submit(b"a")
     caller.origin.take(10, 1000)
-    caller.origin.begin()
+    caller.origin.begin(Epoch(2))
     caller.origin.fenced(make(3, 0))
     caller.origin.end()
     assert not caller.origin.reached(make(3, 0))
@@ -180,11 +180,98 @@ def test_a_refusal_of_a_leader_that_is_lost_is_forgotten_and_the_request_asked_a
     caller.origin.take(10, 1000)
     caller.origin.refused(make(1, 5), ((1, "based on what never came to be"),))
     caller.origin.end()
-    caller.origin.begin()
+    caller.origin.begin(Epoch(2))
     caller.origin.fenced(make(2, 0))
     caller.origin.reached(make(2, 0))
     assert caller.ends == {}
     assert caller.origin.take(10, 1000) == (1, [b"a"])
+
+
+# -- leaders that are lost ------------------------------------------------------------------------------------
+
+
+def lead(origin: Origin, epoch: int) -> None:
+    origin.end()
+    origin.begin(Epoch(epoch))
+    origin.fenced(make(Epoch(epoch), 0))
+    assert origin.reached(make(Epoch(epoch), 0))
+
+
+def all_taken(origin: Origin) -> list[tuple[int, bytes]]:
+    taken: list[tuple[int, bytes]] = []
+    while origin.wants_to_send:
+        first, requests = origin.take(10, 1000)
+        if not requests:
+            break
+        taken += enumerate(requests, first)
+    return taken
+
+
+@pytest.mark.parametrize("leaders_lost_max", [2, 3, 5])
+def test_a_request_that_costs_every_leader_its_role_is_refused(leaders_lost_max: int) -> None:
+    caller = Caller(Origin(TAG, 100, 10_000, leaders_lost_max))
+    origin, deaths, log = caller.origin, 0, list[bytes]()
+    caller.submit(b"a", b"b", b"poison", b"c", b"d")
+    for epoch in range(1, 20):
+        lead(origin, epoch)
+        alive = True
+        while alive and (taken := all_taken(origin)):
+            # This leader prepares all of what came together before it proposes any of it.
+            alive = b"poison" not in dict(taken).values()
+            deaths += not alive
+            if alive:
+                for counter, request in taken:
+                    log.append(request)
+                    origin.applied(counter, "done")
+        if alive:
+            break
+        caller.submit(b"%d" % epoch)
+    assert deaths == leaders_lost_max
+    assert caller.ends[b"poison"] is LeadersLost
+    assert log == [b"a", b"b", b"c", b"d", *(b"%d" % epoch for epoch in range(1, leaders_lost_max + 1))]
+    assert list(caller.ends) == [b"a", b"b", b"poison", *log[2:]], "answered in order"
+
+
+def test_what_saw_one_leader_go_is_sent_at_once_with_all_the_rest() -> None:
+    caller = opened()
+    caller.submit(b"a", b"b", b"c")
+    caller.origin.take(2, 1000)
+    lead(caller.origin, 2)
+    assert caller.origin.take(10, 1000) == (1, [b"a", b"b", b"c"])
+
+
+def test_what_saw_two_leaders_go_is_sent_alone() -> None:
+    caller = opened()
+    caller.submit(b"a", b"b", b"c")
+    caller.origin.take(2, 1000)
+    lead(caller.origin, 2)
+    caller.origin.take(2, 1000)
+    lead(caller.origin, 3)
+    assert all_taken(caller.origin) == [(1, b"a")]
+    apply(caller.origin, 1, "A")
+    assert all_taken(caller.origin) == [(2, b"b")]
+    apply(caller.origin, 2, "B")
+    caller.submit(b"d")
+    assert all_taken(caller.origin) == [(3, b"c"), (4, b"d")]
+
+
+def test_another_link_to_the_same_leader_is_no_leader_lost() -> None:
+    caller = opened()
+    caller.submit(b"a", b"b")
+    for _ in range(5):
+        caller.origin.take(10, 1000)
+        lead(caller.origin, 1)
+    assert all_taken(caller.origin) == [(1, b"a"), (2, b"b")]
+    assert caller.ends == {}
+
+
+def test_a_leader_that_was_sent_nothing_does_not_count() -> None:
+    caller = opened()
+    caller.submit(b"a", b"b")
+    caller.origin.take(1, 1000)
+    for epoch in range(2, 7):
+        lead(caller.origin, epoch)
+    assert all_taken(caller.origin) == [(1, b"a"), (2, b"b")]
 
 
 # -- cancelling ---------------------------------------------------------------------------------------------
@@ -215,7 +302,7 @@ def test_a_cancelled_request_is_not_asked_again() -> None:
     first, _ = caller.submit(b"a", b"b")
     caller.origin.take(10, 1000)
     caller.origin.cancel(first)
-    caller.origin.begin()
+    caller.origin.begin(Epoch(2))
     caller.origin.fenced(make(2, 0))
     caller.origin.reached(make(2, 0))
     assert caller.origin.take(10, 1000) == (2, [b"b"])
@@ -285,7 +372,7 @@ def test_what_was_under_way_when_a_snapshot_took_the_place_of_history_is_unknown
     caller.origin.end()
     caller.origin.jumped()
     assert caller.ends == {b"a": OutcomeUnknown}
-    caller.origin.begin()
+    caller.origin.begin(Epoch(2))
     caller.origin.fenced(make(2, 0))
     caller.origin.reached(make(2, 0))
     assert caller.origin.take(10, 1000) == (2, [b"b"])
@@ -311,7 +398,7 @@ def test_exactly_once_and_in_order_whatever_happens(data: st.DataObject) -> None
     on_the_way: list[tuple[int, bytes]] = []
     cancelled: set[bytes] = set()
     submissions: list[Submission] = []
-    epoch = 1
+    epoch = Epoch(1)
 
     def carry_out(count: int) -> None:
         for number, request in on_the_way[:count]:
@@ -333,8 +420,8 @@ def test_exactly_once_and_in_order_whatever_happens(data: st.DataObject) -> None
                 if data.draw(st.booleans()):
                     carry_out(data.draw(st.integers(0, 3)))  # it survived in the log of the next
                 on_the_way.clear()
-                epoch += 1
-                origin.begin()
+                epoch = Epoch(epoch + 1)
+                origin.begin(epoch)
                 origin.fenced(make(epoch, 0))
                 origin.reached(make(epoch, 0))
             case "cancel" if submissions:
@@ -350,8 +437,11 @@ def test_exactly_once_and_in_order_whatever_happens(data: st.DataObject) -> None
     wanted = [submission.request for submission in submissions]
     assert len(log) == len(set(log)), "carried out twice"
     assert [request for request in wanted if request in log] == log, "out of order"
-    assert set(wanted) - set(log) <= cancelled, "not carried out"
+    refused = {request for request, end in caller.ends.items() if end is LeadersLost}
+    assert not refused & set(log), "refused and carried out"
+    assert set(wanted) - set(log) <= cancelled | refused, "not carried out"
     assert set(caller.ends) == set(wanted) - cancelled
+    assert list(caller.ends) == [request for request in wanted if request in caller.ends], "answered out of order"
     assert len(origin) == 0
 
 

@@ -164,6 +164,7 @@ SECTIONS: Final[tuple[tuple[str, tuple[Key, ...]], ...]] = (
             _read("peerType", "participant", values.one_of("participant", "observer"),
                   "checked against this server's own line, which counts more"),
             _read("quorumListenOnAllIPs", "false", values.flag, "listen for servers on all addresses, not on the one in the line"),
+            _sets("maxLeadersLost", "3", "limits.leaders_lost_max", _whole(2), "a request during which so many leaders in a row were lost is refused; not a key of ZooKeeper's"),
             _sets("db.autocreate", "true", "storage.autocreate", values.flag,
                   "an empty directory is the beginning of a history; false: it waits for the others to give it theirs"),
             _ignored("observer.syncEnabled", "true", "observers keep a log and snapshots as everybody does", "true"),

@@ -17,6 +17,7 @@ from zab.runtime.coordination.authentication import Caller
 from zab.runtime.coordination.line import Line, Slot
 from zab.runtime.coordination.machine import Change
 from zab.runtime.coordination.outlet import Outlet
+from zab.runtime.errors import LeadersLost
 from zab.runtime.origin import Done
 from zab.store.acl import Identity
 from zab.store.errors import ErrorCode
@@ -115,18 +116,24 @@ class Replies:
         """By the member, in the order in which the writes were posted: for the oldest one that is under way."""
         if self.over:
             return
-        if error is not None:
+        if error is not None and not isinstance(error, LeadersLost):
             self.cut(f"the outcome of a write is unknown: {error}")
             return
         line = self.line
         try:
             op, xid, waits = line.popleft()
             assert waits is None, "what is in front of a write is answered before it is applied"
-            code = result[1]  # type: ignore[index]  # it is what `apply` of the machine returned
-            if code == _MOVED:
-                self.cut("the session has moved to another server")
-                return
-            self.send(write_reply(op, xid, result))  # type: ignore[arg-type]
+            if error is not None:
+                # Nothing in front of it is open, so this reply is in order; other refusals do not promise that.
+                self.server.log.grumble("write_refused", self.caller.host, "error", peer=self.peer, why=str(error))
+                code = int(ErrorCode.SYSTEM_ERROR)
+                self.send(error_reply(xid, self.machine.zxid, code))
+            else:
+                code = result[1]  # type: ignore[index]  # it is what `apply` of the machine returned
+                if code == _MOVED:
+                    self.cut("the session has moved to another server")
+                    return
+                self.send(write_reply(op, xid, result))  # type: ignore[arg-type]
             if op == _CLOSE or code == _EXPIRED:
                 self.finish()
             elif line and line[0][2] is not None:  # most often it is the next write, which is under way
