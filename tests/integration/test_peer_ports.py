@@ -201,3 +201,20 @@ async def test_an_open_door_admits_certificates_that_name_their_host(
         else:
             await until("certificate error: it claims to be server 9, at 127.0.0.1", caplog)
             assert not joining.status().role.serving
+
+
+async def test_a_write_behind_the_end_of_a_tls_stream_is_a_broken_stream(tmp_path: Path) -> None:
+    """OpenSSL has an error of its own for it. Any other exception than Trio's would end the server."""
+    ca = Authority(tmp_path / "tls")
+    path = ca.issue("server").path
+    tls = TlsConfig(path, path, ca.path)
+    ours, theirs = trio.socket.socketpair()
+    server = TlsStream(trio.SocketStream(ours), tls.server_context)
+    client = TlsStream(trio.SocketStream(theirs), tls.client_context, server_side=False, server_hostname="localhost")
+    async with server, client, trio.open_nursery() as nursery:
+        nursery.start_soon(client.send_all, b"hello")
+        assert await server.receive_some() == b"hello"
+        await client.transport_stream.send_eof()  # without a farewell of TLS
+        assert await server.receive_some() == b""
+        with pytest.raises(trio.BrokenResourceError):
+            await server.send_all(b"anybody?")

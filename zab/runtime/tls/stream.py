@@ -92,7 +92,10 @@ class TlsStream(trio.abc.HalfCloseableStream):
         if not self._shaken:
             await self._be_shaken()
         if data:
-            self._tls.write(data)
+            try:
+                self._tls.write(data)
+            except ssl.SSLError as error:  # the other end hung up without a farewell, and this was read already
+                raise trio.BrokenResourceError(f"TLS: {error.reason or error}") from error
         await self._flush()
 
     async def wait_send_all_might_not_block(self) -> None:
