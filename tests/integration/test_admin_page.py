@@ -97,8 +97,10 @@ async def settled(made: Stores) -> tuple[int, str]:
     port = next(server.admin_port for sid, server in made.servers.items() if sid != leader)
     while True:
         told = (await get(port, "/status.json")).json
-        if told["leader"] == leader and all(
-            each["connected"] for each in told["members"] if each["id"] in made.servers
+        if (
+            told["health"] != "starting"
+            and told["leader"] == leader
+            and all(each["connected"] for each in told["members"] if each["id"] in made.servers)
         ):
             return leader, f"http://127.0.0.1:{port}/"
         await trio.sleep(0.05)

@@ -10,6 +10,7 @@ import pytest
 import trio
 
 from tests.integration import apache
+from tests.integration.http_client import get
 from tests.integration.stores import stores
 from tests.ports import free_port
 from zab.runtime.admin.settings import AdminSettings
@@ -83,3 +84,32 @@ async def test_beside_zookeeper(tmp_path: Path) -> None:
         code, text = await status("--json", "--server", f"127.0.0.1:{server.port}")
         (row,) = json.loads(text)["servers"]
         assert (code, row["mode"], row["version"][:5]) == (0, "standalone", "3.9.5")
+
+
+async def test_waiting_ends_when_the_ensemble_is_as_wanted_or_the_time_is_over(tmp_path: Path) -> None:
+    async with stores(tmp_path, 3) as made:
+        await made.leader()
+        await made.stop(3)
+        code, text = await status(made.hosts(), "--wait", "healthy", "--within-s", "0.5")
+        assert (code, "degraded" in text) == (1, True)
+        assert (await status(made.hosts(), "--wait", "degraded"))[0] == 1
+
+        async def restart() -> None:
+            await trio.sleep(0.5)
+            await made.start(3)
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(restart)
+            assert (await status(made.hosts(), "--wait", "healthy"))[0] == 0
+
+
+async def test_page_shows_no_false_warning_after_a_start(tmp_path: Path) -> None:
+    """Each page is asked from the first moment at which its server serves."""
+    async with stores(tmp_path, 3, admin=ADMIN) as made:
+        seen: set[str] = set()
+        while "healthy" not in seen:
+            for server in made.servers.values():
+                told = (await get(server.admin_port, "/status.json")).json
+                assert told["warnings"] == [] or told["health"] == "down"
+                seen.add(told["health"])
+                assert "degraded" not in seen

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterator
 
 import pytest
 import trio
+from rich.console import Console
 
 from zab.cli.status import command
 from zab.cli.status.asking import Row, Told, _from_overview
-from zab.cli.status.command import DEGRADED, HEALTHY, Health, judge, look
+from zab.cli.status.command import DEGRADED, HEALTHY, Health, as_table, judge, look
 
 
 def words(where: str, sid: int | None, mode: str, zxid: int = 0x100000005) -> Told:
@@ -77,3 +79,20 @@ def test_whoever_is_missing_is_told_once() -> None:
     )
     assert [row.problem for row in told.rows] == [text]
     assert told.warnings == ("server 1: x",)
+
+
+def full(where: str, sid: int) -> Row:
+    return Row(where, sid, "follower", 0x7F00000000000005, 123456, 1000, 2000, 30000, 12.5, 7, "3.9.5-zab")
+
+
+@pytest.mark.parametrize("width", [64, 80, 100, 200])
+def test_table_fits_the_terminal_and_cuts_no_value(width: int) -> None:
+    health = Health((full("192.168.100.101:2181", 1), full("192.168.100.102:2181", 2)), (), HEALTHY)
+    console = Console(width=width, record=True, file=io.StringIO())
+    console.print(as_table(health, width))
+    lines = console.export_text().splitlines()
+    assert len(lines) == 4, "no line is folded"
+    assert all(len(line.rstrip()) <= width for line in lines)
+    for value in ("192.168.100.101:2181", "follower", "0x7f00000000000005"):
+        assert value in lines[2]
+    assert ("3.9.5-zab" in lines[2]) == (width == 200)

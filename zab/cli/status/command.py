@@ -23,6 +23,12 @@ _STYLES: Final = {HEALTHY: "bold green", DEGRADED: "bold yellow", DOWN: "bold re
 _SIGNS: Final = {HEALTHY: "●", DEGRADED: "▲", DOWN: "■"}
 NOBODY_LOOKS_WIDTH: Final = 200
 SERVERS_MAX: Final = 64
+DEFAULT_SERVER: Final = "127.0.0.1:2181"
+LEFT_OUT_FIRST: Final = ("version", "latency", "req/s", "clients", "sessions", "behind")
+"""The columns that a narrow terminal has no room for, in the order in which they go."""
+GAP: Final = 2
+"""Between two columns."""
+WAIT_EVERY_S: Final = 0.5
 
 
 @frozen
@@ -130,7 +136,7 @@ def as_json(health: Health) -> str:
     return json.dumps(values, indent=2)
 
 
-def as_table(health: Health) -> Group:
+def as_table(health: Health, width: int = NOBODY_LOOKS_WIDTH) -> Group:
     leader = next((row for row in health.rows if row.mode in ("leader", "standalone")), None)
     text = Text(f"{_SIGNS[health.status]} {WORDS[health.status]}", style=_STYLES[health.status])
     if leader is not None:
@@ -139,26 +145,43 @@ def as_table(health: Health) -> Group:
         number = leader.epoch if leader.epoch is not None or leader.zxid is None else leader.zxid >> 32
         epoch = "" if number is None else f", epoch {number}"
         text.append(f"   {who} {what}{epoch}", style="default")
-    table = Table("", "server", "at", "mode", "zxid", "behind", "sessions", "clients", "req/s", "latency", "version",
-                  box=None, pad_edge=False, header_style="dim")  # fmt: skip
-    for row in health.rows:
+    names, lines = _fitting([_cells(row) for row in health.rows], width)
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    for name in names:
+        table.add_column(name, no_wrap=True, overflow="fold")
+    for row, line in zip(health.rows, lines, strict=True):
         style = "red" if not row.serving else "bold" if row.mode in ("leader", "standalone") else ""
-        table.add_row(
-            "★" if row.mode in ("leader", "standalone") else "●" if row.serving else "✕",
-            _shown(row.id),
-            row.where,
-            row.mode,
-            "-" if row.zxid is None else f"{row.zxid:#x}",
-            _shown(row.lag),
-            _shown(row.sessions),
-            _shown(row.connections),
-            _shown(row.requests_per_s),
-            "-" if row.latency_ms is None else f"{row.latency_ms:.1f} ms",
-            row.version or "-",
-            style=style,
-        )
+        table.add_row(*line, style=style)
     problems = [Text(f"▲ {problem}", style="yellow") for problem in health.problems]
     return Group(text, table, *problems)
+
+
+def _cells(row: Row) -> dict[str, str]:
+    """The columns of one server, by their headings."""
+    return {
+        "": "★" if row.mode in ("leader", "standalone") else "●" if row.serving else "✕",
+        "server": _shown(row.id),
+        "at": row.where,
+        "mode": row.mode,
+        "zxid": "-" if row.zxid is None else f"{row.zxid:#x}",
+        "behind": _shown(row.lag),
+        "sessions": _shown(row.sessions),
+        "clients": _shown(row.connections),
+        "req/s": _shown(row.requests_per_s),
+        "latency": "-" if row.latency_ms is None else f"{row.latency_ms:.1f} ms",
+        "version": row.version or "-",
+    }
+
+
+def _fitting(rows: Sequence[dict[str, str]], width: int) -> tuple[list[str], list[list[str]]]:
+    """Return the headings and lines that fit into the width: whole columns are left out, and no value is cut."""
+    names = list(rows[0]) if rows else []
+    widths = {name: max(len(name), *(len(row[name]) for row in rows)) for name in names}
+    for name in LEFT_OUT_FIRST:
+        if sum(widths[each] + GAP for each in names) - GAP <= width:
+            break
+        names.remove(name)
+    return names, [[row[name] for name in names] for row in rows]
 
 
 def _shown(value: int | None) -> str:
@@ -182,17 +205,30 @@ def addresses(values: Sequence[str]) -> list[tuple[str, str, int]]:
 
 
 @click.command()
+@click.argument("places", nargs=-1, metavar="[HOST:PORT[,...]]...")
 @click.option(
     "--server",
     "servers",
     multiple=True,
-    default=("127.0.0.1:2181",),
-    show_default=True,
     metavar="HOST:PORT",
-    help="An admin port or a client port, of ours or of ZooKeeper. Several: again, or with commas.",
+    help=f"An admin port or a client port, of ours or of ZooKeeper, as the arguments. Several: again, or with commas. "
+    f" [default: {DEFAULT_SERVER}]",
 )
 @click.option("--json", "wants_json", is_flag=True, help="Values for a program.")
 @click.option("--watch", is_flag=True, help="Look again and again, until Ctrl-C.")
+@click.option(
+    "--wait",
+    "wanted",
+    type=click.Choice([WORDS[HEALTHY], WORDS[DEGRADED]]),
+    help="Look again and again until the ensemble is healthy, or at least serves.",
+)
+@click.option(
+    "--within-s",
+    type=click.FloatRange(0),
+    default=300.0,
+    show_default=True,
+    help="How long --wait waits.",
+)
 @click.option(
     "--every-s", type=click.FloatRange(0.2, 3600), default=2.0, show_default=True, help="How often, with --watch."
 )
@@ -203,7 +239,16 @@ def addresses(values: Sequence[str]) -> list[tuple[str, str, int]]:
     show_default=True,
     help="How long a server may take.",
 )
-def status(servers: tuple[str, ...], wants_json: bool, watch: bool, every_s: float, timeout_s: float) -> None:
+def status(
+    places: tuple[str, ...],
+    servers: tuple[str, ...],
+    wants_json: bool,
+    watch: bool,
+    wanted: str | None,
+    within_s: float,
+    every_s: float,
+    timeout_s: float,
+) -> None:
     """Show who leads, how far the others are, and what is wrong.
 
     One admin port of ours tells of all members. One client port leads to all others, ours and ZooKeeper's, where the
@@ -211,12 +256,20 @@ def status(servers: tuple[str, ...], wants_json: bool, watch: bool, every_s: flo
     the one is down.
 
     \b
+    zab status 10.0.0.1:2181,10.0.0.2:2181,10.0.0.3:2181
+    zab status 10.0.0.1:8080 --wait healthy
+
+    \b
     Exit status:  0  healthy
                   1  degraded: it serves, but somebody is missing or something is wrong
                   2  down: nobody serves, or nobody answers
     """
-    where = addresses(servers)
+    if wanted is not None and watch:
+        raise click.UsageError("--wait ends, and --watch does not: give one of them")
+    where = addresses((*places, *servers) or (DEFAULT_SERVER,))
     try:
+        if wanted is not None:
+            trio.run(_wait, where, wanted, within_s, timeout_s)
         found = trio.run(_watch if watch else _once, where, wants_json, every_s, timeout_s)
     except KeyboardInterrupt:
         sys.exit(130)
@@ -233,8 +286,20 @@ async def _once(servers: list[tuple[str, str, int]], wants_json: bool, every_s: 
     if wants_json:
         click.echo(as_json(health))
     else:
-        _console().print(as_table(health))
+        console = _console()
+        console.print(as_table(health, console.width))
     return health.status
+
+
+async def _wait(servers: list[tuple[str, str, int]], wanted: str, within_s: float, timeout_s: float) -> None:
+    """Return when the servers are as wanted, or when the time is over. A person sees what is still wrong."""
+    enough = next(status for status, word in WORDS.items() if word == wanted)
+    console = Console(stderr=True)
+    with trio.move_on_after(within_s), Live(console=console, auto_refresh=False, transient=True) as live:
+        while (health := await look(servers, timeout_s)).status > enough:
+            if console.is_terminal:
+                live.update(as_table(health, console.width), refresh=True)
+            await trio.sleep(WAIT_EVERY_S)
 
 
 async def _watch(servers: list[tuple[str, str, int]], wants_json: bool, every_s: float, timeout_s: float) -> int:
@@ -244,7 +309,8 @@ async def _watch(servers: list[tuple[str, str, int]], wants_json: bool, every_s:
             health = await look(servers, timeout_s)
             click.echo(json.dumps(json.loads(as_json(health))))
             await trio.sleep(every_s)
-    with Live(console=_console(), auto_refresh=False, screen=False) as live:
+    console = _console()
+    with Live(console=console, auto_refresh=False, screen=False) as live:
         while True:
-            live.update(as_table(await look(servers, timeout_s)), refresh=True)
+            live.update(as_table(await look(servers, timeout_s), console.width), refresh=True)
             await trio.sleep(every_s)

@@ -13,8 +13,13 @@ from typing import Any, Final
 
 from zab.runtime.admin.http import Reply
 
-SIGNS: Final = {"healthy": "●", "degraded": "▲", "down": "■"}
-HEADLINES: Final = {"healthy": "Healthy", "degraded": "Needs a look", "down": "Not serving"}
+SIGNS: Final = {"healthy": "●", "starting": "○", "degraded": "▲", "down": "■"}
+HEADLINES: Final = {
+    "healthy": "Healthy",
+    "starting": "Serves; waits for the others to report",
+    "degraded": "Needs a look",
+    "down": "Not serving",
+}
 NONE: Final = "\N{EN DASH}"
 SPARK_WIDTH: Final = 240
 SPARK_HEIGHT: Final = 48

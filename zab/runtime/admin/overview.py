@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 STALE_MS: Final = 5_000
 """A report that is older than this is no news."""
 CLIENTS_SHOWN: Final = 20
-HEALTHY, DEGRADED, DOWN = "healthy", "degraded", "down"
+HEALTHY, DEGRADED, DOWN, STARTING = "healthy", "degraded", "down", "starting"
 
 
 def overview(server: StoreServer) -> dict[str, Any]:
@@ -28,12 +28,13 @@ def overview(server: StoreServer) -> dict[str, Any]:
     reports[server.me] = (0, mine)
     newest = max(report.applied for _, report in reports.values())
     members = [_member(server, each.id, reports.get(each.id)) for each in status.ensemble.servers]
-    warnings = _warnings(members, status.role.serving)
+    settled = server.serving_ms > STALE_MS
+    warnings = _warnings(members, status.role.serving and settled)
     return {
         "server": server.me,
         "version": server.version,
         "now_ms": wall_ms(),
-        "health": DOWN if not status.role.serving else DEGRADED if warnings else HEALTHY,
+        "health": _health(members, warnings, serving=status.role.serving),
         "mode": mine.mode,
         "serving": status.role.serving,
         "leader": status.role.leader,
@@ -63,6 +64,14 @@ def overview(server: StoreServer) -> dict[str, Any]:
         "store": _store(server),
         "clients": _clients(server),
     }
+
+
+def _health(members: list[dict[str, Any]], warnings: list[dict[str, Any]], *, serving: bool) -> str:
+    if not serving:
+        return DOWN
+    if warnings:
+        return DEGRADED
+    return HEALTHY if all(member["connected"] for member in members) else STARTING
 
 
 def _member(server: StoreServer, sid: int, told: tuple[int, Report] | None) -> dict[str, Any]:
@@ -111,10 +120,11 @@ def _member(server: StoreServer, sid: int, told: tuple[int, Report] | None) -> d
     }
 
 
-def _warnings(members: list[dict[str, Any]], serving: bool) -> list[dict[str, Any]]:
+def _warnings(members: list[dict[str, Any]], settled: bool) -> list[dict[str, Any]]:
+    """List what is wrong. A server that has served for a few seconds only has not heard from all others yet."""
     found = []
     for member in members:
-        if serving and not member["connected"]:
+        if settled and not member["connected"]:
             age_ms = member["age_ms"]
             seen = "never heard of" if age_ms is None else f"last heard of {age_ms // 1000} s ago"
             found.append({"server": member["id"], "text": f"it does not take part; {seen}"})

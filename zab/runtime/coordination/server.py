@@ -85,6 +85,9 @@ class StoreServer(Sessions):
         self._became_ready = trio.Event()
         self.tracker = SessionTracker(self)
         self._led_epoch = Epoch(-1)
+        self._served_epoch = Epoch(-1)
+        self.serving_since_ms: int | None = None
+        """The time since which this server has served in the present epoch; None while it does not serve."""
         self.leading_since_ms = self.started_ms
         self.lost_ms: int | None = self.started_ms
         """Since when nobody leads, as far as is known here."""
@@ -122,8 +125,11 @@ class StoreServer(Sessions):
             self.role = role
             if not role.serving:
                 self.lost_ms = self.lost_ms or now_ms()
+                self.serving_since_ms = None
             else:
                 self.lost_ms = None
+                if self.serving_since_ms is None or role.epoch != self._served_epoch:
+                    self.serving_since_ms, self._served_epoch = now_ms(), role.epoch
             self._consider()
             if self.leading and role.epoch != self._led_epoch:
                 self._led_epoch, self.leading_since_ms = role.epoch, now_ms()
@@ -183,6 +189,11 @@ class StoreServer(Sessions):
             session.store_closed(self.over)
         self._became_ready.set()
         self._refuse_waiting(stopped)
+
+    @property
+    def serving_ms(self) -> int:
+        """How long this server has served in the present epoch."""
+        return 0 if self.serving_since_ms is None else now_ms() - self.serving_since_ms
 
     @property
     def cut_off_ms(self) -> int | None:
