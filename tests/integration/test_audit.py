@@ -15,6 +15,7 @@ from tests.integration.test_client_port import Client, raw
 from zab.core.errors import ConfigError
 from zab.runtime.coordination.audit import Audit, AuditSettings
 from zab.store.acl import OPEN
+from zab.store.errors import ErrorCode
 from zab.store.ops import CreateFlag, Op
 from zab.wire.client.requests import AUTH_XID, encode_request
 
@@ -122,6 +123,24 @@ async def test_nobody_can_forge_a_line(tmp_path: Path, caplog: pytest.LogCapture
         await client.ask(encode_request(Op.CREATE, 1, ("/a", b"", OPEN, 0)))
     (line,) = [record.getMessage() for record in caplog.records if "znode=/a" in record.getMessage()]
     assert fields(line)["user"] == "127.0.0.1,x\\nsession=0x1\\tuser=root\\toperation=delete"
+
+
+async def test_audit_that_raises_costs_one_connection_and_no_server(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def raises(*_: object) -> None:
+        raise KeyError("unforeseen")
+
+    audited = evolve(DOORS, audit=AuditSettings())
+    async with stores(tmp_path, doors=audited) as running, raw(running) as client, raw(running) as other:
+        await client.connect()
+        await other.connect()
+        with monkeypatch.context() as patched:
+            patched.setattr(Audit, "_written", raises)
+            await client.stream.send_all(encode_request(Op.CREATE, 1, ("/a", b"", OPEN, 0)))
+            assert await client.rest() == []
+        [reply] = await other.ask(encode_request(Op.GET_DATA, 1, ("/a", False)))
+        assert reply[2] == ErrorCode.OK
 
 
 def test_a_file_that_cannot_be_written() -> None:

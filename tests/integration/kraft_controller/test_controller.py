@@ -17,7 +17,7 @@ from kraft_controller.core.commands import Command, LeaderAndIsr, StopReplica
 from kraft_controller.core.names import BrokerEpoch, BrokerId, TopicPartition
 from kraft_controller.core.state import Assignment, Broker, Endpoint
 from kraft_controller.runtime.controller import Chance, Controller, Pace, meaning
-from kraft_controller.runtime.queue import NotController
+from kraft_controller.runtime.queue import EventFailed, NotController
 from kraft_controller.wire import znodes
 
 T0 = TopicPartition("t", 0)
@@ -287,6 +287,31 @@ def test_a_damaged_node_holds_up_nobody_else(tmp_path: Path) -> None:
             await until(led_by(session, 1))
             assert (await session.get(znodes.topic_path("broken")))[0] == b'{"version":3,"partit'
             assert candidate.controller.active
+
+    run(test)
+
+
+def test_request_on_which_a_controller_fails_is_not_sent_on_to_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    usual = events.handle
+
+    def handle(desk: Any, event: Any, new_id: Any) -> Any:
+        if isinstance(event, events.ElectionAsked):
+            raise KeyError("unforeseen")
+        return usual(desk, event, new_id)
+
+    async def test() -> None:
+        async with cluster(tmp_path, 3) as (_, candidates):
+            first = await active(candidates)
+            monkeypatch.setattr(events, "handle", handle)
+            with pytest.raises(EventFailed, match="ElectionAsked: KeyError"):
+                await first.controller.ask(events.ElectionAsked((T0,), False))
+            while first.controller.active:
+                await trio.sleep(0.01)
+            assert [each.exc_info is not None for each in caplog.records if "gives up" in each.getMessage()] == [True]
+            second = await active(candidates)
+            assert await second.controller.ask(events.MovesAsked({})) == {}
 
     run(test)
 

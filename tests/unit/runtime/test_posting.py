@@ -135,3 +135,28 @@ async def test_many_connections_are_flushed_in_slices() -> None:
                 await trio.lowlevel.checkpoint()
         nursery.cancel_scope.cancel()
     assert slices == [FLUSHED_AT_ONCE] * 3 + [1]
+
+
+async def test_connection_that_cannot_be_flushed_spoils_no_other() -> None:
+    class Connection:
+        def __init__(self, mistake: Exception | None = None) -> None:
+            self.mistake = mistake
+            self.flushed = 0
+            self.failures: list[Exception] = []
+
+        def flush(self) -> None:
+            if self.mistake is not None:
+                raise self.mistake
+            self.flushed += 1
+
+        def failed(self, mistake: Exception) -> None:
+            self.failures.append(mistake)
+
+    desk = Desk(1)
+    door = posting(desk)
+    bad, good = Connection(KeyError("x")), Connection()
+    door.dirty(bad)
+    door.dirty(good)
+    desk.turned()
+    assert bad.failures == [bad.mistake]
+    assert good.flushed == 1

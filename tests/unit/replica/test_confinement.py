@@ -1,0 +1,122 @@
+"""An exception that nobody foresaw is an error of one request, one partition or one listener: others go on."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import pytest
+import trio
+
+from kraft_controller.core.names import TopicPartition
+from kraft_controller.runtime.admin.configs import Entity
+from kraft_controller.runtime.feed import ConfigFeed
+from replica.core.errors import ErrorCode as E
+from replica.core.wants import Wanted
+from replica.wire.records import batch_of
+from tests.unit.replica.listlog import ListLog
+from tests.unit.replica.test_clock import NOON, Clock, OneLog, clock, leader_of
+from tests.unit.replica.test_serving import BIG, T1, alone, fetched, wait
+from tests.unit.replica.world import T0, World
+
+assert clock is not None  # a fixture
+
+
+class Unforeseen(Exception):
+    pass
+
+
+def raises(*_: object, **__: object) -> Any:
+    raise Unforeseen
+
+
+def test_fetch_whose_log_raises_spoils_no_write_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = alone()
+    world.produce(1, "a", where=T1)
+    token = wait(world, 1, Wanted(T0, 0, BIG), Wanted(T1, 1, BIG))
+    monkeypatch.setattr(world.log(1, T1), "read", raises)
+    monkeypatch.setattr(world.log(1, T0), "read", raises)
+    assert world.error(world.produce(1, "b")) is E.NONE  # the fetch is answered in the midst of it
+    assert [each.error for each in fetched(world, token)] == [E.UNKNOWN_SERVER_ERROR, E.NONE]
+    assert "not_read" in [note.event for note in world.servers[1].notes]
+    monkeypatch.undo()
+    assert world.consume(1, 0) == ["b"]
+
+
+def test_write_that_raises_is_an_error_of_its_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = alone()
+    with monkeypatch.context() as patched:
+        patched.setattr(world.log(1), "append_as_leader", raises)
+        assert world.error(world.produce(1, "a")) is E.UNKNOWN_SERVER_ERROR
+    assert world.error(world.produce(1, "b")) is E.NONE
+    assert world.consume(1, 0) == ["b"]
+
+
+def test_log_that_is_half_written_is_not_used_any_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = alone()
+    log = world.log(1)
+    usual = log.append_as_leader
+
+    def half(*arguments: Any, **named: Any) -> Any:
+        usual(*arguments, **named)
+        raise Unforeseen
+
+    monkeypatch.setattr(log, "append_as_leader", half)
+    assert world.error(world.produce(1, "a")) is E.UNKNOWN_SERVER_ERROR
+    assert world.error(world.produce(1, "b")) is E.KAFKA_STORAGE_ERROR
+    assert world.error(world.produce(1, "c", where=T1)) is E.NONE
+
+
+def test_follower_goes_on_with_other_partitions(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(2)
+    for where in (T0, T1):
+        world.create(where, replicas=(1, 2))
+        world.produce(1, "a", where=where)
+    bad, usual = world.log(2, T0), ListLog.append_as_follower
+
+    def append(self: ListLog, batches: bytes) -> Any:
+        return raises() if self is bad else usual(self, batches)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(ListLog, "append_as_follower", append)
+        world.pull(2)
+        assert (world.log(2, T0).records(), world.log(2, T1).records()) == ([], ["a"])
+    world.pass_time(5_000)
+    world.pull(2)
+    assert world.log(2, T0).records() == ["a"]
+
+
+def test_those_who_hear_of_roles_are_told_although_one_of_them_raises(
+    clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    clock.now_ms = NOON
+
+    async def main() -> None:
+        leader = leader_of(OneLog())
+        heard: list[TopicPartition] = []
+        leader.role_taken += [raises, lambda where, leads, epoch: heard.append(where)]
+        leader.disk_failed(T0, "a disk that failed")
+        assert heard == [T0]
+        [answer] = await leader.produce(1, 1_000, [(T0, batch_of([(None, b"v")], NOON))])
+        assert answer.error is E.KAFKA_STORAGE_ERROR
+
+    trio.run(main)
+    assert [each.getMessage().partition(" ")[0] for each in caplog.records if each.exc_info] == ["not-told"]
+
+
+def test_configuration_that_cannot_be_applied_keeps_no_other_from_being_heard(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    heard: list[str] = []
+
+    def apply(entity: Entity, _: object) -> None:
+        if entity.path.endswith("bad"):
+            raise Unforeseen
+        heard.append(entity.path)
+
+    feed = ConfigFeed(apply)
+    with caplog.at_level(logging.ERROR):
+        for name in ("bad", "good"):
+            feed._tell(Entity.of("topics", name), {"retention.ms": "1"})
+    assert heard == ["topics/good"]
+    assert len([each for each in caplog.records if each.exc_info]) == 1
