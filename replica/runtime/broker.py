@@ -341,7 +341,7 @@ class Broker:
             produce_handlers.handlers(self.replication),
             fetch_handlers.handlers(self.replication, inter_broker),
             marker_handlers.handlers(self.replication, _wall_ms, self._transaction_ended),
-            offset_handlers.handlers(self.replication, inter_broker, lambda topic: self.configs[topic].delete),
+            offset_handlers.handlers(self.replication, inter_broker, self._may_be_shortened),
             group_handlers.handlers(self.groups, self.cache.__contains__),
             transaction_handlers.handlers(self.transactions, self.cache.__contains__, of_groups.count),
             coordinator_handlers.handlers(
@@ -366,6 +366,10 @@ class Broker:
         """Positions of groups may have hung on it."""
         if where.topic == OFFSETS_TOPIC:
             self.groups.complete_transaction(where.partition, producer, committed, offset)
+
+    def _may_be_shortened(self, topic: str) -> bool:
+        """A name that is no topic's gets another error. To ask for its configuration would have it read and watched."""
+        return topic not in self.cache.topics or self.configs[topic].delete
 
     def _security(self, sasl: SaslSettings | None) -> Security:
         return OPEN if sasl is None else security_of(sasl, self.users.find, self._secret, self.failed_logins)

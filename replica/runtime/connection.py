@@ -45,6 +45,8 @@ _ALL_IN_SYNC: Final = -1
 """Of a request's `acks`."""
 _ASKS_TO_WAIT: Final = frozenset({ApiKey.FETCH, ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP})
 """Nothing comes of these for whoever is gone."""
+_LONG_BYTES: Final = 16 << 10
+"""A request of fewer bytes has no list that takes long."""
 _GONE: Final = (trio.BrokenResourceError, trio.ClosedResourceError, OSError)
 
 
@@ -246,11 +248,14 @@ class Connection:
             self._over(frame)
             return
         self._now = asked.api
+        await self._others_turn(frame)
         if asked.api is ApiKey.PRODUCE and asked.body["acks"] == _ALL_IN_SYNC:
             await self._go_ahead(nursery, asked, frame)
             return
         await self._all_answered()
-        self._say(asked, await self._reply_to(asked))
+        reply = await self._reply_to(asked)
+        await self._others_turn(frame)
+        self._say(asked, reply)
         self._over(frame)
         if login is not None:
             await self._after_login()
@@ -265,6 +270,11 @@ class Connection:
         except WireError:
             what = "a request"
         return f"{what} of {size} bytes, client {shown(self._client_id)}, {self.peer}"
+
+    async def _others_turn(self, frame: bytes) -> None:
+        """Between the parts of the work for a request with long lists: reading it, doing it, writing its answer."""
+        if len(frame) > _LONG_BYTES:
+            await trio.lowlevel.checkpoint()
 
     async def _all_answered(self) -> None:
         if self._ahead:
@@ -293,6 +303,7 @@ class Connection:
                 answering = self._reply_to(asked, mine.placed.set)
                 reply = await Steps(self._port.watchdog, self._named_by(frame), answering)
                 mine.placed.set()
+                await self._others_turn(frame)
                 if before is not None:
                     await before.answered.wait()
                 self._say(asked, reply)

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final, TypeAlias, TypeVar
 
+import trio
 from attrs import frozen
 
 from replica.wire.api import ApiKey as ApiKey
@@ -70,3 +71,16 @@ def joined(*tables: Mapping[ApiKey, T]) -> dict[ApiKey, T]:
         assert not twice, f"in two tables: {sorted(key.name for key in twice)}"
         made |= table
     return made
+
+
+class Turns:
+    """Turns of other tasks in a long loop: one after every so many steps."""
+
+    def __init__(self, every: int = 500) -> None:
+        self._left = self._every = every
+
+    async def step(self) -> None:
+        self._left -= 1
+        if not self._left:
+            self._left = self._every
+            await trio.lowlevel.checkpoint()

@@ -7,6 +7,7 @@ read only from brokers of our own kind, they are an error.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cache
 from struct import Struct
 from typing import Any, Final
@@ -57,6 +58,26 @@ class Request:
 ELEMENTS_MAX: Final = 50_000
 """In all lists of one request: topics, partitions, keys of a configuration. Most of what is done for them is done in
 one piece, and nobody else is served meanwhile."""
+
+
+_DEAR: Final[Mapping[ApiKey, int]] = {
+    ApiKey.PRODUCE: 2,
+    ApiKey.ELECT_LEADERS: 2,
+    **dict.fromkeys(
+        (
+            ApiKey.DELETE_TOPICS, ApiKey.DELETE_RECORDS, ApiKey.DESCRIBE_CONFIGS, ApiKey.ALTER_CONFIGS,
+            ApiKey.INCREMENTAL_ALTER_CONFIGS, ApiKey.CREATE_ACLS, ApiKey.DELETE_ACLS, ApiKey.ALTER_CLIENT_QUOTAS,
+            ApiKey.ALTER_USER_SCRAM_CREDENTIALS,
+        ),
+        5,
+    ),
+    ApiKey.WRITE_TXN_MARKERS: 10,
+}  # fmt: skip
+"""How many elements one counts for. What is done for it is written to a log, or asked of the store."""
+
+
+def elements_max(key: ApiKey) -> int:
+    return ELEMENTS_MAX // _DEAR.get(key, 1)
 
 
 class UnknownApi(WireError):
@@ -163,7 +184,7 @@ def _reader(key: ApiKey, version: int, reply: bool) -> Reader:
     api = APIS[key]
     if reply:
         return decoder(api.reply, version, flexible=version >= api.flexible)
-    elements = Elements(ELEMENTS_MAX)
+    elements = Elements(elements_max(key))
     return elements.bounds(decoder(api.request, version, flexible=version >= api.flexible, elements=elements))
 
 

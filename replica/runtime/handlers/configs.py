@@ -17,7 +17,7 @@ from replica.core.errors import ErrorCode, KafkaError
 from replica.runtime.at_store import at_the_store
 from replica.runtime.described import Layers, Said, of_all_brokers, of_broker, of_topic
 from replica.runtime.metadata import MetadataCache
-from replica.runtime.requests import ApiKey, Body, Handlers, Request
+from replica.runtime.requests import ApiKey, Body, Handlers, Request, Turns
 
 TOPIC: Final = 2
 BROKER: Final = 4
@@ -65,7 +65,7 @@ def handlers(me: BrokerId, cache: MetadataCache, session: Callable[[], zab.Sessi
                     entry["documentation"] = None
             return {"configs": found}
 
-        return {"results": [await _told(resource, one) for resource in request.body["resources"]]}
+        return {"results": await _all_told(request.body["resources"], one)}
 
     async def usual(entity: Entity) -> dict[str, str]:
         """What a list that is added to begins with, where the entity itself says nothing of it."""
@@ -91,7 +91,7 @@ def handlers(me: BrokerId, cache: MetadataCache, session: Callable[[], zab.Sessi
                 await at_the_store(session(), change)
                 return {}
 
-            return {"responses": [await _told(resource, one) for resource in request.body["resources"]]}
+            return {"responses": await _all_told(request.body["resources"], one)}
 
         return alter
 
@@ -120,6 +120,14 @@ def _operation(asked: Body) -> Operation:
 
 def _kind(number: int) -> str:
     return f"{OTHERS[number]} ({number})" if number in OTHERS else f"{number}"
+
+
+async def _all_told(resources: list[Body], act: Callable[[Body], Awaitable[Body]]) -> list[Body]:
+    told, turns = [], Turns()
+    for resource in resources:
+        await turns.step()
+        told.append(await _told(resource, act))
+    return told
 
 
 async def _told(resource: Body, act: Callable[[Body], Awaitable[Body]]) -> Body:

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import Final
 
+import trio
+
 from kraft_controller.core.names import BrokerEpoch, BrokerId, TopicPartition
 from replica.core.errors import ErrorCode
 from replica.core.wants import CONSUMER, Fetch, Fetched, Wanted
@@ -15,6 +17,8 @@ from replica.runtime.requests import ApiKey, Body, Handlers, Request
 
 ANY_REPLICA_SINCE: Final = 11
 READ_COMMITTED: Final = 1
+MANY: Final = 500
+"""Of more partitions each part of the work leaves the loop to others: a session may hold them for tiny requests."""
 
 
 def handlers(replicas: Replication, inter_broker: str) -> Handlers:
@@ -29,7 +33,12 @@ def handlers(replicas: Replication, inter_broker: str) -> Handlers:
                 for part in topic["partitions"]
             ]
         else:
-            results = await replicas.fetch(_asked(request))
+            asked = _asked(request)
+            if len(asked.parts) > MANY:
+                await trio.lowlevel.checkpoint()
+            results = await replicas.fetch(asked)
+        if len(results) > MANY:
+            await trio.lowlevel.checkpoint()
         given = iter(results)
         committed = body["isolation_level"] == READ_COMMITTED
         return {

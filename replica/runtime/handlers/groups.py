@@ -38,7 +38,7 @@ from replica.core.groups.messages import (
     Synced,
 )
 from replica.runtime.groups import Groups
-from replica.runtime.requests import ApiKey, Body, Handlers, Request
+from replica.runtime.requests import ApiKey, Body, Handlers, Request, Turns
 
 GROUP_OPERATIONS: Final = 0x0148
 """READ, DELETE and DESCRIBE: what can be done with a group, as bits. Here everybody may."""
@@ -218,8 +218,9 @@ class _Desk:
     # -- tools -----------------------------------------------------------------------------------------------
 
     async def describe(self, request: Request) -> Body:
-        described = []
+        described, turns = [], Turns()
         for name in dict.fromkeys(request.body["groups"]):
+            await turns.step()
             one = await self._ask(Describe(name), Described)
             failed = one.error is not ErrorCode.NONE
             described.append(
@@ -265,8 +266,9 @@ class _Desk:
         }
 
     async def delete(self, request: Request) -> Body:
-        results = []
+        results, turns = [], Turns()
         for name in request.body["groups_names"]:
+            await turns.step()
             results.append({"group_id": name, "error_code": (await self._ask(Delete(name), Deleted)).error})
         return {"results": results}
 

@@ -16,7 +16,7 @@ from attrs import define, field
 from kraft_controller.core.names import TopicPartition
 from replica.core.errors import ErrorCode, KafkaError
 from replica.core.log import ActiveProducer
-from replica.runtime.requests import ApiKey, Body, Handlers, Request
+from replica.runtime.requests import ApiKey, Body, Handlers, Request, Turns
 from replica.wire.records import ControlType, control_batch
 
 TIMEOUT_MS: Final = 30_000
@@ -61,7 +61,9 @@ def handlers(storage: Storage, now: Callable[[], int], ended: Ended) -> Handlers
         markers = request.body["markers"]
         places = [(marker, where) for marker in markers for where in _named(marker["topics"], "partition_indexes")]
         ends = _Ends(len(places))
+        turns = Turns()
         for place, (marker, where) in enumerate(places):
+            await turns.step()
             _write(marker, where, ends, place)
         if places:
             await ends.complete.wait()
@@ -103,12 +105,14 @@ def handlers(storage: Storage, now: Callable[[], int], ended: Ended) -> Handlers
         asked: dict[str, dict[int, None]] = {}
         for where in _named(request.body["topics"], "partition_indexes"):
             asked.setdefault(where.topic, {})[where.partition] = None
-        return {
-            "topics": [
-                {"name": topic, "partitions": [_described(storage, TopicPartition(topic, each)) for each in numbers]}
-                for topic, numbers in asked.items()
-            ]
-        }
+        answered, turns = [], Turns()
+        for topic, numbers in asked.items():
+            parts = []
+            for number in numbers:
+                await turns.step()
+                parts.append(_described(storage, TopicPartition(topic, number)))
+            answered.append({"name": topic, "partitions": parts})
+        return {"topics": answered}
 
     return {ApiKey.WRITE_TXN_MARKERS: write, ApiKey.DESCRIBE_PRODUCERS: describe}
 

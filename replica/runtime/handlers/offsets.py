@@ -10,7 +10,7 @@ from replica.core.errors import ErrorCode
 from replica.core.offsets import Lookup
 from replica.core.wants import CONSUMER, Deleted
 from replica.runtime.replicas import Replication
-from replica.runtime.requests import ApiKey, Body, Handlers, Request
+from replica.runtime.requests import ApiKey, Body, Handlers, Request, Turns
 
 NOT_AVAILABLE_SINCE: Final = 5
 READ_COMMITTED: Final = 1
@@ -26,10 +26,11 @@ def handlers(replicas: Replication, inter_broker: str, deletes: Callable[[str], 
 
     async def list_offsets(request: Request) -> Body:
         replica, committed = replica_of(request), request.body["isolation_level"] == READ_COMMITTED
-        answered = []
+        answered, turns = [], Turns()
         for topic in request.body["topics"]:
             parts = []
             for part in topic["partitions"]:
+                await turns.step()
                 where = TopicPartition(topic["name"], part["partition_index"])
                 lookup = Lookup(where, part["timestamp"], part["current_leader_epoch"])
                 found = await replicas.look_up(lookup, replica=replica, committed=committed)
@@ -49,10 +50,11 @@ def handlers(replicas: Replication, inter_broker: str, deletes: Callable[[str], 
         return {"throttle_time_ms": 0, "topics": answered}
 
     async def epoch_ends(request: Request) -> Body:
-        answered = []
+        answered, turns = [], Turns()
         for topic in request.body["topics"]:
             parts = []
             for part in topic["partitions"]:
+                await turns.step()
                 where = TopicPartition(topic["topic"], part["partition"])
                 found = replicas.epoch_end(where, part["current_leader_epoch"], part["leader_epoch"])
                 parts.append(

@@ -24,7 +24,7 @@ from replica.core.transactions.messages import (
 )
 from replica.core.transactions.states import TxnState
 from replica.runtime.offsets_topic import OFFSETS_TOPIC
-from replica.runtime.requests import ApiKey, Body, Handlers, Request
+from replica.runtime.requests import ApiKey, Body, Handlers, Request, Turns
 from replica.runtime.transactions import Transactions
 
 _FENCED_SINCE: Final = 2
@@ -99,8 +99,11 @@ class _Desk:
     # -- who looks -------------------------------------------------------------------------------------------
 
     async def describe(self, request: Request) -> Body:
-        named = dict.fromkeys(request.body["transactional_ids"])
-        return {"transaction_states": [await self._described(name) for name in named]}
+        described, turns = [], Turns()
+        for name in dict.fromkeys(request.body["transactional_ids"]):
+            await turns.step()
+            described.append(await self._described(name))
+        return {"transaction_states": described}
 
     async def _described(self, name: str) -> Body:
         found = await self._ask(Describe(name), Described)

@@ -28,12 +28,15 @@ def handlers(users: Users) -> Handlers:
 
     async def alter(request: Request) -> Body:
         body = request.body
-        names = dict.fromkeys(each["name"] for each in (*body["deletions"], *body["upsertions"]))
+        asked: dict[str, tuple[list[Body], list[Body]]] = {}
+        for place, field in enumerate(("deletions", "upsertions")):
+            for each in body[field]:
+                asked.setdefault(each["name"], ([], []))[place].append(each)
         results = []
-        for name in names:
+        for name, (deletions, upsertions) in asked.items():
             error = KafkaError(ErrorCode.NONE)
             try:
-                put, remove = _wanted(name, body)
+                put, remove = _wanted(name, deletions, upsertions)
                 await users.change(name, put, remove)
             except KafkaError as wrong:
                 error = wrong
@@ -54,12 +57,12 @@ def _described(name: str, kept: Credentials | None, twice: bool) -> Body:
     return {"user": name, "error_message": None, "credential_infos": infos}
 
 
-def _wanted(name: str, body: Body) -> tuple[dict[Mechanism, Credential], list[Mechanism]]:
+def _wanted(
+    name: str, deletions: list[Body], upsertions: list[Body]
+) -> tuple[dict[Mechanism, Credential], list[Mechanism]]:
     """All that is asked for one user is done at once, or nothing of it."""
     if not name:
         raise KafkaError(ErrorCode.UNACCEPTABLE_CREDENTIAL, "the name of a user is not empty")
-    deletions = [each for each in body["deletions"] if each["name"] == name]
-    upsertions = [each for each in body["upsertions"] if each["name"] == name]
     named = [_mechanism(each) for each in (*deletions, *upsertions)]
     if len(set(named)) < len(named):
         text = f"a password of user {name} cannot be changed twice in one request"

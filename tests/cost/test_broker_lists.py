@@ -1,0 +1,143 @@
+"""Requests with long lists: what is done for each name is little, and other connections have their turns in between."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+
+from replica.core.errors import ErrorCode, WireError
+from replica.runtime.broker import Broker
+from replica.runtime.client import Client, connect
+from replica.runtime.handlers import users
+from replica.runtime.requests import ApiKey, Body, Request
+from replica.runtime.users import Users
+from replica.wire.messages import ELEMENTS_MAX, decode_request, elements_max, encode_request
+from tests.cost.meter import steps
+from tests.integration.brokers import cluster
+
+MANY = 4_000
+
+
+@asynccontextmanager
+async def connected(path: Path) -> AsyncIterator[tuple[Broker, Client]]:
+    async with cluster(path, 1, auto_create=False) as made, connect([("127.0.0.1", made.ports[1])]) as client:
+        yield made.brokers[1], client
+
+
+def topics(partition: Body, count: int = MANY, name: str = "name") -> list[Body]:
+    return [{name: f"x{number}", "partitions": [partition]} for number in range(count)]
+
+
+NAMES = [f"x{number}" for number in range(MANY)]
+CONFIGS = [{"resource_type": 2, "resource_name": name} for name in NAMES]
+AT = {"partition_index": 0, "current_leader_epoch": -1}
+
+
+class Steps(trio.abc.Instrument):
+    """How often the task of a connection that answers has had the loop."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def before_task_step(self, task: trio.lowlevel.Task) -> None:
+        self.count += task.name.endswith("Connection._answer")
+
+
+@pytest.mark.parametrize(
+    ("key", "body", "least"),
+    [
+        (ApiKey.LIST_OFFSETS, {"replica_id": -1, "topics": topics({**AT, "timestamp": -1})}, 10),
+        (
+            ApiKey.OFFSET_FOR_LEADER_EPOCH,
+            {"topics": topics({"partition": 0, "current_leader_epoch": -1, "leader_epoch": 0}, name="topic")},
+            10,
+        ),
+        (ApiKey.DESCRIBE_GROUPS, {"groups": NAMES}, 10),
+        (ApiKey.DELETE_GROUPS, {"groups_names": NAMES}, 10),
+        (ApiKey.DESCRIBE_TRANSACTIONS, {"transactional_ids": NAMES}, 10),
+        (ApiKey.DESCRIBE_PRODUCERS, {"topics": [{"name": "x", "partition_indexes": list(range(MANY))}]}, 10),
+        (ApiKey.DESCRIBE_CONFIGS, {"resources": [{**each, "configuration_keys": None} for each in CONFIGS]}, 10),
+        (ApiKey.ALTER_CONFIGS, {"resources": [{**each, "configs": []} for each in CONFIGS]}, 10),
+        (ApiKey.INCREMENTAL_ALTER_CONFIGS, {"resources": [{**each, "configs": []} for each in CONFIGS]}, 10),
+        (
+            ApiKey.WRITE_TXN_MARKERS,
+            {"markers": [{"producer_id": 1, "topics": [{"name": "x", "partition_indexes": list(range(MANY))}]}]},
+            10,
+        ),
+        (
+            ApiKey.FETCH,
+            {
+                "replica_id": -1,
+                "topics": topics({"partition": 0, "fetch_offset": 0, "partition_max_bytes": 1}, name="topic"),
+            },
+            6,
+        ),
+        (ApiKey.DELETE_RECORDS, {"topics": topics({"partition_index": 0, "offset": 0})}, 4),
+    ],
+    ids=lambda each: each.name if isinstance(each, ApiKey) else "",
+)
+async def test_a_long_list_leaves_turns_to_others(tmp_path: Path, key: ApiKey, body: Body, least: int) -> None:
+    async with connected(tmp_path) as (_, connection):
+        await connection.ask(key, {})  # what is computed once is not part of it
+        counted = Steps()
+        trio.lowlevel.add_instrument(counted)
+        try:
+            await connection.ask(key, body)
+        finally:
+            trio.lowlevel.remove_instrument(counted)
+        assert counted.count >= least
+
+
+async def test_records_of_a_topic_that_is_none_are_not_looked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with connected(tmp_path) as (broker, connection):
+        wanted: list[str] = []
+        monkeypatch.setattr(broker.configs, "want", wanted.append)
+        asked = topics({"partition_index": 0, "offset": 0}, 100)
+        nameless = [{"name": "", "partitions": [{"partition_index": 0, "offset": 0}]}, {"name": "", "partitions": []}]
+        reply = await connection.ask(ApiKey.DELETE_RECORDS, {"timeout_ms": 0, "topics": [*asked, *nameless]})
+        codes = {part["error_code"] for topic in reply["topics"] for part in topic["partitions"]}
+        assert codes == {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+        assert len(reply["topics"]) == 102
+        assert wanted == []
+
+
+def test_requests_that_are_dear_may_name_less() -> None:
+    def named(count: int) -> bytes:
+        return encode_request(ApiKey.DELETE_TOPICS, 1, 1, None, {"topic_names": ["t"] * count, "timeout_ms": 1})[4:]
+
+    assert elements_max(ApiKey.METADATA) == elements_max(ApiKey.FETCH) == ELEMENTS_MAX
+    most = elements_max(ApiKey.DELETE_TOPICS)
+    assert len(decode_request(named(most)).body["topic_names"]) == most < ELEMENTS_MAX
+    with pytest.raises(WireError, match=f"more than {most} elements"):
+        decode_request(named(most + 1))
+
+
+class _NoUsers(Users):
+    def __init__(self) -> None:
+        pass
+
+    async def change(self, *arguments: Any) -> None:
+        pass
+
+
+def test_changing_many_users_is_linear() -> None:
+    alter = users.handlers(_NoUsers())[ApiKey.ALTER_USER_SCRAM_CREDENTIALS]
+
+    def cost(count: int) -> int:
+        deletions = [{"name": f"u{number}", "mechanism": 1} for number in range(count)]
+        request = Request(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, 0, 1, None, {"deletions": deletions, "upsertions": []})
+
+        def call() -> None:
+            with pytest.raises(StopIteration):
+                alter(request).__await__().send(None)
+
+        return steps(call)
+
+    assert cost(800) < 6 * cost(200)
