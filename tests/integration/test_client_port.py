@@ -16,6 +16,7 @@ from attrs import evolve
 
 import zab
 from tests.integration.stores import DOORS, Stores, stores
+from zab.runtime.coordination.intake import Intake
 from zab.runtime.coordination.opening import open_store
 from zab.runtime.coordination.settings import DoorSettings
 from zab.runtime.errors import LeadersLost
@@ -30,7 +31,7 @@ from zab.wire.client.connect import (
     encode_connect_request,
 )
 from zab.wire.client.events import decode_event
-from zab.wire.client.frames import FirstFrame, Reply, ReplyReader
+from zab.wire.client.frames import FirstFrame, Reply, ReplyReader, Request
 from zab.wire.client.replies import EVENT_XID, decode_body
 from zab.wire.client.requests import AUTH_XID, PING, PING_XID, SET_WATCHES_XID, encode_request
 from zab.wire.jute import INT, buffer
@@ -470,6 +471,41 @@ async def test_a_small_request_is_not_answered_with_a_gigabyte(
         said = [record for record in caplog.records if record.message.startswith("multi_read_refused")]
         assert len(said) == 1
         assert "reads=4000" in said[0].message
+
+
+async def test_reads_that_search_all_nodes_let_others_have_the_loop(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Twenty bytes ask for a look at every node: a thousand of them in one packet, also behind a write."""
+    monkeypatch.setattr("zab.runtime.coordination.intake.READ_WORK_MAX", 100)
+
+    def count(xid: int) -> bytes:
+        return encode_request(Op.GET_ALL_CHILDREN_NUMBER, xid, ("/zookeeper",))
+
+    async with stores(tmp_path) as running, raw(running) as client:
+        server = running.servers[1]
+        async with server.session() as here:
+            for number in range(60):
+                await here.create(f"/n{number}")
+                await here.create(f"/n{number}/below")
+        worked: list[int] = []
+        taken = Intake._take_all
+
+        def watched(intake: Intake, requests: list[Request]) -> None:
+            taken(intake, requests)
+            worked.append(server.machine.reads.work)
+
+        monkeypatch.setattr(Intake, "_take_all", watched)
+        await client.connect()
+        asked = [create(1, "/w"), *map(count, range(2, 102)), create(102, "/zookeeper/w"), count(103), get(104, "/w")]
+        replies = await client.ask(*asked)
+        assert [xid for xid, *_ in replies] == list(range(1, 105))
+        assert [error for _, _, error, _ in replies] == [0] * 104
+        before, after = (decode_body(Op.GET_ALL_CHILDREN_NUMBER, replies[xid - 1][3]) for xid in (2, 103))
+        assert after == before + 1, "it is counted in its place"
+        units = len(server.machine.tree.children)
+        assert max(worked) <= 100 + units
+        assert sum(worked) >= 101 * units - 2 * units
 
 
 async def test_a_write_during_which_leaders_were_lost_is_an_error_and_the_connection_stays(

@@ -10,7 +10,7 @@ from typing import Any, Final, Protocol, TypeAlias
 
 from zab.store.acl import ADMIN, OPEN, READ, Access, Acl, allows, masked, user_of
 from zab.store.errors import ErrorCode
-from zab.store.node import MZXID, PZXID, Node
+from zab.store.node import CHILDREN, MZXID, PZXID, Node
 from zab.store.ops import Fields, Op
 from zab.store.paths import ROOT
 from zab.store.tree import Tree
@@ -64,12 +64,14 @@ NAME_BYTES: Final = 4
 
 
 class Reads:
-    __slots__ = ("_access", "_handlers", "_nodes", "_tree", "_watches", "multi_read_bytes_max")
+    __slots__ = ("_access", "_handlers", "_nodes", "_tree", "_watches", "multi_read_bytes_max", "work")
 
     def __init__(self, tree: Tree, watches: Watches, access: Access) -> None:
         self._access = access
         self.multi_read_bytes_max: int | None = None
         """Of one multiRead's reply, roughly; None: as much as there is."""
+        self.work = 0
+        """Nodes and names that reads have looked at since the caller set this back."""
         self._watches = watches
         self.look_at(tree)
         self._handlers: dict[int, Callable[[Fields, Client], Answer]] = {
@@ -134,6 +136,7 @@ class Reads:
             return _NO_AUTH
         if watch and not self._watches.watch_children(path, client):
             return NO_ROOM
+        self.work += node[CHILDREN]
         return _OK, (self._tree.children_of(path), node)
 
     def get_acl(self, client: Client, path: str) -> Answer:
@@ -151,10 +154,12 @@ class Reads:
             return _NO_NODE
         if not self._allows(node[1], READ, client):
             return _NO_AUTH
+        self.work += len(self._tree.children)
         return _OK, self._tree.count_below(path)
 
     def get_ephemerals(self, client: Client, prefix: str | None) -> Answer:
         paths = self._tree.ephemerals.get(client.session, {})
+        self.work += len(paths)
         if prefix is None or not prefix.strip() or prefix == ROOT:
             return _OK, list(paths)
         return _OK, [path for path in paths if path.startswith(prefix)]
@@ -164,6 +169,7 @@ class Reads:
         if any(op not in (Op.GET_DATA, Op.GET_CHILDREN) for op, _ in fields):
             return _UNREADABLE
         room = self.multi_read_bytes_max
+        self.work += len(fields)
         parts: list[tuple[int, int, Any]] = []
         for op, (path, _) in fields:
             error, value = self._handlers[op]((path, False), client)
@@ -209,6 +215,7 @@ class Reads:
         nodes, watches = self._nodes, self._watches
         if not watches.has_room(client, len(data) + len(exist) + len(child) + 2 * len(persistent) + len(recursive)):
             return NO_ROOM
+        self.work += len(data) + len(exist) + len(child) + len(persistent) + len(recursive)
         for path in data:
             node = nodes.get(path)
             if node is None:

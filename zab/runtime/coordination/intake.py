@@ -37,6 +37,10 @@ _READS: Final = frozenset(map(int, READS))
 _NOT_READ_ONLY: Final = frozenset(map(int, WRITES | {Op.SYNC, Op.CHECK}))
 _PING: Final = int(Op.PING)
 _CLOSE: Final = int(Op.CLOSE_SESSION)
+READ_WORK_MAX: Final = 20_000
+"""Nodes and names that reads look at before others have the loop: some milliseconds."""
+_SEARCHING: Final = (int(Op.GET_ALL_CHILDREN_NUMBER), int(Op.GET_EPHEMERALS))
+"""Reads with small replies that may look at every node of the server."""
 KINDS_SHOWN: Final = 5
 
 
@@ -200,7 +204,7 @@ class Intake(Replies):
         self.paused = True
 
     def proceed(self) -> None:
-        self.paused = False
+        self.paused = self._waits_for_line = False
         self.answer()
         self.resume()
 
@@ -280,10 +284,16 @@ class Intake(Replies):
         self._taking = True
         posts: list[bytes] = []
         unsent_bytes_max, read_only = server.settings.unsent_bytes_max, self.read_only
+        reads = self.machine.reads
+        reads.work = 0
         if self.caller.barred:
             requests = proofs_of(self, requests)
         for index, (xid, op, body) in enumerate(requests):
             if self.last_taken or self.over:
+                break
+            if reads.work > READ_WORK_MAX:
+                self._held = requests[index:]
+                server.postpone(self.resume)
                 break
             if self.paused or self._outlet.bytes > unsent_bytes_max:  # small reads may ask for a gigabyte
                 self._held = requests[index:]
@@ -303,6 +313,11 @@ class Intake(Replies):
                     self._audited.append(audit.teller(session, self.identities, self.caller.host, op, body))
             elif op in _READS:
                 if line:
+                    if op in _SEARCHING:  # not with all others of its kind in the turn in which the write is applied
+                        self.pause()
+                        self._waits_for_line = True
+                        self._held = requests[index:]
+                        break
                     line.append((op, xid, body))
                 else:
                     self._read(op, xid, body)

@@ -6,7 +6,7 @@ While there is no leader, writes wait in the member, and what there is no room f
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final, Protocol
 
 import trio
@@ -58,6 +58,7 @@ class Posting:
         self._posts = 0
         self._waiting: deque[tuple[bytes, Done, _Ask | None]] = deque()
         self._dirty: list[Flushes] = []
+        self._postponed: list[Callable[[], None]] = []
         self._bell = Doorbell()
         member.on_turn(self._flush)
 
@@ -142,6 +143,15 @@ class Posting:
         while True:
             await self._bell.wait()
             self._flush()
+            postponed, self._postponed = self._postponed, []
+            for do in postponed:
+                do()
+                await trio.lowlevel.checkpoint()
+
+    def postpone(self, do: Callable[[], None]) -> None:
+        """Call it when others have had the loop."""
+        self._postponed.append(do)
+        self._bell.ring()
 
     def _flush(self) -> None:
         """Also at the end of each turn of the member: most answers are found there."""

@@ -56,6 +56,8 @@ class Replies:
         self.last_taken = False
         """What follows is not answered any more."""
         self._taking = self._finishing = False
+        self._waits_for_line = False
+        """What is at the door is taken when all that was taken has been answered."""
         self._done: Done = self.written if server.audit is None else self._tell_and_answer
         self._audited: deque[Done | None] = deque()
         self._scope = trio.CancelScope()
@@ -138,8 +140,14 @@ class Replies:
                 self.finish()
             elif line and line[0][2] is not None:  # most often it is the next write, which is under way
                 self.answer()
+            if self._waits_for_line and not line:
+                self.proceed()
         except Exception as mistake:
             self.failed(mistake)
+
+    def proceed(self) -> None:
+        """Take what waits at the door."""
+        raise NotImplementedError
 
     def answer(self) -> None:
         """Whatever has come to the front of the line and can be answered."""
