@@ -149,6 +149,10 @@ class Log(Protocol):
         to be won; or, without `all_of_it`, something is wrong, which may be that its records are beyond the bounds.
         """
 
+    def refused_records(self, batch: bytes, bounds: Bounds, now_ms: int, most: int) -> tuple[tuple[int, str], ...]:
+        """Return index in the batch and reason of the first `most` records for which a client's batch was refused.
+        Slow; also from a thread. Empty if the batch was refused as a whole."""
+
     def append_as_leader(
         self, batches: bytes | Examined, epoch: int, now_ms: int, *, origin: int = Origin.CLIENT
     ) -> Appended:

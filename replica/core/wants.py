@@ -78,12 +78,15 @@ class Fetched:
 
 @frozen
 class Produced:
+    """record_errors   index in the batch, and reason, of the records for which the batch was refused"""
+
     where: TopicPartition
     error: ErrorCode = ErrorCode.NONE
     text: str = ""
     base_offset: int = -1
     append_time: int = NO_TIMESTAMP
     start_offset: int = -1
+    record_errors: tuple[tuple[int, str], ...] = ()
 
 
 @frozen

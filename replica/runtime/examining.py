@@ -10,12 +10,13 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 import trio
-from attrs import frozen
+from attrs import evolve, frozen
 
 from kraft_controller.core.names import TopicPartition
-from replica.core.errors import KafkaError
+from replica.core.errors import ErrorCode, KafkaError
 from replica.core.log import Bounds, Examined, Found, Log
 from replica.core.offsets import Search, search
+from replica.core.wants import Produced
 from replica.wire.batch import HEADER_BYTES, parse_header
 from replica.wire.compression import INFLATED_BYTES_MAX
 from replica.wire.validation import RECORDS_MAX
@@ -28,6 +29,7 @@ class ExaminingSettings:
     light_bytes_max     of plain batches of one request, that are not examined before they are appended
     unpacked_bytes_max  of one batch, that are unpacked at once
     records_max         of one batch, with their headers, that are stepped through at once
+    record_errors_max   refused records that the answer to one request names
     threads_max         batches under way in threads at a time; each may take twice what a batch may be unpacked to
     """
 
@@ -37,6 +39,7 @@ class ExaminingSettings:
     unpacked_bytes_max: int = 1 << 20
     records_max: int = 16_384
     threads_max: int = 2
+    record_errors_max: int = 10_000
 
     @property
     def bounds(self) -> Bounds:
@@ -47,6 +50,8 @@ class ExaminingSettings:
         return Bounds(min(self.batch_bytes_max, self.unpacked_bytes_max), min(self.batch_records_max, self.records_max))
 
 
+_OF_RECORDS: Final = frozenset({ErrorCode.INVALID_RECORD, ErrorCode.INVALID_TIMESTAMP})
+"""Errors for which single records may be to blame."""
 _CODEC_AT: Final = 22
 """The low byte of a batch's attributes."""
 
@@ -89,6 +94,27 @@ class Examiner:
             if found is not None:
                 return found
         return await trio.to_thread.run_sync(log.examine, records, self._bounds, limiter=self._threads) or records
+
+    async def with_record_errors(
+        self,
+        results: list[Produced],
+        entries: Sequence[tuple[TopicPartition, bytes]],
+        log_of: Callable[[TopicPartition], Log | None],
+        clock: int,
+    ) -> list[Produced]:
+        """Name the records for which batches were refused, so that clients fail those and send the others again."""
+        left = self._settings.record_errors_max
+        named = []
+        for result, (where, records) in zip(results, entries, strict=True):
+            log = log_of(where) if result.error in _OF_RECORDS and left else None
+            if log is not None:
+                found = await trio.to_thread.run_sync(
+                    log.refused_records, records, self._bounds, clock, left, limiter=self._threads
+                )
+                left -= len(found)
+                result = evolve(result, record_errors=found)
+            named.append(result)
+        return named
 
     async def searched(self, log: Log, timestamp: int) -> Search:
         """A whole batch may have to be unpacked for it; who searches with this gets what was found."""

@@ -190,9 +190,11 @@ class Replication:
     ) -> list[Produced]:
         """`placed`: it is called when they are in the logs, and all that is left is to wait for others."""
         ready = await self._examiner.all_examined(entries, self._log_of)
-        return await self._answered(
-            lambda token: self.core.produce(token, acks, timeout_ms, ready, self.now(), clock=_clock()), placed
+        clock = _clock()
+        results = await self._answered(
+            lambda token: self.core.produce(token, acks, timeout_ms, ready, self.now(), clock=clock), placed
         )
+        return await self._examiner.with_record_errors(results, entries, self._log_of, clock) if acks else results
 
     def _log_of(self, where: TopicPartition) -> PartitionLog | None:
         partition = self.core.partitions.get(where)

@@ -32,7 +32,7 @@ from replica.storage.files import DamagedLog
 from replica.storage.producers import Producers
 from replica.wire.batch import Header, check, corrupt, parse_header, stamp, stamp_append_time, stamp_max_timestamp, walk
 from replica.wire.records import ControlType, read_control, read_records, read_times, repack
-from replica.wire.validation import Checked, examine, validate
+from replica.wire.validation import Checked, examine, refused_records, validate
 
 Placed: TypeAlias = tuple[int, Header]
 """Where a batch lies in a buffer, and its header as it will be stored."""
@@ -90,6 +90,11 @@ class PartitionLog(ABC):
         if not all_of_it and found is not None and found.wrong is not None:
             return None  # perhaps only for the bounds
         return found
+
+    def refused_records(self, batch: bytes, bounds: Bounds, now_ms: int, most: int) -> tuple[tuple[int, str], ...]:
+        """Name the records for which `append_as_leader` refused a client's batch. Slow; also from a thread."""
+        rules = evolve(self._rules, inflated_bytes_max=bounds.bytes_max, records_max=bounds.records_max)
+        return refused_records(batch, rules, now_ms, most)
 
     def append_as_leader(
         self, batches: bytes | Examined, epoch: int, now_ms: int, *, origin: int = Origin.CLIENT

@@ -41,6 +41,7 @@ _TWO_BYTES: Final = bytes(number << 1 & 0x7F | 0x80 for number in range(4096)), 
 _TIMES: Final = bytes(range(0, 0x80, 2))
 """Differences in time, none below zero, that take one byte."""
 _ALIKE_LEAST: Final = 4
+_NO_KEY: Final = "has no key: a compacted topic keeps the last record of each key"
 _TRIES: Final = 4
 """So often it may turn out that it was not worth the while to look for records alike in a batch."""
 
@@ -89,7 +90,7 @@ def validate(
         _check_size(header, rules)
         check(data, at)
         _check_header(header, rules)
-        max_timestamp = header.max_timestamp
+        earliest, max_timestamp = header.base_timestamp, header.max_timestamp
         if check_records or rules.compacted:
             if examined is None or (rules.compacted and not examined.keyed and examined.wrong is None):
                 least, greatest = _step(data, at, header, rules)
@@ -97,9 +98,12 @@ def validate(
                 least, greatest = _stepped(examined)
             if not rules.append_time and header.base_timestamp + least < -1:
                 raise KafkaError(ErrorCode.INVALID_TIMESTAMP, f"a record with the time {header.base_timestamp + least}")
+            earliest = header.base_timestamp + least
             max_timestamp = max(-1, header.base_timestamp + greatest)
         if not rules.append_time:
-            _check_times(header, max_timestamp, rules, now_ms)
+            for timestamp in (header.base_timestamp, earliest, max_timestamp):
+                if _is_too_far(timestamp, rules, now_ms):
+                    raise KafkaError(ErrorCode.INVALID_TIMESTAMP, f"a record {_too_far(timestamp, rules, now_ms)}")
         checked.append(Checked(at, header, max_timestamp))
         at += header.size
     return checked
@@ -127,6 +131,41 @@ def examine(data: bytes, rules: Rules, codec: Codec | None = None) -> Examined |
     except KafkaError as error:
         return Examined(data, wrong=Wrong(error.code, error.text))
     return Examined(data, least, greatest, rules.compacted)
+
+
+def refused_records(data: Bytes, rules: Rules, now_ms: int, most: int) -> tuple[tuple[int, str], ...]:
+    """Return the first `most` records that make `validate` refuse a client's batch: index in the batch, and reason.
+
+    Empty if the batch is refused as a whole. Slow, as each record is decoded: only for a batch that was refused.
+    """
+    found: list[tuple[int, str]] = []
+    decode = varint.decode
+    try:
+        header = _framed(data, 0, rules)
+        _check_header(header, rules)
+        records = inflate(header.codec, memoryview(data)[HEADER_BYTES : header.size], rules.inflated_bytes_max)
+        at = 0
+        for number in range(min(header.record_count, rules.records_max)):
+            if len(found) == most:
+                break
+            size, at = decode(records, at)
+            if size < 0 or at + size > len(records):
+                return ()
+            delta, time_end = decode(records, at + 1)
+            _, key_at = decode(records, time_end)
+            timestamp = header.base_timestamp + delta
+            if rules.compacted and decode(records, key_at)[0] < 0:
+                found.append((number, _NO_KEY))
+            elif rules.append_time:
+                pass
+            elif timestamp < -1:
+                found.append((number, f"has the time {timestamp}"))
+            elif _is_too_far(timestamp, rules, now_ms):
+                found.append((number, _too_far(timestamp, rules, now_ms)))
+            at += size
+    except (KafkaError, IndexError, ValueError):
+        return ()
+    return tuple(found)
 
 
 def refuse_zstd_before(data: Bytes, produce_version: int) -> None:
@@ -263,7 +302,7 @@ def step_through(data: bytes, count: int, *, keys: bool, headers_max: int = RECO
         if size == 1:
             at += 1
             if keys:
-                raise ValueError(f"record {number} has no key: a compacted topic keeps the last record of each key")
+                raise ValueError(f"record {number} {_NO_KEY}")
         elif size < 0x80 and not size & 1:
             at += 1 + (size >> 1)
         else:
@@ -359,17 +398,19 @@ def _step_over_headers(data: bytes, at: int, stop: int, number: int, headers_max
     return at, count
 
 
-def _check_times(header: Header, max_timestamp: int, rules: Rules, now_ms: int) -> None:
-    """Of the first record and of the newest one. A time far in the future would pin its segment for as long."""
-    for timestamp in (header.base_timestamp, max_timestamp):
-        if timestamp < 0:
-            continue  # no time at all
-        if now_ms - timestamp > rules.before_max_ms or timestamp - now_ms > rules.after_max_ms:
-            raise KafkaError(
-                ErrorCode.INVALID_TIMESTAMP,
-                f"a record's time {timestamp} is too far from {now_ms}: message.timestamp.before.max.ms is "
-                f"{rules.before_max_ms}, message.timestamp.after.max.ms is {rules.after_max_ms}",
-            )
+def _is_too_far(timestamp: int, rules: Rules, now_ms: int) -> bool:
+    """Return whether a record's time is out of bounds; no time, -1, never is.
+
+    A time far in the future would pin its segment for as long.
+    """
+    return timestamp >= 0 and (now_ms - timestamp > rules.before_max_ms or timestamp - now_ms > rules.after_max_ms)
+
+
+def _too_far(timestamp: int, rules: Rules, now_ms: int) -> str:
+    return (
+        f"has the time {timestamp}, too far from {now_ms}: message.timestamp.before.max.ms is {rules.before_max_ms}, "
+        f"message.timestamp.after.max.ms is {rules.after_max_ms}"
+    )
 
 
 def _too_many(count: int, rules: Rules) -> KafkaError:

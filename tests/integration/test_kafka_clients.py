@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
+import confluent_kafka
 import pytest
 import trio
+from confluent_kafka import KafkaError
 
+from replica.storage.config import LogConfig
 from tests.integration.brokers import cluster, in_thread, until
-from tests.integration.kafka_clients import CLIENTS, Client
+from tests.integration.kafka_clients import CLIENTS, Client, Confluent
 
 pytestmark = pytest.mark.slow
 EACH = pytest.mark.parametrize("client", CLIENTS, ids=lambda client: client.name)
@@ -35,6 +39,34 @@ def test_what_one_writes_all_read(client: Client, brokers: int, tmp_path: Path) 
                 assert sorted(found, key=repr) == sorted(pairs, key=repr)
 
     trio.run(main)
+
+
+def test_only_the_records_without_a_key_are_refused_by_a_compacted_topic(tmp_path: Path) -> None:
+    """As librdkafka's own test 0011 shows: the others of the batch fail for another reason, and may be sent again."""
+    without_key = set(range(5, 100, 10))
+    errors: dict[int, Any] = {}
+
+    def write(hosts: str) -> None:
+        producer = confluent_kafka.Producer({"bootstrap.servers": hosts, "linger.ms": 1000})
+        for number in range(100):
+            producer.produce(
+                "compacted",
+                b"v",
+                None if number in without_key else b"%d" % number,
+                callback=lambda error, _, number=number: errors.update({number: error}),
+            )
+        assert producer.flush(60) == 0
+
+    async def main() -> None:
+        async with cluster(tmp_path, 1, log=LogConfig(cleanup_policy=("compact",))) as running:
+            await in_thread(Confluent().write, running.hosts, "compacted", [(b"first", b"v")])
+            await in_thread(write, running.hosts)
+
+    trio.run(main)
+    codes = {number: error.code() for number, error in errors.items()}
+    refused = {number for number, code in codes.items() if code == KafkaError.INVALID_RECORD}
+    assert refused == without_key, codes
+    assert {codes[number] for number in codes.keys() - refused} == {KafkaError._INVALID_DIFFERENT_RECORD}
 
 
 @EACH

@@ -15,8 +15,6 @@ from replica.wire.validation import refuse_zstd_before
 
 _FLAGS_AT: Final = 22
 """The low byte of a batch's attributes."""
-_OF_RECORDS: Final = frozenset({ErrorCode.INVALID_RECORD, ErrorCode.INVALID_TIMESTAMP})
-"""A batch is refused as a whole; clients make the error of each record from what is said of the first."""
 
 
 def handlers(replicas: Replication) -> Handlers:
@@ -88,8 +86,8 @@ def _part(answer: Produced) -> Body:
         "base_offset": answer.base_offset,
         "log_append_time_ms": answer.append_time,
         "log_start_offset": answer.start_offset,
-        "record_errors": [{"batch_index": 0, "batch_index_error_message": answer.text}]
-        if answer.error in _OF_RECORDS
-        else [],
+        "record_errors": [
+            {"batch_index": index, "batch_index_error_message": why} for index, why in answer.record_errors
+        ],
         "error_message": answer.text or None,
     }

@@ -89,6 +89,9 @@ class ListLog:
     def examine(self, batches: bytes, bounds: Bounds, *, all_of_it: bool = True) -> Examined | None:
         return None
 
+    def refused_records(self, batch: bytes, bounds: Bounds, now_ms: int, most: int) -> tuple[tuple[int, str], ...]:
+        return ()
+
     def append_as_leader(self, batches: bytes | Examined, epoch: int, now_ms: int, *, origin: int = 0) -> Appended:
         self._works()
         first = self._end

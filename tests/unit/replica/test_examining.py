@@ -13,6 +13,7 @@ from kraft_controller.core.names import TopicPartition
 from replica.core.errors import ErrorCode, KafkaError
 from replica.core.log import Bounds, Examined, Found
 from replica.core.offsets import GREATEST
+from replica.core.wants import Produced
 from replica.runtime.examining import Examiner, ExaminingSettings
 from replica.storage.config import LogConfig
 from replica.storage.memory_log import MemoryLog
@@ -69,6 +70,22 @@ def examined(log: Watched, batch: bytes, settings: ExaminingSettings = SMALL) ->
         return found
 
     return trio.run(ask)
+
+
+def test_the_records_that_one_answer_names_are_bounded() -> None:
+    log = Watched(LogConfig(cleanup_policy=("compact",)))
+    entries = [(TopicPartition("t", index), records(40, key=None)) for index in range(4)]
+    refused = [Produced(where, ErrorCode.INVALID_RECORD) for where, _ in entries]
+    refused[1] = Produced(entries[1][0], ErrorCode.MESSAGE_TOO_LARGE)
+
+    async def ask() -> list[Produced]:
+        return await Examiner(ExaminingSettings(record_errors_max=50)).with_record_errors(
+            refused, entries, lambda where: log, NOW
+        )
+
+    answers = trio.run(ask)
+    assert [len(each.record_errors) for each in answers] == [40, 0, 10, 0]
+    assert [each.error for each in answers] == [each.error for each in refused]
 
 
 def test_a_small_plain_batch_is_not_looked_at() -> None:

@@ -12,7 +12,7 @@ from replica.wire import varint
 from replica.wire.batch import CONTROL, DELETE_HORIZON, HEADER, LOG_APPEND_TIME, TRANSACTIONAL, parse_header, seal
 from replica.wire.compression import Codec
 from replica.wire.records import ControlType, Record, batch_of, build, control_batch
-from replica.wire.validation import Rules, refuse_zstd_before, step_through, validate
+from replica.wire.validation import Rules, refuse_zstd_before, refused_records, step_through, validate
 
 NOW = 1_700_000_000_000
 GOOD = build([Record(0, NOW, b"k", b"v"), Record(1, NOW + 3, None, b"w", (("h", None),)), Record(2, NOW, b"", b"")])
@@ -123,6 +123,50 @@ def test_times_in_bounds(time: int, fits: bool) -> None:
     else:
         assert code_of(data, rules) is ErrorCode.INVALID_TIMESTAMP
     validate(data, Rules(before_max_ms=100, after_max_ms=50, append_time=True), NOW)
+
+
+def named(data: bytes, rules: Rules, most: int = 1000) -> list[int]:
+    found = refused_records(data, rules, NOW, most)
+    assert all(why for _, why in found)
+    return [index for index, _ in found]
+
+
+@pytest.mark.parametrize("codec", list(Codec))
+def test_the_records_that_are_refused_are_named(codec: Codec) -> None:
+    without_key, early, late = {3, 4, 150}, {5, 160}, {6, 199}
+    times = {**dict.fromkeys(early, NOW - 101), **dict.fromkeys(late, NOW + 51), 7: -1}
+    records = [
+        Record(index, times.get(index, NOW), None if index in without_key else b"k" * (index % 3), b"v" * index)
+        for index in range(200)
+    ]
+    data = build(records, codec=codec)
+    bounds = Rules(before_max_ms=100, after_max_ms=50)
+    assert named(data, Rules(compacted=True)) == sorted(without_key)
+    assert named(data, bounds) == sorted(early | late)
+    assert named(data, Rules(compacted=True, before_max_ms=100)) == sorted(without_key | early)
+    assert named(data, Rules(compacted=True), most=2) == [3, 4]
+    assert named(data, Rules(before_max_ms=100, append_time=True)) == named(data, Rules()) == []
+
+
+def test_a_record_in_the_middle_has_a_time_out_of_bounds() -> None:
+    data = build([Record(index, NOW - 1000 * (index == 1), None, b"v") for index in range(3)])
+    assert code_of(data, Rules(before_max_ms=100)) is ErrorCode.INVALID_TIMESTAMP
+    assert named(data, Rules(before_max_ms=100)) == [1]
+
+
+def test_no_record_is_named_if_the_batch_is_refused_as_a_whole() -> None:
+    no_key = batch_of([(None, b"v"), (b"k", b"v")], NOW)
+    rules = Rules(compacted=True)
+    assert named(no_key, rules) == [0]
+    for data in (
+        changed(no_key, attributes=CONTROL),
+        changed(no_key, last_delta=7),
+        changed(no_key, body=no_key[HEADER.size : -3]),
+        no_key[:-1],
+        no_key[:8],
+        changed(no_key, attributes=Codec.ZSTD),
+    ):
+        assert named(data, rules) == [], data
 
 
 def test_a_record_hides_its_time_behind_a_header_that_lies() -> None:
