@@ -16,7 +16,7 @@ import zab
 from kraft_controller.core import altering
 from kraft_controller.core.altering import Change
 from kraft_controller.core.configs import DEFAULT, KEYS
-from kraft_controller.core.names import decimal
+from kraft_controller.core.names import decimal, wrong_with_name
 from kraft_controller.runtime.admin.picture import names_below
 from kraft_controller.runtime.together import together
 from kraft_controller.wire import znodes
@@ -65,6 +65,8 @@ def _written(kind: str, name: str | None) -> str:
     assert name is not None
     if not name:
         raise NoSuchEntity(f"{kind}: a name is not empty")
+    if kind == "topics" and (wrong := wrong_with_name(name)) is not None:
+        raise NoSuchEntity(wrong)
     return quote(name, safe="").replace("~", "%7E") if kind in ("clients", "users") else name
 
 
@@ -82,6 +84,8 @@ async def read_configs(session: zab.Session, entities: Iterable[Entity]) -> dict
             return await read_config(session, entity)
         except DamagedNode as damaged:
             return damaged
+        except zab.BadArguments as error:  # of a name that no node can have
+            return DamagedNode(str(error))
 
     entities = list(entities)
     return dict(zip(entities, await together([partial(one, entity) for entity in entities]), strict=True))

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import logging
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import trio
 
+import zab
 from kraft_controller.core.names import TopicPartition
-from kraft_controller.runtime.admin.configs import Entity
+from kraft_controller.runtime.admin.configs import Entity, NoSuchEntity, read_configs
 from kraft_controller.runtime.feed import ConfigFeed
+from kraft_controller.wire.znodes import DamagedNode
 from replica.core.errors import ErrorCode as E
 from replica.core.wants import Wanted
 from replica.wire.records import batch_of
@@ -120,3 +122,20 @@ def test_configuration_that_cannot_be_applied_keeps_no_other_from_being_heard(
             feed._tell(Entity.of("topics", name), {"retention.ms": "1"})
     assert heard == ["topics/good"]
     assert len([each for each in caplog.records if each.exc_info]) == 1
+
+
+async def test_name_that_no_node_can_have_keeps_no_other_configuration_from_being_read() -> None:
+    class Session:
+        async def get(self, path: str) -> tuple[bytes, None]:
+            await trio.lowlevel.checkpoint()
+            if "\0" in path:
+                raise zab.BadArguments(-8, "a character that no name may have")
+            return b'{"version":1,"config":{"retention.ms":"1"}}', None
+
+    odd, plain = Entity("topics/\0"), Entity("topics/t")
+    found = await read_configs(cast("zab.Session", Session()), [odd, plain])
+    assert isinstance(found[odd], DamagedNode)
+    assert found[plain] == {"retention.ms": "1"}
+    for name in ("\0", "x/../y", ".."):
+        with pytest.raises(NoSuchEntity):
+            Entity.of("topics", name)
