@@ -11,6 +11,8 @@ import pytest
 import trio
 
 from replica.core.errors import ErrorCode, WireError
+from replica.core.offsets import Lookup
+from replica.core.wants import OffsetAnswer
 from replica.runtime.broker import Broker
 from replica.runtime.client import Client, connect
 from replica.runtime.handlers import users
@@ -106,6 +108,26 @@ async def test_records_of_a_topic_that_is_none_are_not_looked_for(
         assert codes == {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
         assert len(reply["topics"]) == 102
         assert wanted == []
+
+
+async def test_a_partition_that_is_named_again_is_not_searched_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A search for a time may unpack a whole batch. Kafka's brokers answer with the same error."""
+    async with connected(tmp_path) as (broker, connection):
+        searched: list[str] = []
+        look_up = broker.replication.look_up
+
+        async def counted(asked: Lookup, **more: Any) -> OffsetAnswer:
+            searched.append(asked.where.topic)
+            return await look_up(asked, **more)
+
+        monkeypatch.setattr(broker.replication, "look_up", counted)
+        part = {**AT, "timestamp": 5}
+        asked = [{"name": "a", "partitions": [part] * 100}, {"name": "b", "partitions": [part]}]
+        reply = await connection.ask(ApiKey.LIST_OFFSETS, {"replica_id": -1, "topics": asked})
+        assert searched == ["b"]
+        assert {each["error_code"] for each in reply["topics"][0]["partitions"]} == {ErrorCode.INVALID_REQUEST}
 
 
 def test_requests_that_are_dear_may_name_less() -> None:

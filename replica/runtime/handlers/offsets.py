@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterator
 from typing import Final
 
 from kraft_controller.core.names import BrokerId, TopicPartition
@@ -14,6 +15,8 @@ from replica.runtime.requests import ApiKey, Body, Handlers, Request, Turns
 
 NOT_AVAILABLE_SINCE: Final = 5
 READ_COMMITTED: Final = 1
+_NOWHERE: Final = {"error_code": ErrorCode.INVALID_REQUEST, "timestamp": -1, "offset": -1, "leader_epoch": -1}
+"""The answer for a partition that is named more than once."""
 
 
 def handlers(replicas: Replication, inter_broker: str, deletes: Callable[[str], bool] = lambda topic: True) -> Handlers:
@@ -27,11 +30,15 @@ def handlers(replicas: Replication, inter_broker: str, deletes: Callable[[str], 
     async def list_offsets(request: Request) -> Body:
         replica, committed = replica_of(request), request.body["isolation_level"] == READ_COMMITTED
         answered, turns = [], Turns()
+        named = Counter(_named(request.body["topics"]))
         for topic in request.body["topics"]:
             parts = []
             for part in topic["partitions"]:
                 await turns.step()
                 where = TopicPartition(topic["name"], part["partition_index"])
+                if named[where] > 1:  # for a time, each of them would have a whole batch unpacked
+                    parts.append({**_NOWHERE, "partition_index": where.partition})
+                    continue
                 lookup = Lookup(where, part["timestamp"], part["current_leader_epoch"])
                 found = await replicas.look_up(lookup, replica=replica, committed=committed)
                 error = found.error
@@ -101,3 +108,7 @@ def handlers(replicas: Replication, inter_broker: str, deletes: Callable[[str], 
         ApiKey.OFFSET_FOR_LEADER_EPOCH: epoch_ends,
         ApiKey.DELETE_RECORDS: delete_records,
     }
+
+
+def _named(topics: list[Body]) -> Iterator[TopicPartition]:
+    return (TopicPartition(topic["name"], part["partition_index"]) for topic in topics for part in topic["partitions"])
