@@ -21,9 +21,11 @@ from zab.runtime.coordination.opening import open_store
 from zab.runtime.coordination.settings import DoorSettings
 from zab.runtime.errors import LeadersLost
 from zab.runtime.origin import Done
+from zab.store import schemes
 from zab.store.acl import OPEN
 from zab.store.errors import ErrorCode
 from zab.store.ops import CreateFlag, Op
+from zab.store.store import StoreSettings
 from zab.wire.client.connect import (
     ConnectRequest,
     ConnectResponse,
@@ -471,6 +473,39 @@ async def test_a_small_request_is_not_answered_with_a_gigabyte(
         said = [record for record in caplog.records if record.message.startswith("multi_read_refused")]
         assert len(said) == 1
         assert "reads=4000" in said[0].message
+
+
+async def test_a_multi_of_checks_of_a_node_with_a_very_long_list_leaves_the_leader_its_role(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Seven kilobytes asked for nine million comparisons of networks, and the next leader was asked for them again."""
+    parsed = 0
+    network = schemes._network
+
+    def counted(name: str) -> tuple[bytes, int] | None:
+        nonlocal parsed
+        parsed += 1
+        assert parsed <= 2 * 30_000, "each once to be looked at, and once to be compiled"
+        return network(name)
+
+    monkeypatch.setattr(schemes, "_network", counted)
+    entries = tuple((31, "ip", f"10.{number >> 8}.{number & 255}.0/24") for number in range(29_999))
+    longest = encode_request(Op.CREATE, 1, ("/a", b"", (*entries, (31, "ip", "127.0.0.1")), 0))
+    checks = encode_request(Op.MULTI, 2, ((Op.CHECK, ("/a", 0)),) * 300)
+    async with stores(tmp_path, 3, store=StoreSettings(acl_entries_max=30_000)) as running:
+        leader = await running.leader()
+        epoch = running.servers[leader].member.status().role.epoch
+        follower = next(sid for sid in running.servers if sid != leader)
+        async with raw(running, follower) as client:
+            await client.connect()
+            replies = await client.ask(longest, checks, get(3, "/a"))
+            assert [(xid, error) for xid, _, error, _ in replies] == [(1, 0), (2, 0), (3, 0)]
+        assert parsed >= 30_000
+        assert running.servers[leader].member.status().role.epoch == epoch
+    async with stores(tmp_path / "bounded", 1) as running, raw(running) as client:
+        await client.connect()
+        ((_, _, error, _),) = await client.ask(longest)
+        assert error == ErrorCode.INVALID_ACL
 
 
 async def test_reads_that_search_all_nodes_let_others_have_the_loop(
