@@ -15,6 +15,7 @@ from zab.runtime.errors import Refused
 SAME = "the same everywhere"
 MODEL = "what the model says"
 ORDER = "in the order of real time"
+ONCE = "what was reported as not carried out, was not"
 
 
 @define
@@ -33,6 +34,8 @@ class Call:
     first: object = None
     """What the first server that applied it made of it."""
     first_at: int = 0
+    given_up: bool = False
+    """The library says that it was not carried out, because leader after leader was lost with it."""
 
     def __str__(self) -> str:
         where = "" if self.zxid is None else f" (zxid {show(self.zxid)})"
@@ -54,6 +57,8 @@ def judge(committed: Sequence[Call], calls: Sequence[Call], model: Model) -> Non
     _in_real_time(committed)
     states: list[Any] = [model.initial()]
     for call in committed:
+        if call.given_up:
+            raise Violation(ONCE, f"{call} was reported as not carried out, and it was")
         try:
             state, expected = model.step(states[-1], call.request)
         except Refused as refused:

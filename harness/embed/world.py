@@ -18,7 +18,7 @@ from harness.worlds.stack.machine import ToldMachine
 from harness.worlds.stack.server import Life, Server
 from harness.worlds.stack.world import WORLD, EveryWorkload, World
 from zab.core.zxid import ServerId, Zxid
-from zab.runtime.errors import Refused
+from zab.runtime.errors import LeadersLost, Refused
 from zab.wire.relay import TAG_BYTES
 
 PROBES: Final = 20
@@ -94,6 +94,9 @@ class EmbedWorld(World):
         if isinstance(result, Answer):
             call.returned, call.result = self.now, result.result
             self.workload.told(self.as_core(server), result.zxid)
+        elif isinstance(error, LeadersLost):
+            call.returned, call.given_up = self.now, True
+            self.workload.acknowledged += 1  # the library refused it, and the machine never saw it
         elif isinstance(error, Refused):
             call.returned, call.refused = self.now, str(error)
             self.workload.acknowledged += 1  # it has its answer

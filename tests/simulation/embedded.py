@@ -159,3 +159,23 @@ class Names:
         if request in state:
             raise zab.Refused("taken")
         return (*state, request), len(state) + 1
+
+
+class RefusesOverdrafts(Bank):
+    """Refuses at the leader, on what is outstanding, too."""
+
+    def prepare(self, request: bytes, view: View) -> bytes:
+        who, amount = request.decode().split()
+        changes = [txn.decode().split() for _, txn in view.outstanding]
+        have = self.accounts.get(who, 0) + sum(int(change) for name, change in changes if name == who)
+        if have + int(amount) < 0:
+            raise zab.Refused("an overdraft")
+        return request
+
+
+class StrictLedger(Ledger):
+    def step(self, state: dict[str, int], request: bytes) -> tuple[dict[str, int], object]:
+        after, result = super().step(state, request)
+        if result == "no":
+            raise zab.Refused("an overdraft")
+        return after, result

@@ -27,10 +27,12 @@ from tests.simulation.embedded import (
     Names,
     Overdraws,
     Prepares,
+    RefusesOverdrafts,
     StoresChance,
     StoresTheOrderOfASet,
     StoresTheTime,
     StoresTheTimeOfDay,
+    StrictLedger,
     TakesItsTime,
 )
 from zab import Zxid
@@ -162,6 +164,12 @@ NAMES = st.integers(0, 400).map(lambda number: b"name %d" % number)
 
 def test_a_machine_that_refuses_holds() -> None:
     harness.campaign(Prepares, model=Names, requests=NAMES, runs=1, operations=40, length_ms=700).check()
+
+
+@pytest.mark.parametrize("seed", [36, 115])
+def test_refusal_that_is_lost_breaks_no_order(seed: int) -> None:
+    """A refused request was asked again at the next leader, and succeeded behind later ones of its member."""
+    harness.campaign(RefusesOverdrafts, model=StrictLedger, seed=seed, runs=1).check()
 
 
 def test_a_prepare_that_forgets_what_is_outstanding() -> None:

@@ -15,6 +15,10 @@ not, and may even sit in a queue at the leader. So nothing is asked a second tim
 What has no answer then was not carried out, and is asked again, in the old order. A stretch of serving
 with one leader over one link is a *stint*.
 
+One kind of request is not asked again: a later request of this member was carried out. A leader prepares a member's
+requests in their order, so it refused the earlier one, and the refusal was lost with the leader or the link. That
+refusal counts, although its reason is lost. Asked again, the request might succeed behind those that came after it.
+
 A request may be the reason why its leader was lost, and would cost the next leader its role as well. Nothing can be
 concluded from one loss, because innocent requests are under way at every failover. So this member counts, for each
 open request, the leaders in a row that were lost after it was sent to them. A request with one loss less than
@@ -81,6 +85,8 @@ class Origin:
         self._alone = 0
         """The number of the request that was sent alone in this stint, the last one; 0: none was."""
         self._refusals: deque[tuple[Zxid, tuple[tuple[int, str], ...]]] = deque()
+        self._carried_out = 0
+        """The number of the last request that was carried out. They are carried out in their order."""
 
     def __len__(self) -> int:
         return len(self._open)
@@ -188,6 +194,7 @@ class Origin:
 
     def applied(self, counter: int, result: object) -> None:
         """A transaction with this member's tag, and this number in it."""
+        self._carried_out = counter
         closed = self._open.pop(counter, None)  # as `_close` does it
         if closed is None:
             return
@@ -214,6 +221,7 @@ class Origin:
         if self._fence is None or self._may_send or applied < self._fence:
             return False
         self._may_send = True
+        self._give_lost_refusals()
         if self._epoch_sent != self._epoch:
             self._count_losses()
             self._epoch_sent = self._epoch
@@ -223,6 +231,17 @@ class Origin:
                 self._close(counter)
         self._unsent = deque(self._open)
         return True
+
+    def _give_lost_refusals(self) -> None:
+        """Refuse every open request in front of one that was carried out."""
+        for counter in list(self._open):
+            if counter > self._carried_out:
+                break
+            done = self._close(counter)
+            if done is not None:
+                done(
+                    None, Refused("a leader refused it, and was lost with the reason: see `Refused` in docs/errors.md")
+                )
 
     def _count_losses(self) -> None:
         """The leader that everything up to `_sent` was sent to leads no more, and did not carry out what is open."""

@@ -449,3 +449,17 @@ def test_exactly_once_and_in_order_whatever_happens(data: st.DataObject) -> None
 def test_a_tag_has_eight_bytes(length: int) -> None:
     with pytest.raises(AssertionError):
         Origin(bytes(length), 1, 1)
+
+
+def test_refusal_that_was_lost_with_its_leader_stays_a_refusal() -> None:
+    """The leader refused `a` and carried out `b`; `a` must not succeed behind `b` at the next leader."""
+    caller = opened()
+    caller.submit(b"a", b"b", b"c")
+    assert caller.origin.take(10, 1000) == (1, [b"a", b"b", b"c"])
+    caller.origin.end()
+    caller.origin.begin(Epoch(2))
+    caller.origin.fenced(make(1, 1))
+    apply(caller.origin, 2, "done")
+    assert caller.origin.reached(make(1, 1))
+    assert caller.ends == {b"b": "done", b"a": Refused}
+    assert caller.origin.take(10, 1000) == (3, [b"c"])
