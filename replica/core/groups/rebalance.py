@@ -6,6 +6,8 @@ generation that members act in.
 
 from __future__ import annotations
 
+from typing import Final
+
 from replica.core.groups.alarms import Alarm, Kind
 from replica.core.groups.desk import Desk, E, group_error
 from replica.core.groups.group import CONSUMER, Group, Member
@@ -14,6 +16,9 @@ from replica.core.groups.ready import Dropped, GroupRecord, NotWritten, Rebalanc
 from replica.core.groups.states import Cause, GroupState, may
 
 S = GroupState
+AGAIN_MS: Final = 1_000
+"""The shortest wait before the next look at a group in which only static members are left, all of them away. Members
+may name any rebalance timeout, also none."""
 
 
 def join_alarm(group: Group) -> Alarm:
@@ -92,7 +97,7 @@ def complete(desk: Desk, group: Group, now: int) -> None:
         drop(desk, group, member)
     group.delay_left = None
     if group.members and not group.elect():
-        desk.alarms.set(join_alarm(group), now + group.rebalance_timeout_ms)
+        desk.alarms.set(join_alarm(group), now + max(group.rebalance_timeout_ms, AGAIN_MS))
         return
     desk.alarms.clear(join_alarm(group))
     group.generation += 1

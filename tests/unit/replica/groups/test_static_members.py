@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+
 from replica.core.errors import ErrorCode as E
+from replica.core.groups.alarms import Alarm, Alarms
 from replica.core.groups.messages import Identity, Joined, Leave, Leaver, Left, Offer
 from replica.core.groups.ready import GroupRecord
 from replica.core.groups.states import GroupState
@@ -205,3 +208,33 @@ def test_two_replacements_in_a_row_leave_the_last() -> None:
     assert joined.error is E.NONE
     assert list(room.group().members) == [third.member]
     assert Identity("readers", third.member).member in room.group().statics.values()
+
+
+@pytest.mark.parametrize("rebalance_ms", [-(2**31), -1, 0, 1])
+def test_group_in_which_nobody_joins_is_looked_at_now_and_then(
+    rebalance_ms: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever the members call their rebalance timeout: one look after the other would keep the broker from others."""
+    room = Room()
+    first = Client(room, "a", instance="one")
+    second = Client(room, "b", instance="two", rebalance_ms=rebalance_ms)
+    stable(room, first, second)
+    usual, looks = Alarms.pop, 0
+
+    def counted(self: Alarms, now: int) -> Alarm | None:
+        nonlocal looks
+        looks += 1
+        assert looks < 100, "it looks again and again"
+        return usual(self, now)
+
+    monkeypatch.setattr(Alarms, "pop", counted)
+    assert first.leave() is E.NONE
+    room.wait(9_000)  # the other one stays for its session
+    assert room.state() is S.PREPARING_REBALANCE
+    assert looks < 30
+    third = Client(room, "c")
+    third.join()
+    room.wait(3_000)
+    joined = third.joined()
+    assert joined is not None
+    assert joined.error is E.NONE
