@@ -14,7 +14,7 @@ import trio
 from attrs import frozen
 
 import zab
-from kraft_controller.core.names import BrokerId, TopicId, TopicPartition
+from kraft_controller.core.names import BrokerId, TopicId, TopicPartition, metric_name
 from kraft_controller.core.state import Topic
 from kraft_controller.runtime.admin import topics as admin
 from replica.core.errors import ErrorCode, KafkaError
@@ -102,17 +102,21 @@ class Topics:
     async def make_if_missing(
         self, name: str, partitions: int = -1, factor: int = -1, configs: Mapping[str, str] | None = None
     ) -> None:
-        """Because somebody asked for it. One at a time for each name; it is not waited for."""
-        if name in self._making:
+        """Because somebody asked for it. One at a time for each name; it is not waited for.
+
+        Names that would be one in metrics count as one: together, neither would find the other.
+        """
+        alike = metric_name(name)
+        if alike in self._making:
             return
-        self._making.add(name)
+        self._making.add(alike)
         try:
             await self.create(name, partitions, factor, configs)
         except KafkaError as error:
             if error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
                 raise
         finally:
-            self._making.discard(name)
+            self._making.discard(alike)
 
     # -- growing, deleting, reading ----------------------------------------------------------------------------
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, Final
 
+import trio
 from attrs import frozen
 
 from kraft_controller.core.commands import Role
@@ -20,6 +21,8 @@ ALL_OF_CLUSTER: Final = 0x1FA0
 
 _LISTENER_NOT_FOUND_SINCE: Final = 6
 _BROKER_ENDPOINTS: Final = 1
+MADE_TOGETHER_MAX: Final = 50
+"""Missing topics of one request that are made at a time."""
 
 Make = Callable[[str], Awaitable[None]]
 """Have a topic made because somebody asked for it. Raises `KafkaError`."""
@@ -57,10 +60,9 @@ def handlers(
             names = list(dict.fromkeys((one["name"], one["topic_id"]) for one in asked))
         missing: dict[str, ErrorCode] = {}
         if asked is not None:
+            absent = [name for name, ident in names if name is not None and ident is None and name not in cache.topics]
             allowed = settings.auto_create and request.body["allow_auto_topic_creation"]
-            for name, ident in names:
-                if name is not None and ident is None and name not in cache.topics:
-                    missing[name] = await _made(name, make if allowed else None)
+            missing = await _made(absent, make) if allowed else {name: _code_of(name) for name in absent}
         operations = ALL_OF_TOPIC if request.body["include_topic_authorized_operations"] else NOT_ASKED
         whole = request.body["include_cluster_authorized_operations"]
         return {
@@ -91,17 +93,30 @@ def handlers(
     return {ApiKey.METADATA: metadata, ApiKey.DESCRIBE_CLUSTER: describe_cluster}
 
 
-async def _made(name: str, make: Make | None) -> ErrorCode:
-    """What is said of a topic that is not known here: that there is none, or that there will be one in a moment."""
-    if wrong_with_name(name) is not None:
-        return ErrorCode.INVALID_TOPIC_EXCEPTION
-    if make is None:
-        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    try:
-        await make(name)
-    except KafkaError as error:
-        return error.code if not error.code.retriable else ErrorCode.LEADER_NOT_AVAILABLE
-    return ErrorCode.LEADER_NOT_AVAILABLE
+async def _made(names: Iterable[str], make: Make) -> dict[str, ErrorCode]:
+    """Have missing topics made, and return the error that stands for each: LEADER_NOT_AVAILABLE until it is led."""
+    found = {name: _code_of(name) for name in names}
+    turnstile = trio.CapacityLimiter(MADE_TOGETHER_MAX)
+
+    async def one(name: str) -> None:
+        async with turnstile:
+            try:
+                await make(name)
+                found[name] = ErrorCode.LEADER_NOT_AVAILABLE
+            except KafkaError as error:
+                found[name] = error.code if not error.code.retriable else ErrorCode.LEADER_NOT_AVAILABLE
+
+    async with trio.open_nursery() as nursery:
+        for name, code in found.items():
+            if code is not ErrorCode.INVALID_TOPIC_EXCEPTION:
+                nursery.start_soon(one, name)
+    return found
+
+
+def _code_of(name: str) -> ErrorCode:
+    """Return the error for a topic that is not there."""
+    invalid = wrong_with_name(name) is not None
+    return ErrorCode.INVALID_TOPIC_EXCEPTION if invalid else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
 def _topic(
@@ -109,7 +124,8 @@ def _topic(
 ) -> dict[str, Any]:
     if ident is not None:
         name = cache.name_of(TopicId(ident))
-    topic = None if name is None else cache.topics.get(name)
+    # A topic that was made for this request gets its error also if the cache has it by now: it is not led yet.
+    topic = None if name is None or (ident is None and name in missing) else cache.topics.get(name)
     if topic is None:
         if ident is not None:
             code, shown = ErrorCode.UNKNOWN_TOPIC_ID, None if request.version >= 12 else ""

@@ -1,0 +1,103 @@
+"""Metadata has missing topics made."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+import trio
+
+from kraft_controller.core.commands import Role, UpdateMetadata
+from kraft_controller.core.names import (
+    BrokerEpoch,
+    BrokerId,
+    ControllerEpoch,
+    LeaderEpoch,
+    TopicId,
+    TopicPartition,
+)
+from kraft_controller.core.state import Assignment, PartitionState
+from replica.core.errors import ErrorCode, KafkaError
+from replica.runtime.handlers import metadata
+from replica.runtime.metadata import MetadataCache
+from replica.runtime.requests import ApiKey, Request
+from replica.runtime.topics import Defaults, Topics
+
+ONE = BrokerId(1)
+
+
+async def ask(
+    make: Callable[[str], Awaitable[None]], names: Sequence[str], cache: MetadataCache | None = None, **said: Any
+) -> dict[str, ErrorCode]:
+    settings = metadata.MetadataSettings("cluster", auto_create=said.get("auto_create", True))
+    act = metadata.handlers(cache or MetadataCache(), settings, lambda: ONE, make)[ApiKey.METADATA]
+    body = {
+        "topics": [{"name": name, "topic_id": None} for name in names],
+        "allow_auto_topic_creation": True,
+        "include_topic_authorized_operations": False,
+        "include_cluster_authorized_operations": False,
+    }
+    reply = await act(Request(ApiKey.METADATA, 12, 1, None, body))
+    assert reply is not None
+    return {topic["name"]: topic.get("error_code", ErrorCode.NONE) for topic in reply["topics"]}
+
+
+async def test_missing_topics_of_one_request_are_made_together() -> None:
+    under_way = together = 0
+    made: list[str] = []
+
+    async def make(name: str) -> None:
+        nonlocal under_way, together
+        under_way += 1
+        together = max(together, under_way)
+        await trio.lowlevel.checkpoint()
+        under_way -= 1
+        if name == "x7":
+            raise KafkaError(ErrorCode.INVALID_REPLICATION_FACTOR, "two of one")
+        if name == "x8":
+            raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, "later perhaps")
+        made.append(name)
+
+    names = [f"x{number}" for number in range(150)]
+    found = await ask(make, ["no/name", *names])
+    assert found.pop("no/name") is ErrorCode.INVALID_TOPIC_EXCEPTION
+    assert found.pop("x7") is ErrorCode.INVALID_REPLICATION_FACTOR
+    assert set(found.values()) == {ErrorCode.LEADER_NOT_AVAILABLE}
+    assert sorted(made) == sorted(set(names) - {"x7", "x8"})
+    assert together == metadata.MADE_TOGETHER_MAX
+
+
+async def test_a_topic_made_for_a_request_is_not_described_in_its_answer() -> None:
+    """kafka-go asks for two topics that it has deleted, and expects that no partition is described."""
+    cache = MetadataCache()
+
+    async def make(name: str) -> None:
+        state = PartitionState(ONE, (ONE,), LeaderEpoch(0), ControllerEpoch(1))
+        role = Role(TopicPartition(name, 0), TopicId(f"{name:022}"), state, Assignment((ONE,)))
+        cache.update(UpdateMetadata(ONE, ControllerEpoch(1), BrokerEpoch(1), (role,), (), full=False))
+        assert name in cache.topics
+
+    assert await ask(make, ["a", "b"], cache) == dict.fromkeys(["a", "b"], ErrorCode.LEADER_NOT_AVAILABLE)
+    assert await ask(make, ["a", "b"], cache) == dict.fromkeys(["a", "b"], ErrorCode.NONE)
+
+
+async def test_no_topic_is_made_if_the_broker_does_not_make_topics() -> None:
+    async def make(name: str) -> None:
+        raise AssertionError(name)
+
+    found = await ask(make, ["a", "no/name"], auto_create=False)
+    assert found == {"a": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "no/name": ErrorCode.INVALID_TOPIC_EXCEPTION}
+
+
+async def test_of_two_topics_that_would_be_one_in_metrics_one_is_made_at_a_time() -> None:
+    started: list[str] = []
+
+    class Slow(Topics):
+        async def create(self, name: str, *_: Any, **__: Any) -> Any:
+            started.append(name)
+            await trio.lowlevel.checkpoint()
+
+    topics = Slow(lambda: None, MetadataCache(), Defaults(), bytes)
+    found = await ask(topics.make_if_missing, ["raw.col", "raw_col", "other"])
+    assert set(found.values()) == {ErrorCode.LEADER_NOT_AVAILABLE}
+    assert len(started) == len({name.replace(".", "_") for name in started}) == 2
