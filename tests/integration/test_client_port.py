@@ -317,7 +317,8 @@ async def test_a_server_without_a_leader_lets_its_clients_go_in_time(tmp_path: P
 
 
 async def test_who_comes_to_a_server_without_a_leader_is_let_go_in_time_as_well(tmp_path: Path) -> None:
-    """The time of its session runs meanwhile, and clients wait for an answer for as long as it takes."""
+    """The time of its session runs meanwhile, and clients wait for an answer for as long as it takes. No quorum can be
+    reached here, so both go after two ticks, in any order."""
     gone = []
 
     async def wait(client: Client, asked_ms: int) -> None:
@@ -335,7 +336,7 @@ async def test_who_comes_to_a_server_without_a_leader_is_let_go_in_time_as_well(
                 nursery.start_soon(wait, attached, 9_000)
                 assert await newcomer.connect(ConnectRequest(0, 4_000)) is None
                 gone.append(4_000)
-    assert gone == [4_000, 9_000]
+    assert sorted(gone) == [4_000, 9_000]
 
 
 async def test_an_old_client_is_answered_in_kind(tmp_path: Path) -> None:
