@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import socket
 import subprocess
@@ -52,16 +53,23 @@ class Client:
 
     def ask(self, api: ApiKey, body: Body, version: int | None = None) -> Body:
         version = APIS[api].last if version is None else version
-        self.send(encode_request(api, version, 0, self.client_id, body))
+        self.start(api, body, version)
         return decode_reply(api, version, self.receive())[1]
 
-    def exchange(self, frame: bytes) -> bytes | None:
-        """The reply to a frame that has its length in front; None if the broker closed the connection."""
+    def start(self, api: ApiKey, body: Body, version: int) -> None:
+        """Send a request, and leave its reply to `receive`."""
+        self.send(encode_request(api, version, 0, self.client_id, body))
+
+    def exchange(self, frame: bytes, timeout_s: float = PATIENCE_S) -> bytes | None:
+        """The reply to a frame that has its length in front; None if the broker closed the connection, or waits."""
+        self._socket.settimeout(timeout_s)
         try:
             self.send(frame)
             return self.receive()
-        except (Cut, ConnectionError):
+        except (Cut, ConnectionError, TimeoutError):
             return None
+        finally:
+            self._socket.settimeout(PATIENCE_S)
 
     def send(self, data: bytes) -> None:
         self._socket.sendall(data)
@@ -106,6 +114,10 @@ class BrokerProcess:
     def client(self, user: str | None = None) -> Client:
         return Client(self.port if user is None else self.guarded, user)
 
+    @property
+    def rss_bytes(self) -> int:
+        return int(Path(f"/proc/{self.pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
     def tracebacks(self) -> list[str]:
         text = self.log.read_text(errors="replace")
         return [text[at : at + 3000] for at in _places(text, "Traceback (most recent call last)")]
@@ -141,6 +153,7 @@ def broker_process(path: Path, *more: str) -> Iterator[BrokerProcess]:
                 "transaction.state.log.replication.factor=1",
                 "transaction.state.log.min.isr=1",
                 "group.initial.rebalance.delay.ms=0",
+                "auto.create.topics.enable=false",
                 *more,
                 "",
             )

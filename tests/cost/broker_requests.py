@@ -12,13 +12,15 @@ from math import isqrt
 from random import Random
 from typing import Any, Final
 
-from attrs import field, frozen
+from attrs import frozen
 
 from replica.wire.api import ApiKey
+from replica.wire.batch import HEADER_BYTES, MAGIC, PREFIX, seal
+from replica.wire.compression import Codec, deflate
 from replica.wire.encoding import Unwritable, uvarint
 from replica.wire.fields import Api, Field, Kind
 from replica.wire.messages import ELEMENTS_MAX, encode_request
-from replica.wire.records import batch_of
+from replica.wire.records import Record, batch_of, build
 from replica.wire.schemas import APIS
 
 Body = dict[str, Any]
@@ -48,20 +50,25 @@ class Known:
 class Shape:
     """How large a request is, and what it names.
 
-    outer, inner   elements of its lists, and of lists within them
-    names          unknown: distinct and nowhere; one: the same that exists; known: distinct and existing
+    outer          elements of its lists
+    inner          elements of lists within them; innermost: of lists within those
+    names          unknown: distinct and nowhere; one: the same that exists; known: distinct and existing; empty
     text           bytes of each text that names nothing
     blob           bytes of each field of bytes
-    null           what may be null is null
+    null           what may be null is null; `inner`: within lists only
+    client         bytes of the client id
+    tags           tagged fields that nothing knows
     """
 
     name: str
     outer: int = 1
     inner: int = 1
+    innermost: int = 1
     names: str = "known"
     text: int = 4
     blob: int = 16
-    null: bool = False
+    null: bool | str = False
+    client: int = 4
     tags: int = 0
 
 
@@ -73,13 +80,17 @@ def shapes(size: int, elements: int) -> tuple[Shape, ...]:
         Shape("small"),
         Shape("everything", null=True),
         Shape("unknown", elements // 2, names="unknown"),
+        Shape("empty names", elements // 2, names="empty"),
         Shape("repeated", elements // 2, names="one"),
         Shape("existing", elements // 2, names="known"),
+        Shape("everything of one", elements // 2, names="one", null="inner"),
         Shape("deep", 1, elements - 1, names="one"),
+        Shape("deepest", 1, 1, elements - 2, names="one"),
         Shape("square", side, side - 1, names="known"),
         Shape("square of one", side, side - 1, names="one"),
         Shape("long names", max(size // TEXT_MAX, 1), text=TEXT_MAX, names="unknown"),
         Shape("blobs", blob=size),
+        Shape("client id", client=TEXT_MAX),
         Shape("tags", tags=elements),
     )
 
@@ -147,6 +158,7 @@ _NUMBERS: Final[Mapping[str, int]] = {
     "broker_ids": 1,
 }
 """Values with which a request is taken up; 0 for all others. Edges of types are for the test of edges."""
+_BITS: Final = {Kind.I8: 8, Kind.I16: 16, Kind.I32: 32, Kind.I64: 64}
 _INDEXES: Final = frozenset({"index", "partition", "partition_index", "partition_indexes", "partitions"})
 
 
@@ -156,7 +168,9 @@ class Maker:
 
     known: Known
     shape: Shape
-    random: Random = field(factory=Random)
+    random: Random
+    edge: tuple[str, bool] | None = None
+    """A number that is alone at an edge of its type, and whether at the greatest."""
 
     def body(self, api: Api, version: int) -> Body:
         return self._struct(api.request, version, "", 0, 0)
@@ -165,7 +179,10 @@ class Maker:
         return {one.name: self._value(one, version, path, depth, place) for one in fields if one.is_in(version)}
 
     def _value(self, one: Field, version: int, path: str, depth: int, place: int) -> Any:
-        if version >= one.null and (self.shape.null or one.name in ("group_instance_id", "cluster_id")):
+        null = self.shape.null is True or (depth > 0 and self.shape.null == "inner")
+        if version >= one.null and one.name in ("group_instance_id", "cluster_id"):
+            return None
+        if null and version >= one.null and (one.many or self.shape.null is True):
             return None
         if one.tag is not None and one.kind is Kind.STRUCT:
             return None
@@ -183,7 +200,7 @@ class Maker:
             case Kind.TEXT:
                 return self._text(_DOMAINS.get(f"{path}.{one.name}", _DOMAINS.get(one.name, "")), place)
             case Kind.UUID:
-                return self._topic_id(place) if self.shape.names == "known" and place % 2 else None
+                return self._topic_id(place) if place % 2 else None
             case Kind.BYTES:
                 return self._bytes(one.name)
             case Kind.BOOL:
@@ -191,11 +208,20 @@ class Maker:
             case Kind.F64:
                 return float(1 << 20)
             case _:
+                if self.edge is not None and self.edge[0] == f"{path}.{one.name}":
+                    greatest = (1 << (_BITS[one.kind] - 1)) - 1
+                    return greatest if self.edge[1] else -greatest - 1
                 return place if one.name in _INDEXES else _NUMBERS.get(one.name, 0)
 
     def _topic_id(self, place: int) -> str | None:
         ids = self.known.topic_ids
-        return ids[place % len(ids)] if ids else None
+        match self.shape.names:
+            case "known" if ids:
+                return ids[place % len(ids)]
+            case "unknown":
+                return f"{place:022}"
+            case _:
+                return None
 
     def _bytes(self, name: str) -> bytes:
         if name == "records":
@@ -216,6 +242,8 @@ class Maker:
                 return f"User:{self._unknown(place)}"
             case _:
                 pass
+        if self.shape.names == "empty":
+            return ""
         if self.shape.names == "unknown" or domain == "":
             return self._unknown(place)
         names = self._names(domain)
@@ -260,19 +288,83 @@ class Hostile:
         return f"{self.api.name} v{self.version} {self.shape} ({len(self.frame)} bytes, {self.elements} elements)"
 
 
-def request(known: Known, key: ApiKey, version: int, shape: Shape, random: Random) -> Hostile | None:
+def request(
+    known: Known,
+    key: ApiKey,
+    version: int,
+    shape: Shape,
+    random: Random,
+    edge: tuple[str, bool] | None = None,
+) -> Hostile | None:
     """None: the schema has no such request, because a text does not fit where it would stand."""
     api = APIS[key]
-    body = Maker(known, shape, random).body(api, version)
+    body = Maker(known, shape, random, edge).body(api, version)
     try:
-        frame = encode_request(key, version, 7, "fuzz", body)
+        frame = encode_request(key, version, 7, "c" * shape.client, body)
     except Unwritable:
         return None
     if shape.tags:
         if version < api.flexible:
             return None
         frame = with_tags(frame, shape.tags)
-    return Hostile(key, version, shape.name, frame, elements_of(body))
+    return Hostile(key, version, f"{shape.name} {edge or ''}".strip(), frame, elements_of(body))
+
+
+def numbers_of(fields: tuple[Field, ...], version: int, path: str = "") -> Iterator[str]:
+    for one in fields:
+        if one.is_in(version):
+            if one.kind in _BITS:
+                yield f"{path}.{one.name}"
+            yield from numbers_of(one.fields, version, one.name)
+
+
+def edges(known: Known, key: ApiKey, version: int, random: Random) -> Iterator[Hostile]:
+    """Small requests with one number at the edge of its type, and all others as usual."""
+    for path in numbers_of(APIS[key].request, version):
+        for greatest in (False, True):
+            made = request(known, key, version, Shape("edge"), random, (path, greatest))
+            if made is not None:
+                yield made
+
+
+def batches(random: Random) -> Iterator[tuple[str, bytes]]:
+    """Record batches for Produce: bombs of every codec, lies about counts, many records, times at edges, old magics."""
+    zeros = bytes(8 << 20)
+    for codec in (Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD):
+        yield f"{codec.name} bomb", batch_of([(None, zeros)] * 12, 1, codec=codec)
+        yield f"{codec.name} tiny records", batch_of([(None, None)] * 50_000, 1, codec=codec)
+        raw = deflate(codec, zeros)
+        yield f"{codec.name} lies", _sealed(raw * 20, int(codec), (1 << 31) - 1)
+        yield f"{codec.name} cut", _sealed(raw[: len(raw) // 2], int(codec), 1)
+        yield f"{codec.name} noise", _sealed(random.randbytes(1 << 16), int(codec), 5)
+    yield "tiny records", batch_of([(None, None)] * 50_000, 1)
+    yield "headers", build([Record(0, 1, None, None, tuple(("", b"") for _ in range(50_000)))])
+    yield "claimed records", _sealed(b"\x0c\0\0\0\1\1\0", 0, (1 << 31) - 1)
+    yield "no records", _sealed(b"", 0, 0)
+    yield "time at the edge", batch_of([(b"k", b"v")], (1 << 63) - 1)
+    yield "negative time", batch_of([(b"k", b"v")], -(1 << 62))
+    plain = bytearray(batch_of([(b"k", b"v")], 1))
+    for magic in (0, 1, 3, 255):
+        plain[16] = magic
+        yield f"magic {magic}", bytes(plain)
+    yield "batches in a row", batch_of([(b"k", b"v")], 1) * 2_000
+
+
+def _sealed(body: bytes, attributes: int, count: int) -> bytes:
+    """A batch whose checksum is right, whatever it claims."""
+    size = HEADER_BYTES - PREFIX.size + len(body)
+    return seal((0, size, -1, MAGIC, 0, attributes, max(count - 1, 0), 1, 1, -1, -1, -1, count), body)
+
+
+def produce(topic: str, batch: bytes, version: int, acks: int = 1) -> bytes:
+    parts = [{"index": 0, "records": batch}]
+    body = {
+        "transactional_id": None,
+        "acks": acks,
+        "timeout_ms": 0,
+        "topic_data": [{"name": topic, "partition_data": parts}],
+    }
+    return encode_request(ApiKey.PRODUCE, version, 7, "fuzz", body)
 
 
 def elements_of(value: Any) -> int:
