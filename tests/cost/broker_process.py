@@ -23,7 +23,7 @@ from zab.core.ensemble import Ensemble, Server
 from zab.core.zxid import ServerId
 
 ROOT: Final = Path(__file__).resolve().parents[2]
-PATIENCE_S: Final = 300.0
+PATIENCE_S: Final = 60.0
 USER, PASSWORD = "mallory", "secret"
 _JAAS: Final = f'org.apache.kafka.common.security.plain.PlainLoginModule required user_{USER}="{PASSWORD}";'
 Body = dict[str, Any]

@@ -46,7 +46,7 @@ def build(broker: BrokerProcess, sizes: Sizes) -> Known:
         for key_type, name in ((0, "g-0"), (1, "x-0")):
             _until_coordinated(client, key_type, name)
         for place, name in enumerate(groups):
-            _commit(client, name, sizes.positions if place < 10 else 10)
+            _commit(client, name, min(sizes.positions, sizes.partitions) if place < 10 else 10)
         ids = tuple(f"x-{number}" for number in range(sizes.transactional_ids))
         for name in ids:
             asked = {"transactional_id": name, "transaction_timeout_ms": 60_000, "producer_id": -1}
