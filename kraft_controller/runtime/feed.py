@@ -23,6 +23,9 @@ logger: Final = logging.getLogger("kraft_controller")
 
 KINDS: Final = ("brokers", "topics", "clients", "users", "ips")
 
+NOTE_S: Final = 100e-6
+"""The pause before notes are listed again, for each of them."""
+
 Apply = Callable[[Entity, Mapping[str, str]], None]
 """All that is said of somebody from now on; empty: nothing any more. What it means is `core.configs.values_of`."""
 
@@ -68,6 +71,7 @@ class ConfigFeed:
                 await self._follow(session, [path for number, path in notes if number > seen])
                 seen = max((seen, *(number for number, _ in notes)))
                 await anext(heard)
+                await let_gather(len(notes))
 
     async def _read_wanted(self, session: zab.Session) -> None:
         while True:
@@ -136,6 +140,12 @@ class ConfigFeed:
         except Exception:
             # One configuration that cannot be applied must not keep a broker from hearing of others, nor end it.
             logger.exception("the configuration of %s is not applied", entity.path)
+
+
+async def let_gather(notes: int) -> None:
+    """Let changes gather before all notes are listed again. Notes stay for minutes, so one listing for each change
+    would cost a burst of n changes n * n notes."""
+    await trio.sleep(notes * NOTE_S)
 
 
 async def _get(session: zab.Session, path: str) -> tuple[bytes | None, zab.Stat] | None:

@@ -14,6 +14,7 @@ from typing import Final
 import trio
 
 import zab
+from kraft_controller.runtime.feed import let_gather
 from kraft_controller.runtime.together import together
 from kraft_controller.wire.znodes import DamagedNode, sequence_of
 from replica.core.acls import (
@@ -110,12 +111,15 @@ class Authorizer:
             self._log.say("acls_read", patterns=len(self.acls.by_pattern))
             task_status.started()
             while True:
+                listed = 0
                 for kind in acl_nodes.CHANGES:
                     notes = await self._notes(session, kind, heard)
+                    listed += len(notes)
                     await self._follow(session, kind, [path for number, path in notes if number > seen[kind]])
                     seen[kind] = max(seen[kind], _newest(notes))
                     await self._sweep(session, [path for number, path in notes if number < seen[kind]])
                 await anext(heard)
+                await let_gather(listed)
 
     @staticmethod
     async def _notes(session: zab.Session, kind: PatternType, heard: zab.Watch) -> list[tuple[int, str]]:

@@ -24,9 +24,9 @@ from tests.cost.meter import cpu_ns
 
 ROUNDS: Final = 6
 SIZE: Final = 400
-DEARER_MAX: Final = 3
+DEARER_MAX: Final = 2
 """The CPU time of the last rounds, in those of the first."""
-GROWTH_MAX: Final = 64 << 20
+GROWTH_MAX: Final = 96 << 20
 """Bytes that all rounds add."""
 Round = Callable[[Client, int], bytes]
 INT_MAX: Final = (1 << 31) - 1
