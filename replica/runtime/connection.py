@@ -64,7 +64,17 @@ class _Ahead:
 
 
 class Connection:
-    def __init__(self, port: Port, stream: trio.abc.Stream, host: str, peer: str, principal: str = ANONYMOUS) -> None:
+    def __init__(
+        self,
+        port: Port,
+        stream: trio.abc.Stream,
+        host: str,
+        peer: str,
+        principal: str = ANONYMOUS,
+        shown: Callable[[], None] = lambda: None,
+    ) -> None:
+        """`shown` is called when the client has asked something or, where it has to log in, has done so."""
+        self._shown = shown
         self.principal = principal
         self.peer = peer
         self._port = port
@@ -166,6 +176,8 @@ class Connection:
         self._port.unfinished.holds(self, self._framing.held_bytes, self._settings.waiting_bytes_total_max)
         if not frames:
             return False
+        if self._login is None:
+            self._shown()
         size = sum(map(len, frames))
         self._waiting_bytes += size
         self._port.waiting_bytes += size
@@ -367,6 +379,7 @@ class Connection:
         if login.failed is not None:
             raise Cut(login.failed)  # and it hears so first
         if login.done:
+            self._shown()
             self.principal = login.principal
             self._framing.message_bytes_max = self._settings.request_bytes_max
 

@@ -21,6 +21,7 @@ from replica.runtime.requests import ANONYMOUS, ApiKey, Body, Handlers, Reply, R
 from replica.runtime.settings import PortSettings
 from replica.runtime.tls import secured
 from replica.wire.schemas import APIS
+from zab.runtime.half_open import HalfOpen
 from zab.runtime.watchdog import UNWATCHED, Watchdog
 
 _EXHAUSTED: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS})
@@ -74,6 +75,8 @@ class Port:
         self._principals = principals or Principals()
         self._listeners: list[trio.SocketListener] = []
         self._by_host: Counter[str] = Counter()
+        self._silent = HalfOpen()
+        """Connections that have not asked anything yet or, where they have to log in, have not done so."""
         self._room = trio.Event()
 
     async def bind(self) -> int:
@@ -112,12 +115,6 @@ class Port:
 
     async def _serve(self, stream: trio.SocketStream) -> None:
         """What a client does must not end the port, whatever it is."""
-        if stream.socket.fileno() >= self.settings.descriptors_max:
-            self.refused_for_descriptors += 1
-            refused, here = self.refused_for_descriptors, self.connections
-            self.log.grumble("too_many_descriptors", self.name, listener=self.name, connections=here, refused=refused)
-            await trio.aclose_forcefully(stream)
-            return
         try:
             address = stream.socket.getpeername()
         except OSError:
@@ -125,17 +122,30 @@ class Port:
             return
         host, peer = str(address[0]), f"{address[0]}:{address[1]}"
         settings = self.settings
-        many, too_many = settings.connections_max, settings.connections_per_host_max
-        if self.connections >= many or self._by_host[host] >= too_many:
-            self.log.grumble("too_many_connections", host, listener=self.name, peer=peer)
+        short = stream.socket.fileno() >= settings.descriptors_max
+        full = short or self.connections >= settings.connections_max
+        crowded = self._by_host[host] >= settings.connections_per_host_max
+        if crowded or (full and self._silent.make_room() is None):
+            if short:
+                self.refused_for_descriptors += 1
+                refused, here = self.refused_for_descriptors, self.connections
+                self.log.grumble(
+                    "too_many_descriptors", self.name, listener=self.name, connections=here, refused=refused
+                )
+            else:
+                self.log.grumble("too_many_connections", host, listener=self.name, peer=peer)
             await trio.aclose_forcefully(stream)
             return
         self.connections += 1
         self._by_host[host] += 1
         try:
-            found = await self._secured(stream, host, peer)
-            if found is not None:
-                await Connection(self, found[0], host, peer, found[1]).run()
+            with self._silent.entered(host) as wait:
+                found = await self._secured(stream, host, peer)
+                if found is not None:
+                    await Connection(self, found[0], host, peer, found[1], wait.shown).run()
+            if wait.dropped:
+                self.log.grumble("silent_client_dropped", host, listener=self.name, peer=peer)
+                await trio.aclose_forcefully(stream)
         except Exception as error:
             self.log.failed("connection_failed", error, listener=self.name, peer=peer)
             await trio.aclose_forcefully(stream)

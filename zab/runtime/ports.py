@@ -12,6 +12,7 @@ import trio
 from zab.core.zxid import ServerId
 from zab.runtime.errors import cannot_listen
 from zab.runtime.greet import UNREACHABLE, Handshake, described
+from zab.runtime.half_open import HalfOpen
 from zab.runtime.limits import Limits
 from zab.runtime.logs import Log
 from zab.runtime.network import Network
@@ -77,8 +78,9 @@ class Dialler:
 class Port:
     """Listens, and lets in who says a valid hello in time. Everybody else costs a bounded amount, and a log line.
 
-    Whoever says nothing takes nobody's place: one more who comes ends the wait for the oldest, and a member needs but
-    a moment. Strangers never end the wait for somebody who comes from where members live, however many they are.
+    Whoever says nothing takes nobody's place: one more who comes ends the wait for the oldest of the address that has
+    most of them, and a member needs but a moment. Strangers never end the wait for somebody who comes from where
+    members live, however many they are.
     """
 
     def __init__(
@@ -99,8 +101,8 @@ class Port:
         self._log = log
         self._welcomed = welcomed
         self._lives_at = lives_at
-        self._greeting: dict[trio.CancelScope, bool] = {}
-        """Whose hello is waited for, oldest first; whether they come from where a member lives, or did."""
+        self._greeting = {True: HalfOpen(), False: HalfOpen()}
+        """Whose hello is waited for: of those that come from where a member lives, or did, and of the others."""
         self._welcome: dict[str, None] = {}
         """Addresses that a valid hello came from: names of hosts are not looked up here."""
         self._scope: trio.CancelScope | None = None
@@ -132,16 +134,13 @@ class Port:
     async def _greet(self, stream: trio.abc.Stream) -> None:
         host, peer = peer_name(stream)
         known = host in self._welcome or self._lives_at(host)
-        alike = [scope for scope, other in self._greeting.items() if other is known]
+        alike = self._greeting[known]
         if len(alike) >= self._limits.handshakes_max:
             self._log.grumble("too_many_handshakes", (self._purpose, known), port=self._purpose.value, peer=peer)
-            del self._greeting[alike[0]]
-            alike[0].cancel()
-        scope = trio.CancelScope()
-        self._greeting[scope] = known
+            alike.make_room()
         hello: Hello | None = None
         try:
-            with scope:
+            with alike.entered(host):
                 hello = await self._handshake.answer(stream, self._purpose)
         except UNREACHABLE as error:
             # One line for a host and a kind of mistake: neither a port scan nor a wrong configuration fills the log.
@@ -153,8 +152,6 @@ class Port:
         except BaseException:
             await trio.aclose_forcefully(stream)
             raise
-        finally:
-            self._greeting.pop(scope, None)
         if hello is None:
             await trio.aclose_forcefully(stream)
             return

@@ -249,7 +249,7 @@ SECTIONS: Final[tuple[tuple[str, tuple[Key, ...]], ...]] = (
             _ignored("ssl.sslProvider", "JDK", "TLS is done by OpenSSL", "openssl", "openssl_refcnt"),
             _ignored("ssl.tcnative.ocsp.stapling", "false", "no OCSP answers are handed out", "false"),
             _ignored("fips-mode", "true", _NOT_JAVA),
-            _read("netty.server.outstandingHandshake.limit", "250", _whole(-1), "handshakes that may be under way; 0 and less: the default"),
+            _read("netty.server.outstandingHandshake.limit", "250", _whole(-1), "handshakes that may be under way; one more ends the oldest of the address that has most of them. 0 and less: the default"),
             _read("quorum.auth.enableSasl", "false", values.flag, "true is refused: servers know each other by TLS certificates, see `sslQuorum`"),
             _read("quorum.auth.learnerRequireSasl", "false", values.flag, "true is refused: servers know each other by TLS certificates, see `sslQuorum`"),
             _read("quorum.auth.serverRequireSasl", "false", values.flag, "true is refused: servers know each other by TLS certificates, see `sslQuorum`"),

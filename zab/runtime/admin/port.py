@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable
 from http import HTTPStatus
 from typing import Final
@@ -13,6 +12,7 @@ from zab.runtime.admin.browsers import BrowserGuard
 from zab.runtime.admin.http import HttpError, Reply, Request, RequestReader, encode_head
 from zab.runtime.admin.settings import AdminSettings
 from zab.runtime.errors import cannot_listen
+from zab.runtime.half_open import HalfOpen
 from zab.runtime.logs import Log
 from zab.runtime.ports import accept_all, peer_name
 
@@ -41,8 +41,8 @@ class AdminPort:
         self._answer = answer
         self._log = log
         self._open = 0
-        self._silent: dict[trio.CancelScope, str] = {}
-        """Of whom a request, or the rest of it, is waited for, and from where; oldest first."""
+        self._silent = HalfOpen()
+        """Of whom a request, or the rest of it, is waited for."""
 
     async def run(self, task_status: trio.TaskStatus[int] = trio.TASK_STATUS_IGNORED) -> None:
         """Started with the number of the port."""
@@ -61,7 +61,7 @@ class AdminPort:
         if self._open >= self._settings.connections_max:
             self._log.grumble("too_many_clients", host, port="admin", peer=peer)
         # Who was told to go is not gone yet; they are no more than were let in.
-        if self._open >= self._settings.connections_max and not self._make_room():
+        if self._open >= self._settings.connections_max and self._silent.make_room() is None:
             await trio.aclose_forcefully(stream)
             return
         self._open += 1
@@ -75,15 +75,6 @@ class AdminPort:
         finally:
             self._open -= 1
             await trio.aclose_forcefully(stream)
-
-    def _make_room(self) -> bool:
-        if not self._silent:
-            return False
-        most, _ = Counter(self._silent.values()).most_common(1)[0]
-        oldest = next(scope for scope, host in self._silent.items() if host == most)
-        del self._silent[oldest]
-        oldest.cancel()
-        return True
 
     async def _converse(self, stream: trio.SocketStream, host: str) -> None:
         reader = RequestReader(self._settings.head_bytes_max, self._settings.body_bytes_max)
@@ -109,12 +100,8 @@ class AdminPort:
                 return
 
     async def _wait_for(self, stream: trio.SocketStream, reader: RequestReader, host: str) -> Request | None:
-        with trio.CancelScope() as scope:
-            self._silent[scope] = host
-            try:
-                return await self._receive(stream, reader)
-            finally:
-                self._silent.pop(scope, None)
+        with self._silent.entered(host):
+            return await self._receive(stream, reader)
         return None
 
     async def _receive(self, stream: trio.SocketStream, reader: RequestReader) -> Request | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 import trio
@@ -31,9 +31,17 @@ class Connection(Intake):
     """It asks (`Intake`), and is answered (`Replies`)."""
 
     def __init__(
-        self, server: StoreServer, stream: trio.abc.Stream, host: str, peer: str, proved: Iterable[Identity] = ()
+        self,
+        server: StoreServer,
+        stream: trio.abc.Stream,
+        host: str,
+        peer: str,
+        proved: Iterable[Identity] = (),
+        shown: Callable[[], None] = lambda: None,
     ) -> None:
+        """`shown` is called when the first frame has come: from then on it is a client's."""
         super().__init__(server, stream, peer, Caller(server.settings, host, proved))
+        self._shown = shown
         self.established_ms = server.member.host.wall_ms()
 
     async def run(self) -> None:
@@ -89,6 +97,7 @@ class Connection(Intake):
         heard = await first_frame(self.server, self._stream, self._scope)
         if heard is None:
             return
+        self._shown()
         first, rest = heard
         if isinstance(first, Command):
             await self._stream.send_all(answer(self.server, first))

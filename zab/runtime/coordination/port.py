@@ -12,6 +12,7 @@ import trio
 from zab.runtime.alone import open_files_limit
 from zab.runtime.coordination.connection import Connection
 from zab.runtime.errors import CannotListen, cannot_listen
+from zab.runtime.half_open import HalfOpen
 from zab.runtime.ports import accept_all, number_of, peer_name
 
 if TYPE_CHECKING:
@@ -29,6 +30,8 @@ class ClientPort:
         self._host = host
         self._port = port
         self._by_host: Counter[str] = Counter()
+        self._silent = HalfOpen()
+        """Connections whose TLS handshake, or whose first frame, is waited for."""
         self._listening = trio.CancelScope()
         self._closed = trio.Event()
 
@@ -101,25 +104,32 @@ class ClientPort:
         server, settings = self._server, self._server.settings
         host, peer = peer_name(stream)
         limit = open_files_limit()
-        if number_of(stream) >= limit - min(settings.descriptors_kept, limit // 2):
-            server.log.grumble("too_many_descriptors", "", limit=limit, connections=self._by_host.total())
-            server.counts.connection_rejected += 1
-            await trio.aclose_forcefully(stream)
-            return
+        short = number_of(stream) >= limit - min(settings.descriptors_kept, limit // 2)
+        full = short or self._by_host.total() >= settings.connections_max
         per_host = settings.connections_per_host_max
-        if self._by_host.total() >= settings.connections_max or (per_host and self._by_host[host] >= per_host):
-            server.log.grumble("too_many_clients", host, peer=peer)
+        if (per_host and self._by_host[host] >= per_host) or (full and self._silent.make_room() is None):
+            if short:
+                server.log.grumble("too_many_descriptors", "", limit=limit, connections=self._by_host.total())
+            else:
+                server.log.grumble("too_many_clients", host, peer=peer)
             server.counts.connection_rejected += 1
             await trio.aclose_forcefully(stream)
             return
         self._by_host[host] += 1
         try:
-            admitted = (stream, []) if self._door is None else await self._door.admit(stream, host, peer)
-            if admitted is None:
+            with self._silent.entered(host) as wait:
+                admitted = (stream, []) if self._door is None else await self._door.admit(stream, host, peer)
+                if admitted is None:
+                    await trio.aclose_forcefully(stream)
+                else:
+                    spoken, proved = admitted
+                    await Connection(server, spoken, host, peer, proved, wait.shown).run()
+            if wait.dropped:
+                server.log.grumble("silent_client_dropped", host, peer=peer)
                 await trio.aclose_forcefully(stream)
-            else:
-                spoken, proved = admitted
-                await Connection(server, spoken, host, peer, proved).run()
+        except BaseException:
+            await trio.aclose_forcefully(stream)
+            raise
         finally:
             self._by_host[host] -= 1
             if not self._by_host[host]:

@@ -13,6 +13,7 @@ import trio
 
 from zab.core.errors import WireError
 from zab.runtime.coordination.authentication import subject_identities
+from zab.runtime.half_open import HalfOpen
 from zab.runtime.tls.contexts import ServerContexts
 from zab.runtime.tls.hosts import is_for
 from zab.runtime.tls.settings import ClientAuth, TlsPortSettings
@@ -39,7 +40,7 @@ class TlsDoor:
         self._settings = settings
         self._plain_too = plain_too
         self._contexts = ServerContexts(settings, server.log)
-        self._under_way = 0
+        self._under_way = HalfOpen()
 
     async def admit(self, stream: trio.SocketStream, host: str, peer: str) -> Admitted | None:
         """None: it is not let in, and closed by whoever asked."""
@@ -65,11 +66,20 @@ class TlsDoor:
     async def _shake(self, transport: trio.SocketStream, host: str, peer: str) -> Admitted | None:
         settings = self._settings
         counts = self._server.counts
-        if self._under_way >= settings.handshakes_max:
+        if len(self._under_way) >= settings.handshakes_max:
             counts.tls_handshake_exceeded += 1
-            return self._refused(host, peer, f"{self._under_way} handshakes are under way already")
-        self._under_way += 1
+            self._under_way.make_room()
         counts.outstanding_tls_handshake += 1
+        try:
+            with self._under_way.entered(host):
+                return await self._shaken(transport, host, peer)
+            why = f"{settings.handshakes_max} handshakes are under way, and its address has the most of them"
+            return self._refused(host, peer, why)
+        finally:
+            counts.outstanding_tls_handshake -= 1
+
+    async def _shaken(self, transport: trio.SocketStream, host: str, peer: str) -> Admitted | None:
+        settings = self._settings
         try:
             context = await self._contexts.current()
             stream = TlsStream(transport, context)
@@ -89,6 +99,3 @@ class TlsDoor:
             return self._refused(host, peer, "the client hung up in the midst of the handshake")
         except WireError as error:
             return self._refused(host, peer, f"certificate error: {error}")
-        finally:
-            self._under_way -= 1
-            counts.outstanding_tls_handshake -= 1

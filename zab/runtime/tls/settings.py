@@ -47,7 +47,7 @@ class TlsPortSettings:
     unify               whether the plain port takes clients that speak TLS, too
     detection_ms        how long a client may take to show whether it speaks TLS
     handshake_ms        how long it may take to get done with the handshake
-    handshakes_max      that may be under way; one more is turned away
+    handshakes_max      that may be under way; one more ends the oldest of the address that has most of them
     reload              whether files that have changed are read again, for connections from then on
     reload_ms           between two looks at whether they have
     """

@@ -1,0 +1,109 @@
+"""Floods of connections that say nothing, from several addresses, on the ports for clients."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Final
+
+import pytest
+import trio
+import trio.testing
+from attrs import evolve
+
+import zab
+from replica.runtime.client import ClientSettings, Connection
+from replica.runtime.login import OPEN, Security
+from replica.runtime.logs import Log
+from replica.runtime.port import Port
+from replica.runtime.requests import ApiKey, Reply, Request
+from replica.runtime.sasl import SaslSettings, security_of
+from replica.runtime.settings import PortSettings
+from tests.integration.certificates import Authority
+from tests.integration.stores import DOORS
+from zab.runtime.tls.settings import TlsPortSettings
+
+HALF_A_HANDSHAKE: Final = b"\x16\x03\x01\x02\x00"
+ADDRESSES: Final = [f"127.0.0.{last}" for last in range(2, 7)]
+FLOOD: Final = 10
+
+
+@asynccontextmanager
+async def flood(port: int, first: bytes, count: int = FLOOD) -> AsyncIterator[list[trio.SocketStream]]:
+    """As many half-open connections as the port takes, from five addresses in turn."""
+    streams = []
+    for number in range(count):
+        address = ADDRESSES[number % len(ADDRESSES)]
+        streams.append(await trio.open_tcp_stream("127.0.0.1", port, local_address=address))
+        if first:
+            await streams[-1].send_all(first)
+        await trio.testing.wait_all_tasks_blocked(0.01)
+    try:
+        yield streams
+    finally:
+        for stream in streams:
+            await trio.aclose_forcefully(stream)
+
+
+async def ends(stream: trio.SocketStream) -> bool:
+    with trio.fail_after(60):
+        try:
+            while await stream.receive_some():
+                pass
+        except trio.BrokenResourceError:
+            pass
+    return True
+
+
+async def test_half_open_tls_handshakes_keep_no_newcomer_out(tmp_path: Path) -> None:
+    ca = Authority(tmp_path / "tls")
+    tls = TlsPortSettings(ca.issue("server"), ca.trust, handshakes_max=FLOOD, handshake_ms=120_000)
+    key = ca.issue("joe").path
+    client = zab.ClientTls(ca=str(ca.path), cert=key, key=key)
+    async with zab.open_store(tmp_path / "data", secure_client_port=0, doors=evolve(DOORS, tls=tls)) as store:
+        port = store.secure_client_port or 0
+        async with flood(port, HALF_A_HANDSHAKE) as held:
+            with trio.fail_after(60):
+                async with zab.connect(f"localhost:{port}", tls=client) as session:
+                    await session.create("/served", b"")
+            assert await ends(held[0]), "the oldest of an address with as many as any"
+            assert store.counts.tls_handshake_exceeded == 1
+
+
+@pytest.mark.parametrize("half_a_frame", [b"", b"\0\0\0\x2d\0\0"])
+async def test_connections_without_a_session_keep_no_newcomer_out(tmp_path: Path, half_a_frame: bytes) -> None:
+    doors = evolve(DOORS, connections_max=FLOOD, first_frame_ms=120_000)
+    async with zab.open_store(tmp_path / "data", client_port=0, doors=doors) as store:
+        port = store.client_port or 0
+        async with zab.connect(f"127.0.0.1:{port}") as old, flood(port, half_a_frame, FLOOD - 1) as held:
+            with trio.fail_after(60):
+                async with zab.connect(f"127.0.0.1:{port}") as session:
+                    await session.create("/served", b"")
+                    assert await ends(held[0])
+                    assert (await old.get("/served"))[0] == b"", "a session is never dropped to make room"
+
+
+# -- the broker's port -------------------------------------------------------------------------------------
+
+HEARTBEAT: Final = ApiKey.HEARTBEAT
+SASL: Final = security_of(SaslSettings(users={"ann": "secret"}), lambda mechanism, name: None, b"")
+
+
+async def answer(request: Request) -> Reply:
+    return {"error_code": 0}
+
+
+@pytest.mark.parametrize("security", [OPEN, SASL], ids=["open", "sasl"])
+async def test_half_open_connections_keep_no_newcomer_out_of_a_broker(security: Security) -> None:
+    port = Port("CLIENTS", "127.0.0.1", 0, {HEARTBEAT: answer}, Log(1), PortSettings(connections_max=FLOOD), security)
+    number = await port.bind()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(port.run)
+        async with flood(number, b"\0\0") as held:
+            stream = await trio.open_tcp_stream("127.0.0.1", number)
+            with trio.fail_after(60):
+                await Connection(stream, ClientSettings()).ask(ApiKey.API_VERSIONS, {}, 0)
+            assert await ends(held[0])
+            await trio.aclose_forcefully(stream)
+        nursery.cancel_scope.cancel()
