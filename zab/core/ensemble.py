@@ -20,6 +20,8 @@ from zab.core.zxid import NOTHING, ServerId, Zxid
 
 
 class Role(Enum):
+    """Whether a server votes."""
+
     PARTICIPANT = "participant"
     OBSERVER = "observer"
 
@@ -37,6 +39,7 @@ class Server:
     client_port: int | None = None
 
     def text(self) -> str:
+        """Return the line of a configuration file for this server."""
         line = f"server.{self.id}={_bracketed(self.host)}:{self.quorum_port}:{self.election_port}:{self.role.value}"
         if self.client_port is None:
             return line
@@ -151,11 +154,13 @@ class Ensemble:
         return tuple(server.id for server in self.servers if server.role is Role.OBSERVER)
 
     def weight(self, sid: ServerId) -> int:
+        """Return the weight of a vote; 0 for a server that has none."""
         if sid not in self.voters:
             return 0
         return self.weights.get(sid, 1)
 
     def same_members(self, other: Ensemble) -> bool:
+        """Return True if only the versions differ."""
         return evolve(self, version=NOTHING) == evolve(other, version=NOTHING)
 
     # -- quorums ---------------------------------------------------------------------------------
@@ -193,6 +198,7 @@ class Ensemble:
     # -- text ------------------------------------------------------------------------------------
 
     def text(self) -> str:
+        """Return the membership as `parse` reads it, one server a line."""
         return self._text
 
     @cached_property

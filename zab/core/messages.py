@@ -19,6 +19,8 @@ from zab.core.zxid import Epoch, ServerId, Zxid
 
 
 class State(IntEnum):
+    """The role of a server."""
+
     LOOKING = 0
     FOLLOWING = 1
     LEADING = 2

@@ -250,8 +250,10 @@ class Settings:
 
     @property
     def init_ms(self) -> Millis:
+        """How long a learner may take to be synchronized."""
         return self.init_limit * self.tick_ms
 
     @property
     def sync_ms(self) -> Millis:
+        """How long a leader and a learner may be silent."""
         return self.sync_limit * self.tick_ms

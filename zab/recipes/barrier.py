@@ -73,6 +73,7 @@ class DoubleBarrier(Holdable):
 
     @asynccontextmanager
     async def hold(self) -> AsyncIterator[Held]:
+        """Enter when enough others have come, and leave when all do."""
         session, settings = self.session, self.settings
         name = uuid4().hex
         path = child_of(self.path, name)

@@ -243,6 +243,7 @@ class NodeCache(_Cache):
 
     @property
     def node(self) -> Cached | None:
+        """The node as it was read last; None if there is none."""
         return self._nodes.get("")
 
     @property

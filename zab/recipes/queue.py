@@ -70,6 +70,7 @@ class Queue:
         return data
 
     async def size(self) -> int:
+        """Return how many entries the queue has."""
         return len(await names_of(self.session, self.path, ENTRY))
 
     def __aiter__(self) -> Self:

@@ -70,6 +70,7 @@ class Passive:
     """A base for machines whose requests are their transactions."""
 
     def prepare(self, request: bytes, view: View) -> bytes:
+        """Return the request as its own transaction."""
         return request
 
 

@@ -214,6 +214,7 @@ class Member:
 
     @property
     def path(self) -> str:
+        """The directory of the log and the snapshots."""
         return os.fspath(self._path)
 
     @property
@@ -429,13 +430,16 @@ class Member:
 
     @property
     def settings(self) -> Settings:
+        """The settings of the consensus that this member was made with."""
         return self._options.settings
 
     @property
     def host(self) -> Host:
+        """What this member takes from its machine."""
         return self._options.host
 
     def status(self) -> Status:
+        """Return one moment of this member."""
         return self._started().status()
 
     async def take_snapshot(self) -> SnapshotStatus:
@@ -447,6 +451,7 @@ class Member:
         return await self._started().take_snapshot()
 
     def disk_status(self) -> DiskStatus:
+        """Return one moment of its log and snapshots."""
         return self._started().disk_status()
 
 

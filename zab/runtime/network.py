@@ -44,6 +44,7 @@ class TlsConfig:
 
     @property
     def check_client_hostname(self) -> bool:
+        """True if the certificate of a server that dialled must name its host."""
         return self.check_hostname
 
     @cached_property

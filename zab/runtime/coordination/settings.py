@@ -110,6 +110,7 @@ class DoorSettings:
     audit: AuditSettings | None = None
 
     def timeout_ms(self, asked_ms: int) -> int:
+        """Return the session timeout that a client gets if it asks for this one."""
         least = self.timeout_ticks_min * self.tick_ms if self.session_ms_min is None else self.session_ms_min
         most = self.timeout_ticks_max * self.tick_ms if self.session_ms_max is None else self.session_ms_max
         return max(least, min(asked_ms, most))

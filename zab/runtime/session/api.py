@@ -102,6 +102,7 @@ class Session(ABC):
 
     @property
     def state(self) -> SessionState:
+        """The state of the session now."""
         return self._teller.state
 
     def states(self) -> States:
@@ -160,6 +161,7 @@ class Session(ABC):
         ttl_ms: int | None = None,
         acl: Acl = OPEN,
     ) -> tuple[str, Stat]:
+        """Make a node; return its path and its stat. The arguments are those of `create`."""
         op, fields = create_request(
             path, data, acl, ephemeral=ephemeral, sequential=sequential, container=container, ttl_ms=ttl_ms, stat=True
         )
@@ -167,10 +169,12 @@ class Session(ABC):
         return created
 
     async def set(self, path: str, data: bytes | None, version: int = ANY_VERSION) -> Stat:
+        """Replace the data of a node; return its new stat. Raises `BadVersion` if the node is not at `version`."""
         stat: Stat = await self._ask(Op.SET_DATA, (path_of(path), data_of(data), version_of(version)), path)
         return stat
 
     async def delete(self, path: str, version: int = ANY_VERSION) -> None:
+        """Delete a node without children. Raises `BadVersion` if the node is not at `version`."""
         await self._ask(Op.DELETE, (path_of(path), version_of(version)), path)
 
     async def set_acl(self, path: str, acl: Acl, version: int = ANY_VERSION) -> Stat:
@@ -228,6 +232,7 @@ class Session(ABC):
         return names
 
     async def children_with_stat(self, path: str, watch: Watch | None = None) -> tuple[list[str], Stat]:
+        """Return the names of the children, and the stat of the node."""
         found: tuple[list[str], Stat] = await self._read(Op.GET_CHILDREN2, path, watch)
         return found
 
@@ -249,6 +254,7 @@ class Session(ABC):
         return read_by_multi(reads, await self._ask(Op.MULTI_READ, tuple(reads.operations), "reads"))
 
     async def acl(self, path: str) -> tuple[Acl, Stat]:
+        """Return the list of permissions of a node, and its stat."""
         found: tuple[Acl, Stat] = await self._ask(Op.GET_ACL, (path_of(path),), path)
         return found
 

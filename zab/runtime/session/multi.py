@@ -124,6 +124,7 @@ class Multi:
         ttl_ms: int | None = None,
         acl: Acl = OPEN,
     ) -> Self:
+        """Add the making of a node. The arguments are those of `Session.create`."""
         self.operations.append(
             create_request(
                 path, data, acl, ephemeral=ephemeral, sequential=sequential, container=container, ttl_ms=ttl_ms
@@ -132,14 +133,17 @@ class Multi:
         return self
 
     def set(self, path: str, data: bytes | None, version: int = ANY_VERSION) -> Self:
+        """Add the replacement of a node's data."""
         self.operations.append((Op.SET_DATA, (path_of(path), data_of(data), version_of(version))))
         return self
 
     def delete(self, path: str, version: int = ANY_VERSION) -> Self:
+        """Add the deletion of a node."""
         self.operations.append((Op.DELETE, (path_of(path), version_of(version))))
         return self
 
     def check(self, path: str, version: int) -> Self:
+        """Add the condition that a node is at this version."""
         self.operations.append((Op.CHECK, (path_of(path), version_of(version))))
         return self
 
@@ -154,10 +158,12 @@ class MultiRead:
         return len(self.operations)
 
     def get(self, path: str) -> Self:
+        """Add the reading of a node's data."""
         self.operations.append((Op.GET_DATA, (path_of(path), False)))
         return self
 
     def children(self, path: str) -> Self:
+        """Add the listing of a node's children."""
         self.operations.append((Op.GET_CHILDREN, (path_of(path), False)))
         return self
 

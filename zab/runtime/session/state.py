@@ -13,6 +13,8 @@ CHANGES_MAX: Final = 64
 
 
 class SessionState(Enum):
+    """What a session is connected to."""
+
     CONNECTED = "connected"
     READ_ONLY = "read only"
     """The server can be read from, and what it says may be old: it is cut off from the others."""
@@ -24,6 +26,7 @@ class SessionState(Enum):
 
     @property
     def final(self) -> bool:
+        """True if the session is over."""
         return self in _FINAL
 
 

@@ -70,6 +70,7 @@ class Watch:
         return True
 
     def notify(self, event: WatchEvent) -> None:
+        """Add an event. For the session."""
         if self._over is not None:
             return
         if len(self._events) >= self._events_max:
@@ -84,6 +85,7 @@ class Watch:
             raise self._over
 
     def end(self, error: Exception) -> None:
+        """Let the iteration raise this error behind the events that are there. For the session."""
         if self._over is None:
             self._over = error
             self._bell.ring()

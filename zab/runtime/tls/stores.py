@@ -87,6 +87,7 @@ class StoreFile:
     # -- PEM ---------------------------------------------------------------------------------------
 
     def read(self) -> bytes:
+        """Return the bytes of the file. Raises `ConfigError` if it cannot be read."""
         try:
             with Path(self.path).open("rb") as file:
                 data = file.read(STORE_BYTES_MAX + 1)

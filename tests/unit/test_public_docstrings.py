@@ -1,0 +1,34 @@
+"""Every public name of `zab` and `zab.recipes` has a docstring, methods included."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+
+import pytest
+
+import zab
+import zab.recipes
+
+FOR_ITS_DOORS = {"StoreServer"}
+"""Most methods of these are for other parts of the library: their users need the few that the reference names."""
+
+
+def undocumented(package: object) -> Iterator[str]:
+    for name in sorted(dir(package)):
+        public = getattr(package, name)
+        if name.startswith("_") or not getattr(public, "__module__", "").startswith("zab"):
+            continue
+        if (inspect.isclass(public) or inspect.isfunction(public)) and not public.__doc__:
+            yield name
+        if not inspect.isclass(public) or name in FOR_ITS_DOORS:
+            continue
+        for part, method in vars(public).items():
+            function = method.fget if isinstance(method, property) else getattr(method, "__func__", method)
+            if not part.startswith("_") and inspect.isfunction(function) and not function.__doc__:
+                yield f"{name}.{part}"
+
+
+@pytest.mark.parametrize("package", [zab, zab.recipes])
+def test_public_names_have_docstrings(package: object) -> None:
+    assert list(undocumented(package)) == []
