@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.cost.meter import steps
 from zab.core.errors import WireError
 from zab.wire import jute
 from zab.wire.jute import Reader
@@ -99,3 +100,17 @@ def test_texts_are_the_same_bytes_however_they_are_made(values: list[str]) -> No
 
 def test_one_name_that_is_not_ascii_does_not_spoil_the_lengths() -> None:
     assert jute.texts(["a", "é"]) == bytes.fromhex("00000002 00000001 61 00000002 c3a9")
+
+
+def test_texts_are_read_as_a_vector_of_text_is() -> None:
+    values = ("", "/a", "ü", "\U0001f600", "x" * 300)
+    data = b"head" + jute.texts(values) + b"tail"
+    one, other = Reader(data, 4), Reader(data, 4)
+    assert one.texts() == other.vector(other.text, 4) == values
+    assert one.position == other.position == len(data) - 4
+
+
+def test_texts_cost_few_steps_each() -> None:
+    """A client may send a quarter of a million paths in one setWatches."""
+    count = 10_000
+    assert steps(lambda: Reader(jute.texts([""] * count)).texts()) < 14 * count
