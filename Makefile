@@ -10,9 +10,10 @@ RUNS ?= 10000
 ROUNDS ?= 100
 OPERATIONS ?= 100000
 SEED ?= 1
+SECONDS ?= 600
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check docs peers fuzz fuzz-port differential drill kill9 kill9-controller bench bench-gate
+.PHONY: help run test check docs peers fuzz fuzz-port fuzz-cost differential drill kill9 kill9-controller bench bench-gate
 
 help:
 	@echo 'make run     the whole on loopback: a store on $(SERVERS) servers and $(BROKERS) Kafka brokers (BROKERS=0: the store alone);'
@@ -23,6 +24,7 @@ help:
 	@echo 'make peers   clients and servers of others that tests and benchmarks want to meet: Apache Kafka, kafkajs, go-zookeeper'
 	@echo 'make fuzz    $(RUNS) simulated histories under faults (RUNS=n for another number)'
 	@echo 'make fuzz-port  whatever comes to mind, thrown at a running client port, until something is found'
+	@echo 'make fuzz-cost  hostile requests at a running store for $(SECONDS) s, until one costs too much (SECONDS=n, SEED=n)'
 	@echo 'make differential  $(OPERATIONS) random operations at Apache ZooKeeper and at ours, compared (OPERATIONS=n, SEED=n)'
 	@echo 'make drill   three servers, their leader cut off, and a picture of it: drill.html'
 	@echo 'make kill9   kill -9 the leader of real processes under load, $(ROUNDS) times (ROUNDS=n)'
@@ -50,6 +52,9 @@ fuzz: $(VENV)/.with-dev
 
 fuzz-port: $(VENV)/.with-fuzz
 	@$(BIN)/python -m tests.fuzz.port
+
+fuzz-cost: $(VENV)/.with-dev
+	@$(BIN)/python -m tests.cost.store_campaign --seconds $(SECONDS) --seed $(SEED)
 
 differential: $(VENV)/.with-dev
 	@$(BIN)/python -m tests.differential --operations $(OPERATIONS) --seed $(SEED)

@@ -197,7 +197,7 @@ def store_process(folder: Path, *lines: str) -> Iterator[StoreProcess]:
             (
                 f"tickTime=2000\ndataDir={folder / 'data'}\nclientPort={port}\nclientPortAddress=127.0.0.1",
                 f"admin.serverAddress=127.0.0.1\nadmin.serverPort={admin_port}\n4lw.commands.whitelist=*",
-                f"maxSessionTimeout={SESSION_MS}\nmaxClientCnxns=0\nextendedTypesEnabled=true\nenforceQuota=true",
+                f"maxSessionTimeout={SESSION_MS}\nmaxClientCnxns=0\nfailedLogin.pause=0\nextendedTypesEnabled=true\nenforceQuota=true",
                 *lines,
                 "",
             )
