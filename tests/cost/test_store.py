@@ -42,6 +42,7 @@ class Attacked:
         attack: Callable[[Client], object],
         before: Callable[[Client], object] | None = None,
         work_max: float | None = None,
+        stall_max: float = STALL_MAX,
     ) -> None:
         """Attack over a new connection, some times if need be, and check what it costs."""
         for tries_left in reversed(range(TRIES)):
@@ -55,7 +56,7 @@ class Attacked:
 
             cost = self.meter.measure(attack_and_close)
             try:
-                cost.check(what, work_max=work_max, stall_max=STALL_MAX)
+                cost.check(what, work_max=work_max, stall_max=stall_max)
                 return
             except AssertionError:
                 if not tries_left:
@@ -167,3 +168,14 @@ def test_admin_commands(attacked: Attacked) -> None:
 def test_multi_of_checks_against_the_longest_acl(attacked: Attacked) -> None:
     checks = tuple((Op.CHECK, ("/guarded", -1)) for _ in range(300))
     attacked.bounded("300 checks", lambda client: client.throw(encode(Op.MULTI, *checks)), work_max=WORK_MAX)
+
+
+@pytest.mark.parametrize("op", [Op.GET_CHILDREN, Op.GET_CHILDREN2, Op.MULTI_READ], ids=lambda op: op.name)
+def test_long_lists_behind_a_write(attacked: Attacked, op: Op) -> None:
+    """Reads in line behind a write are answered in the turn in which it is applied, up to 64 MiB of replies."""
+    if op is Op.MULTI_READ:
+        data = encode(op, *[(Op.GET_CHILDREN, ("/wide", False))] * 10) * 80
+    else:
+        data = encode(op, "/wide", False) * 500
+    write = encode(Op.SET_DATA, "/large", b"", -1)
+    attacked.bounded(f"{op.name} behind a write", lambda client: client.throw(write + data), stall_max=30)

@@ -39,8 +39,17 @@ _PING: Final = int(Op.PING)
 _CLOSE: Final = int(Op.CLOSE_SESSION)
 READ_WORK_MAX: Final = 20_000
 """Nodes and names that reads look at before others have the loop: some milliseconds."""
-_SEARCHING: Final = (int(Op.GET_ALL_CHILDREN_NUMBER), int(Op.GET_EPHEMERALS))
-"""Reads with small replies that may look at every node of the server."""
+SCANS_BEHIND_MAX: Final = 4
+_SCANS: Final = {
+    **dict.fromkeys(map(int, (Op.GET_ALL_CHILDREN_NUMBER, Op.GET_EPHEMERALS)), SCANS_BEHIND_MAX + 1),
+    **dict.fromkeys(map(int, (Op.GET_CHILDREN, Op.GET_CHILDREN2, Op.MULTI_READ, Op.SET_WATCHES, Op.SET_WATCHES2)), 1),
+}
+"""Reads that may take milliseconds each, with their weights: up to `SCANS_BEHIND_MAX` may stand in line behind a write.
+
+All that is in line is answered in the turn in which the write is applied. Those with small replies, which may look at
+every node of the server, never stand there.
+"""
+RESUME_S: Final = 0.05
 KINDS_SHOWN: Final = 5
 
 
@@ -62,6 +71,9 @@ class Intake(Replies):
         self._arrived_at: float | None = None
         self._held: list[Request] = []
         self.paused = False
+        self._resuming = False
+        self._scans_behind = 0
+        """The weight of scans that were put in line since it was empty."""
         self._heard = True
         self._ended = False
         self._reader = RequestReader(server.settings.frame_bytes_max)
@@ -206,7 +218,28 @@ class Intake(Replies):
     def proceed(self) -> None:
         self.paused = self._waits_for_line = False
         self.answer()
+        self._resume_and_wake()
+
+    def _resume_and_wake(self) -> None:
+        """The task of the connection may sleep until more arrives: what is held for want of room, it shall take."""
         self.resume()
+        if self._held and not self.paused:
+            ears = self.server.member.ears
+            if self._fd is not None and ears.stops:
+                ears.stop(self._fd)
+            elif self._nursery is not None and not self._resuming:
+                self._resuming = True
+                self._nursery.start_soon(self._resume_beside)
+
+    async def _resume_beside(self) -> None:
+        """For a stream whose reading cannot be interrupted."""
+        while self._held and not self.paused:
+            if self._outlet.bytes > self.server.settings.unsent_bytes_max or not self._serves:
+                await trio.sleep(RESUME_S)
+            else:
+                self.resume()
+                await trio.lowlevel.checkpoint()
+        self._resuming = False
 
     def resume(self) -> None:
         """There is a leader again, and a state that may be read; or a sync is done; or replies were taken."""
@@ -286,6 +319,8 @@ class Intake(Replies):
         unsent_bytes_max, read_only = server.settings.unsent_bytes_max, self.read_only
         reads = self.machine.reads
         reads.work = 0
+        if not line:
+            self._scans_behind = 0
         if self.caller.barred:
             requests = proofs_of(self, requests)
         for index, (xid, op, body) in enumerate(requests):
@@ -293,7 +328,7 @@ class Intake(Replies):
                 break
             if reads.work > READ_WORK_MAX:
                 self._held = requests[index:]
-                server.postpone(self.resume)
+                server.postpone(self._resume_and_wake)
                 break
             if self.paused or self._outlet.bytes > unsent_bytes_max:  # small reads may ask for a gigabyte
                 self._held = requests[index:]
@@ -313,11 +348,14 @@ class Intake(Replies):
                     self._audited.append(audit.teller(session, self.identities, self.caller.host, op, body))
             elif op in _READS:
                 if line:
-                    if op in _SEARCHING:  # not with all others of its kind in the turn in which the write is applied
-                        self.pause()
-                        self._waits_for_line = True
-                        self._held = requests[index:]
-                        break
+                    weight = _SCANS.get(op)
+                    if weight is not None:
+                        self._scans_behind += weight
+                        if self._scans_behind > SCANS_BEHIND_MAX:
+                            self.pause()
+                            self._waits_for_line = True
+                            self._held = requests[index:]
+                            break
                     line.append((op, xid, body))
                 else:
                     self._read(op, xid, body)
