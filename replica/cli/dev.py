@@ -144,6 +144,7 @@ Try, in another terminal:
   {store} status --server {layout.hosts}
 
 A topic that is asked for is made: with {brokers[0].config.partitions} partitions, {copies_of(brokers[0])}.
+Nobody has to log in: whoever reaches these ports of {HOST} may change every node and every topic.
 Ctrl-C ends it; the data stays in {data}, and the next start finds it again."""
 
 

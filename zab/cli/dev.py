@@ -244,4 +244,5 @@ Try, in another terminal:
   python -c 'from kazoo.client import KazooClient as K; k = K("{first}"); k.start(); print(k.get_children("/"))'
   {own_name()} log dump {data}/1
 
+The root is open to everybody: whoever reaches these ports of {HOST} may read and change every node.
 Ctrl-C ends it; the data stays, and the next start finds it again."""

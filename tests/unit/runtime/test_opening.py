@@ -37,3 +37,10 @@ async def test_a_port_that_is_none(given: dict[str, Any], error: type[Exception]
         async with zab.open_store(tmp_path / "store", **given):
             raise AssertionError("never")
     assert not (tmp_path / "store").exists(), "nothing was begun"
+
+
+async def test_misspelt_argument_names_the_near_one(tmp_path: Path) -> None:
+    misspelt: dict[str, Any] = {"client_prt": 2181}
+    with pytest.raises(TypeError, match="a store has no argument 'client_prt'; did you mean client_port?"):
+        async with zab.open_store(tmp_path / "store", **misspelt):
+            raise AssertionError("never")

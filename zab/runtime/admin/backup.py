@@ -67,8 +67,13 @@ class Backup:
         if not settings.snapshot_enabled:
             return self._refused("Snapshot command is disabled", HTTPStatus.SERVICE_UNAVAILABLE)
         now = trio.current_time()
-        if self._last is not None and now - self._last < settings.snapshot_ms / 1000:
-            return self._refused("Snapshot request was rate limited", HTTPStatus.TOO_MANY_REQUESTS)
+        left_s = 0.0 if self._last is None else self._last + settings.snapshot_ms / 1000 - now
+        if left_s > 0:
+            why = (
+                f"Snapshot request was rate limited: one in {settings.snapshot_ms / 1000:g} s, the next in {left_s:.0f} s "
+                "(admin.rateLimiterIntervalInMS)"
+            )
+            return self._refused(why, HTTPStatus.TOO_MANY_REQUESTS)
         if request.method == "HEAD":
             return Outcome(SNAPSHOT[0])
         self._last = now

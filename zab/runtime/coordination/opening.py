@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from difflib import get_close_matches
 from functools import partial
 from typing import Final, TypedDict, Unpack
 
@@ -67,6 +68,7 @@ def make_server(
     limits: Limits = DEFAULT_LIMITS,
     **options: Unpack[MemberOptions],
 ) -> StoreServer:
+    _check_names(options)
     _check_kinds({"store": store, "doors": doors, "limits": limits, **options})
     access = doors.security.access(store.access, tls=doors.tls is not None, super_digest=doors.super_digest is not None)
     machine = StoreMachine(evolve(store, access=access))
@@ -82,6 +84,19 @@ _KINDS: Final[Mapping[str, type[object]]] = {
     "settings": Settings,
     "storage": StorageSettings,
 }
+
+
+_PLACES: Final = ("client_host", "client_port", "secure_client_port", "admin_port", "admin")
+"""What `open_store` takes for itself."""
+
+
+def _check_names(options: Mapping[str, object]) -> None:
+    """Refuse a misspelt argument with the nearest that there is."""
+    for name in options:
+        if name not in MemberOptions.__annotations__:
+            near = get_close_matches(name, [*StoreOptions.__annotations__, *_PLACES], 1)
+            hint = f"; did you mean {near[0]}?" if near else ""
+            raise TypeError(f"a store has no argument {name!r}{hint}")
 
 
 def _check_kinds(options: Mapping[str, object]) -> None:
