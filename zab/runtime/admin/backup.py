@@ -70,8 +70,8 @@ class Backup:
         left_s = 0.0 if self._last is None else self._last + settings.snapshot_ms / 1000 - now
         if left_s > 0:
             why = (
-                f"Snapshot request was rate limited: one in {settings.snapshot_ms / 1000:g} s, the next in {left_s:.0f} s "
-                "(admin.rateLimiterIntervalInMS)"
+                f"Snapshot request was rate limited: one in {settings.snapshot_ms / 1000:g} s "
+                f"(admin.rateLimiterIntervalInMS), the next in {left_s:.0f} s"
             )
             return self._refused(why, HTTPStatus.TOO_MANY_REQUESTS)
         if request.method == "HEAD":
