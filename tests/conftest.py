@@ -6,6 +6,7 @@ import gc
 import inspect
 import os
 from functools import partial
+from typing import Final
 
 import pytest
 import trio
@@ -23,23 +24,19 @@ ASYNC_TEST_SECONDS_MAX = 600
 """No test takes this long, on whatever machine. One that does is stuck, and would otherwise keep the run with it."""
 
 
+QUARANTINE: Final[dict[str, str]] = {}
+"""Tests that fail by chance for a reason that this project cannot cure, such as a bug in a client of others.
+
+Each key is a node id without parameters, each value the reason. A quarantined test runs and is reported as xfailed or
+xpassed. Every other test runs once and must pass: `pyproject.toml` blocks pytest-rerunfailures even if it is installed.
+"""
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Whoever asks real processes on a real clock may have met a machine that stood still: it is asked a second time.
-
-    What failed first is not hidden: `pytest_terminal_summary` shows it, and it is somebody's bug.
-    """
     for item in items:
-        if "integration" in item.path.parts:
-            item.add_marker(pytest.mark.flaky(reruns=1))
-
-
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    failed_first = terminalreporter.stats.get("rerun", [])
-    if failed_first:
-        terminalreporter.section("failed, and were asked a second time", sep="=", yellow=True)
-    for report in failed_first:
-        terminalreporter.section(report.nodeid, sep="_", yellow=True)
-        terminalreporter.line(report.longreprtext)
+        reason = QUARANTINE.get(item.nodeid.partition("[")[0])
+        if reason is not None:
+            item.add_marker(pytest.mark.xfail(reason=reason, strict=False))
 
 
 def pytest_collection_finish() -> None:
