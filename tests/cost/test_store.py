@@ -179,3 +179,15 @@ def test_long_lists_behind_a_write(attacked: Attacked, op: Op) -> None:
         data = encode(op, "/wide", False) * 500
     write = encode(Op.SET_DATA, "/large", b"", -1)
     attacked.bounded(f"{op.name} behind a write", lambda client: client.throw(write + data), stall_max=30)
+
+
+def test_as_many_watches_as_a_server_takes(attacked: Attacked) -> None:
+    """Most of the work is their removal, when the connection ends."""
+
+    def attack(client: Client) -> None:
+        with suppress(OSError):  # it is cut where it asks for too many
+            for part in range(12):
+                paths = tuple(f"/{part}/{number}" for number in range(80_000))
+                client.throw(encode(Op.SET_WATCHES2, 0, (), (), (), (), paths))
+
+    attacked.bounded("a million watches", attack)

@@ -6,6 +6,10 @@ each of its parts, exceeds the bound by far.
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
+from random import Random
+
 import pytest
 
 from tests.cost import store_frames as frames
@@ -52,3 +56,31 @@ def test_steps_are_bounded_by_the_size_of_the_request(seed: int) -> None:
     server = built()
     for hostile in frames.every(seed, FRAME_BYTES):
         check(server, hostile)
+
+
+def cpu(call: Callable[[], object]) -> int:
+    """The least CPU time of three calls, in nanoseconds."""
+    found = []
+    for _ in range(3):
+        before = time.thread_time_ns()
+        call()
+        found.append(time.thread_time_ns() - before)
+        if found[-1] > 1_000_000_000:
+            break
+    return min(found)
+
+
+@pytest.mark.parametrize("scheme", frames.SCHEMES)
+def test_regular_expressions_end_in_time(scheme: str) -> None:
+    """They run in C, where no step is counted: a loop of Python of some milliseconds is the control."""
+    server, chance = PureServer(), Random(1)
+    control = cpu(lambda: sum(number for number in range(50_000)))
+    for size in (500, 3_900, 16_000):
+        for wrong, draw in frames.TEXTS.items():
+            entry = frames.int_of(31) + frames.text(scheme) + draw(chance, size)
+            body = frames.text("/missing/node") + frames.int_of(-1) + frames.vector([entry]) + frames.int_of(0)
+            hostile = frames.Hostile("", Op.CREATE, body)
+            assert cpu(lambda: server.serve(hostile.frame)) < 10 * control, (scheme, wrong, size)  # noqa: B023
+        for wrong, draw in frames.BUFFERS.items():
+            hostile = frames.Hostile("", Op.SASL, draw(chance, size))
+            assert cpu(lambda: server.serve(hostile.frame)) < 10 * control, (wrong, size)  # noqa: B023
