@@ -14,7 +14,7 @@ from zab.store.node import CHILDREN, MZXID, PZXID, Node
 from zab.store.ops import Fields, Op
 from zab.store.paths import ROOT
 from zab.store.tree import Tree
-from zab.store.watches import Event, Watcher, Watches, WatchKind, WatchMode
+from zab.store.watches import Event, Watcher, Watches, WatchKind, WatchMode, weight_of_all
 
 
 class Client(Watcher, Protocol):
@@ -213,7 +213,8 @@ class Reads:
     ) -> Answer:
         """A client is back, and has not seen anything after zxid `seen`: what it missed it is told now."""
         nodes, watches = self._nodes, self._watches
-        if not watches.has_room(client, len(data) + len(exist) + len(child) + 2 * len(persistent) + len(recursive)):
+        more = sum(map(weight_of_all, (data, exist, child, persistent, persistent, recursive)))
+        if not watches.has_room(client, more):
             return NO_ROOM
         self.work += len(data) + len(exist) + len(child) + len(persistent) + len(recursive)
         for path in data:

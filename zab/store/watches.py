@@ -58,16 +58,23 @@ RECURSIVE: Final = 4
 _EVERY: Final = 7
 
 
+LONG_PATH: Final = 256
+"""A path counts once more against the bounds for each so many characters: else a watch could hold a megabyte."""
+
+
 class _Table:
     """Both ways, because a connection that ends takes its watches along."""
 
-    __slots__ = ("by_path", "by_watcher", "count", "recursive")
+    __slots__ = ("by_path", "by_watcher", "count", "long", "long_of", "recursive")
 
     def __init__(self) -> None:
         self.by_path: dict[str, dict[Watcher, int]] = {}
         self.by_watcher: dict[Watcher, dict[str, None]] = {}
         self.count = 0
         """(path, watcher) pairs."""
+        self.long = 0
+        """How much long paths count beyond `count`: the sum of `long_of`."""
+        self.long_of: dict[Watcher, int] = {}
         self.recursive = 0
 
     def add(self, path: str, watcher: Watcher, mode: int) -> None:
@@ -86,6 +93,18 @@ class _Table:
             if paths is None:
                 paths = self.by_watcher[watcher] = {}
             paths[path] = None
+            if len(path) >= LONG_PATH:
+                self._lengthen(watcher, len(path) // LONG_PATH)
+
+    def _lengthen(self, watcher: Watcher, by: int) -> None:
+        self.long += by
+        left = self.long_of.pop(watcher, 0) + by
+        if left:
+            self.long_of[watcher] = left
+
+    def weight_of(self, watcher: Watcher) -> int:
+        """What the entries of this watcher count against the bounds."""
+        return len(self.by_watcher.get(watcher, ())) + self.long_of.get(watcher, 0)
 
     def has(self, path: str, watcher: Watcher, mode: int) -> bool:
         return bool(self.by_path.get(path, {}).get(watcher, 0) & mode)
@@ -111,6 +130,8 @@ class _Table:
         del paths[path]
         if not paths:
             del self.by_watcher[watcher]
+        if len(path) >= LONG_PATH:
+            self._lengthen(watcher, -(len(path) // LONG_PATH))
         return True
 
     def take(self, path: str) -> dict[Watcher, None]:
@@ -135,10 +156,21 @@ class _Table:
                 self.recursive -= 1
             if not watchers:
                 del self.by_path[path]
+            if len(path) >= LONG_PATH:
+                self._lengthen(watcher, -(len(path) // LONG_PATH))
         self.count -= dropped
         if dropped and not paths:
             del self.by_watcher[watcher]
         return dropped
+
+
+def weight(path: str) -> int:
+    """What a watch on this path counts against the bounds."""
+    return 1 + len(path) // LONG_PATH
+
+
+def weight_of_all(paths: Sequence[str]) -> int:
+    return len(paths) + sum([len(path) // LONG_PATH for path in paths if len(path) >= LONG_PATH])
 
 
 class Watches:
@@ -148,7 +180,7 @@ class Watches:
         self._data = _Table()
         self._child = _Table()
         self.per_watcher_max: int | None = None
-        """Entries of one watcher in both tables; None: no bound."""
+        """Entries of one watcher in both tables, long paths counted several times; None: no bound."""
         self.total_max: int | None = None
         # The same dicts for ever: so a change can look whether there is anybody at all for the price of a truth test.
         self.data_paths = self._data.by_path
@@ -159,23 +191,21 @@ class Watches:
     def has_room(self, watcher: Watcher, more: int = 1) -> bool:
         """Return True if `more` entries of this watcher are within the bounds."""
         data, child = self._data, self._child
-        if self.total_max is not None and data.count + child.count + more > self.total_max:
+        if self.total_max is not None and data.count + data.long + child.count + child.long + more > self.total_max:
             return False
         most = self.per_watcher_max
-        return most is None or (
-            len(data.by_watcher.get(watcher, ())) + len(child.by_watcher.get(watcher, ())) + more <= most
-        )
+        return most is None or data.weight_of(watcher) + child.weight_of(watcher) + more <= most
 
     def watch_data(self, path: str, watcher: Watcher) -> bool:
         """Return False, and add nothing, if there is no room."""
-        if not self.has_room(watcher) and watcher not in self.data_paths.get(path, ()):
+        if not self.has_room(watcher, weight(path)) and watcher not in self.data_paths.get(path, ()):
             return False
         self._data.add(path, watcher, STANDARD)
         return True
 
     def watch_children(self, path: str, watcher: Watcher) -> bool:
         """Return False, and add nothing, if there is no room."""
-        if not self.has_room(watcher) and watcher not in self.child_paths.get(path, ()):
+        if not self.has_room(watcher, weight(path)) and watcher not in self.child_paths.get(path, ()):
             return False
         self._child.add(path, watcher, STANDARD)
         return True
@@ -187,7 +217,7 @@ class Watches:
         """
         tables = (self._data,) if mode == WatchMode.RECURSIVE else (self._data, self._child)
         more = sum(watcher not in table.by_path.get(path, ()) for table in tables)
-        if more and not self.has_room(watcher, more):
+        if more and not self.has_room(watcher, more * weight(path)):
             return False
         for table in tables:
             table.add(path, watcher, RECURSIVE if mode == WatchMode.RECURSIVE else PERSISTENT)

@@ -11,7 +11,7 @@ from zab.store.acl import OPEN
 from zab.store.errors import ErrorCode
 from zab.store.ops import Op
 from zab.store.store import Store
-from zab.store.watches import Event, WatchKind, WatchMode
+from zab.store.watches import LONG_PATH, Event, Watches, WatchKind, WatchMode
 
 CREATED, DELETED, CHANGED, CHILDREN = Event.CREATED, Event.DELETED, Event.DATA_CHANGED, Event.CHILDREN_CHANGED
 JOE = ("digest", "joe:secret")
@@ -429,3 +429,23 @@ def test_sessions_do_not_matter_to_watches(it: Leader) -> None:
     it.store.watches.drop(first)
     it.set(N, b"!")
     assert (first.heard, second.heard) == ([], [(CHANGED, N)])
+
+
+def test_long_paths_count_against_the_bounds() -> None:
+    watches = Watches(lambda *_: None)
+    watches.per_watcher_max = 10
+    client, other = Client(), Client()
+    long = "/" + "a" * (4 * LONG_PATH)
+    assert watches.watch_data(long, client)
+    assert watches.watch_data(long, client), "a watch that is there already needs no room"
+    assert watches.watch_children(f"{long}b", client)
+    assert not watches.watch_data("/short", client)
+    assert watches.watch_data("/short", other)
+    assert watches.remove(long, client, WatchKind.ANY)
+    assert watches.watch_data("/short", client)
+    watches.drop(client)
+    watches.drop(other)
+    tables = (watches._data, watches._child)
+    assert [(table.long, table.long_of, table.count) for table in tables] == [(0, {}, 0)] * 2
+    watches.total_max = 4
+    assert not watches.add(long, client, WatchMode.RECURSIVE)

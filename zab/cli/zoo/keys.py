@@ -110,7 +110,7 @@ SECTIONS: Final[tuple[tuple[str, tuple[Key, ...]], ...]] = (
             _sets("maxIdentities", "100", "doors.identities_max", _whole(1), "identities that one client may prove, its address included; not a key of ZooKeeper's"),
             _sets("maxMultiOps", "10000", "store.multi_ops_max", _whole(1), "operations of one multi; not a key of ZooKeeper's"),
             _sets("maxEphemeralBytes", "2097152", "store.ephemeral_bytes_max", _whole(1), "paths of the ephemeral nodes of one session, and 64 bytes more for each node; not a key of ZooKeeper's"),
-            _sets("maxWatchesPerClient", "100000", "doors.watches_per_client_max", _whole(1), "watches of one client; not a key of ZooKeeper's"),
+            _sets("maxWatchesPerClient", "100000", "doors.watches_per_client_max", _whole(1), "watches of one client, each counted once more for each 256 characters of its path; not a key of ZooKeeper's"),
             _sets("maxWatches", "1000000", "doors.watches_max", _whole(1), "watches of all clients of this server; not a key of ZooKeeper's"),
             _sets("maxListedRows", "10000", "doors.listed_max", _whole(1), "connections, sessions, ephemerals or watches that one answer of a four-letter word or of the admin port lists, which holds up the clients meanwhile; what is cut says so; not a key of ZooKeeper's"),
             _ignored("jute.maxbuffer.extrasize", "= jute.maxbuffer", "what servers add has room of its own"),

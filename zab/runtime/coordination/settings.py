@@ -32,7 +32,8 @@ class DoorSettings:
     requests_max              of one connection, not answered yet; above it nothing more is read from it
     requests_total_max        of all connections; above it nothing is read from who has one open
     identities_max            that one client may prove to be, its address included
-    watches_per_client_max    of one client; above it a request for one more is refused
+    watches_per_client_max    of one client; above it a request for one more is refused. A path counts once more for
+                              each 256 characters
     watches_max               of all clients of this server
     listed_max                rows of one answer to a command or word that lists connections, sessions, paths or watches
     multi_read_bytes_max      of the reply to one multiRead, which may ask for thousands of times its own size
