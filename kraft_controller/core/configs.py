@@ -52,14 +52,14 @@ class Key:
             case "int" | "long" | "double":
                 return self._number(text)
             case "list":
-                words = tuple(word.strip() for word in text.split(",") if word.strip())
+                words = tuple(word.strip() for word in text.split(",") if word.strip() or self.choices) if text else ()
                 for word in words:
-                    self._choice(word)
+                    self._choice(word, text)
                     if self.words and not re.fullmatch(self.words, word):
                         raise self._wrong(text, "*, or like 0:1,0:2 (partition 0 at brokers 1 and 2)")
                 return words
             case _:
-                self._choice(text)
+                self._choice(text, text)
                 return text
 
     def _number(self, text: str) -> int | float:
@@ -76,8 +76,8 @@ class Key:
             raise self._wrong(text, wanted)
         return number
 
-    def _choice(self, text: str) -> None:
-        if self.choices and text not in self.choices:
+    def _choice(self, word: str, text: str) -> None:
+        if self.choices and word not in self.choices:
             raise self._wrong(text, f"one of {', '.join(self.choices)}")
 
     def _wrong(self, text: str, wanted: str) -> ConfigError:
@@ -95,6 +95,9 @@ def _span(least: float | None, most: float | None) -> str:
 _DAY_MS: Final = 24 * 3_600_000
 _REPLICAS: Final = r"\*|none|\d{1,10}:\d{1,10}"
 _ONE_FORMAT: Final = "only the record batches of today are spoken"
+_NO_CLEANER_BUFFERS: Final = "what a round of cleaning remembers is bounded by the number of keys"
+_NO_THREADS: Final = "one event loop does it; there are no such threads"
+_NO_KERBEROS: Final = "the mechanisms of SASL are PLAIN and SCRAM"
 
 TOPIC: Final[Mapping[str, Key]] = {key.name: key for key in (
     Key("cleanup.policy", "list", "delete", "what becomes of old records", choices=("delete", "compact"),
@@ -119,13 +122,15 @@ TOPIC: Final[Mapping[str, Key]] = {key.name: key for key in (
         broker="log.cleaner.max.compaction.lag.ms"),
     Key("max.message.bytes", "int", "1048588", "of a batch", 0, broker="message.max.bytes"),
     Key("message.downconversion.enable", "boolean", "true", "records are rewritten for clients of old",
-        idle=_ONE_FORMAT),
-    Key("message.format.version", "string", "3.0-IV1", "how records are written", idle=_ONE_FORMAT),
+        broker="log.message.downconversion.enable", idle=_ONE_FORMAT),
+    Key("message.format.version", "string", "3.0-IV1", "how records are written",
+        broker="log.message.format.version", idle=_ONE_FORMAT),
     Key("message.timestamp.after.max.ms", "long", "3600000", "how far in the future a record may say it is", 0,
         broker="log.message.timestamp.after.max.ms"),
     Key("message.timestamp.before.max.ms", "long", str(LONG_MAX), "how far in the past", 0,
         broker="log.message.timestamp.before.max.ms"),
     Key("message.timestamp.difference.max.ms", "long", str(LONG_MAX), "how far off a record's time may be", 0,
+        broker="log.message.timestamp.difference.max.ms",
         idle="message.timestamp.before.max.ms and message.timestamp.after.max.ms have taken its place"),
     Key("message.timestamp.type", "string", "CreateTime", "whose clock stamps records",
         choices=("CreateTime", "LogAppendTime"), broker="log.message.timestamp.type"),
@@ -151,7 +156,7 @@ TOPIC: Final[Mapping[str, Key]] = {key.name: key for key in (
 
 _OF_TOPICS: Final = {
     key.broker: Key(key.broker, key.kind, key.default, f"{key.name} of topics that do not say it",
-                    key.least, key.most, key.choices)
+                    key.least, key.most, key.choices, idle=key.idle)
     for key in TOPIC.values() if key.broker is not None
 }  # fmt: skip
 
@@ -159,7 +164,33 @@ BROKER: Final[Mapping[str, Key]] = dict(sorted({**_OF_TOPICS, **{key.name: key f
     Key("leader.replication.throttled.rate", "long", None, "bytes a second that throttled replicas are sent", 0),
     Key("follower.replication.throttled.rate", "long", None, "bytes a second that throttled replicas fetch", 0),
     Key("log.cleaner.enable", "boolean", "true", "logs that are to be compacted are"),
+    Key("log.cleaner.backoff.ms", "long", "15000", "between two looks for logs that are to be compacted", 0),
     Key("log.cleaner.threads", "int", "1", "that compact", 1, idle="there is one"),
+    Key("log.cleaner.dedupe.buffer.size", "long", "134217728", "memory of the cleaner", (1 << 20) + 1,
+        idle=_NO_CLEANER_BUFFERS),
+    Key("log.cleaner.io.buffer.size", "int", "524288", "memory of the cleaner", 0, idle=_NO_CLEANER_BUFFERS),
+    Key("log.cleaner.io.buffer.load.factor", "double", "0.9", "how full the cleaner's memory may be",
+        idle=_NO_CLEANER_BUFFERS),
+    Key("log.cleaner.io.max.bytes.per.second", "double", "1.7976931348623157E308", "that the cleaner reads and writes",
+        idle="cleaning goes as fast as the disk does"),
+    Key("max.connection.creation.rate", "int", str(INT_MAX), "connections a second, of one listener", 0,
+        idle="connections are counted, not their rate"),
+    Key("max.connections.per.ip.overrides", "string", "", "other numbers for single addresses",
+        idle="max.connections.per.ip counts for every address"),
+    Key("background.threads", "int", "10", "threads", 1, idle=_NO_THREADS),
+    Key("num.io.threads", "int", "8", "threads", 1, idle=_NO_THREADS),
+    Key("num.network.threads", "int", "3", "threads", 1, idle=_NO_THREADS),
+    Key("num.recovery.threads.per.data.dir", "int", "1", "threads", 1, idle=_NO_THREADS),
+    Key("sasl.kerberos.kinit.cmd", "string", "/usr/bin/kinit", "a command of Kerberos", idle=_NO_KERBEROS),
+    Key("sasl.kerberos.min.time.before.relogin", "long", "60000", "between two logins with Kerberos",
+        idle=_NO_KERBEROS),
+    Key("sasl.kerberos.principal.to.local.rules", "string", "DEFAULT", "who a Kerberos principal is",
+        idle=_NO_KERBEROS),
+    Key("sasl.kerberos.service.name", "string", None, "this broker's name in Kerberos", idle=_NO_KERBEROS),
+    Key("sasl.kerberos.ticket.renew.jitter", "double", "0.05", "when tickets of Kerberos are renewed",
+        idle=_NO_KERBEROS),
+    Key("sasl.kerberos.ticket.renew.window.factor", "double", "0.8", "when tickets of Kerberos are renewed",
+        idle=_NO_KERBEROS),
     Key("max.connections", "int", "10000", "of clients, at the same time, of one listener", 1),
     Key("max.connections.per.ip", "int", str(INT_MAX), "of clients at one address, of one listener", 1),
     Key("num.replica.fetchers", "int", "1", "connections to each broker that is followed", 1, idle="there is one"),
@@ -191,8 +222,6 @@ def check(kind: str, values: Mapping[str, str]) -> None:
     """`ConfigError` for what cannot be configured so."""
     for name, text in values.items():
         key_of(kind, name).value(text)
-        if name in ("cleanup.policy", "log.cleanup.policy") and not text.strip():
-            raise ConfigError(f"{name}=: it is delete, compact, or both")
 
 
 def check_together(kind: str, values: Mapping[str, str]) -> None:

@@ -176,6 +176,7 @@ class Broker:
             "max.connections": config.port.connections_max,
             "max.connections.per.ip": config.port.connections_per_host_max,
             "log.cleaner.enable": config.cleans,
+            "log.cleaner.backoff.ms": round(config.disk.clean_pause_s * 1000),
         }
         file = started_with(config.log, config.log_said, bounds, config.said)
         self.dynamic = DynamicConfigs(config.id, self.configs, self.replication, self.disk, file, self.log)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ssl
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from attrs import field, frozen
 
@@ -63,6 +63,19 @@ class Peers:
 
     tls: ssl.SSLContext | None = None
     identity: Identity | None = None
+
+
+class Setting(NamedTuple):
+    """What a broker was started with under one key.
+
+    text    None: a secret if it was said, else nothing
+    said    the file says so
+    usual   what holds where the file says nothing; None: nothing, or it is not known
+    """
+
+    text: str | None = None
+    said: bool = False
+    usual: str | None = None
 
 
 @frozen
@@ -145,4 +158,4 @@ class BrokerConfig:
     """None: it goes without a word (`controlled.shutdown.enable=false`)."""
     control: ControllerSettings = field(factory=ControllerSettings)
     pace: Pace = field(factory=Pace)
-    said: Mapping[str, tuple[str | None, bool]] = field(factory=dict)
+    said: Mapping[str, Setting] = field(factory=dict)

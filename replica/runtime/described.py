@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from enum import IntEnum
+from itertools import dropwhile
 from typing import Final
 
 from attrs import frozen
 
-from kraft_controller.core.configs import BROKER, TOPIC, ConfigError, Key
+from kraft_controller.core.configs import BROKER, LONG_MAX, TOPIC, ConfigError, Key
+from replica.runtime.config import Setting
 from replica.runtime.requests import Body
 from replica.storage.config import LogConfig
 from zab.core.secrets import is_secret
@@ -28,8 +30,15 @@ class Source(IntEnum):
 
 
 KINDS: Final = {"boolean": 1, "string": 2, "int": 3, "short": 4, "long": 5, "double": 6, "list": 7}
-Said = Mapping[str, tuple[str | None, bool]]
-"""By key of a broker: what holds since its start, and whether its file says so. None: a secret if so, else nothing."""
+Said = Mapping[str, Setting]
+"""By key of a broker: what it was started with."""
+_COARSER: Final[Mapping[str, tuple[tuple[str, str | None], ...]]] = {
+    "log.retention.ms": (("log.retention.minutes", None), ("log.retention.hours", "168")),
+    "log.roll.ms": (("log.roll.hours", "168"),),
+    "log.roll.jitter.ms": (("log.roll.jitter.hours", "0"),),
+    "log.flush.interval.ms": (("log.flush.scheduler.interval.ms", str(LONG_MAX)),),
+}
+"""Keys that have no default, and the keys that count where nobody says them, with theirs."""
 
 
 @frozen
@@ -43,19 +52,34 @@ class Layers:
     all: Mapping[str, str]
     file: Said
 
-    def of(self, key: Key) -> list[Body]:
-        """What is said under a broker's key, the first that counts first."""
+    def value(self, key: Key) -> str | None:
+        """Return what holds for a broker's key."""
+        for values in (self.mine, self.all):
+            if key.name in values and _makes_sense(key, values[key.name]):
+                return values[key.name]
+        setting = self.file.get(key.name, Setting())
+        return setting.text if setting.said or setting.text is not None else key.default
+
+    def synonyms(self, key: Key) -> list[Body]:
+        """List where a broker's key gets its value from, the first that counts first, as Kafka does.
+
+        A coarser key is listed only behind the key itself: the list is empty while only the coarser one is said.
+        """
         found = []
         for source, values in ((Source.BROKER, self.mine), (Source.ALL_BROKERS, self.all)):
             if key.name in values and _makes_sense(key, values[key.name]):
                 found.append(_said(key.name, values[key.name], source))
-        text, said = self.file.get(key.name, (None, False))
-        if said:
-            found.append(_said(key.name, text, Source.FILE))
-        usual = key.default if said or text is None else text
-        if usual is not None:
-            found.append(_said(key.name, usual, Source.USUAL))
-        return found
+        coarser = _COARSER.get(key.name, ())
+        for name in (key.name, *(name for name, _ in coarser)):
+            setting = self.file.get(name, Setting())
+            if setting.said:
+                found.append(_said(name, setting.text, Source.FILE))
+        setting = self.file.get(key.name, Setting())
+        usual = key.default if setting.said or setting.text is None else setting.text
+        for name, text in coarser or ((key.name, usual),):
+            if text is not None:
+                found.append(_said(name, text, Source.USUAL))
+        return list(dropwhile(lambda one: one["name"] != key.name, found))
 
 
 def started_with(log: LogConfig, log_said: Iterable[str], more: Mapping[str, object], said: Said) -> Said:
@@ -63,28 +87,30 @@ def started_with(log: LogConfig, log_said: Iterable[str], more: Mapping[str, obj
     texts, in_file = log.as_text(), set(log_said)
     made = dict(said)
     for name, key in TOPIC.items():
-        if key.broker is not None:
-            made[key.broker] = texts[name], name in in_file
+        if key.broker is not None and name in texts:
+            itself = made.get(key.broker, Setting()).said
+            made[key.broker] = Setting(texts[name], itself if key.broker in _COARSER else name in in_file)
     for broker_key, value in more.items():
         text = str(value).lower() if isinstance(value, bool) else str(value)
-        made[broker_key] = text, made.get(broker_key, ("", False))[1]
+        made[broker_key] = Setting(text, made.get(broker_key, Setting()).said)
     return made
 
 
 def of_topic(values: Mapping[str, str], layers: Layers, wanted: Iterable[str] | None = None) -> list[Body]:
     """Entries with all their synonyms; `wanted` None: all keys. A key that is not known here is shown as it stands."""
-    keys = {name: TOPIC.get(name) or Key(name, "string", None, "") for name in (*TOPIC, *values)}
     made = []
-    for name, key in sorted(keys.items()):
+    for name in sorted({*TOPIC, *values}):
         if wanted is not None and name not in wanted:
             continue
-        found = [_said(name, values[name], Source.TOPIC)] if name in values and _makes_sense(key, values[name]) else []
-        if key.broker is not None:
-            found += layers.of(BROKER[key.broker])
-        elif key.default is not None:
-            found.append(_said(name, key.default, Source.USUAL))
-        if found:
-            made.append(_entry(name, key, found))
+        key = TOPIC.get(name) or Key(name, "string", None, "")
+        own = values.get(name)
+        said = own is not None and _makes_sense(key, own)
+        value = own if said else key.default if key.broker is None else layers.value(BROKER[key.broker])
+        found = [] if key.broker is None else layers.synonyms(BROKER[key.broker])
+        if said:
+            found.insert(0, _said(name, own, Source.TOPIC))
+        if value is not None:
+            made.append(_entry(name, key, value, found))
     return made
 
 
@@ -95,34 +121,36 @@ def of_broker(layers: Layers, wanted: Iterable[str] | None = None) -> list[Body]
         if wanted is not None and name not in wanted:
             continue
         if name in BROKER:
-            if found := layers.of(BROKER[name]):
-                made.append(_entry(name, BROKER[name], found))
+            value = layers.value(BROKER[name])
+            if value is not None:
+                made.append(_entry(name, BROKER[name], value, layers.synonyms(BROKER[name])))
         else:
-            text, said = layers.file[name]
-            entry = _entry(
-                name, Key(name, "string", None, ""), [_said(name, text, Source.FILE if said else Source.USUAL)]
-            )
-            made.append({**entry, "read_only": True, "is_sensitive": said and text is None})
+            setting = layers.file[name]
+            found = [_said(name, setting.text, Source.FILE)] if setting.said else []
+            if setting.usual is not None:
+                found.append(_said(name, setting.usual, Source.USUAL))
+            hidden = is_secret(name) or (setting.said and setting.text is None)
+            entry = _entry(name, Key(name, "string", None, ""), setting.text, found)
+            made.append({**entry, "read_only": True, "is_sensitive": hidden})
     return made
 
 
 def of_all_brokers(values: Mapping[str, str], wanted: Iterable[str] | None = None) -> list[Body]:
     """Only what is configured: what else holds is each broker's own."""
     return [
-        _entry(name, BROKER.get(name) or Key(name, "string", None, ""), [_said(name, text, Source.ALL_BROKERS)])
+        _entry(name, BROKER.get(name) or Key(name, "string", None, ""), text, [_said(name, text, Source.ALL_BROKERS)])
         for name, text in sorted(values.items())
         if wanted is None or name in wanted
     ]
 
 
-def _entry(name: str, key: Key, found: list[Body]) -> Body:
-    first = found[0]
+def _entry(name: str, key: Key, value: str | None, synonyms: list[Body]) -> Body:
     return {
         "name": name,
-        "value": first["value"],
+        "value": None if is_secret(name) else value,
         "is_sensitive": is_secret(name),
-        "config_source": first["source"],
-        "synonyms": found,
+        "config_source": synonyms[0]["source"] if synonyms else int(Source.USUAL),
+        "synonyms": synonyms,
         "config_type": KINDS[key.kind],
         "documentation": key.about or None,
     }

@@ -47,6 +47,10 @@ class Held:
     end_offset: int
 
 
+CLEAN_PAUSE_LEAST_S: Final = 0.01
+"""Also with `log.cleaner.backoff.ms=0`, which would look for something to clean without a pause."""
+
+
 @frozen
 class DiskPace:
     """flush_check_s       how often it is looked whose records have waited for long enough
@@ -90,6 +94,8 @@ class Disk:
         self._log = log
         self._now = now
         self._pace = pace or DiskPace()
+        self._clean_pause_s = self._pace.clean_pause_s
+        self._clean_pause_changed = trio.Event()
 
     # -- the start and the end -------------------------------------------------------------------------------
 
@@ -244,23 +250,46 @@ class Disk:
 
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._every, pace.flush_check_s, flush)
-            nursery.start_soon(self._every, pace.clean_pause_s, clean)
+            nursery.start_soon(self._cleaning, clean)
             nursery.start_soon(self._every, pace.retention_check_s, retire, FIRST_RETENTION_S)
             nursery.start_soon(self._every, pace.sweep_s, sweep)
             nursery.start_soon(self._every, pace.checkpoint_s, partial(trio.to_thread.run_sync, logs.checkpoint))
+
+    @property
+    def clean_pause_s(self) -> float:
+        """`log.cleaner.backoff.ms`. A change counts at once, also for the pause under way."""
+        return self._clean_pause_s
+
+    @clean_pause_s.setter
+    def clean_pause_s(self, pause_s: float) -> None:
+        if pause_s != self._clean_pause_s:
+            self._clean_pause_s = pause_s
+            self._clean_pause_changed.set()
+            self._clean_pause_changed = trio.Event()
+
+    async def _cleaning(self, act: Callable[[], Awaitable[None]]) -> None:
+        while True:
+            changed = self._clean_pause_changed
+            with trio.move_on_after(max(self._clean_pause_s, CLEAN_PAUSE_LEAST_S)):
+                await changed.wait()
+                continue
+            await self._tried(act)
 
     async def _every(self, pause_s: float, act: Callable[[], Awaitable[None]], first_s: float = math.inf) -> None:
         wait_s = min(first_s, pause_s)
         while True:
             await trio.sleep(wait_s)
             wait_s = pause_s
-            try:
-                await act()
-            except KafkaError as error:
-                # The log, or its directory, says so to everybody who wants something of it.
-                self._log.grumble("disk", error.text, logging.ERROR, why=error)
-            except Exception as error:
-                self._log.failed("disk", error)  # of one log, say: others have their turn again the next time
+            await self._tried(act)
+
+    async def _tried(self, act: Callable[[], Awaitable[None]]) -> None:
+        try:
+            await act()
+        except KafkaError as error:
+            # The log, or its directory, says so to everybody who wants something of it.
+            self._log.grumble("disk", error.text, logging.ERROR, why=error)
+        except Exception as error:
+            self._log.failed("disk", error)  # of one log, say: others have their turn again the next time
 
 
 def _anothers(folder: str, kept: bytes, topic_id: object) -> str:

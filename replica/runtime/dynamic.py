@@ -5,6 +5,7 @@ What is said of one broker stands before what is said of all, and both before th
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from typing import Final
 
@@ -54,6 +55,7 @@ class DynamicConfigs:
         self._led: dict[TopicPartition, None] = {}
         self._followed: dict[TopicPartition, None] = {}
         self._throttled: object = None
+        self._idle_said: set[str] = set()
         self._throttles = Throttles(me)
         self.quotas = Quotas()
         self.feed = ConfigFeed(self._heard, kinds=("brokers", "topics", "clients", "users"))
@@ -94,6 +96,18 @@ class DynamicConfigs:
             self._topics.set_defaults(self._defaults())
             self._bound_doors()
             self._disk.cleans = bool(self._value("log.cleaner.enable"))
+            pause_ms = self._value("log.cleaner.backoff.ms")
+            if isinstance(pause_ms, int):
+                self._disk.clean_pause_s = pause_ms / 1000
+            self._say_idle(said)
+
+    def _say_idle(self, said: Mapping[str, str]) -> None:
+        """Log each key that is accepted and has no effect, once."""
+        for name in said:
+            key = BROKER.get(name)
+            if key is not None and key.idle and name not in self._idle_said:
+                self._idle_said.add(name)
+                self._log.say("without_effect", logging.WARNING, broker_config=name, why=key.idle)
 
     # -- throttles ---------------------------------------------------------------------------------------------
 

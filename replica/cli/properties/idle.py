@@ -17,11 +17,18 @@ _NO_CLEANER_BUFFERS: Final = "what a round of cleaning remembers is bounded by t
 _PURGATORY: Final = "what is over is forgotten at once"
 _WINDOWS: Final = "rates are counted without windows"
 _NO_JMX: Final = "metrics are at `--operators`, for Prometheus"
+_NO_KERBEROS: Final = "the mechanisms of SASL are PLAIN and SCRAM"
 _NO_TIERS: Final = "logs are in `log.dirs` and nowhere else"
 
 IDLE: Final[Mapping[str, tuple[Key, ...]]] = {
     "Listeners that are not for everybody": (
         ignored("ssl.protocol", "TLSv1.3", "`ssl.enabled.protocols` says which versions are spoken", "TLS", "TLSv1.2"),
+        ignored("sasl.kerberos.service.name", "", _NO_KERBEROS),
+        ignored("sasl.kerberos.kinit.cmd", "/usr/bin/kinit", _NO_KERBEROS),
+        ignored("sasl.kerberos.min.time.before.relogin", "60000", _NO_KERBEROS, convert=any_long),
+        ignored("sasl.kerberos.ticket.renew.jitter", "0.05", _NO_KERBEROS, convert=decimal),
+        ignored("sasl.kerberos.ticket.renew.window.factor", "0.8", _NO_KERBEROS, convert=decimal),
+        ignored("sasl.kerberos.principal.to.local.rules", "DEFAULT", _NO_KERBEROS),
     ),
     "The store": (
         ignored("zookeeper.connection.timeout.ms", "18000", "the first connection is waited for for 30 s", convert=any_int),

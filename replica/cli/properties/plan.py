@@ -23,7 +23,7 @@ from replica.core.errors import KafkaError
 from replica.core.groups.desk import Settings as GroupSettings
 from replica.core.settings import Settings as ReplicationSettings
 from replica.core.transactions.desk import Settings as TransactionSettings
-from replica.runtime.config import BrokerConfig, OffsetsTopicSettings, TransactionsTopicSettings
+from replica.runtime.config import BrokerConfig, OffsetsTopicSettings, Setting, TransactionsTopicSettings
 from replica.runtime.disk import DiskPace
 from replica.runtime.examining import ExaminingSettings
 from replica.runtime.settings import PortSettings
@@ -231,13 +231,12 @@ def _log(source: Source) -> tuple[LogConfig, frozenset[str]]:
         return LogConfig(), frozenset()
 
 
-def _said(source: Source) -> dict[str, tuple[str | None, bool]]:
+def _said(source: Source) -> dict[str, Setting]:
     """Every key with its value, as tools are told it; None: a secret, an unknown key, or one that nobody has set."""
-    made: dict[str, tuple[str | None, bool]] = {
-        key.name: (key.usual, False) for _, keys in SECTIONS for key in keys if not key.ignored
-    }
+    made = {key.name: Setting(key.usual, usual=key.usual) for _, keys in SECTIONS for key in keys if not key.ignored}
     for key, entry in source.entries.items():
-        made[key] = (None if source.shown(entry) == HIDDEN else entry.value, True)
+        usual = KEYS[key].usual if key in KEYS else None
+        made[key] = Setting(None if source.shown(entry) == HIDDEN else entry.value, True, usual)
     return made
 
 

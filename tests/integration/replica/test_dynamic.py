@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from pathlib import Path
 
+import pytest
 import trio
 
 from kraft_controller.core.names import TopicPartition
@@ -31,7 +32,9 @@ def held(broker: Broker, where: TopicPartition) -> bool:
     return where in broker.replication.core.high_watermarks()
 
 
-def test_defaults_of_brokers_reach_the_logs_of_topics_that_say_nothing(tmp_path: Path) -> None:
+def test_defaults_of_brokers_reach_the_logs_of_topics_that_say_nothing(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     async def main() -> None:
         async with cluster(tmp_path, 1) as made, made.store.session() as session:
             broker = made.brokers[1]
@@ -44,6 +47,9 @@ def test_defaults_of_brokers_reach_the_logs_of_topics_that_say_nothing(tmp_path:
             await alter_config(session, me, {"log.retention.ms": str(2 * HOUR_MS)})
             await until(lambda: broker.configs["t"].retention_ms == 2 * HOUR_MS)
             assert broker.configs["u"].retention_ms == 5
+            assert broker.disk.clean_pause_s == 15.0
+            await alter_config(session, me, {"log.cleaner.backoff.ms": "250", "sasl.kerberos.service.name": "kafka"})
+            await until(lambda: broker.disk.clean_pause_s == 0.25)
             await session.set(me.node, b'{"version":1,"config":{"log.retention.ms":"long","log.segment.bytes":"4096"}}')
             await alter_config(session, me, {"num.replica.fetchers": "2"})
             await until(lambda: broker.configs["t"].segment_bytes == 4096)
@@ -53,6 +59,9 @@ def test_defaults_of_brokers_reach_the_logs_of_topics_that_say_nothing(tmp_path:
             await until(lambda: broker.configs["t"] == broker.config.log)
 
     trio.run(main)
+    said = [record.getMessage() for record in caplog.records if "sasl.kerberos" in record.getMessage()]
+    assert len(said) == 1, said
+    assert "the mechanisms of SASL are PLAIN and SCRAM" in said[0]
 
 
 def test_who_is_to_come_fetches_no_faster_than_he_is_told(tmp_path: Path) -> None:

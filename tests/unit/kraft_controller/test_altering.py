@@ -32,6 +32,22 @@ def test_key_by_key() -> None:
     assert change(change(before)) == change(before)  # once more does no harm: an answer may have been lost
 
 
+def test_a_topic_may_neither_delete_nor_compact() -> None:
+    """Kafka 3.9 takes an empty cleanup.policy, too: all records are kept."""
+    assert altering.replaced("topics", {"cleanup.policy": ""})({}) == {"cleanup.policy": ""}
+    subtracted = altering.altered("topics", [Alteration("cleanup.policy", SUBTRACT, "delete")], {})
+    assert subtracted({"cleanup.policy": "delete"}) == {"cleanup.policy": ""}
+
+
+@pytest.mark.parametrize(
+    "key",
+    ["sasl.kerberos.min.time.before.relogin", "log.cleaner.backoff.ms", "num.io.threads", "log.message.format.version"],
+)
+def test_keys_that_kafka_changes_while_it_runs_are_accepted(key: str) -> None:
+    value = KEYS["brokers"][key].default or ""
+    assert altering.replaced("brokers", {key: value})({}) == {key: value}
+
+
 def test_as_a_whole_and_some_keys_of_it() -> None:
     before = {"retention.ms": "5", "of.another.broker": "x"}
     assert altering.replaced("topics", {"flush.ms": "1"})(before) == {"flush.ms": "1"}
@@ -49,7 +65,7 @@ def test_as_a_whole_and_some_keys_of_it() -> None:
         ("a whole number, -1 or more", [Alteration("retention.ms", SET, "-2")]),
         ("has no value", [Alteration("retention.ms", SET)]),
         ("is no list", [Alteration("retention.ms", APPEND, "1")]),
-        ("delete, compact, or both", [Alteration("cleanup.policy", SUBTRACT, "delete")]),
+        ("one of delete, compact", [Alteration("cleanup.policy", SET, "compact,")]),
         ("like 0:1,0:2", [Alteration("leader.replication.throttled.replicas", SET, "1")]),
         ("twice", [Alteration("flush.ms", SET, "1"), Alteration("flush.ms", DELETE)]),
         ("must not be above", [Alteration("min.compaction.lag.ms", SET, "8")]),

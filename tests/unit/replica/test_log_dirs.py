@@ -89,6 +89,32 @@ def test_what_is_too_old_goes_log_after_log_and_what_is_not_committed_stays(tmp_
     trio.run(main)
 
 
+def test_the_pause_of_the_cleaner_changes_while_it_lasts(tmp_path: Path) -> None:
+    async def main() -> None:
+        log, looks = Log(1), 0
+        disk = Disk((tmp_path,), TopicConfigs(LogConfig(), log), log, lambda: NOW, DiskPace(clean_pause_s=86_400))
+        await disk.load(BrokerId(1), "cluster")
+
+        def look(*_: object) -> None:
+            nonlocal looks
+            looks += 1
+
+        manager: Any = disk._logs
+        manager.clean_one = look
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(disk.run, dict)
+            await trio.testing.wait_all_tasks_blocked()
+            assert looks == 0
+            disk.clean_pause_s = 0.0
+            with trio.fail_after(60):
+                while looks < 2:
+                    await trio.sleep(0.01)
+            nursery.cancel_scope.cancel()
+        await disk.close(-1)
+
+    trio.run(main)
+
+
 def test_a_full_directory_loses_what_it_may_when_it_is_heard_what_that_is(tmp_path: Path) -> None:
     async def main() -> None:
         log, little = Log(1), ManagerSettings(little_room_bytes=1 << 60)

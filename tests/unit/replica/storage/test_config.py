@@ -18,6 +18,11 @@ def test_defaults_and_overrides() -> None:
     assert LogConfig.of(topic.as_text()) == topic
 
 
+def test_a_topic_without_a_cleanup_policy_keeps_all() -> None:
+    config = LogConfig.of({"cleanup.policy": ""})
+    assert (config.compact, config.delete, config.as_text()["cleanup.policy"]) == (False, False, "")
+
+
 @pytest.mark.parametrize(
     ("key", "value"),
     [
@@ -25,7 +30,8 @@ def test_defaults_and_overrides() -> None:
         ("segment.bytes", "3000000000"),
         ("segment.bytes", "many"),
         ("cleanup.policy", "burn"),
-        ("cleanup.policy", ""),
+        ("cleanup.policy", "compact,"),
+        ("cleanup.policy", "Compact"),
         ("compression.type", "rar"),
         ("min.cleanable.dirty.ratio", "1.5"),
         ("preallocate", "perhaps"),
