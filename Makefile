@@ -24,7 +24,7 @@ help:
 	@echo 'make peers   clients and servers of others that tests and benchmarks want to meet: Apache Kafka, kafkajs, go-zookeeper'
 	@echo 'make fuzz    $(RUNS) simulated histories under faults (RUNS=n for another number)'
 	@echo 'make fuzz-port  whatever comes to mind, thrown at a running client port, until something is found'
-	@echo 'make fuzz-cost  hostile requests at a running store for $(SECONDS) s, until one costs too much (SECONDS=n, SEED=n)'
+	@echo 'make fuzz-cost  hostile requests at a running store for $(SECONDS) s, and at a broker, until one costs too much (SECONDS=n, SEED=n)'
 	@echo 'make differential  $(OPERATIONS) random operations at Apache ZooKeeper and at ours, compared (OPERATIONS=n, SEED=n)'
 	@echo 'make drill   three servers, their leader cut off, and a picture of it: drill.html'
 	@echo 'make kill9   kill -9 the leader of real processes under load, $(ROUNDS) times (ROUNDS=n)'
@@ -55,6 +55,7 @@ fuzz-port: $(VENV)/.with-fuzz
 
 fuzz-cost: $(VENV)/.with-dev
 	@$(BIN)/python -m tests.cost.store_campaign --seconds $(SECONDS) --seed $(SEED)
+	@COST_SEED=$(SEED) COST_ELEMENTS=4000 $(BIN)/python -m pytest -q tests/cost/test_broker_cost.py
 
 differential: $(VENV)/.with-dev
 	@$(BIN)/python -m tests.differential --operations $(OPERATIONS) --seed $(SEED)

@@ -187,10 +187,8 @@ class Maker:
         if one.tag is not None and one.kind is Kind.STRUCT:
             return None
         if one.many:
-            count = self.shape.inner if depth else self.shape.outer
-            return [
-                self._single(one, version, path, depth + 1, each) for each in range(0 if self.shape.null else count)
-            ]
+            count = 0 if null else (self.shape.outer, self.shape.inner, self.shape.innermost)[min(depth, 2)]
+            return [self._single(one, version, path, depth + 1, each) for each in range(count)]
         return self._single(one, version, path, depth, place)
 
     def _single(self, one: Field, version: int, path: str, depth: int, place: int) -> Any:

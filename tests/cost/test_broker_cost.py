@@ -5,6 +5,7 @@ The broker and its store run in processes of their own. The state is hostile, to
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import ExitStack
 from random import Random
@@ -31,8 +32,10 @@ from tests.cost.broker_requests import (
 from tests.cost.broker_state import Sizes, build
 from tests.cost.meter import Meter
 
-SEED: Final = 1
-ELEMENTS: Final = 1_000
+SEED: Final = int(os.environ.get("COST_SEED", "1"))
+ELEMENTS: Final = int(os.environ.get("COST_ELEMENTS", "1000"))
+LONG: Final = "COST_SEED" in os.environ
+"""`make fuzz-cost`: every version of every API, and more elements."""
 BYTES: Final = 1 << 18
 STALL_MAX: Final = 40
 """In controls: an honest request that names as many topics as a hostile one has elements."""
@@ -67,14 +70,14 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
 @pytest.fixture
 def meter(running: Running) -> Iterator[Meter]:
     """Its unit is a METADATA request for as many topics as a hostile request has elements."""
-    broker, topics = running.broker, running.known.topics
-    names = [{"name": topics[number % len(topics)], "topic_id": None} for number in range(ELEMENTS // 2)]
-    body = {"topics": names, "allow_auto_topic_creation": False}
+    broker, count = running.broker, ELEMENTS // 2
+    wanted = [*running.known.topics, *(f"missing-{number}" for number in range(count))][:count]
+    body = {"topics": [{"name": each, "topic_id": None} for each in wanted], "allow_auto_topic_creation": False}
     versions = {"client_software_name": "bystander", "client_software_version": "1"}
     with broker.client() as honest, broker.client() as other:
 
         def control() -> None:
-            assert len(honest.ask(ApiKey.METADATA, body)["topics"]) == min(len(names), len(topics))
+            assert len(honest.ask(ApiKey.METADATA, body)["topics"]) == count
 
         with Meter(broker.pid, broker.log, control, lambda: other.ask(ApiKey.API_VERSIONS, versions)) as made:
             yield made
@@ -96,7 +99,8 @@ APIS_OFFERED: Final = sorted({key for key, _ in offered()})
 @pytest.mark.parametrize("key", APIS_OFFERED, ids=lambda key: key.name)
 def test_hostile_sizes_cost_no_more_than_honest_ones(key: ApiKey, running: Running, meter: Meter) -> None:
     api, random, broker = APIS[key], Random(SEED + key), running.broker
-    versions = sorted({api.last, random.randint(api.first, api.last)})
+    every = range(api.first, api.last + 1)
+    versions = list(every) if LONG else sorted({api.last, random.choice(every)})
     wanted = list(_requests(running.known, key, versions, ELEMENTS, random))
     before = broker.rss_bytes
 

@@ -49,8 +49,14 @@ def handlers(me: BrokerId, cache: MetadataCache, session: Callable[[], zab.Sessi
         return Layers(await read(mine), await read(ALL_BROKERS), file)
 
     async def describe(request: Request) -> Body:
+        named: set[Entity] = set()
+
         async def one(resource: Body) -> Body:
             entity, keys = entity_of(resource), resource["configuration_keys"]
+            if entity in named:
+                # Each answer may be all that is configured, in return for a few bytes.
+                raise KafkaError(ErrorCode.INVALID_REQUEST, "the resource stands in the request more than once")
+            named.add(entity)
             keys = None if keys is None else frozenset(keys)
             if entity == ALL_BROKERS:
                 found = of_all_brokers(await read(entity), keys)
