@@ -50,8 +50,8 @@ class Preparer:
     __slots__ = (
         "_access", "_acl_entries_max", "_acl_id_chars_max", "_cxid", "_decode", "_enforce_quota", "_ephemeral_bytes",
         "_ephemeral_bytes_max", "_epoch", "_extended_types", "_handlers", "_local", "_multi_ops_max", "_nodes",
-        "_now_ms", "_order", "_outstanding", "_owners", "_quotas", "_records", "_request", "_server", "_session",
-        "_sessions", "_start", "_tree", "_undo", "_undo_owned", "reconfigure", "zxid",
+        "_now_ms", "_order", "_outstanding", "_owners", "_path_depth_max", "_quotas", "_records", "_request",
+        "_server", "_session", "_sessions", "_start", "_tree", "_undo", "_undo_owned", "reconfigure", "zxid",
     )  # fmt: skip
 
     def __init__(
@@ -63,6 +63,7 @@ class Preparer:
         extended_types: bool,
         acl_entries_max: int,
         acl_id_chars_max: int,
+        path_depth_max: int,
         multi_ops_max: int,
         ephemeral_bytes_max: int,
         outstanding: Outstanding,
@@ -74,6 +75,7 @@ class Preparer:
         self._extended_types = extended_types
         self._acl_entries_max = acl_entries_max
         self._acl_id_chars_max = acl_id_chars_max
+        self._path_depth_max = path_depth_max
         self._multi_ops_max = multi_ops_max
         self._ephemeral_bytes_max = ephemeral_bytes_max
         self._outstanding = outstanding
@@ -267,6 +269,8 @@ class Preparer:
             name = path.rpartition("/")[2]
         # The parent exists, so all of the path but the last name has been found good before, but for a second slash.
         if (not name_is_valid(name) and path != ROOT) or path.startswith("//"):
+            raise Failure(ErrorCode.BAD_ARGUMENTS)
+        if path.count("/") > self._path_depth_max:
             raise Failure(ErrorCode.BAD_ARGUMENTS)
         if self._look_up(path) is not None:
             raise Failure(ErrorCode.NODE_EXISTS)

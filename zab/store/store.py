@@ -56,6 +56,7 @@ class StoreSettings:
     acl_entries_max      entries of a list of permissions that a client sets, with `auth` expanded; a longer list that
                          is in the state already stays in force
     acl_id_chars_max     characters of one id in such a list
+    path_depth_max       names in the path of a node that is created: quotas and recursive watches look at each ancestor
     multi_ops_max        operations of one multi
     ephemeral_bytes_max  paths of the ephemeral nodes of one session, and 64 bytes more for each node: closing the
                          session is one transaction that deletes all of them
@@ -67,6 +68,7 @@ class StoreSettings:
     checkpoints: bool = True
     acl_entries_max: int = ENTRIES_MAX
     acl_id_chars_max: int = ID_CHARS_MAX
+    path_depth_max: int = 256
     multi_ops_max: int = 10_000
     ephemeral_bytes_max: int = 2 << 20
 
@@ -116,6 +118,7 @@ class Store:
             extended_types=settings.extended_types,
             acl_entries_max=settings.acl_entries_max,
             acl_id_chars_max=settings.acl_id_chars_max,
+            path_depth_max=settings.path_depth_max,
             multi_ops_max=settings.multi_ops_max,
             ephemeral_bytes_max=settings.ephemeral_bytes_max,
             outstanding=self._outstanding,

@@ -216,3 +216,14 @@ def test_local_sessions_write_but_own_nothing(it: Leader) -> None:
     assert [result[1] for result in it.settle()] == [0, 0]
     assert it.stat("/open/e").ephemeral_owner == local
     assert it.error(Op.SET_DATA, "/open", b"", -1, session=BOB, server=1, flags=LOCAL) == ErrorCode.SESSION_MOVED
+
+
+def test_depth_of_a_new_path_is_bounded() -> None:
+    """Quotas and recursive watches look at each ancestor of what changes."""
+    it = leader(StoreSettings(path_depth_max=3))
+    it.create("/a")
+    it.create("/a/b")
+    it.create("/a/b/c")
+    assert it.error(Op.CREATE, "/a/b/c/d", b"", OPEN, 0) == ErrorCode.BAD_ARGUMENTS
+    assert it.error(Op.CREATE, "/a/b/c/d-", b"", OPEN, 2) == ErrorCode.BAD_ARGUMENTS
+    it.create("/a/b/e")
