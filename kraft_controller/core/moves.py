@@ -33,6 +33,8 @@ from kraft_controller.core.partitions import Failed
 from kraft_controller.core.state import Assignment, PartitionState, Topic
 from kraft_controller.core.transitions import PartitionPhase, ReplicaPhase
 
+NO_PARTITION: Final = "there is no such partition"
+DELETING: Final = "its topic is being deleted"
 PIECE_MAX: Final = 200
 """So many moves begin before what was decided is said, and others have their turn."""
 
@@ -41,9 +43,9 @@ def wrong_with(desk: Desk, where: TopicPartition, target: Sequence[BrokerId] | N
     """Why this cannot be begun. `None` as the target cancels what is under way."""
     cluster = desk.cluster
     if where.topic not in cluster.topics or where.partition not in cluster.topics[where.topic].partitions:
-        return "there is no such partition"
+        return NO_PARTITION
     if cluster.is_deleting(where.topic):
-        return "its topic is being deleted"
+        return DELETING
     held = cluster.assignment(where)
     if target is None:
         return None if held.moving else "nothing is on the move that could be cancelled"

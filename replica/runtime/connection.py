@@ -131,7 +131,8 @@ class Connection:
             pass
         except* (WireError, Cut) as errors:
             why = errors.exceptions[0]
-            log.grumble("client_cut", self._host, peer=self.peer, client=self._client_id, why=why)
+            key = self._host, isinstance(why, UnknownApi)
+            log.grumble("client_cut", key, peer=self.peer, client=self._client_id, why=why)
         except* Exception as errors:
             # A mistake of ours. It costs this client its connection, and nobody else's.
             log.failed("request_failed", errors.exceptions[0], peer=self.peer, client=self._client_id)
@@ -250,6 +251,9 @@ class Connection:
             asked = decode_request(frame)
         except UnknownApi as error:
             if error.head.key != ApiKey.API_VERSIONS or (login is not None and login.started):
+                # The only notice of a client that does not negotiate, and with acks=0 waits for no answer either.
+                self._client_id = error.client_id
+                self._port.unsupported += 1
                 raise
             await self._all_answered()
             self._put(encode_versions_refused(error.head.correlation, self._port.versions(ErrorCode.NONE)))

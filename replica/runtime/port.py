@@ -67,6 +67,8 @@ class Port:
         self.unsent_bytes = 0
         """Of answers to all its connections that they have not taken."""
         self.connections = 0
+        self.unsupported = 0
+        """Requests that ended their connection: their kind, or their version, is not spoken here."""
         self.refused_for_descriptors = 0
         """Because the rest of what this process may have open is for logs."""
         self._host = host

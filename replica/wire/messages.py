@@ -83,9 +83,10 @@ def elements_max(key: ApiKey) -> int:
 class UnknownApi(WireError):
     """There is no such request, or not in this version."""
 
-    def __init__(self, head: Head, text: str) -> None:
+    def __init__(self, head: Head, text: str, client_id: str | None = None) -> None:
         super().__init__(text)
         self.head = head
+        self.client_id = client_id
 
 
 # -- a request ---------------------------------------------------------------------------------------------
@@ -102,9 +103,9 @@ def decode_request(frame: bytes) -> Request:
     head = read_head(frame)
     api = APIS.get(head.key)  # type: ignore[call-overload]  # the names of the numbers are numbers
     if api is None:
-        raise UnknownApi(head, f"{head} is not known here")
+        raise UnknownApi(head, f"{head} is not known here", _named_client(frame))
     if not api.speaks(head.version):
-        raise UnknownApi(head, f"{head}: versions {api.first} to {api.last} are spoken here")
+        raise UnknownApi(head, f"{head}: versions {api.first} to {api.last} are spoken here", _named_client(frame))
     try:
         client_id, at = _client_id(frame)
         if head.version >= api.flexible:
@@ -206,6 +207,14 @@ def _client_id(frame: bytes) -> tuple[str | None, int]:
     if not 0 <= length <= len(frame) - start:
         raise WireError(f"at {_HEAD.size}: a client id of {length} bytes, {len(frame) - start} are there")
     return frame[start : start + length].decode(), start + length
+
+
+def _named_client(frame: bytes) -> str | None:
+    """Return the client id of a request that cannot be read any further; None if even that cannot be read."""
+    try:
+        return _client_id(frame)[0]
+    except BROKEN:
+        return None
 
 
 def _write(write: Writer, body: dict[str, Any], pieces: list[bytes], what: str) -> None:

@@ -41,6 +41,10 @@ OF_BROKER: Final = (
     ),
     ("kafka_log_log_manager_offline_log_directory_count", "log directories that have failed"),
     ("kafka_server_delayed_operation_purgatory_size", "produces and fetches that wait"),
+    (
+        "kafka_server_unsupported_version_count",
+        "requests since the start that ended their connection: clients that do not ask which versions are spoken",
+    ),
     ("kafka_server_stalled_loops_count", "times since the start that a loop which serves many was held up for 200 ms"),
     ("kafka_server_broker_serves", "1: clients are answered, and the session with the store lasts"),
 )
@@ -85,6 +89,7 @@ def _of_broker(broker: Broker) -> Iterator[Sample]:
         len(broker.disk.uncleanable),
         len(broker.disk.failed),
         broker.replication.core.parked,
+        sum(door.unsupported for door in broker.dynamic.doors),
         broker.watchdogs.stalls,
         broker.started.is_set() and broker.session() is not None,
     )

@@ -7,7 +7,7 @@ from typing import Final
 
 import trio
 
-from kraft_controller.core import events
+from kraft_controller.core import events, moves
 from kraft_controller.core.desk import Desk
 from kraft_controller.core.names import BrokerId, TopicPartition
 from kraft_controller.core.rebalance import Verdict
@@ -88,7 +88,7 @@ def handlers(current: Callable[[], Controller | None]) -> Handlers:
         for where, target in wanted.items():
             entry: Body = {"partition_index": where.partition}
             if where in failed:
-                entry |= {"error_code": _why_not(target), "error_message": failed[where]}
+                entry |= {"error_code": _why_not(target, failed[where]), "error_message": failed[where]}
             made.setdefault(where.topic, []).append(entry)
         return {"responses": [{"name": name, "partitions": entries} for name, entries in made.items()]}
 
@@ -123,7 +123,9 @@ def handlers(current: Callable[[], Controller | None]) -> Handlers:
     }
 
 
-def _why_not(target: Sequence[BrokerId] | None) -> ErrorCode:
+def _why_not(target: Sequence[BrokerId] | None, why: object) -> ErrorCode:
+    if why in (moves.NO_PARTITION, moves.DELETING):
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     return ErrorCode.NO_REASSIGNMENT_IN_PROGRESS if target is None else ErrorCode.INVALID_REPLICA_ASSIGNMENT
 
 

@@ -1,0 +1,73 @@
+"""What clients are refused, and with which word."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import trio
+
+from kraft_controller.runtime.admin.topics import create_topic
+from replica.core.errors import ErrorCode
+from replica.runtime.admin.metrics import samples
+from replica.runtime.client import connect
+from replica.wire.api import ApiKey
+from replica.wire.messages import encode_request
+from tests.integration.brokers import cluster, until
+
+
+def test_a_reassignment_of_an_unknown_partition_says_so(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with cluster(tmp_path, 1) as made, made.store.session() as session:
+            await create_topic(
+                session, "t", {0: [made.brokers[1].config.id]}, {}, lambda size: bytes(range(1, size + 1))
+            )
+            await until(lambda: "t" in made.brokers[1].cache.topics)
+            await until(lambda: made.brokers[1].who_controls() == 1)
+            asked = {
+                "topics": [
+                    {"name": "no-such-topic", "partitions": [{"partition_index": 0, "replicas": [1]}]},
+                    {
+                        "name": "t",
+                        "partitions": [
+                            {"partition_index": 7, "replicas": [1]},
+                            {"partition_index": 0, "replicas": [9]},
+                        ],
+                    },
+                ],
+                "timeout_ms": 60_000,
+            }
+            async with connect([("127.0.0.1", made.ports[1])]) as client:
+                reply = await client.ask(ApiKey.ALTER_PARTITION_REASSIGNMENTS, asked)
+            told = [(one["name"], [part["error_code"] for part in one["partitions"]]) for one in reply["responses"]]
+            assert told == [
+                ("no-such-topic", [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]),
+                ("t", [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.INVALID_REPLICA_ASSIGNMENT]),
+            ]
+
+    trio.run(main)
+
+
+def test_a_produce_of_an_unknown_version_ends_its_connection_is_logged_and_counted(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """With acks=0 the client waits for no answer: nothing else tells that its records are lost."""
+
+    async def main() -> None:
+        async with cluster(tmp_path, 1) as made:
+            body = {"transactional_id": None, "acks": 0, "timeout_ms": 1_000, "topic_data": []}
+            request = bytearray(encode_request(ApiKey.PRODUCE, 9, 1, "old-faithful", body))
+            request[6:8] = (10).to_bytes(2, "big")
+            for _ in range(3):
+                stream = await trio.open_tcp_stream("127.0.0.1", made.ports[1])
+                async with stream:
+                    await stream.send_all(request)
+                    assert await stream.receive_some() == b""
+            values = {sample.name: sample.value for sample in samples(made.brokers[1])}
+            assert values["kafka_server_unsupported_version_count"] == 3
+
+    trio.run(main)
+    said = [record.getMessage() for record in caplog.records if record.getMessage().startswith("client_cut")]
+    assert len(said) == 1, "a line for each request"
+    assert "client=old-faithful" in said[0]
+    assert "PRODUCE v10: versions 3 to 9 are spoken here" in said[0]
