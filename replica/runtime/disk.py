@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import math
+import time
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
@@ -49,6 +50,10 @@ class Held:
 
 CLEAN_PAUSE_LEAST_S: Final = 0.01
 """Also with `log.cleaner.backoff.ms=0`, which would look for something to clean without a pause."""
+
+
+LOADING_S: Final = 2.0
+"""At least, between two lines about logs that are being loaded."""
 
 
 @frozen
@@ -102,13 +107,26 @@ class Disk:
     async def load(self, me: BrokerId, cluster: str) -> None:
         """Every log that is there. Raises where a directory is another's, or where none can be used."""
         began = trio.current_time()
-        await trio.to_thread.run_sync(self._logs.load, me, cluster)
+        await trio.to_thread.run_sync(self._logs.load, me, cluster, self._progress_of_loading())
         for note in self._logs.notes:
             self._log.say("found", logging.WARNING, why=note)
         took = f"{trio.current_time() - began:.3f}"
         self._log.say("logs-loaded", logs=len(self._logs.logs), clean=self._logs.was_clean, s=took)
         for where, error in self._logs.damaged.items():
             self._log.say("log-damaged", logging.ERROR, partition=TopicPartition(*where), why=error.text)
+
+    def _progress_of_loading(self) -> Callable[[int, int], None]:
+        """Return what the thread that loads the logs calls after each of them."""
+        said = began = time.monotonic()
+
+        def progress(done: int, total: int) -> None:
+            nonlocal said
+            now = time.monotonic()
+            if now - said >= LOADING_S:
+                said = now
+                self._log.say("logs-loading", done=done, of=total, s=f"{now - began:.1f}")
+
+        return progress
 
     async def make_room(self) -> None:
         """Before the first records come: a directory that is full would fail with them, again at each start, though

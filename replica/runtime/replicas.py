@@ -54,7 +54,7 @@ AGAIN_S: Final = 1.0
 """Before the next look after one that failed."""
 LOUD: Final = {"committed_records_cut": logging.ERROR, "log_failed": logging.ERROR, "stray": logging.WARNING}
 """Notes that somebody has to see. Others are told as they are."""
-QUIET: Final = frozenset({"fetch_refused", "role_refused", "not_appended", "log_rotten"})
+QUIET: Final = frozenset({"role_refused", "not_appended", "log_rotten"})
 """Notes that may come again and again."""
 
 RoleTaken = Callable[[TopicPartition, bool | None, int], None]
@@ -128,6 +128,8 @@ class Replication:
         self._examiner = Examiner(examining or ExaminingSettings())
         self._waiting: dict[int, Callable[[Results], None]] = {}
         self._last_token = 0
+        self.fetches_refused = 0
+        """Partitions for which a leader refused this follower's fetch, since the start."""
         self._bell = trio.Event()
         self._wakes_at = math.inf
         """When `_tick` looks by itself. It is rung for only when it has to look sooner."""
@@ -312,6 +314,11 @@ class Replication:
             fields, event = dict(note.fields), note.event.replace("_", "-")
             if isinstance(error := fields.pop("raised", None), Exception):
                 self._log.failed(event, error, **fields)
+            elif note.event == "fetch_refused":
+                # Normal for a moment when leaders change, and then of many partitions at once.
+                self.fetches_refused += 1
+                key = fields["leader"], fields["error"]
+                self._log.grumble(event, key, logging.INFO, total=self.fetches_refused, **fields)
             elif note.event in QUIET:
                 self._log.grumble(event, fields.get("partition"), **fields)
             else:

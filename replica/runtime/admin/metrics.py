@@ -42,6 +42,10 @@ OF_BROKER: Final = (
     ("kafka_log_log_manager_offline_log_directory_count", "log directories that have failed"),
     ("kafka_server_delayed_operation_purgatory_size", "produces and fetches that wait"),
     (
+        "kafka_server_refused_fetches_count",
+        "partitions that a leader refused to this follower since the start: some, whenever leaders change",
+    ),
+    (
         "kafka_server_unsupported_version_count",
         "requests since the start that ended their connection: clients that do not ask which versions are spoken",
     ),
@@ -89,6 +93,7 @@ def _of_broker(broker: Broker) -> Iterator[Sample]:
         len(broker.disk.uncleanable),
         len(broker.disk.failed),
         broker.replication.core.parked,
+        broker.replication.fetches_refused,
         sum(door.unsupported for door in broker.dynamic.doors),
         broker.watchdogs.stalls,
         broker.started.is_set() and broker.session() is not None,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import trio
@@ -55,7 +56,7 @@ def test_a_produce_of_an_unknown_version_ends_its_connection_is_logged_and_count
 
     async def main() -> None:
         async with cluster(tmp_path, 1) as made:
-            body = {"transactional_id": None, "acks": 0, "timeout_ms": 1_000, "topic_data": []}
+            body: dict[str, Any] = {"transactional_id": None, "acks": 0, "timeout_ms": 1_000, "topic_data": []}
             request = bytearray(encode_request(ApiKey.PRODUCE, 9, 1, "old-faithful", body))
             request[6:8] = (10).to_bytes(2, "big")
             for _ in range(3):
@@ -71,3 +72,21 @@ def test_a_produce_of_an_unknown_version_ends_its_connection_is_logged_and_count
     assert len(said) == 1, "a line for each request"
     assert "client=old-faithful" in said[0]
     assert "PRODUCE v10: versions 3 to 9 are spoken here" in said[0]
+
+
+def test_refused_fetches_are_counted_and_fill_no_log(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """A leader that changes refuses the fetches of many partitions at once, and that is normal."""
+    caplog.set_level("INFO", "replica")
+
+    async def main() -> None:
+        async with cluster(tmp_path, 1) as made:
+            replication = made.brokers[1].replication
+            for number in range(1_000):
+                fields = {"partition": f"t-{number}", "leader": 2, "error": "NOT_LEADER_OR_FOLLOWER"}
+                replication.core._desk.note("fetch_refused", **fields)
+            replication._turn()
+            values = {sample.name: sample.value for sample in samples(made.brokers[1])}
+            assert values["kafka_server_refused_fetches_count"] == 1_000
+
+    trio.run(main)
+    assert sum("fetch-refused" in record.getMessage() for record in caplog.records) == 1

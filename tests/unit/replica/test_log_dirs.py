@@ -6,6 +6,7 @@ import errno
 from pathlib import Path
 from typing import Any
 
+import pytest
 import trio
 import trio.testing
 
@@ -84,6 +85,35 @@ def test_what_is_too_old_goes_log_after_log_and_what_is_not_committed_stays(tmp_
                     await trio.sleep(0.01)
             nursery.cancel_scope.cancel()
         assert [each.start_offset for each in logs.values()] == [3, 2, 0]
+        await disk.close(-1)
+
+    trio.run(main)
+
+
+def test_progress_is_logged_while_logs_are_loaded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "replica")
+
+    async def main() -> None:
+        log = Log(1)
+
+        async def loaded(pause_s: float) -> tuple[Disk, list[str]]:
+            monkeypatch.setattr("replica.runtime.disk.LOADING_S", pause_s)
+            disk = Disk((tmp_path,), TopicConfigs(LogConfig(), log), log, lambda: NOW)
+            caplog.clear()
+            await disk.load(BrokerId(1), "cluster")
+            return disk, [line for line in caplog.messages if line.startswith("logs-loading")]
+
+        disk, _ = await loaded(3_600.0)
+        for number in range(5):
+            disk.open(TopicPartition("a", number), None, begins=True)
+        await disk.close(-1)
+        disk, said = await loaded(0.0)
+        assert [line.split()[2:4] for line in said] == [[f"done={number}", "of=5"] for number in range(1, 6)]
+        await disk.close(-1)
+        disk, said = await loaded(3_600.0)
+        assert said == []
         await disk.close(-1)
 
     trio.run(main)
