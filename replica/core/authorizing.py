@@ -71,7 +71,7 @@ def _rules(entries: Iterable[Entry]) -> Rules:
 
 
 def _said(rules: Iterable[Rules], who: Who) -> tuple[int, int]:
-    """What these deny and allow one client, each as bits."""
+    """Return what these deny and allow one client, each as bits."""
     host, denied, permitted = same_host(who.host), 0, 0
     keys = ((who.principal, host), (who.principal, ANY_HOST), (ANY_USER, host), (ANY_USER, ANY_HOST))
     for each in rules:
@@ -99,7 +99,7 @@ class _OfResource:
         return tuple(sorted(set(map(len, self.prefixed))))
 
     def about(self, name: str) -> list[Rules]:
-        """Of every pattern that fits."""
+        """Return the entries of every pattern that fits."""
         found = [self.literal[each] for each in dict.fromkeys((name, ANY_NAME)) if each in self.literal]
         for length in self.lengths:
             if length > len(name):
@@ -155,7 +155,7 @@ class Acls:
                 yield Acl(pattern, entry)
 
     def about(self, resource: ResourceType, name: str) -> list[Rules]:
-        """Of every pattern that fits."""
+        """Return the entries of every pattern that fits."""
         return self._resources.get(resource, _NOTHING).about(name)
 
     def of_resource(self, resource: ResourceType) -> _OfResource:

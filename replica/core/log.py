@@ -35,7 +35,7 @@ class Wrong:
 
 @frozen
 class Bounds:
-    """Of one batch: its bytes when it is unpacked, and its records with their headers."""
+    """The bounds of one batch: bytes when it is unpacked, records with their headers."""
 
     bytes_max: int
     records_max: int

@@ -17,7 +17,7 @@ _RULES: Final = re.compile(r"\s*(DEFAULT|RULE:((?:\\.|[^\\/])*)/((?:\\.|[^\\/])*
 _REFERENCE: Final = re.compile(r"\\(.)|\$(\d)")
 _BEGIN: Final = "User:"
 SUBJECT_CHARS_MAX: Final = 1_024
-"""Of a subject that is matched with rules: the pattern of an operator may take time quadratic in its length."""
+"""The bound of a subject that is matched with rules: an operator's pattern may take time quadratic in its length."""
 
 
 class BadRules(ValueError):

@@ -235,7 +235,7 @@ class Broker:
         return self.watchdogs.problems() + ([] if controller is None else controller.watchdogs.problems())
 
     def stalls(self) -> list[str]:
-        """What has held up a loop in the last minute."""
+        """List what has held up a loop in the last minute."""
         controller = self.controller
         return self.watchdogs.warnings() + ([] if controller is None else controller.watchdogs.warnings())
 
@@ -497,7 +497,7 @@ class Broker:
         await trio.serve_listeners(ear.hear, [listener], handler_nursery=nursery)
 
     def _obey(self, command: Command) -> Mapping[TopicPartition, int]:
-        """What it raises ends the broker: half of a command may be carried out, and a start takes all of it up anew."""
+        """An exception here ends the broker: a command may be half carried out, and a start takes up all of it."""
         with self._commands_watchdog.turn(lambda: type(command).__name__):
             return self._carry_out(command)
 

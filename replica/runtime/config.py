@@ -66,7 +66,7 @@ class Peers:
 
 
 class Setting(NamedTuple):
-    """What a broker was started with under one key.
+    """The value of one key with which a broker was started.
 
     text    None: a secret if it was said, else nothing
     said    the file says so

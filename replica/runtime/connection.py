@@ -277,7 +277,7 @@ class Connection:
             await self._after_login()
 
     def _named_by(self, frame: bytes) -> Callable[[], str]:
-        """What a request is, for the log. Keeps no more than the head of it."""
+        """Name a request for the log. Keeps no more than the head of it."""
         return partial(self._named, frame[:HEAD_BYTES], len(frame))
 
     def _named(self, head: bytes, size: int) -> str:

@@ -31,7 +31,7 @@ class Source(IntEnum):
 
 KINDS: Final = {"boolean": 1, "string": 2, "int": 3, "short": 4, "long": 5, "double": 6, "list": 7}
 Said = Mapping[str, Setting]
-"""By key of a broker: what it was started with."""
+"""The values with which a broker was started, by key."""
 _COARSER: Final[Mapping[str, tuple[tuple[str, str | None], ...]]] = {
     "log.retention.ms": (("log.retention.minutes", None), ("log.retention.hours", "168")),
     "log.roll.ms": (("log.roll.hours", "168"),),

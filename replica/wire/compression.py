@@ -27,7 +27,7 @@ _MEMBER_BYTES: Final = 4 << 10
 _BLOCK_BYTES: Final = 256
 """The same of the blocks of snappy."""
 _INPUT_PIECE: Final = 64 << 10
-"""What is handed to zlib at one time: it copies what it leaves, and many members would make that quadratic."""
+"""The bytes handed to zlib at one time: it copies what it leaves, and many members would make that quadratic."""
 
 
 class Codec(IntEnum):

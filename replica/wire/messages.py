@@ -27,7 +27,7 @@ _I32: Final = Struct(">i")
 _I16: Final = Struct(">h")
 LENGTH_BYTES: Final = _LENGTH.size
 HEAD_BYTES: Final = _HEAD.size
-"""Of a request: what it is, and its number."""
+"""Kind and number of a request."""
 
 
 @frozen

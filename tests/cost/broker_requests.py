@@ -294,7 +294,7 @@ def request(
     random: Random,
     edge: tuple[str, bool] | None = None,
 ) -> Hostile | None:
-    """None: the schema has no such request, because a text does not fit where it would stand."""
+    """Return None if the schema has no such request, because a text does not fit where it would stand."""
     api = APIS[key]
     body = Maker(known, shape, random, edge).body(api, version)
     try:

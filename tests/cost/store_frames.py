@@ -254,7 +254,7 @@ def drawn(chance: Random, op: int, size: int) -> Iterator[Hostile]:
 
 
 def every(seed: int, size: int) -> Iterator[Hostile]:
-    """Of every request type."""
+    """Yield the hostile requests of every type."""
     chance = Random(seed)
     for op in SCHEMA:
         yield from drawn(chance, op, size)

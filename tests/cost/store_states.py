@@ -27,7 +27,7 @@ class Scale:
     owned: int
     """Ephemeral nodes of the session that builds this."""
     junk_bytes: int
-    """What a quota's limits and statistics hold."""
+    """The data of a quota's limits and statistics."""
     large_bytes: int
 
 
@@ -36,7 +36,7 @@ LARGE: Final = Scale(wide=30_000, inner=20_000, deep=500, owned=20_000, junk_byt
 
 
 def junk(size: int) -> bytes:
-    """What a quota's parser has to read to the end."""
+    """Junk that a quota's parser has to read to the end."""
     return b",".join(b"%d=1" % number for number in range(size // 6))[:size]
 
 

@@ -1,4 +1,4 @@
-"""What hostile requests of every API cost a broker, beside an honest request, and what others lose by it.
+"""The cost to a broker of hostile requests of every API, beside an honest request, and to its other clients.
 
 The broker and its store run in processes of their own. The state is hostile, too: see `tests.cost.broker_state`.
 """

@@ -38,7 +38,7 @@ SUBSCRIPTION: Final = b"\0\0\0\0\0\1\0\5edges\xff\xff\xff\xff"
 COMPACTED: Final = "compacted"
 PACE_S: Final = 0.1
 BUSY: Final = DiskPace(PACE_S, PACE_S, PACE_S, PACE_S, PACE_S)
-"""What is done with logs in the background is done all the time."""
+"""Let background work on logs run all the time."""
 PATIENCE_S: Final = 0.2
 """A request that waits is given up after this."""
 CONTROL_S: Final = 20.0

@@ -1,4 +1,4 @@
-"""What single parts of a broker compute for hostile requests, in counted steps and sizes: the same on every machine."""
+"""Counted steps and sizes of single parts of a broker under hostile requests: the same on every machine."""
 
 from __future__ import annotations
 

@@ -31,14 +31,14 @@ SHORT: Final = 64
 LONG: Final = 256
 LONGER: Final = 1024
 GROWTH_MAX: Final = 1.7
-"""Of the steps for a character when the text is four times as long: 1 if linear, 4 if quadratic."""
+"""Growth of the steps for a character when the text is four times as long: 1 if linear, 4 if quadratic."""
 
 _WAYS: Final = {
     "match": ("match", "scan"),
     "fullmatch": ("fullmatch",),
     **dict.fromkeys(("search", "findall", "finditer", "sub", "subn", "split"), ("find_all",)),
 }
-"""By method of `re`, the methods of `Matcher` that count its steps."""
+"""The methods of `Matcher` that count the steps of each method of `re`."""
 _NO_PATTERN: Final = frozenset({"escape", "error", "Pattern", "Match", "purge"})
 
 MADE_WITHOUT_NAME: Final[Mapping[tuple[str, str], tuple[tuple[str, re.Pattern[Any]], ...]]] = {
@@ -54,7 +54,7 @@ MADE_WITHOUT_NAME: Final[Mapping[tuple[str, str], tuple[tuple[str, re.Pattern[An
     # `ssl.principal.mapping.rules`: an operator's own patterns. `Principals` bounds the names that they meet.
     ("replica.core.principals", "_rule"): (),
 }
-"""By module and function: what is compiled there, where that cannot be read from the source."""
+"""The patterns compiled in a module and function, where the source does not show them."""
 
 OLD_AVA: Final = re.compile(
     r"""

@@ -51,7 +51,7 @@ async def test_a_super_user_of_one_server_is_one_where_all_have_it(tmp_path: Pat
 
 
 def observing(ensemble: Ensemble, server: Server) -> Ensemble:
-    """What an operator gives to a server that is to join: the members, and itself as an observer."""
+    """The ensemble for a server that is to join: the members, and itself as an observer."""
     return evolve(ensemble.changed([evolve(server, role=Role.OBSERVER)]), version=NOTHING)
 
 

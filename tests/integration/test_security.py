@@ -281,7 +281,7 @@ async def guess_ticket(client: Client) -> None:
 async def test_few_guesses_of_one_address_are_checked_at_one_time(
     tmp_path: Path, guess: Callable[[Client], Awaitable[None]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What is neither a guess nor new goes on meanwhile, and what is behind a guess waits for the end of its pause."""
+    """Requests of logged-in clients go on meanwhile; requests behind a guess wait for the end of its pause."""
     slow = FailedLoginSettings(pause_ms=600_000, waiting_max=3)
     security = evolve(SASL, providers={"ticket": Tickets()})
     async with (

@@ -20,7 +20,7 @@ from zab.core.zxid import NOTHING, ServerId, Zxid
 
 
 class Role(Enum):
-    """Whether a server votes."""
+    """A server votes, or it only observes."""
 
     PARTICIPANT = "participant"
     OBSERVER = "observer"

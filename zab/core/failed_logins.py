@@ -22,7 +22,7 @@ from attrs import define, frozen
 from zab.core.checks import check_settings
 
 _NETWORK_BITS: Final = 64
-"""Of an IPv6 address: the rest of it is for one host to choose."""
+"""The bits of an IPv6 address that name its network: one host may choose the rest."""
 
 
 @frozen

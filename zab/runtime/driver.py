@@ -137,7 +137,7 @@ class Driver:
         self._halted: tuple[Iterator[Wish], Wish] | None = None
         """A turn that waits, and what for."""
         self._pause_at = 0.0
-        """When whoever applies lets others have the loop."""
+        """The time at which applying lets others have the loop."""
         self._failure: Exception | None = None
         """Of a turn that somebody else had for the task."""
         self._writer: Writer

@@ -37,7 +37,7 @@ class Wait:
 
     @property
     def dropped(self) -> bool:
-        """Whether the block was ended to make room."""
+        """True if the block was ended to make room."""
         return self.scope.cancelled_caught
 
 
@@ -46,7 +46,7 @@ class HalfOpen:
 
     def __init__(self) -> None:
         self._of: dict[str, dict[Wait, None]] = {}
-        """By address, oldest first."""
+        """Connections by address, oldest first."""
         self._hosts: list[dict[str, None]] = [{}]
         """Addresses, by how many connections each has."""
         self._most = 0

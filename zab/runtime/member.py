@@ -435,7 +435,7 @@ class Member:
 
     @property
     def host(self) -> Host:
-        """What this member takes from its machine."""
+        """The parts of the machine that this member uses: threads, clock, chance."""
         return self._options.host
 
     def status(self) -> Status:

@@ -75,7 +75,7 @@ class LinkTls(Protocol):
     def check_hostname(self) -> bool: ...
     @property
     def check_client_hostname(self) -> bool:
-        """Whether the certificate of a server that dialled must name the host of the member that it claims to be."""
+        """True if the certificate of a server that dialled must name the host of the member that it claims to be."""
 
     @property
     def server_context(self) -> ssl.SSLContext: ...

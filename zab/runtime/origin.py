@@ -76,12 +76,12 @@ class Origin:
         self._may_send = False
         self._fence: Zxid | None = None
         self._epoch: Epoch | None = None
-        """Of this stint."""
+        """The epoch of this stint."""
         self._epoch_sent: Epoch | None = None
-        """Of the stint in which those up to `_sent` were sent."""
+        """The epoch of the stint in which those up to `_sent` were sent."""
         self._leaders_lost_max = leaders_lost_max
         self._lost: dict[int, int] = {}
-        """By the number of an open request: how many leaders in a row were lost after it was sent to them."""
+        """How many leaders in a row were lost after an open request was sent to them, by the request's number."""
         self._alone = 0
         """The number of the request that was sent alone in this stint, the last one; 0: none was."""
         self._refusals: deque[tuple[Zxid, tuple[tuple[int, str], ...]]] = deque()

@@ -102,7 +102,7 @@ class Port:
         self._welcomed = welcomed
         self._lives_at = lives_at
         self._greeting = {True: HalfOpen(), False: HalfOpen()}
-        """Whose hello is waited for: of those that come from where a member lives, or did, and of the others."""
+        """Connections without a hello: from addresses where a member lives, or did, and from others."""
         self._welcome: dict[str, None] = {}
         """Addresses that a valid hello came from: names of hosts are not looked up here."""
         self._scope: trio.CancelScope | None = None

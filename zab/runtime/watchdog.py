@@ -223,7 +223,7 @@ class LoopMonitor:
         self._over = threading.Event()
         self._thread_id = 0
         self._cause = ""
-        """Where the loop was when the thread looked; empty while the loop runs freely."""
+        """The place of the loop when the thread looked; empty while the loop runs freely."""
 
     async def run(self) -> None:
         self._thread_id = threading.get_ident()

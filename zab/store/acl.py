@@ -192,7 +192,7 @@ def allows(acl: Acl, wanted: int, identities: Collection[Identity], access: Acce
 
 
 def is_super(identities: Collection[Identity], access: Access) -> bool:
-    """Whether these identities may do anything.
+    """Return True if these identities may do anything.
 
     They come from the server that the client is connected to. Its word is not enough: the server that decides must
     have a super user of the same scheme itself, else any server could make its clients super users everywhere.
@@ -276,7 +276,7 @@ class _Grants:
 
 
 _COMPILED: Final[dict[int, _Grants]] = {}
-"""By the address of the list. `_Grants` holds the list, so the address is not used for another one meanwhile.
+"""The compiled lists, by the address of the list. `_Grants` holds the list, so no other one gets the address meanwhile.
 
 This is no attribute of a subclass of `tuple`: the cyclic collector would walk every node with such a list for ever.
 """

@@ -59,7 +59,7 @@ def stats_path(path: str) -> str:
 
 
 def starts_measuring(path: str) -> bool:
-    """Whether the creation of this node makes every server walk the subtree that it stands for."""
+    """Return True if the creation of this node makes every server walk the subtree that it stands for."""
     return path.startswith(BELOW) and path.endswith("/" + STATS)
 
 

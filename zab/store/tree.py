@@ -23,7 +23,7 @@ Paths: TypeAlias = dict[str, None]
 Mark: TypeAlias = dict[str, Node | None]
 
 BESIDE_A_PATH_BYTES: Final = 64
-"""What an ephemeral node counts in `Tree.ephemeral_bytes` beside its path."""
+"""Bytes that an ephemeral node counts in `Tree.ephemeral_bytes` beside its path."""
 
 _NO_NODE: Final = ErrorCode.NO_NODE
 _NODE_EXISTS: Final = ErrorCode.NODE_EXISTS
@@ -38,7 +38,7 @@ class Tree:
         """Names, not paths; only of nodes that have children."""
         self.ephemerals: dict[int, Paths] = {}
         self.ephemeral_bytes: dict[int, int] = {}
-        """By session: the sum of the paths' characters, and of `BESIDE_A_PATH_BYTES` for each."""
+        """The sum of the paths' characters, and of `BESIDE_A_PATH_BYTES` for each, by session."""
         self.containers: Paths = {}
         self.ttls: Paths = {}
         self.marks: list[Mark] = []

@@ -103,7 +103,7 @@ class _Table:
             self.long_of[watcher] = left
 
     def weight_of(self, watcher: Watcher) -> int:
-        """What the entries of this watcher count against the bounds."""
+        """Return how much the entries of this watcher count against the bounds."""
         return len(self.by_watcher.get(watcher, ())) + self.long_of.get(watcher, 0)
 
     def has(self, path: str, watcher: Watcher, mode: int) -> bool:
@@ -165,7 +165,7 @@ class _Table:
 
 
 def weight(path: str) -> int:
-    """What a watch on this path counts against the bounds."""
+    """Return how much a watch on this path counts against the bounds."""
     return 1 + len(path) // LONG_PATH
 
 

@@ -18,7 +18,7 @@ from replica.runtime.requests import ApiKey, Body, Handlers, Request
 ANY_REPLICA_SINCE: Final = 11
 READ_COMMITTED: Final = 1
 MANY: Final = 500
-"""Of more partitions each part of the work leaves the loop to others: a session may hold them for tiny requests."""
+"""With more partitions each part of the work leaves the loop to others: a session may hold them for tiny requests."""
 
 
 def handlers(replicas: Replication, inter_broker: str) -> Handlers:

@@ -1,4 +1,4 @@
-"""What clients are refused, and with which word."""
+"""Requests that clients are refused, each with the error's word."""
 
 from __future__ import annotations
 

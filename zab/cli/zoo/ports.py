@@ -72,7 +72,7 @@ def quorum_tls(source: Source, properties: Mapping[str, str]) -> QuorumTls | Non
 def peer_warnings(
     ensemble: Ensemble | None, everywhere: bool, peers: QuorumTls | None, clients: TlsPortSettings | None
 ) -> Iterator[str]:
-    """What lets strangers pose as a server of the ensemble."""
+    """Warn of settings that let strangers pose as a server of the ensemble."""
     if ensemble is not None and peers is None:
         far = [server for server in ensemble.servers if everywhere or not _is_loopback(server.host)]
         if far:
@@ -137,7 +137,7 @@ class Listens:
 
     @property
     def purpose(self) -> str:
-        """What the port is for, as error messages name it."""
+        """The purpose of the port, as error messages name it."""
         if "port of server" in self.key:
             return "the learner port" if self.key.startswith("the first") else "the election port"
         return "clients" if "client" in self.key.lower() else "HTTP"

@@ -42,7 +42,7 @@ class AdminPort:
         self._log = log
         self._open = 0
         self._silent = HalfOpen()
-        """Of whom a request, or the rest of it, is waited for."""
+        """Connections whose request, or the rest of it, has not arrived."""
 
     async def run(self, task_status: trio.TaskStatus[int] = trio.TASK_STATUS_IGNORED) -> None:
         """Started with the number of the port."""

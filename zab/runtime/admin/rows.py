@@ -26,10 +26,10 @@ class Rows:
 
     @property
     def values(self) -> dict[str, object]:
-        """What an answer in JSON says if it is cut."""
+        """Return what a cut answer in JSON says of it."""
         return {"truncated": self._most} if self.cut else {}
 
     @property
     def line(self) -> str:
-        """What an answer in lines says if it is cut."""
+        """Return the line of a cut answer that says so."""
         return f"... cut after {self._most} rows (maxListedRows)\n" if self.cut else ""

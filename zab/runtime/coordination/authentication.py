@@ -26,7 +26,7 @@ IDENTITIES_BYTES_MAX: Final = 16 << 10
 """They are sent with every request."""
 
 CREDENTIALS_BYTES_MAX: Final = 64 << 10
-"""Of the scheme and the credentials in one request. They are read before anything is proved."""
+"""The bound of scheme and credentials in one request. They are read before anything is proved."""
 
 NONCE_BYTES: Final = 30
 

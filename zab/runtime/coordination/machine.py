@@ -46,7 +46,7 @@ class Listens(Watcher, Protocol):
 
     def notify(self, change: Change) -> None: ...
     def failed(self, mistake: Exception) -> None:
-        """What `notify` has raised."""
+        """The exception that `notify` raised."""
 
 
 class Observer(Protocol):

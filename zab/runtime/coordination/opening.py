@@ -87,7 +87,7 @@ _KINDS: Final[Mapping[str, type[object]]] = {
 
 
 _PLACES: Final = ("client_host", "client_port", "secure_client_port", "admin_port", "admin")
-"""What `open_store` takes for itself."""
+"""The arguments that `open_store` takes for itself."""
 
 
 def _check_names(options: Mapping[str, object]) -> None:

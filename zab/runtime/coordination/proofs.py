@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from zab.runtime.coordination.intake import Intake
 
 SCHEME_CHARS_SHOWN: Final = 100
-"""Of the scheme that a client names, in the audit log."""
+"""The characters of a client's scheme in the audit log."""
 _AUTH: Final = int(Op.AUTH)
 _SASL: Final = int(Op.SASL)
 

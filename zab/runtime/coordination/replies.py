@@ -57,7 +57,7 @@ class Replies:
         """What follows is not answered any more."""
         self._taking = self._finishing = False
         self._waits_for_line = False
-        """What is at the door is taken when all that was taken has been answered."""
+        """Take the held requests when all that was taken has been answered."""
         self._done: Done = self.written if server.audit is None else self._tell_and_answer
         self._audited: deque[Done | None] = deque()
         self._scope = trio.CancelScope()

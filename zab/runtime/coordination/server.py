@@ -42,7 +42,7 @@ VERSION: Final = "3.9.5-zab, built on 11/20/2026 00:00 UTC"
 zone, as ZooKeeper wrote it until 3.5: `FLWSrvr` of go-zookeeper takes nothing else."""
 _MODES: Final = {State.LEADING: "leader", State.FOLLOWING: "follower", State.OBSERVING: "observer"}
 WATCHES_DROPPED_AT_ONCE: Final = 2_000
-"""Of a client that is gone, before others have the loop: some milliseconds."""
+"""Watches of a departed client that are removed before others have the loop: some milliseconds."""
 QUORUM_MISSED_MS: Final = 3_000
 """After so long without a quorum the log says which servers are missing, and why."""
 _REPORT: Final = b"r"

@@ -13,7 +13,7 @@ CHANGES_MAX: Final = 64
 
 
 class SessionState(Enum):
-    """What a session is connected to."""
+    """The connection of a session."""
 
     CONNECTED = "connected"
     READ_ONLY = "read only"
