@@ -28,6 +28,7 @@ from zab.core.errors import (
 )
 from zab.core.learner import Learner
 from zab.core.messages import (
+    ALIVE,
     Ack,
     AckEpoch,
     AckNewLeader,
@@ -129,6 +130,13 @@ class Leading:
 
     # -- inputs ------------------------------------------------------------------------------------
 
+    def progress(self, source: ServerId, moved: int, now: Millis) -> None:
+        """Take the bytes of a synchronization that a link has sent so far. More than before is a sign of life."""
+        learner = self.learners.get(source)
+        if learner is not None and moved > learner.moved:
+            learner.moved = moved
+            self._synchronizes(learner, now)
+
     def heard(self, source: ServerId, message: object, now: Millis) -> None:
         learner = self.learners.get(source)
         handler = self._HANDLERS.get(type(message))
@@ -164,7 +172,7 @@ class Leading:
         for learner in list(self.learners.values()):
             behind = learner.behind
             if now >= learner.silent_until:
-                self.hang_up(learner.sid, "silent for too long")
+                self.hang_up(learner.sid, self._why_silent(learner, now))
             elif behind is not None and now - behind[1] > self._settings.sync_ms:
                 self.hang_up(learner.sid, f"has not acknowledged {show(behind[0])} for too long")
         if self._odd_tick or self.phase is not _BROADCAST:
@@ -175,6 +183,16 @@ class Leading:
         elif self._joint is not None and not self._joint[0].is_quorum([*following, self._replica.me]):
             # Those who left the membership are needed once more, and are gone. In the next epoch they are not.
             self.over = "a quorum of the former membership no longer follows"
+
+    def _why_silent(self, learner: Learner, now: Millis) -> str:
+        if learner.synced or not learner.forwarding:
+            return "silent for too long"
+        settings, took = self._settings, max(1, now - learner.sync_began)
+        return (
+            f"its synchronization made no progress for {settings.init_ms + settings.sync_ms} ms, the limit of "
+            f"(init_limit + sync_limit) * tick_ms; it took {learner.moved} bytes in {took} ms, "
+            f"{learner.moved * 1_000 // took} bytes/s"
+        )
 
     def flush(self, now: Millis) -> None:
         """What is better done once at the end of a turn than for each thing heard in it."""
@@ -320,7 +338,19 @@ class Leading:
         self._out.note("synchronize", peer=sid, form=how.form.value, common=show(how.common), until=show(until))
         learner.synced_until = until
         learner.forwarding = True
+        learner.sync_began = now
         learner.silent_until = now + self._settings.init_ms + self._settings.sync_ms
+
+    def _synchronizes(self, learner: Learner, now: Millis) -> None:
+        """Extend the time of a synchronization that makes progress, and of the phase if a quorum may come of it."""
+        if not learner.forwarding or learner.synced:
+            return
+        settings = self._settings
+        learner.silent_until = now + settings.init_ms + settings.sync_ms
+        if self.phase is _SYNCHRONIZATION and self._may_vote(learner.sid):
+            linked = [sid for sid, each in self.learners.items() if each.forwarding and not each.forgotten]
+            if self._is_quorum(linked):
+                self._phase_until = now + settings.init_ms
 
     def _on_ack_new_leader(self, learner: Learner, message: AckNewLeader, now: Millis) -> None:
         if not learner.forwarding or learner.synced or message.epoch != self.epoch:
@@ -428,8 +458,11 @@ class Leading:
         if message.zxid <= learner.acked:
             return
         learner.acked = message.zxid
-        if learner.behind is not None and message.zxid >= learner.behind[0]:
-            learner.behind = (last, now) if message.zxid < last else None
+        behind = learner.behind
+        if behind is not None:
+            # A backlog that shrinks is a sign of life, too.
+            awaited = behind[0] if message.zxid < behind[0] else last
+            learner.behind = (awaited, now) if message.zxid < awaited else None
         if message.zxid > self._replica.committed:  # a quorum has all that is before
             self._count()
 
@@ -538,6 +571,9 @@ class Leading:
     def _on_pong(self, learner: Learner, message: Pong, now: Millis) -> None:
         if message.number > self._barriers.ping:
             raise RemoteProtocolError(f"Pong({message.number}), but the last ping was {self._barriers.ping}")
+        if message == ALIVE:
+            self._synchronizes(learner, now)
+            return
         learner.pong = max(learner.pong, message.number)
         self._barriers.release()
 

@@ -27,7 +27,10 @@ class Learner:
     """It may have made promises that it lost: synced, but not counted before it is readmitted."""
     pong: int = 0
     behind: tuple[Zxid, Millis] | None = None
-    """The proposal whose acknowledgement is waited for, and since when."""
+    """The proposal whose acknowledgement is waited for, and the time of the last one that brought it nearer."""
+    sync_began: Millis = 0
+    moved: int = 0
+    """Bytes of its synchronization that the link has taken so far, as the driver reported."""
 
     @property
     def counts(self) -> bool:

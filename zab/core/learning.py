@@ -15,6 +15,7 @@ from zab.core.batch import Batch
 from zab.core.ensemble import Ensemble
 from zab.core.errors import RemoteProtocolError
 from zab.core.messages import (
+    ALIVE,
     Ack,
     AckEpoch,
     AckNewLeader,
@@ -87,8 +88,14 @@ class Learning:
         self._redial_at: Millis | None = None
         self._dialled = False
         self._linked = False
+        self._linked_at = now
         self._init_ms, self._sync_ms = replica.settings.init_ms, replica.settings.sync_ms
         self._silent_until = now + self._init_ms
+        self._alive_ms = max(1, replica.settings.tick_ms // 2)
+        self._alive_at = now
+        """When the next report of progress to the leader is due, if there is progress by then."""
+        self._progressed = False
+        self._moved = 0
         self._barriers: dict[int, tuple[int, Zxid | None]] = {}
         self._barrier_number = 0
         self._dial()
@@ -99,6 +106,8 @@ class Learning:
 
     @property
     def deadline(self) -> Millis:
+        if self.phase is _SYNCHRONIZATION:
+            return min(self._alive_at, self._silent_until)
         return self._silent_until if self._redial_at is None else min(self._redial_at, self._silent_until)
 
     # -- the link ----------------------------------------------------------------------------------
@@ -112,6 +121,7 @@ class Learning:
     def link_up(self, now: Millis) -> None:
         replica = self._replica
         self._linked = True
+        self._linked_at = now
         self._redial_at = None
         self.phase = _DISCOVERY
         self._silent_until = now + replica.settings.init_ms
@@ -143,17 +153,46 @@ class Learning:
         if handler is None or source != self.leader or not self._linked:
             self._out.note("ignored", "debug", source=source, message=type(message).__name__)
             return
-        established = self.phase is _BROADCAST or self.phase is _ACKNOWLEDGED
-        self._silent_until = now + (self._sync_ms if established else self._init_ms)
+        if self.phase is _BROADCAST or self.phase is _ACKNOWLEDGED:
+            self._silent_until = now + self._sync_ms
+        else:
+            self._silent_until = now + self._init_ms
+            self._progressed = self._progressed or self._adoption is None
         handler(self, message)
+
+    def progress(self, source: ServerId, moved: int, now: Millis) -> None:
+        """Take the bytes that the link from the leader has received so far. More than before is progress.
+
+        Once NEWLEADER has arrived only the disk can make progress: pings arrive however long it hangs.
+        """
+        if source == self.leader and moved > self._moved:
+            self._moved = moved
+            self._progressed = self._progressed or self._adoption is None
 
     def tick(self, now: Millis) -> None:
         if self._redial_at is not None and now >= self._redial_at:
             self._dial()
+        if self.phase is _SYNCHRONIZATION and now >= self._alive_at:
+            self._alive_at = now + self._alive_ms
+            if self._progressed:
+                self._progressed = False
+                self._silent_until = now + self._init_ms
+                self._out.send(self.leader, ALIVE)
         if now >= self._silent_until:
-            self.over = f"nothing from leader {self.leader} in {self.phase.value}"
+            self.over = self._why_silent(now)
+
+    def _why_silent(self, now: Millis) -> str:
+        said = f"nothing from leader {self.leader} in {self.phase.value}"
+        if self.phase is not _SYNCHRONIZATION:
+            return said
+        took = max(1, now - self._linked_at)
+        return (
+            f"{said} for {self._init_ms} ms, the limit of init_limit * tick_ms; "
+            f"it took {self._moved} bytes in {took} ms, {self._moved * 1_000 // took} bytes/s"
+        )
 
     def saved(self, ticket: Ticket, grew: bool) -> None:
+        self._progressed = True
         if self._promise is not None and ticket >= self._promise[0]:
             counts = self._promise[1]
             self._promise = None
@@ -204,6 +243,7 @@ class Learning:
         assert digest is not None, "the end of the history is in memory"
         self._out.send(self.leader, AckEpoch(replica.epoch, replica.last, digest, counts, replica.forgotten))
         self.phase = _SYNCHRONIZATION
+        self._progressed = False
 
     # -- synchronization ---------------------------------------------------------------------------
 

@@ -9,7 +9,7 @@ link there is never a gap.
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import TypeAlias, get_args
+from typing import Final, TypeAlias, get_args
 
 from attrs import frozen
 
@@ -93,6 +93,10 @@ class Pong:
     """I heard `Ping(number)` and still follow you."""
 
     number: int
+
+
+ALIVE: Final = Pong(0)
+"""A learner's report that its synchronization makes progress. No ping has this number, and every version accepts it."""
 
 
 @frozen

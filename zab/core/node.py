@@ -212,6 +212,15 @@ class Node:
             role.saved(ticket, grew)
         self._settle(now)
 
+    def progress(self, peer: ServerId, moved: int, now: Millis) -> None:
+        """Take the bytes that a synchronization has moved over the link to or from `peer` since the link is open.
+
+        Call it before `tick`: a synchronization that is slow and goes on is not given up.
+        """
+        role = self._role
+        if not isinstance(role, Election):
+            role.progress(peer, moved, now)
+
     def tick(self, now: Millis) -> None:
         if now >= self._role.deadline:
             self._role.tick(now)

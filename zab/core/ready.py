@@ -184,8 +184,14 @@ class Ready:
 
     @property
     def wants_state(self) -> bool:
-        """Whether `apply` must be done before `send`, because a snapshot of its outcome is to be sent."""
-        return any(type(envelope.message) is SendSnapshot for envelope in self.send)
+        """True if `apply` must be done before `send`: a snapshot of its outcome is to be sent, or was received.
+
+        A learner acknowledges a snapshot when its machine holds it. Acknowledged earlier, it would be counted on
+        while the machine is being restored, and be dropped because it acknowledges no proposal meanwhile.
+        """
+        return any(type(envelope.message) is SendSnapshot for envelope in self.send) or any(
+            type(item) is Restore for item in self.apply
+        )
 
     def __bool__(self) -> bool:
         return bool(self.save or self.send or self.links or self.apply or self.barriers or self.notes)
@@ -250,7 +256,7 @@ class Settings:
 
     @property
     def init_ms(self) -> Millis:
-        """How long a learner may take to be synchronized."""
+        """How long discovery may take, and how long a synchronization may go without progress."""
         return self.init_limit * self.tick_ms
 
     @property

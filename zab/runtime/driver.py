@@ -17,7 +17,7 @@ import trio
 
 from zab.core.batch import Batch
 from zab.core.ensemble import Ensemble
-from zab.core.messages import LinkDown, LinkUp, Notification, State
+from zab.core.messages import ALIVE, LinkDown, LinkUp, Notification, State
 from zab.core.node import Node
 from zab.core.outbox import NOTHING
 from zab.core.ready import Activate, Append, Apply, Envelope, HangUp, Ready, Restore
@@ -241,6 +241,8 @@ class Driver:
             self._tell_saved(now)
         as_ever = self.role.serving
         if (now >= self._alarm_at or not as_ever) and now >= node.deadline:
+            for peer, moved in self._links.progress():
+                node.progress(peer, moved, now)
             node.tick(now)
         requests.turn(now)
         if requests.waiting:
@@ -386,14 +388,26 @@ class Driver:
         """In a thread, so that the rest of the application lives on; this member has nothing else to do."""
         assert self.restoring is not None
         chunks = self._storage.read_snapshot(restore.zxid)
-        with beside_the_loop():
-            await self._host.in_thread(partial(self._machine.restore, chunks), limiter=trio.CapacityLimiter(1))
+        reports = trio.CancelScope()
+        self._nursery.start_soon(self._report_alive, reports)
+        try:
+            with beside_the_loop():
+                await self._host.in_thread(partial(self._machine.restore, chunks), limiter=trio.CapacityLimiter(1))
+        finally:
+            reports.cancel()
         self.restoring.set()
         self.restoring = None
         self.restores += 1
         self._snapshots.restored()
         self._requests.origin.jumped()
         self._requests.changes.jumped(restore.zxid)
+
+    async def _report_alive(self, scope: trio.CancelScope) -> None:
+        """Tell the leader that this learner is at work, while no turn can: a large machine is restored for minutes."""
+        with scope:
+            while True:
+                await trio.sleep(max(1, self.node.settings.tick_ms // 2) / 1_000)
+                self._links.report(ALIVE)
 
     # -- after a turn --------------------------------------------------------------------------------
 

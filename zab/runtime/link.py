@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Awaitable, Callable
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias
 
 import trio
 
@@ -22,6 +22,9 @@ from zab.wire.relay import SnapPiece
 
 RECEIVE_BYTES = 64 << 10
 """More, and every receive asks the system for fresh pages: six times the price for a small message."""
+
+DRAIN_BYTES: Final = 64 << 10
+"""What is sent lazily is handed to the system, and counted as progress, in pieces of this size."""
 
 Send: TypeAlias = Callable[[bytes], Awaitable[None]]
 Lazy: TypeAlias = Callable[[Send], Awaitable[None]]
@@ -56,6 +59,8 @@ class Link:
         self.queued_bytes = 0
         self.queued_frames = 0
         self.sent_bytes = self.received_bytes = 0
+        self._drained_bytes = 0
+        """Of what was sent lazily: unlike pings, it is proof that the far end still takes something."""
         self._limits = limits
         self._ears = ears
         self._unsent: list[Link] = [] if unsent is None else unsent
@@ -69,6 +74,11 @@ class Link:
         self._scope = trio.CancelScope()
 
     # -- for the driver ----------------------------------------------------------------------------
+
+    @property
+    def moved_bytes(self) -> int:
+        """Bytes that a synchronization has moved over this link: received from the leader, or sent to a learner."""
+        return self.received_bytes if self.dialled else self._drained_bytes
 
     def send(self, frame: bytes) -> None:
         """Frames of one turn leave together, at `flush`. A peer that does not keep up is cut."""
@@ -174,8 +184,12 @@ class Link:
 
     async def _send(self, stream: trio.abc.Stream) -> None:
         async def send(data: bytes) -> None:
-            await stream.send_all(data)
-            self.sent_bytes += len(data)
+            view = memoryview(data)
+            for start in range(0, len(data), DRAIN_BYTES):
+                piece = view[start : start + DRAIN_BYTES]
+                await stream.send_all(piece)
+                self.sent_bytes += len(piece)
+                self._drained_bytes += len(piece)
 
         try:
             while True:

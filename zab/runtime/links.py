@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 
 import trio
 
-from zab.core.messages import TO_LEADER, Diff, LinkUp, Notification
+from zab.core.messages import TO_LEADER, Diff, LinkUp, Message, Notification
 from zab.core.ready import Dial, Envelope, HangUp, SendLog, SendSnapshot
 from zab.core.zxid import ServerId
 from zab.runtime.ears import OWN_EARS, Ears
@@ -149,6 +149,17 @@ class Links:
             link.send(frame)
         for link, items in synced.items():
             link.send_lazily(self._transfers.lazily(items, link))
+
+    def report(self, message: Message) -> None:
+        """Send a message to the leader outside of a turn."""
+        for link in self.dialled.values():
+            link.send(encode(message))
+        self.flush()
+
+    def progress(self) -> Iterator[tuple[ServerId, int]]:
+        """The bytes that synchronizations have moved, by peer."""
+        for link in (*self.dialled.values(), *self.accepted.values()):
+            yield link.peer, link.moved_bytes
 
     def flush(self) -> None:
         """What was sent since the last time leaves now, one piece per link."""

@@ -1,7 +1,8 @@
 """Streams in memory: in order, or broken. Directions between servers can be blocked (a partition) or clogged.
 
 What is said into a blocked direction waits, as with TCP, and the connection breaks if that lasts. Nothing bounds
-what is under way, so senders here never wait for a slow receiver: that is left to other tests.
+what is under way, so senders here never wait for a slow receiver, unless `Net.limit` gave a direction a rate: then a
+sender waits while more than a window of it is under way.
 """
 
 from __future__ import annotations
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
     from harness.worlds.stack.world import World
 
 SYN_AGAIN_S: Final = 0.05
+WINDOW_US: Final = 100_000
+"""So much transmission time may be under way in a direction with a rate before its sender has to wait."""
+SEGMENT_BYTES: Final = 1_460
 SAID_AGAIN_US: Final = 200_000
 """How long it takes until something that was lost on its way is said again."""
 _EOF: Final = b""
@@ -68,6 +72,12 @@ class End(trio.abc.HalfCloseableStream):
         self._check()
         if self.said_all:
             raise trio.ClosedResourceError("send_eof was called")
+        if self.direction[::-1] in self.net.rates:
+            for start in range(0, len(data), SEGMENT_BYTES):
+                self._check()
+                self.net.carry(self.other, bytes(data[start : start + SEGMENT_BYTES]))
+                await trio.sleep(max(0, self.other.free_at - self.net.now - WINDOW_US) / 1e6)
+            return
         self.net.carry(self.other, bytes(data))
         await trio.lowlevel.checkpoint()
 
@@ -198,6 +208,8 @@ class Net:
         self._clogged: dict[tuple[int, int], int] = {}
         self.later = [[0] * (servers + 1) for _ in range(servers + 1)]
         """Microseconds that words in a direction take longer."""
+        self.rates: dict[tuple[int, int], int] = {}
+        """Bytes a second of a connection in a direction. Without an entry it is unlimited."""
         self.lossy = [[0] * (servers + 1) for _ in range(servers + 1)]
         """Percent of the words in a direction that are lost, and said again."""
         self._still: dict[int, list[tuple[End, bytes]]] = {}
@@ -209,6 +221,10 @@ class Net:
         self._spike = timing.spike_percent / 100
         self._spike_max = timing.spike_us_max
         self._break_max = timing.break_ms_max * 1_000
+
+    @property
+    def now(self) -> int:
+        return self._world.now
 
     def _chance(self, source: int) -> Callable[[], float]:
         """Of who is no server, made when it is asked for."""
@@ -256,6 +272,9 @@ class Net:
             if self.lossy[source][target] and self._random[source]() * 100 < self.lossy[source][target]:
                 at += SAID_AGAIN_US
         to.free_at = max(to.free_at, at)
+        rate = self.rates.get((source, target))
+        if rate is not None:
+            to.free_at += len(data) * 1_000_000 // rate
         world.push(to.free_at, self._arrive, to, data)
 
     def _arrive(self, to: End, data: bytes) -> None:
@@ -302,6 +321,9 @@ class Net:
 
     def delay(self, source: int, target: int, more_us: int) -> None:
         self.later[source][target] += more_us
+
+    def limit(self, source: int, target: int, bytes_per_s: int) -> None:
+        self.rates[source, target] = bytes_per_s
 
     def lose(self, source: int, target: int, percent: int) -> None:
         self.lossy[source][target] += percent
@@ -363,5 +385,6 @@ class Net:
         self._clogged.clear()
         for row in (*self.later, *self.lossy):
             row[:] = [0] * len(row)
+        self.rates.clear()
         self.slower = 1
         self._release()

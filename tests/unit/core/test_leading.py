@@ -19,6 +19,7 @@ from zab.core.errors import (
 )
 from zab.core.leading import Leading
 from zab.core.messages import (
+    ALIVE,
     Ack,
     AckEpoch,
     AckNewLeader,
@@ -766,3 +767,96 @@ def test_a_change_in_the_initial_history_is_finished_with_the_epoch() -> None:
     leader.hear(2, AckNewLeader(Epoch(2)))
     assert leader.phase_name == "BROADCAST"
     assert leader.replica.ensemble.version == make(1, 1)
+
+
+# -- synchronizations that take long -----------------------------------------------------------------------------
+
+
+GIVEN_MS = SETTINGS.init_ms + SETTINGS.sync_ms
+
+
+def with_a_late_learner() -> Leader:
+    """Server 1 is being synchronized since 0 ms; server 2 follows."""
+    leader = established(2)
+    leader.greet(1)
+    leader.promise(1)
+    return leader
+
+
+def at(leader: Leader, now: int) -> None:
+    leader.hear(2, Pong(0), now=now)
+    leader.role.tick(now)
+    leader.drain()
+
+
+@pytest.mark.parametrize("by", ["bytes sent", "report of the learner"])
+def test_synchronization_that_makes_progress_is_not_given_up(by: str) -> None:
+    leader = with_a_late_learner()
+    for step in range(1, 8):
+        now = step * (GIVEN_MS - 1)
+        if by == "bytes sent":
+            leader.role.progress(ServerId(1), step * 1_000, now)
+        else:
+            leader.hear(1, ALIVE, now=now)
+        at(leader, now)
+    assert leader.links == []
+    assert 1 in leader.role.learners
+
+
+def test_synchronization_that_stalls_is_given_up_and_the_reason_names_setting_and_rate() -> None:
+    leader = with_a_late_learner()
+    leader.role.progress(ServerId(1), 3_000, 500)
+    leader.role.progress(ServerId(1), 3_000, 500 + GIVEN_MS - 1)  # no more than before
+    at(leader, 500 + GIVEN_MS - 1)
+    assert leader.links == []
+    leader.role.tick(500 + GIVEN_MS + SETTINGS.tick_ms)
+    (note,) = [note for note in leader.replica.out.notes if note.event == "learner_dropped"]
+    assert dict(note.fields)["why"] == (
+        "its synchronization made no progress for 1500 ms, the limit of (init_limit + sync_limit) * tick_ms; "
+        "it took 3000 bytes in 2100 ms, 1428 bytes/s"
+    )
+
+
+def test_phase_lasts_while_a_quorum_makes_progress() -> None:
+    leader = Leader()
+    leader.greet(2)
+    leader.save()
+    leader.promise(2)
+    leader.save()
+    assert leader.phase_name == "SYNCHRONIZATION"
+    leader.hear(2, ALIVE, now=SETTINGS.init_ms - 1)
+    leader.role.tick(SETTINGS.init_ms + 10)
+    assert leader.role.over is None
+    leader.role.tick(2 * SETTINGS.init_ms)
+    assert leader.role.over == "no quorum in synchronization"
+
+
+def test_progress_of_too_few_does_not_keep_the_phase() -> None:
+    leader = Leader(ensemble=members(1, 2, 3, 4, 5))
+    for sid in (1, 2):
+        leader.greet(sid)
+    leader.save()
+    for sid in (1, 2):
+        leader.promise(sid)
+    leader.save()
+    assert leader.phase_name == "SYNCHRONIZATION"
+    leader.role.link_down(ServerId(1), 10)
+    leader.hear(2, ALIVE, now=SETTINGS.init_ms - 1)
+    leader.role.tick(SETTINGS.init_ms)
+    assert leader.role.over == "no quorum in synchronization"
+
+
+def test_learner_that_works_off_a_backlog_is_not_dropped() -> None:
+    leader = established(1, 2)
+    zxids = [leader.propose(str(number)) for number in range(8)]
+    for step, zxid in enumerate(zxids[:-1], 1):
+        now = step * (SETTINGS.sync_ms - 1)
+        leader.hear(1, Ack(zxid), now=now)
+        leader.hear(2, Ack(zxids[-1]), now=now)
+        leader.role.tick(now)
+        leader.drain()
+    assert leader.links == []
+    now += SETTINGS.sync_ms + SETTINGS.tick_ms
+    leader.hear(1, Pong(0), now=now)
+    at(leader, now)
+    assert leader.links == [HangUp(ServerId(1), dialled=False)]

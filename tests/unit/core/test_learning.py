@@ -9,6 +9,7 @@ from zab.core.ensemble import Ensemble, Server
 from zab.core.errors import RemoteProtocolError
 from zab.core.learning import DIAL_ATTEMPTS, Learning
 from zab.core.messages import (
+    ALIVE,
     Ack,
     AckEpoch,
     AckNewLeader,
@@ -424,3 +425,61 @@ def test_an_answer_that_nobody_waits_for_is_nothing() -> None:
     follower = broadcasting()
     follower.hear(BarrierReply(3, make(2, 1)))
     assert follower.barriers == []
+
+
+# -- synchronizations that take long -----------------------------------------------------------------------------
+
+
+def receiving() -> Follower:
+    follower = Follower()
+    follower.link_up()
+    follower.hear(LeaderInfo(Epoch(2)))
+    follower.save()
+    follower.hear(SnapBegin(make(1, 9), 77))
+    return follower
+
+
+def reports(follower: Follower, now: int) -> list[object]:
+    follower.said = []
+    follower.role.tick(now)
+    follower._drain()
+    return follower.said
+
+
+def test_learner_reports_progress_every_half_tick_and_nothing_without_progress() -> None:
+    follower = receiving()
+    assert reports(follower, 0) == [ALIVE]
+    follower.hear(SnapChunk(b"x"), now=10)
+    assert reports(follower, 49) == []
+    assert reports(follower, 50) == [ALIVE]
+    assert reports(follower, 100) == []
+    follower.role.progress(LEADER, 1_000, 140)
+    assert reports(follower, 150) == [ALIVE], "of a chunk that is not whole yet"
+    follower.role.progress(LEADER, 1_000, 190)
+    assert reports(follower, 200) == []
+    follower.save()
+    assert reports(follower, 250) == [ALIVE], "the disk has taken something"
+
+
+def test_learner_waits_for_a_leader_that_makes_progress_only() -> None:
+    follower = receiving()
+    for step in range(1, 9):
+        now = step * (SETTINGS.init_ms - 1)
+        follower.role.progress(LEADER, step * 500, now)
+        reports(follower, now)
+    assert follower.role.over is None
+    reports(follower, now + SETTINGS.init_ms)
+    assert follower.role.over == (
+        "nothing from leader 3 in synchronization for 1000 ms, the limit of init_limit * tick_ms; "
+        "it took 4000 bytes in 8992 ms, 444 bytes/s"
+    )
+
+
+def test_pings_are_no_progress_once_only_the_disk_is_waited_for() -> None:
+    follower = receiving()
+    follower.hear(SnapEnd(), NewLeader(Epoch(2), members(1, 2, 3)))
+    reports(follower, 0)
+    assert follower.hear(Ping(1, NOTHING), now=100) == [Pong(1)]
+    follower.role.progress(LEADER, 1_000, 100)
+    assert reports(follower, 100) == []
+    assert follower.save() == [AckNewLeader(Epoch(2))]

@@ -79,7 +79,7 @@ SECTIONS: Final[tuple[tuple[str, tuple[Key, ...]], ...]] = (
         "Time",
         (
             _sets("tickTime", "3000", "settings.tick_ms", _whole(10), "the unit of all timeouts, in milliseconds"),
-            _sets("initLimit", "required", "settings.init_limit", _whole(1), "ticks to find the leader and get its state"),
+            _sets("initLimit", "required", "settings.init_limit", _whole(1), "ticks to find the leader; getting its state may go without progress for as long"),
             _sets("syncLimit", "required", "settings.sync_limit", _whole(1), "ticks after which a silent peer is given up"),
             _sets("minSessionTimeout", "2 ticks", "doors.session_ms_min", _whole(-1), "the least that a session gets, in ms"),
             _sets("maxSessionTimeout", "20 ticks", "doors.session_ms_max", _whole(-1), "the most that a session gets, in ms"),
