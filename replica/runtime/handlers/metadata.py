@@ -23,6 +23,8 @@ _LISTENER_NOT_FOUND_SINCE: Final = 6
 _BROKER_ENDPOINTS: Final = 1
 MADE_TOGETHER_MAX: Final = 50
 """Missing topics of one request that are made at a time."""
+MADE_BY_ONE_REQUEST_MAX: Final = 1_000
+"""Missing topics that one request makes. For the others it says UNKNOWN_TOPIC_OR_PARTITION, so clients ask again."""
 
 Make = Callable[[str], Awaitable[None]]
 """Have a topic made because somebody asked for it. Raises `KafkaError`."""
@@ -107,9 +109,9 @@ async def _made(names: Iterable[str], make: Make) -> dict[str, ErrorCode]:
                 found[name] = error.code if not error.code.retriable else ErrorCode.LEADER_NOT_AVAILABLE
 
     async with trio.open_nursery() as nursery:
-        for name, code in found.items():
-            if code is not ErrorCode.INVALID_TOPIC_EXCEPTION:
-                nursery.start_soon(one, name)
+        valid = [name for name, code in found.items() if code is not ErrorCode.INVALID_TOPIC_EXCEPTION]
+        for name in valid[:MADE_BY_ONE_REQUEST_MAX]:
+            nursery.start_soon(one, name)
     return found
 
 

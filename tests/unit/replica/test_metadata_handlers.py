@@ -101,3 +101,19 @@ async def test_of_two_topics_that_would_be_one_in_metrics_one_is_made_at_a_time(
     found = await ask(topics.make_if_missing, ["raw.col", "raw_col", "other"])
     assert set(found.values()) == {ErrorCode.LEADER_NOT_AVAILABLE}
     assert len(started) == len({name.replace(".", "_") for name in started}) == 2
+
+
+async def test_one_request_makes_a_bounded_number_of_topics() -> None:
+    """A request of a megabyte names tens of thousands."""
+    made: list[str] = []
+
+    async def make(name: str) -> None:
+        made.append(name)
+        await trio.lowlevel.checkpoint()
+
+    most = metadata.MADE_BY_ONE_REQUEST_MAX
+    found = await ask(make, [f"x{number}" for number in range(most + 5)])
+    assert len(made) == most
+    assert [name for name, code in found.items() if code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION] == [
+        f"x{number}" for number in range(most, most + 5)
+    ]
